@@ -1,0 +1,20 @@
+// Whole-file reading with a bound, and writing that never leaves half a file.
+#pragma once
+
+#include "support/status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cugrt {
+
+/// Reads a regular file of at most `limit_bytes`. A folder, a larger file or an unreadable one is an
+/// error that names the path.
+Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
+
+/// Writes beside `path`, then renames: readers see the old file or the new one, never a part. The
+/// folder must exist. On failure nothing is left behind.
+Status write_file(const std::string &path, std::string_view bytes);
+
+} // namespace cugrt

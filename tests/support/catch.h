@@ -1,0 +1,8 @@
+// The one place that knows which Catch2 is installed: v2 (Debian 12) or v3.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
