@@ -1,0 +1,66 @@
+// The emulated device's memory.
+//
+// Device addresses lie in a range that is reserved and never accessible, so that a host program which
+// dereferences one faults as it would with a real device. The bytes live in a second mapping of the
+// same size; a fixed offset leads from one to the other:
+//
+//     device address  [base, base + size)      PROT_NONE
+//     backing bytes   host(address) = address + offset
+//
+// Every access by kernels and copies is checked against the live allocations. Fresh memory is
+// poisoned (kPoison), so that reading what was never written shows. Thread-safe.
+#pragma once
+
+#include "support/status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+namespace cugrt::emulator {
+
+struct AddressRange {
+  uint64_t begin = 0, bytes = 0;
+  uint64_t end() const { return begin + bytes; }
+  bool contains(uint64_t address, uint64_t count) const {
+    return address >= begin && count <= bytes && address - begin <= bytes - count;
+  }
+};
+
+class AddressSpace {
+public:
+  static constexpr uint8_t kPoison = 0xCB;
+  static constexpr uint64_t kAlignment = 512; // of every allocation, as the real driver's
+
+  /// Reserves address range for `bytes` of device memory; commits nothing yet.
+  static Result<std::unique_ptr<AddressSpace>> create(uint64_t bytes);
+  ~AddressSpace();
+  AddressSpace(const AddressSpace &) = delete;
+  AddressSpace &operator=(const AddressSpace &) = delete;
+
+  /// Code::out_of_device_memory when no gap is large enough; zero bytes is an invalid argument.
+  Result<uint64_t> allocate(uint64_t bytes);
+  /// False when `address` is not the beginning of a live allocation. Pages go back to the host.
+  bool free(uint64_t address);
+
+  /// The live allocation that holds [address, address + bytes) whole, if there is one.
+  std::optional<AddressRange> find(uint64_t address, uint64_t bytes) const;
+  /// True for any address of the reserved range, live or not.
+  bool owns(uint64_t address) const { return address - base_ < size_; }
+  /// Where the bytes of a device address are. The caller has checked the range.
+  std::byte *host(uint64_t address) const { return reinterpret_cast<std::byte *>(address + offset_); }
+
+  uint64_t total_bytes() const { return size_; }
+  uint64_t free_bytes() const;
+  size_t live_allocations() const;
+
+private:
+  AddressSpace() = default;
+  uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
+  mutable std::shared_mutex mutex_;
+  std::map<uint64_t, uint64_t> live_; // address to bytes
+};
+
+} // namespace cugrt::emulator

@@ -1,0 +1,87 @@
+// The seam between the emulated driver's API and the execution of PTX.
+//
+// The driver side (driver/, graph/) loads a Program for each module and launches its kernels; the
+// execution side (ptx/, decode/, exec/) knows nothing of contexts, streams or graphs.
+#pragma once
+
+#include "emulator/device/address_space.h"
+#include "emulator/device/profile.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cugrt::emulator {
+
+/// Why a launch failed. The values name CUresult codes; the driver side maps them.
+enum class FaultKind {
+  illegal_address,     // 700
+  misaligned_address,  // 716
+  illegal_instruction, // 715
+  trap,                // 719, CUDA_ERROR_LAUNCH_FAILED
+  deadlock,            // 702, CUDA_ERROR_LAUNCH_TIMEOUT: parked paths that can never meet
+  assertion,           // 710
+};
+
+struct Fault {
+  FaultKind kind;
+  /// Kernel, PTX line (source line with -lineinfo), block, thread, address: for people.
+  std::string message;
+};
+
+struct KernelParam {
+  uint32_t offset = 0, bytes = 0; // in the kernel's parameter buffer
+};
+
+/// A kernel of a loaded program; lives as long as its Program.
+struct KernelInfo {
+  std::string name;
+  std::vector<KernelParam> params;
+  uint32_t param_bytes = 0;
+  uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;
+  uint32_t max_threads_per_block = 1024; // from .maxntid or the profile
+  std::array<uint32_t, 3> required_block{}; // from .reqntid; zeros: none
+};
+
+struct GlobalInfo {
+  uint64_t address = 0, bytes = 0;
+};
+
+struct LaunchConfig {
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint32_t dynamic_shared_bytes = 0;
+  std::span<const std::byte> params; // KernelInfo::param_bytes of them
+};
+
+class Program {
+public:
+  virtual ~Program() = default;
+
+  /// Parses, checks and decodes PTX text (a trailing NUL is allowed), and places its globals in
+  /// `memory`, which must outlive the program. Errors: parse_error with line and what was expected;
+  /// unsupported, naming the opcode and its line, for what the emulator does not execute, or a
+  /// .target newer than the profile.
+  static Result<std::unique_ptr<Program>> load(std::string_view ptx, const DeviceProfile &profile,
+                                               AddressSpace &memory);
+
+  virtual const KernelInfo *find_kernel(std::string_view name) const = 0;
+  virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
+  virtual std::vector<const KernelInfo *> kernels() const = 0;
+
+  /// Executes the whole grid before it returns. The driver side has checked the configuration against
+  /// the kernel's and the device's limits. Thread-safe.
+  virtual std::optional<Fault> launch(const KernelInfo &kernel, const LaunchConfig &config) const = 0;
+};
+
+/// Totals since the process began, for benches and coverage: PTX instructions times active lanes.
+struct ExecutionCounters {
+  uint64_t warp_instructions = 0, lane_operations = 0;
+};
+ExecutionCounters execution_counters();
+
+} // namespace cugrt::emulator
