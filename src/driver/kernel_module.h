@@ -53,7 +53,6 @@ public:
 private:
   friend class KernelModule;
   const DriverApi *api_ = nullptr;
-  CUcontext context_ = nullptr;
   CUfunction function_ = nullptr;
   std::string name_;
   std::optional<std::vector<KernelParam>> params_;
