@@ -105,10 +105,10 @@ struct Param {
   friend bool operator==(const Param &, const Param &) = default;
 };
 
-struct Result {
+struct FunctionResult {
   uint32_t buffer = kNone;     // a tensor result
   uint32_t host_value = kNone; // or a host scalar
-  friend bool operator==(const Result &, const Result &) = default;
+  friend bool operator==(const FunctionResult &, const FunctionResult &) = default;
 };
 
 enum class SlotKind : uint8_t {
@@ -261,7 +261,7 @@ struct Function {
   bool is_private = false;
   std::vector<Symbol> symbols;
   std::vector<Param> params;
-  std::vector<Result> results;
+  std::vector<FunctionResult> results;
   std::vector<Slot> slots;
   std::vector<HostValue> host_values;
   std::vector<Buffer> buffers;
