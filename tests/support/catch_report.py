@@ -130,12 +130,12 @@ def run_script(program):
     status, output, timed_out = execute(program.command, program)
     lines = output.strip().splitlines() or [""]
     counts = COUNT_LINE.match(lines[-1])
-    if counts and not timed_out and (status == 0) == (counts[2] == "0"):
+    if counts and not timed_out and status in (0, 1) and (status == 0) == (int(counts[2]) == 0):
         outcome.passed = int(counts[1])
         outcome.skips = [f"{program.label}: see its output"] * int(counts[3])
         outcome.failures = [(f"{program.label} (its case {i + 1})", tail(output) if i == 0 else "")
                             for i in range(int(counts[2]))]
-    elif status == 0 and not timed_out:
+    elif status == 0 and not timed_out and not counts:
         outcome.passed = 1
     elif status == SKIPPED_EXIT and not timed_out:
         outcome.skips.append(lines[-1] or "no reason given")

@@ -70,7 +70,9 @@ def parse_arguments(arguments):
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=900.0)
     own, rest = parser.parse_known_args(arguments)
-    return own, suite_plan.requests(rest)
+    asked = suite_plan.requests(rest)
+    suite_plan.fuzz_seconds(dict(asked).get("fuzz"))
+    return own, asked
 
 
 def main():

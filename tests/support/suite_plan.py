@@ -48,9 +48,10 @@ def requests(arguments):
     asked = {}
     latest = None
     for argument in arguments:
-        if latest is not None and (argument.startswith("-") or (
-                asked[latest] and "=" not in asked[latest][-1] and asked[latest][-1].startswith("-"))):
-            asked[latest].append(argument)
+        options = asked.get(latest)
+        wants_value = bool(options) and options[-1].startswith("-") and "=" not in options[-1]
+        if options is not None and (argument.startswith("-") or wants_value):
+            options.append(argument)
         elif argument in known:
             latest = argument
             asked.setdefault(argument, [])
@@ -136,12 +137,19 @@ def declared_programs(request, suites, timeout_s):
                       timeout_s, is_catch)
 
 
+def fuzz_seconds(options):
+    """How long each fuzz target runs: --seconds N or --seconds=N."""
+    words = " ".join(options or []).replace("=", " ").split()
+    if not words:
+        return FUZZ_SECONDS
+    if len(words) != 2 or words[0] != "--seconds" or not words[1].isdecimal():
+        raise UnknownSuite(f"suite fuzz takes --seconds N, not {' '.join(options)}")
+    return int(words[1])
+
+
 def fuzz_programs(options):
     """Each fuzz target, for a stretch of time, on what is committed and what earlier runs found."""
-    seconds = FUZZ_SECONDS
-    for option, value in zip(options or [], (options or [])[1:]):
-        if option == "--seconds":
-            seconds = int(value)
+    seconds = fuzz_seconds(options)
     tests = os.path.join(ROOT, "build-fuzz", "tests", "fuzz")
     for target in sorted(glob.glob(os.path.join(tests, "fuzz_*"))):
         if not (os.path.isfile(target) and os.access(target, os.X_OK)):
