@@ -1,0 +1,55 @@
+// FunctionBuilder: the only way functions come to be, from the parser and from passes alike.
+//
+// Bindings are appended in order; nested blocks are opened and closed like brackets. The builder does
+// not check the rules of the IR (the verifier does), only that ids exist.
+#pragma once
+
+#include "ir/module.h"
+
+#include <string_view>
+
+namespace cugrt::ir {
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(Module &module, std::string name);
+
+  /// A unique value name made from `hint` ("" gives v0, v1, ...) is kept when it is still free.
+  ValueId param(std::string name, TypeId type, Access access = Access::in,
+                uint32_t alignment_bytes = 0, SourceLocation location = {});
+  SymbolId symbol(Symbol symbol);
+  ValueId value(std::string_view hint, TypeId type, SourceLocation location = {});
+  Operand literal(AttributeValue value);
+
+  ValueId alloc_storage(std::string_view hint, std::string_view scope, ExprId bytes);
+  ValueId alloc_tensor(std::string_view hint, ValueId storage, ExprId offset_bytes, TypeId type);
+  ValueId alloc(std::string_view hint, TypeId type);
+  void kill(ValueId value);
+  void launch(uint32_t kernel, std::span<const Operand> arguments, SourceLocation location = {});
+  ValueId view(std::string_view hint, ValueId source, ExprId offset_bytes, TypeId type);
+  /// Any binding, in general form; results get consecutive values named after `hints`. Ranges of
+  /// `binding` are filled in from the spans. Returns the first result (invalid when there is none).
+  ValueId bind(Binding binding, std::span<const Operand> operands, std::span<const ExprId> exprs,
+               std::span<const Attribute> attributes, std::span<const std::string> hints,
+               std::span<const TypeId> result_types);
+
+  /// Opens a nested block; bindings go there until end_block. Returns its number within the function,
+  /// for Binding::blocks of the binding that is appended after its blocks are closed; blocks of one
+  /// binding must be opened one after the other.
+  uint32_t begin_block(std::span<const TypeId> param_types = {}, std::span<const std::string> names = {});
+  ValueId block_param(uint32_t block, uint32_t i) const;
+  void end_block(std::span<const Operand> results, SourceLocation location = {});
+
+  Module &module() { return module_; }
+  Function &function() { return function_; } // attributes, result types, locations
+  /// Ends the body and hands the function over; the builder may not be used afterwards.
+  Function finish(std::span<const Operand> results, SourceLocation location = {});
+
+private:
+  Module &module_;
+  Function function_;
+  std::vector<uint32_t> open_blocks_;
+  std::unordered_map<std::string, uint32_t> names_; // value names taken, with the next suffix to try
+};
+
+} // namespace cugrt::ir

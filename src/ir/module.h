@@ -1,0 +1,234 @@
+// The module: kernels, constants and functions over tensors.
+//
+// Everything of a function stands in a few flat arrays, named by 32-bit ids; bindings hold ranges into
+// them. A function is built front to back by FunctionBuilder (ir/builder.h) and not changed afterwards:
+// passes read one and build another. Ids are dense, so that analyses keep their facts in plain vectors.
+//
+//   Module ── exprs, types          pools shared by all functions; symbols are numbered per function
+//     ├─ Kernel     source, entry, parameters with access, launch variants
+//     ├─ Constant   a named tensor with its bytes
+//     └─ Function   symbols, values, operands, exprs, attributes
+//          └─ Block 0 (the body) ── Binding ── nested Blocks (if, while)
+#pragma once
+
+#include "ir/type.h"
+#include "support/diagnostics.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cugrt::ir {
+
+/// Half-open range [begin, begin + count) into one of a function's arrays.
+struct Range {
+  uint32_t begin = 0, count = 0;
+  uint32_t end() const { return begin + count; }
+  friend bool operator==(const Range &, const Range &) = default;
+};
+
+struct ValueId {
+  uint32_t index = UINT32_MAX;
+  bool valid() const { return index != UINT32_MAX; }
+  friend auto operator<=>(ValueId, ValueId) = default;
+};
+
+struct DTypeLiteral {
+  DType dtype;
+  friend bool operator==(const DTypeLiteral &, const DTypeLiteral &) = default;
+};
+
+/// Attribute values and literals.
+using AttributeValue = std::variant<bool, int64_t, double, std::string, DTypeLiteral, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>>;
+
+struct Attribute {
+  std::string name;
+  AttributeValue value;
+  friend bool operator==(const Attribute &, const Attribute &) = default;
+};
+
+// --- Kernels ------------------------------------------------------------------------------------
+
+enum class Access : uint8_t { in, out, inout };
+inline bool reads(Access access) { return access != Access::out; }
+inline bool writes(Access access) { return access != Access::in; }
+
+enum class KernelParamKind : uint8_t {
+  tensor,        // a device pointer to the first element; access and dtype declared
+  scalar,        // a host value, passed by value as `dtype`
+  symbol,        // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
+  device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
+};
+
+struct KernelParam {
+  std::string name;
+  KernelParamKind kind = KernelParamKind::tensor;
+  Access access = Access::in; // of tensors
+  DType dtype = DType::f32;
+  bool any_dtype = false;     // of tensors: the kernel takes the address whatever the dtype
+  SymbolId symbol;            // of symbols: its number within the kernel declaration
+};
+
+/// One way to launch the kernel. The first variant whose predicate holds is taken.
+struct KernelVariant {
+  std::string entry;               // the compiled function; empty: the kernel's
+  ExprId predicate;                // invalid: always
+  std::array<ExprId, 3> grid, block;
+  ExprId shared_bytes;             // dynamic shared memory; invalid: 0
+  ExprId workspace_bytes;          // scratch passed as a last pointer argument; invalid: none
+  std::array<uint32_t, 3> cluster{}; // zeros: none
+  bool cooperative = false;
+  bool programmatic = false;       // written with wait and trigger
+};
+
+enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
+
+struct Kernel {
+  std::string name;
+  CodeKind code_kind = CodeKind::source_file;
+  std::string code;  // a path relative to the module's file ("builtin:softmax.cu": one of the library's own), or text
+  std::string entry; // the function's name in the compiled code
+  std::vector<std::string> options; // of the compiler
+  std::vector<KernelParam> params;
+  std::vector<std::string> symbols; // names of the kernel's symbols, by SymbolId
+  std::vector<KernelVariant> variants; // at least one
+  SourceLocation location;
+};
+
+// --- Constants ----------------------------------------------------------------------------------
+
+struct Constant {
+  std::string name;
+  TypeId type;       // a tensor with constant dimensions
+  std::string bytes; // exactly tensor_bytes of them
+  SourceLocation location;
+};
+
+// --- Functions ----------------------------------------------------------------------------------
+
+enum class SymbolSource : uint8_t {
+  parameter, // a dimension or element of a parameter's type, or an integer host scalar parameter
+  match,     // a match_shape binding
+  device,    // a read binding: lives in device memory, never sizes anything, never enters a key
+};
+
+struct Symbol {
+  std::string name;
+  SymbolSource source = SymbolSource::parameter;
+  Interval bounds{0, INT64_MAX}; // from the function's attributes, or the read binding
+  bool capturable = false;       // listed in capture_symbols
+  SourceLocation location;
+};
+
+struct Value {
+  std::string name; // without %, unique in its function
+  TypeId type;
+  SourceLocation location;
+};
+
+/// An operand of a binding.
+struct Operand {
+  enum class Kind : uint8_t {
+    none,    // an absent optional operand
+    value,   // Function::values
+    expr,    // an integer expression (symbol parameters of kernels, shape elements)
+    literal, // Module::literals
+  };
+  Kind kind = Kind::none;
+  uint32_t index = 0;
+  static Operand of(ValueId value) { return {Kind::value, value.index}; }
+  static Operand of(ExprId expr) { return {Kind::expr, expr.index}; }
+  static Operand of_literal(uint32_t literal) { return {Kind::literal, literal}; }
+  ValueId value() const { return {index}; }
+  ExprId expr() const { return {index}; }
+  friend bool operator==(const Operand &, const Operand &) = default;
+};
+
+enum class BindingKind : uint8_t {
+#define CUGRT_BINDING(name, text) name,
+#include "ir/bindings.def"
+#undef CUGRT_BINDING
+};
+
+/// One binding. Which fields a kind uses stands in bindings.def; its results are consecutive values.
+struct Binding {
+  BindingKind kind;
+  uint32_t callee = UINT32_MAX; // op, kernel, function, constant, or callee name: see bindings.def
+  uint32_t first_result = 0, result_count = 0;
+  Range operands;    // Function::operands
+  Range exprs;       // Function::exprs
+  Range attributes;  // Function::attributes
+  Range blocks;      // Function::blocks: nested ones
+  uint32_t carried_count = 0; // of while: the first operands are initial values, the rest captures
+  SourceLocation location;
+
+  ValueId result(uint32_t i = 0) const { return {first_result + i}; }
+};
+
+/// A block's bindings run in order; its results are what it yields or returns.
+struct Block {
+  uint32_t first_param = 0, param_count = 0; // values: carried values of while blocks
+  std::vector<Binding> bindings;
+  Range results; // Function::operands
+  SourceLocation end_location;
+};
+
+struct Parameter {
+  ValueId value;
+  Access access = Access::in; // of tensors; out and inout are the caller's buffers or state
+  uint32_t alignment_bytes = 0; // of tensors: a power of two that callers guarantee; 0: the dtype's
+};
+
+struct Function {
+  std::string name; // without @
+  bool is_private = false;
+  std::vector<Parameter> params;
+  /// Number of per-call inputs: parameters from this one on are weights, uploaded once.
+  uint32_t num_inputs = UINT32_MAX;
+  std::vector<TypeId> result_types;
+  std::vector<Attribute> extra_attributes; // kept and printed; no meaning here
+  SourceLocation location;
+
+  std::vector<Symbol> symbols;
+  std::vector<Value> values;
+  std::vector<Operand> operands;
+  std::vector<ExprId> exprs;
+  std::vector<Attribute> attributes;
+  std::vector<Block> blocks; // blocks[0] is the body
+
+  const Block &body() const { return blocks.front(); }
+  const Value &value(ValueId id) const { return values[id.index]; }
+  bool is_weight(size_t param) const { return param >= num_inputs; }
+  std::span<const Operand> operands_of(const Binding &b) const {
+    return std::span(operands).subspan(b.operands.begin, b.operands.count);
+  }
+  std::span<const Operand> results_of(const Block &b) const {
+    return std::span(operands).subspan(b.results.begin, b.results.count);
+  }
+  std::span<const ExprId> exprs_of(const Binding &b) const {
+    return std::span(exprs).subspan(b.exprs.begin, b.exprs.count);
+  }
+  std::span<const Attribute> attributes_of(const Binding &b) const {
+    return std::span(attributes).subspan(b.attributes.begin, b.attributes.count);
+  }
+  std::vector<std::string> symbol_names() const;
+  std::vector<Interval> symbol_bounds() const;
+};
+
+struct Module {
+  ExprPool exprs;
+  TypePool types;
+  std::vector<Kernel> kernels;
+  std::vector<Constant> constants;
+  std::vector<Function> functions;
+  std::vector<AttributeValue> literals;
+  std::vector<std::string> callee_names; // of host and extern calls
+
+  const Function *find_function(std::string_view name) const;
+  const Kernel *find_kernel(std::string_view name) const;
+};
+
+} // namespace cugrt::ir

@@ -1,0 +1,292 @@
+// The plan: everything the runtime needs to run a module, as a plain value.
+//
+// The planner makes a plan from kernel-level IR; the runtime consumes the plan and compiled code and
+// never sees the IR. A plan holds no pointers and no host addresses; indices name rows of its tables, and
+// it has a text (JSON) and a binary (CBOR) form that round-trip (plan/serialize.h). It is a function of
+// the module and the planner's options alone: the same on every host.
+//
+//   Plan ── exprs                      expressions; symbols are numbered within each function
+//     ├─ codes     units of compilation: source or bytes, options
+//     ├─ kernels   a function of a code: parameters, one entry a variant
+//     ├─ constants
+//     ├─ arenas    one for each storage scope: bytes for all functions together
+//     └─ functions
+//          ├─ symbols, params, results   the calling convention, checked on every run
+//          ├─ slots       where callers' buffers are bound: tensor parameters, results
+//          ├─ buffers     byte ranges that steps touch: in an arena, a slot, a weight, a constant
+//          ├─ steps       launch steps: one kernel launch, copy or fill each
+//          ├─ regions     static regions: steps and edges that become one CUDA graph
+//          └─ blocks      the host's program: launch a region, run a step eagerly, call, branch
+#pragma once
+
+#include "ir/module.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cugrt::plan {
+
+using ir::Access;
+using ir::ExprId;
+using ir::Range;
+using ir::SymbolId;
+
+inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kNone = UINT32_MAX;
+/// Every buffer of an arena begins at a multiple of this.
+inline constexpr int64_t kArenaAlignment = 256;
+
+/// What is compiled or loaded as one module of code.
+struct Code {
+  ir::CodeKind kind;
+  std::string name;                 // path as written in the module, or the kernel's name for inline text
+  std::string text;                 // of source_text; files are read by the runtime when it opens the plan
+  std::vector<std::string> options; // of the compiler
+  friend bool operator==(const Code &, const Code &) = default;
+};
+
+struct KernelParam {
+  ir::KernelParamKind kind;
+  Access access = Access::in;
+  ir::DType dtype = ir::DType::f32;
+  friend bool operator==(const KernelParam &, const KernelParam &) = default;
+};
+
+struct Kernel {
+  std::string name;
+  uint32_t code = 0;                // Plan::codes
+  std::vector<KernelParam> params;  // a variant with a workspace takes one more pointer
+  std::vector<std::string> entries; // the compiled function of each variant
+  std::vector<std::array<uint32_t, 3>> clusters; // of each variant; zeros: none
+  std::vector<bool> cooperative, programmatic;   // of each variant
+  friend bool operator==(const Kernel &, const Kernel &) = default;
+};
+
+struct Constant {
+  std::string name, bytes;
+  friend bool operator==(const Constant &, const Constant &) = default;
+};
+
+/// One storage scope's memory. All figures in bytes, at the symbols' upper bounds.
+struct Arena {
+  std::string scope;
+  int64_t bytes = 0;             // what a session maps
+  int64_t lower_bound_bytes = 0; // the largest sum of tensors alive at one instant
+  int64_t tensor_bytes = 0;      // the sum of all planned tensors: memory without any sharing
+  friend bool operator==(const Arena &, const Arena &) = default;
+};
+
+struct Symbol {
+  std::string name;
+  ir::SymbolSource source;
+  ir::Interval bounds;
+  friend bool operator==(const Symbol &, const Symbol &) = default;
+};
+
+enum class ParamKind : uint8_t { tensor, weight, scalar, shape };
+
+/// A parameter, as callers see it. A dimension (or scalar) that is a bare symbol defines it at its first
+/// appearance in parameter order; every other dimension is evaluated and must agree.
+struct Param {
+  std::string name;
+  ParamKind kind;
+  ir::DType dtype = ir::DType::f32;
+  ir::ScalarKind scalar = ir::ScalarKind::integer;
+  bool known_shape = true;
+  std::vector<ExprId> dims; // of tensors and shapes; of an integer scalar: its one expression, or none
+  Access access = Access::in;
+  uint32_t alignment_bytes = 1;
+  uint32_t slot = kNone;       // of tensors
+  uint32_t host_value = kNone; // of scalars
+  std::string scope;
+  SourceLocation location;
+  friend bool operator==(const Param &, const Param &) = default;
+};
+
+struct FunctionResult {
+  uint32_t buffer = kNone;     // a tensor result
+  uint32_t host_value = kNone; // or a host scalar
+  friend bool operator==(const FunctionResult &, const FunctionResult &) = default;
+};
+
+enum class SlotKind : uint8_t {
+  param,  // bound by the caller to every run
+  result, // bound by the caller, or else to memory of the session, valid until the function's next run
+};
+
+struct Slot {
+  SlotKind kind;
+  uint32_t index = 0; // of Function::params or Function::results
+  Access access = Access::in;
+  ExprId bytes;
+  uint32_t alignment_bytes = 1;
+  friend bool operator==(const Slot &, const Slot &) = default;
+};
+
+enum class BufferBase : uint8_t {
+  arena,    // Plan::arenas[index], at offset_bytes
+  slot,     // Function::slots[index]
+  weight,   // Function::params[index], in the loaded executable
+  constant, // Plan::constants[index], in the loaded executable
+  dynamic,  // an unplanned allocation, number `index` of the function; made by an allocate item
+};
+
+/// A tensor's bytes: [base + offset, base + offset + bytes). Buffers of one base may overlap.
+struct Buffer {
+  std::string name;
+  BufferBase base;
+  uint32_t index = 0;
+  ExprId offset_bytes, bytes;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<ExprId> dims, strides; // strides in elements; empty: contiguous
+  friend bool operator==(const Buffer &, const Buffer &) = default;
+};
+
+enum class ArgumentKind : uint8_t {
+  buffer,     // index: Function::buffers; its address
+  expr,       // index: ExprId; its value as `dtype`
+  host_value, // index: Function::host_values; as `dtype`
+  bits,       // a literal: `bits` hold the value as `dtype`
+};
+
+struct Argument {
+  ArgumentKind kind;
+  ir::DType dtype = ir::DType::i64; // of by-value arguments
+  uint32_t index = 0;
+  uint64_t bits = 0;
+  friend bool operator==(const Argument &, const Argument &) = default;
+};
+
+/// How one variant of a kernel is launched by one step, over the function's symbols.
+struct LaunchRule {
+  ExprId predicate; // invalid: always
+  std::array<ExprId, 3> grid, block;
+  ExprId shared_bytes;       // invalid: 0
+  uint32_t workspace = kNone; // Function::buffers
+  friend bool operator==(const LaunchRule &, const LaunchRule &) = default;
+};
+
+struct BufferAccess {
+  uint32_t buffer;
+  Access access;
+  friend bool operator==(const BufferAccess &, const BufferAccess &) = default;
+};
+
+enum class StepKind : uint8_t { kernel, copy, fill };
+
+/// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the byte
+/// `fill_byte` all over accesses[0].
+struct Step {
+  StepKind kind = StepKind::kernel;
+  std::string name; // for people: kernel and result, as in node names
+  uint32_t kernel = kNone;
+  Range arguments; // Function::arguments, one for each kernel parameter
+  Range launches;  // Function::launches, one for each variant
+  Range accesses;  // Function::accesses: every byte range read or written, workspaces included
+  uint8_t fill_byte = 0;
+  SourceLocation location;
+  friend bool operator==(const Step &, const Step &) = default;
+};
+
+/// `to` begins after `from` has ended; both count from the region's first step.
+struct Edge {
+  uint32_t from, to;
+  friend auto operator<=>(const Edge &, const Edge &) = default;
+};
+
+/// A static region: consecutive steps that become one graph.
+struct Region {
+  std::string name;
+  Range steps;
+  std::vector<Edge> edges;       // transitively reduced, sorted
+  std::vector<SymbolId> key;     // symbols that any field of any step depends on, in symbol order
+  std::vector<uint32_t> slots;   // slots that any step touches, ascending
+  std::vector<uint32_t> host_values; // by-value host scalars that steps take
+  friend bool operator==(const Region &, const Region &) = default;
+};
+
+enum class HostValueKind : uint8_t { param, expr, literal, host_result };
+
+/// A scalar that lives on the host during a run.
+struct HostValue {
+  HostValueKind kind;
+  ir::ScalarKind scalar = ir::ScalarKind::integer;
+  uint32_t index = 0; // param: Function::params; expr: ExprId
+  uint64_t bits = 0;  // literal: an int64_t or the bits of a double
+  friend bool operator==(const HostValue &, const HostValue &) = default;
+};
+
+enum class ItemKind : uint8_t {
+  region,    // index: Function::regions
+  step,      // index: Function::steps, run eagerly
+  allocate,  // index: a buffer of base `dynamic`; its bytes are allocated now
+  release,   // index: likewise; its bytes may be given back once earlier work has ended
+  host_call, // name; operands; results
+  call,      // index: Plan::functions; operands; results
+  match,     // operands[0]; dims: symbols to define or dimensions to check
+  read,      // operands[0] a buffer, dims[0] the device symbol: nothing to do on the host
+  if_,       // operands[0] the condition; blocks: then, else
+  while_,    // operands: initial values; blocks: condition, body
+  copy_back, // eager copy of operands[0] (buffer) into operands[1] (buffer): carried values, branch results
+};
+
+struct OperandRef {
+  enum class Kind : uint8_t { none, buffer, host_value, expr, string } kind = Kind::none;
+  uint32_t index = 0; // string: Function::strings
+  friend bool operator==(const OperandRef &, const OperandRef &) = default;
+};
+
+struct Item {
+  ItemKind kind;
+  uint32_t index = 0;
+  std::string name;
+  std::vector<OperandRef> operands, results;
+  std::vector<ExprId> dims;
+  Range blocks; // Function::blocks
+  SourceLocation location;
+  friend bool operator==(const Item &, const Item &) = default;
+};
+
+/// A block of the host's program. Results are what an `if` or `while` block yields.
+struct Block {
+  std::vector<Item> items;
+  std::vector<OperandRef> params, results;
+  friend bool operator==(const Block &, const Block &) = default;
+};
+
+struct Function {
+  std::string name;
+  bool is_private = false;
+  std::vector<Symbol> symbols;
+  std::vector<Param> params;
+  std::vector<FunctionResult> results;
+  std::vector<Slot> slots;
+  std::vector<HostValue> host_values;
+  std::vector<Buffer> buffers;
+  std::vector<Argument> arguments;
+  std::vector<LaunchRule> launches;
+  std::vector<BufferAccess> accesses;
+  std::vector<Step> steps;
+  std::vector<Region> regions;
+  std::vector<std::string> strings;
+  uint32_t dynamic_count = 0; // unplanned allocations
+  std::vector<Block> blocks;  // blocks[0] is the body
+  SourceLocation location;
+  friend bool operator==(const Function &, const Function &) = default;
+};
+
+struct Plan {
+  std::string target;  // the profile the plan was made for; empty: any
+  ir::ExprPool exprs;
+  std::vector<Code> codes;
+  std::vector<Kernel> kernels;
+  std::vector<Constant> constants;
+  std::vector<Arena> arenas;
+  std::vector<Function> functions;
+
+  const Function *find_function(std::string_view name) const;
+};
+
+} // namespace cugrt::plan

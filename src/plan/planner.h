@@ -1,0 +1,61 @@
+// The planner: kernel-level IR in, plan and report out. A pure, deterministic function.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace cugrt::plan {
+
+/// What makes a static region.
+enum class Policy : uint8_t {
+  patch, // callers' buffers are slots; only true dynamism ends a region
+  seed,  // the published rules: steps on callers' buffers and output storage stay outside
+};
+
+struct PlannerOptions {
+  Policy policy = Policy::patch;
+  bool regions = true; // off: every step is run eagerly
+  std::string target;  // named profile, kept in the plan
+  uint32_t max_region_nodes = 10000;
+};
+
+/// Why a binding is, or is not, in a region: for people.
+struct BindingNote {
+  uint32_t function = 0;
+  SourceLocation location;
+  std::string binding;          // as printed
+  uint32_t region = kNone;      // of the function
+  std::string reason;           // in words: the rule that put it there or kept it out
+};
+
+/// One planned tensor's place, for storage tables and drawings. Times count steps, half-open.
+struct StorageNote {
+  uint32_t function = 0;
+  std::string name, scope;
+  int64_t offset_bytes = 0, bytes = 0;
+  uint32_t first_step = 0, end_step = 0;
+};
+
+struct EdgeNote {
+  uint32_t function = 0, region = 0;
+  Edge edge;
+  std::string reason; // "RAW %lv0 [0, 4096) of arena global"
+};
+
+struct PlanReport {
+  std::vector<BindingNote> bindings;
+  std::vector<StorageNote> storages;
+  std::vector<EdgeNote> edges;
+  int64_t storage_before_bytes = 0; // one allocation for each storage, no sharing between functions
+};
+
+/// Plans a verified kernel-level module (no tensor-level ops). Errors: verify_error with the location,
+/// naming an op that was not legalized, a symbol without the bound that sizing the arena needs, or
+/// recursion; out_of_range for sizes that overflow.
+Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options, PlanReport *report = nullptr);
+
+/// Checks a plan independently of the planner (quadratic where that is simplest): indices, steps
+/// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region
+/// covered by a path of its edges, edges acyclic. `ok` when all holds.
+Status validate(const Plan &plan);
+
+} // namespace cugrt::plan
