@@ -2,10 +2,13 @@
 // only their width matters. An id outside [0, rows) reads the nearest row: ids come from outside,
 // and memory beyond the table must not be reached.
 //
-// Options: ID, int or long long; BYTES of an element (1, 2, 4, 8); INDEX and ASSUME as in unary.cu.
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); BYTES of an element (1, 2, 4, 8); INDEX and
+// ASSUME as in unary.cu.
 
-#ifndef ID
-#define ID int
+#ifdef WIDE_IDS
+typedef long long Id;
+#else
+typedef int Id;
 #endif
 #ifndef BYTES
 #define BYTES 4
@@ -28,7 +31,7 @@ typedef unsigned long long T;
 #endif
 typedef INDEX Index;
 
-extern "C" __global__ void embedding(const T *__restrict__ table, const ID *__restrict__ ids,
+extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__restrict__ ids,
                                      T *__restrict__ y, long long count, long long rows,
                                      long long width) {
   __builtin_assume(ASSUME);
