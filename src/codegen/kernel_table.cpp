@@ -49,8 +49,9 @@ std::string key_of(const ir::Kernel &kernel) {
 
 } // namespace
 
-KernelTable::KernelTable(ir::Module &module) : module_(module) {
-  for (const ir::Function &function : module.functions)
+KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions)
+    : module_(module) {
+  for (const ir::Function &function : functions)
     names_.insert(function.name);
   for (const ir::Constant &constant : module.constants)
     names_.insert(constant.name);

@@ -18,8 +18,8 @@ inline constexpr uint32_t kMaxSpecializations = 32;
 class KernelTable {
 public:
   /// `module` must outlive the table; its kernels are taken in. Nobody else may add kernels
-  /// meanwhile.
-  explicit KernelTable(ir::Module &module);
+  /// meanwhile. New kernels are not called as one of `functions`, which the module may still lack.
+  KernelTable(ir::Module &module, std::span<const ir::Function> functions);
 
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
