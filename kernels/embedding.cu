@@ -1,6 +1,6 @@
 // Embedding: y[i] = table[ids[i]], rows of `width` elements. Elements are moved, not read, so that
-// only their width matters. An id outside [0, rows) reads the nearest row: ids come from outside,
-// and memory beyond the table must not be reached.
+// only their width matters. An id outside [0, rows) reads the nearest row (of a table without rows,
+// 0): ids come from outside, and memory beyond the table must not be reached.
 //
 // Options: WIDE_IDS for ids of i64 (i32 otherwise); BYTES of an element (1, 2, 4, 8); INDEX and
 // ASSUME as in unary.cu.
@@ -39,6 +39,6 @@ extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__re
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
     const long long id = ids[i / Index(width)];
     const long long row = id < 0 ? 0 : id >= rows ? rows - 1 : id;
-    y[i] = table[Index(row) * Index(width) + i % Index(width)];
+    y[i] = rows > 0 ? table[Index(row) * Index(width) + i % Index(width)] : T(0);
   }
 }

@@ -19,7 +19,7 @@ void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
 Status emit_conv2d(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.integer("groups");
   const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
   const bool four = out_channels && *out_channels / groups % 4 == 0;
 
@@ -41,9 +41,9 @@ Status emit_conv2d(OpEmitter &op) {
   const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
   launch.size("kernel_h", w.dims[2]);
   launch.size("kernel_w", w.dims[3]);
-  sides(op, launch, "stride", op.integers("strides", {1, 1}));
-  sides(op, launch, "pad", op.integers("padding", {0, 0}));
-  sides(op, launch, "dilation", op.integers("dilation", {1, 1}));
+  sides(op, launch, "stride", op.integers("strides"));
+  sides(op, launch, "pad", op.integers("padding"));
+  sides(op, launch, "dilation", op.integers("dilation"));
   launch.size("groups", op.constant(groups));
 
   ir::ExprPool &exprs = op.exprs();
@@ -56,7 +56,7 @@ Status emit_conv2d(OpEmitter &op) {
 Status emit_pool2d(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0), y = op.result_type();
-  const std::vector<int64_t> kernel = op.integers("kernel", {1, 1});
+  const std::vector<int64_t> kernel = op.integers("kernel");
 
   KernelLaunch launch = op.floating_launch("pool2d.cu", std::string(op.name()));
   launch.index_type({op.count(x), op.count(y)});
@@ -68,9 +68,12 @@ Status emit_pool2d(OpEmitter &op) {
   const ir::ExprId out_height = launch.size("out_height", y.dims[2]);
   const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
   sides(op, launch, "kernel", kernel);
-  sides(op, launch, "stride", op.integers("strides", {1, 1}));
-  sides(op, launch, "pad", op.integers("padding", {0, 0}));
-  launch.size("count_padding", op.constant(op.integer("count_include_pad", 0)));
+  sides(op, launch, "stride", op.integers("strides"));
+  sides(op, launch, "pad", op.integers("padding"));
+  const bool count_padding =
+      op.call().op == ir::Op::avg_pool2d &&
+      ir::op_bool(ir::Op::avg_pool2d, op.call().attributes, "count_include_pad");
+  launch.size("count_padding", op.constant(count_padding));
   launch.loop_variant(op.exprs().mul(planes, op.exprs().mul(out_height, out_width)));
   launch.emit(op.call().location);
   return {};

@@ -8,7 +8,8 @@ namespace cugrt::codegen {
 Status emit_unary(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   std::string function(op.name());
-  if (Op(op.call().op) == Op::gelu && op.text("approximate", "none") == "tanh")
+  if (op.call().op == ir::Op::gelu &&
+      ir::op_string(ir::Op::gelu, op.call().attributes, "approximate") == "tanh")
     function = "gelu_tanh";
   const ir::ExprId count = op.count(op.result_type());
 

@@ -113,17 +113,11 @@ Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId
 Status emit_transpose(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(x.dtype));
-  const size_t rank = x.dims.size();
-  std::vector<int64_t> reversed(rank);
-  for (size_t i = 0; i < rank; ++i)
-    reversed[i] = int64_t(rank - 1 - i);
-  const std::vector<int64_t> axes = op.integers("axes", reversed);
+  const std::vector<size_t> axes = op.permutation(x.dims.size());
   const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), x.dims);
   std::vector<Dimension> walk;
-  for (size_t i = 0; i < rank; ++i) {
-    const auto from = size_t(axes[i] < 0 ? axes[i] + int64_t(rank) : axes[i]);
-    walk.push_back({y.dims[i], {strides[from]}});
-  }
+  for (size_t i = 0; i < axes.size(); ++i)
+    walk.push_back({y.dims[i], {strides[axes[i]]}});
   emit_permutation(op.table(), op.builder(), op.operand(0), op.result(), x.dtype, std::move(walk),
                    op.call().location);
   return {};
@@ -132,7 +126,7 @@ Status emit_transpose(OpEmitter &op) {
 Status emit_concat(OpEmitter &op) {
   const ir::Type y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(y.dtype));
-  const size_t axis = op.axis("axis", 0, y.dims.size());
+  const size_t axis = op.axis(y.dims.size());
   const ir::ExprId rows = op.count(y, 0, axis), pitch = op.count(y, axis);
   ir::ExprId begin = op.constant(0);
   for (ir::ValueId part : op.call().operands) {
@@ -148,7 +142,7 @@ Status emit_concat(OpEmitter &op) {
 Status emit_split(OpEmitter &op) {
   const ir::Type x = op.operand_type(0);
   CUGRT_TRY(op.require_whole_bytes(x.dtype));
-  const size_t axis = op.axis("axis", 0, x.dims.size());
+  const size_t axis = op.axis(x.dims.size());
   const ir::ExprId rows = op.count(x, 0, axis), pitch = op.count(x, axis);
   ir::ExprId begin = op.constant(0);
   for (ir::ValueId part : op.call().results) {

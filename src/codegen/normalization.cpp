@@ -17,7 +17,7 @@ void row_variants(KernelLaunch &launch, ir::ExprId rows, ir::ExprId length) {
 Status emit_softmax(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0);
-  const size_t axis = op.axis("axis", -1, x.dims.size());
+  const size_t axis = op.axis(x.dims.size());
   const ir::ExprId inner = op.count(x, axis + 1);
   const bool rows = op.exprs().as_constant(inner) == 1;
 
@@ -40,8 +40,6 @@ Status emit_softmax(OpEmitter &op) {
 Status emit_norm(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0);
-  if (x.dims.empty())
-    return op.unsupported(x.dtype, "a scalar has no last axis; reshape it");
   const bool has_scale = op.has_operand(1), has_bias = op.has_operand(2);
 
   KernelLaunch launch = op.floating_launch("norm.cu", std::string(op.name()));
@@ -57,7 +55,7 @@ Status emit_norm(OpEmitter &op) {
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
   const ir::ExprId columns = launch.size("columns", x.dims.back());
-  launch.scalar("epsilon", op.number("epsilon", 1e-5));
+  launch.scalar("epsilon", ir::op_float(op.call().op, op.call().attributes, "epsilon"));
   row_variants(launch, rows, columns);
   launch.emit(op.call().location);
   return {};

@@ -7,65 +7,59 @@ namespace cugrt::codegen {
 
 namespace {
 
-constexpr std::string_view kOpNames[] = {
-#define CUGRT_OP(name, least, most, results) #name,
-#include "ir/ops.def"
-#undef CUGRT_OP
-};
-
 using Family = Status (*)(OpEmitter &);
 
 // By op. Reshape has no kernel: it is a view.
-Family family_of(Op op) {
+Family family_of(ir::Op op) {
   switch (op) {
-  case Op::relu:
-  case Op::neg:
-  case Op::abs:
-  case Op::exp:
-  case Op::log:
-  case Op::sqrt:
-  case Op::rsqrt:
-  case Op::tanh:
-  case Op::sigmoid:
-  case Op::silu:
-  case Op::gelu:
+  case ir::Op::relu:
+  case ir::Op::neg:
+  case ir::Op::abs:
+  case ir::Op::exp:
+  case ir::Op::log:
+  case ir::Op::sqrt:
+  case ir::Op::rsqrt:
+  case ir::Op::tanh:
+  case ir::Op::sigmoid:
+  case ir::Op::silu:
+  case ir::Op::gelu:
     return emit_unary;
-  case Op::add:
-  case Op::sub:
-  case Op::mul:
-  case Op::div:
-  case Op::maximum:
-  case Op::minimum:
+  case ir::Op::add:
+  case ir::Op::sub:
+  case ir::Op::mul:
+  case ir::Op::div:
+  case ir::Op::maximum:
+  case ir::Op::minimum:
     return emit_binary;
-  case Op::cast:
+  case ir::Op::cast:
     return emit_cast;
-  case Op::matmul:
+  case ir::Op::matmul:
     return emit_matmul;
-  case Op::conv2d:
+  case ir::Op::conv2d:
     return emit_conv2d;
-  case Op::max_pool2d:
-  case Op::avg_pool2d:
+  case ir::Op::max_pool2d:
+  case ir::Op::avg_pool2d:
     return emit_pool2d;
-  case Op::softmax:
+  case ir::Op::softmax:
     return emit_softmax;
-  case Op::layer_norm:
-  case Op::rms_norm:
+  case ir::Op::layer_norm:
+  case ir::Op::rms_norm:
     return emit_norm;
-  case Op::reduce_sum:
-  case Op::reduce_mean:
-  case Op::reduce_max:
+  case ir::Op::reduce_sum:
+  case ir::Op::reduce_mean:
+  case ir::Op::reduce_max:
     return emit_reduce;
-  case Op::argmax:
+  case ir::Op::argmax:
     return emit_argmax;
-  case Op::transpose:
+  case ir::Op::transpose:
     return emit_transpose;
-  case Op::concat:
+  case ir::Op::concat:
     return emit_concat;
-  case Op::split:
+  case ir::Op::split:
     return emit_split;
-  case Op::embedding:
+  case ir::Op::embedding:
     return emit_embedding;
-  case Op::reshape:
+  case ir::Op::reshape:
     return nullptr;
   }
   return nullptr;
@@ -73,14 +67,9 @@ Family family_of(Op op) {
 
 } // namespace
 
-std::string_view op_name(uint32_t op) {
-  CUGRT_CHECK(op < std::size(kOpNames));
-  return kOpNames[op];
-}
-
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call) {
   OpEmitter emitter(table, builder, call);
-  const Family family = family_of(Op(call.op));
+  const Family family = family_of(call.op);
   if (!family)
     return emitter.unsupported(emitter.operand_type(0).dtype, "no kernel computes it");
   return family(emitter);
@@ -95,49 +84,19 @@ ir::Type OpEmitter::type(ir::ValueId value) const {
   return builder_.module().types[builder_.function().value(value).type];
 }
 
-// --- Attributes ----------------------------------------------------------------------------------
-
-const ir::AttributeValue *OpEmitter::find(std::string_view name) const {
-  for (const ir::Attribute &attribute : call_.attributes)
-    if (attribute.name == name)
-      return &attribute.value;
-  return nullptr;
+size_t OpEmitter::axis(size_t rank) const {
+  const std::optional<size_t> axis = ir::normalize_axis(integer("axis"), rank);
+  CUGRT_CHECK(axis); // inference has refused others
+  return *axis;
 }
 
-int64_t OpEmitter::integer(std::string_view name, int64_t otherwise) const {
-  const ir::AttributeValue *value = find(name);
-  if (const bool *flag = value ? std::get_if<bool>(value) : nullptr)
-    return *flag;
-  const int64_t *integer = value ? std::get_if<int64_t>(value) : nullptr;
-  return integer ? *integer : otherwise;
-}
-
-double OpEmitter::number(std::string_view name, double otherwise) const {
-  const ir::AttributeValue *value = find(name);
-  if (const int64_t *integer = value ? std::get_if<int64_t>(value) : nullptr)
-    return double(*integer);
-  const double *number = value ? std::get_if<double>(value) : nullptr;
-  return number ? *number : otherwise;
-}
-
-std::string OpEmitter::text(std::string_view name, std::string_view otherwise) const {
-  const ir::AttributeValue *value = find(name);
-  const std::string *text = value ? std::get_if<std::string>(value) : nullptr;
-  return text ? *text : std::string(otherwise);
-}
-
-std::vector<int64_t> OpEmitter::integers(std::string_view name,
-                                         std::vector<int64_t> otherwise) const {
-  const ir::AttributeValue *value = find(name);
-  const auto *list = value ? std::get_if<std::vector<int64_t>>(value) : nullptr;
-  return list ? *list : std::move(otherwise);
-}
-
-size_t OpEmitter::axis(std::string_view name, int64_t otherwise, size_t rank) const {
-  const int64_t axis = integer(name, otherwise);
-  const int64_t from_front = axis < 0 ? axis + int64_t(rank) : axis;
-  CUGRT_CHECK(from_front >= 0 && from_front < int64_t(rank)); // the op's inference has checked it
-  return size_t(from_front);
+std::vector<size_t> OpEmitter::permutation(size_t rank) const {
+  std::vector<size_t> axes;
+  for (int64_t axis : integers("axes"))
+    axes.push_back(*ir::normalize_axis(axis, rank));
+  for (size_t i = axes.size(); i < rank; ++i) // none given: all, last first
+    axes.push_back(rank - 1 - i);
+  return axes;
 }
 
 // --- Dtypes --------------------------------------------------------------------------------------

@@ -7,21 +7,13 @@
 
 #include "codegen/index_space.h"
 #include "codegen/kernel_launch.h"
+#include "ir/ops.h"
 #include "support/status.h"
 
 namespace cugrt::codegen {
 
-enum class Op : uint32_t {
-#define CUGRT_OP(name, least, most, results) name,
-#include "ir/ops.def"
-#undef CUGRT_OP
-};
-
-/// The op's name as written in the IR.
-std::string_view op_name(uint32_t op);
-
 struct OpCall {
-  uint32_t op = 0;                   // row of ops.def
+  ir::Op op;
   std::vector<ir::ValueId> operands; // invalid ones are absent
   std::vector<ir::ValueId> results;
   std::span<const ir::Attribute> attributes;
@@ -43,7 +35,7 @@ public:
   OpEmitter(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call)
       : table_(table), builder_(builder), call_(call) {}
 
-  std::string_view name() const { return op_name(call_.op); }
+  std::string_view name() const { return ir::op_info(call_.op).name; }
   const OpCall &call() const { return call_; }
   KernelTable &table() { return table_; }
   ir::FunctionBuilder &builder() { return builder_; }
@@ -62,14 +54,17 @@ public:
   ir::Type operand_type(size_t i) const { return type(operand(i)); }
   ir::Type result_type(size_t i = 0) const { return type(result(i)); }
 
-  /// Attributes, with what holds when they are not given.
-  int64_t integer(std::string_view name, int64_t otherwise) const;
-  double number(std::string_view name, double otherwise) const;
-  std::string text(std::string_view name, std::string_view otherwise) const;
-  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> otherwise) const;
-  bool has_attribute(std::string_view name) const { return find(name) != nullptr; }
+  /// Attributes: as given, else the op's default.
+  int64_t integer(std::string_view name) const {
+    return ir::op_integer(call_.op, call_.attributes, name);
+  }
+  std::vector<int64_t> integers(std::string_view name) const {
+    return ir::op_integers(call_.op, call_.attributes, name);
+  }
   /// An axis attribute, counted from the front.
-  size_t axis(std::string_view name, int64_t otherwise, size_t rank) const;
+  size_t axis(size_t rank) const;
+  /// Of transpose: for each axis of the result, the operand's.
+  std::vector<size_t> permutation(size_t rank) const;
 
   /// The error for a dtype or form that no kernel takes: "conv2d of i32: `what`".
   Status unsupported(ir::DType dtype, std::string_view what) const;
@@ -83,8 +78,6 @@ public:
   KernelLaunch floating_launch(std::string_view source, std::string entry);
 
 private:
-  const ir::AttributeValue *find(std::string_view name) const;
-
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
   const OpCall &call_;

@@ -24,9 +24,10 @@ Status emit_reduce(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0);
   const size_t rank = x.dims.size();
-  std::vector<bool> is_reduced(rank, !op.has_attribute("axes"));
-  for (int64_t axis : op.integers("axes", {}))
-    is_reduced[size_t(axis < 0 ? axis + int64_t(rank) : axis)] = true;
+  const std::vector<int64_t> axes = op.integers("axes");
+  std::vector<bool> is_reduced(rank, axes.empty());
+  for (int64_t axis : axes)
+    is_reduced[*ir::normalize_axis(axis, rank)] = true;
 
   const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), x.dims);
   std::vector<Dimension> kept, reduced;
@@ -70,7 +71,7 @@ Status emit_argmax(OpEmitter &op) {
   if (ir::info(x.dtype).kind != ir::DTypeKind::floating)
     return op.unsupported(x.dtype,
                           "there are kernels for f16, bf16, f32 and f64; cast the operand");
-  const size_t axis = op.axis("axis", -1, x.dims.size());
+  const size_t axis = op.axis(x.dims.size());
   const ir::ExprId inner = op.count(x, axis + 1);
   const bool rows = op.exprs().as_constant(inner) == 1;
 

@@ -19,7 +19,7 @@ namespace cugrt::passes {
 
 namespace {
 
-using codegen::Op;
+using ir::Op;
 
 class Legalizer : public FunctionCloner {
 public:
@@ -41,7 +41,7 @@ private:
   Result<bool> legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call);
   Result<ir::ValueId> contiguous(ir::ValueId value, SourceLocation location);
   Status check_shapes(const codegen::OpCall &call, const ir::Binding &binding) const;
-  bool keeps_order(const codegen::OpCall &call);
+  bool keeps_order(const codegen::OpEmitter &op);
   Status view_reshape(const ir::Binding &binding, ir::ValueId operand);
   Status view_sections(const ir::Binding &binding, const codegen::OpCall &call, size_t axis);
 
@@ -61,7 +61,7 @@ Status Legalizer::check_shapes(const codegen::OpCall &call, const ir::Binding &b
     return type.kind != ir::TypeKind::tensor || type.known_shape
                ? Status()
                : Status::error(Code::unsupported,
-                               std::string(codegen::op_name(call.op)) + " of %" + value.name +
+                               std::string(ir::op_info(call.op).name) + " of %" + value.name +
                                    ": its shape is not known; give it one with match");
   };
   for (const ir::Operand &operand : source().operands_of(binding))
@@ -89,21 +89,15 @@ Result<ir::ValueId> Legalizer::contiguous(ir::ValueId value, SourceLocation loca
 }
 
 // Whether a transposition leaves all axes of other sizes than 1 in their order.
-bool Legalizer::keeps_order(const codegen::OpCall &call) {
-  const ir::Type &x = module().types[builder().function().value(call.operands[0]).type];
-  const codegen::OpEmitter op(table_, builder(), call);
-  const auto rank = int64_t(x.dims.size());
-  std::vector<int64_t> reversed;
-  for (int64_t i = rank; i-- > 0;)
-    reversed.push_back(i);
-  int64_t last = -1;
-  for (int64_t axis : op.integers("axes", reversed)) {
-    axis += axis < 0 ? rank : 0;
-    if (module().exprs.as_constant(x.dims[size_t(axis)]) == 1)
+bool Legalizer::keeps_order(const codegen::OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  size_t next = 0;
+  for (size_t axis : op.permutation(x.dims.size())) {
+    if (module().exprs.as_constant(x.dims[axis]) == 1)
       continue;
-    if (axis < last)
+    if (axis < next)
       return false;
-    last = axis;
+    next = axis;
   }
   return true;
 }
@@ -136,22 +130,17 @@ Status Legalizer::view_sections(const ir::Binding &binding, const codegen::OpCal
 Result<bool> Legalizer::legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call) {
   const codegen::OpEmitter op(table_, builder(), call);
   const ir::Type x = type(call.operands[0]);
-  switch (Op(call.op)) {
-  case Op::reshape: {
-    const ir::Type &y = type_of(binding.result());
-    if (ir::info(x.dtype).elements_per_block != 1 &&
-        (x.dims.empty() || y.dims.empty() || x.dims.back() != y.dims.back()))
-      return op.unsupported(x.dtype, "blocks run along the last axis, which must stay as it is");
+  switch (call.op) {
+  case Op::reshape:
     CUGRT_TRY(view_reshape(binding, call.operands[0]));
     return true;
-  }
   case Op::transpose:
-    if (ir::info(x.dtype).elements_per_block != 1 || !keeps_order(call))
+    if (!keeps_order(op))
       return false;
     CUGRT_TRY(view_reshape(binding, call.operands[0]));
     return true;
   case Op::split: {
-    const size_t axis = op.axis("axis", 0, x.dims.size());
+    const size_t axis = op.axis(x.dims.size());
     const ir::ExprId outer = codegen::element_count(module().exprs, std::span(x.dims).first(axis));
     if (ir::info(x.dtype).elements_per_block != 1 || module().exprs.as_constant(outer) != 1)
       return false;
@@ -174,10 +163,8 @@ Result<bool> Legalizer::legalize_as_view(const ir::Binding &binding, const codeg
 }
 
 Status Legalizer::legalize(const ir::Binding &binding) {
-  codegen::OpCall call;
-  call.op = binding.callee;
-  call.attributes = source().attributes_of(binding);
-  call.location = binding.location;
+  codegen::OpCall call{
+      ir::op_of(binding), {}, {}, source().attributes_of(binding), binding.location};
   CUGRT_TRY(check_shapes(call, binding));
   for (const ir::Operand &operand : source().operands_of(binding)) {
     ir::ValueId value;
