@@ -32,11 +32,38 @@ std::string text_of(const ir::AttributeValue &value) {
 
 // --- The module ----------------------------------------------------------------------------------
 
+bool broadcasts(Op op) {
+  switch (op) {
+  case Op::add:
+  case Op::sub:
+  case Op::mul:
+  case Op::div:
+  case Op::maximum:
+  case Op::minimum:
+  case Op::matmul:
+    return true;
+  default:
+    return false;
+  }
+}
+
+// Whether the first dimension of operand i is the symbol: of the first operand, unless it is a 1
+// that may broadcast, and of others that must agree with it.
+bool is_symbolic(const OpTest &test, size_t i) {
+  const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
+  if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)))
+    return false;
+  if (i == 0)
+    return true;
+  const bool may_agree =
+      test.op == Op::matmul ? own.size() > 2 : broadcasts(test.op) || test.op == Op::concat;
+  return may_agree && own.size() == first.size() && own[0] == first[0];
+}
+
 Result<ir::Module> build(const OpTest &test) {
   ir::Module module;
   ir::FunctionBuilder builder(module, "main");
   const ir::SymbolId symbol = builder.symbol({"n"});
-  const int64_t symbolic_size = test.operands[0].dims.empty() ? -1 : test.operands[0].dims[0];
   std::vector<ir::Operand> operands;
   std::vector<ir::TypeId> types;
   for (size_t i = 0; i < test.operands.size(); ++i) {
@@ -48,9 +75,8 @@ Result<ir::Module> build(const OpTest &test) {
     }
     std::vector<ir::ExprId> dims;
     for (int64_t size : operand.dims)
-      dims.push_back(test.symbolic && dims.empty() && size == symbolic_size
-                         ? module.exprs.symbol(symbol)
-                         : module.exprs.constant(size));
+      dims.push_back(dims.empty() && is_symbolic(test, i) ? module.exprs.symbol(symbol)
+                                                          : module.exprs.constant(size));
     types.push_back(module.types.tensor(operand.dtype.value_or(test.dtype), dims));
     operands.push_back(ir::Operand::of(builder.param("x" + std::to_string(i), types.back())));
   }
