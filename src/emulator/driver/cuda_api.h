@@ -1,7 +1,7 @@
-// cuda.h with every ABI of every function declared, so that definitions are checked against NVIDIA's
-// own prototypes: the toolkit's internal macro turns the renaming macros off (cuMemAlloc is then the
-// CUDA 2 function, cuMemAlloc_v2 today's). Declarations have default visibility, and so do the
-// definitions that follow them; everything else in the library is hidden.
+// cuda.h with every ABI of every function declared, so that definitions are checked against
+// NVIDIA's own prototypes: the toolkit's internal macro turns the renaming macros off (cuMemAlloc
+// is then the CUDA 2 function, cuMemAlloc_v2 today's). Declarations have default visibility, and so
+// do the definitions that follow them; everything else in the library is hidden.
 //
 // Functions of this layer return CUresult, as the API does; CUGRT_EMU_TRY passes errors up.
 #pragma once

@@ -1,6 +1,7 @@
 // What the emulated CUDA driver offers beyond CUDA's own functions: statistics, fault injection and
-// the text of the last fault. C, found with dlsym or cuGetProcAddress; a real driver has none of these
-// names, which is how a program tells the two apart. Thread-safe; none of these calls is counted.
+// the text of the last fault. C, found with dlsym or cuGetProcAddress; a real driver has none of
+// these names, which is how a program tells the two apart. Thread-safe; none of these calls is
+// counted.
 #pragma once
 
 #include <cuda.h>
@@ -25,12 +26,12 @@ typedef struct CUemuStatistics_st {
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.
 CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics);
 
-/// The nth driver call from now (1: the next one, by any thread) returns `code` and does nothing else;
-/// nth_call 0 cancels. Also set by CUGRT_EMU_FAIL_CALL=N:CODE when the driver is loaded.
+/// The nth driver call from now (1: the next one, by any thread) returns `code` and does nothing
+/// else; nth_call 0 cancels. Also set by CUGRT_EMU_FAIL_CALL=N:CODE when the driver is loaded.
 CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult code);
 
-/// Copies the message of the last refused module or failed work (kernel, line, thread, address) with
-/// its NUL, cut to `bytes`. Empty when nothing has failed.
+/// Copies the message of the last refused module or failed work (kernel, line, thread, address)
+/// with its NUL, cut to `bytes`. Empty when nothing has failed.
 CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes);
 
 /// Reads the environment variables again, as a new process would, and forgets statistics and sticky

@@ -1,8 +1,8 @@
 // Handles that cannot crash the driver.
 //
-// A handle is a number dressed as a pointer: kind, generation and index. It is never dereferenced, and
-// no real pointer looks like one (bits 48 to 55 hold the kind, which is not zero), so that a foreign,
-// freed or twice freed handle is told from a live one by a table lookup:
+// A handle is a number dressed as a pointer: kind, generation and index. It is never dereferenced,
+// and no real pointer looks like one (bits 48 to 55 hold the kind, which is not zero), so that a
+// foreign, freed or twice freed handle is told from a live one by a table lookup:
 //
 //     63      56 55    48 47      28 27      4 3  0
 //     |   0     |  kind  | generation | index  | 0 |

@@ -60,8 +60,8 @@ void Scheduler::submit(std::span<const TaskPtr> tasks, bool caller_waits) {
       make_ready(task, !caller_waits);
 }
 
-// A marker finishes here; finish() in turn makes its dependents ready, level by level, so that depth
-// costs no stack: it keeps its own list.
+// A marker finishes here; finish() in turn makes its dependents ready, level by level, so that
+// depth costs no stack: it keeps its own list.
 void Scheduler::make_ready(const TaskPtr &task, bool wake) {
   switch (task->kind) {
   case TaskKind::marker:

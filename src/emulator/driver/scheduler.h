@@ -13,8 +13,8 @@
 // graph's nodes is therefore legal, adversarial and reproducible. Submitting tells nothing of the
 // order in which streams run, just as on hardware.
 //
-// After a device task has failed, the poisoned device runs nothing more: later tasks finish with the
-// first failure's code without running, so that every waiter returns.
+// After a device task has failed, the poisoned device runs nothing more: later tasks finish with
+// the first failure's code without running, so that every waiter returns.
 #pragma once
 
 #include "emulator/driver/cuda_api.h"
@@ -59,8 +59,9 @@ public:
   explicit Scheduler(unsigned device_threads);
   ~Scheduler(); // waits for what runs; what has not started is dropped
 
-  /// One submission: `tasks` become runnable together. Edges among them, and from earlier tasks, are
-  /// declared first with depend(). With `caller_waits` no thread is woken: the caller runs them in wait().
+  /// One submission: `tasks` become runnable together. Edges among them, and from earlier tasks,
+  /// are declared first with depend(). With `caller_waits` no thread is woken: the caller runs them
+  /// in wait().
   void submit(std::span<const TaskPtr> tasks, bool caller_waits = false);
   /// `task` (not submitted yet) runs after `before`; no effect when that has finished or is null.
   void depend(const TaskPtr &task, const TaskPtr &before);
