@@ -28,7 +28,8 @@ struct Nvrtc {
       std::exit(1);
     }
     auto bind = [&](auto &function, const char *name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     };
     bind(create, "nvrtcCreateProgram");
     bind(compile, "nvrtcCompileProgram");
@@ -46,8 +47,9 @@ Compiled compile_to_ptx(std::string_view source, std::string_view target,
                         const std::vector<std::string> &options) {
   static const Nvrtc nvrtc;
   std::string text(source), architecture = "--gpu-architecture=" + std::string(target);
-  std::vector<const char *> arguments{architecture.c_str(), "--include-path=" CUGRT_TEST_CUDA_INCLUDE,
-                                      "--std=c++17", "--device-as-default-execution-space"};
+  std::vector<const char *> arguments{architecture.c_str(),
+                                      "--include-path=" CUGRT_TEST_CUDA_INCLUDE, "--std=c++17",
+                                      "--device-as-default-execution-space"};
   for (const std::string &option : options)
     arguments.push_back(option.c_str());
   Compiled result;

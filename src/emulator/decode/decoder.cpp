@@ -111,8 +111,7 @@ Status Lowering::place_variables() {
   }
   auto place = [&](const ptx::Parameter &parameter) {
     if (parameter.is_register)
-      return ParamPlace{register_slot(parameter.variable),
-                        register_bits(parameter.variable) / 8};
+      return ParamPlace{register_slot(parameter.variable), register_bits(parameter.variable) / 8};
     return ParamPlace{places_[parameter.variable],
                       uint32_t(function_.variables[parameter.variable].bytes)};
   };
@@ -171,8 +170,8 @@ Status Lowering::lower_block(const BasicBlock &block, uint32_t next_in_layout) {
       code_.locations.push_back(
           {instruction_->line, instruction_->file, instruction_->source_line});
   }
-  OpLocation here = code_.locations.empty() ? OpLocation{function_.line, 0, 0}
-                                            : code_.locations.back();
+  OpLocation here =
+      code_.locations.empty() ? OpLocation{function_.line, 0, 0} : code_.locations.back();
   if (block.successors.empty() && block.first == block.end)
     emit(OpId::ret);
   else if (block.falls_through && block.successors.back() != next_in_layout)

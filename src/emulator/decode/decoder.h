@@ -15,7 +15,7 @@ namespace cugrt::emulator {
 
 /// Where the module's variables are, before its functions are decoded.
 struct Placement {
-  std::vector<uint64_t> address;   // of each .global and .const variable; 0: not defined
+  std::vector<uint64_t> address;      // of each .global and .const variable; 0: not defined
   uint32_t function_shared_bytes = 0; // shared variables that .func functions use; at offset 0
   std::unordered_map<uint32_t, uint32_t> function_shared; // module variable to offset
 };

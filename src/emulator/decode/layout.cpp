@@ -141,8 +141,8 @@ bool is_branch(const ptx::Instruction &instruction) {
 
 bool ends_path(const ptx::Instruction &instruction) {
   std::string_view name = mnemonic(instruction);
-  return instruction.guard < 0 && (name == "bra" || name == "brx" || name == "ret" ||
-                                   name == "exit" || name == "trap");
+  return instruction.guard < 0 &&
+         (name == "bra" || name == "brx" || name == "ret" || name == "exit" || name == "trap");
 }
 
 std::vector<BasicBlock> split_blocks(const ptx::Function &function) {

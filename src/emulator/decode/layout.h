@@ -1,8 +1,8 @@
 // Order of a function's basic blocks.
 //
-// Reverse post-order of a depth-first walk that enters shallower successors first, so that they come
-// last: the blocks of a loop stay together, and a join stands behind all of the region it closes.
-// Running the lowest operation first then reconverges at immediate post-dominators.
+// Reverse post-order of a depth-first walk that enters shallower successors first, so that they
+// come last: the blocks of a loop stay together, and a join stands behind all of the region it
+// closes. Running the lowest operation first then reconverges at immediate post-dominators.
 #pragma once
 
 #include "emulator/ptx/module.h"
@@ -13,7 +13,7 @@
 namespace cugrt::emulator {
 
 struct BasicBlock {
-  uint32_t first = 0, end = 0; // instructions
+  uint32_t first = 0, end = 0;      // instructions
   std::vector<uint32_t> successors; // branch targets, then the block that follows
   bool falls_through = false;       // the last successor is the block that follows
 };

@@ -93,7 +93,8 @@ Status Lowering::lower_bra(Opcode &) {
   return {};
 }
 
-/// brx.idx index, table. Guarded tables do not occur: the guard would have to be a branch around it.
+/// brx.idx index, table. Guarded tables do not occur: the guard would have to be a branch around
+/// it.
 Status Lowering::lower_brx(Opcode &opcode) {
   if (!opcode.has("idx") || instruction_->guard >= 0)
     return refuse();

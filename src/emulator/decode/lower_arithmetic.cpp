@@ -17,7 +17,9 @@ bool is_rounded(std::string_view mnemonic) {
   return false;
 }
 
-uint16_t rounding_flags(Rounding rounding) { return uint16_t(uint16_t(rounding) << kRoundingShift); }
+uint16_t rounding_flags(Rounding rounding) {
+  return uint16_t(uint16_t(rounding) << kRoundingShift);
+}
 
 Type twice(Type type) {
   switch (type) {

@@ -28,8 +28,10 @@ Status Lowering::combine(std::string_view boolean, uint32_t d, uint32_t compared
     return {};
   }
   CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::pred));
-  emit(boolean == "and" ? OpId::and_32 : boolean == "or" ? OpId::or_32 : OpId::xor_32, d, compared,
-       c);
+  emit(boolean == "and"  ? OpId::and_32
+       : boolean == "or" ? OpId::or_32
+                         : OpId::xor_32,
+       d, compared, c);
   return {};
 }
 
@@ -98,11 +100,11 @@ Status Lowering::lower_set(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
   CUGRT_ASSIGN(uint32_t b, source(operand(2), from));
   CUGRT_ASSIGN(Destination d, destination(operand(0), to));
-  uint32_t yes = to == Type::f32                           ? 0x3f800000u
-                 : to == Type::f16 || to == Type::f16x2    ? 0x3c00u
-                 : to == Type::bf16 || to == Type::bf16x2  ? 0x3f80u
-                 : packed || ptx::type_bytes(to) == 2      ? 0xffffu
-                                                           : ~0u;
+  uint32_t yes = to == Type::f32                          ? 0x3f800000u
+                 : to == Type::f16 || to == Type::f16x2   ? 0x3c00u
+                 : to == Type::bf16 || to == Type::bf16x2 ? 0x3f80u
+                 : packed || ptx::type_bytes(to) == 2     ? 0xffffu
+                                                          : ~0u;
   uint32_t holds = constant_slot(yes, false), fails = constant_slot(0, false);
   uint32_t compared = temporary(32);
   emit(*id, compared, a, b).flags |= flags;

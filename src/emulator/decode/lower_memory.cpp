@@ -22,7 +22,8 @@ Space take_space(Opcode &opcode) {
 /// Takes what says how strong an access is, and says how it must be made.
 uint16_t take_ordering(Opcode &opcode) {
   uint16_t flags = 0;
-  for (std::string_view name : {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc"})
+  for (std::string_view name :
+       {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc"})
     flags |= opcode.take(name) ? kFlagVolatile : 0;
   opcode.take("weak");
   for (std::string_view scope : {"cta", "cluster", "gpu", "sys"})

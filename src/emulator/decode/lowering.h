@@ -132,9 +132,9 @@ private:
   KernelNeeds &needs_;
 
   const ptx::Instruction *instruction_ = nullptr;
-  std::vector<uint32_t> slots_; // of registers
+  std::vector<uint32_t> slots_;   // of registers
   std::vector<uint32_t> offsets_; // of .local and .shared variables of the function
-  std::vector<uint32_t> places_; // of .param variables: slot
+  std::vector<uint32_t> places_;  // of .param variables: slot
   std::map<std::pair<uint64_t, bool>, uint32_t> constants_;
   std::map<Special, uint32_t> specials_;
   std::map<uint32_t, uint32_t> module_shared_; // variable to offset

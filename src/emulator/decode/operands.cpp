@@ -1,5 +1,6 @@
 // Operands to slots. Types come from instructions, never from registers: a register gives only the
-// width of its lanes, and where that differs from the instruction's the value is narrowed or widened.
+// width of its lanes, and where that differs from the instruction's the value is narrowed or
+// widened.
 #include "emulator/decode/lowering.h"
 
 #include <bit>

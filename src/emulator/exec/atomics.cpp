@@ -1,5 +1,6 @@
-// atom and red: one lane after the other, each with one atomic operation of the host. Floating-point
-// addition rounds to nearest; f32 keeps subnormals, as atom.add.f32 on global memory does not say.
+// atom and red: one lane after the other, each with one atomic operation of the host.
+// Floating-point addition rounds to nearest; f32 keeps subnormals, as atom.add.f32 on global memory
+// does not say.
 #include "emulator/exec/common.h"
 #include "emulator/exec/isa/numbers.h"
 #include "emulator/exec/memory.h"
@@ -10,9 +11,7 @@ using namespace CUGRT_ISA; // the build without a suffix
 
 namespace {
 
-inline u32 add_float_bits(u32 a, u32 b) {
-  return put<f32>(canonical(get<f32>(a) + get<f32>(b)));
-}
+inline u32 add_float_bits(u32 a, u32 b) { return put<f32>(canonical(get<f32>(a) + get<f32>(b))); }
 inline u64 add_double_bits(u64 a, u64 b) { return put<f64>(get<f64>(a) + get<f64>(b)); }
 inline u16 add_f16_bits(u16 a, u16 b) {
   return u16(float_to_f16(f16_to_float(a) + f16_to_float(b)));

@@ -155,12 +155,11 @@ const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std:
   Block &block = *w.block;
   w.leave = Leave::fault;
   if (!block.fault)
-    block.fault =
-        Fault{kind, what + " in " + block_name(block) + ", thread (" +
-                        std::to_string(thread_coordinate(w, lane, 0)) + ", " +
-                        std::to_string(thread_coordinate(w, lane, 1)) + ", " +
-                        std::to_string(thread_coordinate(w, lane, 2)) + "), at " +
-                        location_of(w, w.current, op)};
+    block.fault = Fault{kind, what + " in " + block_name(block) + ", thread (" +
+                                  std::to_string(thread_coordinate(w, lane, 0)) + ", " +
+                                  std::to_string(thread_coordinate(w, lane, 1)) + ", " +
+                                  std::to_string(thread_coordinate(w, lane, 2)) + "), at " +
+                                  location_of(w, w.current, op)};
   return w.stop;
 }
 

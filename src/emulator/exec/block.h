@@ -26,7 +26,8 @@ struct Launch {
   uint64_t local_stride = 0;
   uint32_t cache_count = 0; // remembered ranges
   const std::vector<std::string_view> *files = nullptr;
-  const std::vector<const FunctionCode *> *functions = nullptr; // by address - 1, for calls through registers
+  const std::vector<const FunctionCode *> *functions =
+      nullptr; // by address - 1, for calls through registers
 };
 
 enum class BlockState : uint8_t { running, finished, fault };

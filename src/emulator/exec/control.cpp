@@ -1,7 +1,8 @@
-// Branches, calls, guards, parameters, carry chains: handlers that move the path or look at the frame.
+// Branches, calls, guards, parameters, carry chains: handlers that move the path or look at the
+// frame.
+#include "emulator/exec/control.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/common.h"
-#include "emulator/exec/control.h"
 #include "emulator/exec/memory.h"
 
 #include <algorithm>
@@ -153,7 +154,9 @@ const Op *load_call_param(const Op *op, Warp &w) {
       if (!(w.mask >> i & 1))
         continue;
       uint64_t bits = 0;
-      std::memcpy(&bits, w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) + n * element.bytes,
+      std::memcpy(&bits,
+                  w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                      n * element.bytes,
                   element.bytes);
       write_lane(w, slots[n], i, element.bytes == 8,
                  extend(bits, element.bytes, element.is_signed));
@@ -168,10 +171,11 @@ const Op *store_call_param(const Op *op, Warp &w) {
     for (uint32_t i = 0; i < kLanes; ++i) {
       if (!(w.mask >> i & 1))
         continue;
-      uint64_t bits = element.bytes == 8 ? w.lane<uint64_t>(slots[n])[i]
-                                         : w.lane<uint32_t>(slots[n])[i];
-      std::memcpy(w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) + n * element.bytes, &bits,
-                  element.bytes);
+      uint64_t bits =
+          element.bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i];
+      std::memcpy(w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                      n * element.bytes,
+                  &bits, element.bytes);
     }
   return op + 1;
 }

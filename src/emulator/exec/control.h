@@ -5,8 +5,8 @@
 
 namespace cugrt::emulator {
 
-/// The element type of a .param access, packed into Op::cache; for variables of calls, Op::imm holds
-/// the offset in its lower and the bytes of one lane's variable in its upper half.
+/// The element type of a .param access, packed into Op::cache; for variables of calls, Op::imm
+/// holds the offset in its lower and the bytes of one lane's variable in its upper half.
 struct ParamElement {
   uint32_t bytes = 4, count = 1;
   bool is_signed = false;

@@ -48,9 +48,7 @@ struct Choice {
 #if defined(CUGRT_EMU_X86_BUILDS)
     int level = machine_level();
     if (const char *wanted = std::getenv("CUGRT_EMU_ISA"))
-      level = !std::strcmp(wanted, "v2")                 ? 2
-              : !std::strcmp(wanted, "v3") && level >= 3 ? 3
-                                                         : level;
+      level = !std::strcmp(wanted, "v2") ? 2 : !std::strcmp(wanted, "v3") && level >= 3 ? 3 : level;
     name = level == 4 ? "v4" : level == 3 ? "v3" : "v2";
     (level == 4 ? isa_v4::fill : level == 3 ? isa_v3::fill : isa_v2::fill)(table);
 #else

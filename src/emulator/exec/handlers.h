@@ -45,5 +45,4 @@ const HandlerTable &handlers();
 /// "v2", "v3", "v4" or "baseline".
 const char *handler_isa();
 
-
 } // namespace cugrt::emulator

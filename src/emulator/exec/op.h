@@ -1,14 +1,15 @@
 // The decoded form that the executor runs.
 //
-// A function is an array of Op, one cache line each. Every operand is a slot: a byte offset into the
-// warp's register frame, where the 32 lanes of a value lie side by side:
+// A function is an array of Op, one cache line each. Every operand is a slot: a byte offset into
+// the warp's register frame, where the 32 lanes of a value lie side by side:
 //
 //     frame ─┬─ constants and special registers   filled when the frame is made
 //            ├─ registers and temporaries         32 x 4 bytes, or 32 x 8 for 64-bit registers
 //            └─ .param variables of calls         32 x their size, lane after lane
 //
-// 8- and 16-bit values lie in 4-byte lanes, of which only their own bits count. Predicates are 4-byte
-// lanes of 0 or -1. Since immediates and special registers are slots too, all operands look alike.
+// 8- and 16-bit values lie in 4-byte lanes, of which only their own bits count. Predicates are
+// 4-byte lanes of 0 or -1. Since immediates and special registers are slots too, all operands look
+// alike.
 #pragma once
 
 #include <cstdint>
@@ -48,17 +49,17 @@ inline constexpr uint32_t kLanes = 32;
 
 struct alignas(64) Op {
   HandlerPair run;
-  Handler inner = nullptr;  // of a guarded operation: what the guard calls
+  Handler inner = nullptr; // of a guarded operation: what the guard calls
   union {
-    int64_t imm = 0;        // address offset, or what the handler says
-    const Op *target;       // of branches
-    const void *extra;      // of calls and switches
+    int64_t imm = 0;   // address offset, or what the handler says
+    const Op *target;  // of branches
+    const void *extra; // of calls and switches
   };
   uint32_t d = 0, a = 0, b = 0, c = 0, e = 0; // slots
   uint32_t guard = kNoSlot;
   uint16_t flags = 0;
-  uint16_t id = 0;          // row of opcodes.def
-  uint32_t cache = 0;       // of memory operations: index of the worker's remembered range
+  uint16_t id = 0;    // row of opcodes.def
+  uint32_t cache = 0; // of memory operations: index of the worker's remembered range
 
   Rounding rounding() const { return Rounding(flags >> kRoundingShift & 3); }
   uint32_t space() const { return flags >> kSpaceShift & 7; }

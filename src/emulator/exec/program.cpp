@@ -119,8 +119,8 @@ private:
   Status place_function_shared();
   void describe_kernels();
   void describe(uint32_t function);
-  uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state,
-                       std::vector<uint32_t> &bytes, bool &cyclic, uint32_t depth) const;
+  uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
+                       bool &cyclic, uint32_t depth) const;
 
   const DeviceProfile &profile_;
   AddressSpace &memory_;
@@ -330,9 +330,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   ThreadPool &pool = ThreadPool::shared();
   uint32_t threads = config.block[0] * config.block[1] * config.block[2];
   uint64_t resident = uint64_t(profile_.multiprocessors) *
-                      std::max<uint32_t>(
-                          1, uint32_t(profile_.max_threads_per_multiprocessor) /
-                                 std::max(1u, threads));
+                      std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
+                                                std::max(1u, threads));
   job.residents = uint32_t(resident / pool.width() + 1);
   uint64_t helpers = std::min<uint64_t>(pool.width() - 1, job.blocks - 1);
   pool.run(uint32_t(helpers), [&job] { job.work(); });

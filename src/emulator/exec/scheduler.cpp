@@ -1,5 +1,5 @@
-// Runs the paths of a warp: the ready one with the lowest operation first, deeper calls before their
-// callers, and those that gave way after those that did not. See exec/warp.h.
+// Runs the paths of a warp: the ready one with the lowest operation first, deeper calls before
+// their callers, and those that gave way after those that did not. See exec/warp.h.
 //
 // Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
 // them; a warp that has used up its budget gives way to the other warps of its block.
@@ -65,9 +65,9 @@ bool pick(Warp &w) {
 void join(Warp &w, bool waiting_too) {
   for (uint32_t i = 0; i < w.path_count;) {
     Path &path = running(w), &other = w.paths[i];
-    bool joins = i != w.running && other.pc == path.pc && other.frame == path.frame &&
-                 (other.state == PathState::ready ||
-                  (waiting_too && other.state == PathState::converging));
+    bool joins =
+        i != w.running && other.pc == path.pc && other.frame == path.frame &&
+        (other.state == PathState::ready || (waiting_too && other.state == PathState::converging));
     if (!joins) {
       ++i;
       continue;

@@ -1,5 +1,5 @@
-// A few threads that help a launch through its blocks. The thread that launches always works too, so
-// a pool without helpers is complete; launches of several streams share the helpers.
+// A few threads that help a launch through its blocks. The thread that launches always works too,
+// so a pool without helpers is complete; launches of several streams share the helpers.
 #pragma once
 
 #include <condition_variable>

@@ -2,8 +2,8 @@
 //
 // A warp is a set of paths: disjoint sets of lanes, each at an operation of its own. The scheduler
 // (scheduler.cpp) always runs the ready path with the lowest operation; where it meets another path
-// of the same frame, the two become one. Block layout puts every join behind the region it closes, so
-// that this reconverges at immediate post-dominators; nothing depends on it for correctness.
+// of the same frame, the two become one. Block layout puts every join behind the region it closes,
+// so that this reconverges at immediate post-dominators; nothing depends on it for correctness.
 #pragma once
 
 #include "emulator/device/address_space.h"
@@ -24,10 +24,37 @@ inline constexpr uint64_t kParamWindow = uint64_t(3) << 56;
 inline constexpr uint64_t kWindowBytes = uint64_t(1) << 32;
 
 enum class Special : uint8_t {
-  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z,
-  nctaid_x, nctaid_y, nctaid_z, laneid, warpid, nwarpid, smid, nsmid, gridid,
-  lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt,
-  zero, one, dynamic_shared, total_shared, dynamic_base, clock, clock64, globaltimer,
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  zero,
+  one,
+  dynamic_shared,
+  total_shared,
+  dynamic_base,
+  clock,
+  clock64,
+  globaltimer,
 };
 
 struct ConstantSlot {
@@ -52,10 +79,10 @@ struct ParamPlace {
 struct FunctionCode {
   std::string name;
   bool is_kernel = false;
-  std::vector<Op> ops; // ends with an operation that never falls through
+  std::vector<Op> ops;               // ends with an operation that never falls through
   std::vector<OpLocation> locations; // of each op
   uint32_t frame_bytes = 0;
-  uint32_t local_bytes = 0;       // own .local variables of one thread
+  uint32_t local_bytes = 0; // own .local variables of one thread
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;
   std::vector<ParamPlace> parameters, returns;
@@ -99,7 +126,7 @@ struct Path {
   PathState state = PathState::ready;
   uint8_t barrier = 0;
   const Op *barrier_op = nullptr; // bar.red, whose result is written on release
-  uint32_t yields = 0; // how often it gave way to others
+  uint32_t yields = 0;            // how often it gave way to others
 };
 
 enum class Leave : uint8_t {
@@ -119,10 +146,10 @@ enum class Leave : uint8_t {
 struct Block;
 
 struct alignas(64) Warp {
-  std::byte *frame = nullptr; // registers of the running path
-  const Op *stop = nullptr;   // the next operation at which another path waits
-  uint32_t mask = 0;          // of the running path
-  int32_t fuel = 0;           // backward branches until it yields
+  std::byte *frame = nullptr;             // registers of the running path
+  const Op *stop = nullptr;               // the next operation at which another path waits
+  uint32_t mask = 0;                      // of the running path
+  int32_t fuel = 0;                       // backward branches until it yields
   alignas(64) int32_t lanes[kLanes] = {}; // 0 or -1: mask, a lane each
 
   // Why the path stopped. Lanes that are in none of the sets go on after `at`.
@@ -146,7 +173,7 @@ struct alignas(64) Warp {
   uint64_t shared_bytes = 0;
   std::byte *local = nullptr; // lane after lane
   uint64_t local_stride = 0;
-  uint64_t global_offset = 0; // from device address to backing bytes
+  uint64_t global_offset = 0;     // from device address to backing bytes
   AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
   const AddressSpace *memory = nullptr;
 

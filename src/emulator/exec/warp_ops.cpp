@@ -1,8 +1,8 @@
 // Operations across the lanes of a warp: shuffles, votes, matches, reductions, barriers.
 //
-// A .sync operation executes once every lane of its member mask that has not exited is active at it.
-// Lanes of one path may name different masks (tiles of a warp): those whose masks are complete go
-// ahead, the others wait.
+// A .sync operation executes once every lane of its member mask that has not exited is active at
+// it. Lanes of one path may name different masks (tiles of a warp): those whose masks are complete
+// go ahead, the others wait.
 #include "emulator/exec/block.h"
 #include "emulator/exec/common.h"
 

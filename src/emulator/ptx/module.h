@@ -49,7 +49,8 @@ struct Operand {
     special,  // name: "%tid.x"
     integer,  // value
     real,     // value: bits; is_float
-    variable, // index: of Function::variables, or of Module::variables with is_module; value: offset
+    variable, // index: of Function::variables, or of Module::variables with is_module; value:
+              // offset
     function, // index: of Module::functions
     label,    // index: of Function::labels
     vector,   // {a, b}: count operands from `first` in Function::elements
@@ -67,17 +68,17 @@ struct Operand {
 };
 
 struct Instruction {
-  std::string_view opcode; // "ld.global.f32"
-  uint32_t line = 0;       // of the PTX text
+  std::string_view opcode;            // "ld.global.f32"
+  uint32_t line = 0;                  // of the PTX text
   uint32_t file = 0, source_line = 0; // from .loc; 0: none
-  int32_t guard = -1;      // predicate register
+  int32_t guard = -1;                 // predicate register
   bool guard_negated = false;
   uint32_t first_operand = 0, operand_count = 0; // in Function::operands
 };
 
 struct Label {
   std::string_view name;
-  uint32_t instruction = 0; // before which it stands; may be one past the last
+  uint32_t instruction = 0;     // before which it stands; may be one past the last
   std::vector<int32_t> targets; // of .branchtargets: labels
   bool is_prototype = false;    // of .callprototype
 };

@@ -55,8 +55,8 @@ Status Parser::statement(int &depth) {
   if (space != Space::none)
     return variables(space, false, true);
   if (name == ".global" || name == ".const")
-    return error_at(previous_.line, "a " + std::string(name) +
-                                        " variable inside a function is not supported");
+    return error_at(previous_.line,
+                    "a " + std::string(name) + " variable inside a function is not supported");
   return error_at(previous_.line, "unknown directive '" + std::string(name.substr(0, 40)) + "'");
 }
 
@@ -378,8 +378,8 @@ std::optional<Parser::Symbol> Parser::find_symbol(std::string_view name) {
 Status Parser::resolve_labels() {
   Function &function = current();
   for (const PendingLabel &pending : pending_) {
-    Operand &operand =
-        pending.in_elements ? function.elements[pending.operand] : function.operands[pending.operand];
+    Operand &operand = pending.in_elements ? function.elements[pending.operand]
+                                           : function.operands[pending.operand];
     uint32_t index = kUnresolved;
     for (int32_t s = pending.scope; s >= 0 && index == kUnresolved; s = scopes_[size_t(s)].parent)
       if (auto it = scopes_[size_t(s)].labels.find(operand.name);

@@ -47,8 +47,8 @@ Result<Parser::Declared> Parser::declared_type() {
     } else if (declared.type == Type::none && parse_type(name) != Type::none) {
       declared.type = parse_type(name);
     } else {
-      return error_at(previous_.line, "unexpected '." + std::string(name.substr(0, 40)) +
-                                          "' in a declaration");
+      return error_at(previous_.line,
+                      "unexpected '." + std::string(name.substr(0, 40)) + "' in a declaration");
     }
   }
   if (declared.type == Type::none)
@@ -192,8 +192,8 @@ Status Parser::scalar_initializer(Variable &variable) {
   CUGRT_ASSIGN(std::string_view name, expect_word("a variable's name"));
   auto symbol = module_symbols_.find(name);
   if (symbol == module_symbols_.end() || symbol->second.kind != Symbol::Kind::module_variable)
-    return error_at(previous_.line, "'" + std::string(name) +
-                                        "' is no variable whose address is known here");
+    return error_at(previous_.line,
+                    "'" + std::string(name) + "' is no variable whose address is known here");
   if (generic)
     CUGRT_TRY(expect(')'));
   Relocation relocation{variable.init.size(), symbol->second.index, 0, bytes};

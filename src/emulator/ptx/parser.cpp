@@ -223,8 +223,8 @@ Status Parser::function(bool is_kernel, bool is_external) {
     CUGRT_TRY(parameters(current().parameters));
   CUGRT_TRY(function_directives());
   uint32_t index = uint32_t(module_.functions.size() - 1);
-  auto [it, inserted] = module_symbols_.emplace(
-      current().name, Symbol{Symbol::Kind::function, index});
+  auto [it, inserted] =
+      module_symbols_.emplace(current().name, Symbol{Symbol::Kind::function, index});
   if (!inserted) {
     bool replaces = it->second.kind == Symbol::Kind::function &&
                     (module_.functions[it->second.index].is_declaration || token_.is(';'));
@@ -286,7 +286,8 @@ Status Parser::function_directives() {
       return error_at(previous_.line, "clusters are not supported: .reqnctapercluster");
     } else if (name != ".noreturn" && name != ".abi_preserve" && name != ".abi_preserve_control" &&
                name != ".explicitcluster" && name != ".blocksareclusters") {
-      return error_at(previous_.line, "unknown directive '" + std::string(name.substr(0, 40)) + "'");
+      return error_at(previous_.line,
+                      "unknown directive '" + std::string(name.substr(0, 40)) + "'");
     }
   }
   return {};

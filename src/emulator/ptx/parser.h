@@ -1,5 +1,5 @@
-// PTX text to ptx::Module. Hostile text gives an error with its line, never a crash: nesting, counts
-// and sizes are bounded, and what the parser builds is linear in the length of the text.
+// PTX text to ptx::Module. Hostile text gives an error with its line, never a crash: nesting,
+// counts and sizes are bounded, and what the parser builds is linear in the length of the text.
 #pragma once
 
 #include "emulator/ptx/module.h"

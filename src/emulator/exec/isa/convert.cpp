@@ -16,15 +16,9 @@ template <class T, class U> inline constexpr bool kSame = false;
 template <class T> inline constexpr bool kSame<T, T> = true;
 
 /// The C++ type that holds a T while it is converted.
-template <class T> struct HeldAs {
-  using type = T;
-};
-template <> struct HeldAs<f16> {
-  using type = f32;
-};
-template <> struct HeldAs<bf16> {
-  using type = f32;
-};
+template <class T> struct HeldAs { using type = T; };
+template <> struct HeldAs<f16> { using type = f32; };
+template <> struct HeldAs<bf16> { using type = f32; };
 template <class T> using Held = typename HeldAs<T>::type;
 
 template <class T> inline Held<T> take(Lane<T> bits) {

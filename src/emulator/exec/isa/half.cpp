@@ -1,5 +1,5 @@
-// f16 and bf16 arithmetic, plain and packed. a and b are doubles made of 16-bit values, so that sums
-// and products are exact or rounded to odd before the one rounding that counts.
+// f16 and bf16 arithmetic, plain and packed. a and b are doubles made of 16-bit values, so that
+// sums and products are exact or rounded to odd before the one rounding that counts.
 #include "emulator/exec/isa/numbers.h"
 
 namespace cugrt::emulator::CUGRT_ISA {

@@ -130,14 +130,14 @@ template <class A, class B> inline u32 dot2(u32 a, u32 b, u32 c) {
 }
 
 inline u32 tf32_away(u32 a) {
-  return (a & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : (a & 0x7f800000) == 0x7f800000
-                                                         ? a
-                                                         : (a + 0x1000) & 0xffffe000;
+  return (a & 0x7fffffff) > 0x7f800000    ? 0x7fffffff
+         : (a & 0x7f800000) == 0x7f800000 ? a
+                                          : (a + 0x1000) & 0xffffe000;
 }
 inline u32 tf32_even(u32 a) {
-  return (a & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : (a & 0x7f800000) == 0x7f800000
-                                                         ? a
-                                                         : (a + 0xfff + (a >> 13 & 1)) & 0xffffe000;
+  return (a & 0x7fffffff) > 0x7f800000    ? 0x7fffffff
+         : (a & 0x7f800000) == 0x7f800000 ? a
+                                          : (a + 0xfff + (a >> 13 & 1)) & 0xffffe000;
 }
 
 #define UNARY(id, names, D, A, cls, ...)                                                           \

@@ -34,18 +34,10 @@ __extension__ using s128 = __int128;
 static_assert(sizeof(float) == 4 && sizeof(double) == 8);
 
 // The lane that holds a T, and the ways in and out. Small types are extended to the whole lane.
-template <class T> struct LaneOf {
-  using type = u32;
-};
-template <> struct LaneOf<u64> {
-  using type = u64;
-};
-template <> struct LaneOf<s64> {
-  using type = u64;
-};
-template <> struct LaneOf<f64> {
-  using type = u64;
-};
+template <class T> struct LaneOf { using type = u32; };
+template <> struct LaneOf<u64> { using type = u64; };
+template <> struct LaneOf<s64> { using type = u64; };
+template <> struct LaneOf<f64> { using type = u64; };
 template <class T> using Lane = typename LaneOf<T>::type;
 
 template <class T> inline T get(Lane<T> bits) { return T(bits); }

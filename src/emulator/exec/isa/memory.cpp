@@ -1,6 +1,6 @@
-// Loads and stores. One warp access costs one range check when its lanes touch consecutive elements,
-// when all touch the same one, or when they all lie in the allocation that the operation touched
-// last; anything else goes through exec/memory.h, which also names faults.
+// Loads and stores. One warp access costs one range check when its lanes touch consecutive
+// elements, when all touch the same one, or when they all lie in the allocation that the operation
+// touched last; anything else goes through exec/memory.h, which also names faults.
 #include "emulator/exec/memory.h"
 
 #include "emulator/exec/isa/lanes.h"

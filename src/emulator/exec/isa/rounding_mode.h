@@ -1,6 +1,6 @@
 // The host's rounding mode for the length of a scope. Sources that include this are built with
-// -frounding-math; operands are loaded after the mode is set and stored before it is restored, which
-// the memory clobbers hold in place.
+// -frounding-math; operands are loaded after the mode is set and stored before it is restored,
+// which the memory clobbers hold in place.
 #pragma once
 
 #include "emulator/exec/op.h"
