@@ -1,0 +1,413 @@
+// cugrt: the C++20 API. Header-only and move-only, over the C ABI of cugrt.h.
+//
+//   cugrt::Runtime runtime({.driver = CUGRT_DRIVER_EMULATED});
+//   cugrt::Module module = cugrt::Module::load("model.cugrt");
+//   cugrt::Executable executable(runtime, module);
+//   cugrt::Session session(executable, runtime, cugrt::Weights::load("model.safetensors"));
+//   cugrt::Buffer x(runtime, bytes);
+//   auto results = session.run(executable.function("main"), {x.tensor(CUGRT_F32, {8, 64})});
+//
+// Failures are thrown as cugrt::Error. Objects own their handle and free it; get() lends the handle
+// to the C API. Thread safety and lifetimes are those of cugrt.h: only Session is for one thread at
+// a time.
+#pragma once
+
+#include <cugrt/cugrt.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cugrt {
+
+/// The library's table of functions; throws std::runtime_error when the library is older than this
+/// header.
+inline const cugrt_api &api() {
+  static const cugrt_api *const table = cugrt_get_api(CUGRT_API_VERSION);
+  if (!table)
+    throw std::runtime_error("libcugrt.so is older than the header this program was compiled with");
+  return *table;
+}
+
+/// A failure: what() is "location: message (CUDA error)", with the parts that are known.
+class Error : public std::runtime_error {
+public:
+  /// Takes ownership of `status`.
+  explicit Error(cugrt_status *status)
+      : std::runtime_error(text(status)), code_(api().status_code(status)),
+        location_(api().status_location(status)), cuda_error_(api().status_cuda_error(status)) {
+    api().status_free(status);
+  }
+  cugrt_code code() const noexcept { return code_; }
+  const std::string &location() const noexcept { return location_; }
+  const std::string &cuda_error() const noexcept { return cuda_error_; }
+
+private:
+  static std::string text(const cugrt_status *status) {
+    std::string location = api().status_location(status), cuda = api().status_cuda_error(status);
+    return (location.empty() ? "" : location + ": ") + api().status_message(status) +
+           (cuda.empty() ? "" : " (" + cuda + ")");
+  }
+  cugrt_code code_;
+  std::string location_, cuda_error_;
+};
+
+/// Throws Error when `status` is a failure.
+inline void check(cugrt_status *status) {
+  if (status)
+    throw Error(status);
+}
+
+namespace detail {
+
+/// A struct of the C ABI with struct_size set and everything else zero.
+template <class T> T sized() {
+  T value;
+  std::memset(&value, 0, sizeof value);
+  value.struct_size = sizeof value;
+  return value;
+}
+
+/// Owns a handle; `Free` names the member of cugrt_api that frees it.
+template <class T, auto Free> class Handle {
+public:
+  Handle() = default;
+  explicit Handle(T *handle) noexcept : handle_(handle) {}
+  Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle &operator=(Handle &&other) noexcept {
+    if (this != &other)
+      reset(std::exchange(other.handle_, nullptr));
+    return *this;
+  }
+  ~Handle() { reset(nullptr); }
+
+  T *get() const noexcept { return handle_; }
+  T *release() noexcept { return std::exchange(handle_, nullptr); }
+  explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+protected:
+  void reset(T *handle) noexcept {
+    if (handle_)
+      (api().*Free)(handle_);
+    handle_ = handle;
+  }
+  T *handle_ = nullptr;
+};
+
+inline std::string take_text(cugrt_text *text) {
+  Handle<cugrt_text, &cugrt_api::text_free> owner(text);
+  return {api().text_data(text), api().text_size(text)};
+}
+
+} // namespace detail
+
+/// What a runtime is made from; every field may be left out.
+struct RuntimeOptions {
+  cugrt_driver_kind driver = CUGRT_DRIVER_DEFAULT;
+  std::string driver_path;
+  int device = 0;
+  std::string nvrtc_path, cache_folder; // empty: the defaults
+  cugrt_log_callback log = nullptr;
+  void *log_user = nullptr;
+  cugrt_log_level log_level = CUGRT_LOG_WARNING;
+
+  /// Borrows the strings: valid while *this is.
+  cugrt_runtime_options c_options() const {
+    auto options = detail::sized<cugrt_runtime_options>();
+    options.driver = driver;
+    options.driver_path = driver_path.empty() ? nullptr : driver_path.c_str();
+    options.device = device;
+    options.nvrtc_path = nvrtc_path.empty() ? nullptr : nvrtc_path.c_str();
+    options.cache_folder = cache_folder.empty() ? nullptr : cache_folder.c_str();
+    options.log = log;
+    options.log_user = log_user;
+    options.log_level = log_level;
+    return options;
+  }
+};
+
+/// Driver, device context, compiler and code cache. Shared by threads.
+class Runtime : public detail::Handle<cugrt_runtime, &cugrt_api::runtime_free> {
+public:
+  explicit Runtime(const RuntimeOptions &options = {}) {
+    auto c = options.c_options();
+    check(api().runtime_create(&c, &handle_));
+  }
+  cugrt_runtime_info info() const {
+    auto info = detail::sized<cugrt_runtime_info>();
+    check(api().runtime_get_info(handle_, &info));
+    return info;
+  }
+  void register_host_function(const std::string &name, cugrt_host_function function,
+                              void *user = nullptr) {
+    check(api().runtime_register_host_function(handle_, name.c_str(), function, user));
+  }
+};
+
+/// A contiguous device tensor at `address`; at most CUGRT_MAX_RANK dimensions.
+inline cugrt_tensor make_tensor(uint64_t address, cugrt_dtype dtype,
+                                std::span<const int64_t> dims) {
+  if (dims.size() > CUGRT_MAX_RANK)
+    throw std::invalid_argument("a tensor has at most " + std::to_string(CUGRT_MAX_RANK) +
+                                " dimensions");
+  cugrt_tensor tensor{};
+  tensor.address = address;
+  tensor.dtype = dtype;
+  tensor.rank = static_cast<uint32_t>(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i)
+    tensor.dims[i] = dims[i];
+  return tensor;
+}
+
+/// An argument or result of a run.
+struct Value : cugrt_value {
+  Value() : cugrt_value{} {}
+  Value(const cugrt_tensor &tensor) : cugrt_value{} {
+    kind = CUGRT_VALUE_TENSOR;
+    as.tensor = tensor;
+  }
+  Value(int64_t integer) : cugrt_value{} {
+    kind = CUGRT_VALUE_INT;
+    as.integer = integer;
+  }
+  Value(int integer) : Value(static_cast<int64_t>(integer)) {}
+  Value(double floating) : cugrt_value{} {
+    kind = CUGRT_VALUE_FLOAT;
+    as.floating = floating;
+  }
+  Value(bool boolean) : cugrt_value{} {
+    kind = CUGRT_VALUE_BOOL;
+    as.integer = boolean;
+  }
+  static Value shape(std::span<const int64_t> dims) {
+    cugrt_tensor checked = make_tensor(0, CUGRT_F32, dims);
+    Value value;
+    value.kind = CUGRT_VALUE_SHAPE;
+    value.as.shape.rank = checked.rank;
+    std::memcpy(value.as.shape.dims, checked.dims, sizeof checked.dims);
+    return value;
+  }
+};
+static_assert(sizeof(Value) == sizeof(cugrt_value),
+              "arrays of Value are passed as arrays of cugrt_value");
+
+/// Device or pinned host memory.
+class Buffer : public detail::Handle<cugrt_buffer, &cugrt_api::buffer_free> {
+public:
+  Buffer() = default;
+  Buffer(Runtime &runtime, uint64_t bytes, cugrt_memory_kind kind = CUGRT_MEMORY_DEVICE) {
+    check(api().buffer_create(runtime.get(), kind, bytes, &handle_));
+  }
+  uint64_t address() const { return api().buffer_address(handle_); }
+  void *host_pointer() const { return api().buffer_host_pointer(handle_); }
+  uint64_t bytes() const { return api().buffer_bytes(handle_); }
+  cugrt_tensor tensor(cugrt_dtype dtype, std::span<const int64_t> dims) const {
+    return make_tensor(address(), dtype, dims);
+  }
+  cugrt_tensor tensor(cugrt_dtype dtype, std::initializer_list<int64_t> dims) const {
+    return tensor(dtype, std::span(dims.begin(), dims.size()));
+  }
+};
+
+class Stream : public detail::Handle<cugrt_stream, &cugrt_api::stream_free> {
+public:
+  explicit Stream(Runtime &runtime) { check(api().stream_create(runtime.get(), &handle_)); }
+  void *native() const { return api().stream_native(handle_); }
+  void synchronize() { check(api().stream_synchronize(handle_)); }
+};
+
+class Event : public detail::Handle<cugrt_event, &cugrt_api::event_free> {
+public:
+  explicit Event(Runtime &runtime) { check(api().event_create(runtime.get(), &handle_)); }
+  void record(void *native_stream) { check(api().event_record(handle_, native_stream)); }
+  void synchronize() { check(api().event_synchronize(handle_)); }
+  double milliseconds_since(const Event &begin) const {
+    double milliseconds = 0;
+    check(api().event_elapsed_milliseconds(begin.get(), handle_, &milliseconds));
+    return milliseconds;
+  }
+};
+
+/// Copies; without a stream they return when the bytes are there.
+inline void copy_to_device(Runtime &runtime, uint64_t address, std::span<const std::byte> bytes,
+                           Stream *stream = nullptr) {
+  check(api().copy_to_device(runtime.get(), address, bytes.data(), bytes.size(),
+                             stream ? stream->get() : nullptr));
+}
+inline void copy_to_host(Runtime &runtime, std::span<std::byte> bytes, uint64_t address,
+                         Stream *stream = nullptr) {
+  check(api().copy_to_host(runtime.get(), bytes.data(), address, bytes.size(),
+                           stream ? stream->get() : nullptr));
+}
+
+/// Verified IR. Immutable.
+class Module : public detail::Handle<cugrt_module, &cugrt_api::module_free> {
+public:
+  static Module load(const std::string &path) {
+    cugrt_module *module = nullptr;
+    check(api().module_load(path.c_str(), &module));
+    return Module(module);
+  }
+  /// `name` stands for the file in messages; kernel source paths are relative to `base_folder`.
+  static Module parse(std::string_view text, const std::string &name = "module",
+                      const std::string &base_folder = ".") {
+    cugrt_module *module = nullptr;
+    check(api().module_parse(text.data(), text.size(), name.c_str(), base_folder.c_str(), &module));
+    return Module(module);
+  }
+  std::string print() const {
+    cugrt_text *text = nullptr;
+    check(api().module_print(handle_, &text));
+    return detail::take_text(text);
+  }
+  /// No names: the default pipeline. Options are "name=value".
+  Module run_passes(const std::vector<std::string> &passes = {},
+                    const std::vector<std::string> &options = {}) const {
+    auto names = pointers(passes), settings = pointers(options);
+    cugrt_module *module = nullptr;
+    check(api().module_run_passes(handle_, names.data(), names.size(), settings.data(),
+                                  settings.size(), &module));
+    return Module(module);
+  }
+  std::string plan_report(cugrt_report_format format = CUGRT_REPORT_TEXT,
+                          cugrt_policy policy = CUGRT_POLICY_PATCH,
+                          const std::vector<std::pair<std::string, int64_t>> &symbols = {}) const {
+    std::vector<cugrt_symbol_value> values;
+    for (const auto &[name, value] : symbols)
+      values.push_back({name.c_str(), value});
+    auto options = detail::sized<cugrt_plan_options>();
+    options.policy = policy;
+    options.format = format;
+    options.symbols = values.data();
+    options.symbol_count = values.size();
+    cugrt_text *text = nullptr;
+    check(api().module_plan_report(handle_, &options, &text));
+    return detail::take_text(text);
+  }
+
+private:
+  using Handle::Handle;
+  static std::vector<const char *> pointers(const std::vector<std::string> &strings) {
+    std::vector<const char *> list;
+    for (const std::string &string : strings)
+      list.push_back(string.c_str());
+    return list;
+  }
+};
+
+/// Host tensors by name.
+class Weights : public detail::Handle<cugrt_weights, &cugrt_api::weights_free> {
+public:
+  Weights() { check(api().weights_create(&handle_)); }
+  static Weights load(const std::string &safetensors_path) {
+    cugrt_weights *weights = nullptr;
+    check(api().weights_load(safetensors_path.c_str(), &weights));
+    return Weights(weights);
+  }
+  /// Copies the bytes.
+  void add(const std::string &name, const void *bytes, cugrt_dtype dtype,
+           std::span<const int64_t> dims) {
+    cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
+    check(api().weights_add(handle_, name.c_str(), &tensor));
+  }
+  size_t count() const { return api().weights_count(handle_); }
+
+private:
+  explicit Weights(cugrt_weights *weights) : Handle(weights) {}
+};
+
+/// A function of an executable; a plain reference, valid while the executable lives.
+class Function {
+public:
+  explicit Function(const cugrt_function *function) : function_(function) {}
+  const cugrt_function *get() const { return function_; }
+  std::string name() const { return api().function_name(function_); }
+  size_t param_count() const { return api().function_param_count(function_); }
+  size_t result_count() const { return api().function_result_count(function_); }
+  cugrt_param_info param(size_t index) const {
+    auto info = detail::sized<cugrt_param_info>();
+    check(api().function_param(function_, index, &info));
+    return info;
+  }
+  cugrt_param_info result(size_t index) const {
+    auto info = detail::sized<cugrt_param_info>();
+    check(api().function_result(function_, index, &info));
+    return info;
+  }
+
+private:
+  const cugrt_function *function_;
+};
+
+/// Plan and code. Immutable, shared by threads.
+class Executable : public detail::Handle<cugrt_executable, &cugrt_api::executable_free> {
+public:
+  Executable(Runtime &runtime, const Module &module,
+             const cugrt_compile_options *options = nullptr) {
+    auto defaults = detail::sized<cugrt_compile_options>();
+    check(api().executable_compile(runtime.get(), module.get(), options ? options : &defaults,
+                                   &handle_));
+  }
+  size_t function_count() const { return api().executable_function_count(handle_); }
+  Function function(size_t index) const {
+    return Function(api().executable_function_at(handle_, index));
+  }
+  Function function(const std::string &name) const {
+    const cugrt_function *function = nullptr;
+    check(api().executable_find_function(handle_, name.c_str(), &function));
+    return Function(function);
+  }
+};
+
+/// Arena and graph instances; one thread at a time.
+class Session : public detail::Handle<cugrt_session, &cugrt_api::session_free> {
+public:
+  /// Fields of `options` other than the weights are used as they are.
+  Session(Executable &executable, Runtime &runtime, const Weights &weights = {},
+          cugrt_session_options options = detail::sized<cugrt_session_options>()) {
+    options.weights = weights.get();
+    check(api().session_open(executable.get(), runtime.get(), &options, &handle_));
+  }
+
+  /// Queues a run on `stream` (the session's own when null) and returns its results: tensors in
+  /// memory of the session, valid until the function's next run.
+  std::vector<Value> run(Function function, std::span<const Value> arguments,
+                         void *stream = nullptr) {
+    std::vector<Value> results(function.result_count());
+    run_into(function, arguments, results, stream);
+    return results;
+  }
+  std::vector<Value> run(Function function, std::initializer_list<Value> arguments,
+                         void *stream = nullptr) {
+    return run(function, std::span(arguments.begin(), arguments.size()), stream);
+  }
+  /// Likewise; results that are tensors with an address are written there. Allocates nothing.
+  void run_into(Function function, std::span<const Value> arguments, std::span<Value> results,
+                void *stream = nullptr) {
+    auto options = detail::sized<cugrt_run_options>();
+    options.arguments = arguments.data();
+    options.argument_count = arguments.size();
+    options.results = results.data();
+    options.result_count = results.size();
+    options.stream = stream;
+    check(api().session_run(handle_, function.get(), &options));
+  }
+  void synchronize() { check(api().session_synchronize(handle_)); }
+  cugrt_counters counters() const {
+    auto counters = detail::sized<cugrt_counters>();
+    check(api().session_get_counters(handle_, &counters));
+    return counters;
+  }
+  std::string graph_report(cugrt_report_format format = CUGRT_REPORT_TEXT) const {
+    cugrt_text *text = nullptr;
+    check(api().session_graph_report(handle_, format, &text));
+    return detail::take_text(text);
+  }
+};
+
+} // namespace cugrt
