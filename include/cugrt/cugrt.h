@@ -374,6 +374,13 @@ typedef struct cugrt_api {
   cugrt_status *(*function_param)(const cugrt_function *function, size_t index, cugrt_param_info *info);
   size_t (*function_result_count)(const cugrt_function *function);
   cugrt_status *(*function_result)(const cugrt_function *function, size_t index, cugrt_param_info *info);
+  /* The dimensions of parameter (is_result 0) or result `index` at these symbol values: exactly
+   * CUGRT_MAX_RANK numbers are written, zeros after the rank. A symbol that the dimensions need and that is
+   * not given, and a name that the function does not have, are errors. */
+  cugrt_status *(*function_dims)(const cugrt_function *function, int32_t is_result, size_t index,
+                                 const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims);
+  size_t (*function_symbol_count)(const cugrt_function *function);
+  const char *(*function_symbol_name)(const cugrt_function *function, size_t index);
 
   /* Sessions. */
   cugrt_status *(*session_open)(cugrt_executable *executable, cugrt_runtime *runtime,

@@ -340,6 +340,18 @@ public:
     return info;
   }
 
+  size_t symbol_count() const { return api().function_symbol_count(function_); }
+  std::string symbol_name(size_t index) const {
+    return api().function_symbol_name(function_, index);
+  }
+  /// The dimensions of a parameter (or result) at these symbol values.
+  std::vector<int64_t> dims(size_t index, std::span<const cugrt_symbol_value> symbols,
+                            bool is_result = false) const {
+    int64_t dims[CUGRT_MAX_RANK];
+    check(api().function_dims(function_, is_result, index, symbols.data(), symbols.size(), dims));
+    return {dims, dims + (is_result ? result(index) : param(index)).rank};
+  }
+
 private:
   const cugrt_function *function_;
 };
