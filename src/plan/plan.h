@@ -37,6 +37,10 @@ inline constexpr uint32_t kPlanVersion = 1;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
+/// Result slots are aligned to this, since kernels that write them may use vector stores.
+inline constexpr uint32_t kResultAlignment = 16;
+/// No region has more steps; the planner splits, the validator refuses.
+inline constexpr uint32_t kMaxRegionNodes = 16384;
 
 /// What is compiled or loaded as one module of code.
 struct Code {
@@ -105,6 +109,9 @@ struct Param {
   friend bool operator==(const Param &, const Param &) = default;
 };
 
+/// A tensor result lies in `buffer`. A fresh one has a slot of its own (kind result); one that is a
+/// parameter, a weight, a constant or an earlier result, or part of one, is that buffer: callers read
+/// it there and cannot bind it.
 struct FunctionResult {
   uint32_t buffer = kNone;     // a tensor result
   uint32_t host_value = kNone; // or a host scalar
@@ -130,10 +137,12 @@ enum class BufferBase : uint8_t {
   slot,     // Function::slots[index]
   weight,   // Function::params[index], in the loaded executable
   constant, // Plan::constants[index], in the loaded executable
-  dynamic,  // an unplanned allocation, number `index` of the function; made by an allocate item
+  dynamic,  // an unplanned allocation, number `index` of the function; made by an allocate item, or,
+            // where the shape is not known, by the host call that returns it
 };
 
-/// A tensor's bytes: [base + offset, base + offset + bytes). Buffers of one base may overlap.
+/// A tensor's bytes: [base + offset, base + offset + bytes). Buffers of one base may overlap. An
+/// invalid `bytes` means the whole base: a tensor whose shape is not known.
 struct Buffer {
   std::string name;
   BufferBase base;
@@ -141,6 +150,9 @@ struct Buffer {
   ExprId offset_bytes, bytes;
   ir::DType dtype = ir::DType::f32;
   std::vector<ExprId> dims, strides; // strides in elements; empty: contiguous
+  /// Buffers with one number are names for the same tensor or parts of it; those with different
+  /// numbers never overlap while both are live.
+  uint32_t tensor = 0;
   friend bool operator==(const Buffer &, const Buffer &) = default;
 };
 
@@ -207,7 +219,13 @@ struct Region {
   friend bool operator==(const Region &, const Region &) = default;
 };
 
-enum class HostValueKind : uint8_t { param, expr, literal, host_result };
+enum class HostValueKind : uint8_t {
+  param,
+  expr,
+  literal,
+  host_result, // assigned during the run: a result of an item, or a block's parameter
+  object,      // likewise, but opaque: only host calls make and take it
+};
 
 /// A scalar that lives on the host during a run.
 struct HostValue {
@@ -223,18 +241,28 @@ enum class ItemKind : uint8_t {
   step,      // index: Function::steps, run eagerly
   allocate,  // index: a buffer of base `dynamic`; its bytes are allocated now
   release,   // index: likewise; its bytes may be given back once earlier work has ended
-  host_call, // name; operands; results
-  call,      // index: Plan::functions; operands; results
-  match,     // operands[0]; dims: symbols to define or dimensions to check
+  host_call, // name; operands; results: buffers are destinations that the callee fills
+  call,      // index: Plan::functions; operands, one a parameter; results, one a function result: a
+             // buffer that the callee's result slot is bound to, or where its result lies already
+  match,     // operands[0]; dims: symbols to define (those in `defines`) or dimensions to check
   read,      // operands[0] a buffer, dims[0] the device symbol: nothing to do on the host
-  if_,       // operands[0] the condition; blocks: then, else
-  while_,    // operands: initial values; blocks: condition, body
-  copy_back, // eager copy of operands[0] (buffer) into operands[1] (buffer): carried values, branch results
+  if_,       // operands[0] the condition; blocks: then, else; results
+  while_,    // operands: initial values; blocks: condition, body; results
+  copy_back, // eager copy of operands[0] (buffer) into operands[1] (buffer)
+  extern_call, // as host_call, but the name is looked up among the extern functions
 };
 
 struct OperandRef {
-  enum class Kind : uint8_t { none, buffer, host_value, expr, string } kind = Kind::none;
-  uint32_t index = 0; // string: Function::strings
+  enum class Kind : uint8_t {
+    none,
+    buffer,
+    host_value,
+    expr,
+    string, // index: Function::strings
+    dtype,  // index: ir::DType
+    list,   // index: Function::lists: a shape's elements, a tuple's fields
+  } kind = Kind::none;
+  uint32_t index = 0;
   friend bool operator==(const OperandRef &, const OperandRef &) = default;
 };
 
@@ -244,12 +272,16 @@ struct Item {
   std::string name;
   std::vector<OperandRef> operands, results;
   std::vector<ExprId> dims;
+  std::vector<SymbolId> defines; // of match: its bare symbols that are set here, each time it runs
   Range blocks; // Function::blocks
   SourceLocation location;
   friend bool operator==(const Item &, const Item &) = default;
 };
 
-/// A block of the host's program. Results are what an `if` or `while` block yields.
+/// A block of the host's program. Parameters are a loop's carried values, results what the block
+/// yields. The host moves host values only: on entry to a loop operands to parameters, after a branch
+/// or an iteration the results to the item's results or the parameters, all at once. Where tensors
+/// must move, the blocks hold copy steps that do it, and the buffers are listed for information.
 struct Block {
   std::vector<Item> items;
   std::vector<OperandRef> params, results;
@@ -271,6 +303,7 @@ struct Function {
   std::vector<Step> steps;
   std::vector<Region> regions;
   std::vector<std::string> strings;
+  std::vector<std::vector<OperandRef>> lists;
   uint32_t dynamic_count = 0; // unplanned allocations
   std::vector<Block> blocks;  // blocks[0] is the body
   SourceLocation location;

@@ -15,7 +15,7 @@ struct PlannerOptions {
   Policy policy = Policy::patch;
   bool regions = true; // off: every step is run eagerly
   std::string target;  // named profile, kept in the plan
-  uint32_t max_region_nodes = 10000;
+  uint32_t max_region_nodes = 10000; // at most kMaxRegionNodes
 };
 
 /// Why a binding is, or is not, in a region: for people.
@@ -57,5 +57,8 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options, 
 /// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region
 /// covered by a path of its edges, edges acyclic. `ok` when all holds.
 Status validate(const Plan &plan);
+
+/// The plan for people and golden files: arenas, functions, items, regions with nodes and edges.
+std::string describe(const Plan &plan);
 
 } // namespace cugrt::plan
