@@ -114,7 +114,10 @@ typedef enum cugrt_value_kind {
   CUGRT_VALUE_FLOAT = 3,
   CUGRT_VALUE_BOOL = 4,
   CUGRT_VALUE_SHAPE = 5,
-  CUGRT_VALUE_STRING = 6 /* arguments of host builtins only */
+  /* The following are arguments and results of host builtins only. */
+  CUGRT_VALUE_STRING = 6,
+  CUGRT_VALUE_DTYPE = 7, /* `integer` is a cugrt_dtype */
+  CUGRT_VALUE_OBJECT = 8 /* `integer` is a handle of the builtins' own */
 } cugrt_value_kind;
 
 typedef enum cugrt_memory_kind { CUGRT_MEMORY_DEVICE = 0, CUGRT_MEMORY_PINNED = 1 } cugrt_memory_kind;

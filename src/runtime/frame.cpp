@@ -8,8 +8,7 @@
 
 namespace cugrt::runtime {
 
-Frame::Frame(const plan::Plan &plan, const plan::Function &function,
-             const FunctionProgram &program)
+Frame::Frame(const plan::Plan &plan, const plan::Function &function, const FunctionProgram &program)
     : plan(plan), function(function), program(program), symbols(function.symbols.size()),
       bases(program.base_count), base_bytes(program.base_count),
       host_values(function.host_values.size()) {

@@ -1,9 +1,9 @@
-// Frame: what the steps of one function depend on in one run: values of symbols, addresses of bases,
-// host scalars.
+// Frame: what the steps of one function depend on in one run: values of symbols, addresses of
+// bases, host scalars.
 //
-// A frame is filled by symbol_binding.h, by match items and by host calls; everything that is launched
-// reads it. Its serial number changes whenever anything in it does, so that an unchanged run costs one
-// comparison.
+// A frame is filled by symbol_binding.h, by match items and by host calls; everything that is
+// launched reads it. Its serial number changes whenever anything in it does, so that an unchanged
+// run costs one comparison.
 #pragma once
 
 #include "runtime/function_program.h"

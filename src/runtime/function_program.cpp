@@ -31,13 +31,10 @@ public:
 private:
   void number_bases() {
     program_.slot_count = program_.first_weight = static_cast<uint32_t>(function_.slots.size());
-    program_.first_dynamic =
-        program_.first_weight + static_cast<uint32_t>(function_.params.size());
+    program_.first_dynamic = program_.first_weight + static_cast<uint32_t>(function_.params.size());
     program_.first_arena = program_.first_dynamic + function_.dynamic_count;
-    program_.first_constant =
-        program_.first_arena + static_cast<uint32_t>(plan_.arenas.size());
-    program_.base_count =
-        program_.first_constant + static_cast<uint32_t>(plan_.constants.size());
+    program_.first_constant = program_.first_arena + static_cast<uint32_t>(plan_.arenas.size());
+    program_.base_count = program_.first_constant + static_cast<uint32_t>(plan_.constants.size());
     for (uint32_t i = 0; i < function_.params.size(); ++i)
       if (function_.params[i].kind != plan::ParamKind::weight)
         program_.call_params.push_back(i);
@@ -103,8 +100,7 @@ private:
       }
       if (rule.workspace != kNone)
         program_.sources.push_back(address_of(rule.workspace));
-      launch.sources.count =
-          static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
+      launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
       launch.predicate = rule.predicate;
       launch.grid = rule.grid;
       launch.block = rule.block;
@@ -146,7 +142,8 @@ private:
 
   bool is_fixed(uint32_t buffer_index) const {
     const plan::Buffer &buffer = function_.buffers[buffer_index];
-    bool stays = buffer.base == plan::BufferBase::arena || buffer.base == plan::BufferBase::constant;
+    bool stays =
+        buffer.base == plan::BufferBase::arena || buffer.base == plan::BufferBase::constant;
     return stays && (!buffer.offset_bytes.valid() ||
                      plan_.exprs.as_constant(buffer.offset_bytes).has_value());
   }

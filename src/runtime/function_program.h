@@ -1,14 +1,15 @@
-// What the runtime works out once from a plan: for each launch of a function, where every argument's
-// bytes come from.
+// What the runtime works out once from a plan: for each launch of a function, where every
+// argument's bytes come from.
 //
-// Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host values
-// (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered through,
-// slots first, so that a changed address names the arguments to renew whatever kind it is of:
+// Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
+// values (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered
+// through, slots first, so that a changed address names the arguments to renew whatever kind it is
+// of:
 //
 //   [0, slots) slots | params: weights | dynamic allocations | arenas | constants
 //
-// Arenas and constants do not move while a session lives; weights move only where a function is called
-// by another one with other tensors.
+// Arenas and constants do not move while a session lives; weights move only where a function is
+// called by another one with other tensors.
 #pragma once
 
 #include "plan/plan.h"
@@ -30,7 +31,7 @@ struct ValueSource {
   Kind kind = Kind::bits;
   ir::DType dtype = ir::DType::i64;
   uint32_t index = 0;
-  ExprId expr;
+  ExprId expr{};
   uint64_t bits = 0;
 };
 
@@ -46,18 +47,18 @@ struct LaunchProgram {
   /// A copy or fill whose size and addresses never change: it may be a node of its kind. Others are
   /// launches of our own kernels in a graph, since setters refuse new sizes and kinds of memory.
   bool fixed = false;
-  uint32_t step = 0;                   // Function::steps
-  uint32_t kernel = kNone, variant = 0; // Plan::kernels
-  Range sources;                       // FunctionProgram::sources; a workspace is the last
-  ExprId predicate;                    // invalid: always
-  std::array<ExprId, 3> grid, block;   // of kernels
-  ExprId shared_bytes;                 // invalid: 0
+  uint32_t step = 0;                     // Function::steps
+  uint32_t kernel = kNone, variant = 0;  // Plan::kernels
+  Range sources{};                       // FunctionProgram::sources; a workspace is the last
+  ExprId predicate{};                    // invalid: always
+  std::array<ExprId, 3> grid{}, block{}; // of kernels
+  ExprId shared_bytes{};                 // invalid: 0
 };
 
 struct FunctionProgram {
   std::vector<ValueSource> sources;
   std::vector<LaunchProgram> launches;
-  std::vector<Range> step_launches; // for each step, its variants in `launches`
+  std::vector<Range> step_launches;  // for each step, its variants in `launches`
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
            base_count = 0;
@@ -66,9 +67,10 @@ struct FunctionProgram {
   uint32_t base_of(const plan::Buffer &buffer) const;
 };
 
-/// Fails (unsupported) for what no argument or result can express: a 4-bit by-value argument, a result
-/// that is not contiguous.
-Result<FunctionProgram> make_function_program(const plan::Plan &plan, const plan::Function &function);
+/// Fails (unsupported) for what no argument or result can express: a 4-bit by-value argument, a
+/// result that is not contiguous.
+Result<FunctionProgram> make_function_program(const plan::Plan &plan,
+                                              const plan::Function &function);
 
 /// "name:line:column", or "" when the place is not known.
 std::string location_text(const std::string &file, SourceLocation location);

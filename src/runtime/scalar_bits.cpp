@@ -34,8 +34,8 @@ Result<IntegerRange> integer_range(ir::DType dtype) {
   case DType::u64:
     return IntegerRange{0, INT64_MAX};
   default:
-    return Status::error(Code::unsupported, "no integer is passed by value as " +
-                                                std::string(ir::info(dtype).name));
+    return Status::error(Code::unsupported,
+                         "no integer is passed by value as " + std::string(ir::info(dtype).name));
   }
 }
 
@@ -87,8 +87,8 @@ uint16_t half_bits(double value) {
   double scaled = std::nearbyint(std::ldexp(magnitude, 10 - exponent));
   // 1024 to 2048 for normal numbers: adding carries into the exponent where rounding reached 2048.
   auto significand = static_cast<uint32_t>(scaled);
-  uint32_t bits = significand < 1024 ? significand
-                                     : (static_cast<uint32_t>(exponent + 14) << 10) + significand;
+  uint32_t bits =
+      significand < 1024 ? significand : (static_cast<uint32_t>(exponent + 14) << 10) + significand;
   return static_cast<uint16_t>(sign | bits);
 }
 

@@ -8,7 +8,8 @@
 
 namespace cugrt::runtime {
 
-/// Bytes of one by-value argument; 0 for dtypes that cannot be passed by value (4-bit, block formats).
+/// Bytes of one by-value argument; 0 for dtypes that cannot be passed by value (4-bit, block
+/// formats).
 uint32_t scalar_bytes(ir::DType dtype);
 
 /// `value` as `dtype`, in the low bytes of the result. out_of_range where the dtype cannot hold it.

@@ -119,8 +119,8 @@ public:
     const plan::Symbol &symbol = frame_.function.symbols[index];
     if (value >= symbol.bounds.lower && value <= symbol.bounds.upper)
       return {};
-    return Status::error(Code::out_of_range, place.text() + " gives symbol " + symbol.name + " the value " +
-                                                 std::to_string(value) +
+    return Status::error(Code::out_of_range, place.text() + " gives symbol " + symbol.name +
+                                                 " the value " + std::to_string(value) +
                                                  ", but its bounds are " +
                                                  bounds_text(symbol.bounds));
   }
@@ -139,8 +139,9 @@ Status check_agrees(const Frame &frame, ExprId expr, int64_t value, const Place 
   std::string text = frame.expr_text(expr), symbols = frame.describe_symbols(expr);
   std::string wanted = std::to_string(*expected);
   if (!symbols.empty())
-    wanted += text + " = " == symbols.substr(0, text.size() + 3) ? " (" + symbols + ")"
-                                                                 : " (" + text + " with " + symbols + ")";
+    wanted += text + " = " == symbols.substr(0, text.size() + 3)
+                  ? " (" + symbols + ")"
+                  : " (" + text + " with " + symbols + ")";
   return Status::error(Code::invalid_argument,
                        place.text() + " is " + std::to_string(value) + ", expected " + wanted);
 }
@@ -159,16 +160,7 @@ Status bind_tensor(Frame &frame, uint32_t index, const cugrt_tensor &tensor) {
   auto bytes = tensor_bytes(tensor);
   if (!bytes.ok())
     return bytes.take_status().in(param_text(frame.function, index));
-  if (*bytes != 0 && tensor.address == 0)
-    return Status::error(Code::invalid_argument, param_text(frame.function, index) +
-                                                     ": the address is null, but the tensor has " +
-                                                     std::to_string(*bytes) + " bytes");
-  if (param.alignment_bytes > 1 && tensor.address % param.alignment_bytes != 0)
-    return Status::error(Code::invalid_argument,
-                         param_text(frame.function, index) + ": address " +
-                             std::to_string(tensor.address) + " is not a multiple of " +
-                             std::to_string(param.alignment_bytes) +
-                             " bytes, the alignment of the parameter");
+  CUGRT_TRY(check_address(frame.function, index, tensor.address, *bytes));
   if (param.kind == plan::ParamKind::weight)
     frame.set_base(frame.program.first_weight + index, tensor.address, *bytes);
   else if (param.slot != kNone)
@@ -180,7 +172,8 @@ Status bind_tensor(Frame &frame, uint32_t index, const cugrt_tensor &tensor) {
 
 Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor) {
   if (tensor.rank > CUGRT_MAX_RANK || !known_dtype(tensor.dtype))
-    return Status::error(Code::invalid_argument, "a tensor has at most 8 dimensions and a known dtype");
+    return Status::error(Code::invalid_argument,
+                         "a tensor has at most 8 dimensions and a known dtype");
   const ir::DTypeInfo &row = ir::info(static_cast<ir::DType>(tensor.dtype));
   std::span<const int64_t> dims(tensor.dims, tensor.rank);
   if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }))
@@ -190,8 +183,8 @@ Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor) {
   std::optional<int64_t> bytes = row.bytes_per_block;
   for (size_t i = 0; i < dims.size() && bytes; ++i) {
     bool innermost = i + 1 == dims.size();
-    bytes = checked_mul(*bytes, innermost ? *checked_ceildiv(dims[i], row.elements_per_block)
-                                          : dims[i]);
+    bytes = checked_mul(*bytes,
+                        innermost ? *checked_ceildiv(dims[i], row.elements_per_block) : dims[i]);
   }
   if (!bytes)
     return Status::error(Code::out_of_range, "the tensor's size overflows 64 bits");
@@ -252,6 +245,21 @@ Status check_argument(const plan::Function &function, uint32_t index, const cugr
   return {};
 }
 
+Status check_address(const plan::Function &function, uint32_t param, uint64_t address,
+                     uint64_t bytes) {
+  uint32_t alignment = function.params[param].alignment_bytes;
+  if (bytes != 0 && address == 0)
+    return Status::error(Code::invalid_argument, param_text(function, param) +
+                                                     ": the address is null, but the tensor has " +
+                                                     std::to_string(bytes) + " bytes");
+  if (alignment > 1 && address % alignment != 0)
+    return Status::error(Code::invalid_argument,
+                         param_text(function, param) + ": address " + std::to_string(address) +
+                             " is not a multiple of " + std::to_string(alignment) +
+                             " bytes, the alignment of the parameter");
+  return {};
+}
+
 Status bind_parameters(Frame &frame, std::span<const cugrt_value> values) {
   const plan::Function &function = frame.function;
   SymbolDefiner definer(frame);
@@ -267,7 +275,8 @@ Status bind_parameters(Frame &frame, std::span<const cugrt_value> values) {
     const plan::Param &param = function.params[i];
     std::span<const int64_t> given = dims_of(values[i]);
     for (size_t d = 0; d < param.dims.size() && d < given.size(); ++d)
-      CUGRT_TRY(check_agrees(frame, param.dims[d], given[d], Place{function, i, values[i].kind, d}));
+      CUGRT_TRY(
+          check_agrees(frame, param.dims[d], given[d], Place{function, i, values[i].kind, d}));
     if (values[i].kind == CUGRT_VALUE_TENSOR)
       CUGRT_TRY(bind_tensor(frame, i, values[i].as.tensor));
     else if (param.kind == plan::ParamKind::scalar)
@@ -286,9 +295,7 @@ Status bind_match(Frame &frame, const plan::Item &item, std::span<const int64_t>
   for (ir::SymbolId symbol : item.defines)
     pending[symbol.index] = true;
   SymbolDefiner definer(frame);
-  auto place = [&](size_t d) {
-    return Place{frame.function, 0, CUGRT_VALUE_TENSOR, d, &what};
-  };
+  auto place = [&](size_t d) { return Place{frame.function, 0, CUGRT_VALUE_TENSOR, d, &what}; };
   for (size_t d = 0; d < dims.size(); ++d) {
     const ir::ExprNode &node = frame.plan.exprs[item.dims[d]];
     if (node.kind != ir::ExprKind::symbol || !pending[node.value])
