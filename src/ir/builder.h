@@ -7,6 +7,7 @@
 #include "ir/module.h"
 
 #include <string_view>
+#include <unordered_map>
 
 namespace cugrt::ir {
 
@@ -14,12 +15,15 @@ class FunctionBuilder {
 public:
   FunctionBuilder(Module &module, std::string name);
 
-  /// A unique value name made from `hint` ("" gives v0, v1, ...) is kept when it is still free.
+  /// Value names are made from hints: kept when still free, else with a suffix; "" gives v0, v1, ...
+  /// Characters that the text form does not allow in names become '_'. The same holds for symbols.
   ValueId param(std::string name, TypeId type, Access access = Access::in,
                 uint32_t alignment_bytes = 0, SourceLocation location = {});
   SymbolId symbol(Symbol symbol);
   ValueId value(std::string_view hint, TypeId type, SourceLocation location = {});
   Operand literal(AttributeValue value);
+  /// Number of a host builtin's or extern's name, for Binding::callee.
+  uint32_t callee_name(std::string_view name);
 
   ValueId alloc_storage(std::string_view hint, std::string_view scope, ExprId bytes);
   ValueId alloc_tensor(std::string_view hint, ValueId storage, ExprId offset_bytes, TypeId type);
@@ -34,8 +38,8 @@ public:
                std::span<const TypeId> result_types);
 
   /// Opens a nested block; bindings go there until end_block. Returns its number within the function,
-  /// for Binding::blocks of the binding that is appended after its blocks are closed; blocks of one
-  /// binding must be opened one after the other.
+  /// for Binding::blocks of the binding that is appended after its blocks are closed; the two blocks
+  /// of one binding must be opened one after the other and get consecutive numbers.
   uint32_t begin_block(std::span<const TypeId> param_types = {}, std::span<const std::string> names = {});
   ValueId block_param(uint32_t block, uint32_t i) const;
   void end_block(std::span<const Operand> results, SourceLocation location = {});
@@ -46,10 +50,20 @@ public:
   Function finish(std::span<const Operand> results, SourceLocation location = {});
 
 private:
+  struct OpenBlock {
+    uint32_t block;
+    uint32_t pair = UINT32_MAX; // first of the pair of nested blocks that is being built
+    uint32_t opened = 0;        // how many of the pair have been opened
+  };
+  std::string unique_name(std::string_view hint);
+  ValueId append(Binding binding);
+  Range add_operands(std::span<const Operand> operands);
+
   Module &module_;
   Function function_;
-  std::vector<uint32_t> open_blocks_;
+  std::vector<OpenBlock> open_blocks_;
   std::unordered_map<std::string, uint32_t> names_; // value names taken, with the next suffix to try
+  std::unordered_map<std::string, uint32_t> symbol_names_, callee_names_;
 };
 
 } // namespace cugrt::ir

@@ -1,9 +1,12 @@
 // Symbolic integer expressions: dimensions, byte offsets, launch dimensions, predicates.
 //
 // Expressions are hash-consed in a pool and named by a 32-bit id: two structurally equal expressions of
-// one pool have equal ids. Building folds constants and applies identities that hold for every integer
-// (x+0, x*1, x*0, min(x,x), ...); commutative operands are put in a fixed order. A symbol is a number
-// that is local to its function (or kernel declaration); the pool does not know names.
+// one pool have equal ids. Building folds constants and brings sums and products into one form: terms
+// and factors sorted, like terms joined, constants last, constant factors multiplied out (so 4*(n+1)*64
+// and 256*n + 256 are one expression); beyond kMaxTerms terms or where a coefficient would overflow, the
+// operands stay as they are. The form depends on the operands alone, never on what else is in the pool.
+// A symbol is a number that is local to its function (or kernel declaration); the pool does not know
+// names.
 //
 // Values are 64-bit signed. Comparisons give 0 or 1; select(c, a, b) is a when c is not 0. Division is
 // as in support/checked_math.h. Evaluation that overflows or divides by zero is an error, never a wrap.
@@ -15,7 +18,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace cugrt::ir {
@@ -58,6 +60,8 @@ public:
   static constexpr size_t kMaxNodes = size_t(1) << 28;
   /// The parser and the plan reader refuse deeper trees; recursive walks rely on it.
   static constexpr uint32_t kMaxDepth = 200;
+  /// Sums and products of more terms than this are not sorted or joined.
+  static constexpr size_t kMaxTerms = 16;
 
   ExprId constant(int64_t value);
   ExprId symbol(SymbolId symbol);
@@ -73,6 +77,10 @@ public:
   const ExprNode &operator[](ExprId id) const { return nodes_[id.index]; }
   size_t size() const { return nodes_.size(); }
   uint32_t depth(ExprId id) const { return depth_[id.index]; }
+  /// Nodes of the expression written out as a tree; saturates at UINT32_MAX.
+  uint32_t tree_size(ExprId id) const { return tree_size_[id.index]; }
+  /// A total order that depends on structure alone: symbols by number, then operators, then constants.
+  int compare(ExprId a, ExprId b) const;
   std::optional<int64_t> as_constant(ExprId id) const;
 
   /// `symbols[i]` is the value of symbol i. Code::out_of_range on overflow or division by zero.
@@ -86,17 +94,17 @@ public:
   ExprId copy_to(ExprPool &target, ExprId id, std::span<const ExprId> replacement) const;
   /// Adds the symbols that occur, each once, in order of first occurrence, to `symbols`.
   void collect_symbols(ExprId id, std::vector<SymbolId> &symbols) const;
-  /// As written in IR text, fewest parentheses; `names[i]` is the name of symbol i.
+  /// As written in IR text, fewest parentheses; `names[i]` is the name of symbol i ("s<i>" where there
+  /// is none). Expressions that share so much that they would fill megabytes are elided.
   std::string to_string(ExprId id, std::span<const std::string> names) const;
 
 private:
-  ExprId intern(ExprNode node);
-  struct NodeHash {
-    size_t operator()(const ExprNode &node) const;
-  };
+  friend class ExprRewriter; // ir/expr.cpp: builds nodes of the normal form
+  ExprId intern(const ExprNode &node);
+  void grow_table();
   std::vector<ExprNode> nodes_;
-  std::vector<uint32_t> depth_;
-  std::unordered_map<ExprNode, uint32_t, NodeHash> index_;
+  std::vector<uint32_t> depth_, tree_size_; // of the expression written out; sizes saturate
+  std::vector<uint32_t> table_;             // open addressing: node index + 1; a power of two long
 };
 
 } // namespace cugrt::ir

@@ -45,7 +45,7 @@ using AttributeValue = std::variant<bool, int64_t, double, std::string, DTypeLit
                                     std::vector<double>, std::vector<std::string>>;
 
 struct Attribute {
-  std::string name;
+  std::string name{};
   AttributeValue value;
   friend bool operator==(const Attribute &, const Attribute &) = default;
 };
@@ -64,7 +64,7 @@ enum class KernelParamKind : uint8_t {
 };
 
 struct KernelParam {
-  std::string name;
+  std::string name{};
   KernelParamKind kind = KernelParamKind::tensor;
   Access access = Access::in; // of tensors
   DType dtype = DType::f32;
@@ -87,7 +87,7 @@ struct KernelVariant {
 enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
 
 struct Kernel {
-  std::string name;
+  std::string name{};
   CodeKind code_kind = CodeKind::source_file;
   std::string code;  // a path relative to the module's file ("builtin:softmax.cu": one of the library's own), or text
   std::string entry; // the function's name in the compiled code
@@ -95,16 +95,16 @@ struct Kernel {
   std::vector<KernelParam> params;
   std::vector<std::string> symbols; // names of the kernel's symbols, by SymbolId
   std::vector<KernelVariant> variants; // at least one
-  SourceLocation location;
+  SourceLocation location{};
 };
 
 // --- Constants ----------------------------------------------------------------------------------
 
 struct Constant {
-  std::string name;
+  std::string name{};
   TypeId type;       // a tensor with constant dimensions
   std::string bytes; // exactly tensor_bytes of them
-  SourceLocation location;
+  SourceLocation location{};
 };
 
 // --- Functions ----------------------------------------------------------------------------------
@@ -116,17 +116,17 @@ enum class SymbolSource : uint8_t {
 };
 
 struct Symbol {
-  std::string name;
+  std::string name{};
   SymbolSource source = SymbolSource::parameter;
   Interval bounds{0, INT64_MAX}; // from the function's attributes, or the read binding
   bool capturable = false;       // listed in capture_symbols
-  SourceLocation location;
+  SourceLocation location{};
 };
 
 struct Value {
   std::string name; // without %, unique in its function
   TypeId type;
-  SourceLocation location;
+  SourceLocation location{};
 };
 
 /// An operand of a binding.
@@ -163,7 +163,7 @@ struct Binding {
   Range attributes;  // Function::attributes
   Range blocks;      // Function::blocks: nested ones
   uint32_t carried_count = 0; // of while: the first operands are initial values, the rest captures
-  SourceLocation location;
+  SourceLocation location{};
 
   ValueId result(uint32_t i = 0) const { return {first_result + i}; }
 };
@@ -173,7 +173,7 @@ struct Block {
   uint32_t first_param = 0, param_count = 0; // values: carried values of while blocks
   std::vector<Binding> bindings;
   Range results; // Function::operands
-  SourceLocation end_location;
+  SourceLocation end_location{};
 };
 
 struct Parameter {
@@ -190,7 +190,7 @@ struct Function {
   uint32_t num_inputs = UINT32_MAX;
   std::vector<TypeId> result_types;
   std::vector<Attribute> extra_attributes; // kept and printed; no meaning here
-  SourceLocation location;
+  SourceLocation location{};
 
   std::vector<Symbol> symbols;
   std::vector<Value> values;

@@ -62,12 +62,9 @@ public:
   TypeId simple(TypeKind kind); // string, dtype, object
 
 private:
-  struct TypeHash {
-    size_t operator()(const Type &type) const;
-  };
   std::vector<Type> types_;
   std::vector<std::string> scopes_;
-  std::unordered_map<Type, uint32_t, TypeHash> index_;
+  std::vector<uint32_t> table_; // open addressing: type index + 1; a power of two long
 };
 
 /// The one rule for a tensor's size: the product of the outer dimensions times the blocks of the

@@ -1,0 +1,29 @@
+// What names may look like in text, and which words are taken.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cugrt::ir {
+
+inline constexpr size_t kMaxNameBytes = 256;
+
+inline bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// Characters of names after @ and % (where a digit may come first), and of bare words after the
+/// first.
+inline bool is_name_char(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
+
+bool is_sigil_name(std::string_view name); // after @ or %
+bool is_bare_name(std::string_view name);  // symbols, attributes, parameters of kernels
+/// Words that mean something in expressions or operands, so that no symbol can have them.
+bool is_reserved(std::string_view word);
+
+/// The nearest legal value name: other characters become '_'; empty stays empty.
+std::string to_sigil_name(std::string_view hint);
+/// The nearest legal symbol name; never empty or reserved.
+std::string to_symbol_name(std::string_view hint);
+
+} // namespace cugrt::ir
