@@ -43,12 +43,12 @@ inline constexpr uint32_t kResultAlignment = 16;
 inline constexpr uint32_t kMaxRegionNodes = 16384;
 
 /// What is compiled or loaded as one module of code.
-struct Code {
+struct CodeUnit {
   ir::CodeKind kind;
   std::string name;                 // path as written in the module, or the kernel's name for inline text
   std::string text;                 // of source_text; files are read by the runtime when it opens the plan
   std::vector<std::string> options; // of the compiler
-  friend bool operator==(const Code &, const Code &) = default;
+  friend bool operator==(const CodeUnit &, const CodeUnit &) = default;
 };
 
 struct KernelParam {
@@ -313,7 +313,7 @@ struct Function {
 struct Plan {
   std::string target;  // the profile the plan was made for; empty: any
   ir::ExprPool exprs;
-  std::vector<Code> codes;
+  std::vector<CodeUnit> codes;
   std::vector<Kernel> kernels;
   std::vector<Constant> constants;
   std::vector<Arena> arenas;

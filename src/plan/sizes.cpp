@@ -1,0 +1,110 @@
+// Sizes at upper bounds, by interval arithmetic: never too small.
+#include "plan/sizes.h"
+
+#include "support/checked_math.h"
+
+#include <algorithm>
+
+namespace cugrt::plan {
+
+std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
+                                   std::span<const ir::Interval> bounds) {
+  int64_t upper = exprs.range(expr, bounds).upper;
+  return upper == INT64_MAX ? std::nullopt : std::optional(std::max<int64_t>(upper, 0));
+}
+
+static std::optional<int64_t> strided_elements(const ir::ExprPool &exprs, const ir::Type &tensor,
+                                               std::span<const ir::Interval> bounds) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < tensor.dims.size(); ++i) {
+    auto dim = upper_bound(exprs, tensor.dims[i], bounds);
+    auto stride = upper_bound(exprs, tensor.strides[i], bounds);
+    if (!dim || !stride)
+      return std::nullopt;
+    if (*dim == 0)
+      return 0;
+    auto reach = checked_mul(*dim - 1, *stride);
+    auto sum = reach ? checked_add(elements, *reach) : std::nullopt;
+    if (!sum)
+      return std::nullopt;
+    elements = *sum;
+  }
+  return elements;
+}
+
+std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
+                                        std::span<const ir::Interval> bounds) {
+  if (!tensor.known_shape)
+    return std::nullopt;
+  const ir::DTypeInfo &dtype = ir::info(tensor.dtype);
+  int64_t per_block = dtype.elements_per_block;
+  std::optional<int64_t> blocks;
+  if (!tensor.strides.empty()) {
+    blocks = strided_elements(exprs, tensor, bounds);
+    blocks = blocks ? checked_ceildiv(*blocks, per_block) : std::nullopt;
+  } else {
+    blocks = 1;
+    for (size_t i = 0; i < tensor.dims.size() && blocks; ++i) {
+      auto dim = upper_bound(exprs, tensor.dims[i], bounds);
+      if (dim && i + 1 == tensor.dims.size())
+        dim = checked_ceildiv(*dim, per_block);
+      blocks = dim ? checked_mul(*blocks, *dim) : std::nullopt;
+    }
+  }
+  return blocks ? checked_mul(*blocks, dtype.bytes_per_block) : std::nullopt;
+}
+
+std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
+                          const ir::Function &function) {
+  std::vector<ir::SymbolId> symbols;
+  for (ir::ExprId dim : dims)
+    exprs.collect_symbols(dim, symbols);
+  for (ir::SymbolId symbol : symbols) {
+    const ir::Symbol &s = function.symbols[symbol.index];
+    if (s.bounds.upper == INT64_MAX)
+      return "symbol " + s.name + " has no upper bound; add `upper_bounds = {" + s.name +
+             " = ...}` to the attributes of @" + function.name;
+  }
+  return "its size overflows 63 bits at the symbols' upper bounds; lower them";
+}
+
+bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b) {
+  if (a == b)
+    return true;
+  const ir::Type &x = module.types[a], &y = module.types[b];
+  if (x.kind != ir::TypeKind::tensor || y.kind != ir::TypeKind::tensor || !x.known_shape ||
+      !y.known_shape || !x.strides.empty() || !y.strides.empty())
+    return false;
+  // Sizes are equal when constants multiply to the same and the symbolic factors are the same.
+  // Packed dtypes round the last dimension up, so there it must be a multiple of the block.
+  auto factors = [&](const ir::Type &type, std::vector<ir::ExprId> &symbolic) {
+    const ir::DTypeInfo &dtype = ir::info(type.dtype);
+    std::optional<int64_t> product = dtype.bytes_per_block;
+    for (size_t i = 0; i < type.dims.size() && product; ++i) {
+      std::optional<int64_t> dim = module.exprs.as_constant(type.dims[i]);
+      bool last = i + 1 == type.dims.size();
+      if (last && dtype.elements_per_block != 1)
+        dim = dim && *dim % dtype.elements_per_block == 0
+                  ? std::optional(*dim / dtype.elements_per_block)
+                  : std::nullopt;
+      if (last && dtype.elements_per_block != 1 && !dim)
+        return std::optional<int64_t>();
+      if (dim)
+        product = checked_mul(*product, *dim);
+      else
+        symbolic.push_back(type.dims[i]);
+    }
+    std::sort(symbolic.begin(), symbolic.end());
+    return product;
+  };
+  std::vector<ir::ExprId> symbolic_x, symbolic_y;
+  std::optional<int64_t> constant_x = factors(x, symbolic_x), constant_y = factors(y, symbolic_y);
+  return constant_x && constant_x == constant_y && symbolic_x == symbolic_y;
+}
+
+uint32_t natural_alignment(ir::DType dtype) {
+  uint32_t bytes = ir::info(dtype).bytes_per_block;
+  return bytes & (~bytes + 1);
+}
+
+} // namespace cugrt::plan

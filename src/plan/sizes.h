@@ -1,0 +1,34 @@
+// Sizes at the symbols' upper bounds, and what can be said about sizes for every value of them.
+#pragma once
+
+#include "ir/module.h"
+#include "support/status.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace cugrt::plan {
+
+/// The largest value of an expression over the bounds; empty when a symbol without an upper bound, or
+/// overflow, leaves it open.
+std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
+                                   std::span<const ir::Interval> bounds);
+
+/// The largest size of a tensor of this type; empty as above, or where the shape is not known.
+std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
+                                        std::span<const ir::Interval> bounds);
+
+/// Of an expression without an upper bound: which symbol to bound, and how, for messages.
+std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
+                          const ir::Function &function);
+
+/// Whether two contiguous tensor types have the same size for every value of the symbols. False also
+/// where that cannot be seen.
+bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b);
+
+/// The least alignment of a tensor's first element: the largest power of two in a block's bytes.
+uint32_t natural_alignment(ir::DType dtype);
+
+} // namespace cugrt::plan

@@ -1,0 +1,445 @@
+// Storage layout, in three passes over the functions, callees first: what lies where, one packing per
+// function and scope, then frames (callers first, since a callee starts above its callers' live bytes).
+#include "plan/storage.h"
+
+#include "plan/located.h"
+#include "plan/sizes.h"
+#include "support/check.h"
+#include "support/checked_math.h"
+
+#include <algorithm>
+#include <map>
+
+namespace cugrt::plan {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Operand;
+
+uint32_t FunctionStorage::workspace_at(uint32_t time) const {
+  auto it = std::lower_bound(workspaces.begin(), workspaces.end(), std::pair(time, uint32_t(0)));
+  return it != workspaces.end() && it->first == time ? it->second : kNone;
+}
+
+std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
+                                           const Binding &launch) {
+  const ir::Kernel &kernel = module.kernels[launch.callee];
+  bool any = false;
+  for (const ir::KernelVariant &variant : kernel.variants)
+    any |= variant.workspace_bytes.valid();
+  if (!any)
+    return 0;
+  std::vector<ir::Interval> bounds = function.symbol_bounds(), kernel_bounds(kernel.symbols.size());
+  std::span<const Operand> operands = function.operands_of(launch);
+  for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
+    ir::SymbolId symbol = kernel.params[i].symbol;
+    if (!symbol.valid())
+      continue;
+    if (operands[i].kind == Operand::Kind::expr)
+      kernel_bounds[symbol.index] = module.exprs.range(operands[i].expr(), bounds);
+    else if (operands[i].kind == Operand::Kind::value) {
+      const ir::Type &type = module.types[function.value(operands[i].value()).type];
+      if (!type.dims.empty())
+        kernel_bounds[symbol.index] = module.exprs.range(type.dims[0], bounds);
+    }
+  }
+  int64_t most = 0;
+  for (const ir::KernelVariant &variant : kernel.variants) {
+    if (!variant.workspace_bytes.valid())
+      continue;
+    auto bytes = upper_bound(module.exprs, variant.workspace_bytes, kernel_bounds);
+    if (!bytes)
+      return std::nullopt;
+    most = std::max(most, *bytes);
+  }
+  return most;
+}
+
+namespace {
+
+/// Decides the place of every origin of one function and collects its classes.
+class Placement {
+public:
+  Placement(const ir::Module &module, const ir::Function &function, const Liveness &liveness,
+            const FunctionSummary &summary)
+      : module_(module), function_(function), live_(liveness), summary_(summary),
+        bounds_(function.symbol_bounds()) {}
+
+  Result<FunctionStorage> run() {
+    out_.places.resize(live_.origins.size());
+    out_.tensor_bytes_by_scope.assign(module_.types.scope_count(), 0);
+    parameters();
+    results();
+    CUGRT_TRY(count_tensors());
+    for (uint32_t o = 0; o < live_.origins.size(); ++o)
+      CUGRT_TRY(place(o));
+    CUGRT_TRY(workspaces());
+    return std::move(out_);
+  }
+
+private:
+  const ir::Type &type_of(ir::ValueId value) const {
+    return module_.types[function_.value(value).type];
+  }
+
+  void parameters() {
+    for (uint32_t o = 0; o < live_.origins.size(); ++o) {
+      const Origin &origin = live_.origins[o];
+      if (origin.kind != OriginKind::parameter)
+        continue;
+      const ir::Parameter &param = function_.params[origin.index];
+      if (function_.is_weight(origin.index) && !function_.is_private) {
+        out_.places[o] = {BufferBase::weight, origin.index};
+        continue;
+      }
+      out_.places[o] = {BufferBase::slot, uint32_t(out_.slots.size())};
+      uint32_t alignment = param.alignment_bytes ? param.alignment_bytes
+                                                 : natural_alignment(type_of(param.value).dtype);
+      out_.slots.push_back({SlotKind::param, origin.index, param.access, {}, alignment});
+    }
+  }
+
+  void results() {
+    std::span<const Operand> results = function_.results_of(function_.body());
+    out_.result_slot_of.assign(results.size(), kNone);
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      if (results[i].kind != Operand::Kind::value ||
+          summary_.results[i].kind != FunctionSummary::SourceKind::fresh)
+        continue;
+      ir::ValueId value = results[i].value();
+      uint32_t origin = live_.origin(value);
+      if (origin == kNoOrigin || !type_of(value).known_shape)
+        continue;
+      out_.result_slot_of[i] = uint32_t(out_.slots.size());
+      if (live_.whole[value.index] && may_lie_in_slot(live_.origins[origin]))
+        out_.places[origin] = {BufferBase::slot, uint32_t(out_.slots.size())};
+      out_.slots.push_back({SlotKind::result, i, Access::out, {}, kResultAlignment});
+    }
+  }
+
+  /// Storages are shared by their tensors, so a tensor of one is copied out instead.
+  static bool may_lie_in_slot(const Origin &origin) { return origin.kind != OriginKind::tensor; }
+
+  Status count_tensors() {
+    for (const Origin &origin : live_.origins) {
+      if (origin.kind != OriginKind::tensor)
+        continue;
+      const ir::Type &type = type_of(origin.value);
+      auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
+      if (!bytes)
+        continue; // has no place in its storage: an error where its buffer is made
+      auto sum = checked_add(out_.tensor_bytes_by_scope[type.scope], *bytes);
+      if (!sum)
+        return overflow();
+      out_.tensor_bytes_by_scope[type.scope] = *sum;
+    }
+    return {};
+  }
+
+  Status place(uint32_t o) {
+    const Origin &origin = live_.origins[o];
+    switch (origin.kind) {
+    case OriginKind::parameter: return {};
+    case OriginKind::constant: out_.places[o] = {BufferBase::constant, origin.index}; return {};
+    case OriginKind::tensor: out_.places[o] = out_.places[origin.parent]; return {};
+    case OriginKind::storage: {
+      const ir::Type &type = type_of(origin.value);
+      auto bytes = upper_bound(module_.exprs, type.dims[0], bounds_);
+      if (!bytes)
+        return located(Code::verify_error, function_, function_.value(origin.value).location,
+                       "storage %" + function_.value(origin.value).name + " cannot be sized: " +
+                           missing_bound(module_.exprs, type.dims, function_));
+      return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
+    }
+    default: break;
+    }
+    if (out_.places[o].base == BufferBase::slot)
+      return {};
+    const ir::Type &type = type_of(origin.value);
+    auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
+    if (origin.kind == OriginKind::alloc || !bytes) {
+      out_.places[o] = {BufferBase::dynamic, out_.dynamic_count++};
+      return {};
+    }
+    auto sum = checked_add(out_.tensor_bytes_by_scope[type.scope], *bytes);
+    if (!sum)
+      return overflow();
+    out_.tensor_bytes_by_scope[type.scope] = *sum;
+    return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
+  }
+
+  Status overflow() const {
+    return located(Code::out_of_range, function_, function_.location,
+                   "the tensors' sizes add up to more than 2^63 bytes; lower the upper bounds of "
+                   "their symbols");
+  }
+
+  Status add_class(uint32_t origin, uint32_t scope, int64_t bytes, uint32_t begin, uint32_t end,
+                   uint32_t defined) {
+    if (begin >= end) { // never used
+      begin = defined;
+      end = defined + 1;
+    }
+    auto sum = checked_add(out_.storage_bytes, bytes);
+    if (!sum)
+      return overflow();
+    out_.storage_bytes = *sum;
+    if (origin != kNoOrigin)
+      out_.places[origin] = {BufferBase::arena, uint32_t(out_.classes.size())};
+    out_.classes.push_back({origin, scope, {begin, end, bytes, kArenaAlignment}, 0});
+    return {};
+  }
+
+  Status workspaces() {
+    for (uint32_t block = 0; block < function_.blocks.size(); ++block)
+      for (uint32_t i = 0; i < function_.blocks[block].bindings.size(); ++i) {
+        const Binding &b = function_.blocks[block].bindings[i];
+        if (b.kind != BindingKind::launch)
+          continue;
+        auto bytes = max_workspace_bytes(module_, function_, b);
+        if (!bytes)
+          return located(Code::verify_error, function_, b.location,
+                         "the workspace of kernel @" + module_.kernels[b.callee].name +
+                             " cannot be sized: " + missing_workspace_bound(b));
+        if (*bytes == 0)
+          continue;
+        uint32_t time = live_.time_of(block, i);
+        out_.workspaces.push_back({time, uint32_t(out_.classes.size())});
+        CUGRT_TRY(add_class(kNoOrigin, 0, *bytes, time, time + 1, time));
+      }
+    std::sort(out_.workspaces.begin(), out_.workspaces.end());
+    return {};
+  }
+
+  std::string missing_workspace_bound(const Binding &launch) const {
+    std::vector<ir::ExprId> sizes;
+    for (const Operand &operand : function_.operands_of(launch))
+      if (operand.kind == Operand::Kind::expr)
+        sizes.push_back(operand.expr());
+    return missing_bound(module_.exprs, sizes, function_);
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  const Liveness &live_;
+  const FunctionSummary &summary_;
+  std::vector<ir::Interval> bounds_;
+  FunctionStorage out_;
+};
+
+/// Packs a function's classes, scope by scope, into frames that begin at 0.
+Status pack_frames(FunctionStorage &storage, size_t scope_count) {
+  storage.frames.resize(scope_count);
+  std::vector<PackItem> items;
+  std::vector<uint32_t> members;
+  for (uint32_t scope = 0; scope < scope_count; ++scope) {
+    items.clear();
+    members.clear();
+    storage.frames[scope].scope = scope;
+    for (uint32_t c = 0; c < storage.classes.size(); ++c)
+      if (storage.classes[c].scope == scope) {
+        members.push_back(c);
+        items.push_back(storage.classes[c].item);
+      }
+    if (items.empty())
+      continue;
+    CUGRT_ASSIGN(Packing packing, pack(items));
+    for (size_t i = 0; i < members.size(); ++i)
+      storage.classes[members[i]].offset_bytes = packing.offsets[i];
+    storage.frames[scope].peak_bytes = packing.peak_bytes;
+  }
+  return {};
+}
+
+__extension__ typedef __int128 Wide; // sums of nested calls may leave 64 bits
+
+struct Event {
+  uint32_t time;
+  bool begins;
+  uint32_t item;
+  friend bool operator<(const Event &a, const Event &b) {
+    return std::tuple(a.time, a.begins, a.item) < std::tuple(b.time, b.begins, b.item); // ends first
+  }
+};
+
+struct CallSite {
+  uint32_t time, callee;
+};
+
+std::vector<CallSite> call_sites(const ir::Function &function, const Liveness &live) {
+  std::vector<CallSite> sites;
+  for (uint32_t block = 0; block < function.blocks.size(); ++block)
+    for (uint32_t i = 0; i < function.blocks[block].bindings.size(); ++i)
+      if (const Binding &b = function.blocks[block].bindings[i]; b.kind == BindingKind::call)
+        sites.push_back({live.time_of(block, i), b.callee});
+  std::sort(sites.begin(), sites.end(),
+            [](const CallSite &a, const CallSite &b) { return a.time < b.time; });
+  return sites;
+}
+
+/// For each call site, the end of the highest byte that is live across it.
+std::vector<int64_t> tops_at(std::span<const CallSite> sites, const FunctionStorage &storage,
+                             uint32_t scope) {
+  std::vector<Event> events;
+  for (uint32_t c = 0; c < storage.classes.size(); ++c) {
+    const StorageClass &k = storage.classes[c];
+    if (k.scope != scope || k.item.bytes == 0)
+      continue;
+    events.push_back({k.item.begin, true, c});
+    events.push_back({k.item.end, false, c});
+  }
+  std::sort(events.begin(), events.end());
+  std::vector<int64_t> tops;
+  std::map<int64_t, uint32_t> live_ends; // end in bytes, how many classes
+  size_t next = 0;
+  for (const CallSite &site : sites) {
+    for (; next < events.size() && events[next].time <= site.time; ++next) {
+      const StorageClass &k = storage.classes[events[next].item];
+      int64_t end = k.offset_bytes + k.item.bytes;
+      if (events[next].begins)
+        ++live_ends[end];
+      else if (--live_ends[end] == 0)
+        live_ends.erase(end);
+    }
+    tops.push_back(live_ends.empty() ? 0 : live_ends.rbegin()->first);
+  }
+  return tops;
+}
+
+class Layout {
+public:
+  Layout(const ir::Module &module, ModuleStorage &out) : module_(module), out_(out) {}
+
+  Status run() {
+    size_t scopes = module_.types.scope_count();
+    for (uint32_t f : out_.order)
+      for (uint32_t scope = 0; scope < scopes; ++scope)
+        lower_bound(f, scope);
+    for (auto f = out_.order.rbegin(); f != out_.order.rend(); ++f)
+      for (uint32_t scope = 0; scope < scopes; ++scope)
+        CUGRT_TRY(raise_callees(*f, scope));
+    return arenas();
+  }
+
+private:
+  /// What any packing needs: the largest sum of tensors alive at once, those of callees included.
+  void lower_bound(uint32_t f, uint32_t scope) {
+    const Liveness &live = out_.liveness[f];
+    FunctionStorage &storage = out_.functions[f];
+    const ir::Function &function = module_.functions[f];
+    std::vector<ir::Interval> bounds = function.symbol_bounds();
+    std::map<uint32_t, Wide> changes; // by time
+    auto alive = [&](uint32_t begin, uint32_t end, int64_t bytes) {
+      changes[begin] += bytes;
+      changes[end] -= bytes;
+    };
+    for (const StorageClass &k : storage.classes)
+      if (k.scope == scope && (k.origin == kNoOrigin ||
+                               live.origins[k.origin].kind != OriginKind::storage))
+        alive(k.item.begin, k.item.end, k.item.bytes);
+    for (const Origin &origin : live.origins) {
+      const ir::Type &type = module_.types[function.value(origin.value).type];
+      if (origin.kind == OriginKind::tensor && origin.used() && type.scope == scope)
+        if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
+          alive(origin.begin, origin.end, *bytes);
+    }
+    for (const CallSite &site : call_sites(function, live))
+      alive(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);
+    Wide sum = 0, most = 0;
+    for (const auto &[time, change] : changes)
+      most = std::max(most, sum += change);
+    storage.frames[scope].lower_bound_bytes = int64_t(std::min<Wide>(most, INT64_MAX));
+  }
+
+  Status raise_callees(uint32_t f, uint32_t scope) {
+    FunctionStorage &storage = out_.functions[f];
+    const ir::Function &function = module_.functions[f];
+    std::vector<CallSite> sites = call_sites(function, out_.liveness[f]);
+    std::vector<int64_t> tops = tops_at(sites, storage, scope);
+    for (size_t i = 0; i < sites.size(); ++i) {
+      auto top = checked_add(storage.frames[scope].base_bytes, tops[i]);
+      auto base = top ? checked_align(*top, kArenaAlignment) : std::nullopt;
+      if (!base)
+        return located(Code::out_of_range, function, function.location,
+                       "frames of nested calls add up to more than 2^63 bytes");
+      int64_t &callee = out_.functions[sites[i].callee].frames[scope].base_bytes;
+      callee = std::max(callee, *base);
+    }
+    return {};
+  }
+
+  Status arenas() {
+    std::map<std::string, Arena> by_name;
+    for (const FunctionStorage &storage : out_.functions)
+      for (const Frame &frame : storage.frames) {
+        if (frame.peak_bytes == 0 && !has_class(storage, frame.scope))
+          continue;
+        Arena &arena = by_name[module_.types.scope_name(frame.scope)];
+        auto end = checked_add(frame.base_bytes, frame.peak_bytes);
+        auto sum = checked_add(arena.tensor_bytes, storage.tensor_bytes_by_scope[frame.scope]);
+        if (!end || !sum)
+          return Status::error(Code::out_of_range, "an arena is larger than 2^63 bytes");
+        arena.bytes = std::max(arena.bytes, *end);
+        arena.lower_bound_bytes = std::max(arena.lower_bound_bytes, frame.lower_bound_bytes);
+        arena.tensor_bytes = *sum;
+      }
+    out_.arena_of_scope.assign(module_.types.scope_count(), kNone);
+    for (auto &[name, arena] : by_name) {
+      arena.scope = name;
+      // Tensors laid over one another by hand may add up to more than the storage that holds them.
+      arena.lower_bound_bytes = std::min(arena.lower_bound_bytes, arena.bytes);
+      for (uint32_t scope = 0; scope < out_.arena_of_scope.size(); ++scope)
+        if (module_.types.scope_name(scope) == name)
+          out_.arena_of_scope[scope] = uint32_t(out_.arenas.size());
+      out_.arenas.push_back(std::move(arena));
+    }
+    return {};
+  }
+
+  static bool has_class(const FunctionStorage &storage, uint32_t scope) {
+    return std::any_of(storage.classes.begin(), storage.classes.end(),
+                       [&](const StorageClass &k) { return k.scope == scope; });
+  }
+
+  const ir::Module &module_;
+  ModuleStorage &out_;
+};
+
+/// Weights belong to the function that a caller outside runs; inside the module they are operands.
+Status check_weights(const ir::Module &module) {
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const Binding &b : block.bindings) {
+        if (b.kind != BindingKind::call)
+          continue;
+        const ir::Function &callee = module.functions[b.callee];
+        if (!callee.is_private && callee.num_inputs < callee.params.size())
+          return located(Code::verify_error, function, b.location,
+                         "@" + callee.name + " has weights, which a call cannot bind; make it "
+                                             "private, so that its weights are operands");
+      }
+  return {};
+}
+
+} // namespace
+
+Result<ModuleStorage> plan_storage(const ir::Module &module) {
+  ModuleStorage out;
+  CUGRT_TRY(check_weights(module));
+  CUGRT_ASSIGN(out.order, callees_first(module));
+  out.summaries.resize(module.functions.size());
+  out.liveness.resize(module.functions.size());
+  out.functions.resize(module.functions.size());
+  for (uint32_t f : out.order) {
+    const ir::Function &function = module.functions[f];
+    CUGRT_ASSIGN(out.liveness[f], analyze_liveness(module, function, out.summaries));
+    out.summaries[f] = summarize(function, out.liveness[f]);
+    CUGRT_ASSIGN(out.functions[f],
+                 Placement(module, function, out.liveness[f], out.summaries[f]).run());
+    CUGRT_TRY(pack_frames(out.functions[f], module.types.scope_count()));
+  }
+  CUGRT_TRY(Layout(module, out).run());
+  return out;
+}
+
+} // namespace cugrt::plan

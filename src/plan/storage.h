@@ -1,0 +1,70 @@
+// Storage layout: where the bytes of every origin lie, and the arenas of the whole module.
+//
+// Per function and storage scope, what needs storage becomes classes with lifetimes, packed from offset
+// 0: the function's frame. Frames of functions that never run at the same time start at the arena's
+// beginning; a callee's frame starts above everything that is live at any of its call sites:
+//
+//   offset   ┌──────────────┐ callee's frame: base = the highest live byte of any caller at the call
+//            └──────────────┘
+//     ┌────┐ ┌──┐    ┌──┐
+//     │ a  │ │b │    │c │     caller's frame, base 0
+//     └────┴─┴──┴────┴──┴──▸ time
+//                ▲ call: a and what is live then lies below the callee
+#pragma once
+
+#include "plan/liveness.h"
+#include "plan/pack.h"
+#include "plan/plan.h"
+
+namespace cugrt::plan {
+
+/// What is packed as one: a storage, a construct's result, or a launch's workspace.
+struct StorageClass {
+  uint32_t origin = kNoOrigin; // none: a workspace
+  uint32_t scope = 0;          // ir::TypePool
+  PackItem item;
+  int64_t offset_bytes = 0;    // within the frame
+};
+
+struct Place {
+  BufferBase base = BufferBase::arena;
+  uint32_t index = kNone; // slot, parameter, constant, dynamic number; of an arena: classes
+};
+
+struct Frame {
+  uint32_t scope = 0;
+  int64_t base_bytes = 0, peak_bytes = 0;
+  int64_t lower_bound_bytes = 0; // callees included
+};
+
+struct FunctionStorage {
+  std::vector<Place> places;                 // by origin; tensors stand with their storage's class
+  std::vector<uint32_t> result_slot_of;      // by result: Function::slots, or kNone
+  std::vector<Slot> slots;                   // of parameters, then of results; sizes left open
+  std::vector<StorageClass> classes;
+  std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
+  std::vector<Frame> frames;                 // by scope number
+  uint32_t dynamic_count = 0;
+  int64_t storage_bytes = 0, tensor_bytes = 0; // sums at upper bounds, for reports
+  std::vector<int64_t> tensor_bytes_by_scope;
+
+  uint32_t workspace_at(uint32_t time) const; // class, or kNone
+};
+
+/// Everything that is decided about a module's storage.
+struct ModuleStorage {
+  std::vector<uint32_t> order; // callees first
+  std::vector<FunctionSummary> summaries;
+  std::vector<Liveness> liveness;        // by function
+  std::vector<FunctionStorage> functions;
+  std::vector<Arena> arenas;             // by scope name
+  std::vector<uint32_t> arena_of_scope;  // by scope number; kNone where nothing is planned there
+};
+
+Result<ModuleStorage> plan_storage(const ir::Module &module);
+
+/// The largest workspace of a launch's variants, 0 for none; empty where a bound is missing.
+std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
+                                           const ir::Binding &launch);
+
+} // namespace cugrt::plan
