@@ -79,6 +79,8 @@ public:
   /// compile_error holds the kernel's name, its file and the compiler's log; not_found means that
   /// neither cache nor compiler is there.
   Result<CompileResult> compile(const CompileRequest &request);
+  /// The same, stopped when `cancel` (may be null) becomes true.
+  Result<CompileResult> compile(const CompileRequest &request, const std::atomic<bool> *cancel);
 
   /// Compiles all, in parallel; results stand in the order of the requests. All requests are tried;
   /// the error then names each one that failed, in that order. Code::cancelled when stopped.
