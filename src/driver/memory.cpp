@@ -73,11 +73,24 @@ Result<PinnedBuffer> PinnedBuffer::allocate(const Context &context, uint64_t siz
 }
 
 Result<bool> VirtualRange::available(const Context &context) {
-  if (!has_virtual_memory(context.api()))
+  const DriverApi &api = context.api();
+  if (!has_virtual_memory(api))
     return false;
   CUGRT_ASSIGN(int value,
                context.attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED));
-  return value != 0;
+  if (value == 0)
+    return false;
+  // A device may claim it where its driver does not do it.
+  CUGRT_ASSIGN(ContextGuard guard, context.enter());
+  CUmemAllocationProp prop = pinned_on(context.device());
+  size_t granularity = 0;
+  CUresult result =
+      api.MemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (classify(result) == ErrorClass::unsupported)
+    return false;
+  if (result != CUDA_SUCCESS)
+    return driver_error(api, result, "cuMemGetAllocationGranularity", "");
+  return granularity != 0;
 }
 
 Result<VirtualRange> VirtualRange::reserve(const Context &context, uint64_t size_bytes) {
