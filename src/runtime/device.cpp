@@ -38,14 +38,11 @@ jit::CompilerConfig compiler_config(const DeviceOptions &options) {
 }
 
 Result<std::shared_ptr<Device>> Device::open(DeviceOptions options) {
-  std::shared_ptr<Device> device(new Device);
-  device->log_ = options.log;
-  device->compiler_ = std::make_unique<jit::Compiler>(compiler_config(options), options.log);
+  std::unique_ptr<driver::DriverLibrary> library;
   if (options.driver) {
-    CUGRT_ASSIGN(device->library_, driver::open_driver(*options.driver));
-    CUGRT_TRY(device->open_context(options));
+    CUGRT_ASSIGN(library, driver::open_driver(*options.driver));
   }
-  return device;
+  return open(std::move(library), std::move(options));
 }
 
 Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibrary> library,
@@ -53,8 +50,10 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
   std::shared_ptr<Device> device(new Device);
   device->log_ = options.log;
   device->compiler_ = std::make_unique<jit::Compiler>(compiler_config(options), options.log);
+  device->log_owner_ = options.log_owner;
   device->library_ = std::move(library);
-  CUGRT_TRY(device->open_context(options));
+  if (device->library_)
+    CUGRT_TRY(device->open_context(options));
   return device;
 }
 

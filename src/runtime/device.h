@@ -22,6 +22,7 @@ struct DeviceOptions {
   void *context = nullptr;              // CUcontext of the caller; null: the device's primary one
   std::string nvrtc_path, cache_folder; // empty: from the environment; "off": no cache folder
   Logger log;
+  std::shared_ptr<void> log_owner; // what log.user points to, when it is ours
 };
 
 /// Limits of launches, asked of the device once.
@@ -68,6 +69,8 @@ private:
   Status read_limits();
   Status first_cause() const;
 
+  Logger log_;
+  std::shared_ptr<void> log_owner_;
   std::unique_ptr<driver::DriverLibrary> library_; // outlives the context
   driver::Context context_;
   int ordinal_ = 0;
@@ -75,7 +78,6 @@ private:
   bool stream_ordered_allocation_ = false;
   std::unique_ptr<jit::Compiler> compiler_;
   HostFunctions host_functions_;
-  Logger log_;
 
   std::atomic<bool> lost_ = false;
   mutable std::mutex mutex_; // guards cause_

@@ -156,7 +156,7 @@ private:
     return add_image(kernel.name, code.bytes, code.kind == CUGRT_CODE_CUBIN);
   }
 
-  Result<uint32_t> add_code(const plan::Kernel &kernel, const plan::Code &code) {
+  Result<uint32_t> add_code(const plan::Kernel &kernel, const plan::CodeUnit &code) {
     if (code.kind == ir::CodeKind::source_text)
       return request(code.name, code.text, "", code.options);
     std::string_view prefix = kernels::kBuiltinPrefix;

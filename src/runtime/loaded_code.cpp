@@ -155,17 +155,15 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &l
   return kernels_[launch.kernel][launch.variant].attributes;
 }
 
-Result<std::shared_ptr<const LoadedWeights>>
-LoadedCode::weights(std::shared_ptr<const WeightSet> set) {
+Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set) {
   std::lock_guard lock(mutex_);
-  std::erase_if(weights_, [](const WeightsEntry &entry) { return entry.loaded.expired(); });
-  for (const WeightsEntry &entry : weights_)
-    if (!entry.set.owner_before(set) && !set.owner_before(entry.set))
-      if (std::shared_ptr<const LoadedWeights> loaded = entry.loaded.lock())
-        return loaded;
+  std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
+  if (auto found = weights_.find(set.identity()); found != weights_.end())
+    if (std::shared_ptr<const LoadedWeights> loaded = found->second.lock())
+      return loaded;
   CUGRT_ASSIGN(std::shared_ptr<const LoadedWeights> loaded,
-               LoadedWeights::load(*executable_, *device_, set.get()));
-  weights_.push_back({set, loaded});
+               LoadedWeights::load(*executable_, *device_, set));
+  weights_[set.identity()] = loaded;
   return loaded;
 }
 

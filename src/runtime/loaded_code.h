@@ -16,7 +16,7 @@ public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
   /// rank, and uploads them into one allocation.
   static Result<std::shared_ptr<const LoadedWeights>>
-  load(const Executable &executable, const Device &device, const WeightSet *set);
+  load(const Executable &executable, const Device &device, const WeightSet &set);
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
@@ -43,7 +43,7 @@ public:
   const driver::DeviceBuffer &constants() const { return constants_; }
 
   /// Uploaded by the first session that uses the set; shared while any does.
-  Result<std::shared_ptr<const LoadedWeights>> weights(std::shared_ptr<const WeightSet> set);
+  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set);
 
 private:
   struct LoadedKernel {
@@ -65,12 +65,8 @@ private:
   driver::DeviceBuffer constants_;
   std::vector<uint64_t> constant_addresses_;
 
-  std::mutex mutex_; // guards weights_
-  struct WeightsEntry {
-    std::weak_ptr<const WeightSet> set;
-    std::weak_ptr<const LoadedWeights> loaded;
-  };
-  std::vector<WeightsEntry> weights_;
+  std::mutex mutex_;                                               // guards weights_
+  std::map<uint64_t, std::weak_ptr<const LoadedWeights>> weights_; // by the set's identity
 };
 
 } // namespace cugrt::runtime

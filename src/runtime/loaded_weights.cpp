@@ -28,9 +28,9 @@ struct Layout {
 };
 
 Result<const HostTensor *> find_weight(const plan::Function &function, uint32_t param,
-                                       const WeightSet *set) {
+                                       const WeightSet &set) {
   const std::string &name = function.params[param].name;
-  const HostTensor *tensor = set ? set->find(name) : nullptr;
+  const HostTensor *tensor = set.find(name);
   if (!tensor)
     return Status::error(Code::not_found, param_text(function, param) +
                                               " is a weight, but the session's weights have no "
@@ -42,7 +42,7 @@ Result<const HostTensor *> find_weight(const plan::Function &function, uint32_t 
 } // namespace
 
 Result<std::shared_ptr<const LoadedWeights>>
-LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet *set) {
+LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set) {
   std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
   Layout layout;
   for (const plan::Function &function : executable.plan().functions) {
@@ -63,7 +63,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   CUGRT_ASSIGN(weights->memory_,
                driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
   for (const auto &[name, offset] : layout.offsets) {
-    const HostTensor &tensor = *set->find(name);
+    const HostTensor &tensor = *set.find(name);
     if (tensor.size_bytes != 0)
       CUGRT_TRY(driver::copy_to_device(device.context(), weights->memory_.address() + offset,
                                        tensor.data(), tensor.size_bytes));

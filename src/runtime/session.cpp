@@ -55,7 +55,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
 
 Status Session::allocate(const SessionOptions &options) {
   const driver::Context &context = code_->device().context();
-  CUGRT_ASSIGN(weights_, code_->weights(options.weights));
+  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet()));
   for (const plan::Arena &arena : executable().plan().arenas) {
     auto memory = driver::DeviceBuffer::allocate(context, static_cast<uint64_t>(arena.bytes));
     if (!memory.ok())

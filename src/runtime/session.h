@@ -17,7 +17,7 @@ namespace cugrt::runtime {
 struct FunctionState;
 
 struct SessionOptions {
-  std::shared_ptr<const WeightSet> weights; // may be null
+  const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
   GraphCache::Options cache;
 };
 

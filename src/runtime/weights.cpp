@@ -5,6 +5,7 @@
 #include "support/file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 namespace cugrt::runtime {
@@ -172,6 +173,8 @@ Status WeightSet::add(std::string name, HostTensor tensor) {
   if (!index_.emplace(name, tensors_.size()).second)
     return Status::error(Code::invalid_argument, "there is a weight '" + name + "' already");
   tensors_.push_back({std::move(name), std::move(tensor)});
+  static std::atomic<uint64_t> last_identity = 0;
+  identity_ = ++last_identity;
   return {};
 }
 

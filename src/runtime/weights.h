@@ -35,6 +35,8 @@ public:
   Status add(std::string name, HostTensor tensor);
   /// Null when there is none.
   const HostTensor *find(const std::string &name) const;
+  /// Of this content: equal for copies, new after every change.
+  uint64_t identity() const { return identity_; }
   size_t size() const { return tensors_.size(); }
   const std::string &name(size_t index) const { return tensors_[index].name; }
   const HostTensor &tensor(size_t index) const { return tensors_[index].tensor; }
@@ -46,6 +48,7 @@ private:
   };
   std::vector<Named> tensors_; // in the order of the file
   std::unordered_map<std::string, size_t> index_;
+  uint64_t identity_ = 0; // of the empty set
 };
 
 inline constexpr uint64_t kMaxWeightFileBytes = uint64_t(1) << 40;
