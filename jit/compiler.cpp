@@ -210,6 +210,9 @@ Result<CompileResult> run_nvrtc(const Nvrtc &nvrtc, const CompileRequest &reques
       message += std::string(": ") + api.GetErrorString(code);
     if (!result.log.empty())
       message += ":\n" + result.log;
+    if (nvrtc.location.include_folder.empty() && result.log.find(".h\"") != std::string::npos)
+      message += "\nno headers were found beside " + nvrtc.location.library +
+                 ": install the wheels nvidia-cuda-runtime and nvidia-cuda-crt with it";
     return Status::error(Code::compile_error, std::move(message))
         .at(error_location(request, result.log));
   }

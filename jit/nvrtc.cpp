@@ -19,9 +19,9 @@ namespace {
 
 constexpr const char *kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 // All that kernels may include, directly or through one another, and that differs between versions.
-constexpr const char *kHeaders[] = {"cuda_fp16.h",    "cuda_fp16.hpp",      "cuda_bf16.h",
-                                    "cuda_bf16.hpp",  "cuda_fp8.h",         "cuda_fp8.hpp",
-                                    "vector_types.h", "vector_functions.h", "cuda_runtime_api.h"};
+constexpr const char *kHeaders[] = {"cuda_fp16.h",    "cuda_fp16.hpp",     "cuda_bf16.h",
+                                    "cuda_bf16.hpp",  "cuda_fp8.h",        "cuda_fp8.hpp",
+                                    "vector_types.h", "vector_functions.h"};
 constexpr uint64_t kHeaderLimitBytes = uint64_t(16) << 20;
 constexpr int kOldestMajor = 12;
 
@@ -92,7 +92,7 @@ std::string loaded_library() {
     bool known = symbol && dladdr(symbol, &info) && info.dli_fname;
     std::string path = known ? info.dli_fname : "";
     dlclose(handle); // one reference of many
-    if (path.find('/') != std::string::npos)
+    if (path.find('/') != std::string::npos && is_file(path)) // it may have been replaced since
       return path;
   }
   return {};

@@ -182,11 +182,20 @@ Result<std::unique_ptr<DriverLibrary>> open_path(const std::string &path, Driver
   return from_library(library, kind);
 }
 
+/// Whoever asks for the emulated driver must not get a device.
+Result<std::unique_ptr<DriverLibrary>> open_named_emulator(const std::string &path) {
+  auto driver = open_path(path, DriverKind::emulated);
+  if (!driver.ok())
+    return driver.take_status().in("CUGRT_EMULATOR");
+  if (!driver.value()->emulated)
+    return Status::error(Code::invalid_argument,
+                         "CUGRT_EMULATOR: '" + path + "' is no emulated driver");
+  return driver;
+}
+
 Result<std::unique_ptr<DriverLibrary>> open_emulated() {
-  if (const char *path = std::getenv("CUGRT_EMULATOR"); path && *path) {
-    auto driver = open_path(path, DriverKind::emulated);
-    return driver.ok() ? std::move(driver) : driver.take_status().in("CUGRT_EMULATOR");
-  }
+  if (const char *path = std::getenv("CUGRT_EMULATOR"); path && *path)
+    return open_named_emulator(path);
   std::vector<std::string> names;
   if (std::string folder = own_folder(); !folder.empty())
     names.push_back(folder + kEmulatorName);

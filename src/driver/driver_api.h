@@ -39,7 +39,7 @@ struct Capabilities {
 
 enum class DriverKind {
   system,   // libcuda.so.1, then libcuda.so
-  emulated, // libcugrt-emu.so: beside libcugrt.so, then CUGRT_EMULATOR, then the loader's path
+  emulated, // CUGRT_EMULATOR, else libcugrt-emu.so beside libcugrt.so, else by the loader's path
   path,     // DriverChoice::path
   table,    // made by make_driver from a caller's table
 };

@@ -38,6 +38,14 @@ Result<bool> StreamRef::is_capturing() const {
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+Result<CUcontext> StreamRef::context() const {
+  if (!api_->StreamGetCtx)
+    return Status::error(Code::unsupported, "this driver does not tell a stream's context");
+  CUcontext context = nullptr;
+  CUGRT_DRIVER(*api_, StreamGetCtx, (stream_, &context), "");
+  return context;
+}
+
 Status StreamRef::wait(CUevent event) const {
   CUGRT_DRIVER(*api_, StreamWaitEvent, (stream_, event, CU_EVENT_WAIT_DEFAULT), "");
   return {};

@@ -21,6 +21,8 @@ public:
   Result<bool> query() const;
   /// True while the stream is being captured; a run on it must be refused.
   Result<bool> is_capturing() const;
+  /// The context that the stream belongs to; of the default stream, the current one.
+  Result<CUcontext> context() const;
   /// Later work of this stream waits for `event`.
   Status wait(CUevent event) const;
 

@@ -16,19 +16,30 @@ using ir::Binding;
 using ir::BindingKind;
 using ir::Operand;
 
-uint32_t FunctionStorage::workspace_at(uint32_t time) const {
-  auto it = std::lower_bound(workspaces.begin(), workspaces.end(), std::pair(time, uint32_t(0)));
-  return it != workspaces.end() && it->first == time ? it->second : kNone;
+static uint32_t find(const std::vector<std::pair<uint32_t, uint32_t>> &sorted, uint32_t key) {
+  auto it = std::lower_bound(sorted.begin(), sorted.end(), std::pair(key, uint32_t(0)));
+  return it != sorted.end() && it->first == key ? it->second : kNone;
+}
+
+uint32_t FunctionStorage::workspace_at(uint32_t time) const { return find(workspaces, time); }
+
+uint32_t FunctionStorage::swap_of(ir::ValueId result) const { return find(swaps, result.index); }
+
+bool needs_temporary(const ir::Function &function, const Liveness &live, const Binding &loop,
+                     const Operand &yield, uint32_t i) {
+  uint32_t origin = yield.kind == Operand::Kind::value ? live.origin(yield.value()) : kNoOrigin;
+  if (origin == kNoOrigin || live.origins[origin].kind != OriginKind::carried)
+    return false;
+  uint32_t body = loop.blocks.end() - 1;
+  for (uint32_t j = 0; j < loop.carried_count; ++j)
+    if (live.origin(loop.result(j)) == origin)
+      return i != j || live.alias_of[yield.index].index != function.blocks[body].first_param + i;
+  return false;
 }
 
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
                                            const Binding &launch) {
   const ir::Kernel &kernel = module.kernels[launch.callee];
-  bool any = false;
-  for (const ir::KernelVariant &variant : kernel.variants)
-    any |= variant.workspace_bytes.valid();
-  if (!any)
-    return 0;
   std::vector<ir::Interval> bounds = function.symbol_bounds(), kernel_bounds(kernel.symbols.size());
   std::span<const Operand> operands = function.operands_of(launch);
   for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
@@ -74,6 +85,7 @@ public:
     for (uint32_t o = 0; o < live_.origins.size(); ++o)
       CUGRT_TRY(place(o));
     CUGRT_TRY(workspaces());
+    CUGRT_TRY(swaps());
     return std::move(out_);
   }
 
@@ -194,20 +206,50 @@ private:
     for (uint32_t block = 0; block < function_.blocks.size(); ++block)
       for (uint32_t i = 0; i < function_.blocks[block].bindings.size(); ++i) {
         const Binding &b = function_.blocks[block].bindings[i];
-        if (b.kind != BindingKind::launch)
+        if (b.kind != BindingKind::launch || !has_workspace(module_.kernels[b.callee]))
           continue;
         auto bytes = max_workspace_bytes(module_, function_, b);
         if (!bytes)
           return located(Code::verify_error, function_, b.location,
                          "the workspace of kernel @" + module_.kernels[b.callee].name +
                              " cannot be sized: " + missing_workspace_bound(b));
-        if (*bytes == 0)
-          continue;
         uint32_t time = live_.time_of(block, i);
         out_.workspaces.push_back({time, uint32_t(out_.classes.size())});
         CUGRT_TRY(add_class(kNoOrigin, 0, *bytes, time, time + 1, time));
       }
     std::sort(out_.workspaces.begin(), out_.workspaces.end());
+    return {};
+  }
+
+  static bool has_workspace(const ir::Kernel &kernel) {
+    return std::any_of(kernel.variants.begin(), kernel.variants.end(),
+                       [](const ir::KernelVariant &v) { return v.workspace_bytes.valid(); });
+  }
+
+  /// A loop whose body yields one carried value in place of another copies through temporaries.
+  Status swaps() {
+    for (const ir::Block &block : function_.blocks)
+      for (const Binding &b : block.bindings) {
+        if (b.kind != BindingKind::while_)
+          continue;
+        uint32_t body = b.blocks.end() - 1;
+        std::span<const Operand> yields = function_.results_of(function_.blocks[body]);
+        for (uint32_t i = 0; i < b.carried_count; ++i) {
+          if (!needs_temporary(function_, live_, b, yields[i], i))
+            continue;
+          const ir::Type &type = type_of(b.result(i));
+          auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
+          if (!bytes)
+            return located(Code::verify_error, function_, b.location,
+                           "%" + function_.value(b.result(i)).name +
+                               " changes places with another carried value and cannot be sized: " +
+                               missing_bound(module_.exprs, type.dims, function_));
+          uint32_t end = live_.blocks[body].end;
+          out_.swaps.push_back({b.result(i).index, uint32_t(out_.classes.size())});
+          CUGRT_TRY(add_class(kNoOrigin, type.scope, *bytes, end - 1, end, end - 1));
+        }
+      }
+    std::sort(out_.swaps.begin(), out_.swaps.end());
     return {};
   }
 

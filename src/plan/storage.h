@@ -43,12 +43,14 @@ struct FunctionStorage {
   std::vector<Slot> slots;                   // of parameters, then of results; sizes left open
   std::vector<StorageClass> classes;
   std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
+  std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<Frame> frames;                 // by scope number
   uint32_t dynamic_count = 0;
   int64_t storage_bytes = 0, tensor_bytes = 0; // sums at upper bounds, for reports
   std::vector<int64_t> tensor_bytes_by_scope;
 
-  uint32_t workspace_at(uint32_t time) const; // class, or kNone
+  uint32_t workspace_at(uint32_t time) const;   // class, or kNone
+  uint32_t swap_of(ir::ValueId result) const;   // likewise
 };
 
 /// Everything that is decided about a module's storage.
@@ -63,7 +65,12 @@ struct ModuleStorage {
 
 Result<ModuleStorage> plan_storage(const ir::Module &module);
 
-/// The largest workspace of a launch's variants, 0 for none; empty where a bound is missing.
+/// Whether what a loop's body yields for carried value `i` lies in bytes that the copies of the other
+/// carried values overwrite, so that it must be set aside first.
+bool needs_temporary(const ir::Function &function, const Liveness &live, const ir::Binding &loop,
+                     const ir::Operand &yield, uint32_t i);
+
+/// The largest workspace of a launch's variants; empty where a bound is missing.
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
                                            const ir::Binding &launch);
 

@@ -7,6 +7,7 @@
 #include "driver/report.h"
 #include "support/fake_driver.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -151,6 +152,15 @@ TEST_CASE("the stub library reads as no driver") {
   CHECK(contains(driver.status().message(), "stub"));
 }
 
+TEST_CASE("whoever asks for the emulated driver gets that or an error") {
+  setenv("CUGRT_EMULATOR", "/nonexistent/libcugrt-emu.so", 1);
+  auto driver = open_driver({DriverKind::emulated, {}});
+  unsetenv("CUGRT_EMULATOR");
+  REQUIRE_FALSE(driver.ok());
+  CHECK(contains(driver.status().message(), "CUGRT_EMULATOR"));
+  CHECK(contains(driver.status().message(), "/nonexistent/libcugrt-emu.so"));
+}
+
 TEST_CASE("errors carry the call, the object, the driver's words and the code") {
   Machine machine;
   Status status =
@@ -290,6 +300,7 @@ TEST_CASE("events and streams tell unfinished work from errors") {
   CHECK(must(event.query()));
   machine.fake.fail_nth(1, CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(event.query().status().code() == Code::device_lost);
+  CHECK(must(stream.ref().context()) == machine.context.get());
   machine.fake.set_capturing(stream.get(), true);
   CHECK(must(stream.ref().is_capturing()));
 }

@@ -536,6 +536,25 @@ TEST_CASE("an error names the kernel, the real file and line, and shows the sour
   CHECK(status.location() == "kernels/relu.cu:41");
 }
 
+TEST_CASE("an NVRTC without its headers says which packages bring them") {
+  TemporaryFolder folder;
+  NvrtcLocation usual = must(find_nvrtc(""));
+  fs::create_directories(folder.path + "/a/lib");
+  // A link into the toolkit would lead to its headers.
+  fs::copy_file(usual.library, folder.path + "/a/lib/libnvrtc.so.13");
+  for (const auto &item : fs::directory_iterator(fs::path(usual.library).parent_path()))
+    if (item.path().filename().string().find("libnvrtc-builtins.so") == 0)
+      fs::create_symlink(item.path(), fs::path(folder.path) / "a/lib" / item.path().filename());
+  CompilerConfig config;
+  config.cache.disk = false;
+  config.nvrtc_path = folder.path + "/a";
+  Compiler compiler(config);
+  auto result = compiler.compile(request("k", "#include <cuda_fp16.h>\n"));
+  REQUIRE_FALSE(result.ok());
+  CHECK(contains(result.status().message(), "nvidia-cuda-runtime"));
+  CHECK(contains(result.status().message(), folder.path));
+}
+
 TEST_CASE("warnings of a successful compilation are kept") {
   CompilerConfig config;
   config.cache.disk = false;
