@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 Driver::Driver() : config(Config::from_environment()) {
   inject_fault(config.fail_call, CUresult(config.fail_code));
@@ -114,9 +114,10 @@ CUemuStatistics statistics_now(Driver &driver) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics) {
   if (!statistics || statistics->struct_size < sizeof(size_t))

@@ -1,7 +1,7 @@
 // Bookkeeping of allocations; see memory_table.h.
 #include "emulator/driver/memory_table.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind,
                                Context *context, unsigned flags, MemoryRange *out) {
@@ -143,4 +143,4 @@ void MemoryTable::count(uint64_t *device, uint64_t *device_bytes, uint64_t *host
   *host = host_.size();
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

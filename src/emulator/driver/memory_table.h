@@ -12,7 +12,7 @@
 #include <mutex>
 #include <optional>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 struct Context;
 
@@ -62,4 +62,4 @@ private:
   Map device_, host_; // by begin
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// A lower number is a greater priority.
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;
@@ -117,4 +117,4 @@ struct UserObject {
   uint64_t references = 0; // the program's and the graphs'
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
