@@ -52,7 +52,8 @@ CUresult Driver::initialize() {
 CUresult Driver::reinitialize() {
   std::unique_ptr<Scheduler> old; // joined without the lock
   std::lock_guard lock(mutex);
-  if (contexts.size() || graphs.size() || execs.size() || libraries.size())
+  if (contexts.size() || graphs.size() || execs.size() || libraries.size() || physical.size() ||
+      !reservations.empty())
     return CUDA_ERROR_ILLEGAL_STATE;
   old = std::move(scheduler);
   memory = nullptr;

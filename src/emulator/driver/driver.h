@@ -57,6 +57,14 @@ public:
   HandleTable<GraphNode, CUgraphNode, 9> nodes;
   HandleTable<GraphExec, CUgraphExec, 10> execs;
   HandleTable<UserObject, CUuserObject, 11> user_objects;
+  HandleTable<Physical, Physical *, 12> physical;
+  struct Mapping {
+    uint64_t bytes = 0, offset = 0;
+    Ref<Physical> memory;
+    bool accessible = false;
+  };
+  std::map<uint64_t, uint64_t> reservations; // cuMemAddressReserve: address to bytes
+  std::map<uint64_t, Mapping> mappings;      // cuMemMap, by address
 
   CUresult initialize();
   CUresult reinitialize();
