@@ -31,10 +31,10 @@ TEST_CASE("the nth allocation failing in parse, verify or print passes through a
     bool clean = true;
     uint64_t failures = test::for_each_allocation(
         work, [&](uint64_t) { clean = clean && test::live_allocations() == before; });
+    clean = clean && test::live_allocations() == before; // before Catch2 allocates its own
     INFO(name);
     CHECK(clean);
     CHECK(failures > 50);
-    CHECK(test::live_allocations() == before);
   }
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("parsing works again after memory ran out") {
     Diagnostics diagnostics;
     CHECK_THROWS_AS(ir::parse(text, diagnostics), std::bad_alloc);
   }
-  CHECK(ir::parse_and_verify(text, "sample").ok() == false); // @relu writes to what it may
+  CHECK(ir::parse_and_verify(text, "sample").ok());
   Diagnostics diagnostics;
   ir::parse(text, diagnostics);
   CHECK(diagnostics.empty());
