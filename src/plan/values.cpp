@@ -88,11 +88,6 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   if (upper <= k.item.bytes)
     return {};
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
-  if (holder.kind == OriginKind::storage) {
-    ExprId bytes = context_.copy(type(holder.value).dims[0]);
-    if (exprs.range(exprs.sub(bytes, end), bounds_).lower >= 0)
-      return {};
-  }
   return located(Code::verify_error, function_, location,
                  "%" + function_.value(value).name + " takes up to " +
                      (upper == INT64_MAX ? "unbounded" : std::to_string(upper)) +
