@@ -1,13 +1,15 @@
 // Elementwise operations with two operands that broadcast as NumPy does: y[i] = OP(a[..], b[..]).
 //
-// The result is contiguous. Its index is taken apart over at most MAX_RANK dimensions, outermost
-// first (size0 is implied by count), and each operand has one stride a dimension, 0 where it
-// broadcasts. The caller merges dimensions that both operands walk alike: operands of one shape
-// have one dimension, and with its sizes in ASSUME no division is left.
+// The result is contiguous, and so are both operands in OP_elementwise.
 //
-// Options: -DOP=add names the operation, and with it the entry, add_elementwise. MAX_RANK is 4
-// or 8. DTYPE_*, INDEX and ASSUME as in unary.cu. y may be the same tensor as an operand of its
-// shape.
+// In OP_broadcast the result's index is taken apart over at most MAX_RANK dimensions, outermost
+// first (size0 is implied by count), and each operand has one stride a dimension, 0 where it
+// broadcasts. The caller merges dimensions that both operands walk alike; with their sizes in
+// ASSUME, unused dimensions cost nothing.
+//
+// Options: -DOP=add names the operation, and with it the entry. BROADCAST asks for OP_broadcast,
+// with MAX_RANK 4 or 8. DTYPE_*, INDEX and ASSUME as in unary.cu. y may be the same tensor as an
+// operand of its shape.
 
 #if defined(DTYPE_F16)
 #include <cuda_fp16.h>
@@ -33,16 +35,6 @@ typedef float Acc;
 #endif
 typedef INDEX Index;
 
-#ifndef MAX_RANK
-#define MAX_RANK 4
-#endif
-#if MAX_RANK == 4
-#define INNER(name) name##1, name##2, name##3
-#else
-#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
-#endif
-#define EACH(name) name##0, INNER(name)
-
 namespace op {
 
 __device__ Acc add(Acc a, Acc b) { return a + b; }
@@ -55,12 +47,27 @@ __device__ Acc minimum(Acc a, Acc b) { return a < b || a != a ? a : b; }
 
 } // namespace op
 
-#define ENTRY_(operation) operation##_elementwise
-#define ENTRY(operation) ENTRY_(operation)
+#define ENTRY_(operation, kind) operation##_##kind
+#define ENTRY(operation, kind) ENTRY_(operation, kind)
 
-extern "C" __global__ void ENTRY(OP)(const T *a, const T *b, T *y, long long count,
-                                     INNER(long long size), EACH(long long a_stride),
-                                     EACH(long long b_stride)) {
+#ifndef BROADCAST
+extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, T *y, long long count) {
+  __builtin_assume(ASSUME);
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
+    y[i] = T(op::OP(Acc(a[i]), Acc(b[i])));
+}
+#else
+#if MAX_RANK == 4
+#define INNER(name) name##1, name##2, name##3
+#else
+#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
+#endif
+#define EACH(name) name##0, INNER(name)
+
+extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, T *y, long long count,
+                                                INNER(long long size), EACH(long long a_stride),
+                                                EACH(long long b_stride)) {
   __builtin_assume(ASSUME);
   const long long size[] = {0, INNER(size)};
   const long long a_stride[] = {EACH(a_stride)};
@@ -81,3 +88,4 @@ extern "C" __global__ void ENTRY(OP)(const T *a, const T *b, T *y, long long cou
     y[i] = T(op::OP(Acc(a[a_offset]), Acc(b[b_offset])));
   }
 }
+#endif

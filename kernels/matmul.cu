@@ -44,7 +44,7 @@ typedef float Acc;
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER T *__restrict__ y, long long m, \
-      long long n, long long k, long long inner_batch, long long a_outer_stride,                   \
+      long long n, long long k, long long batch, long long inner_batch, long long a_outer_stride,  \
       long long a_inner_stride, long long c_outer_stride, long long c_inner_stride
 
 // Where this block's tile lies.

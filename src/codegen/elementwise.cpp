@@ -32,27 +32,36 @@ Status emit_binary(OpEmitter &op) {
   for (size_t i = 0; i < y.dims.size(); ++i)
     walk.push_back({y.dims[i], {a[i], b[i]}});
   walk = merge(op.exprs(), std::move(walk));
-  const size_t rank = walk.size() <= 4 ? 4 : 8;
-  CUGRT_CHECK(walk.size() <= rank);
-  // Unused dimensions come last, with size 1; the outermost has no size, so they cannot come first.
   const ir::ExprId zero = op.constant(0), one = op.constant(1);
-  walk.resize(rank, {one, {zero, zero}});
+  const bool alike =
+      walk.empty() || (walk.size() == 1 && walk[0].strides[0] == one && walk[0].strides[1] == one);
 
-  KernelLaunch launch = op.floating_launch("binary.cu", std::string(op.name()) + "_elementwise");
+  const std::string function(op.name());
+  KernelLaunch launch =
+      op.floating_launch("binary.cu", function + (alike ? "_elementwise" : "_broadcast"));
   const ir::ExprId count = op.count(y);
-  launch.option("-DOP=" + std::string(op.name()));
-  launch.option("-DMAX_RANK=" + std::to_string(rank));
+  const size_t rank = walk.size() <= 4 ? 4 : 8;
+  launch.option("-DOP=" + function);
+  if (!alike) {
+    launch.option("-DBROADCAST");
+    launch.option("-DMAX_RANK=" + std::to_string(rank));
+  }
   launch.index_type({count});
   launch.input("a", op.operand(0));
   launch.input("b", op.operand(1));
   launch.output("y", op.result());
   const ir::ExprId counted = launch.count("count", count);
-  for (size_t d = 1; d < rank; ++d)
-    launch.size("size" + std::to_string(d), walk[d].size);
-  for (size_t d = 0; d < rank; ++d)
-    launch.size("a_stride" + std::to_string(d), walk[d].strides[0]);
-  for (size_t d = 0; d < rank; ++d)
-    launch.size("b_stride" + std::to_string(d), walk[d].strides[1]);
+  if (!alike) {
+    // Unused dimensions come last, with size 1: the outermost one has no size to say so.
+    CUGRT_CHECK(walk.size() <= rank);
+    walk.resize(rank, {one, {zero, zero}});
+    for (size_t d = 1; d < rank; ++d)
+      launch.size("size" + std::to_string(d), walk[d].size);
+    for (size_t d = 0; d < rank; ++d)
+      launch.size("a_stride" + std::to_string(d), walk[d].strides[0]);
+    for (size_t d = 0; d < rank; ++d)
+      launch.size("b_stride" + std::to_string(d), walk[d].strides[1]);
+  }
   launch.loop_variant(counted);
   launch.emit(op.call().location);
   return {};

@@ -63,7 +63,7 @@ Status emit_matmul(OpEmitter &op) {
   const ir::ExprId m = y.dims[y.dims.size() - 2];
   CUGRT_ASSIGN(const Batches batches, merge_batches(op, a, c, y));
 
-  KernelLaunch launch = op.floating_launch("matmul.cu", "matmul");
+  KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   launch.input("a", op.operand(0));
@@ -92,7 +92,7 @@ Status emit_matmul(OpEmitter &op) {
   // of a device idle.
   launch.variant("matmul_gemv", at_most(rows, 4), tiles(4, 32), {32, 8, 1});
   launch.variant("matmul_tiled", at_most(tiles(64, 64), 64), tiles(16, 16), {16, 16, 1});
-  launch.variant("matmul_register", {}, tiles(64, 64), {16, 16, 1});
+  launch.variant("", {}, tiles(64, 64), {16, 16, 1});
   launch.emit(op.call().location);
   return {};
 }

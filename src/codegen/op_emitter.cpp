@@ -125,16 +125,18 @@ Status OpEmitter::require_whole_bytes(ir::DType dtype) const {
   return {};
 }
 
-KernelLaunch OpEmitter::launch(std::string_view source, std::string entry, std::string_view dtype) {
-  std::string hint = entry;
-  if (!dtype.empty())
-    hint += "_" + std::string(dtype);
-  return KernelLaunch(table_, builder_, std::move(hint), source, std::move(entry));
+KernelLaunch OpEmitter::launch(std::string_view source, std::string entry,
+                               std::string_view suffix) {
+  std::string name = suffix.empty() ? entry : entry + "_" + std::string(suffix);
+  return KernelLaunch(table_, builder_, std::move(name), source, std::move(entry));
 }
 
-KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string entry) {
+KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string entry,
+                                        std::string_view name) {
   const ir::DType dtype = operand_type(0).dtype;
-  KernelLaunch launch = this->launch(source, std::move(entry), ir::info(dtype).name);
+  std::string hint(name.empty() ? entry : name);
+  hint += "_" + std::string(ir::info(dtype).name);
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
   launch.floating_type(dtype);
   return launch;
 }

@@ -73,9 +73,12 @@ public:
   /// Error unless elements of `dtype` are 1, 2, 4 or 8 whole bytes.
   Status require_whole_bytes(ir::DType dtype) const;
 
-  /// A launch to be filled in and emitted; its kernel is named `entry`_`dtype`.
-  KernelLaunch launch(std::string_view source, std::string entry, std::string_view dtype = "");
-  KernelLaunch floating_launch(std::string_view source, std::string entry);
+  /// A launch to be filled in and emitted; its kernel is named `entry`, or `entry`_`suffix`.
+  KernelLaunch launch(std::string_view source, std::string entry, std::string_view suffix = "");
+  /// The same, with the option for the first operand's dtype; named `name`_`dtype`, by default by
+  /// the entry.
+  KernelLaunch floating_launch(std::string_view source, std::string entry,
+                               std::string_view name = "");
 
 private:
   KernelTable &table_;

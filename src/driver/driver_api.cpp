@@ -30,7 +30,7 @@ struct Row {
   bool (*is_set)(const DriverApi &);
 };
 
-const Row kRows[] = {
+constexpr Row kRows[] = {
 #define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
   {"cu" #entry, version, Need::need,                                                               \
    [](DriverApi &api, void *pointer) {                                                             \

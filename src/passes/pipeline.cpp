@@ -10,6 +10,8 @@ constexpr Pass kPasses[] = {
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
      eliminate_dead_bindings},
+    {"PlanMemory", "put allocations into planned storage, sized at the symbols' upper bounds",
+     plan_memory},
 };
 
 } // namespace
@@ -38,6 +40,7 @@ std::span<const Pass *const> default_pipeline() {
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),
+      find_pass("PlanMemory"),
   };
   return pipeline;
 }

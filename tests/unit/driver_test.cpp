@@ -152,6 +152,16 @@ TEST_CASE("the stub library reads as no driver") {
   CHECK(contains(driver.status().message(), "stub"));
 }
 
+TEST_CASE("the system's driver is opened or its absence says what to do") {
+  auto driver = open_driver({DriverKind::system, {}});
+  if (driver.ok()) {
+    CHECK(driver.value()->version >= kOldestDriver);
+    return;
+  }
+  CHECK(driver.status().code() == Code::unsupported);
+  CHECK(contains(driver.status().message(), "CUGRT_DRIVER=emulated"));
+}
+
 TEST_CASE("whoever asks for the emulated driver gets that or an error") {
   setenv("CUGRT_EMULATOR", "/nonexistent/libcugrt-emu.so", 1);
   auto driver = open_driver({DriverKind::emulated, {}});

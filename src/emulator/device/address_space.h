@@ -1,8 +1,8 @@
 // The emulated device's memory.
 //
-// Device addresses lie in a range that is reserved and never accessible, so that a host program which
-// dereferences one faults as it would with a real device. The bytes live in a second mapping of the
-// same size; a fixed offset leads from one to the other:
+// Device addresses lie in a range that is reserved and never accessible, so that a host program
+// which dereferences one faults as it would with a real device. The bytes live in a second mapping
+// of the same size; a fixed offset leads from one to the other:
 //
 //     device address  [base, base + size)      PROT_NONE
 //     backing bytes   host(address) = address + offset
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <shared_mutex>
 
@@ -50,7 +51,9 @@ public:
   /// True for any address of the reserved range, live or not.
   bool owns(uint64_t address) const { return address - base_ < size_; }
   /// Where the bytes of a device address are. The caller has checked the range.
-  std::byte *host(uint64_t address) const { return reinterpret_cast<std::byte *>(address + offset_); }
+  std::byte *host(uint64_t address) const {
+    return reinterpret_cast<std::byte *>(address + offset_);
+  }
 
   uint64_t total_bytes() const { return size_; }
   uint64_t free_bytes() const;
