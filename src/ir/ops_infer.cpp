@@ -296,7 +296,7 @@ struct Inference {
     bool given = std::any_of(attributes.begin(), attributes.end(),
                              [](const Attribute &a) { return a.name == "shape"; });
     if (given == has(1))
-      return wrong("reshape takes either a shape operand or attribute 'shape'");
+      return wrong("takes either a shape operand or attribute 'shape'");
     Dims out;
     if (has(1)) {
       if (type(1).kind != TypeKind::shape || !type(1).known_shape)

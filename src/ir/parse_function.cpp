@@ -225,7 +225,7 @@ void Parser::block(BlockEnd end, std::vector<Operand> &results, SourceLocation &
       if (ok)
         fail_here("'}' after the results of the block");
       skip_statement(start);
-      if (accept_sign("}"))
+      if (accept_sign("}") || token_.kind == TokenKind::end)
         return;
       continue;
     }
@@ -277,10 +277,10 @@ bool Parser::statement() {
       return false;
     }
   }
-  if (right_side(d) && finish(d))
-    return true;
-  poison(d.names);
-  return false;
+  bool read = right_side(d);
+  if (!read || !finish(d))
+    poison(d.names);
+  return read; // what finish() reports is no reason to skip anything
 }
 
 } // namespace cugrt::ir

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 namespace cugrt::ir {
 
@@ -135,8 +137,12 @@ static bool survives_as_numbers(DType dtype, std::string_view bytes) {
   if (d.kind != DTypeKind::floating)
     return true;
   std::string again;
-  for (size_t i = 0; i < bytes.size(); i += d.bytes_per_block)
-    append_float(dtype, float_at(dtype, bytes.data() + i), again);
+  for (size_t i = 0; i < bytes.size(); i += d.bytes_per_block) {
+    double value = float_at(dtype, bytes.data() + i);
+    if (std::isnan(value)) // what "nan" or "-nan" reads back as
+      value = std::copysign(std::numeric_limits<double>::quiet_NaN(), value);
+    append_float(dtype, value, again);
+  }
   return again == bytes;
 }
 

@@ -209,16 +209,28 @@ void Printer::symbol_order(const Function &f, size_t at) {
   out_.insert(at, order + ">");
 }
 
+// Signatures longer than this are broken.
+static constexpr size_t kLineBytes = 98;
+
 void Printer::function(const Function &f) {
   enter(&f);
+  size_t begin = out_.size();
   *this << (f.is_private ? "private func @" : "func @") << f.name;
   size_t after_name = out_.size();
   parameters(f);
+  size_t after_parameters = out_.size();
   if (!f.result_types.empty()) {
     *this << " -> ";
     types(f.result_types);
   }
+  size_t after_results = out_.size();
   function_attributes(f);
+  if (out_.size() - begin > kLineBytes) { // results and attributes on lines of their own
+    if (out_.size() != after_results)
+      out_.replace(after_results, 1, "\n    ");
+    if (after_results != after_parameters)
+      out_.replace(after_parameters, 1, "\n    ");
+  }
   *this << " {\n";
   block(f.body(), 1, "return");
   *this << "}\n";

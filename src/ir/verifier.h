@@ -84,7 +84,7 @@ private:
   bool while_(const Binding &b) { return control_flow(b); }
   bool control_flow(const Binding &b);
   bool condition(const Binding &b, const Operand &operand, SourceLocation location);
-  bool within(const Binding &b, ExprId part_end, ExprId whole, const char *what);
+  bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what);
   bool offset(const Binding &b, ExprId offset, DType dtype);
   bool never_equal(ExprId a, ExprId b) const;
   bool agree(const Binding &b, const Type &type, const Type &with);
@@ -99,6 +99,7 @@ private:
   bool call(const Binding &b);
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
+  bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
   bool host_call(const Binding &b) { return host_or_extern(b); }
   bool extern_call(const Binding &b) { return host_or_extern(b); }
   bool host_or_extern(const Binding &b);

@@ -136,16 +136,18 @@ bool FunctionVerifier::alloc_storage(const Binding &b) {
   return true;
 }
 
-/// Whether part_end <= whole, as far as that can be said: at the corners of the symbols' bounds.
-bool FunctionVerifier::within(const Binding &b, ExprId part_end, ExprId whole, const char *what) {
-  ExprId room = m_.exprs.sub(whole, part_end);
+/// Whether [begin, begin + bytes) lies in [0, whole), as far as that can be said: at the corners of
+/// the symbols' bounds. A part without bytes may lie anywhere.
+bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole,
+                              const char *what) {
+  ExprId end = m_.exprs.add(begin, bytes), room = m_.exprs.sub(whole, end);
   if (m_.exprs.range(room, bounds_).lower >= 0)
     return true;
   for (const std::vector<int64_t> *corner : {&lowest_, &highest_}) {
-    auto at = m_.exprs.evaluate(room, *corner);
-    auto end = m_.exprs.evaluate(part_end, *corner), all = m_.exprs.evaluate(whole, *corner);
-    if (at.ok() && *at < 0 && end.ok() && all.ok())
-      return fail(b, "this tensor ends at byte " + std::to_string(*end) + " of " + what + " of " +
+    auto size = m_.exprs.evaluate(bytes, *corner);
+    auto last = m_.exprs.evaluate(end, *corner), all = m_.exprs.evaluate(whole, *corner);
+    if (size.ok() && *size > 0 && last.ok() && all.ok() && *last > *all)
+      return fail(b, "this tensor ends at byte " + std::to_string(*last) + " of " + what + " of " +
                          std::to_string(*all) + " bytes" +
                          (m_.exprs.as_constant(room) ? "" : " for symbols at their bounds"));
   }
@@ -175,7 +177,7 @@ bool FunctionVerifier::alloc_tensor(const Binding &b) {
   if (t.scope != storage.scope)
     return fail(b, "the tensor's scope is not its storage's");
   return offset(b, at, t.dtype) &&
-         within(b, m_.exprs.add(at, tensor_bytes(m_.exprs, t)), storage.dims[0], "a storage");
+         within(b, at, tensor_bytes(m_.exprs, t), storage.dims[0], "a storage");
 }
 
 bool FunctionVerifier::alloc(const Binding &b) {
@@ -210,8 +212,8 @@ bool FunctionVerifier::view(const Binding &b) {
     return fail(b, "the view's scope is not its source's");
   if (!offset(b, at, t.dtype))
     return false;
-  return !source.known_shape || within(b, m_.exprs.add(at, tensor_bytes(m_.exprs, t)),
-                                       tensor_bytes(m_.exprs, source), "a source");
+  return !source.known_shape ||
+         within(b, at, tensor_bytes(m_.exprs, t), tensor_bytes(m_.exprs, source), "a source");
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -331,8 +333,9 @@ bool FunctionVerifier::read_symbol(const Binding &b) {
     return fail(b, "read takes a contiguous tensor with dimensions");
   if (!element || *element < 0 || *element > INT64_MAX / 8 - 1)
     return fail(b, "the number of the element is a constant that is not negative");
-  ExprId end = m_.exprs.constant((*element + 1) * info(t.dtype).bytes_per_block);
-  return within(b, end, tensor_bytes(m_.exprs, t), "a tensor");
+  int64_t size = info(t.dtype).bytes_per_block;
+  return within(b, m_.exprs.constant(*element * size), m_.exprs.constant(size),
+                tensor_bytes(m_.exprs, t), "a tensor");
 }
 
 bool FunctionVerifier::op(const Binding &b) {

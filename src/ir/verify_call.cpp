@@ -3,6 +3,8 @@
 
 #include "ir/infer.h"
 
+#include <algorithm>
+
 namespace cugrt::ir {
 
 bool FunctionVerifier::assignable(TypeId from, TypeId to, bool at_run) const {
@@ -126,6 +128,29 @@ bool FunctionVerifier::launch(const Binding &b) {
 
 // --- Calls ---------------------------------------------------------------------------------------
 
+/// Like assignable at run, for a parameter's type in the callee's symbols. Where arguments do not
+/// determine one (an unnamed integer was passed for it), the runtime binds it and compares.
+bool FunctionVerifier::argument_fits(TypeId given, TypeId parameter,
+                                     std::span<const ExprId> symbols) {
+  TypeId wanted = substitute_type(m_, parameter, symbols);
+  if (wanted.valid())
+    return assignable(given, wanted, true);
+  Type loose = type(parameter);
+  const Type a = type(given);
+  if (loose.kind != a.kind || loose.dims.size() != a.dims.size())
+    return loose.kind == TypeKind::scalar && a.kind == TypeKind::scalar && loose.scalar == a.scalar;
+  for (size_t i = 0; i < loose.dims.size(); ++i) {
+    scratch_.clear();
+    m_.exprs.collect_symbols(loose.dims[i], scratch_);
+    bool known = std::all_of(scratch_.begin(), scratch_.end(), [&](SymbolId s) {
+      return s.index < symbols.size() && symbols[s.index].valid();
+    });
+    loose.dims[i] = known ? m_.exprs.substitute(loose.dims[i], symbols) : a.dims[i];
+  }
+  return loose.kind != TypeKind::tuple &&
+         assignable(given, m_.types.intern(std::move(loose)), true);
+}
+
 bool FunctionVerifier::call_operand(const Binding &b, const Function &callee, size_t i,
                                     std::span<const ExprId> symbols) {
   const Parameter &p = callee.params[i];
@@ -136,11 +161,7 @@ bool FunctionVerifier::call_operand(const Binding &b, const Function &callee, si
   TypeId given = operand_type(m_, f_, o);
   if (!given.valid())
     return fail(b, "parameter %" + v.name + " of @" + callee.name + " may not be absent");
-  // Where arguments do not determine a symbol, the runtime binds it: kinds are compared now.
-  TypeId wanted = substitute_type(m_, v.type, symbols);
-  bool fits = wanted.valid() ? assignable(given, wanted, true)
-                             : m_.types[given].kind == m_.types[v.type].kind;
-  if (!fits)
+  if (!argument_fits(given, v.type, symbols))
     return fail(b, "parameter %" + v.name + " of @" + callee.name + " has type " +
                        print_type(m_, &callee, v.type) + ", the argument " + text(given));
   return !writes(p.access) || writable(b, o, "@" + callee.name);

@@ -311,3 +311,43 @@ TEST_CASE("random matrix products agree") {
     check(test, uint32_t(i));
   }
 }
+
+TEST_CASE("the shorter floats and double compute in their wider types") {
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64}) {
+    for (Op op : {Op::relu, Op::exp, Op::tanh, Op::gelu})
+      check({.op = op, .dtype = dtype, .operands = {{{5, 67}}}});
+    check({.op = Op::add, .dtype = dtype, .operands = {{{5, 67}}, {{67}}}});
+    check({.op = Op::matmul, .dtype = dtype, .operands = {{{9, 33}}, {{33, 20}}, {{20}}}});
+    check({.op = Op::matmul, .dtype = dtype, .operands = {{{2, 33}}, {{33, 20}}}});
+    check({.op = Op::conv2d,
+           .dtype = dtype,
+           .operands = {{{2, 4, 6, 6}}, {{8, 4, 3, 3}}, {{8}}},
+           .attributes = {ints("padding", {1, 1})}});
+    check({.op = Op::max_pool2d,
+           .dtype = dtype,
+           .operands = {{{2, 3, 6, 6}}},
+           .attributes = {ints("kernel", {2, 2})}});
+    check({.op = Op::softmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    check({.op = Op::layer_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}, {{70}}}});
+    check({.op = Op::rms_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}}});
+    check({.op = Op::reduce_mean,
+           .dtype = dtype,
+           .operands = {{{6, 70}}},
+           .attributes = {ints("axes", {1})}});
+    check({.op = Op::argmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    for (DType to : {DType::f32, DType::i32, DType::f16, DType::bf16, DType::f64})
+      if (to != dtype)
+        check({.op = Op::cast,
+               .dtype = dtype,
+               .operands = {{{301}}},
+               .attributes = {{"dtype", ir::DTypeLiteral{to}}},
+               .specials = true,
+               .scale = 100});
+    check({.op = Op::cast,
+           .dtype = DType::f32,
+           .operands = {{{301}}},
+           .attributes = {{"dtype", ir::DTypeLiteral{dtype}}},
+           .specials = true,
+           .scale = 1e6});
+  }
+}
