@@ -1,5 +1,5 @@
-// runtime: graphs against eager launches against plain arithmetic, over shapes, through the public C++
-// API on the emulated driver.
+// runtime: graphs against eager launches against plain arithmetic, over shapes, through the public
+// C++ API on the emulated driver.
 #include "support/api_fixture.h"
 
 #include <algorithm>
@@ -67,7 +67,9 @@ Layer layer_reference(const std::vector<float> &x, const std::vector<float> &w,
   return layer;
 }
 
-std::string module_text(const std::string &functions) { return "cugrt 1\n" + std::string(kKernels) + functions; }
+std::string module_text(const std::string &functions) {
+  return "cugrt 1\n" + std::string(kKernels) + functions;
+}
 
 struct Program {
   explicit Program(const std::string &text, cugrt_session_options options = sized(),
@@ -151,11 +153,11 @@ func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>, %state: inout tensor<
 )"));
   for (int64_t n : {5, 200}) {
     std::vector<float> x = numbers(static_cast<size_t>(n), 9);
-    Buffer in = upload(x), out = upload(x), state = upload(std::vector<float>(static_cast<size_t>(n), 1));
+    Buffer in = upload(x), out = upload(x),
+           state = upload(std::vector<float>(static_cast<size_t>(n), 1));
     for (int repeat = 0; repeat < 3; ++repeat)
-      program.session.run(program.main,
-                          {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
-                           state.tensor(CUGRT_F32, {n}), 0.5});
+      program.session.run(program.main, {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
+                                         state.tensor(CUGRT_F32, {n}), 0.5});
     program.session.synchronize();
     std::vector<double> expected_out, expected_state;
     for (float value : x) {
@@ -214,8 +216,8 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
         std::vector<float> x = numbers(static_cast<size_t>(n), 4);
         std::vector<float> before(static_cast<size_t>(n), 10);
         Buffer in = upload(x), out = upload(before);
-        program.session.run(program.main, {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
-                                           flag, times});
+        program.session.run(program.main,
+                            {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}), flag, times});
         program.session.synchronize();
         std::vector<double> expected;
         for (float value : x)
@@ -225,7 +227,8 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
 }
 
 TEST_CASE("a loop with a condition in device memory ends when the device says so") {
-  Program program("cugrt 1\n" R"(
+  Program program("cugrt 1\n"
+                  R"(
 kernel @countdown {
   inline "extern \"C\" __global__ void countdown(int *counter, float *y) {
     counter[0] -= 1;

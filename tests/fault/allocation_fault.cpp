@@ -64,8 +64,6 @@ void operator delete[](void *memory, std::size_t) noexcept { std::free(memory); 
 void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete[](void *memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void *memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void *memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+void operator delete[](void *memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
 void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }

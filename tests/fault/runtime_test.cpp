@@ -45,8 +45,9 @@ struct Emulator {
   /// Everything that may leak.
   std::vector<unsigned long long> live() const {
     CUemuStatistics s = now();
-    return {s.contexts, s.allocations, s.allocated_bytes, s.host_allocations, s.modules, s.libraries,
-            s.streams,  s.events,      s.graphs,          s.graph_nodes,      s.graph_execs};
+    return {s.contexts, s.allocations, s.allocated_bytes, s.host_allocations,
+            s.modules,  s.libraries,   s.streams,         s.events,
+            s.graphs,   s.graph_nodes, s.graph_execs};
   }
 };
 
@@ -123,7 +124,8 @@ TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh 
   CHECK(errors > calls / 2);
 }
 
-TEST_CASE("whichever driver call runs out of memory: an error or a recovery, and a fresh session works") {
+TEST_CASE(
+    "whichever driver call runs out of memory: an error or a recovery, and a fresh session works") {
   Scenario scenario;
   Emulator emulator;
   scenario.check_good_run();
@@ -143,7 +145,8 @@ TEST_CASE("whichever driver call runs out of memory: an error or a recovery, and
   }
 }
 
-TEST_CASE("whichever host allocation of parsing, planning and compiling fails: out of host memory") {
+TEST_CASE(
+    "whichever host allocation of parsing, planning and compiling fails: out of host memory") {
   Scenario scenario; // the kernels are in the memory cache now
   auto work = [&]() -> cugrt_status * {
     cugrt_module *module = nullptr;
@@ -220,8 +223,8 @@ TEST_CASE("whichever host allocation of a session fails: out of host memory, not
     cugrt_status *status = work();
     fail_allocation(0);
     if (status) {
-      // The emulated driver runs in this process and on this thread, so that some of the failures are
-      // its own: those come back as the device's.
+      // The emulated driver runs in this process and on this thread, so that some of the failures
+      // are its own: those come back as the device's.
       cugrt_code code = api().status_code(status);
       CHECK((code == CUGRT_OUT_OF_HOST_MEMORY || code == CUGRT_OUT_OF_DEVICE_MEMORY));
     }

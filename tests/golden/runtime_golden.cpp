@@ -1,5 +1,6 @@
-// Goldens of graphs as they are built: the command is `graph FUNCTION SYMBOL=N ...`, what it gives the
-// nodes and edges of the function's instances after one run with those sizes, on the emulated driver.
+// Goldens of graphs as they are built: the command is `graph FUNCTION SYMBOL=N ...`, what it gives
+// the nodes and edges of the function's instances after one run with those sizes, on the emulated
+// driver.
 #include "support/api_fixture.h"
 #include "support/golden.h"
 
@@ -45,7 +46,8 @@ static std::string run(const std::string &command, const std::string &input) {
   for (size_t i = 0; i < function.param_count(); ++i) {
     cugrt_param_info info = function.param(i);
     if (!info.weight) {
-      static_cast<cugrt_value &>(arguments[inputs++]) = argument(runtime, function, i, symbols, buffers);
+      static_cast<cugrt_value &>(arguments[inputs++]) =
+          argument(runtime, function, i, symbols, buffers);
       continue;
     }
     std::vector<int64_t> dims = function.dims(i, symbols);
