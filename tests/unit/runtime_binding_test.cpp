@@ -106,14 +106,13 @@ TEST_CASE("integers as arguments keep their value or are refused") {
 
 TEST_CASE("floats as arguments are rounded to nearest even") {
   // Values and bits by the definition of binary16: 1 sign, 5 exponent, 10 fraction bits.
-  const std::pair<double, int> halves[] = {{0.0, 0x0000},           {-0.0, 0x8000},
-                                           {1.0, 0x3c00},           {-2.0, 0xc000},
-                                           {65504.0, 0x7bff},       {65519.9, 0x7bff},
-                                           {65520.0, 0x7c00},       {0x1p-24, 0x0001},
-                                           {0x1p-25, 0x0000},       {0x1.8p-24, 0x0002},
-                                           {0x1p-14, 0x0400},       {0x1.ffcp-15, 0x03ff},
-                                           {1.0 + 0x1p-11, 0x3c00}, {1.0 + 0x1.8p-10, 0x3c02},
-                                           {0x1.fffp0, 0x4000}};
+  const std::pair<double, int> halves[] = {
+      {0.0, 0x0000},         {-0.0, 0x8000},          {1.0, 0x3c00},
+      {-2.0, 0xc000},        {65504.0, 0x7bff},       {65519.9, 0x7bff},
+      {65520.0, 0x7c00},     {0x1p-24, 0x0001},       {0x1p-25, 0x0000},
+      {0x1.8p-24, 0x0002},   {0x1p-14, 0x0400},       {0x1.ff8p-15, 0x03ff},
+      {0x1.ffcp-15, 0x0400}, {1.0 + 0x1p-11, 0x3c00}, {1.0 + 0x1.8p-10, 0x3c02},
+      {0x1.fffp0, 0x4000}};
   for (auto [value, bits] : halves) {
     INFO(value);
     CHECK(half_bits(value) == bits);
