@@ -50,7 +50,7 @@ TEST_CASE("the nth allocation failing in validating, writing or reading a plan l
   ir::Module module = module_of("control");
   auto plan = plan::make_plan(module, {});
   REQUIRE(plan.ok());
-  check_faults([&] { CHECK(plan::validate(*plan).ok()); }, 1);
+  check_faults([&] { (void)plan::validate(*plan).ok(); }, 1);
   check_faults([&] { plan::to_cbor(*plan); }, 7);
   for (const std::string &bytes : {plan::to_cbor(*plan), plan::to_json(*plan)})
     check_faults([&] { (void)plan::from_bytes(bytes).ok(); }, 7);

@@ -1,5 +1,6 @@
-// Random kernel-level modules: planned and unplanned tensors, views, state, in-place updates, calls,
-// branches and loops. Only tensors that were written are read, so every run has one right outcome.
+// Random kernel-level modules: planned and unplanned tensors, views, state, in-place updates,
+// calls, branches and loops. Only tensors that were written are read, so every run has one right
+// outcome.
 #pragma once
 
 #include "support/plan_module.h"
@@ -25,7 +26,7 @@ private:
   struct Tensor {
     ir::ValueId value;
     bool writable, written;
-    bool row;         // [n, 4]; else [16]
+    bool row;           // [n, 4]; else [16]
     bool owned = false; // made by this function: may be yielded and returned
   };
   using Tensors = std::vector<Tensor>;
@@ -68,12 +69,12 @@ private:
     }
     // One or two tensors in a storage of symbolic size.
     uint32_t count = 1 + pick(2);
-    ir::ValueId s = b.alloc_storage("s", "global",
-                                    m.module.exprs.mul(row_bytes(), m.constant(count)));
+    ir::ValueId s =
+        b.alloc_storage("s", "global", m.module.exprs.mul(row_bytes(), m.constant(count)));
     for (uint32_t i = 0; i < count; ++i)
-      t.push_back({b.alloc_tensor("t", s, m.module.exprs.mul(row_bytes(), m.constant(i)),
-                                  row_type()),
-                   true, false, true, true});
+      t.push_back(
+          {b.alloc_tensor("t", s, m.module.exprs.mul(row_bytes(), m.constant(i)), row_type()), true,
+           false, true, true});
   }
 
   void view(ir::FunctionBuilder &b, Tensors &t) {
@@ -144,9 +145,9 @@ private:
     binding.carried_count = 2;
     uint32_t condition = b.begin_block(types);
     binding.blocks = {condition, 2};
-    ir::ValueId more = m.simple(b, ir::BindingKind::host_call, "more", {b.block_param(condition, 0)},
-                                {m.module.types.scalar(ir::ScalarKind::boolean)},
-                                b.callee_name("more"));
+    ir::ValueId more =
+        m.simple(b, ir::BindingKind::host_call, "more", {b.block_param(condition, 0)},
+                 {m.module.types.scalar(ir::ScalarKind::boolean)}, b.callee_name("more"));
     ir::Operand go = ir::Operand::of(more);
     b.end_block({&go, 1});
     uint32_t body = b.begin_block(types);

@@ -1,6 +1,6 @@
-// Two interpreters that must agree: one runs the IR with memory of its own for every tensor, the other
-// runs the plan with its arenas, slots and regions, each region's steps in a random order that its edges
-// allow. Kernels hash what they read into what they write.
+// Two interpreters that must agree: one runs the IR with memory of its own for every tensor, the
+// other runs the plan with its arenas, slots and regions, each region's steps in a random order
+// that its edges allow. Kernels hash what they read into what they write.
 #pragma once
 
 #include "plan/plan.h"
@@ -111,8 +111,12 @@ private:
     View *result = b.result_count ? &frame.views[b.first_result] : nullptr;
     switch (b.kind) {
     case ir::BindingKind::alloc:
-    case ir::BindingKind::alloc_tensor: *result = fresh(words(frame, b.result()), 77); break;
-    case ir::BindingKind::launch: run_kernel(m_.kernels[b.callee].name, views); break;
+    case ir::BindingKind::alloc_tensor:
+      *result = fresh(words(frame, b.result()), 77);
+      break;
+    case ir::BindingKind::launch:
+      run_kernel(m_.kernels[b.callee].name, views);
+      break;
     case ir::BindingKind::view: {
       int64_t offset = *m_.exprs.evaluate(frame.f.exprs_of(b)[0], frame.symbols);
       *result = {views[0].memory, views[0].begin + size_t(offset / 4), words(frame, b.result())};
@@ -135,8 +139,11 @@ private:
       copy(*result, yielded);
       break;
     }
-    case ir::BindingKind::while_: loop(frame, b, views); break;
-    default: break;
+    case ir::BindingKind::while_:
+      loop(frame, b, views);
+      break;
+    default:
+      break;
     }
   }
 
@@ -171,8 +178,8 @@ public:
       arenas_.push_back(fresh(size_t(arena.bytes + 3) / 4, seed));
   }
 
-  /// `arguments` stand for the tensor and weight parameters, others are not looked at; `results` are
-  /// the memory of result slots, or empty to have it made.
+  /// `arguments` stand for the tensor and weight parameters, others are not looked at; `results`
+  /// are the memory of result slots, or empty to have it made.
   std::vector<View> call(uint32_t function, const std::vector<View> &arguments, bool flag,
                          const std::vector<View> &results = {}) {
     Frame frame{p_.functions[function], {}, {}, {}, {}, flag};
@@ -263,8 +270,10 @@ private:
 
   void item(Frame &frame, const plan::Item &item) {
     switch (item.kind) {
-    case plan::ItemKind::region: return region(frame, frame.f.regions[item.index]);
-    case plan::ItemKind::step: return step(frame, frame.f.steps[item.index]);
+    case plan::ItemKind::region:
+      return region(frame, frame.f.regions[item.index]);
+    case plan::ItemKind::step:
+      return step(frame, frame.f.steps[item.index]);
     case plan::ItemKind::allocate: {
       const plan::Buffer &b = frame.f.buffers[item.index];
       frame.dynamic[b.index] = fresh(size_t(value(frame, b.bytes)) / 4, random_());
@@ -295,12 +304,14 @@ private:
         REQUIRE((lies[i].memory == results[i].memory && lies[i].begin == results[i].begin));
       return;
     }
-    case plan::ItemKind::if_: return block(frame, item.blocks.begin + (frame.flag ? 0 : 1));
+    case plan::ItemKind::if_:
+      return block(frame, item.blocks.begin + (frame.flag ? 0 : 1));
     case plan::ItemKind::while_:
       while (block(frame, item.blocks.begin), frame.condition)
         block(frame, item.blocks.begin + 1);
       return;
-    default: FAIL("an item that these modules do not have");
+    default:
+      FAIL("an item that these modules do not have");
     }
   }
 

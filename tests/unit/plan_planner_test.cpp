@@ -1,4 +1,5 @@
-// make_plan: options, regions, calling convention, literals. What text shows better is in golden_plan.
+// make_plan: options, regions, calling convention, literals. What text shows better is in
+// golden_plan.
 #include "plan/context.h"
 #include "plan/planner.h"
 
@@ -133,8 +134,8 @@ TEST_CASE("storage scopes have arenas of their own, in the order of their names"
   FunctionBuilder b(m.module, "main");
   for (const char *scope : {"shared", "global", "ipc"}) {
     ValueId s = b.alloc_storage("s", scope, m.constant(100));
-    ir::TypeId type = m.module.types.tensor(ir::DType::f32, {m.constant(25)},
-                                            m.module.types.scope(scope));
+    ir::TypeId type =
+        m.module.types.tensor(ir::DType::f32, {m.constant(25)}, m.module.types.scope(scope));
     m.launch(b, "o", {b.alloc_tensor("t", s, m.constant(0), type)});
   }
   m.finish(b);
@@ -185,7 +186,7 @@ TEST_CASE("literals become the bits of their parameter's dtype, or are refused")
   CHECK(scalar_bits(DType::f16, 1.0) == 0x3c00u);
   CHECK(scalar_bits(DType::f16, 65504.0) == 0x7bffu);
   CHECK(scalar_bits(DType::f16, 65536.0) == 0x7c00u);
-  CHECK(scalar_bits(DType::f16, 65520.0) == 0x7c00u); // rounds up into infinity
+  CHECK(scalar_bits(DType::f16, 65520.0) == 0x7c00u);               // rounds up into infinity
   CHECK(scalar_bits(DType::f16, 5.960464477539063e-08) == 0x0001u); // the smallest
   CHECK(scalar_bits(DType::f16, 0.0) == 0u);
   CHECK(scalar_bits(DType::bf16, 1.0) == 0x3f80u);

@@ -44,10 +44,11 @@ TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
     std::function<void(Plan &, Function &)> apply;
   };
   const std::vector<Damage> damages = {
-      {"an edge is missing", "no path",
-       [](Plan &, Function &f) { f.regions[0].edges.clear(); }},
+      {"an edge is missing", "no path", [](Plan &, Function &f) { f.regions[0].edges.clear(); }},
       {"an edge leads backwards", "backwards",
-       [](Plan &, Function &f) { f.regions[0].edges[0] = {1, 0}; }},
+       [](Plan &, Function &f) {
+         f.regions[0].edges[0] = {1, 0};
+       }},
       {"live tensors share bytes", "share bytes",
        [](Plan &, Function &f) {
          for (Buffer &buffer : f.buffers)
