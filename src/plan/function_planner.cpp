@@ -132,8 +132,11 @@ Status FunctionPlanner::tensor_result(uint32_t index, ir::ValueId value) {
   if (source.kind == FunctionSummary::SourceKind::result) {
     // Part of another result: at the same place in that result's slot.
     uint32_t owner = storage_.result_slot_of[source.index];
-    if (owner != kNone)
+    if (owner != kNone) {
+      std::string name = out_.buffers[buffer].name;
       buffer = values_.result_slot(owner, buffer, values_.offset(value));
+      out_.buffers[buffer].name = std::move(name);
+    }
   } else if (slot != kNone) {
     const Buffer &from = out_.buffers[buffer];
     out_.slots[slot].bytes = from.bytes;

@@ -44,7 +44,7 @@ inline constexpr uint32_t kMaxRegionNodes = 16384;
 
 /// What is compiled or loaded as one module of code.
 struct CodeUnit {
-  ir::CodeKind kind;
+  ir::CodeKind kind = ir::CodeKind::source_file;
   std::string name;                 // path as written in the module, or the kernel's name for inline text
   std::string text;                 // of source_text; files are read by the runtime when it opens the plan
   std::vector<std::string> options; // of the compiler
@@ -52,7 +52,7 @@ struct CodeUnit {
 };
 
 struct KernelParam {
-  ir::KernelParamKind kind;
+  ir::KernelParamKind kind = ir::KernelParamKind::tensor;
   Access access = Access::in;
   ir::DType dtype = ir::DType::f32;
   friend bool operator==(const KernelParam &, const KernelParam &) = default;
@@ -84,7 +84,7 @@ struct Arena {
 
 struct Symbol {
   std::string name;
-  ir::SymbolSource source;
+  ir::SymbolSource source = ir::SymbolSource::parameter;
   ir::Interval bounds;
   friend bool operator==(const Symbol &, const Symbol &) = default;
 };
@@ -95,7 +95,7 @@ enum class ParamKind : uint8_t { tensor, weight, scalar, shape };
 /// appearance in parameter order; every other dimension is evaluated and must agree.
 struct Param {
   std::string name;
-  ParamKind kind;
+  ParamKind kind = ParamKind::tensor;
   ir::DType dtype = ir::DType::f32;
   ir::ScalarKind scalar = ir::ScalarKind::integer;
   bool known_shape = true;
@@ -124,7 +124,7 @@ enum class SlotKind : uint8_t {
 };
 
 struct Slot {
-  SlotKind kind;
+  SlotKind kind = SlotKind::param;
   uint32_t index = 0; // of Function::params or Function::results
   Access access = Access::in;
   ExprId bytes;
@@ -145,7 +145,7 @@ enum class BufferBase : uint8_t {
 /// invalid `bytes` means the whole base: a tensor whose shape is not known.
 struct Buffer {
   std::string name;
-  BufferBase base;
+  BufferBase base = BufferBase::arena;
   uint32_t index = 0;
   ExprId offset_bytes, bytes;
   ir::DType dtype = ir::DType::f32;
@@ -164,7 +164,7 @@ enum class ArgumentKind : uint8_t {
 };
 
 struct Argument {
-  ArgumentKind kind;
+  ArgumentKind kind = ArgumentKind::buffer;
   ir::DType dtype = ir::DType::i64; // of by-value arguments
   uint32_t index = 0;
   uint64_t bits = 0;
@@ -181,8 +181,8 @@ struct LaunchRule {
 };
 
 struct BufferAccess {
-  uint32_t buffer;
-  Access access;
+  uint32_t buffer = 0;
+  Access access = Access::in;
   friend bool operator==(const BufferAccess &, const BufferAccess &) = default;
 };
 
@@ -204,7 +204,7 @@ struct Step {
 
 /// `to` begins after `from` has ended; both count from the region's first step.
 struct Edge {
-  uint32_t from, to;
+  uint32_t from = 0, to = 0;
   friend auto operator<=>(const Edge &, const Edge &) = default;
 };
 
@@ -229,7 +229,7 @@ enum class HostValueKind : uint8_t {
 
 /// A scalar that lives on the host during a run.
 struct HostValue {
-  HostValueKind kind;
+  HostValueKind kind = HostValueKind::param;
   ir::ScalarKind scalar = ir::ScalarKind::integer;
   uint32_t index = 0; // param: Function::params; expr: ExprId
   uint64_t bits = 0;  // literal: an int64_t or the bits of a double
@@ -267,7 +267,7 @@ struct OperandRef {
 };
 
 struct Item {
-  ItemKind kind;
+  ItemKind kind = ItemKind::region;
   uint32_t index = 0;
   std::string name;
   std::vector<OperandRef> operands, results;

@@ -14,7 +14,7 @@ enum class Policy : uint8_t {
 struct PlannerOptions {
   Policy policy = Policy::patch;
   bool regions = true; // off: every step is run eagerly
-  std::string target;  // named profile, kept in the plan
+  std::string target{}; // named profile, kept in the plan
   uint32_t max_region_nodes = 10000; // at most kMaxRegionNodes
 };
 

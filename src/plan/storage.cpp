@@ -196,6 +196,12 @@ private:
     if (!sum)
       return overflow();
     out_.storage_bytes = *sum;
+    if (origin == kNoOrigin) { // workspaces and temporaries count as tensors
+      auto tensors = checked_add(out_.tensor_bytes_by_scope[scope], bytes);
+      if (!tensors)
+        return overflow();
+      out_.tensor_bytes_by_scope[scope] = *tensors;
+    }
     if (origin != kNoOrigin)
       out_.places[origin] = {BufferBase::arena, uint32_t(out_.classes.size())};
     out_.classes.push_back({origin, scope, {begin, end, bytes, kArenaAlignment}, 0});

@@ -46,7 +46,7 @@ struct FunctionStorage {
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<Frame> frames;                 // by scope number
   uint32_t dynamic_count = 0;
-  int64_t storage_bytes = 0, tensor_bytes = 0; // sums at upper bounds, for reports
+  int64_t storage_bytes = 0; // of all classes at upper bounds, for reports
   std::vector<int64_t> tensor_bytes_by_scope;
 
   uint32_t workspace_at(uint32_t time) const;   // class, or kNone

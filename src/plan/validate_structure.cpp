@@ -173,7 +173,14 @@ private:
   }
 
   Status steps() {
+    uint32_t arguments = 0, launches = 0, accesses = 0;
     for (const Step &step : f_.steps) {
+      if (step.arguments.begin != arguments || step.launches.begin != launches ||
+          step.accesses.begin != accesses)
+        return fail("the arguments, launch rules or accesses of steps do not follow one another");
+      arguments = step.arguments.end();
+      launches = step.launches.end();
+      accesses = step.accesses.end();
       CUGRT_TRY(range(step.arguments, f_.arguments, "a step's arguments"));
       CUGRT_TRY(range(step.launches, f_.launches, "a step's launch rules"));
       CUGRT_TRY(range(step.accesses, f_.accesses, "a step's accesses"));
@@ -182,10 +189,10 @@ private:
         CUGRT_TRY(kernel_step(step, plan_.kernels[step.kernel]));
         continue;
       }
-      uint32_t accesses = step.kind == StepKind::copy ? 2 : 1;
-      if (step.accesses.count != accesses || step.arguments.count || step.launches.count)
+      uint32_t count = step.kind == StepKind::copy ? 2 : 1;
+      if (step.accesses.count != count || step.arguments.count || step.launches.count)
         return fail("step '" + step.name + "' has arguments or accesses that its kind has not");
-      for (uint32_t i = 0; i < accesses; ++i) {
+      for (uint32_t i = 0; i < count; ++i) {
         const BufferAccess &access = f_.accesses[step.accesses.begin + i];
         if (access.access != (i == 0 ? Access::out : Access::in) ||
             !f_.buffers[access.buffer].bytes.valid())

@@ -123,7 +123,7 @@ TEST_CASE("buffers next to each other at symbolic offsets are told apart") {
   Steps s;
   std::vector<ir::Interval> bounds = {{1, 64}};
   ir::ExprId n = s.plan.exprs.symbol({0}), half = s.plan.exprs.mul(n, s.plan.exprs.constant(4));
-  Buffer low, high;
+  Buffer low{}, high{};
   low.offset_bytes = s.plan.exprs.constant(0);
   low.bytes = high.bytes = high.offset_bytes = half;
   CHECK_FALSE(may_overlap(s.plan.exprs, low, high, bounds));

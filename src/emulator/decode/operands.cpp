@@ -99,7 +99,12 @@ Result<uint32_t> Lowering::special_source(const Operand &operand) {
     emit(OpId::clock, slot, 0).flags |= wide ? kFlagWide : 0;
     return slot;
   }
-  return unsupported("the register " + std::string(operand.name.substr(0, 80)));
+  std::string name(operand.name.substr(0, 80));
+  for (std::string_view known : {"%envreg", "%pm", "%reserved_smem", "%is_explicit_cluster",
+                                 "%aggr_smem_size", "%current_graph_exec"})
+    if (operand.name.substr(0, known.size()) == known)
+      return unsupported("the register " + name);
+  return error("'" + name + "' is not declared");
 }
 
 /// Offset of a shared variable in the block's shared memory, for the kernel being decoded.

@@ -8,7 +8,7 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr uint32_t kMaxRounds = 256; // with warps that gave way, before other blocks get a turn
+constexpr uint32_t kMaxRounds = 4; // with warps that gave way, before other blocks get a turn
 
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 

@@ -13,7 +13,8 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr int32_t kSliceFuel = 1 << 10, kLoneFuel = 1 << 15;
+constexpr int32_t kSliceFuel = 1 << 8, kLoneFuel = 1 << 15;
+constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its block get their turn
 constexpr uint32_t kMaxSlices = 1 << 12;
 constexpr uint32_t kMaxDepth = 1 << 10;
 
@@ -335,6 +336,7 @@ bool settle(Warp &w) {
 } // namespace
 
 WarpState run_warp(Warp &w) {
+  uint32_t yields = 0;
   for (uint32_t slice = 0; slice < kMaxSlices; ++slice) {
     if (!pick(w)) {
       if (w.path_count == 0)
@@ -350,10 +352,10 @@ WarpState run_warp(Warp &w) {
     uint64_t count = path.mask == ~0u ? execute<true>(w, path.pc) : execute<false>(w, path.pc);
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
-    bool out_of_budget = w.leave == Leave::yielded && w.fuel < 0;
+    yields += w.leave == Leave::yielded;
     if (!settle(w))
       return WarpState::fault;
-    if (out_of_budget && w.path_count == 1)
+    if (yields && (w.path_count == 1 || yields == kMaxYields))
       return WarpState::ready;
   }
   return WarpState::ready;

@@ -7,6 +7,10 @@
 
 #include <cstring>
 
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 namespace cugrt::emulator::CUGRT_ISA {
 
 namespace {
@@ -130,10 +134,35 @@ inline void store_each(const Op *op, Warp &w, Where where) {
         write_element<T>(where(i) + n * sizeof(T), w.lane<Lane<T>>(slots.slot[n])[i]);
 }
 
+/// 32-bit elements from anywhere, by the machine's own gather where it has one.
+template <class A> inline void gather_words(u32 *d, const A *a, const std::byte *p) {
+#if defined(__AVX512F__)
+  for (u32 i = 0; i < kLanes; i += 8) {
+    __m512i index =
+        sizeof(A) == 8
+            ? _mm512_loadu_si512(a + i)
+            : _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(d + i), _mm512_i64gather_epi32(index, p, 1));
+  }
+#elif defined(__AVX2__)
+  for (u32 i = 0; i < kLanes; i += 4) {
+    __m256i index =
+        sizeof(A) == 8
+            ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i))
+            : _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i *>(a + i)));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(d + i),
+                     _mm256_i64gather_epi32(reinterpret_cast<const int *>(p), index, 1));
+  }
+#else
+  for (u32 i = 0; i < kLanes; ++i)
+    d[i] = read_element<u32>(p + a[i]);
+#endif
+}
+
 /// Moves the elements once every address is known to be good; p is where address 0 would be.
 template <bool Full, bool Store, class T, u32 N, class A>
 inline const Op *move(const Op *op, Warp &w, const A *a, const Pattern &shape, std::byte *p) {
-  if (shape.consecutive && sizeof(T) * N != 0) {
+  if (shape.consecutive) {
     std::byte *first = p + a[shape.first] - shape.first * sizeof(T) * N;
     if constexpr (Store)
       store_consecutive<Full, T, N>(op, w, first);
@@ -146,6 +175,8 @@ inline const Op *move(const Op *op, Warp &w, const A *a, const Pattern &shape, s
     auto where = [&](u32 i) { return p + a[i]; };
     if constexpr (Store)
       store_each<Full, T, N>(op, w, where);
+    else if constexpr (Full && sizeof(T) == 4 && N == 1)
+      gather_words(w.lane<u32>(op->d), a, p);
     else
       load_each<Full, T, N>(op, w, where);
   }
