@@ -173,7 +173,12 @@ typedef struct cugrt_value {
 
 /* ---- Parameter structs ------------------------------------------------------------------------ */
 
-#define CUGRT_INIT(type) {sizeof(type)}
+/* cugrt_run_options run = CUGRT_INIT(cugrt_run_options); */
+#ifdef __cplusplus
+#define CUGRT_INIT(type) [] { type value{}; value.struct_size = sizeof value; return value; }()
+#else
+#define CUGRT_INIT(type) {.struct_size = sizeof(type)}
+#endif
 
 typedef void (*cugrt_log_callback)(void *user, cugrt_log_level level, const char *message);
 

@@ -26,20 +26,24 @@ func @main(%x: tensor<[n, 8], f32>, %w: tensor<[8, 8], f32>, %b: tensor<[8], f32
 /// Kernels of the module's own, launched by hand; most tests below are over these.
 const char *const kKernels = R"(
 kernel @scale {
-  inline "extern \"C\" __global__ void scale(const float *x, float *y, long long n, float a) {
+  inline """
+extern "C" __global__ void scale(const float *x, float *y, long long n, float a) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] * a;
-  }"
+  }
+  """
   entry "scale"
   params (x: in f32, y: out f32, n: symbol i64, a: scalar f32)
   launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
 }
 
 kernel @accumulate {
-  inline "extern \"C\" __global__ void accumulate(const float *x, float *y, long long n) {
+  inline """
+extern "C" __global__ void accumulate(const float *x, float *y, long long n) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) y[i] += x[i];
-  }"
+  }
+  """
   entry "accumulate"
   params (x: in f32, y: inout f32, n: symbol i64)
   launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
@@ -230,10 +234,12 @@ TEST_CASE("a loop with a condition in device memory ends when the device says so
   Program program("cugrt 1\n"
                   R"(
 kernel @countdown {
-  inline "extern \"C\" __global__ void countdown(int *counter, float *y) {
+  inline """
+extern "C" __global__ void countdown(int *counter, float *y) {
     counter[0] -= 1;
     y[0] += 1.0f;
-  }"
+  }
+  """
   entry "countdown"
   params (counter: inout i32, y: inout f32)
   launch { grid (1, 1, 1) block (1, 1, 1) }

@@ -1,6 +1,7 @@
 // The replaced operator new; see allocation_fault.h.
 #include "allocation_fault.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 

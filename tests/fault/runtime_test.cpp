@@ -106,14 +106,14 @@ TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh 
   size_t errors = 0;
   for (unsigned long long nth = 1; nth <= calls; ++nth) {
     INFO("call " << nth << " of " << calls);
-    REQUIRE(emulator.inject(nth, CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS);
+    REQUIRE(emulator.inject(nth, CUDA_ERROR_ILLEGAL_STATE) == CUDA_SUCCESS);
     bool failed_to_free = false;
     try {
       scenario.run();
       failed_to_free = true; // a destruction or a harmless query failed
     } catch (const Error &error) {
       ++errors;
-      CHECK(error.cuda_error() == "CUDA_ERROR_INVALID_VALUE");
+      CHECK(error.cuda_error() == "CUDA_ERROR_ILLEGAL_STATE");
       CHECK(std::string(error.what()).size() > 20);
     }
     emulator.inject(0, CUDA_SUCCESS);
