@@ -1,35 +1,112 @@
-// Plans as JSON and CBOR, over nlohmann::json. Fields are listed in plan/archive.h.
+// Plans as JSON and CBOR. Fields are listed in plan/archive.h, the forms in plan/document.h.
 //
-// Reading trusts nothing. Before the library sees the bytes, nesting and lengths are bounded (its
-// CBOR reader recurses, and believes lengths); every field is checked for presence, type and range;
-// the expressions are built anew in their pool; and validate() has the last word.
+// Reading trusts nothing. Nesting and lengths are bounded before anything is parsed; every field is
+// checked for presence, type and range; the expressions are built anew in their pool; and
+// validate() has the last word.
 #include "plan/serialize.h"
 
 #include "plan/archive.h"
-#include "plan/bytes_scan.h"
+#include "plan/document.h"
 #include "plan/planner.h"
 
-#include <nlohmann/json.hpp>
-
+#include <algorithm>
 #include <array>
+#include <limits>
 
 namespace cugrt::plan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Kind = Node::Kind;
 
 constexpr size_t kMaxPlanBytes = size_t(1) << 30;
 constexpr std::string_view kFormat = "cugrt plan";
 
-std::string to_hex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (unsigned char c : bytes) {
-    text += kDigits[c >> 4];
-    text += kDigits[c & 15];
+// --- Writing -------------------------------------------------------------------------------------
+
+/// Counts the fields of a row.
+struct FieldCounter {
+  size_t count = 0;
+  template <class T> void operator()(const char *, const T &) { ++count; }
+  void bytes(const char *, const std::string &) { ++count; }
+};
+
+class Writer {
+public:
+  explicit Writer(Emitter &out) : out_(out) {}
+
+  template <class T> void operator()(const char *name, const T &value) {
+    out_.key(name);
+    write(value);
   }
-  return text;
+  void bytes(const char *name, const std::string &value) {
+    out_.key(name);
+    out_.bytes(value);
+  }
+
+  template <class T> void write(const T &value) {
+    if constexpr (std::is_same_v<T, ir::DType>)
+      out_.text(ir::info(value).name);
+    else if constexpr (std::is_enum_v<T>)
+      out_.text(enumerator_names<T>()[size_t(value)]);
+    else if constexpr (std::is_same_v<T, ExprId> || std::is_same_v<T, SymbolId>)
+      write(value.index);
+    else if constexpr (std::is_same_v<T, uint32_t>)
+      value == kNone ? out_.null() : out_.integer(false, value);
+    else if constexpr (std::is_same_v<T, bool>)
+      out_.boolean(value);
+    else if constexpr (std::is_integral_v<T>)
+      out_.integer(value < T(0), uint64_t(value));
+    else if constexpr (std::is_same_v<T, std::string>)
+      out_.text(value);
+    else
+      row(value);
+  }
+  void write(const std::vector<bool> &list) {
+    out_.begin(Kind::list, list.size());
+    for (bool element : list)
+      out_.boolean(element);
+    out_.end();
+  }
+  template <class T> void write(const std::vector<T> &list) {
+    out_.begin(Kind::list, list.size());
+    for (const T &element : list)
+      write(element);
+    out_.end();
+  }
+  template <class T, size_t N> void write(const std::array<T, N> &list) {
+    out_.begin(Kind::list, N);
+    for (const T &element : list)
+      write(element);
+    out_.end();
+  }
+
+private:
+  template <class T> void row(const T &value) {
+    FieldCounter counter;
+    fields(counter, value);
+    out_.begin(Kind::object, counter.count);
+    fields(*this, value);
+    out_.end();
+  }
+  Emitter &out_;
+};
+
+constexpr size_t kHeaderFields = 3; // format, version, exprs
+
+void write(const Plan &plan, Emitter &out) {
+  FieldCounter counter;
+  fields(counter, plan);
+  out.begin(Kind::object, counter.count + kHeaderFields);
+  Writer writer(out);
+  writer("format", std::string(kFormat));
+  writer("version", kPlanVersion);
+  out.key("exprs");
+  out.begin(Kind::list, plan.exprs.size());
+  for (uint32_t i = 0; i < plan.exprs.size(); ++i)
+    writer.write(plan.exprs[ExprId{i}]);
+  out.end();
+  fields(writer, plan);
+  out.end();
 }
 
 std::optional<std::string> from_hex(std::string_view text) {
@@ -49,118 +126,54 @@ std::optional<std::string> from_hex(std::string_view text) {
   return bytes;
 }
 
-// --- Writing -------------------------------------------------------------------------------------
-
-class Writer {
-public:
-  Writer(Json &object, bool binary) : object_(object), binary_(binary) { object_ = Json::object(); }
-
-  template <class T> void operator()(const char *name, const T &value) {
-    object_[name] = json(value);
-  }
-  void bytes(const char *name, const std::string &value) {
-    if (binary_)
-      object_[name] = Json::binary(std::vector<uint8_t>(value.begin(), value.end()));
-    else
-      object_[name] = to_hex(value);
-  }
-
-  template <class T> Json json(const T &value) const {
-    if constexpr (std::is_same_v<T, ir::DType>)
-      return std::string(ir::info(value).name);
-    else if constexpr (std::is_enum_v<T>)
-      return std::string(enumerator_names<T>()[size_t(value)]);
-    else if constexpr (std::is_same_v<T, ExprId> || std::is_same_v<T, SymbolId>)
-      return json(value.index);
-    else if constexpr (std::is_same_v<T, uint32_t>)
-      return value == kNone ? Json() : Json(value);
-    else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
-      return value;
-    else
-      return row(value);
-  }
-  Json json(const std::vector<bool> &list) const {
-    Json array = Json::array();
-    for (bool element : list)
-      array.push_back(element);
-    return array;
-  }
-  template <class T> Json json(const std::vector<T> &list) const {
-    Json array = Json::array();
-    for (const T &element : list)
-      array.push_back(json(element));
-    return array;
-  }
-  template <class T, size_t N> Json json(const std::array<T, N> &list) const {
-    Json array = Json::array();
-    for (const T &element : list)
-      array.push_back(json(element));
-    return array;
-  }
-
-private:
-  template <class T> Json row(const T &value) const {
-    Json object;
-    Writer writer(object, binary_);
-    fields(writer, value);
-    return object;
-  }
-  Json &object_;
-  bool binary_;
-};
-
-Json write(const Plan &plan, bool binary) {
-  Json object;
-  Writer writer(object, binary);
-  writer("format", std::string(kFormat));
-  writer("version", kPlanVersion);
-  Json exprs = Json::array();
-  for (uint32_t i = 0; i < plan.exprs.size(); ++i)
-    exprs.push_back(writer.json(plan.exprs[ExprId{i}]));
-  object["exprs"] = std::move(exprs);
-  fields(writer, plan);
-  return object;
-}
-
 // --- Reading -------------------------------------------------------------------------------------
 
 /// Reads one row's fields. The first problem is kept in `error`, shared by all readers of a plan.
 class Reader {
 public:
-  Reader(const Json &object, const std::vector<ExprId> &exprs, std::string &error, std::string path)
+  Reader(const Node &object, const std::vector<ExprId> &exprs, std::string &error, std::string path)
       : object_(object), exprs_(exprs), error_(error), path_(std::move(path)) {
-    if (!object_.is_object())
+    if (object_.kind != Kind::object)
       fail("is no object");
   }
 
+  /// Fields stand in the order in which they are written; other orders are found, only slower.
+  const Node *find(std::string_view name) {
+    const std::vector<Node> &items = object_.items;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const Node &item = items[(next_ + i) % items.size()];
+      if (item.key == name) {
+        next_ = (next_ + i + 1) % items.size();
+        ++fields_;
+        return &item;
+      }
+    }
+    return nullptr;
+  }
+
   template <class T> void operator()(const char *name, T &value) {
-    ++fields_;
     if (!error_.empty())
       return;
-    auto it = object_.find(name);
-    if (it == object_.end())
-      return fail(std::string("has no field ") + name);
-    read(*it, value, name);
+    if (const Node *node = find(name))
+      read(*node, value, name);
+    else
+      fail(std::string("has no field ") + name);
   }
   void bytes(const char *name, std::string &value) {
-    ++fields_;
-    if (!error_.empty())
-      return;
-    auto it = object_.find(name);
-    if (it != object_.end() && it->is_binary()) {
-      value.assign(it->get_binary().begin(), it->get_binary().end());
-    } else if (it != object_.end() && it->is_string()) {
-      auto decoded = from_hex(it->get_ref<const std::string &>());
+    const Node *node = error_.empty() ? find(name) : nullptr;
+    if (node && node->kind == Kind::bytes) {
+      value = node->text;
+    } else if (node && node->kind == Kind::text) {
+      auto decoded = from_hex(node->text);
       decoded ? void(value = std::move(*decoded)) : fail(std::string(name) + " is no hexadecimal");
     } else {
       fail(std::string("has no bytes in field ") + name);
     }
   }
   void finish() {
-    if (error_.empty() && object_.size() != fields_)
+    if (error_.empty() && object_.items.size() != fields_)
       fail("has fields that this version does not know");
   }
-  void count_fields(size_t n) { fields_ += n; }
 
 private:
   void fail(const std::string &what) {
@@ -169,54 +182,48 @@ private:
   }
   void wrong(const char *name) { fail(std::string("has a wrong value in field ") + name); }
 
-  template <class T> void read_integer(const Json &json, T &value, const char *name) {
-    if (json.is_number_unsigned()) {
-      uint64_t n = json.get<uint64_t>();
-      return n <= uint64_t(std::numeric_limits<T>::max()) ? void(value = T(n)) : wrong(name);
-    }
-    if (!json.is_number_integer())
+  template <class T> void read_integer(const Node &node, T &value, const char *name) {
+    if (node.kind != Kind::integer)
       return wrong(name);
-    int64_t n = json.get<int64_t>();
-    if constexpr (std::is_signed_v<T>)
-      value = n;
-    else if (n >= 0 && uint64_t(n) <= std::numeric_limits<T>::max())
-      value = T(n);
-    else
-      wrong(name);
+    if (node.negative)
+      return std::is_signed_v<T> ? void(value = T(node.number)) : wrong(name);
+    if (node.number > uint64_t(std::numeric_limits<T>::max()))
+      return wrong(name);
+    value = T(node.number);
   }
 
-  template <class T> void read(const Json &json, T &value, const char *name) {
+  template <class T> void read(const Node &node, T &value, const char *name) {
+    static_assert(!std::is_integral_v<T> || std::is_unsigned_v<T> || sizeof(T) == 8);
     if constexpr (std::is_same_v<T, ir::DType>) {
-      auto dtype = json.is_string() ? ir::dtype_from_name(json.get_ref<const std::string &>())
-                                    : std::nullopt;
+      auto dtype = node.kind == Kind::text ? ir::dtype_from_name(node.text) : std::nullopt;
       dtype ? void(value = *dtype) : wrong(name);
     } else if constexpr (std::is_enum_v<T>) {
-      read_enumerator(json, value, name);
+      read_enumerator(node, value, name);
     } else if constexpr (std::is_same_v<T, ExprId>) {
-      read(json, value.index, name);
+      read(node, value.index, name);
       value = expr(value.index, name);
     } else if constexpr (std::is_same_v<T, SymbolId>) {
-      read(json, value.index, name);
+      read(node, value.index, name);
     } else if constexpr (std::is_same_v<T, bool>) {
-      json.is_boolean() ? void(value = json.get<bool>()) : wrong(name);
+      node.kind == Kind::boolean ? void(value = node.number != 0) : wrong(name);
     } else if constexpr (std::is_same_v<T, std::string>) {
-      json.is_string() ? void(value = json.get<std::string>()) : wrong(name);
+      node.kind == Kind::text ? void(value = node.text) : wrong(name);
     } else if constexpr (std::is_same_v<T, uint32_t>) {
-      json.is_null() ? void(value = kNone) : read_integer(json, value, name);
+      node.kind == Kind::null ? void(value = kNone) : read_integer(node, value, name);
     } else if constexpr (std::is_integral_v<T>) {
-      read_integer(json, value, name);
+      read_integer(node, value, name);
     } else {
-      Reader reader(json, exprs_, error_, path_ + "." + name);
+      Reader reader(node, exprs_, error_, path_ + "." + name);
       fields(reader, value);
       reader.finish();
       renumber(value, name);
     }
   }
-  template <class T> void read(const Json &json, std::vector<T> &list, const char *name) {
-    if (!json.is_array())
+  template <class T> void read(const Node &node, std::vector<T> &list, const char *name) {
+    if (node.kind != Kind::list)
       return wrong(name);
     list.clear();
-    for (const Json &element : json) {
+    for (const Node &element : node.items) {
       if (!error_.empty())
         return;
       T value{};
@@ -225,17 +232,17 @@ private:
     }
   }
   template <class T, size_t N>
-  void read(const Json &json, std::array<T, N> &list, const char *name) {
-    if (!json.is_array() || json.size() != N)
+  void read(const Node &node, std::array<T, N> &list, const char *name) {
+    if (node.kind != Kind::list || node.items.size() != N)
       return wrong(name);
     for (size_t i = 0; i < N; ++i)
-      read(json[i], list[i], name);
+      read(node.items[i], list[i], name);
   }
-  template <class E> void read_enumerator(const Json &json, E &value, const char *name) {
-    if (!json.is_string())
+  template <class E> void read_enumerator(const Node &node, E &value, const char *name) {
+    if (node.kind != Kind::text)
       return wrong(name);
     std::span<const std::string_view> names = enumerator_names<E>();
-    auto it = std::find(names.begin(), names.end(), json.get_ref<const std::string &>());
+    auto it = std::find(names.begin(), names.end(), node.text);
     it != names.end() ? void(value = E(it - names.begin())) : wrong(name);
   }
 
@@ -263,11 +270,11 @@ private:
     return exprs_[number];
   }
 
-  const Json &object_;
+  const Node &object_;
   const std::vector<ExprId> &exprs_;
   std::string &error_;
   std::string path_;
-  size_t fields_ = 0;
+  size_t fields_ = 0, next_ = 0;
 };
 
 Status malformed(const std::string &what) {
@@ -275,10 +282,10 @@ Status malformed(const std::string &what) {
 }
 
 /// Rebuilds the pool; `numbers` gives each written expression its number there.
-Status read_exprs(const Json &list, ir::ExprPool &pool, std::vector<ExprId> &numbers) {
-  if (!list.is_array())
+Status read_exprs(const Node &list, ir::ExprPool &pool, std::vector<ExprId> &numbers) {
+  if (list.kind != Kind::list)
     return malformed("it has no list of expressions");
-  for (const Json &element : list) {
+  for (const Node &element : list.items) {
     std::string error;
     ir::ExprNode node{};
     Reader reader(element, numbers, error, "expression " + std::to_string(numbers.size()));
@@ -302,26 +309,25 @@ Status read_exprs(const Json &list, ir::ExprPool &pool, std::vector<ExprId> &num
   return {};
 }
 
-Result<Plan> read_plan(const Json &json) {
-  if (!json.is_object() || !json.contains("format") || json["format"] != kFormat)
-    return malformed("it does not begin as a plan of cugrt");
-  auto version = json.find("version");
-  if (version == json.end() || !version->is_number_unsigned())
-    return malformed("it has no version");
-  if (*version != kPlanVersion)
-    return Status::error(cugrt::Code::unsupported, "plan has version " + version->dump() +
-                                                       ", this library reads " +
-                                                       std::to_string(kPlanVersion) +
-                                                       "; make the plan again from its module");
-  auto exprs = json.find("exprs");
-  if (exprs == json.end())
-    return malformed("it has no list of expressions");
+Result<Plan> read_plan(const Node &root) {
   Plan plan;
   std::vector<ExprId> numbers;
-  CUGRT_TRY(read_exprs(*exprs, plan.exprs, numbers));
   std::string error;
-  Reader reader(json, numbers, error, "plan");
-  reader.count_fields(3); // format, version, exprs
+  Reader reader(root, numbers, error, "plan");
+  const Node *format = reader.find("format"), *version = reader.find("version");
+  if (!format || format->kind != Kind::text || format->text != kFormat)
+    return malformed("it does not begin as a plan of cugrt");
+  if (!version || version->kind != Kind::integer || version->negative)
+    return malformed("it has no version");
+  if (version->number != kPlanVersion)
+    return Status::error(cugrt::Code::unsupported,
+                         "plan has version " + std::to_string(version->number) +
+                             ", this library reads " + std::to_string(kPlanVersion) +
+                             "; make the plan again from its module");
+  const Node *exprs = reader.find("exprs");
+  if (!exprs)
+    return malformed("it has no list of expressions");
+  CUGRT_TRY(read_exprs(*exprs, plan.exprs, numbers));
   fields(reader, plan);
   reader.finish();
   if (!error.empty())
@@ -333,31 +339,25 @@ Result<Plan> read_plan(const Json &json) {
 } // namespace
 
 std::string to_json(const Plan &plan) {
-  return write(plan, false).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text;
+  JsonEmitter emitter(text);
+  write(plan, emitter);
+  text += '\n';
+  return text;
 }
 
 std::string to_cbor(const Plan &plan) {
   std::string bytes;
-  Json::to_cbor(write(plan, true), bytes);
+  CborEmitter emitter(bytes);
+  write(plan, emitter);
   return bytes;
 }
 
 Result<Plan> from_bytes(std::string_view bytes) {
   if (bytes.size() > kMaxPlanBytes)
     return malformed("it is larger than " + std::to_string(kMaxPlanBytes) + " bytes");
-  bool text = !bytes.empty() && (bytes[0] == '{' || bytes[0] == ' ' || bytes[0] == '\n' ||
-                                 bytes[0] == '\r' || bytes[0] == '\t');
-  if (!(text ? scan_json(bytes) : scan_cbor(bytes)))
-    return malformed(text ? "its JSON is nested too deeply" : "it is neither JSON nor plain CBOR");
-  try {
-    Json json = text ? Json::parse(bytes, nullptr, false)
-                     : Json::from_cbor(bytes.begin(), bytes.end(), true, false);
-    if (json.is_discarded())
-      return malformed(text ? "its JSON has an error of syntax" : "its CBOR has an error");
-    return read_plan(json);
-  } catch (const Json::exception &error) { // the library throws in a few places even so
-    return malformed(error.what());
-  }
+  CUGRT_ASSIGN(Node root, parse_document(bytes));
+  return read_plan(root);
 }
 
 } // namespace cugrt::plan

@@ -28,7 +28,7 @@ template <class Work> static void check_faults(const Work &work, uint64_t stride
       work, [&](uint64_t) { clean = clean && test::live_allocations() == before; }, 1000000,
       stride);
   CHECK(clean);
-  CHECK(failures > 20);
+  CHECK(failures > 5);
 }
 
 TEST_CASE("the nth allocation failing in planning passes through and leaks nothing") {
@@ -51,7 +51,7 @@ TEST_CASE("the nth allocation failing in validating, writing or reading a plan l
   auto plan = plan::make_plan(module, {});
   REQUIRE(plan.ok());
   check_faults([&] { (void)plan::validate(*plan).ok(); }, 1);
-  check_faults([&] { plan::to_cbor(*plan); }, 7);
+  check_faults([&] { plan::to_cbor(*plan); }, 1);
   for (const std::string &bytes : {plan::to_cbor(*plan), plan::to_json(*plan)})
     check_faults([&] { (void)plan::from_bytes(bytes).ok(); }, 7);
 }
