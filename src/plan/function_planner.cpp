@@ -34,6 +34,7 @@ Status FunctionPlanner::run() {
   out_.blocks.resize(1);
   CUGRT_TRY(signature());
   CUGRT_TRY(block(0, 0));
+  CUGRT_TRY(check_storage_overlap());
   finish_regions(context_, index_, out_);
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);

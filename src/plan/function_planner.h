@@ -31,6 +31,9 @@ private:
   void note(const ir::Binding &binding, const Decision &decision, uint32_t region);
   void storage_notes();
 
+  // --- storage_overlap.cpp ---
+  Status check_storage_overlap();
+
   // --- control_planner.cpp: what the host runs ---
   Status call(const ir::Binding &binding, uint32_t ir_block);
   Status call_alias(const ir::Binding &binding, uint32_t result, const FunctionSummary &summary);

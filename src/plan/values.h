@@ -22,6 +22,10 @@ public:
   // --- Uses ---
   /// The tensor's buffer. An error where it does not lie within its storage.
   Result<uint32_t> buffer(ir::ValueId value, SourceLocation location);
+  /// The same, without a row in the plan.
+  Buffer whole_buffer(ir::ValueId value) {
+    return make(storage_.places[live_.origin(value)], offset(value), type(value));
+  }
   Result<OperandRef> ref(ir::ValueId value, SourceLocation location);
   Result<OperandRef> ref(const ir::Operand &operand, SourceLocation location);
   uint32_t add_host_value(HostValue value);
