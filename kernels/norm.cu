@@ -67,7 +67,7 @@ __device__ Acc plus(Acc p, Acc q) { return p + q; }
 
 extern "C" __global__ void layer_norm(const T *__restrict__ x,
                                       SCALE_PARAMETER BIAS_PARAMETER T *__restrict__ y,
-                                      long long rows, long long columns, float epsilon) {
+                                      long long rows, long long columns, Acc epsilon) {
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   x += blockIdx.x * columns;
@@ -82,13 +82,13 @@ extern "C" __global__ void layer_norm(const T *__restrict__ x,
     squares += difference * difference;
   }
   const Acc variance = block_reduce(squares, shared, plus) / Acc(columns);
-  const Acc factor = 1 / sqrt(variance + Acc(epsilon));
+  const Acc factor = 1 / sqrt(variance + epsilon);
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
     y[i] = T((Acc(x[i]) - mean) * factor * SCALE_AT(i) + BIAS_AT(i));
 }
 
 extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER T *__restrict__ y,
-                                    long long rows, long long columns, float epsilon) {
+                                    long long rows, long long columns, Acc epsilon) {
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   x += blockIdx.x * columns;
@@ -97,7 +97,7 @@ extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER T *
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
     squares += Acc(x[i]) * Acc(x[i]);
   const Acc mean = block_reduce(squares, shared, plus) / Acc(columns);
-  const Acc factor = 1 / sqrt(mean + Acc(epsilon));
+  const Acc factor = 1 / sqrt(mean + epsilon);
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
     y[i] = T(Acc(x[i]) * factor * SCALE_AT(i));
 }

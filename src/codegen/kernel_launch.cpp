@@ -76,11 +76,11 @@ ir::ExprId KernelLaunch::size(std::string name, ir::ExprId argument) {
   return count(std::move(name), argument);
 }
 
-void KernelLaunch::scalar(std::string name, double argument) {
+void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
   ir::KernelParam param;
   param.name = std::move(name);
   param.kind = ir::KernelParamKind::scalar;
-  param.dtype = ir::DType::f32;
+  param.dtype = dtype;
   kernel_.params.push_back(std::move(param));
   arguments_.push_back(builder_.literal(argument));
 }

@@ -44,8 +44,8 @@ public:
   ir::ExprId size(std::string name, ir::ExprId argument);
   /// The same, never told to the compiler: counts that the code gains nothing from knowing.
   ir::ExprId count(std::string name, ir::ExprId argument);
-  /// An f32 passed by value.
-  void scalar(std::string name, double argument);
+  /// A number passed by value, as f32 or f64.
+  void scalar(std::string name, ir::DType dtype, double argument);
 
   /// The next launch variant: blocks and threads along x, y and z, over size()'s and count()'s
   /// results; an invalid predicate holds always.

@@ -55,7 +55,8 @@ Status emit_norm(OpEmitter &op) {
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
   const ir::ExprId columns = launch.size("columns", x.dims.back());
-  launch.scalar("epsilon", ir::op_float(op.call().op, op.call().attributes, "epsilon"));
+  launch.scalar("epsilon", x.dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32,
+                ir::op_float(op.call().op, op.call().attributes, "epsilon"));
   row_variants(launch, rows, columns);
   launch.emit(op.call().location);
   return {};

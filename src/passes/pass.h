@@ -13,7 +13,7 @@
 
 namespace cugrt::passes {
 
-enum class OptionType : uint8_t { flag, choice };
+enum class OptionType : uint8_t { flag };
 
 /// A row of options.def.
 struct OptionInfo {
@@ -35,7 +35,6 @@ public:
 
   /// The value set, or the option's default. The option must be known and of that type.
   bool flag(std::string_view name) const;
-  std::string_view choice(std::string_view name) const;
 
 private:
   std::string_view value(std::string_view name, OptionType type) const;

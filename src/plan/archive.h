@@ -1,8 +1,8 @@
 // The fields of plans, listed once for writing and for reading.
 //
 // fields(archive, row) names every field of a row in order. An archive is a function object: the
-// writer's turns a field into JSON, the reader's the reverse, so neither can forget a field that the
-// other has. Enumerators are written by name.
+// writer's turns a field into JSON, the reader's the reverse, so neither can forget a field that
+// the other has. Enumerators are written by name.
 #pragma once
 
 #include "plan/plan.h"
@@ -17,7 +17,7 @@ namespace cugrt::plan {
 template <class E> std::span<const std::string_view> enumerator_names();
 
 #define CUGRT_ENUMERATORS(E, ...)                                                                  \
-  template <> inline std::span<const std::string_view> enumerator_names<E>() {                    \
+  template <> inline std::span<const std::string_view> enumerator_names<E>() {                     \
     static constexpr std::string_view kNames[] = {__VA_ARGS__};                                    \
     return kNames;                                                                                 \
   }
@@ -41,10 +41,9 @@ CUGRT_ENUMERATORS(OperandRef::Kind, "none", "buffer", "host_value", "expr", "str
                   "list")
 #undef CUGRT_ENUMERATORS
 
-
 #define CUGRT_FIELDS(Type)                                                                         \
   template <class A, class T>                                                                      \
-    requires std::is_same_v<std::remove_const_t<T>, Type>                                          \
+  requires std::is_same_v<std::remove_const_t<T>, Type>                                            \
   void fields(A &a, T &row)
 
 CUGRT_FIELDS(SourceLocation) {

@@ -84,7 +84,8 @@ uint32_t ModuleContext::constant(uint32_t ir_constant) {
 
 // --- Literals ------------------------------------------------------------------------------------
 
-/// Round to nearest, ties to even, with `mantissa` fraction bits and an exponent of `exponent` bits.
+/// Round to nearest, ties to even, with `mantissa` fraction bits and an exponent of `exponent`
+/// bits.
 static uint64_t small_float_bits(double value, int exponent, int mantissa) {
   uint64_t sign = std::signbit(value) ? uint64_t(1) << (exponent + mantissa) : 0;
   uint64_t infinity = ((uint64_t(1) << exponent) - 1) << mantissa;
@@ -103,11 +104,16 @@ static uint64_t small_float_bits(double value, int exponent, int mantissa) {
 
 std::optional<uint64_t> scalar_bits(ir::DType dtype, double value) {
   switch (dtype) {
-  case ir::DType::f64: return std::bit_cast<uint64_t>(value);
-  case ir::DType::f32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-  case ir::DType::f16: return small_float_bits(value, 5, 10);
-  case ir::DType::bf16: return small_float_bits(value, 8, 7);
-  default: return std::nullopt;
+  case ir::DType::f64:
+    return std::bit_cast<uint64_t>(value);
+  case ir::DType::f32:
+    return std::bit_cast<uint32_t>(static_cast<float>(value));
+  case ir::DType::f16:
+    return small_float_bits(value, 5, 10);
+  case ir::DType::bf16:
+    return small_float_bits(value, 8, 7);
+  default:
+    return std::nullopt;
   }
 }
 
@@ -121,10 +127,10 @@ std::optional<uint64_t> scalar_bits(ir::DType dtype, int64_t value) {
     return std::nullopt;
   int bits = int(type.bytes_per_block) * 8;
   uint64_t mask = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
-  bool fits = bits == 64 || (type.kind == ir::DTypeKind::signed_integer
-                                 ? value >= -(int64_t(1) << (bits - 1)) &&
-                                       value < (int64_t(1) << (bits - 1))
-                                 : value >= 0 && value < (int64_t(1) << bits));
+  bool fits = bits == 64 ||
+              (type.kind == ir::DTypeKind::signed_integer
+                   ? value >= -(int64_t(1) << (bits - 1)) && value < (int64_t(1) << (bits - 1))
+                   : value >= 0 && value < (int64_t(1) << bits));
   return fits ? std::optional(uint64_t(value) & mask) : std::nullopt;
 }
 

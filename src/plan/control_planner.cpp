@@ -1,7 +1,7 @@
 // What the host runs: calls, host functions, branches and loops.
 //
-// Tensors that leave a block are copied by steps of that block into storage of the construct, so the
-// host moves host values only:
+// Tensors that leave a block are copied by steps of that block into storage of the construct, so
+// the host moves host values only:
 //
 //   %r = if %c { yield %a } else { yield %b }       while (%c = %a) { ... } do { yield %d }
 //     then: ..., copy %r <- %a                        copy %c <- %a; loop
@@ -114,8 +114,8 @@ Status FunctionPlanner::call(const Binding &b, uint32_t ir_block) {
       continue;
     const FunctionResult &result = callee.results[i];
     if (result.buffer != kNone && !callee.buffers[result.buffer].bytes.valid())
-      return fail(b.location, "@" + callee.name +
-                                  " returns a tensor whose shape is not known; match it there");
+      return fail(b.location,
+                  "@" + callee.name + " returns a tensor whose shape is not known; match it there");
     if (summary.results[i].kind != FunctionSummary::SourceKind::fresh)
       CUGRT_TRY(call_alias(b, i, summary));
     else
@@ -127,7 +127,8 @@ Status FunctionPlanner::call(const Binding &b, uint32_t ir_block) {
   return {};
 }
 
-/// A callee takes its slots to be disjoint where one is written, and writes what its parameters say.
+/// A callee takes its slots to be disjoint where one is written, and writes what its parameters
+/// say.
 Status FunctionPlanner::check_call_access(const Binding &b, const Item &item) {
   struct Bound {
     ByteRange range;
@@ -150,25 +151,23 @@ Status FunctionPlanner::check_call_access(const Binding &b, const Item &item) {
                                     ", which is " + what);
     }
     const Buffer &buffer = out_.buffers[ref.index];
-    bound.push_back({byte_range(context_.plan.exprs, buffer, values_.bounds()), written,
-                     ref.index});
+    bound.push_back(
+        {byte_range(context_.plan.exprs, buffer, values_.bounds()), written, ref.index});
   }
   for (size_t i = 0; i < bound.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if ((bound[i].written || bound[j].written) &&
           may_overlap(context_.plan.exprs, out_.buffers[bound[i].buffer],
                       out_.buffers[bound[j].buffer], values_.bounds()))
-        return fail(b.location, "@" + callee.name + " gets %" +
-                                    out_.buffers[bound[j].buffer].name + " and %" +
-                                    out_.buffers[bound[i].buffer].name +
+        return fail(b.location, "@" + callee.name + " gets %" + out_.buffers[bound[j].buffer].name +
+                                    " and %" + out_.buffers[bound[i].buffer].name +
                                     ", which overlap, and writes one of them");
   return {};
 }
 
 Status FunctionPlanner::host(const Binding &b, uint32_t ir_block) {
   Item item;
-  item.kind =
-      b.kind == BindingKind::host_call ? ItemKind::host_call : ItemKind::extern_call;
+  item.kind = b.kind == BindingKind::host_call ? ItemKind::host_call : ItemKind::extern_call;
   item.name = context_.module.callee_names[b.callee];
   item.location = b.location;
   CUGRT_TRY(operands(function_.operands_of(b), b.location, item));

@@ -45,9 +45,7 @@ private:
            : source == ir::SymbolSource::device ? " in device memory"
                                                 : "";
   }
-  std::string expr(ExprId id) const {
-    return id.valid() ? plan_.exprs.to_string(id, names_) : "?";
-  }
+  std::string expr(ExprId id) const { return id.valid() ? plan_.exprs.to_string(id, names_) : "?"; }
   template <class List, class Each> static std::string join(const List &list, Each each) {
     std::string text;
     for (const auto &element : list)
@@ -60,15 +58,19 @@ private:
 
   std::string place(const Buffer &b) const {
     switch (b.base) {
-    case BufferBase::arena: return "arena " + plan_.arenas[b.index].scope;
+    case BufferBase::arena:
+      return "arena " + plan_.arenas[b.index].scope;
     case BufferBase::slot: {
       const Slot &slot = f_.slots[b.index];
       return slot.kind == SlotKind::param ? "slot %" + f_.params[slot.index].name
                                           : "result " + std::to_string(slot.index);
     }
-    case BufferBase::weight: return "weight %" + f_.params[b.index].name;
-    case BufferBase::constant: return "constant @" + plan_.constants[b.index].name;
-    case BufferBase::dynamic: return "allocation " + std::to_string(b.index);
+    case BufferBase::weight:
+      return "weight %" + f_.params[b.index].name;
+    case BufferBase::constant:
+      return "constant @" + plan_.constants[b.index].name;
+    case BufferBase::dynamic:
+      return "allocation " + std::to_string(b.index);
     }
     return "";
   }
@@ -84,11 +86,15 @@ private:
   std::string host_value(uint32_t index) const {
     const HostValue &value = f_.host_values[index];
     switch (value.kind) {
-    case HostValueKind::param: return "%" + f_.params[value.index].name;
-    case HostValueKind::expr: return expr({value.index});
-    case HostValueKind::literal: return literal(value);
+    case HostValueKind::param:
+      return "%" + f_.params[value.index].name;
+    case HostValueKind::expr:
+      return expr({value.index});
+    case HostValueKind::literal:
+      return literal(value);
     case HostValueKind::host_result:
-    case HostValueKind::object: return "host value " + std::to_string(index);
+    case HostValueKind::object:
+      return "host value " + std::to_string(index);
     }
     return "";
   }
@@ -107,13 +113,20 @@ private:
 
   std::string operand(const OperandRef &ref) const {
     switch (ref.kind) {
-    case OperandRef::Kind::none: return "none";
-    case OperandRef::Kind::buffer: return "%" + f_.buffers[ref.index].name;
-    case OperandRef::Kind::host_value: return host_value(ref.index);
-    case OperandRef::Kind::expr: return expr({ref.index});
-    case OperandRef::Kind::string: return "\"" + f_.strings[ref.index] + "\"";
-    case OperandRef::Kind::dtype: return std::string(ir::info(ir::DType(ref.index)).name);
-    case OperandRef::Kind::list: return "(" + operands(f_.lists[ref.index]) + ")";
+    case OperandRef::Kind::none:
+      return "none";
+    case OperandRef::Kind::buffer:
+      return "%" + f_.buffers[ref.index].name;
+    case OperandRef::Kind::host_value:
+      return host_value(ref.index);
+    case OperandRef::Kind::expr:
+      return expr({ref.index});
+    case OperandRef::Kind::string:
+      return "\"" + f_.strings[ref.index] + "\"";
+    case OperandRef::Kind::dtype:
+      return std::string(ir::info(ir::DType(ref.index)).name);
+    case OperandRef::Kind::list:
+      return "(" + operands(f_.lists[ref.index]) + ")";
     }
     return "";
   }
@@ -138,8 +151,8 @@ private:
   void step(int depth, const std::string &number, const Step &s) {
     std::string text = number + s.name + ":";
     for (uint32_t a = s.accesses.begin; a < s.accesses.end(); ++a)
-      text += std::string(a == s.accesses.begin ? " " : ", ") +
-              access_word(f_.accesses[a].access) + " " + buffer(f_.accesses[a].buffer);
+      text += std::string(a == s.accesses.begin ? " " : ", ") + access_word(f_.accesses[a].access) +
+              " " + buffer(f_.accesses[a].buffer);
     line(depth, text);
     for (uint32_t l = s.launches.begin; l < s.launches.end(); ++l) {
       const LaunchRule &rule = f_.launches[l];
@@ -153,44 +166,50 @@ private:
   }
 
   void region(int depth, const Region &r) {
-    line(depth, "region " + r.name + " key (" +
-                    join(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) +
-                    ") slots (" +
-                    join(r.slots,
-                         [&](uint32_t s) {
-                           const Slot &slot = f_.slots[s];
-                           return slot.kind == SlotKind::param
-                                      ? "%" + f_.params[slot.index].name
-                                      : "result " + std::to_string(slot.index);
-                         }) +
-                    ")");
+    line(depth,
+         "region " + r.name + " key (" +
+             join(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) + ") slots (" +
+             join(r.slots,
+                  [&](uint32_t s) {
+                    const Slot &slot = f_.slots[s];
+                    return slot.kind == SlotKind::param ? "%" + f_.params[slot.index].name
+                                                        : "result " + std::to_string(slot.index);
+                  }) +
+             ")");
     for (uint32_t s = 0; s < r.steps.count; ++s)
       step(depth + 1, std::to_string(s) + " ", f_.steps[r.steps.begin + s]);
     line(depth + 1, "edges " + (r.edges.empty() ? "none" : join(r.edges, [](const Edge &e) {
-                                  return std::to_string(e.from) + "->" + std::to_string(e.to);
-                                })));
+                      return std::to_string(e.from) + "->" + std::to_string(e.to);
+                    })));
   }
 
   void item(int depth, const Item &i) {
     std::string results = i.results.empty() ? "" : " -> (" + operands(i.results) + ")";
     std::string list = "(" + operands(i.operands) + ")";
     switch (i.kind) {
-    case ItemKind::region: return region(depth, f_.regions[i.index]);
-    case ItemKind::step: return step(depth, "step ", f_.steps[i.index]);
-    case ItemKind::allocate: return line(depth, "allocate " + buffer(i.index));
-    case ItemKind::release: return line(depth, "release %" + f_.buffers[i.index].name);
-    case ItemKind::host_call: return line(depth, "host \"" + i.name + "\"" + list + results);
-    case ItemKind::extern_call: return line(depth, "extern \"" + i.name + "\"" + list + results);
+    case ItemKind::region:
+      return region(depth, f_.regions[i.index]);
+    case ItemKind::step:
+      return step(depth, "step ", f_.steps[i.index]);
+    case ItemKind::allocate:
+      return line(depth, "allocate " + buffer(i.index));
+    case ItemKind::release:
+      return line(depth, "release %" + f_.buffers[i.index].name);
+    case ItemKind::host_call:
+      return line(depth, "host \"" + i.name + "\"" + list + results);
+    case ItemKind::extern_call:
+      return line(depth, "extern \"" + i.name + "\"" + list + results);
     case ItemKind::call:
       return line(depth, "call @" + plan_.functions[i.index].name + list + results);
     case ItemKind::match: {
-      std::string defines =
-          join(i.defines, [&](SymbolId s) { return f_.symbols[s.index].name; });
+      std::string defines = join(i.defines, [&](SymbolId s) { return f_.symbols[s.index].name; });
       return line(depth, "match " + operands(i.operands) + " : [" + exprs(i.dims) + "]" +
                              (defines.empty() ? "" : " defines " + defines));
     }
-    case ItemKind::read: return line(depth, "read " + exprs(i.dims) + " from " + operands(i.operands));
-    case ItemKind::copy_back: return line(depth, "copy_back " + operands(i.operands));
+    case ItemKind::read:
+      return line(depth, "read " + exprs(i.dims) + " from " + operands(i.operands));
+    case ItemKind::copy_back:
+      return line(depth, "copy_back " + operands(i.operands));
     case ItemKind::if_:
       line(depth, "if " + operands(i.operands) + results);
       block(i.blocks.begin, depth + 1);

@@ -67,11 +67,13 @@ Status FunctionPlanner::parameter(uint32_t index) {
   if (type.kind == TypeKind::tensor) {
     bool weight = function_.is_weight(index) && !function_.is_private;
     if (weight && ir::writes(param.access))
-      return fail(value.location, "weight %" + value.name + " is written; weights are constant, "
-                                  "so make it a per-call input");
+      return fail(value.location, "weight %" + value.name +
+                                      " is written; weights are constant, "
+                                      "so make it a per-call input");
     if (!type.strides.empty())
-      return fail(value.location, "parameter %" + value.name + " has strides; parameters are "
-                                  "contiguous: take a view of it");
+      return fail(value.location, "parameter %" + value.name +
+                                      " has strides; parameters are "
+                                      "contiguous: take a view of it");
     out.kind = weight ? ParamKind::weight : ParamKind::tensor;
     out.dtype = type.dtype;
     out.scope = context_.module.types.scope_name(type.scope);
@@ -96,8 +98,9 @@ Status FunctionPlanner::parameter(uint32_t index) {
       list.push_back({OperandRef::Kind::expr, dim.index});
     values_.set_ref(param.value, {OperandRef::Kind::list, values_.add_list(std::move(list))});
   } else {
-    return fail(value.location, "parameter %" + value.name + " is no tensor, host scalar or shape "
-                                "of known rank");
+    return fail(value.location, "parameter %" + value.name +
+                                    " is no tensor, host scalar or shape "
+                                    "of known rank");
   }
   out_.params.push_back(std::move(out));
   return {};
@@ -117,8 +120,9 @@ Status FunctionPlanner::results() {
       ref = {OperandRef::Kind::host_value,
              values_.add_host_value({HostValueKind::expr, ir::ScalarKind::integer, ref.index, 0})};
     if (ref.kind != OperandRef::Kind::host_value)
-      return fail(location, "result " + std::to_string(i) + " is neither a tensor nor a host "
-                            "scalar; return the fields of tuples and the elements of shapes");
+      return fail(location, "result " + std::to_string(i) +
+                                " is neither a tensor nor a host "
+                                "scalar; return the fields of tuples and the elements of shapes");
     out_.results.push_back({kNone, ref.index});
   }
   return {};
@@ -203,8 +207,11 @@ Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
   std::span<const Operand> operands = function_.operands_of(b);
   std::span<const ExprId> exprs = function_.exprs_of(b);
   switch (b.kind) {
-  case BindingKind::alloc: return allocate(b.result(), ir_block, b.location);
-  case BindingKind::alloc_tensor: values_.set_offset(b.result(), context_.copy(exprs[0])); return {};
+  case BindingKind::alloc:
+    return allocate(b.result(), ir_block, b.location);
+  case BindingKind::alloc_tensor:
+    values_.set_offset(b.result(), context_.copy(exprs[0]));
+    return {};
   case BindingKind::view:
     values_.set_offset(b.result(), context_.plan.exprs.add(values_.offset(operands[0].value()),
                                                            context_.copy(exprs[0])));
@@ -221,13 +228,19 @@ Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
     values_.set_ref(b.result(), ref);
     return {};
   }
-  case BindingKind::match_shape: return match(b);
-  case BindingKind::read_symbol: return read_symbol(b);
-  case BindingKind::call: return call(b, ir_block);
+  case BindingKind::match_shape:
+    return match(b);
+  case BindingKind::read_symbol:
+    return read_symbol(b);
+  case BindingKind::call:
+    return call(b, ir_block);
   case BindingKind::host_call:
-  case BindingKind::extern_call: return host(b, ir_block);
-  case BindingKind::if_: return branch(b, ir_block);
-  case BindingKind::while_: return loop(b, ir_block);
+  case BindingKind::extern_call:
+    return host(b, ir_block);
+  case BindingKind::if_:
+    return branch(b, ir_block);
+  case BindingKind::while_:
+    return loop(b, ir_block);
   case BindingKind::op:
     return fail(b.location, "'" + ir::print_binding(context_.module, function_, b) +
                                 "' is a tensor-level op that was not legalized; run the passes "
@@ -238,7 +251,8 @@ Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
   case BindingKind::alias: // the liveness analysis knows what these name
   case BindingKind::tuple:
   case BindingKind::tuple_element:
-  case BindingKind::constant: return {};
+  case BindingKind::constant:
+    return {};
   }
   return {};
 }
@@ -363,7 +377,9 @@ void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
 
 // --- The report ----------------------------------------------------------------------------------
 
-void FunctionPlanner::mark_time(uint32_t time) { steps_before_[time] = uint32_t(out_.steps.size()); }
+void FunctionPlanner::mark_time(uint32_t time) {
+  steps_before_[time] = uint32_t(out_.steps.size());
+}
 
 void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t region) {
   if (!context_.report)

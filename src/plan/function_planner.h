@@ -1,8 +1,9 @@
 // Plans one function: a walk over its blocks that turns bindings into steps and items.
 //
-// Steps are appended in the order in which they run, so a region is a range of them. At most one region
-// is open; what closes it stands in RegionRules. Items of the host's program go to the block that is
-// being planned; while a region is open, items that only the host sees (matches) are put before it.
+// Steps are appended in the order in which they run, so a region is a range of them. At most one
+// region is open; what closes it stands in RegionRules. Items of the host's program go to the block
+// that is being planned; while a region is open, items that only the host sees (matches) are put
+// before it.
 #pragma once
 
 #include "plan/launch.h"
@@ -65,15 +66,15 @@ private:
   Function out_;
   ValueTable values_;
   std::unique_ptr<RegionRules> rules_;
-  uint32_t block_ = 0;            // of the plan
+  uint32_t block_ = 0; // of the plan
   uint32_t open_region_ = kNone;
-  size_t open_item_ = 0;          // of the open region, among items()
+  size_t open_item_ = 0; // of the open region, among items()
   struct Dynamic {
     uint32_t block, end, buffer; // ir block that defines it, end of its life
   };
-  std::vector<Dynamic> dynamic_;             // alive
-  std::vector<bool> symbol_defined_;         // by symbol: a match has defined it
-  std::vector<uint32_t> steps_before_;       // by time
+  std::vector<Dynamic> dynamic_;       // alive
+  std::vector<bool> symbol_defined_;   // by symbol: a match has defined it
+  std::vector<uint32_t> steps_before_; // by time
 };
 
 } // namespace cugrt::plan

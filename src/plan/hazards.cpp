@@ -1,7 +1,7 @@
-// Hazards by one sweep over a region's accesses in program order. Every space that is written holds its
-// byte range as segments; a segment knows its last writer and who has read it since. A read makes RAW
-// hazards with the segments' writers, a write makes WAR hazards with their readers (or WAW with their
-// writer, where nobody has read), and becomes the writer of one new segment.
+// Hazards by one sweep over a region's accesses in program order. Every space that is written holds
+// its byte range as segments; a segment knows its last writer and who has read it since. A read
+// makes RAW hazards with the segments' writers, a write makes WAR hazards with their readers (or
+// WAW with their writer, where nobody has read), and becomes the writer of one new segment.
 #include "plan/hazards.h"
 
 #include <algorithm>
@@ -194,15 +194,19 @@ std::string hazard_reason(const Plan &plan, const Function &function, const Haza
   text += " %" + function.buffers[hazard.buffer].name + " [" + std::to_string(range.begin) + ", " +
           (range.end == INT64_MAX ? "..." : std::to_string(range.end)) + ") of ";
   switch (range.base) {
-  case BufferBase::arena: return text + "arena " + plan.arenas[range.index].scope;
+  case BufferBase::arena:
+    return text + "arena " + plan.arenas[range.index].scope;
   case BufferBase::slot: {
     const Slot &slot = function.slots[range.index];
     return text + (slot.kind == SlotKind::param ? "slot %" + function.params[slot.index].name
                                                 : "result " + std::to_string(slot.index));
   }
-  case BufferBase::weight: return text + "weight %" + function.params[range.index].name;
-  case BufferBase::constant: return text + "constant @" + plan.constants[range.index].name;
-  case BufferBase::dynamic: return text + "allocation " + std::to_string(range.index);
+  case BufferBase::weight:
+    return text + "weight %" + function.params[range.index].name;
+  case BufferBase::constant:
+    return text + "constant @" + plan.constants[range.index].name;
+  case BufferBase::dynamic:
+    return text + "allocation " + std::to_string(range.index);
   }
   return text;
 }

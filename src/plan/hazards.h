@@ -5,10 +5,10 @@
 //   writes   WAR: the reader must   WAW: the last write must win
 //            be done
 //
-// Ranges are taken over the whole range of every symbol, so that one set of edges holds for all shapes;
-// reuse of arena bytes by another tensor is a hazard like any other. Ranges in different spaces never
-// overlap: an arena, each slot (the runtime refuses callers' buffers that overlap when one is written),
-// each weight, each constant, each dynamic allocation.
+// Ranges are taken over the whole range of every symbol, so that one set of edges holds for all
+// shapes; reuse of arena bytes by another tensor is a hazard like any other. Ranges in different
+// spaces never overlap: an arena, each slot (the runtime refuses callers' buffers that overlap when
+// one is written), each weight, each constant, each dynamic allocation.
 #pragma once
 
 #include "plan/plan.h"
@@ -42,7 +42,7 @@ enum class HazardKind : uint8_t { raw, war, waw };
 struct Hazard {
   uint32_t from, to; // steps, counted from the region's first
   HazardKind kind;
-  uint32_t buffer;   // what `to` touches
+  uint32_t buffer; // what `to` touches
   ByteRange overlap;
 };
 
@@ -51,8 +51,8 @@ struct Hazard {
 std::vector<Hazard> find_hazards(const Function &function, Range steps,
                                  std::span<const ByteRange> ranges);
 
-/// Removes duplicates and edges that a path of others implies. Every edge goes from a lower to a higher
-/// number; the result is sorted. Exact.
+/// Removes duplicates and edges that a path of others implies. Every edge goes from a lower to a
+/// higher number; the result is sorted. Exact.
 std::vector<Edge> transitive_reduction(uint32_t node_count, std::vector<Edge> edges);
 
 /// "RAW %lv0 [0, 4096) of arena global"

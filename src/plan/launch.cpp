@@ -1,5 +1,6 @@
-// Launch steps. A kernel's rules are written over the kernel's symbols; here each symbol is replaced by
-// the expression that the launch passes for it, so that the plan's rules are over the function's.
+// Launch steps. A kernel's rules are written over the kernel's symbols; here each symbol is
+// replaced by the expression that the launch passes for it, so that the plan's rules are over the
+// function's.
 #include "plan/launch.h"
 
 #include "plan/located.h"
@@ -69,10 +70,14 @@ private:
 
   Result<Argument> argument_of(const ir::KernelParam &param, const Operand &operand) {
     switch (param.kind) {
-    case KernelParamKind::tensor: return tensor_argument(param, operand);
-    case KernelParamKind::device_symbol: return device_symbol_argument(param, operand);
-    case KernelParamKind::scalar: break;
-    case KernelParamKind::symbol: break;
+    case KernelParamKind::tensor:
+      return tensor_argument(param, operand);
+    case KernelParamKind::device_symbol:
+      return device_symbol_argument(param, operand);
+    case KernelParamKind::scalar:
+      break;
+    case KernelParamKind::symbol:
+      break;
     }
     Result<Argument> argument = scalar_argument(param, operand);
     if (argument.ok() && param.symbol.valid())
@@ -93,9 +98,8 @@ private:
   }
 
   Result<Argument> device_symbol_argument(const ir::KernelParam &param, const Operand &operand) {
-    const ir::ExprNode *node = operand.kind == Operand::Kind::expr
-                                   ? &context_.module.exprs[operand.expr()]
-                                   : nullptr;
+    const ir::ExprNode *node =
+        operand.kind == Operand::Kind::expr ? &context_.module.exprs[operand.expr()] : nullptr;
     if (!node || node->kind != ir::ExprKind::symbol)
       return fail("needs the symbol of a read binding for " + quoted(param));
     SymbolId symbol{uint32_t(node->value)};
@@ -136,8 +140,9 @@ private:
     for (SymbolId symbol : symbols)
       if (function_.symbols[symbol.index].source == ir::SymbolSource::device)
         return fail("passes symbol " + function_.symbols[symbol.index].name + " by value for " +
-                    quoted(param) + ", but it lives in device memory; declare the parameter "
-                                    "device_symbol");
+                    quoted(param) +
+                    ", but it lives in device memory; declare the parameter "
+                    "device_symbol");
     ExprId copy = context_.copy(expr);
     if (auto constant = context_.plan.exprs.as_constant(copy);
         constant && !scalar_bits(param.dtype, *constant))

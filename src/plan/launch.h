@@ -1,4 +1,5 @@
-// Launch steps: a launch binding as arguments, launch rules and accesses over the function's symbols.
+// Launch steps: a launch binding as arguments, launch rules and accesses over the function's
+// symbols.
 #pragma once
 
 #include "plan/values.h"

@@ -1,8 +1,9 @@
 // Storage planning of unplanned allocations, for the pass that rewrites them.
 //
-// Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per scope, or
-// stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds, lifetimes from
-// plan/liveness.h; branches share, and what is live into a loop and used in it lives to its end.
+// Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per
+// scope, or stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds,
+// lifetimes from plan/liveness.h; branches share, and what is live into a loop and used in it lives
+// to its end.
 #pragma once
 
 #include "ir/module.h"
@@ -15,7 +16,7 @@
 namespace cugrt::plan {
 
 struct TensorPlan {
-  ir::ValueId tensor;          // the alloc binding's result
+  ir::ValueId tensor; // the alloc binding's result
   bool planned = false;
   std::string reason;          // why not
   uint32_t scope = 0;          // of the module's TypePool
@@ -37,8 +38,8 @@ struct MemoryPlan {
   const TensorPlan *find(ir::ValueId tensor) const;
 };
 
-/// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results (they
-/// become result slots), what host builtins may keep, what no upper bound sizes.
+/// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
+/// (they become result slots), what host builtins may keep, what no upper bound sizes.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries);
 

@@ -16,10 +16,11 @@ public:
 
   Decision decide(const ir::Binding &b) override {
     switch (b.kind) {
-    case BindingKind::launch: return launch(b);
+    case BindingKind::launch:
+      return launch(b);
     case BindingKind::call:
-      return {Verdict::closes, "a call of @" + module_.functions[b.callee].name +
-                                   ": its regions are its own"};
+      return {Verdict::closes,
+              "a call of @" + module_.functions[b.callee].name + ": its regions are its own"};
     case BindingKind::host_call:
       return {Verdict::closes, "host builtin \"" + module_.callee_names[b.callee] +
                                    "\" runs on the host, and everything before it must have ended"};
@@ -27,7 +28,8 @@ public:
       return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
                                    "\" is taken for a host function until it is resolved"};
     case BindingKind::if_:
-      return {Verdict::closes, "the host runs one of the branches, which have regions of their own"};
+      return {Verdict::closes,
+              "the host runs one of the branches, which have regions of their own"};
     case BindingKind::while_:
       return {Verdict::closes, "the host runs the loop, whose blocks have regions of their own"};
     case BindingKind::alloc:
@@ -40,7 +42,8 @@ public:
       return {Verdict::joins_open, "kernels read the symbol from device memory"};
     case BindingKind::op:
       return {Verdict::closes, "a tensor-level op"};
-    default: return {Verdict::joins_open, "names storage or host values, runs nothing"};
+    default:
+      return {Verdict::joins_open, "names storage or host values, runs nothing"};
     }
   }
 

@@ -17,9 +17,8 @@ const Function *Plan::find_function(std::string_view name) const {
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report) {
   if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
-    return Status::error(cugrt::Code::invalid_argument,
-                         "max_region_nodes must be between 1 and " +
-                             std::to_string(kMaxRegionNodes));
+    return Status::error(cugrt::Code::invalid_argument, "max_region_nodes must be between 1 and " +
+                                                            std::to_string(kMaxRegionNodes));
   CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
   Plan plan;
   plan.target = options.target;

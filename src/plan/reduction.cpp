@@ -1,11 +1,12 @@
-// Transitive reduction of a region's edges. Program order is a topological order, so each node's edges
-// can be decided when it is met: its predecessors are taken latest first, and one that an edge already
-// kept has reached is implied by it.
+// Transitive reduction of a region's edges. Program order is a topological order, so each node's
+// edges can be decided when it is met: its predecessors are taken latest first, and one that an
+// edge already kept has reached is implied by it.
 //
-// Which nodes reach a node is kept in one of two forms. Lanes: nodes are laid on lanes such that each
-// node is reached by the one before it on its lane; then "the last position on each lane" says it all,
-// 32 numbers a node, and a chain costs one lane. Where 32 lanes do not suffice (more than 32 steps side
-// by side), a bit for each earlier node: exact too, quadratic in memory, bounded by kMaxRegionNodes.
+// Which nodes reach a node is kept in one of two forms. Lanes: nodes are laid on lanes such that
+// each node is reached by the one before it on its lane; then "the last position on each lane" says
+// it all, 32 numbers a node, and a chain costs one lane. Where 32 lanes do not suffice (more than
+// 32 steps side by side), a bit for each earlier node: exact too, quadratic in memory, bounded by
+// kMaxRegionNodes.
 #include "plan/hazards.h"
 
 #include <algorithm>

@@ -75,8 +75,8 @@ private:
   std::vector<uint32_t> slots_, host_values_;
 };
 
-void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t region,
-                    const Function &out, std::vector<Hazard> hazards) {
+void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t region, const Function &out,
+                    std::vector<Hazard> hazards) {
   auto before = [](const Hazard &a, const Hazard &b) {
     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
   };

@@ -7,9 +7,9 @@
 //   stays        outside, and an open region stays open
 //   closes       outside; what follows is in another region
 //
-// `patch`: callers' buffers are slots, so every step on memory whose address the plan knows or a slot
-// holds joins. `seed`: the published rules (static values; storage that can be lifted; output storage
-// left alone), with `if`, `while` and match closing a region.
+// `patch`: callers' buffers are slots, so every step on memory whose address the plan knows or a
+// slot holds joins. `seed`: the published rules (static values; storage that can be lifted; output
+// storage left alone), with `if`, `while` and match closing a region.
 #pragma once
 
 #include "plan/values.h"

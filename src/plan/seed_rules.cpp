@@ -1,5 +1,5 @@
-// The rules of policy `seed`: the published ones. A binding is lifted when everything that it touches is
-// static: weights, storage that can be lifted, and what is made from them.
+// The rules of policy `seed`: the published ones. A binding is lifted when everything that it
+// touches is static: weights, storage that can be lifted, and what is made from them.
 //
 //   binding                     all operands static             else
 //   alloc_storage               liftable: stays, static         stays
@@ -11,9 +11,9 @@
 //   if, while, match            closes                          closes
 //   shape, literal              stays                           stays
 //
-// A storage can be lifted when its size is constant and nothing of it is returned. The published pass
-// does not close regions at `if` and match, and follows results only through aliases and tuples; both
-// lose data, so here they close and results are followed through views too.
+// A storage can be lifted when its size is constant and nothing of it is returned. The published
+// pass does not close regions at `if` and match, and follows results only through aliases and
+// tuples; both lose data, so here they close and results are followed through views too.
 #include "plan/regions.h"
 
 #include <algorithm>
@@ -30,8 +30,7 @@ public:
   SeedRules(const ModuleContext &context, uint32_t function)
       : module_(context.module), function_(context.module.functions[function]),
         live_(context.storage.liveness[function]), static_(function_.values.size(), false),
-        capturable_(function_.symbols.size(), false),
-        output_storage_(live_.origins.size(), false) {
+        capturable_(function_.symbols.size(), false), output_storage_(live_.origins.size(), false) {
     for (size_t i = 0; i < function_.symbols.size(); ++i)
       capturable_[i] = function_.symbols[i].capturable;
     for (uint32_t i = 0; i < function_.params.size(); ++i)
@@ -47,7 +46,8 @@ public:
 
   Decision decide(const ir::Binding &b) override {
     switch (b.kind) {
-    case BindingKind::alloc_storage: return storage(b);
+    case BindingKind::alloc_storage:
+      return storage(b);
     case BindingKind::alloc:
       return {Verdict::stays, "an unplanned allocation is fresh in each run"};
     case BindingKind::launch: {
@@ -88,7 +88,8 @@ public:
     case BindingKind::if_:
     case BindingKind::while_:
       return {Verdict::closes, "nothing moves across control flow"};
-    case BindingKind::op: return {Verdict::closes, "a tensor-level op"};
+    case BindingKind::op:
+      return {Verdict::closes, "a tensor-level op"};
     }
     return {Verdict::closes, ""};
   }

@@ -1,8 +1,8 @@
 // Plans as JSON and CBOR, over nlohmann::json. Fields are listed in plan/archive.h.
 //
-// Reading trusts nothing. Before the library sees the bytes, nesting and lengths are bounded (its CBOR
-// reader recurses, and believes lengths); every field is checked for presence, type and range; the
-// expressions are built anew in their pool; and validate() has the last word.
+// Reading trusts nothing. Before the library sees the bytes, nesting and lengths are bounded (its
+// CBOR reader recurses, and believes lengths); every field is checked for presence, type and range;
+// the expressions are built anew in their pool; and validate() has the last word.
 #include "plan/serialize.h"
 
 #include "plan/archive.h"
@@ -33,9 +33,9 @@ std::string to_hex(std::string_view bytes) {
 }
 
 std::optional<std::string> from_hex(std::string_view text) {
-  auto digit = [](char c) { return c >= '0' && c <= '9'   ? c - '0'
-                                   : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                                          : -1; };
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
   if (text.size() % 2 != 0)
     return std::nullopt;
   std::string bytes;
@@ -127,8 +127,7 @@ Json write(const Plan &plan, bool binary) {
 /// Reads one row's fields. The first problem is kept in `error`, shared by all readers of a plan.
 class Reader {
 public:
-  Reader(const Json &object, const std::vector<ExprId> &exprs, std::string &error,
-         std::string path)
+  Reader(const Json &object, const std::vector<ExprId> &exprs, std::string &error, std::string path)
       : object_(object), exprs_(exprs), error_(error), path_(std::move(path)) {
     if (!object_.is_object())
       fail("is no object");
@@ -310,9 +309,10 @@ Result<Plan> read_plan(const Json &json) {
   if (version == json.end() || !version->is_number_unsigned())
     return malformed("it has no version");
   if (*version != kPlanVersion)
-    return Status::error(cugrt::Code::unsupported,
-                         "plan has version " + version->dump() + ", this library reads " +
-                             std::to_string(kPlanVersion) + "; make the plan again from its module");
+    return Status::error(cugrt::Code::unsupported, "plan has version " + version->dump() +
+                                                       ", this library reads " +
+                                                       std::to_string(kPlanVersion) +
+                                                       "; make the plan again from its module");
   auto exprs = json.find("exprs");
   if (exprs == json.end())
     return malformed("it has no list of expressions");

@@ -1,5 +1,6 @@
-// Storage layout, in three passes over the functions, callees first: what lies where, one packing per
-// function and scope, then frames (callers first, since a callee starts above its callers' live bytes).
+// Storage layout, in three passes over the functions, callees first: what lies where, one packing
+// per function and scope, then frames (callers first, since a callee starts above its callers' live
+// bytes).
 #include "plan/storage.h"
 
 #include "plan/located.h"
@@ -151,9 +152,14 @@ private:
   Status place(uint32_t o) {
     const Origin &origin = live_.origins[o];
     switch (origin.kind) {
-    case OriginKind::parameter: return {};
-    case OriginKind::constant: out_.places[o] = {BufferBase::constant, origin.index}; return {};
-    case OriginKind::tensor: out_.places[o] = out_.places[origin.parent]; return {};
+    case OriginKind::parameter:
+      return {};
+    case OriginKind::constant:
+      out_.places[o] = {BufferBase::constant, origin.index};
+      return {};
+    case OriginKind::tensor:
+      out_.places[o] = out_.places[origin.parent];
+      return {};
     case OriginKind::storage: {
       const ir::Type &type = type_of(origin.value);
       auto bytes = upper_bound(module_.exprs, type.dims[0], bounds_);
@@ -163,7 +169,8 @@ private:
                            missing_bound(module_.exprs, type.dims, function_));
       return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
     }
-    default: break;
+    default:
+      break;
     }
     if (out_.places[o].base == BufferBase::slot)
       return {};
@@ -306,7 +313,8 @@ struct Event {
   bool begins;
   uint32_t item;
   friend bool operator<(const Event &a, const Event &b) {
-    return std::tuple(a.time, a.begins, a.item) < std::tuple(b.time, b.begins, b.item); // ends first
+    return std::tuple(a.time, a.begins, a.item) <
+           std::tuple(b.time, b.begins, b.item); // ends first
   }
 };
 
@@ -382,8 +390,8 @@ private:
       changes[end] -= bytes;
     };
     for (const StorageClass &k : storage.classes)
-      if (k.scope == scope && (k.origin == kNoOrigin ||
-                               live.origins[k.origin].kind != OriginKind::storage))
+      if (k.scope == scope &&
+          (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage))
         alive(k.item.begin, k.item.end, k.item.bytes);
     for (const Origin &origin : live.origins) {
       const ir::Type &type = module_.types[function.value(origin.value).type];
@@ -463,8 +471,9 @@ Status check_weights(const ir::Module &module) {
         const ir::Function &callee = module.functions[b.callee];
         if (!callee.is_private && callee.num_inputs < callee.params.size())
           return located(Code::verify_error, function, b.location,
-                         "@" + callee.name + " has weights, which a call cannot bind; make it "
-                                             "private, so that its weights are operands");
+                         "@" + callee.name +
+                             " has weights, which a call cannot bind; make it "
+                             "private, so that its weights are operands");
       }
   return {};
 }

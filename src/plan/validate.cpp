@@ -1,6 +1,6 @@
 // validate(): all parts, in order.
-#include "plan/planner.h"
 #include "plan/validate.h"
+#include "plan/planner.h"
 
 namespace cugrt::plan {
 

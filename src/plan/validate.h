@@ -1,5 +1,5 @@
-// The parts of validate(): each looks at the plan alone and shares no code with what made it, but for
-// expressions and their bounds. Each may rely on those before it having succeeded.
+// The parts of validate(): each looks at the plan alone and shares no code with what made it, but
+// for expressions and their bounds. Each may rely on those before it having succeeded.
 #pragma once
 
 #include "plan/plan.h"
@@ -14,7 +14,8 @@ inline constexpr uint32_t kMaxPlanNesting = 200;
 Status validate_structure(const Plan &plan);
 /// Regions: accesses agree with arguments, keys and slots are complete, every hazard has a path.
 Status validate_regions(const Plan &plan);
-/// Arenas: ranges within them, tensors that are live together disjoint, callees above their callers.
+/// Arenas: ranges within them, tensors that are live together disjoint, callees above their
+/// callers.
 Status validate_storage(const Plan &plan);
 
 inline Status plan_error(const Function &function, const std::string &what) {

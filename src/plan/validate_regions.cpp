@@ -63,8 +63,7 @@ private:
     words_ = (region_.steps.count + 63) / 64;
     reach_.assign(words_ * region_.steps.count, 0);
     std::vector<Edge> edges = region_.edges;
-    std::sort(edges.begin(), edges.end(),
-              [](const Edge &a, const Edge &b) { return a.to < b.to; });
+    std::sort(edges.begin(), edges.end(), [](const Edge &a, const Edge &b) { return a.to < b.to; });
     for (const Edge &edge : edges) { // sources are complete: all their edges have lower targets
       for (size_t w = 0; w < words_; ++w)
         reach_[edge.to * words_ + w] |= reach_[edge.from * words_ + w];
@@ -187,8 +186,8 @@ Status check_accesses(const Plan &plan, const Function &f) {
       Access access = tensor ? kernel.params[p].access : Access::in;
       if (found == has.end() || (access != Access::out && !found->second.first) ||
           (access != Access::in && !found->second.second))
-        return plan_error(f, "step '" + step.name + "' passes %" +
-                                 f.buffers[argument.index].name + " without its access");
+        return plan_error(f, "step '" + step.name + "' passes %" + f.buffers[argument.index].name +
+                                 " without its access");
     }
     for (uint32_t l = step.launches.begin; l < step.launches.end(); ++l)
       if (uint32_t workspace = f.launches[l].workspace;

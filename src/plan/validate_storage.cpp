@@ -1,7 +1,7 @@
-// Arenas of plans. Lifetimes are taken from what the plan's steps and items touch, in the order in which
-// they run, not from the planner's liveness: a tensor lives from its first touch to its last; one that
-// is touched inside and outside a loop lives through the whole loop, and so does one that a loop reads
-// before it writes it.
+// Arenas of plans. Lifetimes are taken from what the plan's steps and items touch, in the order in
+// which they run, not from the planner's liveness: a tensor lives from its first touch to its last;
+// one that is touched inside and outside a loop lives through the whole loop, and so does one that
+// a loop reads before it writes it.
 #include "plan/validate.h"
 
 #include "plan/hazards.h"
@@ -129,21 +129,26 @@ private:
 
   void item(const Item &item) {
     switch (item.kind) {
-    case ItemKind::step: return step(f_.steps[item.index]);
+    case ItemKind::step:
+      return step(f_.steps[item.index]);
     case ItemKind::region:
-      for (uint32_t s = f_.regions[item.index].steps.begin;
-           s < f_.regions[item.index].steps.end(); ++s)
+      for (uint32_t s = f_.regions[item.index].steps.begin; s < f_.regions[item.index].steps.end();
+           ++s)
         step(f_.steps[s]);
       return;
     case ItemKind::if_:
-    case ItemKind::while_: return construct(item);
-    case ItemKind::match: return;
+    case ItemKind::while_:
+      return construct(item);
+    case ItemKind::match:
+      return;
     case ItemKind::copy_back:
       touch(item.operands[0], true);
       touch(item.operands[1], false);
       ++time_;
       return;
-    case ItemKind::call: calls_.push_back({time_, item.index}); [[fallthrough]];
+    case ItemKind::call:
+      calls_.push_back({time_, item.index});
+      [[fallthrough]];
     default:
       for (const OperandRef &ref : item.operands)
         touch(ref, true);

@@ -123,8 +123,12 @@ private:
   Status buffers() {
     for (const Buffer &buffer : f_.buffers) {
       switch (buffer.base) {
-      case BufferBase::arena: CUGRT_TRY(index(buffer.index, plan_.arenas, "an arena")); break;
-      case BufferBase::slot: CUGRT_TRY(index(buffer.index, f_.slots, "a slot")); break;
+      case BufferBase::arena:
+        CUGRT_TRY(index(buffer.index, plan_.arenas, "an arena"));
+        break;
+      case BufferBase::slot:
+        CUGRT_TRY(index(buffer.index, f_.slots, "a slot"));
+        break;
       case BufferBase::weight:
         CUGRT_TRY(index(buffer.index, f_.params, "a weight"));
         if (f_.params[buffer.index].kind != ParamKind::weight)
@@ -255,14 +259,20 @@ private:
 
   Status operand(const OperandRef &ref) {
     switch (ref.kind) {
-    case OperandRef::Kind::none: return {};
-    case OperandRef::Kind::buffer: return index(ref.index, f_.buffers, "an operand's buffer");
-    case OperandRef::Kind::host_value: return index(ref.index, f_.host_values, "a host value");
-    case OperandRef::Kind::expr: return expr({ref.index});
-    case OperandRef::Kind::string: return index(ref.index, f_.strings, "a string");
+    case OperandRef::Kind::none:
+      return {};
+    case OperandRef::Kind::buffer:
+      return index(ref.index, f_.buffers, "an operand's buffer");
+    case OperandRef::Kind::host_value:
+      return index(ref.index, f_.host_values, "a host value");
+    case OperandRef::Kind::expr:
+      return expr({ref.index});
+    case OperandRef::Kind::string:
+      return index(ref.index, f_.strings, "a string");
     case OperandRef::Kind::dtype:
       return ref.index <= uint32_t(ir::DType::q8_0) ? Status() : fail("a dtype does not exist");
-    case OperandRef::Kind::list: return index(ref.index, f_.lists, "a list");
+    case OperandRef::Kind::list:
+      return index(ref.index, f_.lists, "a list");
     }
     return fail("an operand has no kind");
   }
@@ -296,7 +306,9 @@ private:
       return i < item.operands.size() && item.operands[i].kind == kind;
     };
     switch (item.kind) {
-    case ItemKind::step: CUGRT_TRY(index(item.index, f_.steps, "a step")); return run(item.index);
+    case ItemKind::step:
+      CUGRT_TRY(index(item.index, f_.steps, "a step"));
+      return run(item.index);
     case ItemKind::region: {
       CUGRT_TRY(index(item.index, f_.regions, "a region"));
       Range steps = f_.regions[item.index].steps;
@@ -311,15 +323,19 @@ private:
         return fail("what is allocated or released is not dynamic");
       return {};
     case ItemKind::host_call:
-    case ItemKind::extern_call: return {};
-    case ItemKind::call: return call(item);
-    case ItemKind::match: return item.operands.size() == 1 ? Status() : fail("a match of nothing");
+    case ItemKind::extern_call:
+      return {};
+    case ItemKind::call:
+      return call(item);
+    case ItemKind::match:
+      return item.operands.size() == 1 ? Status() : fail("a match of nothing");
     case ItemKind::read:
       return is(0, Kind::buffer) && item.dims.size() == 1 ? Status() : fail("a read of nothing");
     case ItemKind::copy_back:
       return is(0, Kind::buffer) && is(1, Kind::buffer) ? Status() : fail("a copy of no buffers");
     case ItemKind::if_:
-    case ItemKind::while_: break;
+    case ItemKind::while_:
+      break;
     }
     CUGRT_TRY(range(item.blocks, f_.blocks, "an item's blocks"));
     if (item.blocks.count != 2)
@@ -356,15 +372,12 @@ private:
            item.operands[i].kind != OperandRef::Kind::buffer))
         return fail("the call of @" + callee.name + " passes no tensor for a slot");
     for (size_t i = 0; i < callee.results.size(); ++i)
-      if ((callee.results[i].buffer != kNone) !=
-          (item.results[i].kind == OperandRef::Kind::buffer))
+      if ((callee.results[i].buffer != kNone) != (item.results[i].kind == OperandRef::Kind::buffer))
         return fail("the call of @" + callee.name + " takes a tensor for a host value");
     return {};
   }
 
-  Status run(uint32_t step) {
-    return step_runs_[step]++ ? fail("a step is run twice") : Status();
-  }
+  Status run(uint32_t step) { return step_runs_[step]++ ? fail("a step is run twice") : Status(); }
 
   const Plan &plan_;
   const Function &f_;
@@ -393,7 +406,8 @@ Status no_recursion(const Plan &plan) {
         ready.push_back(caller);
   return done == plan.functions.size()
              ? Status()
-             : Status::error(cugrt::Code::parse_error, "plan: functions call one another in a ring");
+             : Status::error(cugrt::Code::parse_error,
+                             "plan: functions call one another in a ring");
 }
 
 Status tables(const Plan &plan) {

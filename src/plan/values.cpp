@@ -90,8 +90,8 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
   return located(Code::verify_error, function_, location,
                  "%" + function_.value(value).name + " takes up to " +
-                     (upper == INT64_MAX ? "unbounded" : std::to_string(upper)) +
-                     " bytes of %" + function_.value(holder.value).name + ", which has " +
+                     (upper == INT64_MAX ? "unbounded" : std::to_string(upper)) + " bytes of %" +
+                     function_.value(holder.value).name + ", which has " +
                      std::to_string(k.item.bytes) +
                      "; make the storage larger or bound the symbols");
 }
@@ -137,8 +137,8 @@ void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) 
   element.strides.clear();
   uint32_t origin = live_.origin(tensor);
   ExprId bytes = exprs.constant(ir::info(tensor_type.dtype).bytes_per_block);
-  Buffer buffer = make(storage_.places[origin],
-                       exprs.add(offset(tensor), exprs.mul(index, bytes)), element);
+  Buffer buffer =
+      make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), element);
   buffer.name = function_.value(tensor).name + "." + function_.symbols[symbol.index].name;
   buffer.tensor = origin;
   elements_[symbol.index] = add(std::move(buffer));
@@ -252,8 +252,10 @@ struct LiteralRef {
 
 Result<OperandRef> ValueTable::ref(const Operand &operand, SourceLocation location) {
   switch (operand.kind) {
-  case Operand::Kind::none: return OperandRef{};
-  case Operand::Kind::value: return ref(operand.value(), location);
+  case Operand::Kind::none:
+    return OperandRef{};
+  case Operand::Kind::value:
+    return ref(operand.value(), location);
   case Operand::Kind::expr:
     return OperandRef{OperandRef::Kind::expr, context_.copy(operand.expr()).index};
   case Operand::Kind::literal:

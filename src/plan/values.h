@@ -1,7 +1,7 @@
 // What the values of one function are in its plan: buffers, host values, lists.
 //
-// Values are asked for in program order. Offsets of views are relative to their origin; a buffer is made
-// when a value is first used by a step or an item.
+// Values are asked for in program order. Offsets of views are relative to their origin; a buffer is
+// made when a value is first used by a step or an item.
 #pragma once
 
 #include "plan/context.h"

@@ -70,5 +70,4 @@ static std::string run(const std::string &command, const std::string &input) {
   return plan::describe(*result);
 }
 
-static const bool registered =
-    cugrt::test::register_goldens("plan", GOLDEN_FOLDER "/plan", run);
+static const bool registered = cugrt::test::register_goldens("plan", GOLDEN_FOLDER "/plan", run);

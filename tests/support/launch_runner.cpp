@@ -249,8 +249,8 @@ Result<std::string> LaunchRunner::Run::pack(const ir::Kernel &kernel,
       put(bytes, addresses[operands[i].index]);
     else if (param.kind == ir::KernelParamKind::symbol && param.dtype == ir::DType::i64)
       put(bytes, kernel_symbols[param.symbol.index]);
-    else if (param.kind == ir::KernelParamKind::scalar && param.dtype == ir::DType::f32)
-      put(bytes, float(std::get<double>(module.literals[operands[i].index])));
+    else if (param.kind == ir::KernelParamKind::scalar)
+      put_value(bytes, param.dtype, std::get<double>(module.literals[operands[i].index]));
     else
       return failed("a parameter kind that launch_runner does not pass");
     if (bytes.size() != info.params[i].bytes)

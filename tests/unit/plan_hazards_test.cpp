@@ -133,8 +133,8 @@ TEST_CASE("buffers next to each other at symbolic offsets are told apart") {
 
 namespace {
 
-/// The closure by Warshall, and the reduction by its definition: an edge is kept unless a longer path
-/// joins its ends.
+/// The closure by Warshall, and the reduction by its definition: an edge is kept unless a longer
+/// path joins its ends.
 std::vector<Edge> reference_reduction(uint32_t n, const std::vector<Edge> &edges) {
   std::vector<std::vector<bool>> path(n, std::vector<bool>(n, false));
   for (const Edge &e : edges)

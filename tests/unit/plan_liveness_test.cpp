@@ -69,13 +69,13 @@ TEST_CASE("a tensor lives from its first touch to its last, through views and al
   PlanModule m;
   FunctionBuilder b(m.module, "f");
   ValueId x = b.param("x", m.floats(64));
-  ValueId a = b.alloc("a", m.floats(64));                              // time 0
-  m.launch(b, "io", {x, a});                                           // 1
-  ValueId v = b.view("v", a, m.constant(128), m.floats(32));           // 2
-  ValueId c = b.alloc("c", m.floats(64));                              // 3
-  m.launch(b, "io", {x, c});                                           // 4
+  ValueId a = b.alloc("a", m.floats(64));                                  // time 0
+  m.launch(b, "io", {x, a});                                               // 1
+  ValueId v = b.view("v", a, m.constant(128), m.floats(32));               // 2
+  ValueId c = b.alloc("c", m.floats(64));                                  // 3
+  m.launch(b, "io", {x, c});                                               // 4
   ValueId al = m.simple(b, BindingKind::alias, "al", {v}, {m.floats(32)}); // 5
-  m.launch(b, "io", {al, c});                                          // 6
+  m.launch(b, "io", {al, c});                                              // 6
   m.finish(b);
   Liveness live = analyze(m);
   CHECK(life(live, a) == Life(1, 7));
@@ -106,8 +106,8 @@ TEST_CASE("fields of tuples keep their tensors alive") {
   ValueId t = m.simple(b, BindingKind::tuple, "t", {a, c}, {pair}); // 2
   m.launch(b, "o", {a});                                            // 3
   ValueId g = m.simple(b, BindingKind::tuple_element, "g", {t}, {m.floats(4)}, UINT32_MAX,
-                       {m.constant(1)}); // 4
-  m.launch(b, "i", {g});                 // 5
+                       {m.constant(1)});                                   // 4
+  m.launch(b, "i", {g});                                                   // 5
   m.simple(b, BindingKind::host_call, "", {t}, {}, b.callee_name("look")); // 6
   m.finish(b);
   Liveness live = analyze(m);

@@ -73,7 +73,8 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
       break;
     address = begin + (live_bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  if (length > base_ + size_ - address)
+  uint64_t limit = allocation_limit();
+  if (address > limit || length > limit - address)
     return exhausted();
   live_.emplace(address, bytes);
   used_ += length;
@@ -104,6 +105,9 @@ std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes)
     return std::nullopt;
   --it;
   AddressRange range{it->first, it->second};
+  if (address >= allocation_limit()) // adjacent mappings
+    for (++it; it != live_.end() && it->first == range.end(); ++it)
+      range.bytes += it->second;
   return range.contains(address, bytes) ? std::optional(range) : std::nullopt;
 }
 

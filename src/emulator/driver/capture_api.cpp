@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -209,9 +209,10 @@ CUresult refuse_unsafe(Driver &driver, const Context &context) {
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   return call([&](Driver &driver) {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -102,4 +102,4 @@ Config Config::from_environment() {
   return config;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

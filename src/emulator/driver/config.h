@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 struct Config {
   int driver_version = 13000;                // CUGRT_EMU_DRIVER_VERSION=12.4
@@ -23,4 +23,4 @@ struct Config {
   static Config from_environment();
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

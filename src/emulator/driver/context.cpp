@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -125,9 +125,10 @@ void destroy_context_contents(Driver &driver, Context &context) {
   driver.allocations->free_context(*driver.memory, &context);
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   return call([&](Driver &driver) -> CUresult {

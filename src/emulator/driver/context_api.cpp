@@ -1,7 +1,7 @@
 // Questions to the current context, its limits and configuration.
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -47,9 +47,10 @@ CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
   return call([&](Driver &driver) -> CUresult {

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -200,4 +200,4 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// A copy of `bytes` bytes between two addresses of any kind.
 CUDA_MEMCPY3D linear_copy(uint64_t destination, uint64_t source, size_t bytes);
@@ -18,4 +18,4 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
 /// True for host memory that is neither pinned nor registered.
 bool is_pageable(Driver &driver, uint64_t address);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -6,7 +6,7 @@
 #include "emulator/driver/copy.h"
 #include "emulator/driver/stream.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -117,9 +117,10 @@ constexpr CUstream kLegacy = nullptr;
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return copy(kLegacy, linear_copy(to, from, bytes), true);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 int max_blocks_per_multiprocessor(const DeviceProfile &p) {
   switch (p.capability()) {
@@ -55,9 +55,10 @@ constexpr char kBusId[] = "0000:00:01.0";
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 // cudaProfiler.h declares these, which not every installation of the headers has.
 extern "C" {

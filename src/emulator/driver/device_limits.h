@@ -4,7 +4,7 @@
 #include "emulator/device/profile.h"
 #include "emulator/driver/cuda_api.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 int max_blocks_per_multiprocessor(const DeviceProfile &profile);
 /// 0 for what is not emulated.
@@ -12,4 +12,4 @@ int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute)
 
 constexpr uint32_t kMaxThreadsPerBlock = 1024;
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 Driver::Driver() : config(Config::from_environment()) {
   inject_fault(config.fail_call, CUresult(config.fail_code));
@@ -52,7 +52,8 @@ CUresult Driver::initialize() {
 CUresult Driver::reinitialize() {
   std::unique_ptr<Scheduler> old; // joined without the lock
   std::lock_guard lock(mutex);
-  if (contexts.size() || graphs.size() || execs.size() || libraries.size())
+  if (contexts.size() || graphs.size() || execs.size() || libraries.size() || physical.size() ||
+      !reservations.empty())
     return CUDA_ERROR_ILLEGAL_STATE;
   old = std::move(scheduler);
   memory = nullptr;
@@ -114,9 +115,10 @@ CUemuStatistics statistics_now(Driver &driver) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics) {
   if (!statistics || statistics->struct_size < sizeof(size_t))

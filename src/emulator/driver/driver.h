@@ -1,6 +1,9 @@
 // The emulated driver: one object for the process, made at the first call and never destroyed,
 // since programs call drivers from exit handlers.
 //
+// All of driver/ and graph/ is in namespace cugrt::emulator::api, apart from the execution layer's
+// names (it has modules and functions of its own).
+//
 // Every exported function is `return call([&](Driver &driver) { ... });`. call() counts it, injects
 // faults, refuses calls before cuInit and from host callbacks, and turns exceptions into codes, so
 // that none crosses the C interface. The body locks driver.mutex for as long as it touches objects,
@@ -19,7 +22,7 @@
 #include <mutex>
 #include <string>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 using Lock = std::unique_lock<std::mutex>;
 template <class T> using Ref = std::shared_ptr<T>;
@@ -54,6 +57,14 @@ public:
   HandleTable<GraphNode, CUgraphNode, 9> nodes;
   HandleTable<GraphExec, CUgraphExec, 10> execs;
   HandleTable<UserObject, CUuserObject, 11> user_objects;
+  HandleTable<Physical, Physical *, 12> physical;
+  struct Mapping {
+    uint64_t bytes = 0, offset = 0;
+    Ref<Physical> memory;
+    bool accessible = false;
+  };
+  std::map<uint64_t, uint64_t> reservations; // cuMemAddressReserve: address to bytes
+  std::map<uint64_t, Mapping> mappings;      // cuMemMap, by address
 
   CUresult initialize();
   CUresult reinitialize();
@@ -97,4 +108,4 @@ void destroy_context_contents(Driver &driver, Context &context);
 std::vector<TaskPtr> pending_work(Driver &driver, Context &context);
 void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,7 +3,7 @@
 #include "emulator/driver/proc_address.h"
 #include "emulator/driver/unsupported.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 int unsupported_call(const char *symbol) {
   return call([&](Driver &driver) -> CUresult {
@@ -43,9 +43,10 @@ CUresult look_up(Driver &driver, const char *symbol, void **out, int version, cu
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
                                      CUdriverProcAddressQueryResult *status) {

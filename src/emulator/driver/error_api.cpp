@@ -2,7 +2,7 @@
 #include "emulator/driver/cuda_api.h"
 #include "emulator/driver/error_names.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -53,9 +53,10 @@ std::optional<int> find_error_code(std::string_view name) {
   return std::nullopt;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **out) {
   return answer(error, out, error_name);

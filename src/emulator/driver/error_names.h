@@ -4,11 +4,11 @@
 #include <optional>
 #include <string_view>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// nullptr for a value that is no CUresult.
 const char *error_name(int code);
 const char *error_description(int code);
 std::optional<int> find_error_code(std::string_view name);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

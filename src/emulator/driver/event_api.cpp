@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -114,9 +114,10 @@ CUresult elapsed(Driver &driver, float *out, CUevent start, CUevent end) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 CUresult get_function_attribute(Driver &driver, const Function &function,
                                 CUfunction_attribute attribute, int *value) {
@@ -155,9 +155,10 @@ CUresult best_block(const Driver &driver, const Function &function, int *grid, i
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle) {
   return function_call(handle, [&](Driver &driver, const Ref<Function> &function) {

@@ -16,7 +16,7 @@
 #include <shared_mutex>
 #include <vector>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 template <class Object, class Handle, uint8_t kKind> class HandleTable {
 public:
@@ -110,4 +110,4 @@ private:
   size_t live_ = 0;
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
                           const Ref<Context> &context, Ref<Function> *out) {
@@ -227,4 +227,4 @@ int max_active_blocks(const DeviceProfile &profile, const Function &function, in
   return blocks;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 struct LaunchRequest {
   CUfunction function = nullptr; // or a CUkernel, cast
@@ -40,4 +40,4 @@ CUresult get_param_info(const Function &function, size_t index, size_t *offset, 
 int max_active_blocks(const DeviceProfile &profile, const Function &function, int block_threads,
                       size_t dynamic_shared_bytes);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -2,7 +2,7 @@
 #include "emulator/driver/launch.h"
 #include "emulator/driver/stream.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -35,9 +35,10 @@ CUlaunchAttribute cooperative() {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
                                 unsigned int grid_z, unsigned int block_x, unsigned int block_y,

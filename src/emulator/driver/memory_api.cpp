@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -45,9 +45,10 @@ uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(poi
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   return call([&](Driver &driver) -> CUresult {

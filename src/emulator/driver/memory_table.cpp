@@ -1,7 +1,7 @@
 // Bookkeeping of allocations; see memory_table.h.
 #include "emulator/driver/memory_table.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind,
                                Context *context, unsigned flags, MemoryRange *out) {
@@ -115,6 +115,19 @@ std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
   return range ? std::optional(*range) : std::nullopt;
 }
 
+void MemoryTable::add_mapped(uint64_t address, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  device_.emplace(address, MemoryRange{address, bytes, MemoryKind::mapped, nullptr, address, 0,
+                                       next_id_++, false});
+}
+
+void MemoryTable::remove_mapped(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto it = device_.find(address);
+  if (it != device_.end() && it->second.kind == MemoryKind::mapped)
+    device_.erase(it);
+}
+
 bool MemoryTable::take(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes > limit_ - used_)
@@ -143,4 +156,4 @@ void MemoryTable::count(uint64_t *device, uint64_t *device_bytes, uint64_t *host
   *host = host_.size();
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

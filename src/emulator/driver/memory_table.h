@@ -12,7 +12,7 @@
 #include <mutex>
 #include <optional>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 struct Context;
 
@@ -44,6 +44,9 @@ public:
 
   /// The range that holds the address: device address or host address.
   std::optional<MemoryRange> find(uint64_t address) const;
+  /// Mapped virtual memory, for questions about pointers; it counts where it was created.
+  void add_mapped(uint64_t address, uint64_t bytes);
+  void remove_mapped(uint64_t address);
   /// Physical memory that exists without an address (cuMemCreate) counts against the limit too.
   bool take(uint64_t bytes);
   void give_back(uint64_t bytes);
@@ -62,4 +65,4 @@ private:
   Map device_, host_; // by begin
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

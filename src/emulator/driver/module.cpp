@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -146,4 +146,4 @@ CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &c
   return find_function(driver, module, kernel.name, out);
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

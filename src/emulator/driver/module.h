@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// Loads PTX text into the context; its handle is live. The message says why not. Needs the lock
 /// and gives it up while it parses.
@@ -21,4 +21,4 @@ CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &c
 CUresult load_library(Driver &driver, Library &library, const Ref<Context> &context,
                       Ref<Module> *out);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -87,9 +87,10 @@ CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
   return call([&](Driver &driver) { return load(driver, out, image, 0, nullptr, nullptr); });

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// A lower number is a greater priority.
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;
@@ -110,6 +110,15 @@ struct Context {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 
+/// Memory without an address (cuMemCreate): a file of its own, so that it can be mapped twice.
+struct Physical {
+  Physical *handle = nullptr; // never followed: see HandleTable
+  int file = -1;
+  uint64_t bytes = 0;
+  CUmemAllocationProp properties{};
+  ~Physical();
+};
+
 struct UserObject {
   CUuserObject handle = nullptr;
   void *pointer = nullptr;
@@ -117,4 +126,4 @@ struct UserObject {
   uint64_t references = 0; // the program's and the graphs'
 };
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,6 +3,7 @@
 #include "emulator/driver/stream.h"
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -97,9 +97,10 @@ template <class Out> CUresult give_pool(Out *out, CUdevice device) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
                                        CUdeviceptr address) {

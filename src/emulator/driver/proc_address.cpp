@@ -13,7 +13,7 @@ extern "C" int cuEmuGetLastMessage();
 extern "C" int cuEmuReinitialize();
 #undef IMPLEMENTED
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -49,4 +49,4 @@ Lookup find_entry_point(const char *base, int version, bool search_per_thread) {
   return result;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -1,7 +1,7 @@
 // The library's entry points by base name and CUDA version; the table is entry_points.def.
 #pragma once
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 struct EntryPoint {
   const char *base;   // "cuMemAlloc"
@@ -18,4 +18,4 @@ struct Lookup {
 
 Lookup find_entry_point(const char *base, int version, bool search_per_thread);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

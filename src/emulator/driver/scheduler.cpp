@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 thread_local bool t_in_host_callback = false;
@@ -180,4 +180,4 @@ void Scheduler::set_poison(CUresult code) {
   poison_.compare_exchange_strong(none, int(code), std::memory_order_acq_rel);
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -30,7 +30,7 @@
 #include <thread>
 #include <vector>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 enum class TaskKind : uint8_t { marker, device, host };
 
@@ -102,4 +102,4 @@ private:
 /// True on the thread that runs host callbacks, where CUDA calls are not permitted.
 bool in_host_callback();
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -4,7 +4,7 @@
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -162,4 +162,4 @@ CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work, Tas
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// The per-thread default stream in the place of the null stream, for the _ptsz forms.
 inline CUstream per_thread(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
@@ -36,4 +36,4 @@ CUresult refuse_unsafe(Driver &driver, const Context &context);
 /// STREAM_CAPTURE_INVALIDATED, once something has gone wrong.
 CUresult capture_state(const Stream &stream);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

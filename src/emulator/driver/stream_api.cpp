@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -63,9 +63,10 @@ bool settable(CUstreamAttrID attribute) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned int flags) {
   return call([&](Driver &driver) { return create(driver, out, flags, kLeastPriority); });

@@ -6,5 +6,5 @@
 #define IMPLEMENTED(base, symbol, version, variant)
 #define MISSING(base, symbol, version, variant)                                                    \
   extern "C" __attribute__((visibility("default"))) int symbol();                                  \
-  extern "C" int symbol() { return cugrt::emulator::unsupported_call(#symbol); }
+  extern "C" int symbol() { return cugrt::emulator::api::unsupported_call(#symbol); }
 #include "emulator/driver/entry_points.def"

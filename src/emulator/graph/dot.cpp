@@ -3,7 +3,7 @@
 
 #include "support/file.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -70,9 +70,10 @@ void print(const Graph &graph, bool verbose, std::string &out) {
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int flags) {
   return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -153,4 +153,4 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

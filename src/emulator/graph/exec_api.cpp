@@ -4,7 +4,7 @@
 #include "emulator/graph/node_params.h"
 #include "emulator/graph/update.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -119,9 +119,10 @@ CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdate
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
                                              unsigned long long flags) {

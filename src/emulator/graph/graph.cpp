@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 CUgraphNodeType work_type(const Work &work) {
   constexpr CUgraphNodeType kTypes[] = {
@@ -171,4 +171,4 @@ void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> ob
   }
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

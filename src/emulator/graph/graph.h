@@ -10,7 +10,7 @@
 
 #include <unordered_map>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 class Driver;
 struct Graph;
@@ -103,4 +103,4 @@ std::vector<std::shared_ptr<UserObject>> release_user_objects(Driver &driver,
                                                               UserReferences &references);
 void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> objects);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <climits>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -125,9 +125,10 @@ CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {

@@ -4,7 +4,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 template <class Body> CUresult graph_call(CUgraph handle, Body &&body) {
   return call([&](Driver &driver) -> CUresult {
@@ -36,4 +36,4 @@ CUresult exec_node_call(CUgraphExec handle, CUgraphNode node_handle, Body &&body
   });
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -3,7 +3,7 @@
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/node_params.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -86,9 +86,10 @@ CUresult add_generic(CUgraphNode *out, CUgraph graph, const CUgraphNode *depende
 
 } // namespace
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph,
                                       const CUgraphNode *dependencies, size_t count,

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -189,4 +189,4 @@ CUresult work_to_params(GraphNode &node, CUgraphNodeParams *out) {
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

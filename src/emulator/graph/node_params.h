@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 // All need the lock. `context` handles that are null mean the current context.
 
@@ -32,4 +32,4 @@ inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v2 &p) {
           p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 namespace {
 
@@ -225,4 +225,4 @@ CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, c
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

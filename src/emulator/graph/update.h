@@ -3,7 +3,7 @@
 
 #include "emulator/driver/driver.h"
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 /// Whether the parameters of one node may be replaced by others, by the rules that setters and
 /// whole updates share.
@@ -13,4 +13,4 @@ CUgraphExecUpdateResult check_change(Driver &driver, const GraphExec &exec, cons
 CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
                       CUgraphExecUpdateResultInfo *info);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

@@ -12,7 +12,7 @@
 #include <map>
 #include <variant>
 
-namespace cugrt::emulator {
+namespace cugrt::emulator::api {
 
 using Attributes = std::map<int, CUlaunchAttributeValue>; // by CUlaunchAttributeID
 
@@ -62,4 +62,4 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, C
 
 CUgraphNodeType work_type(const Work &work);
 
-} // namespace cugrt::emulator
+} // namespace cugrt::emulator::api

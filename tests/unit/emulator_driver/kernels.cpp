@@ -5,7 +5,7 @@ namespace {
 
 constexpr char kPtx[] = R"(
 .version 7.0
-.target sm_70
+.target sm_75
 .address_size 64
 
 .global .align 4 .u32 answer = 42;

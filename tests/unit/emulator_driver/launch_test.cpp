@@ -147,7 +147,7 @@ TEST_CASE("What is no PTX is refused, with the reason in the log") {
 
 TEST_CASE("A library's kernel is loaded into the context that uses it") {
   Session session;
-  const char *ptx = ".version 7.0\n.target sm_70\n.address_size 64\n"
+  const char *ptx = ".version 7.0\n.target sm_75\n.address_size 64\n"
                     ".visible .entry nothing() { ret; }\n";
   CUlibrary library = nullptr;
   CUkernel handle = nullptr;

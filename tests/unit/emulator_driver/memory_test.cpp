@@ -191,3 +191,43 @@ TEST_CASE("Stream-ordered allocations are freed in stream order") {
   CHECK(statistics().allocations == 0);
   OK(CU(cuStreamDestroy_v2)(stream));
 }
+
+TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
+  Session session;
+  constexpr size_t kBytes = size_t(2) << 20;
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  size_t granularity = 0;
+  OK(CU(cuMemGetAllocationGranularity)(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(granularity == kBytes);
+  CUmemGenericAllocationHandle memory = 0;
+  CHECK(CU(cuMemCreate)(&memory, kBytes - 1, &prop, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemCreate)(&memory, kBytes, &prop, 0));
+  CUdeviceptr range = 0;
+  OK(CU(cuMemAddressReserve)(&range, 4 * kBytes, 0, 0, 0));
+  OK(CU(cuMemMap)(range, kBytes, 0, memory, 0));
+  CHECK(CU(cuMemMap)(range, kBytes, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemMap)(range + kBytes, kBytes, 0, memory, 0)); // the same bytes again
+  CHECK(CU(cuMemsetD32_v2)(range, 7, 1) == CUDA_ERROR_INVALID_VALUE);
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  OK(CU(cuMemSetAccess)(range, 2 * kBytes, &access, 1));
+  OK(CU(cuMemsetD32_v2)(range + 4, 7, 1));
+  CHECK(download<uint32_t>(range + kBytes + 4, 1)[0] == 7);
+  // Across two mappings.
+  CHECK(download<uint32_t>(range + kBytes - 4, 3) ==
+        std::vector<uint32_t>{0xCBCBCBCB, 0xCBCBCBCB, 7});
+  size_t free_bytes = 0, total = 0, after = 0;
+  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  CHECK(total - free_bytes == kBytes);
+  OK(CU(cuMemRelease)(memory)); // lives on in its mappings
+  CHECK(CU(cuMemRelease)(memory) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(download<uint32_t>(range + 4, 1)[0] == 7);
+  CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemUnmap)(range, 2 * kBytes));
+  CHECK(CU(cuMemUnmap)(range, 2 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemGetInfo_v2)(&after, &total));
+  CHECK(after == total);
+  OK(CU(cuMemAddressFree)(range, 4 * kBytes));
+  CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+}
