@@ -15,8 +15,7 @@ std::string bytes_text(const std::optional<uint64_t> &bytes) {
 }
 
 std::string padded(std::string text, size_t width) {
-  if (text.size() < width)
-    text.append(width - text.size(), ' ');
+  text.append(text.size() < width ? width - text.size() : 1, ' ');
   return text;
 }
 

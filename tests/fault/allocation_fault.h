@@ -7,6 +7,7 @@
 namespace cugrt::test {
 
 /// The nth allocation from now on this thread (1: the next) throws std::bad_alloc, once; 0 cancels.
+/// One that the emulated driver makes does not fail.
 void fail_allocation(uint64_t nth);
 /// Whether the failure has happened since fail_allocation.
 bool allocation_failed();
