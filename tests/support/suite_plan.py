@@ -64,7 +64,7 @@ def requests(arguments):
 
 def folder_of(suite):
     if suite == "fuzz":
-        return "build-fuzz"
+        return "build-asan"
     return SANITIZED_SUITES[suite][0] if suite in SANITIZED_SUITES else "build"
 
 
@@ -150,14 +150,14 @@ def fuzz_seconds(options):
 def fuzz_programs(options):
     """Each fuzz target, for a stretch of time, on what is committed and what earlier runs found."""
     seconds = fuzz_seconds(options)
-    tests = os.path.join(ROOT, "build-fuzz", "tests", "fuzz")
+    tests = os.path.join(ROOT, "build-asan", "tests", "fuzz")
     for target in sorted(glob.glob(os.path.join(tests, "fuzz_*"))):
         if not (os.path.isfile(target) and os.access(target, os.X_OK)):
             continue
         name = os.path.basename(target)
-        corpora = [os.path.join(ROOT, "build-fuzz", "corpus", name),
+        corpora = [os.path.join(ROOT, "build-asan", "corpus", name),
                    os.path.join(ROOT, "tests", "fuzz", "corpus", re.sub("^fuzz_", "", name))]
-        artifacts = os.path.join(ROOT, "build-fuzz", "artifacts", "")
+        artifacts = os.path.join(ROOT, "build-asan", "artifacts", "")
         for folder in [corpora[0], artifacts]:
             os.makedirs(folder, exist_ok=True)
         command = [target, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2560",

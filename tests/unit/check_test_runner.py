@@ -122,7 +122,7 @@ class Requests(unittest.TestCase):
 
     def test_each_folder_is_named_once(self):
         asked = suite_plan.requests(["unit", "golden", "asan", "fuzz"])
-        self.assertEqual(suite_plan.folders(asked), ["build", "build-asan", "build-fuzz"])
+        self.assertEqual(suite_plan.folders(asked), ["build", "build-asan"])
 
     def test_own_options_are_told_from_those_of_suites(self):
         own, asked = run_suites.parse_arguments(["--jobs", "3", "unit"])
