@@ -112,7 +112,8 @@ CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode
     for (auto &[a, b] :
          list.edges) { // "Specifying a non-existing dependency will return an error."
       auto &ahead = a->dependents;
-      if (std::none_of(ahead.begin(), ahead.end(), [&](auto &e) { return e.node == b.get(); }))
+      const GraphNode *node = b.get();
+      if (std::none_of(ahead.begin(), ahead.end(), [&](auto &e) { return e.node == node; }))
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (auto &[a, b] : list.edges) {
