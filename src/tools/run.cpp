@@ -93,11 +93,24 @@ cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
                   "' is not a value of its type");
 }
 
+// IEEE 754 half precision by arithmetic: not every compiler has a type for it here.
 uint16_t half_bits(float value) {
-  _Float16 half = static_cast<_Float16>(value);
-  uint16_t bits;
-  std::memcpy(&bits, &half, sizeof bits);
-  return bits;
+  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  double magnitude = std::fabs(value);
+  if (magnitude < 0x1p-14) // subnormal: a multiple of 2^-24
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24)));
+  int exponent = std::ilogb(magnitude);
+  auto fraction =
+      static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)) - 1024);
+  return static_cast<uint16_t>(sign | (((exponent + 15) << 10) + fraction));
+}
+
+double half_value(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
+                     : exponent == 31 ? (fraction ? std::nan("") : HUGE_VAL)
+                                      : std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
 }
 
 // Floats are drawn from [-1, 1), integers from [0, 8), so that ids and counts stay small.
@@ -183,7 +196,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
       arguments.push_back({i, info, {}, {}, {}, {}});
   for (auto &[name, source] : inputs) {
     auto found = std::find_if(arguments.begin(), arguments.end(),
-                              [&](auto &a) { return name == a.info.name; });
+                              [&name = name](auto &a) { return name == a.info.name; });
     if (found == arguments.end())
       throw UserError("function '" + function.name() + "' has no input named '" + name + "'");
     if (found->info.kind != CUGRT_VALUE_TENSOR)
@@ -233,7 +246,7 @@ double element(const Array &array, size_t index) {
   case CUGRT_F64:
     return read(0.0);
   case CUGRT_F16:
-    return static_cast<double>(read(static_cast<_Float16>(0)));
+    return half_value(read(uint16_t(0)));
   case CUGRT_BF16: {
     uint32_t bits = uint32_t(read(uint16_t(0))) << 16;
     float value;

@@ -210,7 +210,9 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   CHECK(CU(cuMemMap)(range, kBytes, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemMap)(range + kBytes, kBytes, 0, memory, 0)); // the same bytes again
   CHECK(CU(cuMemsetD32_v2)(range, 7, 1) == CUDA_ERROR_INVALID_VALUE);
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   OK(CU(cuMemSetAccess)(range, 2 * kBytes, &access, 1));
   OK(CU(cuMemsetD32_v2)(range + 4, 7, 1));
   CHECK(download<uint32_t>(range + kBytes + 4, 1)[0] == 7);
