@@ -118,7 +118,8 @@ TEST_CASE("a layer equals plain arithmetic over shapes, as graph and eagerly, bi
       return y;
     };
     std::vector<float> from_graph = run(graph), from_eager = run(eager);
-    CHECK(std::memcmp(from_graph.data(), from_eager.data(), from_graph.size() * 4) == 0);
+    CHECK((from_graph.empty() ||
+           std::memcmp(from_graph.data(), from_eager.data(), from_graph.size() * 4) == 0));
     Layer expected = layer_reference(x, w, b, static_cast<size_t>(n));
     expected.y.insert(expected.y.end(), expected.sums.begin(), expected.sums.end());
     check_close(from_graph, expected.y, 1e-5);

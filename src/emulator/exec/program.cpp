@@ -176,7 +176,7 @@ Status LoadedProgram::initialise_variables() {
       continue;
     std::byte *bytes = memory_.host(address);
     std::memset(bytes, 0, variable.bytes);
-    std::memcpy(bytes, variable.init.data(), variable.init.size());
+    std::copy(variable.init.begin(), variable.init.end(), bytes);
     for (const ptx::Relocation &relocation : variable.relocations) {
       uint64_t target = placement_.address[relocation.variable];
       if (!target)

@@ -135,14 +135,15 @@ inline void store_each(const Op *op, Warp &w, Where where) {
 }
 
 /// 32-bit elements from anywhere, by the machine's own gather where it has one.
-template <class A> inline void gather_words(u32 *d, const A *a, const std::byte *p) {
+template <class A> inline void gather_words(u32 *d, const A *a, u64 zero) {
 #if defined(__AVX512F__)
   for (u32 i = 0; i < kLanes; i += 8) {
     __m512i index =
         sizeof(A) == 8
             ? _mm512_loadu_si512(a + i)
             : _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(d + i), _mm512_i64gather_epi32(index, p, 1));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(d + i),
+                        _mm512_i64gather_epi32(index, reinterpret_cast<const int *>(zero), 1));
   }
 #elif defined(__AVX2__)
   for (u32 i = 0; i < kLanes; i += 4) {
@@ -151,32 +152,34 @@ template <class A> inline void gather_words(u32 *d, const A *a, const std::byte 
             ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i))
             : _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i *>(a + i)));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(d + i),
-                     _mm256_i64gather_epi32(reinterpret_cast<const int *>(p), index, 1));
+                     _mm256_i64gather_epi32(reinterpret_cast<const int *>(zero), index, 1));
   }
 #else
   for (u32 i = 0; i < kLanes; ++i)
-    d[i] = read_element<u32>(p + a[i]);
+    d[i] = read_element<u32>(reinterpret_cast<const std::byte *>(zero + a[i]));
 #endif
 }
 
-/// Moves the elements once every address is known to be good; p is where address 0 would be.
+/// Moves the elements once every address is known to be good. `zero` is where address 0 would be: a
+/// number, since no object needs to be there.
 template <bool Full, bool Store, class T, u32 N, class A>
-inline const Op *move(const Op *op, Warp &w, const A *a, const Pattern &shape, std::byte *p) {
+inline const Op *move(const Op *op, Warp &w, const A *a, const Pattern &shape, u64 zero) {
+  auto place = [zero](u64 address) { return reinterpret_cast<std::byte *>(zero + address); };
   if (shape.consecutive) {
-    std::byte *first = p + a[shape.first] - shape.first * sizeof(T) * N;
+    std::byte *first = place(u64(a[shape.first]) - shape.first * sizeof(T) * N);
     if constexpr (Store)
       store_consecutive<Full, T, N>(op, w, first);
     else
       load_consecutive<Full, T, N>(op, w, first);
   } else if (!Store && shape.uniform) {
     if constexpr (!Store)
-      load_uniform<Full, T, N>(op, w, p + a[shape.first]);
+      load_uniform<Full, T, N>(op, w, place(a[shape.first]));
   } else {
-    auto where = [&](u32 i) { return p + a[i]; };
+    auto where = [&](u32 i) { return place(a[i]); };
     if constexpr (Store)
       store_each<Full, T, N>(op, w, where);
     else if constexpr (Full && sizeof(T) == 4 && N == 1)
-      gather_words(w.lane<u32>(op->d), a, p);
+      gather_words(w.lane<u32>(op->d), a, zero);
     else
       load_each<Full, T, N>(op, w, where);
   }
@@ -213,8 +216,7 @@ inline const Op *access_global(const Op *op, Warp &w) {
     if (!check_global(op, w, addresses, kBytes, kBytes))
       return w.stop;
   }
-  return move<Full, Store, T, N>(op, w, a, shape,
-                                 reinterpret_cast<std::byte *>(w.global_offset + u64(op->imm)));
+  return move<Full, Store, T, N>(op, w, a, shape, w.global_offset + u64(op->imm));
 }
 
 template <bool Full, bool Store, class T, u32 N, class A>
@@ -237,7 +239,7 @@ inline const Op *access_window(const Op *op, Warp &w) {
       load_each<Full, T, N>(op, w, where);
     return op + 1;
   }
-  return move<Full, Store, T, N>(op, w, a, shape, w.shared + op->imm);
+  return move<Full, Store, T, N>(op, w, a, shape, reinterpret_cast<u64>(w.shared) + u64(op->imm));
 }
 
 template <bool Full, bool Store, class T, u32 N>
