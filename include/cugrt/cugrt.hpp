@@ -109,9 +109,9 @@ inline std::string take_text(cugrt_text *text) {
 /// What a runtime is made from; every field may be left out.
 struct RuntimeOptions {
   cugrt_driver_kind driver = CUGRT_DRIVER_DEFAULT;
-  std::string driver_path;
+  std::string driver_path = {};
   int device = 0;
-  std::string nvrtc_path, cache_folder; // empty: the defaults
+  std::string nvrtc_path = {}, cache_folder = {}; // empty: the defaults
   cugrt_log_callback log = nullptr;
   void *log_user = nullptr;
   cugrt_log_level log_level = CUGRT_LOG_WARNING;

@@ -3,15 +3,19 @@
 
   find_cuda.py --include   prints the folder that holds cuda.h
   find_cuda.py --nvrtc     prints the path of libnvrtc.so.*
+  find_cuda.py --both      prints both, a line each; fails where no one toolkit holds both
 
-The wheels are looked for in .deps/python beside the source tree, then on Python's path. Exits
-with 1 and says on stderr what to install when nothing is found.
+Headers and library should be of one version, so a toolkit that has both goes before those that
+have one. The wheels are looked for in .deps/python beside the source tree, then on Python's path.
+Exits with 1 and says on stderr what to install when nothing is found.
 """
 import glob
 import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# cuda_fp16.h is what kernels include; it includes crt/host_defines.h, which is in a wheel of its own.
+HEADERS = ("cuda.h", "nvrtc.h", "cuda_fp16.h", os.path.join("crt", "host_defines.h"))
 
 
 def candidates():
@@ -24,19 +28,36 @@ def candidates():
             yield os.path.join(toolkit, "include"), [os.path.join(toolkit, "lib")]
 
 
+def headers_in(include):
+    return all(os.path.isfile(os.path.join(include, header)) for header in HEADERS)
+
+
+def nvrtc_in(libs):
+    """The first libnvrtc.so.N of these folders, links resolved, or None."""
+    for lib in libs:
+        found = sorted(glob.glob(os.path.join(lib, "libnvrtc.so.[0-9]*")))
+        if found:
+            return os.path.realpath(found[0])
+    return None
+
+
 def main():
-    for include, libs in candidates():
-        if "--include" in sys.argv and os.path.isfile(os.path.join(include, "cuda.h")):
-            print(include)
-            return 0
-        if "--nvrtc" in sys.argv:
-            found = [f for lib in libs for f in sorted(glob.glob(os.path.join(lib, "libnvrtc.so.[0-9]*")))]
-            if found:
-                print(os.path.realpath(found[0]))
-                return 0
-    print("no CUDA headers or NVRTC found: set CUDA_HOME, or install the wheels nvidia-cuda-nvrtc, "
-          "nvidia-cuda-runtime and nvidia-cuda-crt", file=sys.stderr)
-    return 1
+    found = [(include if headers_in(include) else None, nvrtc_in(libs))
+             for include, libs in candidates()]
+    both = [pair for pair in found if all(pair)]
+    include = next((i for i, _ in both + found if i), None)
+    nvrtc = next((n for _, n in both + found if n), None)
+    answers = {"--include": [include], "--nvrtc": [nvrtc], "--both": both[0] if both else [None]}
+    if len(sys.argv) != 2 or sys.argv[1] not in answers:
+        print(__doc__, file=sys.stderr)
+        return 2
+    answer = answers[sys.argv[1]]
+    if None in answer:
+        print("no CUDA headers or NVRTC found: set CUDA_HOME, or install the wheels "
+              "nvidia-cuda-nvrtc, nvidia-cuda-runtime and nvidia-cuda-crt", file=sys.stderr)
+        return 1
+    print("\n".join(answer))
+    return 0
 
 
 if __name__ == "__main__":

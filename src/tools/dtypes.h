@@ -1,0 +1,15 @@
+// Names and sizes of data types, as the public header numbers them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tool {
+
+/// "f32", "bool" and so on; throws std::runtime_error for a number that is not a cugrt_dtype.
+const char *dtype_name(int32_t dtype);
+
+/// Bytes of a contiguous tensor, blocks counted along the innermost dimension; throws on overflow.
+uint64_t tensor_bytes(int32_t dtype, const std::vector<int64_t> &dims);
+
+} // namespace tool

@@ -1,0 +1,103 @@
+// Shared parts of the commands.
+#include "tool.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+
+namespace tool {
+
+namespace {
+
+void print_log(void *, cugrt_log_level level, const char *message) {
+  static constexpr const char *kNames[] = {"error", "warning", "info", "debug"};
+  std::fprintf(stderr, "cugrt: %s: %s\n", kNames[level], message);
+}
+
+// CUGRT_LOG: error, warning (the default), info or debug.
+cugrt_log_level log_level_from_environment() {
+  const char *text = std::getenv("CUGRT_LOG");
+  std::string_view level = text ? text : "warning";
+  if (level == "error")
+    return CUGRT_LOG_ERROR;
+  if (level == "warning" || level.empty())
+    return CUGRT_LOG_WARNING;
+  if (level == "info")
+    return CUGRT_LOG_INFO;
+  if (level == "debug")
+    return CUGRT_LOG_DEBUG;
+  throw UserError("CUGRT_LOG is '" + std::string(level) +
+                  "'; it may be error, warning, info or debug");
+}
+
+} // namespace
+
+cugrt::Module load_module(const std::string &path) {
+  if (path != "-")
+    return cugrt::Module::load(path);
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+cugrt::RuntimeOptions runtime_options(const std::string &driver) {
+  cugrt::RuntimeOptions options;
+  options.log = print_log;
+  options.log_level = log_level_from_environment();
+  if (driver.empty())
+    options.driver = CUGRT_DRIVER_DEFAULT;
+  else if (driver == "system")
+    options.driver = CUGRT_DRIVER_SYSTEM;
+  else if (driver == "emulated")
+    options.driver = CUGRT_DRIVER_EMULATED;
+  else if (driver == "none")
+    options.driver = CUGRT_DRIVER_NONE;
+  else {
+    options.driver = CUGRT_DRIVER_PATH;
+    options.driver_path = driver;
+  }
+  return options;
+}
+
+cugrt::Runtime open_runtime(const std::string &driver) {
+  cugrt::RuntimeOptions options = runtime_options(driver);
+  const char *environment = std::getenv("CUGRT_DRIVER");
+  bool chosen = options.driver != CUGRT_DRIVER_DEFAULT || (environment && *environment);
+  auto open = [&] {
+    try {
+      return cugrt::Runtime(options);
+    } catch (const cugrt::Error &error) {
+      if (chosen || (error.code() != CUGRT_NOT_FOUND && error.code() != CUGRT_UNSUPPORTED))
+        throw;
+      std::fprintf(stderr, "cugrt: no CUDA driver here (%s)\n", error.what());
+      options.driver = CUGRT_DRIVER_EMULATED;
+      return cugrt::Runtime(options);
+    }
+  };
+  cugrt::Runtime runtime = open();
+  if (runtime.info().emulated)
+    std::fprintf(stderr,
+                 "cugrt: EMULATED: kernels run on the CPU; times say nothing about a GPU\n");
+  return runtime;
+}
+
+Symbols parse_symbols(const std::vector<std::string> &settings) {
+  Symbols symbols;
+  for (const std::string &setting : settings) {
+    size_t equals = setting.find('=');
+    std::string value = equals == std::string::npos ? "" : setting.substr(equals + 1);
+    char *end = nullptr;
+    errno = 0;
+    long long number = std::strtoll(value.c_str(), &end, 10);
+    if (equals == 0 || value.empty() || *end || errno)
+      throw UserError("--set takes SYMBOL=N, as in --set n=8, not '" + setting + "'");
+    symbols.emplace_back(setting.substr(0, equals), number);
+  }
+  return symbols;
+}
+
+cugrt_policy parse_policy(const std::string &name) {
+  return name == "seed" ? CUGRT_POLICY_SEED : CUGRT_POLICY_PATCH;
+}
+
+} // namespace tool

@@ -1,0 +1,47 @@
+// What the tool's commands share: the driver choice, log output, symbol settings, files.
+//
+// Data goes to stdout, everything else to stderr; whatever the emulated driver computed is marked
+// EMULATED.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cugrt/cugrt.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tool {
+
+/// A wrong command line or file, told to the user as it stands.
+class UserError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+using Symbols = std::vector<std::pair<std::string, int64_t>>;
+
+/// Each command adds its options to `app` and a callback that runs it.
+void add_run(CLI::App &app);
+void add_plan(CLI::App &app);
+void add_opt(CLI::App &app);
+void add_doctor(CLI::App &app);
+
+/// The module in file `path`; "-" is standard input.
+cugrt::Module load_module(const std::string &path);
+
+/// A driver's name as in CUGRT_DRIVER: "" (the environment decides), system, emulated, none, or a
+/// path.
+cugrt::RuntimeOptions runtime_options(const std::string &driver);
+
+/// A runtime for `driver`. With no choice made by option or environment, and no driver on this
+/// machine, the emulated driver is taken and that is said.
+cugrt::Runtime open_runtime(const std::string &driver);
+
+/// "n=8" or "n=8,m=3": appended to the list.
+Symbols parse_symbols(const std::vector<std::string> &settings);
+
+cugrt_policy parse_policy(const std::string &name);
+
+} // namespace tool

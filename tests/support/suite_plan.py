@@ -1,0 +1,184 @@
+"""Which programs a list of suites stands for, in which build folder, with which environment.
+
+Meson's own description of the configured build (meson-info/) is the one manifest: what is
+declared with test() is run, and an executable named after a suite that no test() declares is a
+problem that is reported, so that no test is left out in silence.
+"""
+import dataclasses
+import glob
+import json
+import os
+import re
+import shutil
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SUPPORT = os.path.join(ROOT, "tests", "support")
+
+# By default all of these, those of the parts that exist.
+PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle", "conformance",
+                "foreign", "gpu")
+# Sanitized: the build folder and the fast suites that run in it.
+SANITIZED_SUITES = {
+    "asan": ("build-asan", ("unit", "golden", "property", "differential")),
+    "tsan": ("build-tsan", ("unit", "property", "differential")),
+}
+# Sanitizers slow programs down; their time limit grows with that.
+SANITIZED_TIME_FACTOR = 4
+FUZZ_SECONDS = 20
+
+
+class UnknownSuite(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Program:
+    """A test program, ready to run. `label` is unique in a run."""
+    label: str
+    command: list
+    environment: dict
+    folder: str
+    timeout_s: float
+    is_catch: bool
+
+
+def requests(arguments):
+    """[(suite, options)] in the order asked for; every suite at most once."""
+    known = PLAIN_SUITES + tuple(SANITIZED_SUITES) + ("fuzz",)
+    asked = {}
+    latest = None
+    for argument in arguments:
+        options = asked.get(latest)
+        wants_value = bool(options) and options[-1].startswith("-") and "=" not in options[-1]
+        if options is not None and (argument.startswith("-") or wants_value):
+            options.append(argument)
+        elif argument in known:
+            latest = argument
+            asked.setdefault(argument, [])
+        else:
+            raise UnknownSuite(f"no suite is called {argument}; suites: {' '.join(known)}")
+    if not asked:
+        return [(suite, None) for suite in PLAIN_SUITES]
+    return list(asked.items())
+
+
+def folder_of(suite):
+    if suite == "fuzz":
+        return "build-fuzz"
+    return SANITIZED_SUITES[suite][0] if suite in SANITIZED_SUITES else "build"
+
+
+def folders(suite_requests):
+    return list(dict.fromkeys(folder_of(suite) for suite, _ in suite_requests))
+
+
+def introspected(folder, what):
+    with open(os.path.join(ROOT, folder, "meson-info", f"intro-{what}.json")) as file:
+        return json.load(file)
+
+
+def undeclared(folder):
+    """Executables that are named after a suite and that no test() runs."""
+    declared = {os.path.realpath(test["cmd"][0]) for test in introspected(folder, "tests")}
+    for target in introspected(folder, "targets"):
+        suite = target["name"].split("_")[0]
+        if target["type"] == "executable" and suite in PLAIN_SUITES and "_" in target["name"]:
+            if os.path.realpath(target["filename"][0]) not in declared:
+                yield f"{target['name']} is built in {folder}/, but no test() declares it"
+
+
+def sanitizer_environment():
+    supp = os.path.join(SUPPORT, "sanitizers")
+    return {
+        "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:"
+                        "allocator_may_return_null=1:check_initialization_order=1",
+        "LSAN_OPTIONS": f"suppressions={supp}/lsan.supp:print_suppressions=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": f"suppressions={supp}/tsan.supp:halt_on_error=0:second_deadlock_stack=1",
+    }
+
+
+def without_address_randomisation():
+    """GCC 12's ThreadSanitizer cannot map its shadow where the kernel randomises 32 bits."""
+    try:
+        with open("/proc/sys/vm/mmap_rnd_bits") as file:
+            bits = int(file.read())
+    except (OSError, ValueError):
+        return []
+    setarch = shutil.which("setarch")
+    return [setarch, "--addr-no-randomize"] if bits > 28 and setarch else []
+
+
+def declared_programs(request, suites, timeout_s):
+    """The tests that Meson declares for these suites, with a request's folder and options."""
+    suite_name, options = request
+    folder = folder_of(suite_name)
+    sanitized = suite_name in SANITIZED_SUITES
+    cache = os.path.join(ROOT, folder, "test-cache")
+    base = {"XDG_CACHE_HOME": cache, "CUGRT_TEST_BUILD": os.path.join(ROOT, folder)}
+    if sanitized:
+        base.update(sanitizer_environment())
+        timeout_s *= SANITIZED_TIME_FACTOR
+    for test in introspected(folder, "tests"):
+        names = {name.split(":")[-1] for name in test["suite"]}
+        if not names & set(suites):
+            continue
+        is_catch = not any(part.endswith(".py") for part in test["cmd"])
+        # What a script looks at is the source or the plain build; once is enough.
+        if sanitized and not is_catch:
+            continue
+        command = list(test["cmd"])
+        if suite_name == "tsan":
+            command = without_address_randomisation() + command
+        if options and not is_catch:
+            command += options
+        label = f"{suite_name} {test['name']}" if sanitized else test["name"]
+        yield Program(label, command, {**base, **test["env"]}, test["workdir"] or ROOT,
+                      timeout_s, is_catch)
+
+
+def fuzz_seconds(options):
+    """How long each fuzz target runs: --seconds N or --seconds=N."""
+    words = " ".join(options or []).replace("=", " ").split()
+    if not words:
+        return FUZZ_SECONDS
+    if len(words) != 2 or words[0] != "--seconds" or not words[1].isdecimal():
+        raise UnknownSuite(f"suite fuzz takes --seconds N, not {' '.join(options)}")
+    return int(words[1])
+
+
+def fuzz_programs(options):
+    """Each fuzz target, for a stretch of time, on what is committed and what earlier runs found."""
+    seconds = fuzz_seconds(options)
+    tests = os.path.join(ROOT, "build-fuzz", "tests", "fuzz")
+    for target in sorted(glob.glob(os.path.join(tests, "fuzz_*"))):
+        if not (os.path.isfile(target) and os.access(target, os.X_OK)):
+            continue
+        name = os.path.basename(target)
+        corpora = [os.path.join(ROOT, "build-fuzz", "corpus", name),
+                   os.path.join(ROOT, "tests", "fuzz", "corpus", re.sub("^fuzz_", "", name))]
+        artifacts = os.path.join(ROOT, "build-fuzz", "artifacts", "")
+        for folder in [corpora[0], artifacts]:
+            os.makedirs(folder, exist_ok=True)
+        command = [target, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2560",
+                   f"-artifact_prefix={artifacts}{name}-", "-verbosity=0",
+                   *[corpus for corpus in corpora if os.path.isdir(corpus)]]
+        yield Program(name, command, sanitizer_environment(), ROOT, seconds + 300.0, False)
+
+
+def programs(suite_requests, timeout_s):
+    """(programs, problems) of the requests. A suite that was named and is empty is a problem."""
+    found, problems = [], []
+    for suite, options in suite_requests:
+        if suite == "fuzz":
+            mine = list(fuzz_programs(options))
+        else:
+            inner = SANITIZED_SUITES[suite][1] if suite in SANITIZED_SUITES else (suite,)
+            mine = list(declared_programs((suite, options), inner, timeout_s))
+        if not mine and options is not None:
+            problems.append(f"suite {suite} has no tests")
+        found += mine
+    for folder in folders(suite_requests):
+        if folder == "build":
+            problems += undeclared(folder)
+    return found, problems

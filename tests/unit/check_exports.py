@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Checks what the shared libraries export and what they are linked with.
+
+  check_exports.py BUILD_FOLDER
+
+libcugrt.so exports names that begin with cugrt, libcugrt-emu.so the driver's, cu[A-Z]..., and no
+more: hosts link an LLVM and a C++ library of their own. The driver, NVRTC and cudart are opened at
+run time, LLVM is inside, so none of them may be needed. A library that no target declares is told
+by exit status 77.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+EXPORTS = {
+    "cugrt": (re.compile(r"cugrt\w*$"), "cugrt_get_api"),
+    "cugrt-emu": (re.compile(r"cu[A-Z]\w*$"), "cuGraphInstantiate_v2"),
+}
+LINKER_NAMES = {"_init", "_fini"}
+NOT_NEEDED = re.compile(r"cuda|nvrtc|LLVM|protobuf|libz3|libxml2|libicu", re.IGNORECASE)
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def exported_names(nm_output):
+    """Names of `nm -D --defined-only`, without symbol versions and version nodes (type A)."""
+    rows = (line.split() for line in nm_output.splitlines())
+    return {row[-1].split("@")[0] for row in rows if len(row) >= 2 and row[-2] != "A"}
+
+
+def needed_libraries(readelf_output):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", readelf_output)
+
+
+def problems_in(library, names, needed):
+    pattern, required = EXPORTS[library]
+    foreign = sorted(name for name in names - LINKER_NAMES if not pattern.match(name))
+    found = [f"lib{library}.so exports {len(foreign)} foreign names: {' '.join(foreign[:5])}"] \
+        if foreign else []
+    if required not in names:
+        found.append(f"lib{library}.so does not export {required}")
+    found += [f"lib{library}.so needs {name}" for name in needed if NOT_NEEDED.search(name)]
+    return found
+
+
+def check_the_check():
+    names = exported_names("0000 T cugrt_get_api@@CUGRT_1\n0000 A CUGRT_1\n0 W _ZN4llvm5TwineE\n")
+    assert names == {"cugrt_get_api", "_ZN4llvm5TwineE"}, names
+    needed = needed_libraries(" 0x1 (NEEDED)  Shared library: [libcuda.so.1]\n 0x0 (SONAME) [x]\n")
+    assert needed == ["libcuda.so.1"], needed
+    assert len(problems_in("cugrt", names, needed)) == 2
+    assert not problems_in("cugrt-emu", {"cuInit", "cuGraphInstantiate_v2"}, ["libc.so.6"])
+
+
+def shared_libraries(build):
+    with open(os.path.join(build, "meson-info", "intro-targets.json")) as file:
+        return {target["name"]: target["filename"][0] for target in json.load(file)
+                if target["type"] == "shared library"}
+
+
+def main():
+    check_the_check()
+    libraries = shared_libraries(sys.argv[1])
+    found = [f"lib{name}.so: a shared library that check_exports.py has no rule for"
+             for name in sorted(set(libraries) - set(EXPORTS))]
+    for name in EXPORTS:
+        if name in libraries:
+            found += problems_in(name, exported_names(output_of("nm", "-D", "--defined-only", libraries[name])),
+                                 needed_libraries(output_of("readelf", "-d", libraries[name])))
+    if found:
+        print("\n".join(found))
+        return 1
+    absent = [f"lib{name}.so" for name in EXPORTS if name not in libraries]
+    if absent:
+        print(f"no target declares {' and '.join(absent)}")
+        return 77
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Checks that includes follow the layers: no file includes a header of a layer above or beside it.
+
+  check_includes.py [ROOT]
+
+The arrows below are the architecture; what a layer may include is what can be reached by them.
+"""
+import os
+import re
+import sys
+
+# A layer and those right below it.
+ARROWS = {
+    "support": [],
+    "ir": ["support"],
+    "plan": ["ir"],
+    "codegen": ["ir"],
+    "passes": ["plan", "codegen"],
+    "driver": ["support"],
+    "jit": ["support"],
+    # To the rest the emulator is a driver library: it knows nothing above support, and no layer
+    # knows it.
+    "emulator": ["support"],
+    "runtime": ["passes", "plan", "codegen", "driver", "jit", "cugrt"],
+    # The tool and the examples are users: the public headers are all they see of the library.
+    "tools": ["support", "cugrt"],
+    "examples": ["cugrt"],
+    "bench": ["runtime"],
+    # The public headers, include/cugrt/.
+    "cugrt": [],
+}
+# Programs: nothing includes them from another layer, so they may name headers of their own by the
+# file's name alone.
+PROGRAMS = {"tools", "examples", "bench"}
+# Who may include a header, or a folder of headers, that is not the project's own.
+FOREIGN = {
+    "cuda.h": {"driver", "emulator", "runtime", "bench"},
+    "nvrtc.h": {"jit"},
+    "llvm/": set(ARROWS) - {"cugrt", "examples"},
+}
+KERNEL_HEADERS = {"cuda_fp16.h", "cuda_bf16.h"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+SUFFIXES = (".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".def")
+
+
+def reachable(layer):
+    """The layers that a layer may include, itself among them."""
+    seen, todo = set(), [layer]
+    while todo:
+        here = todo.pop()
+        if here not in seen:
+            seen.add(here)
+            todo += ARROWS[here]
+    return seen
+
+
+def layer_of(path):
+    """The layer that a file belongs to, by its path from the root; None: no layer."""
+    parts = path.split("/")
+    if parts[0] in ("src", "include"):
+        return parts[1] if len(parts) > 2 else None
+    return parts[0]
+
+
+def problem_of(layer, quoted, angled):
+    """Why a file of this layer may not have this include, or None."""
+    name = quoted or angled
+    top = name.split("/")[0]
+    if layer == "kernels":
+        return None if name in KERNEL_HEADERS else f"kernels include only {sorted(KERNEL_HEADERS)}"
+    if quoted and "/" not in quoted:
+        return None if layer in PROGRAMS else "own headers are named by their path: LAYER/FILE"
+    if ".." in name.split("/"):
+        return "own headers are named by their path from src/"
+    if "/" in name and top in ARROWS:
+        return None if top in reachable(layer) else f"{layer} may not depend on {top}"
+    if quoted and top != "llvm":
+        return f"there is no layer {top}"
+    for foreign, layers in FOREIGN.items():
+        if (name == foreign or foreign.endswith("/") and name.startswith(foreign)) \
+                and layer not in layers:
+            return f"only {', '.join(sorted(layers))} may include {foreign}"
+    return None
+
+
+def problems_in(path, text):
+    layer = layer_of(path)
+    if layer != "kernels" and layer not in ARROWS:
+        return [f"{path}: no layer is called {layer}; add it to the arrows in check_includes.py"]
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        reason = problem_of(layer, match[1], match[2]) if match else None
+        if reason:
+            found.append(f"{path}:{number}: {line.strip()}: {reason}")
+    return found
+
+
+def source_files(root):
+    for top in ("src", "include", "jit", "kernels", "bench", "examples"):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if name.endswith(SUFFIXES):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def check_the_check():
+    """A check that cannot fail checks nothing: each rule refuses what it must, and no more."""
+    refused = [("src/ir/a.h", '#include "plan/plan.h"'), ("src/support/a.h", '#include "ir/type.h"'),
+               ("src/driver/a.cpp", '#include "jit/compiler.h"'), ("src/plan/a.h", '#include "plan.h"'),
+               ("src/ir/a.h", "#include <cuda.h>"), ("include/cugrt/a.h", '#include "llvm/ADT/Twine.h"'),
+               ("src/runtime/a.h", '#include "emulator/exec/executor.h"'),
+               ("src/tools/a.cpp", '#include "ir/text.h"'), ("kernels/a.cu", "#include <mma.h>"),
+               ("src/ir/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", "")]
+    allowed = [("src/passes/a.h", '#include "ir/type.h"'), ("src/runtime/a.h", '#include "jit/compiler.h"'),
+               ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
+               ("src/tools/a.cpp", '#include "tool.h"'),
+               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
+    for path, line in refused:
+        assert problems_in(path, line), f"not refused: {path}: {line}"
+    for path, line in allowed:
+        assert not problems_in(path, line), f"refused: {path}: {line}"
+
+
+def main():
+    check_the_check()
+    root = sys.argv[1] if len(sys.argv) > 1 else "."
+    found, files = [], 0
+    for path in source_files(root):
+        files += 1
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            found += problems_in(path, file.read())
+    print("\n".join(found + [f"{files} files, {len(found)} includes against the layers"]))
+    return 1 if found or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

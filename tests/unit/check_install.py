@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Checks an installation as a user meets it: programs outside the tree find, link and start it.
+
+  check_install.py BUILD_FOLDER
+
+Installs below a fresh folder, moves that folder, and builds a C99 and a C++20 program with
+pkg-config alone, then both with CMake where that is installed. Where no target declares libcugrt.so
+it exits with 77.
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+USERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "installed")
+EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "**/libcugrt.so",
+                  "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
+                  "**/cugrt-config-version.cmake"]
+
+
+class Failure(Exception):
+    pass
+
+
+def run(*command, **environment):
+    """Standard output; a failure shows what the command said."""
+    done = subprocess.run(command, env={**os.environ, **environment}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def declares_library(build):
+    with open(os.path.join(build, "meson-info", "intro-targets.json")) as file:
+        return any(target["name"] == "cugrt" and target["type"] == "shared library"
+                   for target in json.load(file))
+
+
+def find(prefix, pattern):
+    found = glob.glob(os.path.join(prefix, pattern), recursive=True)
+    if not found:
+        raise Failure(f"nothing installed matches {pattern}")
+    return found[0]
+
+
+def expect_message(program, library_folder):
+    """Both programs print the library's own error for a text that is no module."""
+    message = run(program, LD_LIBRARY_PATH=library_folder)
+    if len(message.strip()) < 10:
+        raise Failure(f"{program} printed no message: {message!r}")
+
+
+def check_pkg_config(prefix, out, sysroot):
+    library_folder = os.path.dirname(find(prefix, "**/libcugrt.so"))
+    search = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, "**/cugrt.pc"))}
+    if sysroot:
+        search["PKG_CONFIG_SYSROOT_DIR"] = sysroot
+    flags = run("pkg-config", "--cflags", "--libs", "cugrt", **search).split()
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    for compiler, name in ((["gcc", "-std=c99"], "user.c"), (["g++", "-std=c++20"], "user.cpp")):
+        program = os.path.join(out, name.replace(".", "_"))
+        run(*compiler, *strict, os.path.join(USERS, name), "-o", program, *flags)
+        expect_message(program, library_folder)
+
+
+def check_cmake(prefix, out):
+    if not shutil.which("cmake"):
+        print("cmake is not installed: its package file was not tried")
+        return
+    run("cmake", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", out)
+    for name in ("user_c", "user_cpp"):
+        expect_message(os.path.join(out, name), os.path.dirname(find(prefix, "**/libcugrt.so")))
+
+
+def main():
+    build = sys.argv[1]
+    if not declares_library(build):
+        print("no target declares libcugrt.so")
+        return 77
+    with tempfile.TemporaryDirectory() as work:
+        staged, moved = os.path.join(work, "staged"), os.path.join(work, "moved", "elsewhere")
+        run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", staged)
+        try:
+            for pattern in EXPECTED_FILES:
+                find(os.path.join(staged, "usr"), pattern)
+            check_pkg_config(os.path.join(staged, "usr"), work, sysroot=staged)
+            os.mkdir(os.path.dirname(moved))
+            os.rename(os.path.join(staged, "usr"), moved)
+            check_pkg_config(moved, work, sysroot=None)
+            check_cmake(moved, os.path.join(work, "cmake"))
+        except Failure as failure:
+            print(failure)
+            return 1
+    print("C99 and C++20 programs link and start, installed and moved")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Checks that the suite runner sees every way in which a test program can end.
+
+  check_test_runner.py [ROOT]
+
+Shell scripts stand for test programs: they write what Catch2's XML reporter would, up to the point
+where they crash, hang or stop.
+"""
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else ".")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+import catch_report  # noqa: E402
+import run_suites  # noqa: E402
+import suite_plan  # noqa: E402
+
+PASSED = '<TestCase name="a"><OverallResult success="true"/></TestCase>'
+FAILED = ('<TestCase name="b"><Expression success="false" type="REQUIRE" filename="x.cpp" line="7">'
+          '<Original> one == two </Original><Expanded> 1 == 2 </Expanded></Expression>'
+          '<OverallResult success="false"/></TestCase>')
+SKIPPED = '<TestCase name="c"><Skip>no card</Skip><OverallResult success="true" skips="1"/></TestCase>'
+
+
+class Runner(unittest.TestCase):
+    def run_program(self, xml, ending, is_catch=True, timeout_s=20.0):
+        """Runs a shell script that writes this report, then does this. $4 is the report's path."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "program")
+            with open(script, "w") as file:
+                file.write(f"#!/bin/bash\n[ $# = 0 ] || printf '%s' '{xml}' >\"$4\"\n{ending}\n")
+            os.chmod(script, 0o755)
+            return catch_report.run(suite_plan.Program("unit_x", [script], {}, folder, timeout_s,
+                                                       is_catch))
+
+    def counts(self, outcome):
+        return outcome.passed, len(outcome.failures), len(outcome.skips)
+
+    def test_cases_that_passed_are_counted(self):
+        outcome = self.run_program(f"<Catch><Group>{PASSED}{PASSED}</Group></Catch>", "exit 0")
+        self.assertEqual(self.counts(outcome), (2, 0, 0))
+
+    def test_a_failed_case_is_named_with_its_place_and_values(self):
+        outcome = self.run_program(f"<Catch>{PASSED}{FAILED}</Catch>", "exit 1")
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+        title, detail = outcome.failures[0]
+        self.assertEqual(title, "b")
+        self.assertIn("x.cpp:7: REQUIRE( one == two )", detail)
+        self.assertIn("1 == 2", detail)
+
+    def test_seventy_seven_failed_assertions_are_no_skip(self):
+        outcome = self.run_program(f"<Catch>{FAILED}</Catch>", "exit 77")
+        self.assertEqual(self.counts(outcome), (0, 1, 0))
+
+    def test_exit_77_before_any_case_is_a_skip_with_its_reason(self):
+        outcome = self.run_program("", "echo no device was found; exit 77")
+        self.assertEqual(self.counts(outcome), (0, 0, 1))
+        self.assertEqual(outcome.skips, ["no device was found"])
+
+    def test_a_case_that_skips_itself_is_a_skip(self):
+        outcome = self.run_program(f"<Catch>{PASSED}{SKIPPED}</Catch>", "exit 0")
+        self.assertEqual(self.counts(outcome), (1, 0, 1))
+
+    def test_a_crash_names_the_case_and_keeps_those_that_had_ended(self):
+        outcome = self.run_program(f'<Catch>{PASSED}<TestCase name="deep">', "kill -SEGV $$")
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+        self.assertRegex(outcome.failures[0][0], "SIGSEGV in: deep")
+
+    def test_a_sanitizer_report_after_all_cases_passed_is_a_failure(self):
+        outcome = self.run_program(f"<Catch>{PASSED}</Catch>", "echo ERROR: leak; exit 23")
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+        self.assertIn("leak", outcome.failures[0][1])
+
+    def test_a_report_cut_inside_a_tag_keeps_those_that_had_ended(self):
+        outcome = self.run_program(f"<Catch>{PASSED}<TestCa", "exit 3")
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+
+    def test_a_program_that_hangs_is_ended_and_is_a_failure(self):
+        outcome = self.run_program(f'<Catch>{PASSED}<TestCase name="slow">', "sleep 60 & wait",
+                                   timeout_s=0.5)
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+        self.assertIn("did not end", outcome.failures[0][0])
+        self.assertLess(outcome.seconds, 30)
+
+    def test_a_program_without_cases_is_a_failure(self):
+        self.assertEqual(self.counts(self.run_program("<Catch></Catch>", "exit 0")), (0, 1, 0))
+
+    def test_a_script_is_one_case(self):
+        for ending, expected in [("exit 0", (1, 0, 0)), ("exit 1", (0, 1, 0)),
+                                 ("echo why; exit 77", (0, 0, 1))]:
+            self.assertEqual(self.counts(self.run_program("", ending, is_catch=False)), expected)
+
+    def test_a_script_may_count_its_cases(self):
+        outcome = self.run_program("", "echo 5 passed, 2 failed, 1 skipped; exit 1", is_catch=False)
+        self.assertEqual(self.counts(outcome), (5, 2, 1))
+
+    def test_a_script_whose_count_denies_its_status_is_a_failure(self):
+        for ending in ["echo 5 passed, 0 failed, 0 skipped; exit 1",
+                       "echo 5 passed, 1 failed, 0 skipped; exit 0"]:
+            outcome = self.run_program("", ending, is_catch=False)
+            self.assertEqual(len(outcome.failures), 1)
+            self.assertEqual(outcome.passed, 0)
+
+
+class Requests(unittest.TestCase):
+    def test_no_argument_asks_for_every_plain_suite(self):
+        self.assertEqual([name for name, _ in suite_plan.requests([])],
+                         list(suite_plan.PLAIN_SUITES))
+
+    def test_options_belong_to_the_suite_before_them(self):
+        asked = suite_plan.requests(["oracle", "--seeds", "0..9", "fuzz", "--seconds=3", "unit"])
+        self.assertEqual(asked, [("oracle", ["--seeds", "0..9"]), ("fuzz", ["--seconds=3"]),
+                                 ("unit", [])])
+
+    def test_an_unknown_suite_is_refused(self):
+        for arguments in (["nonsense"], ["unit", "nonsense"], ["--seeds", "3"]):
+            with self.assertRaises(suite_plan.UnknownSuite):
+                suite_plan.requests(arguments)
+
+    def test_each_folder_is_named_once(self):
+        asked = suite_plan.requests(["unit", "golden", "asan", "fuzz"])
+        self.assertEqual(suite_plan.folders(asked), ["build", "build-asan", "build-fuzz"])
+
+    def test_own_options_are_told_from_those_of_suites(self):
+        own, asked = run_suites.parse_arguments(["--jobs", "3", "unit"])
+        self.assertEqual((own.jobs, asked), (3, [("unit", [])]))
+
+    def test_fuzz_seconds_are_read_in_both_forms(self):
+        self.assertEqual(suite_plan.fuzz_seconds(["--seconds", "7"]), 7)
+        self.assertEqual(suite_plan.fuzz_seconds(["--seconds=8"]), 8)
+        self.assertEqual(suite_plan.fuzz_seconds(None), suite_plan.FUZZ_SECONDS)
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=1).result
+    bad = len(result.failures) + len(result.errors)
+    sys.stderr.flush()
+    print(f"{result.testsRun - bad} passed, {bad} failed, {len(result.skipped)} skipped")
+    sys.exit(1 if bad else 0)
