@@ -16,6 +16,9 @@
  * A session is used by one thread at a time; a second one gets CUGRT_BUSY. Statuses and texts are
  * values.
  *
+ * Streams. Runs of one session follow each other on the device, whatever streams they go to. A caller's
+ * stream must live until the session has run on another one, was synchronised or is freed.
+ *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
  * native streams (CUstream) void *. Dimensions count elements.
  */
@@ -114,7 +117,10 @@ typedef enum cugrt_value_kind {
   CUGRT_VALUE_FLOAT = 3,
   CUGRT_VALUE_BOOL = 4,
   CUGRT_VALUE_SHAPE = 5,
-  CUGRT_VALUE_STRING = 6 /* arguments of host builtins only */
+  /* The following are arguments and results of host builtins only. */
+  CUGRT_VALUE_STRING = 6,
+  CUGRT_VALUE_DTYPE = 7, /* `integer` is a cugrt_dtype */
+  CUGRT_VALUE_OBJECT = 8 /* `integer` is a handle of the builtins' own */
 } cugrt_value_kind;
 
 typedef enum cugrt_memory_kind { CUGRT_MEMORY_DEVICE = 0, CUGRT_MEMORY_PINNED = 1 } cugrt_memory_kind;
@@ -143,7 +149,7 @@ typedef struct cugrt_event cugrt_event;
 
 /* A contiguous tensor on the device, or (weights, constants) in host memory. */
 typedef struct cugrt_tensor {
-  uint64_t address; /* device address; host pointer for weights; 0 in a result: take it from the session */
+  uint64_t address; /* on the device; of weights: in host memory */
   int32_t dtype;    /* cugrt_dtype */
   uint32_t rank;
   int64_t dims[CUGRT_MAX_RANK];
@@ -167,7 +173,12 @@ typedef struct cugrt_value {
 
 /* ---- Parameter structs ------------------------------------------------------------------------ */
 
-#define CUGRT_INIT(type) {sizeof(type)}
+/* cugrt_run_options run = CUGRT_INIT(cugrt_run_options); */
+#ifdef __cplusplus
+#define CUGRT_INIT(type) [] { type value{}; value.struct_size = sizeof value; return value; }()
+#else
+#define CUGRT_INIT(type) {.struct_size = sizeof(type)}
+#endif
 
 typedef void (*cugrt_log_callback)(void *user, cugrt_log_level level, const char *message);
 
@@ -181,6 +192,7 @@ typedef struct cugrt_runtime_options {
   cugrt_log_callback log;   /* called from any thread; must not call into cugrt */
   void *log_user;
   int32_t log_level; /* cugrt_log_level: the most detailed one wanted */
+  void *context;     /* CUcontext that the caller owns and keeps alive; NULL: the device's primary one */
 } cugrt_runtime_options;
 
 typedef struct cugrt_runtime_info {
@@ -241,8 +253,10 @@ typedef struct cugrt_run_options {
   size_t struct_size;
   const cugrt_value *arguments; /* the function's per-call parameters, in order; weights not among them */
   size_t argument_count;
-  cugrt_value *results; /* in: tensors with an address are bound; out: every result, dimensions filled in */
-  size_t result_count;
+  /* In: a tensor with an address (and the result's dtype and dimensions) is written there; what an
+   * earlier run handed out may be left as it is. Out: every result, with address and dimensions. */
+  cugrt_value *results;
+  size_t result_count; /* 0, or the number of the function's results */
   void *stream;  /* native stream of the caller; NULL: the session's own */
   int32_t use_default_stream; /* 1: `stream` NULL means CUDA's default stream */
 } cugrt_run_options;

@@ -54,6 +54,8 @@ ValueId FunctionBuilder::param(std::string name, TypeId type, Access access,
 }
 
 Operand FunctionBuilder::literal(AttributeValue value) {
+  if (const auto *integer = std::get_if<int64_t>(&value)) // in text there is no difference
+    return Operand::of(module_.exprs.constant(*integer));
   module_.literals.push_back(std::move(value));
   return Operand::of_literal(static_cast<uint32_t>(module_.literals.size() - 1));
 }

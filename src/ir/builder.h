@@ -21,6 +21,7 @@ public:
                 uint32_t alignment_bytes = 0, SourceLocation location = {});
   SymbolId symbol(Symbol symbol);
   ValueId value(std::string_view hint, TypeId type, SourceLocation location = {});
+  /// A literal operand; an integer becomes a constant expression.
   Operand literal(AttributeValue value);
   /// Number of a host builtin's or extern's name, for Binding::callee.
   uint32_t callee_name(std::string_view name);

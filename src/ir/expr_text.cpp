@@ -21,8 +21,7 @@ public:
     const ExprNode &n = pool_[id];
     switch (n.kind) {
     case ExprKind::constant:
-      text += std::to_string(n.value);
-      return;
+      return bracketed(context == kUnary && n.value < 0, [&] { text += std::to_string(n.value); });
     case ExprKind::symbol:
       symbol(n.value);
       return;
@@ -113,6 +112,12 @@ private:
     return count;
   }
 
+  bool leads_with_sum(ExprId id) const {
+    while (pool_[id].kind == ExprKind::mul)
+      id = pool_[id].a;
+    return pool_[id].kind == ExprKind::add || pool_[id].kind == ExprKind::sub;
+  }
+
   bool has_coefficient(const ExprNode &n) const {
     return n.kind == ExprKind::mul && pool_.as_constant(n.b);
   }
@@ -121,8 +126,10 @@ private:
     const ExprNode &left = pool_[n.a];
     if (auto coefficient = pool_.as_constant(n.b)) {
       text += *coefficient == -1 ? "-" : std::to_string(*coefficient) + "*";
-      bool regroups =
-          has_coefficient(left) || count_factors(n.a, ExprPool::kMaxTerms) > ExprPool::kMaxTerms;
+      // Read from the left, a coefficient would be multiplied out into a sum that comes first.
+      bool regroups = has_coefficient(left) ||
+                      (left.kind == ExprKind::mul && leads_with_sum(n.a)) ||
+                      count_factors(n.a, ExprPool::kMaxTerms) > ExprPool::kMaxTerms;
       write(n.a, *coefficient == -1 || regroups ? kUnary : kProduct);
       return;
     }

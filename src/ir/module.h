@@ -35,8 +35,14 @@ struct ValueId {
   friend auto operator<=>(ValueId, ValueId) = default;
 };
 
+/// The copy constructor is written out so that the type is not trivially copyable: libstdc++ 12 takes a variant
+/// of strings, vectors and trivial types for one that always holds a value, and destroys garbage when
+/// memory runs out while one is copied.
 struct DTypeLiteral {
   DType dtype;
+  DTypeLiteral(DType d) : dtype(d) {}
+  DTypeLiteral(const DTypeLiteral &other) noexcept : dtype(other.dtype) {}
+  DTypeLiteral &operator=(const DTypeLiteral &) = default;
   friend bool operator==(const DTypeLiteral &, const DTypeLiteral &) = default;
 };
 

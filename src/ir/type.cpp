@@ -39,6 +39,16 @@ TypeId TypePool::intern(Type type) {
   for (; table_[at]; at = (at + 1) & mask)
     if (types_[table_[at] - 1] == type)
       return {table_[at] - 1};
+  Extent extent;
+  if (type.kind == TypeKind::tuple) {
+    uint64_t leaves = 0;
+    for (TypeId field : type.fields) {
+      extent.nesting = std::max(extent.nesting, extents_[field.index].nesting);
+      leaves = std::min<uint64_t>(leaves + extents_[field.index].leaf_count, UINT32_MAX);
+    }
+    extent = {extent.nesting + 1, static_cast<uint32_t>(leaves)};
+  }
+  extents_.push_back(extent);
   types_.push_back(std::move(type));
   table_[at] = static_cast<uint32_t>(types_.size());
   return {table_[at] - 1};

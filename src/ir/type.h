@@ -49,6 +49,9 @@ public:
   TypeId intern(Type type);
   const Type &operator[](TypeId id) const { return types_[id.index]; }
   size_t size() const { return types_.size(); }
+  /// How deep tuples nest (0: no tuple), and how many non-tuples are inside, written out; saturating.
+  uint32_t nesting(TypeId id) const { return extents_[id.index].nesting; }
+  uint32_t leaf_count(TypeId id) const { return extents_[id.index].leaf_count; }
 
   uint32_t scope(std::string_view name); // interned
   const std::string &scope_name(uint32_t scope) const { return scopes_[scope]; } // 0 is "global"
@@ -62,7 +65,11 @@ public:
   TypeId simple(TypeKind kind); // string, dtype, object
 
 private:
+  struct Extent {
+    uint32_t nesting = 0, leaf_count = 1;
+  };
   std::vector<Type> types_;
+  std::vector<Extent> extents_;
   std::vector<std::string> scopes_;
   std::vector<uint32_t> table_; // open addressing: type index + 1; a power of two long
 };

@@ -153,8 +153,8 @@ private:
     place.loop_begin = loop_begin;
     place.depth = out_.blocks[block_].depth + 1;
     if (place.depth > ir::kMaxNesting)
-      return fail(function_.location, "blocks are nested more than " +
-                                          std::to_string(ir::kMaxNesting) + " deep");
+      return fail(function_.location,
+                  "blocks are nested more than " + std::to_string(ir::kMaxNesting) + " deep");
     return block(index);
   }
 
@@ -297,46 +297,58 @@ private:
   Status binding(const Binding &b, uint32_t index) {
     std::span<const Operand> operands = function_.operands_of(b);
     switch (b.kind) {
-    case BindingKind::alloc_storage: define(b.result(), OriginKind::storage); return {};
-    case BindingKind::alloc: define(b.result(), OriginKind::alloc); return {};
-    case BindingKind::constant: define(b.result(), OriginKind::constant, b.callee); return {};
+    case BindingKind::alloc_storage:
+      define(b.result(), OriginKind::storage);
+      return {};
+    case BindingKind::alloc:
+      define(b.result(), OriginKind::alloc);
+      return {};
+    case BindingKind::constant:
+      define(b.result(), OriginKind::constant, b.callee);
+      return {};
     case BindingKind::alloc_tensor: {
       uint32_t storage = out_.origin(operands[0].value());
       uint32_t tensor = define(b.result(), OriginKind::tensor);
       out_.origins[tensor].parent = storage;
       return {};
     }
-    case BindingKind::kill: return kill(b);
+    case BindingKind::kill:
+      return kill(b);
     case BindingKind::launch:
-    case BindingKind::op: return touch_operands(operands, b.location);
-    case BindingKind::call: return call(b);
+    case BindingKind::op:
+      return touch_operands(operands, b.location);
+    case BindingKind::call:
+      return call(b);
     case BindingKind::host_call:
-    case BindingKind::extern_call: return host(b);
-    case BindingKind::alias: same_as(b.result(), operands[0].value()); return {};
+    case BindingKind::extern_call:
+      return host(b);
+    case BindingKind::alias:
+      same_as(b.result(), operands[0].value());
+      return {};
     case BindingKind::view: {
       std::optional<int64_t> offset = module_.exprs.as_constant(function_.exprs_of(b)[0]);
       out_.origin_of[b.result().index] = origin_of(operands[0]);
-      out_.whole[b.result().index] =
-          out_.whole[operands[0].index] && offset == 0 &&
-          same_bytes(module_, function_.value(operands[0].value()).type,
-                     function_.value(b.result()).type);
+      out_.whole[b.result().index] = out_.whole[operands[0].index] && offset == 0 &&
+                                     same_bytes(module_, function_.value(operands[0].value()).type,
+                                                function_.value(b.result()).type);
       return {};
     }
     case BindingKind::match_shape:
       out_.origin_of[b.result().index] = origin_of(operands[0]);
-      out_.whole[b.result().index] = operands[0].kind == Operand::Kind::value &&
-                                     out_.whole[operands[0].index];
+      out_.whole[b.result().index] =
+          operands[0].kind == Operand::Kind::value && out_.whole[operands[0].index];
       return {};
     case BindingKind::tuple:
       out_.fields_of[b.result().index] = {uint32_t(out_.fields.size()), uint32_t(operands.size())};
       for (const Operand &operand : operands)
-        out_.fields.push_back(operand.kind == Operand::Kind::value
-                                  ? out_.alias_of[operand.index]
-                                  : ValueId{});
+        out_.fields.push_back(operand.kind == Operand::Kind::value ? out_.alias_of[operand.index]
+                                                                   : ValueId{});
       return {};
-    case BindingKind::tuple_element: return tuple_element(b);
+    case BindingKind::tuple_element:
+      return tuple_element(b);
     case BindingKind::shape:
-    case BindingKind::literal: return {};
+    case BindingKind::literal:
+      return {};
     case BindingKind::read_symbol: {
       const ir::ExprNode &symbol = module_.exprs[function_.exprs_of(b)[0]];
       CUGRT_CHECK(symbol.kind == ir::ExprKind::symbol);
@@ -345,8 +357,10 @@ private:
       out_.symbol_value[size_t(symbol.value)] = operands[0].value();
       return touch_operands(operands, b.location);
     }
-    case BindingKind::if_: return branch(b, index);
-    case BindingKind::while_: return loop(b, index);
+    case BindingKind::if_:
+      return branch(b, index);
+    case BindingKind::while_:
+      return loop(b, index);
     }
     return {};
   }

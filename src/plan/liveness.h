@@ -1,22 +1,19 @@
 // Liveness over nested blocks: what bytes a value names, and when those bytes are needed.
 //
-// An origin is a run of bytes that comes to be once: a parameter, a constant, an allocation, the result
-// of a call or of a construct. Values that are aliases, views, matches or fields of tuples name an
-// origin, they do not make one. Results of `if` and carried values of `while` are origins of their own,
-// written by copies where blocks yield.
+// An origin is a run of bytes that comes to be once: a parameter, a constant, an allocation, the
+// result of a call or of a construct. Values that are aliases, views, matches or fields of tuples
+// name an origin, they do not make one. Results of `if` and carried values of `while` are origins
+// of their own, written by copies where blocks yield.
 //
 // Time counts bindings in program order, nested blocks in place, one more at the end of each block:
 //
-//   0  %a = alloc            a: [1, 6)  used in the loop, defined before it: lives to the loop's end
-//   1  launch @k(%a)
-//   2  while (%c = %a)       c: [2, 8)  carried
-//   3    ... yield           end of the condition's block
-//   4    launch @k(%a, %c)
-//   5    ... yield %c        end of the body's block; the loop is [2, 6)
-//   6  launch @k(%r)         the loop's result is c
+//   0  %a = alloc            a: [1, 6)  used in the loop, defined before it: lives to the loop's
+//   end 1  launch @k(%a) 2  while (%c = %a)       c: [2, 8)  carried 3    ... yield           end
+//   of the condition's block 4    launch @k(%a, %c) 5    ... yield %c        end of the body's
+//   block; the loop is [2, 6) 6  launch @k(%r)         the loop's result is c
 //
-// Lifetimes are half-open. A launch's operands are all alive at its time, so that outputs never share
-// bytes with inputs. Branches follow one another in time and so share storage by themselves.
+// Lifetimes are half-open. A launch's operands are all alive at its time, so that outputs never
+// share bytes with inputs. Branches follow one another in time and so share storage by themselves.
 #pragma once
 
 #include "ir/module.h"
@@ -44,11 +41,11 @@ inline constexpr uint32_t kNoOrigin = UINT32_MAX;
 
 struct Origin {
   OriginKind kind;
-  ir::ValueId value;           // its first name
-  uint32_t index = 0;          // see OriginKind
-  uint32_t parent = kNoOrigin; // see OriginKind
-  uint32_t block = 0;          // where it is defined
-  uint32_t defined = 0;        // when
+  ir::ValueId value;                    // its first name
+  uint32_t index = 0;                   // see OriginKind
+  uint32_t parent = kNoOrigin;          // see OriginKind
+  uint32_t block = 0;                   // where it is defined
+  uint32_t defined = 0;                 // when
   uint32_t begin = UINT32_MAX, end = 0; // alive in [begin, end); begin > end: never used
   uint32_t killed = UINT32_MAX;         // when; the block is killed_in
   uint32_t killed_in = 0;
@@ -59,11 +56,11 @@ struct Origin {
 
 /// Where a block stands.
 struct BlockPlace {
-  uint32_t parent = UINT32_MAX;  // block; none of the body
-  uint32_t parent_binding = 0;   // index within the parent
-  uint32_t begin = 0, end = 0;   // times; end - 1 is the time at which it yields
+  uint32_t parent = UINT32_MAX;                   // block; none of the body
+  uint32_t parent_binding = 0;                    // index within the parent
+  uint32_t begin = 0, end = 0;                    // times; end - 1 is the time at which it yields
   uint32_t loop_begin = UINT32_MAX, loop_end = 0; // of a while's blocks: the whole loop; else empty
-  uint32_t first_time = 0;       // Liveness::times of its first binding
+  uint32_t first_time = 0;                        // Liveness::times of its first binding
   uint32_t depth = 0;
   bool in_loop() const { return loop_begin < loop_end; }
 };
@@ -80,14 +77,14 @@ struct FunctionSummary {
 
 struct Liveness {
   std::vector<Origin> origins;
-  std::vector<BlockPlace> blocks;       // by block
-  std::vector<uint32_t> times;          // of bindings, block by block
-  std::vector<uint32_t> origin_of;      // by value; kNoOrigin for what has no bytes
-  std::vector<bool> whole;              // by value: it names all bytes of its origin
-  std::vector<ir::ValueId> alias_of;    // by value: itself, or what an alias or a tuple's field names
-  std::vector<ir::Range> fields_of;     // by value: of tuples, into fields
+  std::vector<BlockPlace> blocks;    // by block
+  std::vector<uint32_t> times;       // of bindings, block by block
+  std::vector<uint32_t> origin_of;   // by value; kNoOrigin for what has no bytes
+  std::vector<bool> whole;           // by value: it names all bytes of its origin
+  std::vector<ir::ValueId> alias_of; // by value: itself, or what an alias or a tuple's field names
+  std::vector<ir::Range> fields_of;  // by value: of tuples, into fields
   std::vector<ir::ValueId> fields;
-  std::vector<uint32_t> symbol_origin;  // by symbol: the tensor that a read binding names
+  std::vector<uint32_t> symbol_origin; // by symbol: the tensor that a read binding names
   std::vector<ir::ValueId> symbol_value;
   uint32_t end_time = 0;
 
@@ -101,8 +98,8 @@ struct Liveness {
 /// Recursion is an error.
 Result<std::vector<uint32_t>> callees_first(const ir::Module &module);
 
-/// `summaries` holds the functions that `function` calls. Errors: uses after a kill, and tuples where
-/// only tensors and scalars are possible (results of calls and of constructs).
+/// `summaries` holds the functions that `function` calls. Errors: uses after a kill, and tuples
+/// where only tensors and scalars are possible (results of calls and of constructs).
 Result<Liveness> analyze_liveness(const ir::Module &module, const ir::Function &function,
                                   std::span<const FunctionSummary> summaries);
 /// A result that is all of an origin that the function made is its owner; other results that lie in

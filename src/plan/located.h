@@ -11,9 +11,9 @@ namespace cugrt::plan {
 /// "in @function: message" at "line:column", or at "@function" where no place is known.
 inline Status located(Code code, const ir::Function &function, SourceLocation location,
                       const std::string &message) {
-  std::string place = location.known() ? std::to_string(location.line) + ":" +
-                                             std::to_string(location.column)
-                                       : "@" + function.name;
+  std::string place = location.known()
+                          ? std::to_string(location.line) + ":" + std::to_string(location.column)
+                          : "@" + function.name;
   return Status::error(code, "in @" + function.name + ": " + message).at(std::move(place));
 }
 

@@ -7,11 +7,11 @@
 //     │ │    a    │ │ d  │      fit the smallest.
 //     └─┴─────────┴─┴────┴──▸ time
 //
-// No order is best everywhere, so the best of all of them is kept; the search ends as soon as one meets
-// the lower bound. Beyond kPortfolioLimit items the quadratic placement is too slow, and a free list in
-// order of time is used instead. All comparisons end with the item's number: the result depends on
-// nothing but the items. pack() is the place where a search towards the lower bound joins in: it takes
-// the portfolio's packing as its incumbent.
+// No order is best everywhere, so the best of all of them is kept; the search ends as soon as one
+// meets the lower bound. Beyond kPortfolioLimit items the quadratic placement is too slow, and a
+// free list in order of time is used instead. All comparisons end with the item's number: the
+// result depends on nothing but the items. pack() is the place where a search towards the lower
+// bound joins in: it takes the portfolio's packing as its incumbent.
 #include "plan/pack.h"
 
 #include "support/checked_math.h"
@@ -73,9 +73,7 @@ struct Sections {
   size_t section(uint32_t time) const {
     return size_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   }
-  int64_t peak() const {
-    return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
-  }
+  int64_t peak() const { return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end()); }
   int64_t peak_over(const PackItem &item) const {
     return *std::max_element(loads.begin() + ptrdiff_t(section(item.begin)),
                              loads.begin() + ptrdiff_t(section(item.end)));
@@ -104,13 +102,20 @@ constexpr int kOrderCount = 7;
 Keys keys_of(int order, const PackItem &item, int64_t section_load) {
   int64_t lifetime = int64_t(item.end) - item.begin;
   switch (order) {
-  case 0: return {item.bytes, lifetime};
-  case 1: return {item.bytes, 0};
-  case 2: return {lifetime, item.bytes};
-  case 3: return {Wide(item.bytes) * lifetime, item.bytes};
-  case 4: return {Wide(section_load) + item.bytes, item.bytes};
-  case 5: return {-Wide(item.begin), item.bytes};
-  default: return {Wide(item.end), item.bytes};
+  case 0:
+    return {item.bytes, lifetime};
+  case 1:
+    return {item.bytes, 0};
+  case 2:
+    return {lifetime, item.bytes};
+  case 3:
+    return {Wide(item.bytes) * lifetime, item.bytes};
+  case 4:
+    return {Wide(section_load) + item.bytes, item.bytes};
+  case 5:
+    return {-Wide(item.begin), item.bytes};
+  default:
+    return {Wide(item.end), item.bytes};
   }
 }
 
@@ -151,9 +156,10 @@ Packing place(std::span<const PackItem> items, std::span<const uint32_t> order, 
     packing.offsets[i] = offset;
     packing.peak_bytes = std::max(packing.peak_bytes, offset + item.bytes);
     Placed entry{offset, offset + item.bytes, item.begin, item.end};
-    auto at = std::upper_bound(
-        placed.begin(), placed.end(), entry,
-        [](const Placed &a, const Placed &b) { return a.begin_bytes < b.begin_bytes; });
+    auto at =
+        std::upper_bound(placed.begin(), placed.end(), entry, [](const Placed &a, const Placed &b) {
+          return a.begin_bytes < b.begin_bytes;
+        });
     placed.insert(at, entry);
   }
   return packing;

@@ -1,7 +1,8 @@
 // Storage packing: offsets for intervals of bytes over time, in one arena.
 //
-// A pure function from problem to packing, and an independent check. Deterministic: total orders, no
-// clocks, no randomness. Lifetimes are half-open step ranges; two items conflict when they overlap.
+// A pure function from problem to packing, and an independent check. Deterministic: total orders,
+// no clocks, no randomness. Lifetimes are half-open step ranges; two items conflict when they
+// overlap.
 #pragma once
 
 #include "support/status.h"

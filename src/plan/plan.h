@@ -1,9 +1,9 @@
 // The plan: everything the runtime needs to run a module, as a plain value.
 //
-// The planner makes a plan from kernel-level IR; the runtime consumes the plan and compiled code and
-// never sees the IR. A plan holds no pointers and no host addresses; indices name rows of its tables, and
-// it has a text (JSON) and a binary (CBOR) form that round-trip (plan/serialize.h). It is a function of
-// the module and the planner's options alone: the same on every host.
+// The planner makes a plan from kernel-level IR; the runtime consumes the plan and compiled code
+// and never sees the IR. A plan holds no pointers and no host addresses; indices name rows of its
+// tables, and it has a text (JSON) and a binary (CBOR) form that round-trip (plan/serialize.h). It
+// is a function of the module and the planner's options alone: the same on every host.
 //
 //   Plan ── exprs                      expressions; symbols are numbered within each function
 //     ├─ codes     units of compilation: source or bytes, options
@@ -44,15 +44,15 @@ inline constexpr uint32_t kMaxRegionNodes = 16384;
 
 /// What is compiled or loaded as one module of code.
 struct CodeUnit {
-  ir::CodeKind kind;
-  std::string name;                 // path as written in the module, or the kernel's name for inline text
-  std::string text;                 // of source_text; files are read by the runtime when it opens the plan
+  ir::CodeKind kind = ir::CodeKind::source_file;
+  std::string name; // path as written in the module, or the kernel's name for inline text
+  std::string text; // of source_text; files are read by the runtime when it opens the plan
   std::vector<std::string> options; // of the compiler
   friend bool operator==(const CodeUnit &, const CodeUnit &) = default;
 };
 
 struct KernelParam {
-  ir::KernelParamKind kind;
+  ir::KernelParamKind kind = ir::KernelParamKind::tensor;
   Access access = Access::in;
   ir::DType dtype = ir::DType::f32;
   friend bool operator==(const KernelParam &, const KernelParam &) = default;
@@ -84,22 +84,23 @@ struct Arena {
 
 struct Symbol {
   std::string name;
-  ir::SymbolSource source;
+  ir::SymbolSource source = ir::SymbolSource::parameter;
   ir::Interval bounds;
   friend bool operator==(const Symbol &, const Symbol &) = default;
 };
 
 enum class ParamKind : uint8_t { tensor, weight, scalar, shape };
 
-/// A parameter, as callers see it. A dimension (or scalar) that is a bare symbol defines it at its first
-/// appearance in parameter order; every other dimension is evaluated and must agree.
+/// A parameter, as callers see it. A dimension (or scalar) that is a bare symbol defines it at its
+/// first appearance in parameter order; every other dimension is evaluated and must agree.
 struct Param {
   std::string name;
-  ParamKind kind;
+  ParamKind kind = ParamKind::tensor;
   ir::DType dtype = ir::DType::f32;
   ir::ScalarKind scalar = ir::ScalarKind::integer;
   bool known_shape = true;
-  std::vector<ExprId> dims; // of tensors and shapes; of an integer scalar: its one expression, or none
+  // Of tensors and shapes; of an integer scalar: its one expression, or none.
+  std::vector<ExprId> dims;
   Access access = Access::in;
   uint32_t alignment_bytes = 1;
   uint32_t slot = kNone;       // of tensors
@@ -110,8 +111,8 @@ struct Param {
 };
 
 /// A tensor result lies in `buffer`. A fresh one has a slot of its own (kind result); one that is a
-/// parameter, a weight, a constant or an earlier result, or part of one, is that buffer: callers read
-/// it there and cannot bind it.
+/// parameter, a weight, a constant or another result, or part of one, is that buffer: callers
+/// read it there and cannot bind it.
 struct FunctionResult {
   uint32_t buffer = kNone;     // a tensor result
   uint32_t host_value = kNone; // or a host scalar
@@ -120,11 +121,12 @@ struct FunctionResult {
 
 enum class SlotKind : uint8_t {
   param,  // bound by the caller to every run
-  result, // bound by the caller, or else to memory of the session, valid until the function's next run
+  result, // bound by the caller, or else to memory of the session, valid until the function's next
+          // run
 };
 
 struct Slot {
-  SlotKind kind;
+  SlotKind kind = SlotKind::param;
   uint32_t index = 0; // of Function::params or Function::results
   Access access = Access::in;
   ExprId bytes;
@@ -137,15 +139,15 @@ enum class BufferBase : uint8_t {
   slot,     // Function::slots[index]
   weight,   // Function::params[index], in the loaded executable
   constant, // Plan::constants[index], in the loaded executable
-  dynamic,  // an unplanned allocation, number `index` of the function; made by an allocate item, or,
-            // where the shape is not known, by the host call that returns it
+  dynamic, // an unplanned allocation, number `index` of the function; made by an allocate item, or,
+           // where the shape is not known, by the host call that returns it
 };
 
 /// A tensor's bytes: [base + offset, base + offset + bytes). Buffers of one base may overlap. An
 /// invalid `bytes` means the whole base: a tensor whose shape is not known.
 struct Buffer {
   std::string name;
-  BufferBase base;
+  BufferBase base = BufferBase::arena;
   uint32_t index = 0;
   ExprId offset_bytes, bytes;
   ir::DType dtype = ir::DType::f32;
@@ -164,7 +166,7 @@ enum class ArgumentKind : uint8_t {
 };
 
 struct Argument {
-  ArgumentKind kind;
+  ArgumentKind kind = ArgumentKind::buffer;
   ir::DType dtype = ir::DType::i64; // of by-value arguments
   uint32_t index = 0;
   uint64_t bits = 0;
@@ -175,21 +177,21 @@ struct Argument {
 struct LaunchRule {
   ExprId predicate; // invalid: always
   std::array<ExprId, 3> grid, block;
-  ExprId shared_bytes;       // invalid: 0
+  ExprId shared_bytes;        // invalid: 0
   uint32_t workspace = kNone; // Function::buffers
   friend bool operator==(const LaunchRule &, const LaunchRule &) = default;
 };
 
 struct BufferAccess {
-  uint32_t buffer;
-  Access access;
+  uint32_t buffer = 0;
+  Access access = Access::in;
   friend bool operator==(const BufferAccess &, const BufferAccess &) = default;
 };
 
 enum class StepKind : uint8_t { kernel, copy, fill };
 
-/// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the byte
-/// `fill_byte` all over accesses[0].
+/// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the
+/// byte `fill_byte` all over accesses[0].
 struct Step {
   StepKind kind = StepKind::kernel;
   std::string name; // for people: kernel and result, as in node names
@@ -204,7 +206,7 @@ struct Step {
 
 /// `to` begins after `from` has ended; both count from the region's first step.
 struct Edge {
-  uint32_t from, to;
+  uint32_t from = 0, to = 0;
   friend auto operator<=>(const Edge &, const Edge &) = default;
 };
 
@@ -212,9 +214,9 @@ struct Edge {
 struct Region {
   std::string name;
   Range steps;
-  std::vector<Edge> edges;       // transitively reduced, sorted
-  std::vector<SymbolId> key;     // symbols that any field of any step depends on, in symbol order
-  std::vector<uint32_t> slots;   // slots that any step touches, ascending
+  std::vector<Edge> edges;     // transitively reduced, sorted
+  std::vector<SymbolId> key;   // symbols that any field of any step depends on, in symbol order
+  std::vector<uint32_t> slots; // slots that any step touches, ascending
   std::vector<uint32_t> host_values; // by-value host scalars that steps take
   friend bool operator==(const Region &, const Region &) = default;
 };
@@ -229,7 +231,7 @@ enum class HostValueKind : uint8_t {
 
 /// A scalar that lives on the host during a run.
 struct HostValue {
-  HostValueKind kind;
+  HostValueKind kind = HostValueKind::param;
   ir::ScalarKind scalar = ir::ScalarKind::integer;
   uint32_t index = 0; // param: Function::params; expr: ExprId
   uint64_t bits = 0;  // literal: an int64_t or the bits of a double
@@ -267,21 +269,22 @@ struct OperandRef {
 };
 
 struct Item {
-  ItemKind kind;
+  ItemKind kind = ItemKind::region;
   uint32_t index = 0;
   std::string name;
   std::vector<OperandRef> operands, results;
   std::vector<ExprId> dims;
   std::vector<SymbolId> defines; // of match: its bare symbols that are set here, each time it runs
-  Range blocks; // Function::blocks
+  Range blocks;                  // Function::blocks
   SourceLocation location;
   friend bool operator==(const Item &, const Item &) = default;
 };
 
 /// A block of the host's program. Parameters are a loop's carried values, results what the block
-/// yields. The host moves host values only: on entry to a loop operands to parameters, after a branch
-/// or an iteration the results to the item's results or the parameters, all at once. Where tensors
-/// must move, the blocks hold copy steps that do it, and the buffers are listed for information.
+/// yields. The host moves host values only: on entry to a loop operands to parameters, after a
+/// branch or an iteration the results to the item's results or the parameters, all at once. Where
+/// tensors must move, the blocks hold copy steps that do it, and the buffers are listed for
+/// information.
 struct Block {
   std::vector<Item> items;
   std::vector<OperandRef> params, results;
@@ -311,7 +314,7 @@ struct Function {
 };
 
 struct Plan {
-  std::string target;  // the profile the plan was made for; empty: any
+  std::string target; // the profile the plan was made for; empty: any
   ir::ExprPool exprs;
   std::vector<CodeUnit> codes;
   std::vector<Kernel> kernels;

@@ -13,8 +13,8 @@ enum class Policy : uint8_t {
 
 struct PlannerOptions {
   Policy policy = Policy::patch;
-  bool regions = true; // off: every step is run eagerly
-  std::string target;  // named profile, kept in the plan
+  bool regions = true;               // off: every step is run eagerly
+  std::string target{};              // named profile, kept in the plan
   uint32_t max_region_nodes = 10000; // at most kMaxRegionNodes
 };
 
@@ -22,9 +22,9 @@ struct PlannerOptions {
 struct BindingNote {
   uint32_t function = 0;
   SourceLocation location;
-  std::string binding;          // as printed
-  uint32_t region = kNone;      // of the function
-  std::string reason;           // in words: the rule that put it there or kept it out
+  std::string binding;     // as printed
+  uint32_t region = kNone; // of the function
+  std::string reason;      // in words: the rule that put it there or kept it out
 };
 
 /// One planned tensor's place, for storage tables and drawings. Times count steps, half-open.
@@ -48,10 +48,11 @@ struct PlanReport {
   int64_t storage_before_bytes = 0; // one allocation for each storage, no sharing between functions
 };
 
-/// Plans a verified kernel-level module (no tensor-level ops). Errors: verify_error with the location,
-/// naming an op that was not legalized, a symbol without the bound that sizing the arena needs, or
-/// recursion; out_of_range for sizes that overflow.
-Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options, PlanReport *report = nullptr);
+/// Plans a verified kernel-level module (no tensor-level ops). Errors: verify_error with the
+/// location, naming an op that was not legalized, a symbol without the bound that sizing the arena
+/// needs, or recursion; out_of_range for sizes that overflow.
+Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
+                       PlanReport *report = nullptr);
 
 /// Checks a plan independently of the planner (quadratic where that is simplest): indices, steps
 /// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region

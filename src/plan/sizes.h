@@ -11,8 +11,8 @@
 
 namespace cugrt::plan {
 
-/// The largest value of an expression over the bounds; empty when a symbol without an upper bound, or
-/// overflow, leaves it open.
+/// The largest value of an expression over the bounds; empty when a symbol without an upper bound,
+/// or overflow, leaves it open.
 std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
                                    std::span<const ir::Interval> bounds);
 
@@ -24,8 +24,8 @@ std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Typ
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
                           const ir::Function &function);
 
-/// Whether two contiguous tensor types have the same size for every value of the symbols. False also
-/// where that cannot be seen.
+/// Whether two contiguous tensor types have the same size for every value of the symbols. False
+/// also where that cannot be seen.
 bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b);
 
 /// The least alignment of a tensor's first element: the largest power of two in a block's bytes.

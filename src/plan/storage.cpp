@@ -1,5 +1,6 @@
-// Storage layout, in three passes over the functions, callees first: what lies where, one packing per
-// function and scope, then frames (callers first, since a callee starts above its callers' live bytes).
+// Storage layout, in three passes over the functions, callees first: what lies where, one packing
+// per function and scope, then frames (callers first, since a callee starts above its callers' live
+// bytes).
 #include "plan/storage.h"
 
 #include "plan/located.h"
@@ -16,19 +17,30 @@ using ir::Binding;
 using ir::BindingKind;
 using ir::Operand;
 
-uint32_t FunctionStorage::workspace_at(uint32_t time) const {
-  auto it = std::lower_bound(workspaces.begin(), workspaces.end(), std::pair(time, uint32_t(0)));
-  return it != workspaces.end() && it->first == time ? it->second : kNone;
+static uint32_t find(const std::vector<std::pair<uint32_t, uint32_t>> &sorted, uint32_t key) {
+  auto it = std::lower_bound(sorted.begin(), sorted.end(), std::pair(key, uint32_t(0)));
+  return it != sorted.end() && it->first == key ? it->second : kNone;
+}
+
+uint32_t FunctionStorage::workspace_at(uint32_t time) const { return find(workspaces, time); }
+
+uint32_t FunctionStorage::swap_of(ir::ValueId result) const { return find(swaps, result.index); }
+
+bool needs_temporary(const ir::Function &function, const Liveness &live, const Binding &loop,
+                     const Operand &yield, uint32_t i) {
+  uint32_t origin = yield.kind == Operand::Kind::value ? live.origin(yield.value()) : kNoOrigin;
+  if (origin == kNoOrigin || live.origins[origin].kind != OriginKind::carried)
+    return false;
+  uint32_t body = loop.blocks.end() - 1;
+  for (uint32_t j = 0; j < loop.carried_count; ++j)
+    if (live.origin(loop.result(j)) == origin)
+      return i != j || live.alias_of[yield.index].index != function.blocks[body].first_param + i;
+  return false;
 }
 
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
                                            const Binding &launch) {
   const ir::Kernel &kernel = module.kernels[launch.callee];
-  bool any = false;
-  for (const ir::KernelVariant &variant : kernel.variants)
-    any |= variant.workspace_bytes.valid();
-  if (!any)
-    return 0;
   std::vector<ir::Interval> bounds = function.symbol_bounds(), kernel_bounds(kernel.symbols.size());
   std::span<const Operand> operands = function.operands_of(launch);
   for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
@@ -74,6 +86,7 @@ public:
     for (uint32_t o = 0; o < live_.origins.size(); ++o)
       CUGRT_TRY(place(o));
     CUGRT_TRY(workspaces());
+    CUGRT_TRY(swaps());
     return std::move(out_);
   }
 
@@ -139,9 +152,14 @@ private:
   Status place(uint32_t o) {
     const Origin &origin = live_.origins[o];
     switch (origin.kind) {
-    case OriginKind::parameter: return {};
-    case OriginKind::constant: out_.places[o] = {BufferBase::constant, origin.index}; return {};
-    case OriginKind::tensor: out_.places[o] = out_.places[origin.parent]; return {};
+    case OriginKind::parameter:
+      return {};
+    case OriginKind::constant:
+      out_.places[o] = {BufferBase::constant, origin.index};
+      return {};
+    case OriginKind::tensor:
+      out_.places[o] = out_.places[origin.parent];
+      return {};
     case OriginKind::storage: {
       const ir::Type &type = type_of(origin.value);
       auto bytes = upper_bound(module_.exprs, type.dims[0], bounds_);
@@ -151,7 +169,8 @@ private:
                            missing_bound(module_.exprs, type.dims, function_));
       return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
     }
-    default: break;
+    default:
+      break;
     }
     if (out_.places[o].base == BufferBase::slot)
       return {};
@@ -184,6 +203,12 @@ private:
     if (!sum)
       return overflow();
     out_.storage_bytes = *sum;
+    if (origin == kNoOrigin) { // workspaces and temporaries count as tensors
+      auto tensors = checked_add(out_.tensor_bytes_by_scope[scope], bytes);
+      if (!tensors)
+        return overflow();
+      out_.tensor_bytes_by_scope[scope] = *tensors;
+    }
     if (origin != kNoOrigin)
       out_.places[origin] = {BufferBase::arena, uint32_t(out_.classes.size())};
     out_.classes.push_back({origin, scope, {begin, end, bytes, kArenaAlignment}, 0});
@@ -194,20 +219,50 @@ private:
     for (uint32_t block = 0; block < function_.blocks.size(); ++block)
       for (uint32_t i = 0; i < function_.blocks[block].bindings.size(); ++i) {
         const Binding &b = function_.blocks[block].bindings[i];
-        if (b.kind != BindingKind::launch)
+        if (b.kind != BindingKind::launch || !has_workspace(module_.kernels[b.callee]))
           continue;
         auto bytes = max_workspace_bytes(module_, function_, b);
         if (!bytes)
           return located(Code::verify_error, function_, b.location,
                          "the workspace of kernel @" + module_.kernels[b.callee].name +
                              " cannot be sized: " + missing_workspace_bound(b));
-        if (*bytes == 0)
-          continue;
         uint32_t time = live_.time_of(block, i);
         out_.workspaces.push_back({time, uint32_t(out_.classes.size())});
         CUGRT_TRY(add_class(kNoOrigin, 0, *bytes, time, time + 1, time));
       }
     std::sort(out_.workspaces.begin(), out_.workspaces.end());
+    return {};
+  }
+
+  static bool has_workspace(const ir::Kernel &kernel) {
+    return std::any_of(kernel.variants.begin(), kernel.variants.end(),
+                       [](const ir::KernelVariant &v) { return v.workspace_bytes.valid(); });
+  }
+
+  /// A loop whose body yields one carried value in place of another copies through temporaries.
+  Status swaps() {
+    for (const ir::Block &block : function_.blocks)
+      for (const Binding &b : block.bindings) {
+        if (b.kind != BindingKind::while_)
+          continue;
+        uint32_t body = b.blocks.end() - 1;
+        std::span<const Operand> yields = function_.results_of(function_.blocks[body]);
+        for (uint32_t i = 0; i < b.carried_count; ++i) {
+          if (!needs_temporary(function_, live_, b, yields[i], i))
+            continue;
+          const ir::Type &type = type_of(b.result(i));
+          auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
+          if (!bytes)
+            return located(Code::verify_error, function_, b.location,
+                           "%" + function_.value(b.result(i)).name +
+                               " changes places with another carried value and cannot be sized: " +
+                               missing_bound(module_.exprs, type.dims, function_));
+          uint32_t end = live_.blocks[body].end;
+          out_.swaps.push_back({b.result(i).index, uint32_t(out_.classes.size())});
+          CUGRT_TRY(add_class(kNoOrigin, type.scope, *bytes, end - 1, end, end - 1));
+        }
+      }
+    std::sort(out_.swaps.begin(), out_.swaps.end());
     return {};
   }
 
@@ -258,7 +313,8 @@ struct Event {
   bool begins;
   uint32_t item;
   friend bool operator<(const Event &a, const Event &b) {
-    return std::tuple(a.time, a.begins, a.item) < std::tuple(b.time, b.begins, b.item); // ends first
+    return std::tuple(a.time, a.begins, a.item) <
+           std::tuple(b.time, b.begins, b.item); // ends first
   }
 };
 
@@ -334,8 +390,8 @@ private:
       changes[end] -= bytes;
     };
     for (const StorageClass &k : storage.classes)
-      if (k.scope == scope && (k.origin == kNoOrigin ||
-                               live.origins[k.origin].kind != OriginKind::storage))
+      if (k.scope == scope &&
+          (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage))
         alive(k.item.begin, k.item.end, k.item.bytes);
     for (const Origin &origin : live.origins) {
       const ir::Type &type = module_.types[function.value(origin.value).type];
@@ -415,8 +471,9 @@ Status check_weights(const ir::Module &module) {
         const ir::Function &callee = module.functions[b.callee];
         if (!callee.is_private && callee.num_inputs < callee.params.size())
           return located(Code::verify_error, function, b.location,
-                         "@" + callee.name + " has weights, which a call cannot bind; make it "
-                                             "private, so that its weights are operands");
+                         "@" + callee.name +
+                             " has weights, which a call cannot bind; make it "
+                             "private, so that its weights are operands");
       }
   return {};
 }

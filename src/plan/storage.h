@@ -1,10 +1,12 @@
 // Storage layout: where the bytes of every origin lie, and the arenas of the whole module.
 //
-// Per function and storage scope, what needs storage becomes classes with lifetimes, packed from offset
-// 0: the function's frame. Frames of functions that never run at the same time start at the arena's
-// beginning; a callee's frame starts above everything that is live at any of its call sites:
+// Per function and storage scope, what needs storage becomes classes with lifetimes, packed from
+// offset 0: the function's frame. Frames of functions that never run at the same time start at the
+// arena's beginning; a callee's frame starts above everything that is live at any of its call
+// sites:
 //
-//   offset   ┌──────────────┐ callee's frame: base = the highest live byte of any caller at the call
+//   offset   ┌──────────────┐ callee's frame: base = the highest live byte of any caller at the
+//   call
 //            └──────────────┘
 //     ┌────┐ ┌──┐    ┌──┐
 //     │ a  │ │b │    │c │     caller's frame, base 0
@@ -23,7 +25,7 @@ struct StorageClass {
   uint32_t origin = kNoOrigin; // none: a workspace
   uint32_t scope = 0;          // ir::TypePool
   PackItem item;
-  int64_t offset_bytes = 0;    // within the frame
+  int64_t offset_bytes = 0; // within the frame
 };
 
 struct Place {
@@ -38,32 +40,39 @@ struct Frame {
 };
 
 struct FunctionStorage {
-  std::vector<Place> places;                 // by origin; tensors stand with their storage's class
-  std::vector<uint32_t> result_slot_of;      // by result: Function::slots, or kNone
-  std::vector<Slot> slots;                   // of parameters, then of results; sizes left open
+  std::vector<Place> places;            // by origin; tensors stand with their storage's class
+  std::vector<uint32_t> result_slot_of; // by result: Function::slots, or kNone
+  std::vector<Slot> slots;              // of parameters, then of results; sizes left open
   std::vector<StorageClass> classes;
   std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
-  std::vector<Frame> frames;                 // by scope number
+  std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
+  std::vector<Frame> frames;                        // by scope number
   uint32_t dynamic_count = 0;
-  int64_t storage_bytes = 0, tensor_bytes = 0; // sums at upper bounds, for reports
+  int64_t storage_bytes = 0; // of all classes at upper bounds, for reports
   std::vector<int64_t> tensor_bytes_by_scope;
 
   uint32_t workspace_at(uint32_t time) const; // class, or kNone
+  uint32_t swap_of(ir::ValueId result) const; // likewise
 };
 
 /// Everything that is decided about a module's storage.
 struct ModuleStorage {
   std::vector<uint32_t> order; // callees first
   std::vector<FunctionSummary> summaries;
-  std::vector<Liveness> liveness;        // by function
+  std::vector<Liveness> liveness; // by function
   std::vector<FunctionStorage> functions;
-  std::vector<Arena> arenas;             // by scope name
-  std::vector<uint32_t> arena_of_scope;  // by scope number; kNone where nothing is planned there
+  std::vector<Arena> arenas;            // by scope name
+  std::vector<uint32_t> arena_of_scope; // by scope number; kNone where nothing is planned there
 };
 
 Result<ModuleStorage> plan_storage(const ir::Module &module);
 
-/// The largest workspace of a launch's variants, 0 for none; empty where a bound is missing.
+/// Whether what a loop's body yields for carried value `i` lies in bytes that the copies of the
+/// other carried values overwrite, so that it must be set aside first.
+bool needs_temporary(const ir::Function &function, const Liveness &live, const ir::Binding &loop,
+                     const ir::Operand &yield, uint32_t i);
+
+/// The largest workspace of a launch's variants; empty where a bound is missing.
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
                                            const ir::Binding &launch);
 

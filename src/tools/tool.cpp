@@ -59,10 +59,14 @@ cugrt::RuntimeOptions runtime_options(const std::string &driver) {
   return options;
 }
 
+bool driver_is_chosen(const cugrt::RuntimeOptions &options) {
+  const char *environment = std::getenv("CUGRT_DRIVER");
+  return options.driver != CUGRT_DRIVER_DEFAULT || (environment && *environment);
+}
+
 cugrt::Runtime open_runtime(const std::string &driver) {
   cugrt::RuntimeOptions options = runtime_options(driver);
-  const char *environment = std::getenv("CUGRT_DRIVER");
-  bool chosen = options.driver != CUGRT_DRIVER_DEFAULT || (environment && *environment);
+  bool chosen = driver_is_chosen(options);
   auto open = [&] {
     try {
       return cugrt::Runtime(options);

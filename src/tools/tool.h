@@ -35,6 +35,9 @@ cugrt::Module load_module(const std::string &path);
 /// path.
 cugrt::RuntimeOptions runtime_options(const std::string &driver);
 
+/// Whether an option or CUGRT_DRIVER says which driver to take.
+bool driver_is_chosen(const cugrt::RuntimeOptions &options);
+
 /// A runtime for `driver`. With no choice made by option or environment, and no driver on this
 /// machine, the emulated driver is taken and that is said.
 cugrt::Runtime open_runtime(const std::string &driver);

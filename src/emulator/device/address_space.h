@@ -1,8 +1,8 @@
 // The emulated device's memory.
 //
-// Device addresses lie in a range that is reserved and never accessible, so that a host program which
-// dereferences one faults as it would with a real device. The bytes live in a second mapping of the
-// same size; a fixed offset leads from one to the other:
+// Device addresses lie in a range that is reserved and never accessible, so that a host program
+// which dereferences one faults as it would with a real device. The bytes live in a second mapping
+// of the same size; a fixed offset leads from one to the other:
 //
 //     device address  [base, base + size)      PROT_NONE
 //     backing bytes   host(address) = address + offset
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <shared_mutex>
 
@@ -45,12 +46,25 @@ public:
   /// False when `address` is not the beginning of a live allocation. Pages go back to the host.
   bool free(uint64_t address);
 
+  /// Virtual memory management. A reservation is address range only, at the upper end of the space;
+  /// bytes of a file are mapped into it, and what is mapped is live. Adjacent mappings count as
+  /// one.
+  Result<uint64_t> reserve(uint64_t bytes, uint64_t alignment);
+  /// False when there is no such reservation, or something is still mapped in it.
+  bool release(uint64_t address, uint64_t bytes);
+  /// Maps whole pages of `file` at an address within a reservation; false when it is not, is in
+  /// use, or the host refuses.
+  bool map_file(uint64_t address, uint64_t bytes, int file, uint64_t file_offset);
+  bool unmap_file(uint64_t address);
+
   /// The live allocation that holds [address, address + bytes) whole, if there is one.
   std::optional<AddressRange> find(uint64_t address, uint64_t bytes) const;
   /// True for any address of the reserved range, live or not.
   bool owns(uint64_t address) const { return address - base_ < size_; }
   /// Where the bytes of a device address are. The caller has checked the range.
-  std::byte *host(uint64_t address) const { return reinterpret_cast<std::byte *>(address + offset_); }
+  std::byte *host(uint64_t address) const {
+    return reinterpret_cast<std::byte *>(address + offset_);
+  }
 
   uint64_t total_bytes() const { return size_; }
   uint64_t free_bytes() const;
@@ -60,7 +74,12 @@ private:
   AddressSpace() = default;
   uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
   mutable std::shared_mutex mutex_;
-  std::map<uint64_t, uint64_t> live_; // address to bytes
+  std::map<uint64_t, uint64_t> live_;     // address to bytes
+  std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
+
+  uint64_t allocation_limit() const {
+    return reserved_.empty() ? base_ + size_ : reserved_.begin()->first;
+  }
 };
 
 } // namespace cugrt::emulator

@@ -23,5 +23,7 @@ struct DeviceProfile {
 std::span<const DeviceProfile> device_profiles();
 /// nullptr when there is no such row.
 const DeviceProfile *find_profile(std::string_view name);
+/// sm_90, where nobody chose another.
+const DeviceProfile &default_profile();
 
 } // namespace cugrt::emulator

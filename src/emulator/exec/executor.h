@@ -44,7 +44,7 @@ struct KernelInfo {
   std::vector<KernelParam> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;
-  uint32_t max_threads_per_block = 1024; // from .maxntid or the profile
+  uint32_t max_threads_per_block = 1024;    // from .maxntid or the profile
   std::array<uint32_t, 3> required_block{}; // from .reqntid; zeros: none
 };
 
@@ -73,9 +73,10 @@ public:
   virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
   virtual std::vector<const KernelInfo *> kernels() const = 0;
 
-  /// Executes the whole grid before it returns. The driver side has checked the configuration against
-  /// the kernel's and the device's limits. Thread-safe.
-  virtual std::optional<Fault> launch(const KernelInfo &kernel, const LaunchConfig &config) const = 0;
+  /// Executes the whole grid before it returns. The driver side has checked the configuration
+  /// against the kernel's and the device's limits. Thread-safe.
+  virtual std::optional<Fault> launch(const KernelInfo &kernel,
+                                      const LaunchConfig &config) const = 0;
 };
 
 /// Totals since the process began, for benches and coverage: PTX instructions times active lanes.

@@ -1,0 +1,108 @@
+// The compiler: source and options in, bytes out. It knows neither the driver nor the IR.
+//
+// A request is first looked up in the code cache; only a miss opens NVRTC. Thread-safe.
+#pragma once
+
+#include "jit/code_cache.h"
+#include "support/log.h"
+#include "support/status.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cugrt::jit {
+
+struct CompileRequest {
+  std::string name;                 // the kernel's, for messages and progress
+  std::string source;               // CUDA C++
+  std::string file;                 // where the source stands, for the log; empty: the name
+  int first_line = 1;               // of `source` in `file`
+  std::vector<std::string> options; // NVRTC's, e.g. "-DN=4"; architecture and -I are added
+  OutputKind kind = OutputKind::cubin;
+  std::string architecture; // "sm_90"; for PTX "compute_90" or "sm_90"
+};
+
+struct CompileResult {
+  std::string bytes; // a cubin, or PTX text (without the terminating NUL; c_str() has one)
+  std::string log;   // the compiler's warnings; empty from the cache
+  bool from_cache = false;
+  double milliseconds = 0;
+};
+
+/// One line of progress: "[done/total] name 31 ms, cached cached" is for the caller to print.
+struct CompileProgress {
+  size_t done = 0, total = 0, cached = 0; // this request included
+  const CompileRequest *request = nullptr;
+  double milliseconds = 0;
+  bool from_cache = false, ok = false;
+};
+
+struct CompileAllOptions {
+  unsigned threads = 0; // 0: one for each processor, at most eight
+  /// Called after each request, one call at a time, from any thread.
+  std::function<void(const CompileProgress &)> progress;
+  /// Set by anyone to stop: running compilations end at NVRTC's next callback.
+  const std::atomic<bool> *cancel = nullptr;
+};
+
+struct CompilerConfig {
+  enum class Use {
+    automatic, // use NVRTC when it is found
+    never,     // cache only, as on a device without a compiler
+  };
+  Use use = Use::automatic;
+  std::string nvrtc_path; // a library or a toolkit's folder; empty: see find_nvrtc
+  CacheConfig cache = CacheConfig::from_environment();
+};
+
+/// What `cugrt doctor` tells.
+struct CompilerReport {
+  bool found = false;
+  std::string problem; // why there is no compiler
+  std::string library, include_folder, found_by;
+  int major = 0, minor = 0; // 0.0 while unknown: neither remembered nor opened
+  bool opened = false;
+  CacheReport cache;
+};
+
+class Compiler {
+public:
+  explicit Compiler(CompilerConfig config, Logger log = {});
+  ~Compiler();
+  Compiler(const Compiler &) = delete;
+  Compiler &operator=(const Compiler &) = delete;
+
+  /// compile_error holds the kernel's name, its file and the compiler's log; not_found means that
+  /// neither cache nor compiler is there.
+  Result<CompileResult> compile(const CompileRequest &request);
+  /// The same, stopped when `cancel` (may be null) becomes true.
+  Result<CompileResult> compile(const CompileRequest &request, const std::atomic<bool> *cancel);
+
+  /// Compiles all, in parallel; results stand in the order of the requests. All requests are tried;
+  /// the error then names each one that failed, in that order. Code::cancelled when stopped.
+  Result<std::vector<CompileResult>> compile_all(std::span<const CompileRequest> requests,
+                                                 const CompileAllOptions &options = {});
+
+  /// NVRTC's version, opening it if it is neither remembered nor open. {0, 0}-free: an error
+  /// instead.
+  Result<CompilerIdentity> identity();
+  /// The architectures that NVRTC compiles for: 75, 80, ... Opens it.
+  Result<std::vector<int>> architectures();
+
+  CodeCache &cache() { return *cache_; }
+  CompilerReport report() const;
+
+  /// The key that the cache uses for a request.
+  static CacheKey key(const CompileRequest &request);
+
+private:
+  struct State;
+  std::unique_ptr<CodeCache> cache_;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace cugrt::jit

@@ -1,0 +1,106 @@
+// Two-dimensional convolution (cross-correlation), direct: NCHW images, OIHW weights, zero padding.
+//
+//   x: [batch, channels, height, width]         w: [out_channels, channels / groups, kernel_h,
+//   kernel_w] bias: [out_channels], with HAS_BIAS         y: [batch, out_channels, out_height,
+//   out_width]
+//
+// A thread computes one pixel of one output channel (conv2d), or of four that share their inputs
+// (conv2d_x4, where out_channels / groups is a multiple of 4: each input is loaded once for four
+// multiplications). Taps are the outer loops and channels the inner one, so that whether a tap lies
+// in the padding is asked once a tap. Sums are in float (double for f64).
+//
+// Options: DTYPE_*, INDEX and ASSUME as in unary.cu; HAS_BIAS adds the bias parameter. With the
+// kernel's size, strides and channels in ASSUME the loops over taps are unrolled.
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+#ifndef INDEX
+#define INDEX long long
+#endif
+typedef INDEX Index;
+
+#ifdef HAS_BIAS
+#define BIAS_PARAMETER const T *__restrict__ bias,
+#define BIAS_ARGUMENT bias,
+#define BIAS_AT(channel) Acc(bias[channel])
+#else
+#define BIAS_PARAMETER
+#define BIAS_ARGUMENT
+#define BIAS_AT(channel) Acc(0)
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,              \
+      long long batch, long long channels, long long height, long long width,                      \
+      long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
+      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
+      long long pad_w, long long dilation_h, long long dilation_w, long long groups
+
+#define ARGUMENTS                                                                                  \
+  x, w, BIAS_ARGUMENT y, batch, channels, height, width, out_channels, out_height, out_width,      \
+      kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups
+
+// kOut: output channels a thread.
+template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  const Index in_plane = Index(height) * Index(width), taps = Index(kernel_h) * Index(kernel_w);
+  const Index out_plane = Index(out_height) * Index(out_width);
+  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
+  const Index blocks = Index(out_channels) / kOut; // of kOut channels each
+  const Index count = Index(batch) * blocks * out_plane, step = Index(gridDim.x) * blockDim.x;
+
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index pixel = i % out_plane, image = i / out_plane / blocks;
+    const Index channel = i / out_plane % blocks * kOut;
+    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
+    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
+    const T *in = x + (image * Index(channels) + channel / out_group * in_group) * in_plane;
+    const T *filter = w + channel * in_group * taps;
+
+    Acc sum[kOut];
+#pragma unroll
+    for (int o = 0; o < kOut; ++o)
+      sum[o] = BIAS_AT(channel + o);
+    for (int r = 0; r < kernel_h; ++r) {
+      const long long row = top + r * dilation_h;
+      for (int q = 0; q < kernel_w; ++q) {
+        const long long column = left + q * dilation_w;
+        if (row < 0 || row >= height || column < 0 || column >= width)
+          continue;
+        const T *in_tap = in + row * width + column;
+        const T *filter_tap = filter + r * kernel_w + q;
+        for (Index c = 0; c < in_group; ++c) {
+          const Acc value = Acc(in_tap[c * in_plane]);
+#pragma unroll
+          for (int o = 0; o < kOut; ++o)
+            sum[o] += value * Acc(filter_tap[(o * in_group + c) * taps]);
+        }
+      }
+    }
+    T *out = y + (image * Index(out_channels) + channel) * out_plane + pixel;
+#pragma unroll
+    for (int o = 0; o < kOut; ++o)
+      out[o * out_plane] = T(sum[o]);
+  }
+}
+
+extern "C" __global__ void conv2d(PARAMETERS) { convolve<1>(ARGUMENTS); }
+
+extern "C" __global__ void conv2d_x4(PARAMETERS) { convolve<4>(ARGUMENTS); }

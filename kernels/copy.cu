@@ -1,0 +1,38 @@
+// Copies. Elements are moved, not read, so that only their width matters.
+//
+// copy_rows: `rows` rows of `length` elements, from rows that begin x_pitch elements apart to rows
+// that begin y_pitch apart: concatenation and splitting along any axis, and with one row a plain
+// copy.
+//
+// Options: BYTES of an element (1, 2, 4, 8); INDEX and ASSUME as in unary.cu.
+
+#ifndef BYTES
+#define BYTES 4
+#endif
+#if BYTES == 1
+typedef unsigned char T;
+#elif BYTES == 2
+typedef unsigned short T;
+#elif BYTES == 4
+typedef unsigned int T;
+#else
+typedef unsigned long long T;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+#ifndef INDEX
+#define INDEX long long
+#endif
+typedef INDEX Index;
+
+extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y, long long rows,
+                                     long long length, long long x_pitch, long long y_pitch) {
+  __builtin_assume(ASSUME);
+  const Index count = Index(rows) * Index(length), step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index row = i / Index(length), at = i % Index(length);
+    y[row * Index(y_pitch) + at] = x[row * Index(x_pitch) + at];
+  }
+}

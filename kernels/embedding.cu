@@ -1,0 +1,44 @@
+// Embedding: y[i] = table[ids[i]], rows of `width` elements. Elements are moved, not read, so that
+// only their width matters. An id outside [0, rows) reads the nearest row (of a table without rows,
+// 0): ids come from outside, and memory beyond the table must not be reached.
+//
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); BYTES of an element (1, 2, 4, 8); INDEX and
+// ASSUME as in unary.cu.
+
+#ifdef WIDE_IDS
+typedef long long Id;
+#else
+typedef int Id;
+#endif
+#ifndef BYTES
+#define BYTES 4
+#endif
+#if BYTES == 1
+typedef unsigned char T;
+#elif BYTES == 2
+typedef unsigned short T;
+#elif BYTES == 4
+typedef unsigned int T;
+#else
+typedef unsigned long long T;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+#ifndef INDEX
+#define INDEX long long
+#endif
+typedef INDEX Index;
+
+extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__restrict__ ids,
+                                     T *__restrict__ y, long long count, long long rows,
+                                     long long width) {
+  __builtin_assume(ASSUME);
+  const Index total = Index(count) * Index(width), step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+    const long long id = ids[i / Index(width)];
+    const long long row = id < 0 ? 0 : id >= rows ? rows - 1 : id;
+    y[i] = rows > 0 ? table[Index(row) * Index(width) + i % Index(width)] : T(0);
+  }
+}

@@ -1,0 +1,176 @@
+// Matrix multiplication, y[b] = a[b] x c[b] + bias, row-major, over a batch.
+//
+//   a: [m, k] (+ batches)   c: [k, n] (+ batches)   bias: [n], with HAS_BIAS   y: [batches, m, n]
+//
+// The batch index is taken apart into two dimensions, (batch / inner_batch, batch % inner_batch),
+// and a and c have one stride, in elements, for each: 0 where they broadcast. Sums are in float
+// (double for f64). A block computes one tile of y; tiles are numbered along x only, since y and z
+// of a grid are bounded by 65535.
+//
+//   entry              tile      block    for
+//   matmul_gemv        4 x 32    32 x 8   few rows: k is split over the block's 8 warps
+//   matmul_tiled       16 x 16   16 x 16  small results: one element a thread
+//   matmul_register    64 x 64   16 x 16  the rest: 4 x 4 elements a thread
+//
+// Options: DTYPE_* and ASSUME as in unary.cu; HAS_BIAS adds the bias parameter.
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+
+#ifdef HAS_BIAS
+#define BIAS_PARAMETER const T *__restrict__ bias,
+#define BIAS_AT(column) Acc(bias[column])
+#else
+#define BIAS_PARAMETER
+#define BIAS_AT(column) Acc(0)
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER T *__restrict__ y, long long m, \
+      long long n, long long k, long long batch, long long inner_batch, long long a_outer_stride,  \
+      long long a_inner_stride, long long c_outer_stride, long long c_inner_stride
+
+// Where this block's tile lies.
+struct Tile {
+  long long batch, row, column;
+};
+
+__device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
+  const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
+  const long long tile = blockIdx.x / across;
+  return {tile / down, tile % down * rows, blockIdx.x % across * columns};
+}
+
+#define MOVE_TO_BATCH(batch)                                                                       \
+  a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
+  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride;            \
+  y += (batch)*m * n
+
+extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  constexpr int kRows = 4, kColumns = 32, kSlices = 8;
+  __shared__ Acc partial[kSlices][kRows][kColumns];
+  const int x = threadIdx.x, slice = threadIdx.y;
+  const Tile tile = tile_of_block(m, n, kRows, kColumns);
+  MOVE_TO_BATCH(tile.batch);
+  const long long column = tile.column + x;
+  // Rows beyond the last repeat it, so that the inner loop needs no test; they are not stored.
+  const T *a_row[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    a_row[r] = a + (tile.row + r < m ? tile.row + r : m - 1) * k;
+
+  Acc sum[kRows] = {};
+  if (column < n) {
+    for (long long i = slice; i < k; i += kSlices) {
+      const Acc value = Acc(c[i * n + column]);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        sum[r] += Acc(a_row[r][i]) * value;
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    partial[slice][r][x] = sum[r];
+  __syncthreads();
+
+  // Warp r adds up row r.
+  const long long row = tile.row + slice;
+  if (slice < kRows && row < m && column < n) {
+    Acc total = BIAS_AT(column);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s)
+      total += partial[s][slice][x];
+    y[row * n + column] = T(total);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  constexpr int kSize = 16;
+  __shared__ Acc a_tile[kSize][kSize], c_tile[kSize][kSize];
+  const int tx = threadIdx.x, ty = threadIdx.y;
+  const Tile tile = tile_of_block(m, n, kSize, kSize);
+  MOVE_TO_BATCH(tile.batch);
+  const long long row = tile.row + ty, column = tile.column + tx;
+
+  Acc sum = 0;
+  for (long long begin = 0; begin < k; begin += kSize) {
+    a_tile[ty][tx] = row < m && begin + tx < k ? Acc(a[row * k + begin + tx]) : Acc(0);
+    c_tile[ty][tx] = begin + ty < k && column < n ? Acc(c[(begin + ty) * n + column]) : Acc(0);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kSize; ++i)
+      sum += a_tile[ty][i] * c_tile[i][tx];
+    __syncthreads();
+  }
+  if (row < m && column < n)
+    y[row * n + column] = T(sum + BIAS_AT(column));
+}
+
+extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  constexpr int kSize = 64, kDepth = 16, kEach = 4, kThreads = 256;
+  // The tile of a is kept transposed: a thread then reads its four rows from consecutive words. One
+  // word of padding keeps the transposing stores off a single bank.
+  __shared__ Acc a_tile[kDepth][kSize + 1], c_tile[kDepth][kSize];
+  const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * 16 + tx;
+  const Tile tile = tile_of_block(m, n, kSize, kSize);
+  MOVE_TO_BATCH(tile.batch);
+
+  Acc sum[kEach][kEach] = {};
+  for (long long begin = 0; begin < k; begin += kDepth) {
+#pragma unroll
+    for (int i = thread; i < kSize * kDepth; i += kThreads) {
+      const long long row = tile.row + i / kDepth, depth = begin + i % kDepth;
+      a_tile[i % kDepth][i / kDepth] = row < m && depth < k ? Acc(a[row * k + depth]) : Acc(0);
+    }
+#pragma unroll
+    for (int i = thread; i < kSize * kDepth; i += kThreads) {
+      const long long depth = begin + i / kSize, column = tile.column + i % kSize;
+      c_tile[i / kSize][i % kSize] = depth < k && column < n ? Acc(c[depth * n + column]) : Acc(0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kDepth; ++i) {
+      Acc left[kEach], right[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        left[e] = a_tile[i][ty * kEach + e];
+        right[e] = c_tile[i][e * 16 + tx];
+      }
+#pragma unroll
+      for (int r = 0; r < kEach; ++r)
+#pragma unroll
+        for (int q = 0; q < kEach; ++q)
+          sum[r][q] += left[r] * right[q];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < kEach; ++r) {
+#pragma unroll
+    for (int q = 0; q < kEach; ++q) {
+      const long long row = tile.row + ty * kEach + r, column = tile.column + q * 16 + tx;
+      if (row < m && column < n)
+        y[row * n + column] = T(sum[r][q] + BIAS_AT(column));
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// Layer norm and RMS norm over the last axis of x: [rows, columns].
+//
+//   layer_norm   (x - mean) / sqrt(variance + epsilon) * scale + bias
+//   rms_norm     x / sqrt(mean(x^2) + epsilon) * scale
+//
+// One block a row, a whole number of warps. The variance is taken about the mean, in a second pass:
+// the difference of two sums would cancel.
+//
+// Options: DTYPE_* and ASSUME as in unary.cu; HAS_SCALE and HAS_BIAS add those parameters, of
+// [columns].
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+
+#ifdef HAS_SCALE
+#define SCALE_PARAMETER const T *__restrict__ scale,
+#define SCALE_AT(column) Acc(scale[column])
+#else
+#define SCALE_PARAMETER
+#define SCALE_AT(column) Acc(1)
+#endif
+#ifdef HAS_BIAS
+#define BIAS_PARAMETER const T *__restrict__ bias,
+#define BIAS_AT(column) Acc(bias[column])
+#else
+#define BIAS_PARAMETER
+#define BIAS_AT(column) Acc(0)
+#endif
+
+// Every thread of the block gets the reduction of all their values. `shared` holds one value a
+// warp; the block is a whole number of warps.
+template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Combine combine) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  const int warps = blockDim.x / 32;
+  if (warps == 1)
+    return value;
+  __syncthreads(); // the last reduction may still be reading
+  if (threadIdx.x % 32 == 0)
+    shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = shared[0];
+  for (int w = 1; w < warps; ++w)
+    value = combine(value, shared[w]);
+  return value;
+}
+
+__device__ Acc plus(Acc p, Acc q) { return p + q; }
+
+extern "C" __global__ void layer_norm(const T *__restrict__ x,
+                                      SCALE_PARAMETER BIAS_PARAMETER T *__restrict__ y,
+                                      long long rows, long long columns, Acc epsilon) {
+  __builtin_assume(ASSUME);
+  __shared__ Acc shared[32];
+  x += blockIdx.x * columns;
+  y += blockIdx.x * columns;
+  Acc sum = 0;
+  for (long long i = threadIdx.x; i < columns; i += blockDim.x)
+    sum += Acc(x[i]);
+  const Acc mean = block_reduce(sum, shared, plus) / Acc(columns);
+  Acc squares = 0;
+  for (long long i = threadIdx.x; i < columns; i += blockDim.x) {
+    const Acc difference = Acc(x[i]) - mean;
+    squares += difference * difference;
+  }
+  const Acc variance = block_reduce(squares, shared, plus) / Acc(columns);
+  const Acc factor = 1 / sqrt(variance + epsilon);
+  for (long long i = threadIdx.x; i < columns; i += blockDim.x)
+    y[i] = T((Acc(x[i]) - mean) * factor * SCALE_AT(i) + BIAS_AT(i));
+}
+
+extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER T *__restrict__ y,
+                                    long long rows, long long columns, Acc epsilon) {
+  __builtin_assume(ASSUME);
+  __shared__ Acc shared[32];
+  x += blockIdx.x * columns;
+  y += blockIdx.x * columns;
+  Acc squares = 0;
+  for (long long i = threadIdx.x; i < columns; i += blockDim.x)
+    squares += Acc(x[i]) * Acc(x[i]);
+  const Acc mean = block_reduce(squares, shared, plus) / Acc(columns);
+  const Acc factor = 1 / sqrt(mean + epsilon);
+  for (long long i = threadIdx.x; i < columns; i += blockDim.x)
+    y[i] = T(Acc(x[i]) * factor * SCALE_AT(i));
+}

@@ -1,0 +1,78 @@
+// Two-dimensional pooling over NCHW images.
+//
+//   x: [planes, height, width]   y: [planes, out_height, out_width]      planes = batch x channels
+//
+// max_pool2d: a NaN in the window is the result; padding never wins (it counts as minus infinity).
+// avg_pool2d: the sum divided by the window's size, with padding counted as zeros where
+// count_padding is not 0, else by the number of elements inside the image.
+//
+// Options: DTYPE_*, INDEX and ASSUME as in unary.cu.
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+#ifndef INDEX
+#define INDEX long long
+#endif
+typedef INDEX Index;
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, T *__restrict__ y, long long planes, long long height, long long width, \
+      long long out_height, long long out_width, long long kernel_h, long long kernel_w,           \
+      long long stride_h, long long stride_w, long long pad_h, long long pad_w,                    \
+      long long count_padding
+#define ARGUMENTS                                                                                  \
+  x, y, planes, height, width, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w,      \
+      pad_h, pad_w, count_padding
+
+template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  const Index out_plane = Index(out_height) * Index(out_width);
+  const Index count = Index(planes) * out_plane, step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index pixel = i % out_plane;
+    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
+    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
+    const T *in = x + i / out_plane * (Index(height) * Index(width));
+
+    Acc result = kMax ? -Acc(1) / Acc(0) : Acc(0);
+    int inside = 0;
+    for (int r = 0; r < kernel_h; ++r) {
+      const long long row = top + r;
+      for (int q = 0; q < kernel_w; ++q) {
+        const long long column = left + q;
+        if (row < 0 || row >= height || column < 0 || column >= width)
+          continue;
+        const Acc value = Acc(in[row * width + column]);
+        if (kMax)
+          result = value > result || value != value ? value : result;
+        else
+          result += value;
+        ++inside;
+      }
+    }
+    if (!kMax)
+      result /= Acc(count_padding != 0 ? int(kernel_h * kernel_w) : inside);
+    y[i] = T(result);
+  }
+}
+
+extern "C" __global__ void max_pool2d(PARAMETERS) { pool<true>(ARGUMENTS); }
+
+extern "C" __global__ void avg_pool2d(PARAMETERS) { pool<false>(ARGUMENTS); }

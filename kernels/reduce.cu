@@ -1,0 +1,122 @@
+// Sums, means and maxima over any set of axes: y[kept] = OP over reduced of x[kept, reduced].
+//
+// The caller merges neighbouring axes of one kind, so that x has at most four kept and four reduced
+// dimensions, each with its stride in x; the outermost of each kind is dimension 0, its size
+// implied by the counts. y is contiguous over the kept ones.
+//
+// Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, one
+// thread a result, so that neighbours read neighbouring addresses. Over no elements the sum is 0,
+// the mean a NaN and the maximum minus infinity. A NaN among the elements is the result.
+//
+// Options: -DOP=sum, mean or max; DTYPE_* and ASSUME as in unary.cu.
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif
+
+#ifndef ASSUME
+#define ASSUME true
+#endif
+
+#define INNER(name) name##1, name##2, name##3
+#define EACH(name) name##0, INNER(name)
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, T *__restrict__ y, long long kept, long long reduced,                   \
+      INNER(long long kept_size), EACH(long long kept_stride), INNER(long long reduced_size),      \
+      EACH(long long reduced_stride)
+
+namespace op {
+
+struct sum {
+  static __device__ Acc start() { return 0; }
+  static __device__ Acc combine(Acc p, Acc q) { return p + q; }
+  static __device__ Acc finish(Acc value, long long count) { return value; }
+};
+
+struct mean : sum {
+  static __device__ Acc finish(Acc value, long long count) { return value / Acc(count); }
+};
+
+struct max {
+  static __device__ Acc start() { return -Acc(1) / Acc(0); }
+  static __device__ Acc combine(Acc p, Acc q) { return p > q || p != p ? p : q; }
+  static __device__ Acc finish(Acc value, long long count) { return value; }
+};
+
+} // namespace op
+
+// The offset of element `index` of a space of four dimensions.
+__device__ __forceinline__ long long offset_of(long long index, const long long (&size)[4],
+                                               const long long (&stride)[4]) {
+  long long offset = 0;
+#pragma unroll
+  for (int d = 3; d > 0; --d) {
+    offset += index % size[d] * stride[d];
+    index /= size[d];
+  }
+  return offset + index * stride[0];
+}
+
+#define ENTRY_(operation, kind) operation##_##kind
+#define ENTRY(operation, kind) ENTRY_(operation, kind)
+
+// Every thread of the block gets the reduction of all their values. `shared` holds one value a
+// warp; the block is a whole number of warps.
+template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Combine combine) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  const int warps = blockDim.x / 32;
+  if (warps == 1)
+    return value;
+  __syncthreads(); // the last reduction may still be reading
+  if (threadIdx.x % 32 == 0)
+    shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = shared[0];
+  for (int w = 1; w < warps; ++w)
+    value = combine(value, shared[w]);
+  return value;
+}
+
+extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
+  const long long reduced_size[] = {0, INNER(reduced_size)};
+  const long long reduced_stride[] = {EACH(reduced_stride)};
+  __shared__ Acc shared[32];
+  x += offset_of(blockIdx.x, kept_size, kept_stride);
+  Acc value = op::OP::start();
+  for (long long i = threadIdx.x; i < reduced; i += blockDim.x)
+    value = op::OP::combine(value, Acc(x[offset_of(i, reduced_size, reduced_stride)]));
+  value = block_reduce(value, shared, op::OP::combine);
+  if (threadIdx.x == 0)
+    y[blockIdx.x] = T(op::OP::finish(value, reduced));
+}
+
+extern "C" __global__ void ENTRY(OP, columns)(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
+  const long long reduced_size[] = {0, INNER(reduced_size)};
+  const long long reduced_stride[] = {EACH(reduced_stride)};
+  const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= kept)
+    return;
+  x += offset_of(column, kept_size, kept_stride);
+  Acc value = op::OP::start();
+  for (long long i = 0; i < reduced; ++i)
+    value = op::OP::combine(value, Acc(x[offset_of(i, reduced_size, reduced_stride)]));
+  y[column] = T(op::OP::finish(value, reduced));
+}

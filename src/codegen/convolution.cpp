@@ -1,0 +1,82 @@
+// Convolution and pooling: kernels/conv2d.cu, pool2d.cu.
+#include "codegen/op_emitter.h"
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr std::string_view kSides[] = {"_h", "_w"};
+
+// A [height, width] attribute as two parameters, NAME_h and NAME_w.
+void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
+           const std::vector<int64_t> &values) {
+  for (size_t i = 0; i < 2; ++i)
+    launch.size(std::string(name) + std::string(kSides[i]), op.constant(values[i]));
+}
+
+} // namespace
+
+Status emit_conv2d(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
+  const int64_t groups = op.integer("groups");
+  const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
+  const bool four = out_channels && *out_channels / groups % 4 == 0;
+
+  KernelLaunch launch = op.floating_launch("conv2d.cu", four ? "conv2d_x4" : "conv2d");
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  launch.index_type({op.count(x), op.count(w), op.count(y)});
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId batch = launch.count("batch", x.dims[0]);
+  launch.size("channels", x.dims[1]);
+  launch.size("height", x.dims[2]);
+  launch.size("width", x.dims[3]);
+  const ir::ExprId outputs = launch.size("out_channels", y.dims[1]);
+  const ir::ExprId out_height = launch.size("out_height", y.dims[2]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
+  launch.size("kernel_h", w.dims[2]);
+  launch.size("kernel_w", w.dims[3]);
+  sides(op, launch, "stride", op.integers("strides"));
+  sides(op, launch, "pad", op.integers("padding"));
+  sides(op, launch, "dilation", op.integers("dilation"));
+  launch.size("groups", op.constant(groups));
+
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
+  launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_pool2d(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  const ir::Type x = op.operand_type(0), y = op.result_type();
+  const std::vector<int64_t> kernel = op.integers("kernel");
+
+  KernelLaunch launch = op.floating_launch("pool2d.cu", std::string(op.name()));
+  launch.index_type({op.count(x), op.count(y)});
+  launch.input("x", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId planes = launch.count("planes", op.count(x, 0, 2));
+  launch.size("height", x.dims[2]);
+  launch.size("width", x.dims[3]);
+  const ir::ExprId out_height = launch.size("out_height", y.dims[2]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
+  sides(op, launch, "kernel", kernel);
+  sides(op, launch, "stride", op.integers("strides"));
+  sides(op, launch, "pad", op.integers("padding"));
+  const bool count_padding =
+      op.call().op == ir::Op::avg_pool2d &&
+      ir::op_bool(ir::Op::avg_pool2d, op.call().attributes, "count_include_pad");
+  launch.size("count_padding", op.constant(count_padding));
+  launch.loop_variant(op.exprs().mul(planes, op.exprs().mul(out_height, out_width)));
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,114 @@
+// Declaration and arguments of one launch.
+#include "codegen/kernel_launch.h"
+
+#include "support/check.h"
+
+namespace cugrt::codegen {
+
+KernelLaunch::KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
+                           std::string_view source, std::string entry)
+    : table_(table), builder_(builder) {
+  kernel_.name = std::move(name);
+  kernel_.code_kind = ir::CodeKind::source_file;
+  kernel_.code = "builtin:" + std::string(source);
+  kernel_.entry = std::move(entry);
+}
+
+void KernelLaunch::floating_type(ir::DType dtype) {
+  switch (dtype) {
+  case ir::DType::f16:
+    return option("-DDTYPE_F16");
+  case ir::DType::bf16:
+    return option("-DDTYPE_BF16");
+  case ir::DType::f64:
+    return option("-DDTYPE_F64");
+  default:
+    CUGRT_CHECK(dtype == ir::DType::f32);
+  }
+}
+
+void KernelLaunch::element_bytes(uint32_t bytes) {
+  CUGRT_CHECK(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  option("-DBYTES=" + std::to_string(bytes));
+  any_dtype_ = true;
+}
+
+void KernelLaunch::index_type(std::initializer_list<ir::ExprId> counts) {
+  const std::vector<ir::Interval> bounds = builder_.function().symbol_bounds();
+  for (ir::ExprId count : counts)
+    if (exprs().range(count, bounds).upper >= int64_t(1) << 31)
+      return;
+  option("-DINDEX=unsigned");
+}
+
+void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value) {
+  const ir::Type &type = builder_.module().types[builder_.function().value(value).type];
+  ir::KernelParam param;
+  param.name = std::move(name);
+  param.access = access;
+  param.dtype = type.dtype;
+  if (any_dtype_) {
+    param.any_dtype = true;
+    param.dtype = ir::DType::f32; // not looked at; the same in equal declarations
+  }
+  kernel_.params.push_back(std::move(param));
+  arguments_.push_back(ir::Operand::of(value));
+}
+
+ir::ExprId KernelLaunch::count(std::string name, ir::ExprId argument) {
+  const ir::SymbolId symbol{static_cast<uint32_t>(kernel_.symbols.size())};
+  kernel_.symbols.push_back(name);
+  ir::KernelParam param;
+  param.name = std::move(name);
+  param.kind = ir::KernelParamKind::symbol;
+  param.dtype = ir::DType::i64;
+  param.symbol = symbol;
+  kernel_.params.push_back(std::move(param));
+  arguments_.push_back(ir::Operand::of(argument));
+  return exprs().symbol(symbol);
+}
+
+ir::ExprId KernelLaunch::size(std::string name, ir::ExprId argument) {
+  if (std::optional<int64_t> value = exprs().as_constant(argument)) {
+    assumptions_ += assumptions_.empty() ? "" : "&&";
+    assumptions_ += name + "==" + std::to_string(*value);
+  }
+  return count(std::move(name), argument);
+}
+
+void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
+  ir::KernelParam param;
+  param.name = std::move(name);
+  param.kind = ir::KernelParamKind::scalar;
+  param.dtype = dtype;
+  kernel_.params.push_back(std::move(param));
+  arguments_.push_back(builder_.literal(argument));
+}
+
+void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
+                           std::array<int64_t, 3> threads) {
+  ir::KernelVariant variant;
+  variant.entry = std::move(entry);
+  variant.predicate = predicate;
+  variant.grid = {blocks, constant(1), constant(1)};
+  for (size_t i = 0; i < 3; ++i)
+    variant.block[i] = constant(threads[i]);
+  kernel_.variants.push_back(std::move(variant));
+}
+
+void KernelLaunch::loop_variant(ir::ExprId count) {
+  variant("", {}, exprs().min(exprs().ceildiv(count, constant(256)), constant(kMaxLoopBlocks)),
+          {256, 1, 1});
+}
+
+void KernelLaunch::emit(SourceLocation location) {
+  CUGRT_CHECK(!kernel_.variants.empty());
+  kernel_.location = location;
+  const uint32_t kernel =
+      assumptions_.empty()
+          ? table_.intern(std::move(kernel_))
+          : table_.intern_specialized(std::move(kernel_), "-DASSUME=" + assumptions_);
+  builder_.launch(kernel, arguments_, location);
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,76 @@
+// One launch of one of the library's kernels: its declaration and its arguments, written side by
+// side.
+//
+// A kernel's parameters and a launch's arguments must agree in number, order and type, or memory is
+// corrupted. So they are never written apart: each call below appends a parameter to the
+// declaration and the argument to the launch.
+//
+// Sizes are passed as parameters always, also those that are known when the module is compiled;
+// these are told to the compiler besides, as an assumption (the option ASSUME, see
+// kernels/unary.cu). The compiled function's signature is the same with and without, so that the
+// number of specialised kernels can be bounded at any time.
+#pragma once
+
+#include "codegen/kernel_table.h"
+#include "ir/builder.h"
+
+#include <initializer_list>
+
+namespace cugrt::codegen {
+
+class KernelLaunch {
+public:
+  /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
+  KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
+               std::string_view source, std::string entry);
+
+  void option(std::string text) { kernel_.options.push_back(std::move(text)); }
+  /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.
+  void floating_type(ir::DType dtype);
+  /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
+  void element_bytes(uint32_t bytes);
+  /// The option INDEX=unsigned, when each of `counts`, over the function's symbols, has an upper
+  /// bound below 2^31.
+  void index_type(std::initializer_list<ir::ExprId> counts);
+
+  void input(std::string name, ir::ValueId value) {
+    tensor(std::move(name), ir::Access::in, value);
+  }
+  void output(std::string name, ir::ValueId value) {
+    tensor(std::move(name), ir::Access::out, value);
+  }
+  /// An i64 parameter with the value of `argument`, an expression over the function's symbols. The
+  /// result stands for it in launch rules. A constant is told to the compiler.
+  ir::ExprId size(std::string name, ir::ExprId argument);
+  /// The same, never told to the compiler: counts that the code gains nothing from knowing.
+  ir::ExprId count(std::string name, ir::ExprId argument);
+  /// A number passed by value, as f32 or f64.
+  void scalar(std::string name, ir::DType dtype, double argument);
+
+  /// The next launch variant: blocks and threads along x, y and z, over size()'s and count()'s
+  /// results; an invalid predicate holds always.
+  void variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
+               std::array<int64_t, 3> threads);
+  /// The rule of kernels with a loop over the grid: 256 threads a block, a block for each 256 of
+  /// `count` elements, at most kMaxLoopBlocks.
+  void loop_variant(ir::ExprId count);
+  static constexpr int64_t kMaxLoopBlocks = 4096;
+
+  /// Declares the kernel, unless it is, and appends the launch.
+  void emit(SourceLocation location);
+
+  ir::ExprPool &exprs() { return builder_.module().exprs; }
+  ir::ExprId constant(int64_t value) { return exprs().constant(value); }
+
+private:
+  void tensor(std::string name, ir::Access access, ir::ValueId value);
+
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  ir::Kernel kernel_;
+  std::vector<ir::Operand> arguments_;
+  std::string assumptions_; // "kernel_h==3&&kernel_w==3"
+  bool any_dtype_ = false;
+};
+
+} // namespace cugrt::codegen

@@ -1,0 +1,41 @@
+// The kernel declarations of a module while ops become launches: equal ones are declared once, and
+// the number of specialised ones is bounded.
+#pragma once
+
+#include "ir/module.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace cugrt::codegen {
+
+/// Specialised declarations of one function of one source. What would be one more is declared
+/// without what is known about its sizes: one kernel that takes them all as parameters.
+inline constexpr uint32_t kMaxSpecializations = 32;
+
+class KernelTable {
+public:
+  /// `module` must outlive the table; its kernels are taken in. Nobody else may add kernels
+  /// meanwhile. New kernels are not called as one of `functions`, which the module may still lack.
+  KernelTable(ir::Module &module, std::span<const ir::Function> functions);
+
+  /// The number of a declaration that equals `kernel` but for its name and location. When there is
+  /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
+  uint32_t intern(ir::Kernel kernel);
+  /// As intern, for a kernel that may be specialised by the option `assumption` (put last). It is
+  /// left out when kMaxSpecializations of the kernel are there.
+  uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
+
+private:
+  std::string unique_name(const std::string &hint);
+
+  ir::Module &module_;
+  std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
+  std::unordered_map<std::string, uint32_t> specializations_; // how many, by the unspecialised text
+  std::unordered_set<std::string> names_;                     // of kernels, functions and constants
+  std::unordered_map<std::string, uint32_t> next_suffix_;
+};
+
+} // namespace cugrt::codegen

@@ -1,0 +1,106 @@
+// From tensor-level ops to launches of the library's kernels.
+//
+// Each op family has a file: its choice among kernels, the kernels' parameters with their access,
+// and their launch rules stand there once. Operands and results are contiguous tensors with known
+// shapes; whoever calls has allocated the results.
+#pragma once
+
+#include "codegen/index_space.h"
+#include "codegen/kernel_launch.h"
+#include "ir/ops.h"
+#include "support/status.h"
+
+namespace cugrt::codegen {
+
+struct OpCall {
+  ir::Op op;
+  std::vector<ir::ValueId> operands; // invalid ones are absent
+  std::vector<ir::ValueId> results;
+  std::span<const ir::Attribute> attributes;
+  SourceLocation location;
+};
+
+/// Appends the launches that compute `call` to the function. Code::unsupported, naming op and
+/// dtype, when there is no kernel for it; nothing has been appended then.
+Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call);
+
+/// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
+/// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
+Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                   ir::ValueId target, SourceLocation location);
+
+/// What the families' functions work with: one call, and where its launches go.
+class OpEmitter {
+public:
+  OpEmitter(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call)
+      : table_(table), builder_(builder), call_(call) {}
+
+  std::string_view name() const { return ir::op_info(call_.op).name; }
+  const OpCall &call() const { return call_; }
+  KernelTable &table() { return table_; }
+  ir::FunctionBuilder &builder() { return builder_; }
+  ir::ExprPool &exprs() { return builder_.module().exprs; }
+  ir::ExprId constant(int64_t value) { return exprs().constant(value); }
+  /// Product of a tensor's dimensions [begin, end).
+  ir::ExprId count(const ir::Type &type, size_t begin = 0, size_t end = SIZE_MAX);
+
+  bool has_operand(size_t i) const {
+    return i < call_.operands.size() && call_.operands[i].valid();
+  }
+  ir::ValueId operand(size_t i) const { return call_.operands[i]; }
+  ir::ValueId result(size_t i = 0) const { return call_.results[i]; }
+  /// Copies, since interning further types may move the pool's.
+  ir::Type type(ir::ValueId value) const;
+  ir::Type operand_type(size_t i) const { return type(operand(i)); }
+  ir::Type result_type(size_t i = 0) const { return type(result(i)); }
+
+  /// Attributes: as given, else the op's default.
+  int64_t integer(std::string_view name) const {
+    return ir::op_integer(call_.op, call_.attributes, name);
+  }
+  std::vector<int64_t> integers(std::string_view name) const {
+    return ir::op_integers(call_.op, call_.attributes, name);
+  }
+  /// An axis attribute, counted from the front.
+  size_t axis(size_t rank) const;
+  /// Of transpose: for each axis of the result, the operand's.
+  std::vector<size_t> permutation(size_t rank) const;
+
+  /// The error for a dtype or form that no kernel takes: "conv2d of i32: `what`".
+  Status unsupported(ir::DType dtype, std::string_view what) const;
+  /// Error unless operand and result dtypes are the same one of f16, bf16, f32 and f64.
+  Status require_floating() const;
+  /// Error unless elements of `dtype` are 1, 2, 4 or 8 whole bytes.
+  Status require_whole_bytes(ir::DType dtype) const;
+
+  /// A launch to be filled in and emitted; its kernel is named `entry`, or `entry`_`suffix`.
+  KernelLaunch launch(std::string_view source, std::string entry, std::string_view suffix = "");
+  /// The same, with the option for the first operand's dtype; named `name`_`dtype`, by default by
+  /// the entry.
+  KernelLaunch floating_launch(std::string_view source, std::string entry,
+                               std::string_view name = "");
+
+private:
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  const OpCall &call_;
+};
+
+// The families: elementwise.cpp, matmul.cpp, convolution.cpp, normalization.cpp, reduction.cpp,
+// movement.cpp.
+Status emit_unary(OpEmitter &op);
+Status emit_binary(OpEmitter &op);
+Status emit_cast(OpEmitter &op);
+Status emit_matmul(OpEmitter &op);
+Status emit_conv2d(OpEmitter &op);
+Status emit_pool2d(OpEmitter &op);
+Status emit_softmax(OpEmitter &op);
+Status emit_norm(OpEmitter &op);
+Status emit_reduce(OpEmitter &op);
+Status emit_argmax(OpEmitter &op);
+Status emit_transpose(OpEmitter &op);
+Status emit_concat(OpEmitter &op);
+Status emit_split(OpEmitter &op);
+Status emit_embedding(OpEmitter &op);
+
+} // namespace cugrt::codegen

@@ -1,0 +1,171 @@
+// Graphs built node by node, and their instances.
+//
+// Graph objects are not thread-safe, not even for calls that look read-only (CUDA driver API, graph
+// object thread safety): one thread at a time for a Graph, its bodies and what was instantiated
+// from it. Setters of a GraphExec name nodes of the Graph that it was instantiated from, so the two
+// are kept together. Node parameters, kernel arguments too, are copied when a node is added or set.
+#pragma once
+
+#include "driver/kernel_module.h"
+
+namespace cugrt::driver {
+
+/// A reference to a node; valid while its graph lives.
+using GraphNode = CUgraphNode;
+
+enum class MemoryKind { device, host };
+
+/// A linear copy. The kinds and the size are fixed for the life of an instance: the driver refuses
+/// setters that change them.
+struct CopyParams {
+  uint64_t destination = 0, source = 0, size_bytes = 0;
+  MemoryKind destination_kind = MemoryKind::device, source_kind = MemoryKind::device;
+};
+
+/// `count` elements of `element_bytes` (1, 2 or 4).
+struct FillParams {
+  uint64_t destination = 0, count = 0;
+  uint32_t value = 0, element_bytes = 1;
+};
+
+/// Edges into a new node. `data`, when not empty, has one entry for each node of `nodes` and needs
+/// Capabilities::edge_data.
+struct Dependencies {
+  std::span<const GraphNode> nodes;
+  std::span<const CUgraphEdgeData> data;
+
+  Dependencies() = default;
+  Dependencies(std::span<const GraphNode> from) : nodes(from) {}
+  Dependencies(const std::vector<GraphNode> &from) : nodes(from) {}
+  Dependencies(std::span<const GraphNode> from, std::span<const CUgraphEdgeData> edges)
+      : nodes(from), data(edges) {}
+};
+
+/// An edge on which the dependent may start at its predecessor's trigger (sm_90).
+CUgraphEdgeData programmatic_edge();
+inline CUgraphEdgeData full_edge() { return CUgraphEdgeData{}; }
+
+class GraphRef;
+
+struct ConditionalNode {
+  GraphNode node = nullptr;
+  std::vector<GraphRef> bodies; // owned by the node
+};
+
+/// A graph that somebody owns: a Graph, or a conditional node for its bodies. `name` in the
+/// functions below is for messages only.
+class GraphRef {
+public:
+  GraphRef() = default;
+  GraphRef(const DriverApi *api, CUcontext context, CUgraph graph)
+      : api_(api), context_(context), graph_(graph) {}
+  CUgraph get() const { return graph_; }
+  const DriverApi &api() const { return *api_; }
+  CUcontext context() const { return context_; }
+
+  Result<GraphNode> add_kernel(const LaunchParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_memcpy(const CopyParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_memset(const FillParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_empty(Dependencies after, std::string_view name) const;
+
+  /// A condition that device code sets; `initial` is assigned at every launch.
+  Result<CUgraphConditionalHandle> create_condition(uint32_t initial) const;
+  /// CU_GRAPH_COND_TYPE_IF with 1 or 2 bodies, WHILE with 1, SWITCH with any number above 0.
+  Result<ConditionalNode> add_conditional(CUgraphConditionalHandle condition,
+                                          CUgraphConditionalNodeType type, uint32_t bodies,
+                                          Dependencies after, std::string_view name) const;
+
+  Status add_edges(std::span<const GraphNode> from, std::span<const GraphNode> to) const;
+
+  struct Counts {
+    size_t nodes = 0, edges = 0;
+  };
+  Result<Counts> counts() const;
+  /// Writes the driver's own dot text, all details, to `path`.
+  Status write_dot(const std::string &path) const;
+
+protected:
+  const DriverApi *api_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUgraph graph_ = nullptr;
+
+private:
+  Result<GraphNode> add_generic(CUgraphNodeParams &params, Dependencies after,
+                                std::string_view name) const;
+};
+
+class Graph {
+public:
+  struct Traits {
+    using Handle = CUgraph;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.GraphDestroy(handle);
+    }
+  };
+
+  Graph() = default;
+  static Result<Graph> create(const Context &context);
+
+  GraphRef ref() const { return {&handle_.api(), handle_.context(), handle_.get()}; }
+  CUgraph get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+private:
+  explicit Graph(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+/// Why an instantiation failed, for whoever knows what the node stands for.
+struct InstantiateFailure {
+  GraphNode node = nullptr; // null when the driver names none
+  CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+};
+
+struct UpdateOutcome {
+  CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  GraphNode node = nullptr, from_node = nullptr; // of the new graph, where the driver names them
+  bool ok() const { return result == CU_GRAPH_EXEC_UPDATE_SUCCESS; }
+};
+
+class GraphExec {
+public:
+  struct Traits {
+    using Handle = CUgraphExec;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.GraphExecDestroy(handle);
+    }
+  };
+
+  GraphExec() = default;
+  /// `failure`, when not null, is filled in on error.
+  static Result<GraphExec> instantiate(GraphRef graph, std::string_view name,
+                                       InstantiateFailure *failure = nullptr);
+
+  CUgraphExec get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+  /// Moves the instance to the device, in stream order, so that the first launch does not pay.
+  Status upload(StreamRef stream) const;
+  Status launch(StreamRef stream, std::string_view name) const;
+
+  /// Setters affect later launches only.
+  Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
+  Status set_memcpy(GraphNode node, const CopyParams &params, std::string_view name) const;
+  Status set_memset(GraphNode node, const FillParams &params, std::string_view name) const;
+  /// A disabled kernel, copy or fill node acts as an empty one.
+  Status set_enabled(GraphNode node, bool enabled, std::string_view name) const;
+  /// Takes over all parameters of `graph`, a graph of the same topology; overwrites earlier
+  /// setters. A refusal is an outcome, not an error.
+  Result<UpdateOutcome> update(GraphRef graph) const;
+
+private:
+  explicit GraphExec(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+} // namespace cugrt::driver

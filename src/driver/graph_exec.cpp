@@ -1,0 +1,99 @@
+// Instances: instantiation, launch and the setters.
+#include "driver/graph.h"
+
+#include "driver/driver_error.h"
+#include "driver/node_params.h"
+
+namespace cugrt::driver {
+
+namespace {
+
+const char *reason_text(CUgraphInstantiateResult reason) {
+  switch (reason) {
+  case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+    return "the graph's structure is invalid";
+  case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+    return "a node is not supported";
+  case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+    return "nodes of several contexts";
+  case CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED:
+    return "a condition belongs to no conditional node";
+  case CUDA_GRAPH_INSTANTIATE_SUCCESS:
+  case CUDA_GRAPH_INSTANTIATE_ERROR:
+    break;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
+                                         InstantiateFailure *failure) {
+  const DriverApi &api = graph.api();
+  CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, graph.context()));
+  CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+  CUgraphExec exec = nullptr;
+  CUresult result = api.GraphInstantiateWithParams(&exec, graph.get(), &params);
+  UniqueHandle<Traits> owned(&api, graph.context(), result == CUDA_SUCCESS ? exec : nullptr);
+  if (result == CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS)
+    return GraphExec(std::move(owned));
+  if (failure)
+    *failure = {params.hErrNode_out, params.result_out};
+  std::string object(name);
+  if (const char *reason = reason_text(params.result_out))
+    object += object.empty() ? reason : std::string(": ") + reason;
+  return driver_error(api, result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result,
+                      "cuGraphInstantiateWithParams", object);
+}
+
+Status GraphExec::upload(StreamRef stream) const {
+  CUGRT_DRIVER(handle_.api(), GraphUpload, (handle_.get(), stream.get()), "");
+  return {};
+}
+
+Status GraphExec::launch(StreamRef stream, std::string_view name) const {
+  CUGRT_DRIVER(handle_.api(), GraphLaunch, (handle_.get(), stream.get()), name);
+  return {};
+}
+
+Status GraphExec::set_kernel(GraphNode node, const LaunchParams &params,
+                             std::string_view name) const {
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel = kernel_params<CUDA_KERNEL_NODE_PARAMS_v2>(params);
+  CUGRT_DRIVER(handle_.api(), GraphExecKernelNodeSetParams, (handle_.get(), node, &kernel), name);
+  return {};
+}
+
+Status GraphExec::set_memcpy(GraphNode node, const CopyParams &params,
+                             std::string_view name) const {
+  CUDA_MEMCPY3D_v2 copy = copy_params(params);
+  CUGRT_DRIVER(handle_.api(), GraphExecMemcpyNodeSetParams,
+               (handle_.get(), node, &copy, handle_.context()), name);
+  return {};
+}
+
+Status GraphExec::set_memset(GraphNode node, const FillParams &params,
+                             std::string_view name) const {
+  CUDA_MEMSET_NODE_PARAMS_v1 fill = fill_params<CUDA_MEMSET_NODE_PARAMS_v1>(params);
+  CUGRT_DRIVER(handle_.api(), GraphExecMemsetNodeSetParams,
+               (handle_.get(), node, &fill, handle_.context()), name);
+  return {};
+}
+
+Status GraphExec::set_enabled(GraphNode node, bool enabled, std::string_view name) const {
+  CUGRT_DRIVER(handle_.api(), GraphNodeSetEnabled, (handle_.get(), node, enabled ? 1u : 0u), name);
+  return {};
+}
+
+Result<UpdateOutcome> GraphExec::update(GraphRef graph) const {
+  const DriverApi &api = handle_.api();
+  CUgraphExecUpdateResultInfo info{};
+  CUresult result = api.GraphExecUpdate(handle_.get(), graph.get(), &info);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+    return driver_error(api, result, "cuGraphExecUpdate", "");
+  // A refusal without a reason is still a refusal.
+  if (result != CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+    info.result = CU_GRAPH_EXEC_UPDATE_ERROR;
+  return UpdateOutcome{info.result, info.errorNode, info.errorFromNode};
+}
+
+} // namespace cugrt::driver

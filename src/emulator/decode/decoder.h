@@ -1,0 +1,42 @@
+// ptx::Module to Code: the one pass that gives meaning to opcodes.
+//
+// Whatever the executor cannot do is refused here, at load, with the opcode and its line.
+#pragma once
+
+#include "emulator/exec/warp.h"
+#include "emulator/ptx/module.h"
+#include "support/status.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace cugrt::emulator {
+
+/// Where the module's variables are, before its functions are decoded.
+struct Placement {
+  std::vector<uint64_t> address;      // of each .global and .const variable; 0: not defined
+  uint32_t function_shared_bytes = 0; // shared variables that .func functions use; at offset 0
+  std::unordered_map<uint32_t, uint32_t> function_shared; // module variable to offset
+};
+
+/// Registers, shared and local bytes that a kernel needs beside its code.
+struct KernelNeeds {
+  uint32_t static_shared_bytes = 0;
+  uint32_t registers = 0;
+};
+
+/// A module's functions, decoded. codes[i] belongs to module.functions[i]; declarations stay empty.
+struct Decoded {
+  std::vector<std::unique_ptr<FunctionCode>> codes;
+  std::vector<KernelNeeds> needs;
+  std::vector<std::vector<uint32_t>> callees; // of each function
+  std::vector<std::unique_ptr<CallSite>> call_sites;
+  std::vector<std::unique_ptr<SwitchTargets>> switches;
+  uint32_t cache_count = 1; // remembered ranges: one a memory operation; 0 is shared by the rest
+  bool calls_indirectly = false;
+};
+
+Status decode_module(const ptx::Module &module, const Placement &placement, Decoded &out);
+
+} // namespace cugrt::emulator

@@ -1,0 +1,181 @@
+// Which lowering takes which mnemonic; control flow and calls.
+#include "emulator/decode/lowering.h"
+
+namespace cugrt::emulator {
+
+Status Lowering::lower(const ptx::Instruction &instruction) {
+  struct Row {
+    std::string_view mnemonic;
+    Status (Lowering::*lower)(Opcode &);
+  };
+  static constexpr Row kRows[] = {
+      {"mov", &Lowering::lower_mov},
+      {"ld", &Lowering::lower_ld},
+      {"ldu", &Lowering::lower_ld},
+      {"st", &Lowering::lower_st},
+      {"setp", &Lowering::lower_setp},
+      {"set", &Lowering::lower_set},
+      {"cvt", &Lowering::lower_cvt},
+      {"cvta", &Lowering::lower_cvta},
+      {"isspacep", &Lowering::lower_isspacep},
+      {"atom", &Lowering::lower_atom},
+      {"red", &Lowering::lower_atom},
+      {"cp", &Lowering::lower_cp},
+      {"bar", &Lowering::lower_bar},
+      {"barrier", &Lowering::lower_bar},
+      {"shfl", &Lowering::lower_shfl},
+      {"vote", &Lowering::lower_vote},
+      {"match", &Lowering::lower_match},
+      {"redux", &Lowering::lower_redux},
+      {"activemask", &Lowering::lower_activemask},
+      {"elect", &Lowering::lower_elect},
+      {"bra", &Lowering::lower_bra},
+      {"brx", &Lowering::lower_brx},
+      {"call", &Lowering::lower_call},
+      {"ret", &Lowering::lower_end},
+      {"exit", &Lowering::lower_end},
+      {"trap", &Lowering::lower_end},
+      {"brkpt", &Lowering::lower_end},
+      {"membar", &Lowering::lower_fence},
+      {"fence", &Lowering::lower_fence},
+      {"prefetch", &Lowering::lower_nothing},
+      {"prefetchu", &Lowering::lower_nothing},
+      {"nanosleep", &Lowering::lower_nothing},
+      {"griddepcontrol", &Lowering::lower_nothing},
+      {"pmevent", &Lowering::lower_nothing},
+      {"applypriority", &Lowering::lower_nothing},
+  };
+  Opcode opcode;
+  if (!opcode.split(instruction.opcode))
+    return refuse();
+  for (const Row &row : kRows)
+    if (row.mnemonic == opcode.mnemonic())
+      return (this->*row.lower)(opcode);
+  return lower_arithmetic(opcode);
+}
+
+/// Hints, and what is done before it could be waited for.
+Status Lowering::lower_nothing(Opcode &) {
+  emit(OpId::nop);
+  return {};
+}
+
+Status Lowering::lower_fence(Opcode &opcode) {
+  if (opcode.has("proxy") || opcode.has("mbarrier_init"))
+    return refuse();
+  emit(OpId::fence);
+  return {};
+}
+
+Status Lowering::lower_end(Opcode &opcode) {
+  opcode.take("uni");
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(0, 0));
+  emit(*id);
+  return {};
+}
+
+Status Lowering::lower_bra(Opcode &) {
+  CUGRT_TRY(expect_operands(1, 1));
+  const Operand &target = operand(0);
+  if (target.kind != Kind::label || function_.labels[size_t(target.index)].is_prototype ||
+      !function_.labels[size_t(target.index)].targets.empty())
+    return error("expected a label");
+  uint32_t guard = kNoSlot;
+  if (instruction_->guard >= 0)
+    guard = register_slot(uint32_t(instruction_->guard));
+  fixups_.push_back({uint32_t(code_.ops.size()), block_of_label_[size_t(target.index)]});
+  Op &op = emit(guard == kNoSlot ? OpId::bra : OpId::bra_if);
+  op.guard = guard;
+  op.flags |= instruction_->guard_negated ? kFlagGuardNegated : 0;
+  return {};
+}
+
+/// brx.idx index, table. Guarded tables do not occur: the guard would have to be a branch around
+/// it.
+Status Lowering::lower_brx(Opcode &opcode) {
+  if (!opcode.has("idx") || instruction_->guard >= 0)
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  const Operand &list = operand(1);
+  if (list.kind != Kind::label || function_.labels[size_t(list.index)].targets.empty())
+    return error("expected a label of .branchtargets");
+  CUGRT_ASSIGN(uint32_t index, source(operand(0), Type::u32));
+  auto table = std::make_unique<SwitchTargets>();
+  SwitchFixup fixup{table.get(), {}};
+  for (int32_t target : function_.labels[size_t(list.index)].targets)
+    fixup.blocks.push_back(block_of_label_[size_t(target)]);
+  switch_fixups_.push_back(std::move(fixup));
+  emit(OpId::brx, 0, index).extra = table.get();
+  out_.switches.push_back(std::move(table));
+  return {};
+}
+
+Result<Argument> Lowering::argument(const Operand &operand) {
+  if (operand.kind == Kind::variable && !operand.is_module && operand.value == 0 &&
+      places_[size_t(operand.index)] != kNoSlot)
+    return Argument{places_[size_t(operand.index)],
+                    uint32_t(function_.variables[size_t(operand.index)].bytes), false};
+  if (operand.kind == Kind::reg && function_.registers[size_t(operand.index)].type != Type::pred) {
+    uint32_t index = uint32_t(operand.index);
+    return Argument{register_slot(index), register_bits(index) / 8, true};
+  }
+  return unsupported("a call with an argument that is neither .param nor register");
+}
+
+/// call{.uni} {(results),} callee {, (arguments) {, prototype}}
+Status Lowering::lower_call(Opcode &) {
+  CUGRT_TRY(expect_operands(1, 4));
+  auto site = std::make_unique<CallSite>();
+  size_t next = 0;
+  if (operand(0).kind == Kind::list) {
+    for (uint32_t i = 0; i < operand(0).count; ++i) {
+      CUGRT_ASSIGN(Argument result, argument(function_.elements[operand(0).first + i]));
+      site->results.push_back(result);
+    }
+    ++next;
+  }
+  if (next >= operand_count())
+    return error("a call without a callee");
+  const Operand &callee = operand(next++);
+  if (next < operand_count() && operand(next).kind == Kind::list) {
+    for (uint32_t i = 0; i < operand(next).count; ++i) {
+      CUGRT_ASSIGN(Argument value, argument(function_.elements[operand(next).first + i]));
+      site->arguments.push_back(value);
+    }
+  }
+  uint32_t target = 0;
+  if (callee.kind == Kind::function) {
+    std::string_view name = module_.functions[size_t(callee.index)].name;
+    uint32_t index = uint32_t(callee.index);
+    for (uint32_t i = 0; i < module_.functions.size(); ++i) // declared first, defined later
+      if (module_.functions[i].name == name && !module_.functions[i].is_declaration)
+        index = i;
+    const ptx::Function &function = module_.functions[index];
+    if (function.is_kernel)
+      return unsupported("a call of a kernel");
+    if (function.is_declaration) {
+      site->builtin = uint32_t(find_builtin(name));
+      if (!site->builtin)
+        return unsupported("the external function " + std::string(name.substr(0, 200)));
+    } else {
+      if (function.parameters.size() != site->arguments.size() ||
+          function.returns.size() < site->results.size())
+        return error("the arguments of the call are not those of '" + std::string(name) + "'");
+      site->callee = out_.codes[index].get();
+      out_.callees[index_].push_back(index);
+    }
+  } else if (callee.kind == Kind::reg) {
+    CUGRT_ASSIGN(target, source(callee, Type::u64));
+    out_.calls_indirectly = true;
+  } else {
+    return error("expected a function or a register to call");
+  }
+  emit(OpId::call, 0, target).extra = site.get();
+  out_.call_sites.push_back(std::move(site));
+  return {};
+}
+
+} // namespace cugrt::emulator

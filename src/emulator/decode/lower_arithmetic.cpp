@@ -1,0 +1,265 @@
+// Instructions of one destination and some values: the table says what they compute, their type
+// modifiers how wide each operand is. Also mov with its packing forms, carry chains and cvt.
+#include "emulator/decode/lowering.h"
+
+namespace cugrt::emulator {
+
+namespace {
+
+using ptx::Type;
+
+constexpr std::string_view kRounded[] = {"add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt"};
+
+bool is_rounded(std::string_view mnemonic) {
+  for (std::string_view name : kRounded)
+    if (name == mnemonic)
+      return true;
+  return false;
+}
+
+uint16_t rounding_flags(Rounding rounding) {
+  return uint16_t(uint16_t(rounding) << kRoundingShift);
+}
+
+Type twice(Type type) {
+  switch (type) {
+  case Type::u16:
+    return Type::u32;
+  case Type::s16:
+    return Type::s32;
+  case Type::u32:
+    return Type::u64;
+  default:
+    return Type::s64;
+  }
+}
+
+/// The type of each value, and of the destination in [4].
+std::array<Type, 5> operand_types(const Opcode &opcode, Type first, Type last) {
+  std::string_view name = opcode.mnemonic();
+  std::array<Type, 5> types{last, last, last, last, first};
+  if (name == "shl" || name == "shr") {
+    types[1] = Type::u32;
+  } else if (name == "mul" && opcode.has("wide")) {
+    types[4] = twice(last);
+  } else if (name == "mad" && opcode.has("wide")) {
+    types[4] = types[2] = twice(last);
+  } else if (name == "bfe") {
+    types[1] = types[2] = Type::u32;
+  } else if (name == "bfi") {
+    types[2] = types[3] = Type::u32;
+  } else if (name == "popc" || name == "clz" || name == "bfind") {
+    types[4] = Type::u32;
+  } else if (name == "testp") {
+    types[4] = Type::pred;
+  } else if (name == "selp") {
+    types[2] = Type::pred;
+  } else if (name == "slct") {
+    types = {first, first, last, last, first};
+  } else if (name == "dp4a" || name == "dp2a") {
+    types = {Type::b32, Type::b32, Type::b32, Type::b32, Type::b32};
+  }
+  return types;
+}
+
+} // namespace
+
+Status Lowering::lower_arithmetic(Opcode &opcode) {
+  if (opcode.has("cc") || opcode.mnemonic() == "addc" || opcode.mnemonic() == "subc" ||
+      opcode.mnemonic() == "madc")
+    return lower_carry(opcode);
+  Type last = opcode.last_type(), first = Type::none;
+  for (size_t i = 0; i < opcode.size() && first == Type::none; ++i)
+    first = ptx::parse_type(opcode[i]);
+  uint16_t flags = 0;
+  bool directed = false;
+  if (is_float(last)) {
+    if (is_rounded(opcode.mnemonic())) {
+      opcode.take("rn");
+      Rounding rounding = opcode.take("rz")   ? Rounding::zero
+                          : opcode.take("rm") ? Rounding::down
+                          : opcode.take("rp") ? Rounding::up
+                                              : Rounding::nearest;
+      directed = rounding != Rounding::nearest;
+      flags |= rounding_flags(rounding);
+    }
+    if (last != Type::f64 && opcode.take("ftz"))
+      flags |= kFlagFtz;
+    if (opcode.take("sat"))
+      flags |= kFlagSat;
+    if (is_half(last) && opcode.take("relu"))
+      flags |= kFlagRelu;
+    if ((flags & kFlagSat) && last == Type::f64)
+      return refuse();
+  }
+  auto id = find_op((directed ? "directed." : "") + opcode.name());
+  int sources = id ? op_info(*id).sources : -1;
+  if (!id || sources < 0)
+    return refuse();
+  CUGRT_TRY(expect_operands(size_t(sources) + 1, size_t(sources) + 1));
+  std::array<Type, 5> types = operand_types(opcode, first, last);
+  uint32_t slots[4] = {};
+  for (int i = 0; i < sources; ++i) {
+    CUGRT_ASSIGN(slots[i], source(operand(size_t(i) + 1), types[size_t(i)]));
+  }
+  CUGRT_ASSIGN(Destination d, destination(operand(0), types[4]));
+  emit(*id, d.slot, slots[0], slots[1], slots[2], slots[3]).flags |= flags;
+  finish(d);
+  return {};
+}
+
+/// add.cc and its like; mad.lo.cc is a product and an addition with carry.
+Status Lowering::lower_carry(Opcode &opcode) {
+  Type type = opcode.last_type();
+  if (condition_code_ == kNoSlot)
+    condition_code_ = temporary(32);
+  bool product = opcode.mnemonic() == "mad" || opcode.mnemonic() == "madc";
+  CUGRT_TRY(expect_operands(product ? 4 : 3, product ? 4 : 3));
+  std::string name(opcode.mnemonic());
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
+  CUGRT_ASSIGN(uint32_t b, source(operand(2), type));
+  std::string type_name(opcode[opcode.size() - 1]);
+  if (product) {
+    auto mul = find_op((opcode.has("hi") ? "mul.hi." : "mul.lo.") + type_name);
+    if (!mul || (!opcode.has("hi") && !opcode.has("lo")))
+      return refuse();
+    uint32_t partial = temporary(lane_bits(type));
+    emit(*mul, partial, a, b);
+    a = partial;
+    CUGRT_ASSIGN(b, source(operand(3), type));
+    name = name == "madc" ? "addc" : "add";
+  }
+  auto id = find_op(name + (opcode.has("cc") ? ".cc." : ".") + type_name);
+  if (!id)
+    return refuse();
+  CUGRT_ASSIGN(Destination d, destination(operand(0), type));
+  emit(*id, d.slot, a, b, 0, condition_code_);
+  finish(d);
+  return {};
+}
+
+Status Lowering::lower_mov(Opcode &opcode) {
+  Type type = opcode.last_type();
+  if (opcode.size() != 1 || type == Type::none)
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  if (operand(0).kind == Kind::vector)
+    return lower_unpack(operand(0), operand(1), type);
+  if (operand(1).kind == Kind::vector)
+    return lower_pack(operand(0), operand(1), type);
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), type));
+  emit(*id, d.slot, a);
+  finish(d);
+  return {};
+}
+
+Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
+  CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(a, 4));
+  CUGRT_ASSIGN(Destination to, destination(d, type));
+  bool halves = (lane_bits(type) == 32 && parts.size() == 2) || parts.size() == 4;
+  if (ptx::type_bytes(type) < 4 || (lane_bits(type) == 32 && parts.size() != 2) ||
+      parts.size() == 3 || parts.size() == 1)
+    return refuse();
+  std::vector<uint32_t> slots;
+  for (const Operand *part : parts) {
+    CUGRT_ASSIGN(uint32_t slot, source(*part, halves ? Type::b16 : Type::b32));
+    slots.push_back(slot);
+  }
+  if (parts.size() == 4) {
+    for (size_t i = 0; i < 2; ++i) {
+      uint32_t word = temporary(32);
+      emit(OpId::pack_16, word, slots[2 * i], slots[2 * i + 1]);
+      slots[i] = word;
+    }
+  }
+  emit(lane_bits(type) == 64 ? OpId::pack_32 : OpId::pack_16, to.slot, slots[0], slots[1]);
+  finish(to);
+  return {};
+}
+
+Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
+  CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(d, 4));
+  CUGRT_ASSIGN(uint32_t from, source(a, type));
+  bool wide = lane_bits(type) == 64;
+  if (ptx::type_bytes(type) < 4 || !(parts.size() == 2 || (wide && parts.size() == 4)))
+    return refuse();
+  Type part_type = wide && parts.size() == 2 ? Type::b32 : Type::b16;
+  std::vector<Destination> to;
+  for (const Operand *part : parts) {
+    CUGRT_ASSIGN(Destination destination_of_part, destination(*part, part_type));
+    to.push_back(destination_of_part);
+  }
+  uint32_t words[2] = {from, from};
+  if (wide) {
+    for (size_t i = 0; i < 2; ++i) {
+      words[i] = parts.size() == 2 ? to[i].slot : temporary(32);
+      emit(i ? OpId::high_word : OpId::narrow, words[i], from);
+    }
+  }
+  if (part_type == Type::b16) {
+    // The last part first would do as well: no part is the source, which is wider.
+    for (size_t i = 0; i < parts.size(); ++i)
+      emit(i % 2 ? OpId::high_half : OpId::zext16, to[i].slot, words[i / 2]);
+  }
+  for (const Destination &part : to)
+    finish(part);
+  return {};
+}
+
+/// cvt{.rounding}{.ftz}{.sat}{.relu}.D.A
+Status Lowering::lower_cvt(Opcode &opcode) {
+  if (opcode.has("rna") || opcode.has("tf32")) {
+    auto id = find_op(opcode.name());
+    if (!id)
+      return refuse();
+    CUGRT_TRY(expect_operands(2, 2));
+    CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::f32));
+    CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+    emit(*id, d.slot, a);
+    return {};
+  }
+  struct Mode {
+    std::string_view name;
+    Rounding rounding;
+    bool integral;
+  };
+  constexpr Mode kModes[] = {
+      {"rn", Rounding::nearest, false}, {"rz", Rounding::zero, false},
+      {"rm", Rounding::down, false},    {"rp", Rounding::up, false},
+      {"rni", Rounding::nearest, true}, {"rzi", Rounding::zero, true},
+      {"rmi", Rounding::down, true},    {"rpi", Rounding::up, true},
+  };
+  Mode mode = kModes[0];
+  for (const Mode &row : kModes)
+    if (opcode.take(row.name))
+      mode = row;
+  uint16_t flags = rounding_flags(mode.rounding);
+  flags |= mode.integral ? kFlagIntegral : 0;
+  flags |= opcode.take("ftz") ? kFlagFtz : 0;
+  flags |= opcode.take("sat") ? kFlagSat : 0;
+  flags |= opcode.take("relu") ? kFlagRelu : 0;
+  Type to = ptx::parse_type(opcode[0]), from = ptx::parse_type(opcode[1]);
+  bool directed = !mode.integral && mode.rounding != Rounding::nearest;
+  if (opcode.size() != 2 || (directed && (flags & (kFlagFtz | kFlagSat | kFlagRelu))))
+    return refuse();
+  auto id = find_op((directed ? "directed." : "") + opcode.name());
+  if (!id)
+    return refuse();
+  bool packed = to == Type::f16x2 || to == Type::bf16x2;
+  CUGRT_TRY(expect_operands(packed ? 3 : 2, packed ? 3 : 2));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
+  uint32_t b = 0;
+  if (packed) {
+    CUGRT_ASSIGN(b, source(operand(2), from));
+  }
+  CUGRT_ASSIGN(Destination d, destination(operand(0), to));
+  emit(*id, d.slot, a, b).flags |= flags;
+  finish(d);
+  return {};
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,264 @@
+// Loads, stores, atomics, asynchronous copies, address spaces, parameters.
+#include "emulator/decode/lowering.h"
+
+namespace cugrt::emulator {
+
+namespace {
+
+using ptx::Space;
+using ptx::Type;
+
+/// Takes the state space out; Space::none is generic. Constant variables lie in global memory.
+Space take_space(Opcode &opcode) {
+  Space space = opcode.take_prefix("global")   ? Space::global
+                : opcode.take_prefix("shared") ? Space::shared
+                : opcode.take_prefix("local")  ? Space::local
+                : opcode.take_prefix("param")  ? Space::param
+                : opcode.take_prefix("const")  ? Space::global
+                                               : Space::none;
+  return space;
+}
+
+/// Takes what says how strong an access is, and says how it must be made.
+uint16_t take_ordering(Opcode &opcode) {
+  uint16_t flags = 0;
+  for (std::string_view name :
+       {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc"})
+    flags |= opcode.take(name) ? kFlagVolatile : 0;
+  opcode.take("weak");
+  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"})
+    opcode.take(scope);
+  return flags;
+}
+
+/// Takes cache hints; true when a cache policy follows as the last operand.
+bool take_hints(Opcode &opcode) {
+  bool policy = opcode.take("L2::cache_hint");
+  opcode.take_prefix("L1::");
+  opcode.take_prefix("L2::");
+  for (std::string_view name : {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "uni"})
+    opcode.take(name);
+  return policy;
+}
+
+/// The element type of the tables' memory rows.
+std::string_view memory_type(Type type, bool is_store) {
+  switch (ptx::type_bytes(type)) {
+  case 1:
+    return type == Type::s8 && !is_store ? "s8" : "u8";
+  case 2:
+    return type == Type::s16 && !is_store ? "s16" : "u16";
+  case 4:
+    return "u32";
+  default:
+    return "u64";
+  }
+}
+
+/// The type of the slots, which keeps the sign for widening.
+Type lane_type(Type type) {
+  if (is_signed(type))
+    return type;
+  return lane_bits(type) == 64 ? Type::b64 : Type::b32;
+}
+
+} // namespace
+
+Status Lowering::lower_ld(Opcode &opcode) { return lower_access(opcode, false); }
+Status Lowering::lower_st(Opcode &opcode) { return lower_access(opcode, true); }
+
+Status Lowering::lower_access(Opcode &opcode, bool is_store) {
+  bool is_const = opcode.has("const");
+  bool policy = take_hints(opcode);
+  uint16_t flags = take_ordering(opcode);
+  Space space = take_space(opcode);
+  size_t count = opcode.take("v2") ? 2 : opcode.take("v4") ? 4 : 1;
+  Type type = opcode.take_type();
+  if (opcode.size() != 0 || type == Type::none || type == Type::pred || ptx::type_bytes(type) > 8 ||
+      (is_const && is_store))
+    return refuse();
+  size_t operands = policy ? 3 : 2;
+  CUGRT_TRY(expect_operands(operands, operands));
+  const Operand &place = operand(is_store ? 0 : 1), &value = operand(is_store ? 1 : 0);
+  CUGRT_ASSIGN(std::vector<const Operand *> values, elements(value, 4));
+  if (values.size() != count)
+    return error("expected " + std::to_string(count) + " elements");
+  CUGRT_ASSIGN(Address where, address(place, space));
+  if (where.is_place)
+    return lower_param_access(where, is_store, type, values);
+  if (where.space == Space::param) { // through a register: the window of generic addresses
+    uint32_t shifted = temporary(64);
+    emit(OpId::add_64, shifted, where.slot, constant_slot(kParamWindow, true));
+    where.slot = shifted;
+    where.space = Space::none;
+  }
+  if (where.space == Space::none && !where.wide)
+    return error("a generic address of 32 bits");
+  std::string name = (is_store ? "st." : "ld.") + std::string(ptx::space_name(where.space)) + "." +
+                     std::string(memory_type(type, is_store)) + ".v" + std::to_string(count);
+  auto id = find_op(name);
+  if (!id)
+    return refuse();
+  uint32_t slots[4] = {};
+  std::vector<Destination> destinations;
+  for (size_t i = 0; i < count; ++i) {
+    if (is_store) {
+      CUGRT_ASSIGN(slots[i], source(*values[i], lane_type(type)));
+    } else {
+      CUGRT_ASSIGN(Destination d, destination(*values[i], lane_type(type)));
+      slots[i] = d.slot;
+      destinations.push_back(d);
+    }
+  }
+  Op &op = emit(*id, slots[0], where.slot, slots[1], slots[2], slots[3]);
+  op.imm = where.offset;
+  op.flags |= uint16_t(flags | (where.wide ? kFlagWide : 0));
+  op.cache = next_cache();
+  for (const Destination &d : destinations)
+    finish(d);
+  return {};
+}
+
+Status Lowering::lower_param_access(const Address &where, bool is_store, Type type,
+                                    std::span<const Operand *const> values) {
+  const ptx::Variable &variable = function_.variables[where.place];
+  ParamElement element{ptx::type_bytes(type), uint32_t(values.size()), is_signed(type)};
+  uint64_t bytes = uint64_t(element.bytes) * element.count;
+  if (where.offset < 0 || uint64_t(where.offset) + bytes > variable.bytes)
+    return error("beyond parameter '" + std::string(variable.name) + "' of " +
+                 std::to_string(variable.bytes) + " bytes");
+  bool of_kernel = places_[where.place] == kNoSlot;
+  if (of_kernel && is_store)
+    return error("a store to a kernel's parameter");
+  uint32_t slots[4] = {};
+  std::vector<Destination> destinations;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_store) {
+      CUGRT_ASSIGN(slots[i], source(*values[i], lane_type(type)));
+    } else {
+      CUGRT_ASSIGN(Destination d, destination(*values[i], lane_type(type)));
+      slots[i] = d.slot;
+      destinations.push_back(d);
+    }
+  }
+  Op &op = emit(is_store    ? OpId::st_call_param
+                : of_kernel ? OpId::ld_kernel_param
+                            : OpId::ld_call_param,
+                slots[0], 0, slots[1], slots[2], slots[3]);
+  op.cache = element.pack();
+  if (of_kernel) {
+    op.imm = int64_t(offsets_[where.place]) + where.offset;
+  } else {
+    op.a = places_[where.place];
+    op.imm = int64_t(variable.bytes << 32 | uint64_t(where.offset));
+  }
+  for (const Destination &d : destinations)
+    finish(d);
+  return {};
+}
+
+/// atom{.sem}{.scope}{.space}.op.type d, [a], b {, c}; red has no d.
+Status Lowering::lower_atom(Opcode &opcode) {
+  bool has_result = opcode.mnemonic() == "atom";
+  bool policy = take_hints(opcode);
+  take_ordering(opcode);
+  Space space = take_space(opcode);
+  Type type = opcode.last_type();
+  std::string name = opcode.name();
+  if (!has_result)
+    name.replace(0, 3, "atom");
+  auto id = find_op(name);
+  if (!id)
+    return refuse();
+  bool swaps = opcode.has("cas");
+  size_t count = 2 + size_t(has_result) + size_t(swaps) + size_t(policy);
+  CUGRT_TRY(expect_operands(count, count));
+  size_t next = has_result ? 1 : 0;
+  CUGRT_ASSIGN(Address where, address(operand(next), space));
+  if (where.is_place || where.space == Space::param)
+    return refuse();
+  CUGRT_ASSIGN(uint32_t b, source(operand(next + 1), type));
+  uint32_t c = b;
+  if (swaps) {
+    CUGRT_ASSIGN(c, source(operand(next + 2), type));
+  }
+  Operand nowhere;
+  nowhere.kind = Kind::sink;
+  CUGRT_ASSIGN(Destination d, destination(has_result ? operand(0) : nowhere, type));
+  Op &op = emit(*id, d.slot, where.slot, b, c);
+  op.imm = where.offset;
+  op.flags |= uint16_t(uint16_t(where.space) << kSpaceShift | (where.wide ? kFlagWide : 0));
+  op.cache = next_cache();
+  finish(d);
+  return {};
+}
+
+/// cp.async.{ca,cg}.shared.global [d], [a], bytes {, source bytes}; its groups need no waiting.
+Status Lowering::lower_cp(Opcode &opcode) {
+  if (!opcode.take("async"))
+    return refuse();
+  if (opcode.size() == 1 &&
+      (opcode.has("commit_group") || opcode.has("wait_group") || opcode.has("wait_all"))) {
+    emit(OpId::nop);
+    return {};
+  }
+  bool policy = take_hints(opcode);
+  bool shared = opcode.take("shared") || opcode.take("shared::cta");
+  if (!shared || !opcode.take("global") || opcode.size() != 0)
+    return refuse();
+  size_t count = operand_count() - size_t(policy);
+  if (count != 3 && count != 4)
+    return error("expected two addresses and a size");
+  CUGRT_ASSIGN(Address to, address(operand(0), Space::shared));
+  CUGRT_ASSIGN(Address from, address(operand(1), Space::global));
+  CUGRT_ASSIGN(uint32_t bytes, integer_constant(operand(2)));
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    return error("a copy of " + std::to_string(bytes) + " bytes: 4, 8 and 16 are possible");
+  if (to.offset != int32_t(to.offset) || from.offset != int32_t(from.offset))
+    return error("an offset beyond 32 bits");
+  uint32_t source_bytes = constant_slot(bytes, false);
+  if (count == 4) {
+    const Operand &last = operand(3);
+    if (last.kind == Kind::reg && function_.registers[size_t(last.index)].type == Type::pred)
+      return unsupported("cp.async with an ignore-src predicate");
+    CUGRT_ASSIGN(source_bytes, source(last, Type::u32));
+  }
+  Op &op = emit(OpId::cp_async, to.slot, from.slot, 0, source_bytes, bytes);
+  op.imm = int64_t(uint64_t(from.offset) << 32 | uint32_t(to.offset));
+  op.flags |= to.wide ? kFlagWide : 0;
+  op.cache = next_cache();
+  return {};
+}
+
+/// Generic addresses of global and constant memory are their own; the others have windows.
+Status Lowering::lower_cvta(Opcode &opcode) {
+  bool to_space = opcode.take("to");
+  Space space = take_space(opcode);
+  if (opcode.take_type() != Type::u64 || opcode.size() != 0 || space == Space::none)
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::u64));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u64));
+  uint64_t window = space == Space::shared  ? kSharedWindow
+                    : space == Space::local ? kLocalWindow
+                    : space == Space::param ? kParamWindow
+                                            : 0;
+  if (window)
+    emit(OpId::add_64, d.slot, a, constant_slot(to_space ? -window : window, true));
+  else
+    emit(OpId::mov_64, d.slot, a);
+  return {};
+}
+
+Status Lowering::lower_isspacep(Opcode &opcode) {
+  Space space = take_space(opcode);
+  if (opcode.size() != 0 || space == Space::none)
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::u64));
+  CUGRT_ASSIGN(uint32_t p, predicate_destination(operand(0)));
+  emit(OpId::isspacep, p, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
+  return {};
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,138 @@
+// Barriers, shuffles, votes, matches and reductions.
+#include "emulator/decode/lowering.h"
+
+namespace cugrt::emulator {
+
+/// bar and barrier: .sync, .arrive, .red; bar.warp.sync.
+Status Lowering::lower_bar(Opcode &opcode) {
+  opcode.take("cta");
+  opcode.take("aligned");
+  if (opcode.has("warp")) {
+    CUGRT_TRY(expect_operands(1, 1));
+    CUGRT_ASSIGN(uint32_t members, source(operand(0), Type::b32));
+    emit(OpId::bar_warp_sync, 0, 0, 0, 0, members);
+    return {};
+  }
+  std::string name = opcode.name();
+  if (opcode.mnemonic() == "barrier")
+    name.replace(0, 7, "bar");
+  auto id = find_op(name);
+  if (!id)
+    return refuse();
+  bool reduces = opcode.has("red");
+  CUGRT_TRY(expect_operands(reduces ? 3 : *id == OpId::bar_arrive ? 2 : 1, reduces ? 4 : 2));
+  size_t first = reduces ? 1 : 0;
+  CUGRT_ASSIGN(uint32_t barrier, source(operand(first), Type::u32));
+  uint32_t threads = constant_slot(0, false), predicate = 0, d = 0;
+  if (operand_count() == (reduces ? 4u : 2u)) {
+    CUGRT_ASSIGN(threads, source(operand(first + 1), Type::u32));
+  }
+  if (reduces) {
+    CUGRT_ASSIGN(predicate, source(operand(operand_count() - 1), Type::pred));
+    Type type = *id == OpId::bar_red_popc ? Type::u32 : Type::pred;
+    CUGRT_ASSIGN(Destination to, destination(operand(0), type));
+    d = to.slot;
+  }
+  emit(*id, d, barrier, threads, predicate);
+  return {};
+}
+
+/// shfl.sync.MODE.b32 d{|p}, a, b, c, members
+Status Lowering::lower_shfl(Opcode &opcode) {
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(5, 5));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
+  CUGRT_ASSIGN(uint32_t b, source(operand(2), Type::u32));
+  CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::u32));
+  CUGRT_ASSIGN(uint32_t members, source(operand(4), Type::b32));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  uint32_t p = 0;
+  bool has_predicate = operand(0).index2 >= 0;
+  if (has_predicate) {
+    Operand second = operand(0);
+    second.kind = Kind::reg;
+    second.index = operand(0).index2;
+    CUGRT_ASSIGN(p, predicate_destination(second));
+  }
+  Op &op = emit(*id, d.slot, a, b, c, members);
+  op.cache = p;
+  op.flags |= has_predicate ? kFlagHasPredicate : 0;
+  finish(d);
+  return {};
+}
+
+/// vote.sync.MODE d, {!}a, members
+Status Lowering::lower_vote(Opcode &opcode) {
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(3, 3));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::pred));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
+  CUGRT_ASSIGN(Destination d,
+               destination(operand(0), *id == OpId::vote_ballot ? Type::b32 : Type::pred));
+  emit(*id, d.slot, a, 0, 0, members);
+  return {};
+}
+
+/// match.any.sync.T d, a, members; match.all.sync.T d{|p}, a, members
+Status Lowering::lower_match(Opcode &opcode) {
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(3, 3));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type()));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  uint32_t p = 0;
+  bool has_predicate = operand(0).index2 >= 0;
+  if (has_predicate) {
+    Operand second = operand(0);
+    second.kind = Kind::reg;
+    second.index = operand(0).index2;
+    CUGRT_ASSIGN(p, predicate_destination(second));
+  }
+  Op &op = emit(*id, d.slot, a, 0, 0, members);
+  op.cache = p;
+  op.flags |= has_predicate ? kFlagHasPredicate : 0;
+  return {};
+}
+
+/// redux.sync.OP.T d, a, members
+Status Lowering::lower_redux(Opcode &opcode) {
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(3, 3));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  emit(*id, d.slot, a, 0, 0, members);
+  return {};
+}
+
+Status Lowering::lower_activemask(Opcode &) {
+  CUGRT_TRY(expect_operands(1, 1));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  emit(OpId::activemask, d.slot, 0);
+  return {};
+}
+
+/// elect.sync d|p, members
+Status Lowering::lower_elect(Opcode &opcode) {
+  if (!opcode.has("sync"))
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  CUGRT_ASSIGN(uint32_t members, source(operand(1), Type::b32));
+  Operand first = operand(0), second = operand(0);
+  second.kind = first.index2 >= 0 ? Kind::reg : Kind::sink;
+  second.index = first.index2;
+  CUGRT_ASSIGN(Destination d, destination(first, Type::b32));
+  CUGRT_ASSIGN(uint32_t p, predicate_destination(second));
+  emit(OpId::elect, d.slot, 0, 0, 0, members).cache = p;
+  return {};
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,329 @@
+// Operands to slots. Types come from instructions, never from registers: a register gives only the
+// width of its lanes, and where that differs from the instruction's the value is narrowed or
+// widened.
+#include "emulator/decode/lowering.h"
+
+#include <bit>
+#include <optional>
+
+namespace cugrt::emulator {
+
+namespace {
+
+struct SpecialName {
+  std::string_view name;
+  Special special;
+};
+
+constexpr SpecialName kSpecials[] = {
+    {"%tid.x", Special::tid_x},
+    {"%tid.y", Special::tid_y},
+    {"%tid.z", Special::tid_z},
+    {"%ntid.x", Special::ntid_x},
+    {"%ntid.y", Special::ntid_y},
+    {"%ntid.z", Special::ntid_z},
+    {"%ctaid.x", Special::ctaid_x},
+    {"%ctaid.y", Special::ctaid_y},
+    {"%ctaid.z", Special::ctaid_z},
+    {"%nctaid.x", Special::nctaid_x},
+    {"%nctaid.y", Special::nctaid_y},
+    {"%nctaid.z", Special::nctaid_z},
+    {"%laneid", Special::laneid},
+    {"%warpid", Special::warpid},
+    {"%nwarpid", Special::nwarpid},
+    {"%smid", Special::smid},
+    {"%nsmid", Special::nsmid},
+    {"%gridid", Special::gridid},
+    {"%lanemask_eq", Special::lanemask_eq},
+    {"%lanemask_le", Special::lanemask_le},
+    {"%lanemask_lt", Special::lanemask_lt},
+    {"%lanemask_ge", Special::lanemask_ge},
+    {"%lanemask_gt", Special::lanemask_gt},
+    {"%dynamic_smem_size", Special::dynamic_shared},
+    {"%total_smem_size", Special::total_shared},
+    {"%clock", Special::clock},
+    {"%clock_hi", Special::zero},
+    {"%clock64", Special::clock64},
+    {"%globaltimer", Special::globaltimer},
+    {"%globaltimer_lo", Special::clock},
+    // A launch without clusters: each block is a cluster of its own.
+    {"%clusterid.x", Special::ctaid_x},
+    {"%clusterid.y", Special::ctaid_y},
+    {"%clusterid.z", Special::ctaid_z},
+    {"%nclusterid.x", Special::nctaid_x},
+    {"%nclusterid.y", Special::nctaid_y},
+    {"%nclusterid.z", Special::nctaid_z},
+    {"%cluster_ctaid.x", Special::zero},
+    {"%cluster_ctaid.y", Special::zero},
+    {"%cluster_ctaid.z", Special::zero},
+    {"%cluster_nctaid.x", Special::one},
+    {"%cluster_nctaid.y", Special::one},
+    {"%cluster_nctaid.z", Special::one},
+    {"%cluster_ctarank", Special::zero},
+    {"%cluster_nctarank", Special::one},
+};
+
+/// A literal's bits for an instruction of type `type`.
+uint64_t literal_bits(const ptx::Operand &operand, ptx::Type type) {
+  uint64_t bits = uint64_t(operand.value);
+  if (operand.kind == ptx::Operand::Kind::integer) {
+    if (type == ptx::Type::pred)
+      return bits ? ~uint64_t(0) : 0;
+    if (type == ptx::Type::f32)
+      return std::bit_cast<uint32_t>(float(operand.value));
+    if (type == ptx::Type::f64)
+      return std::bit_cast<uint64_t>(double(operand.value));
+    return bits;
+  }
+  bool wants_double = ptx::type_bytes(type) == 8;
+  if (operand.is_float == !wants_double)
+    return bits;
+  if (operand.is_float)
+    return std::bit_cast<uint64_t>(double(std::bit_cast<float>(uint32_t(bits))));
+  return std::bit_cast<uint32_t>(float(std::bit_cast<double>(bits)));
+}
+
+} // namespace
+
+Result<uint32_t> Lowering::special_source(const Operand &operand) {
+  if (operand.name == "WARP_SZ")
+    return constant_slot(kLanes, false);
+  for (const SpecialName &row : kSpecials) {
+    if (row.name != operand.name)
+      continue;
+    if (row.special != Special::clock && row.special != Special::clock64 &&
+        row.special != Special::globaltimer)
+      return special_slot(row.special);
+    bool wide = row.special != Special::clock;
+    uint32_t slot = temporary(wide ? 64 : 32);
+    emit(OpId::clock, slot, 0).flags |= wide ? kFlagWide : 0;
+    return slot;
+  }
+  std::string name(operand.name.substr(0, 80));
+  for (std::string_view known : {"%envreg", "%pm", "%reserved_smem", "%is_explicit_cluster",
+                                 "%aggr_smem_size", "%current_graph_exec"})
+    if (operand.name.substr(0, known.size()) == known)
+      return unsupported("the register " + name);
+  return error("'" + name + "' is not declared");
+}
+
+/// Offset of a shared variable in the block's shared memory, for the kernel being decoded.
+Result<uint32_t> Lowering::shared_offset(const Operand &operand) {
+  if (!operand.is_module)
+    return offsets_[size_t(operand.index)];
+  uint32_t index = uint32_t(operand.index);
+  if (auto it = placement_.function_shared.find(index); it != placement_.function_shared.end())
+    return it->second;
+  auto [it, inserted] = module_shared_.try_emplace(index, 0);
+  if (inserted) {
+    const ptx::Variable &variable = module_.variables[index];
+    constexpr uint64_t kMaxSharedBytes = 16u << 20;
+    uint32_t mask = variable.align - 1;
+    it->second = (needs_.static_shared_bytes + mask) & ~mask;
+    if (variable.bytes > kMaxSharedBytes || it->second + variable.bytes > kMaxSharedBytes)
+      return error("more than 16 MiB of shared memory");
+    needs_.static_shared_bytes = it->second + uint32_t(variable.bytes);
+  }
+  return it->second;
+}
+
+/// The address of a variable as a value.
+Result<uint32_t> Lowering::variable_source(const Operand &operand, uint32_t bits) {
+  const ptx::Variable &variable = operand.is_module ? module_.variables[size_t(operand.index)]
+                                                    : function_.variables[size_t(operand.index)];
+  bool wide = bits == 64;
+  switch (variable.space) {
+  case Space::global:
+  case Space::constant: {
+    uint64_t address = placement_.address[size_t(operand.index)];
+    if (address == 0)
+      return error("'" + std::string(variable.name) + "' is declared here and defined nowhere");
+    return constant_slot(address + uint64_t(operand.value), true);
+  }
+  case Space::shared: {
+    if (variable.bytes == 0 && operand.is_module) { // dynamic shared memory: behind the static part
+      uint32_t slot = special_slot(Special::dynamic_base);
+      if (operand.value) {
+        uint32_t sum = temporary(32);
+        emit(OpId::add_32, sum, slot, constant_slot(uint64_t(operand.value), false));
+        slot = sum;
+      }
+      if (!wide)
+        return slot;
+      uint32_t widened = temporary(64);
+      emit(OpId::widen_u, widened, slot);
+      return widened;
+    }
+    CUGRT_ASSIGN(uint32_t offset, shared_offset(operand));
+    return constant_slot(offset + uint64_t(operand.value), wide);
+  }
+  case Space::local: {
+    uint64_t offset = offsets_[size_t(operand.index)] + uint64_t(operand.value);
+    if (function_.is_kernel)
+      return constant_slot(offset, wide);
+    uint32_t slot = temporary(bits);
+    Op &op = emit(OpId::local_address, slot, 0);
+    op.imm = int64_t(offset);
+    op.flags |= wide ? kFlagWide : 0;
+    return slot;
+  }
+  default:
+    if (places_[size_t(operand.index)] != kNoSlot)
+      return unsupported("the address of a parameter of a function that is not a kernel");
+    return constant_slot(offsets_[size_t(operand.index)] + uint64_t(operand.value), wide);
+  }
+}
+
+Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
+  uint32_t bits = lane_bits(type);
+  switch (operand.kind) {
+  case Kind::reg: {
+    uint32_t index = uint32_t(operand.index), slot = register_slot(index);
+    if ((function_.registers[index].type == Type::pred) != (type == Type::pred))
+      return error("'" + std::string(operand.name) + "' is " +
+                   (type == Type::pred ? "no predicate" : "a predicate"));
+    if (register_bits(index) == 32 && bits == 64)
+      return error("'" + std::string(operand.name) + "' is too narrow");
+    if (register_bits(index) == 64 && bits == 32) {
+      uint32_t narrow = temporary(32);
+      emit(OpId::narrow, narrow, slot);
+      slot = narrow;
+    }
+    if (operand.is_negated) {
+      uint32_t negated = temporary(32);
+      emit(OpId::not_32, negated, slot);
+      slot = negated;
+    }
+    return slot;
+  }
+  case Kind::integer:
+  case Kind::real:
+    return constant_slot(literal_bits(operand, type), bits == 64);
+  case Kind::special: {
+    CUGRT_ASSIGN(uint32_t slot, special_source(operand));
+    bool wide = operand.name == "%clock64" || operand.name == "%globaltimer";
+    if (wide == (bits == 64))
+      return slot;
+    uint32_t converted = temporary(bits);
+    emit(wide ? OpId::narrow : OpId::widen_u, converted, slot);
+    return converted;
+  }
+  case Kind::variable:
+    return variable_source(operand, bits);
+  case Kind::function:
+    return constant_slot(uint64_t(operand.index) + 1, bits == 64);
+  default:
+    return error("an operand that is no value");
+  }
+}
+
+Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type type) {
+  uint32_t bits = lane_bits(type);
+  Destination result;
+  result.is_signed = is_signed(type);
+  if (operand.kind == Kind::sink) {
+    result.slot = temporary(bits);
+    return result;
+  }
+  if (operand.kind != Kind::reg || operand.is_negated || operand.is_address)
+    return error("a destination that is no register");
+  uint32_t index = uint32_t(operand.index);
+  if ((function_.registers[index].type == Type::pred) != (type == Type::pred))
+    return error("'" + std::string(operand.name) + "' is " +
+                 (type == Type::pred ? "no predicate" : "a predicate"));
+  if (register_bits(index) == bits) {
+    result.slot = register_slot(index);
+    return result;
+  }
+  if (register_bits(index) < bits)
+    return error("'" + std::string(operand.name) + "' is too narrow");
+  result.slot = temporary(bits);
+  result.widen_to = register_slot(index);
+  return result;
+}
+
+void Lowering::finish(const Destination &destination) {
+  if (destination.widen_to != kNoSlot)
+    emit(destination.is_signed ? OpId::widen_s : OpId::widen_u, destination.widen_to,
+         destination.slot);
+}
+
+Result<uint32_t> Lowering::predicate_destination(const Operand &operand) {
+  CUGRT_ASSIGN(Destination result, destination(operand, Type::pred));
+  return result.slot;
+}
+
+Result<Lowering::Address> Lowering::address(const Operand &operand, Space space) {
+  Address result;
+  result.space = space;
+  if (!operand.is_address)
+    return error("expected an address in brackets");
+  if (operand.kind == Kind::reg) {
+    uint32_t index = uint32_t(operand.index);
+    result.slot = register_slot(index);
+    result.wide = register_bits(index) == 64;
+    result.offset = operand.value;
+    if (function_.registers[index].type == Type::pred)
+      return error("a predicate as an address");
+    bool may_be_narrow = space == Space::shared || space == Space::local;
+    if (!result.wide && !may_be_narrow) {
+      uint32_t widened = temporary(64);
+      emit(OpId::widen_u, widened, result.slot);
+      result.slot = widened;
+      result.wide = true;
+    }
+    return result;
+  }
+  if (operand.kind == Kind::integer) {
+    result.slot = constant_slot(uint64_t(operand.value), true);
+    return result;
+  }
+  const ptx::Variable &variable = operand.is_module ? module_.variables[size_t(operand.index)]
+                                                    : function_.variables[size_t(operand.index)];
+  if (variable.space == Space::param) {
+    result.is_place = true;
+    result.place = uint32_t(operand.index);
+    result.offset = operand.value;
+    return result;
+  }
+  Operand base = operand;
+  result.offset = 0;
+  if (variable.space == Space::shared && variable.bytes == 0) {
+    base.value = 0; // leaves the offset to the access
+    result.offset = operand.value;
+  }
+  if (space == Space::none) {
+    // A generic access to a named variable is one to the variable's own space.
+    result.space = variable.space == Space::constant ? Space::global : variable.space;
+  } else {
+    Space own = variable.space == Space::constant ? Space::global : variable.space;
+    if (own != space)
+      return error("'" + std::string(variable.name) + "' is not in this space");
+  }
+  bool narrow = variable.space == Space::shared;
+  CUGRT_ASSIGN(result.slot, variable_source(base, narrow ? 32 : 64));
+  result.wide = !narrow;
+  return result;
+}
+
+/// {a, b} or a single operand.
+Result<std::vector<const ptx::Operand *>> Lowering::elements(const Operand &operand, size_t max) {
+  std::vector<const Operand *> result;
+  if (operand.kind != Kind::vector) {
+    result.push_back(&operand);
+    return result;
+  }
+  if (operand.count == 0 || operand.count > max)
+    return error("a vector of " + std::to_string(operand.count) + " elements");
+  for (uint32_t i = 0; i < operand.count; ++i)
+    result.push_back(&function_.elements[operand.first + i]);
+  return result;
+}
+
+Result<uint32_t> Lowering::integer_constant(const Operand &operand) {
+  if (operand.kind != Kind::integer || operand.value < 0 || operand.value > INT32_MAX)
+    return error("expected a constant that is not negative");
+  return uint32_t(operand.value);
+}
+
+} // namespace cugrt::emulator

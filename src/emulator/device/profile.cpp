@@ -1,0 +1,27 @@
+// The table of device profiles.
+#include "emulator/device/profile.h"
+
+namespace cugrt::emulator {
+
+namespace {
+
+constexpr DeviceProfile kProfiles[] = {
+#define PROFILE(name, ...) {#name, __VA_ARGS__},
+#include "emulator/device/profiles.def"
+#undef PROFILE
+};
+
+} // namespace
+
+std::span<const DeviceProfile> device_profiles() { return kProfiles; }
+
+const DeviceProfile *find_profile(std::string_view name) {
+  for (const DeviceProfile &profile : kProfiles)
+    if (profile.name == name)
+      return &profile;
+  return nullptr;
+}
+
+const DeviceProfile &default_profile() { return *find_profile("sm_90"); }
+
+} // namespace cugrt::emulator

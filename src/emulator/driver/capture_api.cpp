@@ -1,0 +1,311 @@
+// Stream capture: a state of streams in which work becomes nodes of a graph.
+//
+// A capture begins in one stream, its origin. Other streams join it by waiting for an event that
+// was recorded in it, and must be joined to the origin again in the same way before it ends. What
+// goes wrong meanwhile invalidates the capture: every participating stream then answers
+// STREAM_CAPTURE_INVALIDATED until the origin ends it.
+#include "emulator/driver/stream.h"
+
+#include <algorithm>
+#include <set>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+thread_local CUstreamCaptureMode t_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+bool valid_mode(CUstreamCaptureMode mode) {
+  return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
+         mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+CUresult begin(Driver &driver, CUstream handle, CUstreamCaptureMode mode, Ref<Graph> graph,
+               std::vector<CUgraphNode> dependencies) {
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  // "Capture must be ended on the same stream in which it was initiated [...] Capture may not be
+  // initiated if stream is CU_STREAM_LEGACY."
+  if (stream->legacy)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture || !valid_mode(mode))
+    return stream->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_INVALID_VALUE;
+  auto capture = std::make_shared<Capture>();
+  capture->id = driver.next_id++;
+  capture->mode = mode;
+  capture->thread = std::this_thread::get_id();
+  capture->origin = stream->handle;
+  capture->to_graph = graph != nullptr;
+  capture->graph = graph ? graph : make_graph(driver);
+  stream->capture = capture;
+  stream->capture_dependencies = std::move(dependencies);
+  return CUDA_SUCCESS;
+}
+
+std::vector<Ref<Stream>> participants(Driver &driver, const Capture &capture, Context &context) {
+  std::vector<Ref<Stream>> found;
+  for (const Ref<Stream> &stream : driver.streams.all())
+    if (stream->capture.get() == &capture)
+      found.push_back(stream);
+  for (auto &[thread, stream] : context.per_thread_streams)
+    if (stream->capture.get() == &capture)
+      found.push_back(stream);
+  return found;
+}
+
+// Every node that a joined stream ended with must lead to where the origin stands.
+bool unjoined(Driver &driver, const std::vector<Ref<Stream>> &streams, const Stream &origin) {
+  std::set<const GraphNode *> joined;
+  std::vector<const GraphNode *> work;
+  auto visit = [&](const GraphNode *node) {
+    if (node && joined.insert(node).second)
+      work.push_back(node);
+  };
+  for (CUgraphNode node : origin.capture_dependencies)
+    visit(driver.nodes.find(node).get());
+  while (!work.empty()) {
+    const GraphNode *node = work.back();
+    work.pop_back();
+    for (const GraphEdge &edge : node->dependencies)
+      visit(edge.node);
+  }
+  for (const Ref<Stream> &stream : streams)
+    for (CUgraphNode handle : stream->capture_dependencies) {
+      Ref<GraphNode> node = driver.nodes.find(handle);
+      if (node && !joined.count(node.get()))
+        return true;
+    }
+  return false;
+}
+
+CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  Ref<Capture> capture = stream->capture;
+  if (!capture)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  *out = nullptr;
+  if (capture->origin != stream->handle)
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this call
+  // must be from the same thread as cuStreamBeginCapture."
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      capture->thread != std::this_thread::get_id())
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
+  CUresult result = CUDA_SUCCESS;
+  if (capture->invalidated)
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  else if (unjoined(driver, streams, *stream))
+    result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  for (const Ref<Stream> &participant : streams) {
+    participant->capture = nullptr;
+    participant->capture_dependencies.clear();
+  }
+  for (const Ref<Event> &event : driver.events.all())
+    if (event->capture == capture) {
+      event->capture = nullptr;
+      event->captured_nodes.clear();
+    }
+  if (result == CUDA_SUCCESS)
+    *out = capture->graph->handle;
+  else if (!capture->to_graph) // "If capture was invalidated [...] a NULL graph will be returned."
+    destroy_graph(driver, capture->graph);
+  return result;
+}
+
+CUresult read_dependencies(Driver &driver, const Graph &graph, const CUgraphNode *nodes,
+                           const CUgraphEdgeData *data, size_t count,
+                           std::vector<CUgraphNode> *out) {
+  if (count && !nodes)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    Ref<GraphNode> node = driver.nodes.find(nodes[i]);
+    if (!node || node->graph != &graph)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (data && (data[i].type || data[i].from_port || data[i].to_port))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    out->push_back(nodes[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult info(Driver &driver, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+              CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data,
+              size_t *count) {
+  if (!status)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+  *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+            : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                           : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return CUDA_SUCCESS;
+  if (id)
+    *id = stream->capture->id;
+  if (graph)
+    *graph = stream->capture->graph->handle;
+  if (nodes)
+    *nodes = stream->capture_dependencies.data();
+  if (data)
+    *data = nullptr; // all edges are ordinary
+  if (count)
+    *count = stream->capture_dependencies.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult set_dependencies(Driver &driver, CUstream handle, CUgraphNode *nodes,
+                          const CUgraphEdgeData *data, size_t count, unsigned flags) {
+  if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
+    return CUDA_ERROR_ILLEGAL_STATE;
+  CUGRT_EMU_TRY(capture_state(*stream));
+  std::vector<CUgraphNode> read;
+  CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
+  auto &to = stream->capture_dependencies;
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    to.clear();
+  for (CUgraphNode node : read)
+    if (std::find(to.begin(), to.end(), node) == to.end())
+      to.push_back(node);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+// "If the local thread has an ongoing capture sequence that was not initiated with
+// CU_STREAM_CAPTURE_MODE_RELAXED, or if any other thread has a concurrent capture sequence
+// initiated with CU_STREAM_CAPTURE_MODE_GLOBAL, this thread is prohibited from potentially unsafe
+// API calls."
+CUresult refuse_unsafe(Driver &driver, const Context &context) {
+  if (t_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_SUCCESS;
+  auto check = [&](const Ref<Stream> &stream) {
+    Capture *capture = stream->capture.get();
+    if (!capture || capture->invalidated)
+      return CUDA_SUCCESS;
+    bool mine = capture->thread == std::this_thread::get_id() &&
+                capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool theirs =
+        t_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!mine && !theirs)
+      return CUDA_SUCCESS;
+    capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  };
+  for (const Ref<Stream> &stream : context.streams)
+    CUGRT_EMU_TRY(check(stream));
+  for (auto &[thread, stream] : context.per_thread_streams)
+    CUGRT_EMU_TRY(check(stream));
+  return CUDA_SUCCESS;
+}
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  return call([&](Driver &driver) {
+    Lock lock(driver.mutex);
+    return begin(driver, stream, mode, nullptr, {});
+  });
+}
+
+CUresult CUDAAPI cuStreamBeginCapture(CUstream stream) {
+  return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
+                                             const CUgraphNode *dependencies,
+                                             const CUgraphEdgeData *data, size_t count,
+                                             CUstreamCaptureMode mode) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Graph> graph = driver.graphs.find(handle);
+    if (!graph)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::vector<CUgraphNode> read;
+    CUGRT_EMU_TRY(read_dependencies(driver, *graph, dependencies, data, count, &read));
+    return begin(driver, stream, mode, graph, std::move(read));
+  });
+}
+
+CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *out) {
+  return call([&](Driver &driver) { return end(driver, stream, out); });
+}
+
+CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!status)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+    // "If called on CU_STREAM_LEGACY (the null stream) while a stream in the same context is
+    // capturing, it will return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT". That stream is unaffected.
+    if (stream->legacy)
+      for (const Ref<Stream> &other : stream->context->streams)
+        if (other->capture && other->blocking())
+          return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
+                                        cuuint64_t *id) {
+  return call([&](Driver &driver) {
+    return info(driver, stream, status, id, nullptr, nullptr, nullptr, nullptr);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status,
+                                           cuuint64_t *id, CUgraph *graph,
+                                           const CUgraphNode **nodes, size_t *count) {
+  return call([&](Driver &driver) {
+    return info(driver, stream, status, id, graph, nodes, nullptr, count);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status,
+                                           cuuint64_t *id, CUgraph *graph,
+                                           const CUgraphNode **nodes, const CUgraphEdgeData **data,
+                                           size_t *count) {
+  return call(
+      [&](Driver &driver) { return info(driver, stream, status, id, graph, nodes, data, count); });
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
+                                                   size_t count, unsigned int flags) {
+  return call([&](Driver &driver) {
+    return set_dependencies(driver, stream, nodes, nullptr, count, flags);
+  });
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *nodes,
+                                                      const CUgraphEdgeData *data, size_t count,
+                                                      unsigned int flags) {
+  return call(
+      [&](Driver &driver) { return set_dependencies(driver, stream, nodes, data, count, flags); });
+}
+
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  return call([&](Driver &) -> CUresult {
+    if (!mode || !valid_mode(*mode))
+      return CUDA_ERROR_INVALID_VALUE;
+    std::swap(*mode, t_mode);
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,105 @@
+// Reads the environment; see config.h.
+#include "emulator/driver/config.h"
+
+#include "emulator/driver/error_names.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+constexpr std::string_view kVersions[] = {"12.2", "12.4", "12.6", "12.8", "13.0"};
+constexpr int kVersionNumbers[] = {12020, 12040, 12060, 12080, 13000};
+
+std::optional<uint64_t> number(std::string_view text) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+std::optional<uint64_t> bytes(std::string_view text) {
+  unsigned shift = 0;
+  if (!text.empty() && (text.back() == 'M' || text.back() == 'G')) {
+    shift = text.back() == 'M' ? 20 : 30;
+    text.remove_suffix(1);
+  }
+  auto value = number(text);
+  constexpr uint64_t kMax = uint64_t(1) << 40, kMin = uint64_t(1) << 20;
+  if (!value || *value > (kMax >> shift) || *value << shift < kMin)
+    return std::nullopt;
+  return *value << shift;
+}
+
+// N:CODE, the code as a number or by name.
+bool read_fault(std::string_view text, Config &config) {
+  size_t colon = text.find(':');
+  if (colon == std::string_view::npos)
+    return false;
+  auto call = number(text.substr(0, colon));
+  std::string_view code = text.substr(colon + 1);
+  std::optional<int> value = find_error_code(code);
+  if (auto as_number = number(code); !value && as_number && *as_number < 1000)
+    value = int(*as_number);
+  if (!call || !value)
+    return false;
+  config.fail_call = *call;
+  config.fail_code = *value;
+  return true;
+}
+
+bool read_version(std::string_view text, Config &config) {
+  for (size_t i = 0; i < std::size(kVersions); ++i)
+    if (kVersions[i] == text) {
+      config.driver_version = kVersionNumbers[i];
+      return true;
+    }
+  return false;
+}
+
+template <class Read>
+void variable(Config &config, const char *name, const char *values, Read &&read) {
+  const char *value = std::getenv(name);
+  if (value && *value && config.problem.empty() && !read(std::string_view(value)))
+    config.problem = std::string(name) + "=" + value + " is not understood: give " + values;
+}
+
+} // namespace
+
+Config Config::from_environment() {
+  Config config;
+  config.profile = &default_profile();
+  variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.4, 12.6, 12.8 or 13.0",
+           [&](auto text) { return read_version(text, config); });
+  variable(config, "CUGRT_EMU_DEVICE", "a device profile such as sm_80 or sm_90", [&](auto text) {
+    const DeviceProfile *profile = find_profile(text);
+    config.profile = profile ? profile : config.profile;
+    return profile != nullptr;
+  });
+  variable(config, "CUGRT_EMU_MEMORY", "bytes, or a number with M or G", [&](auto text) {
+    auto value = bytes(text);
+    config.memory_bytes = value.value_or(config.memory_bytes);
+    return value.has_value();
+  });
+  variable(config, "CUGRT_EMU_SEED", "a number", [&](auto text) {
+    auto value = number(text);
+    config.seed = value.value_or(config.seed);
+    return value.has_value();
+  });
+  variable(config, "CUGRT_EMU_WORKERS", "a number from 1 to 64", [&](auto text) {
+    auto value = number(text);
+    bool sensible = value && *value >= 1 && *value <= 64;
+    config.workers = sensible ? unsigned(*value) : config.workers;
+    return sensible;
+  });
+  variable(config, "CUGRT_EMU_FAIL_CALL", "N:CODE, such as 7:CUDA_ERROR_OUT_OF_MEMORY",
+           [&](auto text) { return read_fault(text, config); });
+  return config;
+}
+
+} // namespace cugrt::emulator::api

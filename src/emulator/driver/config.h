@@ -1,0 +1,26 @@
+// What the environment says of the emulated driver; docs/emulator.md lists the variables. A value
+// that makes no sense is a problem that cuInit reports: a test must not run on another device than
+// it says.
+#pragma once
+
+#include "emulator/device/profile.h"
+
+#include <cstdint>
+#include <string>
+
+namespace cugrt::emulator::api {
+
+struct Config {
+  int driver_version = 13000;                // CUGRT_EMU_DRIVER_VERSION=12.4
+  const DeviceProfile *profile = nullptr;    // CUGRT_EMU_DEVICE=sm_90
+  uint64_t memory_bytes = uint64_t(4) << 30; // CUGRT_EMU_MEMORY=bytes, or with suffix M or G
+  uint64_t seed = 1;                         // CUGRT_EMU_SEED
+  unsigned workers = 1;                      // CUGRT_EMU_WORKERS: device tasks at a time
+  uint64_t fail_call = 0;                    // CUGRT_EMU_FAIL_CALL=N:CODE
+  int fail_code = 0;
+  std::string problem; // empty, or which variable is wrong and what it may be
+
+  static Config from_environment();
+};
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,318 @@
+// Contexts: the primary one, created ones, and each thread's stack.
+#include "emulator/driver/driver.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+thread_local std::vector<CUcontext> t_stack;
+
+constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX |
+                                   CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE |
+                                   CU_CTX_SYNC_MEMOPS;
+
+// "Only one of the scheduling flags can be set when creating a context."
+CUresult check_flags(unsigned flags) {
+  unsigned scheduling = flags & CU_CTX_SCHED_MASK;
+  bool one = (scheduling & (scheduling - 1)) == 0;
+  return one && !(flags & ~kContextFlags) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+Ref<Stream> make_builtin_stream(Driver &driver, const Ref<Context> &context) {
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->id = driver.next_id++;
+  return stream;
+}
+
+Ref<Context> make_context(Driver &driver, unsigned flags) {
+  auto context = std::make_shared<Context>();
+  context->id = driver.next_id++;
+  context->flags = flags;
+  context->legacy_stream = make_builtin_stream(driver, context);
+  context->legacy_stream->legacy = true;
+  driver.contexts.insert(context);
+  return context;
+}
+
+// Waits for the context's work, then frees what it holds. Taken and left with the lock.
+void empty_context(Driver &driver, const Ref<Context> &context, Lock &lock) {
+  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+  lock.unlock();
+  wait_all(driver, tasks);
+  lock.lock();
+  destroy_context_contents(driver, *context);
+  driver.scheduler->clear_poison();
+}
+
+CUresult create(Driver &driver, CUcontext *out, unsigned flags, CUdevice device) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (device != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  CUGRT_EMU_TRY(check_flags(flags));
+  Lock lock(driver.mutex);
+  *out = make_context(driver, flags)->handle;
+  // "The created context is made current to the calling thread": pushed.
+  t_stack.push_back(*out);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult current_context_any(Driver &driver, Ref<Context> *out) {
+  if (t_stack.empty() || !t_stack.back())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *out = driver.contexts.find(t_stack.back());
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult current_context(Driver &driver, Ref<Context> *out) {
+  CUGRT_EMU_TRY(current_context_any(driver, out));
+  return driver.scheduler->poison();
+}
+
+std::vector<TaskPtr> pending_work(Driver &driver, Context &context) {
+  std::vector<TaskPtr> tasks = std::move(context.orphans);
+  context.orphans.clear();
+  auto add = [&](const Ref<Stream> &stream) {
+    if (stream && stream->tail)
+      tasks.push_back(stream->tail);
+  };
+  add(context.legacy_stream);
+  for (auto &[thread, stream] : context.per_thread_streams)
+    add(stream);
+  for (const Ref<Stream> &stream : context.streams)
+    add(stream);
+  std::erase_if(tasks, [&](const TaskPtr &task) { return driver.scheduler->done(task); });
+  context.orphans = tasks;
+  return tasks;
+}
+
+void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks) {
+  for (const TaskPtr &task : tasks)
+    driver.scheduler->wait(task);
+}
+
+void destroy_context_contents(Driver &driver, Context &context) {
+  for (const Ref<Stream> &stream : context.streams) {
+    driver.streams.erase(stream->handle);
+    stream->capture = nullptr;
+    stream->context = nullptr;
+  }
+  for (const Ref<Event> &event : context.events) {
+    driver.events.erase(event->handle);
+    event->context = nullptr;
+  }
+  for (const Ref<Module> &module : context.modules) {
+    for (auto &[name, function] : module->functions)
+      if (auto object = driver.functions.erase(function))
+        object->context = nullptr;
+    driver.modules.erase(module->handle);
+    module->context = nullptr;
+  }
+  for (const Ref<Library> &library : driver.libraries.all())
+    library->modules.erase(&context);
+  context.streams.clear();
+  context.events.clear();
+  context.modules.clear();
+  context.per_thread_streams.clear();
+  context.orphans.clear();
+  context.limits.clear();
+  context.legacy_stream->tail = nullptr;
+  driver.allocations->free_context(*driver.memory, &context);
+}
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (device != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    Lock lock(driver.mutex);
+    if (!driver.primary) {
+      driver.primary = make_context(driver, driver.primary_flags);
+      driver.primary->primary = true;
+    }
+    ++driver.primary_retains;
+    *out = driver.primary->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return call([&](Driver &driver) -> CUresult {
+    if (device != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    Lock lock(driver.mutex);
+    if (!driver.primary)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    if (--driver.primary_retains)
+      return CUDA_SUCCESS;
+    // "The context is automatically reset once the last reference to it is released."
+    Ref<Context> context = std::move(driver.primary);
+    driver.primary = nullptr;
+    driver.contexts.erase(context->handle);
+    empty_context(driver, context, lock);
+    context->legacy_stream = nullptr;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
+  return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return call([&](Driver &driver) -> CUresult {
+    if (device != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    Lock lock(driver.mutex);
+    // "Resetting the primary context does not release it": the handle stays alive.
+    if (Ref<Context> context = driver.primary)
+      empty_context(driver, context, lock);
+    driver.primary_flags = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
+  return cuDevicePrimaryCtxReset_v2(device);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (device != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    CUGRT_EMU_TRY(check_flags(flags));
+    Lock lock(driver.mutex);
+    driver.primary_flags = flags;
+    if (driver.primary)
+      driver.primary->flags = flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+  return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+  return call([&](Driver &driver) -> CUresult {
+    if (device != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    if (!flags || !active)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    *flags = driver.primary_flags;
+    *active = driver.primary ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
+  return call([&](Driver &driver) { return create(driver, out, flags, device); });
+}
+
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinity, int count,
+                                unsigned int flags, CUdevice device) {
+  return call([&](Driver &driver) -> CUresult {
+    if (affinity || count)
+      return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return create(driver, out, flags, device);
+  });
+}
+
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
+                                CUdevice device) {
+  return call([&](Driver &driver) -> CUresult {
+    if (params && params->execAffinityParams && params->cigParams)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (params && params->numExecAffinityParams)
+      return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    if (params && params->cigParams)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    return create(driver, out, flags, device);
+  });
+}
+
+CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context = driver.contexts.find(handle);
+    // The primary context is released, not destroyed.
+    if (!context || context->primary)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    driver.contexts.erase(handle);
+    // "If ctx is current to the calling thread then ctx will also be popped from the current
+    // thread's context stack."
+    if (!t_stack.empty() && t_stack.back() == handle)
+      t_stack.pop_back();
+    empty_context(driver, context, lock);
+    context->legacy_stream = nullptr;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
+
+CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext handle) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!driver.contexts.find(handle))
+      return CUDA_ERROR_INVALID_CONTEXT;
+    t_stack.push_back(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *out) {
+  return call([&](Driver &) -> CUresult {
+    if (t_stack.empty())
+      return CUDA_ERROR_INVALID_CONTEXT;
+    if (out)
+      *out = t_stack.back();
+    t_stack.pop_back();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *out) { return cuCtxPopCurrent_v2(out); }
+
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!handle) {
+      // "If ctx is NULL, this call pops the top of the CPU thread's context stack, if it is not
+      // empty."
+      if (!t_stack.empty())
+        t_stack.pop_back();
+      return CUDA_SUCCESS;
+    }
+    if (!driver.contexts.find(handle))
+      return CUDA_ERROR_INVALID_CONTEXT;
+    // "If there already is a context on the top of the stack, it is replaced."
+    if (t_stack.empty())
+      t_stack.push_back(handle);
+    else
+      t_stack.back() = handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
+  return call([&](Driver &) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    // "If no context is bound to the calling CPU thread then *pctx is set to NULL and CUDA_SUCCESS
+    // is returned."
+    *out = t_stack.empty() ? nullptr : t_stack.back();
+    return CUDA_SUCCESS;
+  });
+}

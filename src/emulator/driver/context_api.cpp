@@ -1,0 +1,189 @@
+// Questions to the current context, its limits and configuration.
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+// Body gets the driver and the current context, with the lock held.
+template <class Body> CUresult context_call(Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    return body(driver, context);
+  });
+}
+
+struct Limit {
+  CUlimit limit;
+  size_t initial;
+};
+constexpr Limit kLimits[] = {{CU_LIMIT_STACK_SIZE, 1024},
+                             {CU_LIMIT_PRINTF_FIFO_SIZE, size_t(8) << 20},
+                             {CU_LIMIT_MALLOC_HEAP_SIZE, size_t(8) << 20},
+                             {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
+                             {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
+
+const Limit *find_limit(CUlimit limit) {
+  for (const Limit &row : kLimits)
+    if (row.limit == limit)
+      return &row;
+  return nullptr;
+}
+
+CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
+  for (const Ref<Stream> &stream : context->streams)
+    if (stream->capture) {
+      // A synchronising call while work is captured ends the capture.
+      stream->capture->invalidated = true;
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+  lock.unlock();
+  wait_all(driver, tasks);
+  return driver.scheduler->poison();
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuCtxSynchronize(void) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    return synchronize(driver, context, lock);
+  });
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    if (handle)
+      context = driver.contexts.find(handle);
+    else
+      CUGRT_EMU_TRY(current_context(driver, &context));
+    return context ? synchronize(driver, context, lock) : CUDA_ERROR_INVALID_CONTEXT;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
+  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
+    if (!device)
+      return CUDA_ERROR_INVALID_VALUE;
+    *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
+  if (!handle)
+    return cuCtxGetDevice(device);
+  return call([&](Driver &driver) -> CUresult {
+    if (!device)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (!driver.contexts.find(handle))
+      return CUDA_ERROR_INVALID_CONTEXT;
+    *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *id) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!id)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Context> context = driver.contexts.find(handle);
+    if (!handle) // "If the ctx is NULL, the context current to the calling CPU thread is used."
+      CUGRT_EMU_TRY(current_context_any(driver, &context));
+    if (!context)
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *id = context->id;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
+  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+    if (!flags)
+      return CUDA_ERROR_INVALID_VALUE;
+    *flags = context->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!version)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Context> context = driver.contexts.find(handle);
+    if (!handle)
+      CUGRT_EMU_TRY(current_context_any(driver, &context));
+    if (!context)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    *version = 3020; // of the context's ABI, which has not changed since
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
+  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+    if (!find_limit(limit))
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    context->limits[limit] = value;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit) {
+  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+    if (!value)
+      return CUDA_ERROR_INVALID_VALUE;
+    const Limit *row = find_limit(limit);
+    if (!row)
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    auto set = context->limits.find(limit);
+    *value = set == context->limits.end() ? row->initial : set->second;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
+    if (least)
+      *least = kLeastPriority;
+    if (greatest)
+      *greatest = kGreatestPriority;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *config) {
+  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+    if (!config)
+      return CUDA_ERROR_INVALID_VALUE;
+    *config = context->cache_config;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
+  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+      return CUDA_ERROR_INVALID_VALUE;
+    context->cache_config = config;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
+  return context_call([&](Driver &, const Ref<Context> &) { return CUDA_SUCCESS; });
+}

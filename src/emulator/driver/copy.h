@@ -1,0 +1,21 @@
+// Copies and fills: what they may touch, and doing them.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+/// A copy of `bytes` bytes between two addresses of any kind.
+CUDA_MEMCPY3D linear_copy(uint64_t destination, uint64_t source, size_t bytes);
+/// What can be known before it runs: kinds of memory, ranges of live allocations, pitches.
+CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy);
+CUresult check_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
+
+/// On the device thread, without the lock. Memory that was freed meanwhile is an illegal address.
+CUresult run_copy(Driver &driver, const CopyWork &work);
+CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
+
+/// True for host memory that is neither pinned nor registered.
+bool is_pageable(Driver &driver, uint64_t address);
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,234 @@
+// Copies and fills, synchronous and in streams.
+//
+// The synchronous ones run in the legacy stream and wait, which is what orders them after
+// everything else. An asynchronous copy from pageable memory takes the bytes before it returns, and
+// one to pageable memory returns when it is done, as documented ("API synchronization behavior").
+#include "emulator/driver/copy.h"
+#include "emulator/driver/stream.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+uint64_t source_of(const CUDA_MEMCPY3D &c) {
+  return c.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.srcHost)
+                                               : c.srcDevice;
+}
+
+uint64_t destination_of(const CUDA_MEMCPY3D &c) {
+  return c.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.dstHost)
+                                               : c.dstDevice;
+}
+
+bool linear(const CUDA_MEMCPY3D &c) { return c.Height == 1 && c.Depth == 1; }
+
+CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &copy, bool wait) {
+  Lock lock(driver.mutex);
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_TRY(check_copy(driver, copy));
+  if (wait) // a synchronising call cannot be captured
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  CopyWork work{copy, stream->context, nullptr};
+  uint64_t source = source_of(copy);
+  bool from_pageable = is_pageable(driver, source),
+       to_pageable = is_pageable(driver, destination_of(copy));
+  if (!wait && !stream->capture && from_pageable && linear(copy) && copy.WidthInBytes) {
+    const auto *begin = reinterpret_cast<const std::byte *>(source) + copy.srcXInBytes;
+    work.staged = std::make_shared<std::vector<std::byte>>(begin, begin + copy.WidthInBytes);
+  }
+  wait = wait || to_pageable || (from_pageable && !work.staged);
+  TaskPtr task;
+  CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work), &task, wait));
+  if (!wait || !task)
+    return CUDA_SUCCESS;
+  lock.unlock();
+  driver.scheduler->wait(task);
+  return driver.scheduler->poison();
+}
+
+CUresult copy(CUstream stream, const CUDA_MEMCPY3D &parameters, bool wait) {
+  return call([&](Driver &driver) { return copy_in_stream(driver, stream, parameters, wait); });
+}
+
+CUDA_MEMCPY3D host_to_device(CUdeviceptr to, const void *from, size_t bytes) {
+  CUDA_MEMCPY3D c = linear_copy(to, 0, bytes);
+  c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.srcMemoryType = CU_MEMORYTYPE_HOST;
+  c.srcHost = from;
+  return c;
+}
+
+CUDA_MEMCPY3D device_to_host(void *to, CUdeviceptr from, size_t bytes) {
+  CUDA_MEMCPY3D c = linear_copy(0, from, bytes);
+  c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.dstMemoryType = CU_MEMORYTYPE_HOST;
+  c.dstHost = to;
+  return c;
+}
+
+CUDA_MEMCPY3D device_to_device(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  CUDA_MEMCPY3D c = linear_copy(to, from, bytes);
+  c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  return c;
+}
+
+CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D &p) {
+  CUDA_MEMCPY3D c{};
+  c.srcXInBytes = p.srcXInBytes;
+  c.srcY = p.srcY;
+  c.srcMemoryType = p.srcMemoryType;
+  c.srcHost = p.srcHost;
+  c.srcDevice = p.srcDevice;
+  c.srcPitch = p.srcPitch;
+  c.dstXInBytes = p.dstXInBytes;
+  c.dstY = p.dstY;
+  c.dstMemoryType = p.dstMemoryType;
+  c.dstHost = p.dstHost;
+  c.dstDevice = p.dstDevice;
+  c.dstPitch = p.dstPitch;
+  c.WidthInBytes = p.WidthInBytes;
+  c.Height = p.Height;
+  c.Depth = 1;
+  return c;
+}
+
+template <class Parameters, class Convert>
+CUresult copy_from(CUstream stream, const Parameters *p, bool wait, Convert &&convert) {
+  if (!p)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
+  return copy(stream, convert(*p), wait);
+}
+
+CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, unsigned element,
+              size_t width, size_t height) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    FillWork work{{to, pitch, value, element, width, height}, stream->context};
+    CUGRT_EMU_TRY(check_fill(driver, work.fill));
+    // Fills of device memory are asynchronous to the host even in the forms without a stream.
+    return run_in_stream(driver, stream, std::move(work));
+  });
+}
+
+constexpr CUstream kLegacy = nullptr;
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return copy(kLegacy, linear_copy(to, from, bytes), true);
+}
+
+CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  return copy(kLegacy, host_to_device(to, from, bytes), true);
+}
+
+CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  return copy(kLegacy, device_to_host(to, from, bytes), true);
+}
+
+CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return copy(kLegacy, device_to_device(to, from, bytes), true);
+}
+
+CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *p) {
+  return copy_from(kLegacy, p, true, from_2d);
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *p) {
+  return copy_from(kLegacy, p, true, from_2d);
+}
+
+CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *p) {
+  return copy_from(kLegacy, p, true, [](const CUDA_MEMCPY3D &c) { return c; });
+}
+
+CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return copy(stream, linear_copy(to, from, bytes), false);
+}
+
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                                      CUstream stream) {
+  return copy(stream, host_to_device(to, from, bytes), false);
+}
+
+CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return copy(stream, device_to_host(to, from, bytes), false);
+}
+
+CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                      CUstream stream) {
+  return copy(stream, device_to_device(to, from, bytes), false);
+}
+
+CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *p, CUstream stream) {
+  return copy_from(stream, p, false, from_2d);
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream stream) {
+  return copy_from(stream, p, false, [](const CUDA_MEMCPY3D &c) { return c; });
+}
+
+CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
+  return fill(kLegacy, to, 0, value, 1, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
+  return fill(kLegacy, to, 0, value, 2, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
+  return fill(kLegacy, to, 0, value, 4, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                                 size_t height) {
+  return fill(kLegacy, to, pitch, value, 1, width, height);
+}
+
+CUresult CUDAAPI cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                                  size_t height) {
+  return fill(kLegacy, to, pitch, value, 2, width, height);
+}
+
+CUresult CUDAAPI cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                                  size_t height) {
+  return fill(kLegacy, to, pitch, value, 4, width, height);
+}
+
+CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                                 CUstream stream) {
+  return fill(stream, to, 0, value, 1, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count,
+                                  CUstream stream) {
+  return fill(stream, to, 0, value, 2, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
+                                  CUstream stream) {
+  return fill(stream, to, 0, value, 4, count, 1);
+}
+
+CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                                   size_t height, CUstream stream) {
+  return fill(stream, to, pitch, value, 1, width, height);
+}
+
+CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value,
+                                    size_t width, size_t height, CUstream stream) {
+  return fill(stream, to, pitch, value, 2, width, height);
+}
+
+CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                                    size_t height, CUstream stream) {
+  return fill(stream, to, pitch, value, 4, width, height);
+}

@@ -1,0 +1,18 @@
+// cuda.h with every ABI of every function declared, so that definitions are checked against
+// NVIDIA's own prototypes: the toolkit's internal macro turns the renaming macros off (cuMemAlloc
+// is then the CUDA 2 function, cuMemAlloc_v2 today's). Declarations have default visibility, and so
+// do the definitions that follow them; everything else in the library is hidden.
+//
+// Functions of this layer return CUresult, as the API does; CUGRT_EMU_TRY passes errors up.
+#pragma once
+
+#define __CUDA_API_VERSION_INTERNAL
+#pragma GCC visibility push(default)
+#include "emulator/driver/cuda_emulator.h"
+#pragma GCC visibility pop
+
+#define CUGRT_EMU_TRY(expression)                                                                  \
+  do {                                                                                             \
+    if (CUresult try_result_ = (expression); try_result_ != CUDA_SUCCESS)                          \
+      return try_result_;                                                                          \
+  } while (false)

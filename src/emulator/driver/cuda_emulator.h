@@ -1,0 +1,43 @@
+// What the emulated CUDA driver offers beyond CUDA's own functions: statistics, fault injection and
+// the text of the last fault. C, found with dlsym or cuGetProcAddress; a real driver has none of
+// these names, which is how a program tells the two apart. Thread-safe; none of these calls is
+// counted.
+#pragma once
+
+#include <cuda.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Set struct_size to sizeof(CUemuStatistics); fields are only ever appended.
+typedef struct CUemuStatistics_st {
+  size_t struct_size;
+  unsigned long long calls; // driver calls since the process began or cuEmuReinitialize
+  // Live objects. What is not zero when every context is gone has leaked.
+  unsigned long long contexts, allocations, allocated_bytes, host_allocations, modules, libraries;
+  unsigned long long streams, events, graphs, graph_nodes, graph_execs, user_objects;
+  // Work done.
+  unsigned long long kernels_launched, copies, memsets, graph_launches;
+  unsigned long long warp_instructions, lane_operations;
+} CUemuStatistics;
+
+/// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.
+CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics);
+
+/// The nth driver call from now (1: the next one, by any thread) returns `code` and does nothing
+/// else; nth_call 0 cancels. Also set by CUGRT_EMU_FAIL_CALL=N:CODE when the driver is loaded.
+CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult code);
+
+/// Copies the message of the last refused module or failed work (kernel, line, thread, address)
+/// with its NUL, cut to `bytes`. Empty when nothing has failed.
+CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes);
+
+/// Reads the environment variables again, as a new process would, and forgets statistics and sticky
+/// errors. CUDA_ERROR_ILLEGAL_STATE while a context or a graph is alive.
+CUresult CUDAAPI cuEmuReinitialize(void);
+
+#ifdef __cplusplus
+}
+#endif

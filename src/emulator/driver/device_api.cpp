@@ -1,0 +1,191 @@
+// Devices: one, as the profile describes it.
+#include "emulator/driver/device_limits.h"
+#include "emulator/driver/driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cugrt::emulator::api {
+
+int max_blocks_per_multiprocessor(const DeviceProfile &p) {
+  switch (p.capability()) {
+  case 75:
+  case 86:
+  case 87:
+    return 16;
+  case 89:
+  case 110:
+  case 120:
+    return 24;
+  default:
+    return 32;
+  }
+}
+
+int device_attribute(const DeviceProfile &p, CUdevice_attribute attribute) {
+  switch (attribute) {
+#define ATTRIBUTE(name, value)                                                                     \
+  case CU_DEVICE_ATTRIBUTE_##name:                                                                 \
+    return value;
+#include "emulator/driver/device_attributes.def"
+#undef ATTRIBUTE
+  default:
+    return 0;
+  }
+}
+
+namespace {
+
+template <class Body> CUresult device_call(CUdevice device, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    return device == 0 ? body(driver) : CUDA_ERROR_INVALID_DEVICE;
+  });
+}
+
+CUresult copy_text(const std::string &text, char *out, int bytes) {
+  if (!out || bytes <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  size_t length = std::min(text.size(), size_t(bytes) - 1);
+  std::memcpy(out, text.data(), length);
+  out[length] = 0;
+  return CUDA_SUCCESS;
+}
+
+constexpr char kBusId[] = "0000:00:01.0";
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+// cudaProfiler.h declares these, which not every installation of the headers has.
+extern "C" {
+__attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStart(void);
+__attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStop(void);
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
+  return call([&](Driver &) -> CUresult {
+    if (!device)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (ordinal != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int *count) {
+  return call([&](Driver &) -> CUresult {
+    if (!count)
+      return CUDA_ERROR_INVALID_VALUE;
+    *count = 1;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device) {
+  return device_call(device, [&](Driver &driver) {
+    return copy_text("cugrt EMULATED " + std::string(driver.config.profile->name), name, bytes);
+  });
+}
+
+// The same on every machine and in every run: derived from the profile's name.
+CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    if (!uuid)
+      return CUDA_ERROR_INVALID_VALUE;
+    char bytes[17] = "cugrtEMULATED\0\0\0";
+    bytes[14] = char(driver.config.profile->major);
+    bytes[15] = char(driver.config.profile->minor);
+    std::memcpy(uuid->bytes, bytes, sizeof uuid->bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
+
+CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    if (!bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    *bytes = driver.config.memory_bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+    *value = device_attribute(*driver.config.profile, attribute);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    if (!major || !minor)
+      return CUDA_ERROR_INVALID_VALUE;
+    *major = driver.config.profile->major;
+    *minor = driver.config.profile->minor;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *properties, CUdevice device) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    if (!properties)
+      return CUDA_ERROR_INVALID_VALUE;
+    const DeviceProfile &p = *driver.config.profile;
+    *properties = CUdevprop{1024,
+                            {1024, 1024, 64},
+                            {2147483647, 65535, 65535},
+                            p.max_shared_bytes_per_block,
+                            65536,
+                            32,
+                            2147483647,
+                            65536,
+                            p.clock_khz,
+                            512};
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
+  return device_call(device, [&](Driver &) { return copy_text(kBusId, text, bytes); });
+}
+
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
+  return call([&](Driver &) -> CUresult {
+    if (!device || !text)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (std::strcmp(text, kBusId) != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+  return device_call(device, [&](Driver &) -> CUresult {
+    if (!can)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (peer != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    *can = 0; // a device is not its own peer
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuProfilerStart(void) {
+  return call([](Driver &) { return CUDA_SUCCESS; });
+}
+
+CUresult CUDAAPI cuProfilerStop(void) {
+  return call([](Driver &) { return CUDA_SUCCESS; });
+}

@@ -1,0 +1,15 @@
+// What the device allows, from the profile: for attributes, launch checks and occupancy.
+#pragma once
+
+#include "emulator/device/profile.h"
+#include "emulator/driver/cuda_api.h"
+
+namespace cugrt::emulator::api {
+
+int max_blocks_per_multiprocessor(const DeviceProfile &profile);
+/// 0 for what is not emulated.
+int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute);
+
+constexpr uint32_t kMaxThreadsPerBlock = 1024;
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,111 @@
+// The emulated driver: one object for the process, made at the first call and never destroyed,
+// since programs call drivers from exit handlers.
+//
+// All of driver/ and graph/ is in namespace cugrt::emulator::api, apart from the execution layer's
+// names (it has modules and functions of its own).
+//
+// Every exported function is `return call([&](Driver &driver) { ... });`. call() counts it, injects
+// faults, refuses calls before cuInit and from host callbacks, and turns exceptions into codes, so
+// that none crosses the C interface. The body locks driver.mutex for as long as it touches objects,
+// and never while it waits for tasks or runs the program's callbacks. Lock order: Driver::mutex,
+// then the locks inside MemoryTable, AddressSpace, HandleTable and Scheduler, which call nothing of
+// ours.
+#pragma once
+
+#include "emulator/driver/config.h"
+#include "emulator/driver/handle_table.h"
+#include "emulator/driver/memory_table.h"
+#include "emulator/driver/objects.h"
+#include "emulator/graph/graph.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace cugrt::emulator::api {
+
+using Lock = std::unique_lock<std::mutex>;
+template <class T> using Ref = std::shared_ptr<T>;
+
+struct Counters {
+  std::atomic<uint64_t> calls{0}, kernels{0}, copies{0}, memsets{0}, graph_launches{0};
+};
+
+class Driver {
+public:
+  static Driver &instance();
+
+  std::mutex mutex;
+  Config config;
+  std::atomic<bool> initialized{false};
+  std::unique_ptr<AddressSpace> memory; // made by cuInit
+  std::unique_ptr<MemoryTable> allocations;
+  std::unique_ptr<Scheduler> scheduler;
+  Counters counters;
+  uint64_t next_id = 1; // of contexts, streams, captures
+  Ref<Context> primary; // alive while retained
+  unsigned primary_retains = 0, primary_flags = 0;
+
+  HandleTable<Context, CUcontext, 1> contexts;
+  HandleTable<Stream, CUstream, 2> streams;
+  HandleTable<Event, CUevent, 3> events;
+  HandleTable<Module, CUmodule, 4> modules;
+  HandleTable<Function, CUfunction, 5> functions;
+  HandleTable<Library, CUlibrary, 6> libraries;
+  HandleTable<Kernel, CUkernel, 7> kernels;
+  HandleTable<Graph, CUgraph, 8> graphs;
+  HandleTable<GraphNode, CUgraphNode, 9> nodes;
+  HandleTable<GraphExec, CUgraphExec, 10> execs;
+  HandleTable<UserObject, CUuserObject, 11> user_objects;
+  HandleTable<Physical, Physical *, 12> physical;
+  struct Mapping {
+    uint64_t bytes = 0, offset = 0;
+    Ref<Physical> memory;
+    bool accessible = false;
+  };
+  std::map<uint64_t, uint64_t> reservations; // cuMemAddressReserve: address to bytes
+  std::map<uint64_t, Mapping> mappings;      // cuMemMap, by address
+
+  CUresult initialize();
+  CUresult reinitialize();
+  /// What every call does first; `needs_init` is false for the few that work before cuInit.
+  CUresult enter(bool needs_init);
+  void inject_fault(uint64_t nth_call, CUresult code);
+
+  void set_message(std::string message);
+  std::string message();
+
+private:
+  Driver();
+  std::atomic<int64_t> fault_countdown_{0}; // 0: none
+  std::atomic<int> fault_code_{0};
+  std::mutex message_mutex_;
+  std::string message_;
+};
+
+template <class Body> CUresult call(Body &&body, bool needs_init = true) {
+  try {
+    Driver &driver = Driver::instance();
+    CUGRT_EMU_TRY(driver.enter(needs_init));
+    return body(driver);
+  } catch (const std::bad_alloc &) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (...) { // a broken invariant in the emulator
+    return CUDA_ERROR_UNKNOWN;
+  }
+}
+
+// --- Contexts: the current one of a thread (context.cpp). All need the lock.
+
+/// The context on top of the calling thread's stack. INVALID_CONTEXT when there is none,
+/// CONTEXT_IS_DESTROYED when it is gone, the sticky error of its device after a fault.
+CUresult current_context(Driver &driver, Ref<Context> *out);
+/// The same without the sticky error, for calls that must work after one.
+CUresult current_context_any(Driver &driver, Ref<Context> *out);
+/// Frees all that the context holds. The work of its streams has ended; the lock is held.
+void destroy_context_contents(Driver &driver, Context &context);
+/// All unfinished work of the context, to wait for without the lock.
+std::vector<TaskPtr> pending_work(Driver &driver, Context &context);
+void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks);
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,196 @@
+// Events. An event is the task that its last record put into a stream.
+#include "emulator/driver/stream.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+constexpr unsigned kEventFlags =
+    CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult record(Driver &driver, CUevent handle, CUstream stream_handle, unsigned flags) {
+  if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Event> event = driver.events.find(handle);
+  Ref<Stream> stream;
+  if (!event)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  // "The event and stream must be from the same context"
+  if (event->context != stream->context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUGRT_EMU_TRY(capture_state(*stream));
+  if (stream->capture && !(flags & CU_EVENT_RECORD_EXTERNAL)) {
+    // Records which nodes the event stands for; other streams join the capture by waiting for it.
+    event->capture = stream->capture;
+    event->captured_nodes = stream->capture_dependencies;
+    event->task = nullptr;
+    return CUDA_SUCCESS;
+  }
+  return run_in_stream(driver, stream, EventRecordWork{event});
+}
+
+// Streams join a capture by waiting for an event that was recorded in it.
+CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
+  if (event.capture->invalidated)
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (stream->capture && stream->capture != event.capture) {
+    stream->capture->invalidated = event.capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  if (stream->legacy) {
+    event.capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  if (!stream->capture) {
+    stream->capture = event.capture;
+    stream->capture_dependencies.clear();
+    event.capture->streams.push_back(stream->handle);
+  }
+  for (CUgraphNode node : event.captured_nodes)
+    if (auto &to = stream->capture_dependencies; std::find(to.begin(), to.end(), node) == to.end())
+      to.push_back(node);
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_for_event(Driver &driver, CUstream stream_handle, CUevent handle, unsigned flags) {
+  if (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Event> event = driver.events.find(handle);
+  Ref<Stream> stream;
+  if (!event)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  CUGRT_EMU_TRY(capture_state(*stream));
+  if (event->capture)
+    return wait_captured(stream, *event);
+  if (stream->capture && !(flags & CU_EVENT_WAIT_EXTERNAL)) {
+    // "dependency created on uncaptured work in another stream"
+    stream->capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  return run_in_stream(driver, stream, EventWaitWork{event});
+}
+
+// The event, which must not stand for captured work.
+CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
+  *out = driver.events.find(handle);
+  if (!*out)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (Ref<Capture> capture = (*out)->capture) {
+    capture->invalidated = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult elapsed(Driver &driver, float *out, CUevent start, CUevent end) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Event> first, second;
+  CUGRT_EMU_TRY(find_event(driver, start, &first));
+  CUGRT_EMU_TRY(find_event(driver, end, &second));
+  // "If either event has not been recorded CUDA_ERROR_INVALID_HANDLE is returned. [...] If either
+  // event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will return
+  // CUDA_ERROR_INVALID_HANDLE."
+  if (!first->task || !second->task || ((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (first->context != second->context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUGRT_EMU_TRY(driver.scheduler->poison());
+  if (!driver.scheduler->done(first->task) || !driver.scheduler->done(second->task))
+    return CUDA_ERROR_NOT_READY;
+  auto span =
+      driver.scheduler->finished_at(second->task) - driver.scheduler->finished_at(first->task);
+  *out = std::chrono::duration<float, std::milli>(span).count();
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    // "CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING."
+    bool interprocess = flags & CU_EVENT_INTERPROCESS, timing = !(flags & CU_EVENT_DISABLE_TIMING);
+    if (!out || (flags & ~kEventFlags) || (interprocess && timing))
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    auto event = std::make_shared<Event>();
+    event->context = context;
+    event->flags = flags;
+    context->events.push_back(event);
+    *out = driver.events.insert(event);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuEventDestroy_v2(CUevent handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    // "An event may be destroyed before it is complete": whoever waits for it holds its task.
+    Ref<Event> event = driver.events.erase(handle);
+    if (!event)
+      return CUDA_ERROR_INVALID_HANDLE;
+    std::erase(event->context->events, event);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuEventDestroy(CUevent handle) { return cuEventDestroy_v2(handle); }
+
+CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
+  return call([&](Driver &driver) { return record(driver, event, stream, 0); });
+}
+
+CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  return call([&](Driver &driver) { return record(driver, event, stream, flags); });
+}
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  return call([&](Driver &driver) { return wait_for_event(driver, stream, event, flags); });
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Event> event;
+    CUGRT_EMU_TRY(find_event(driver, handle, &event));
+    // An event that was never recorded counts as complete.
+    bool done = driver.scheduler->done(event->task);
+    CUGRT_EMU_TRY(driver.scheduler->poison());
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Event> event;
+    CUGRT_EMU_TRY(find_event(driver, handle, &event));
+    TaskPtr task = event->task;
+    lock.unlock();
+    driver.scheduler->wait(task);
+    return driver.scheduler->poison();
+  });
+}
+
+CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
+  return call([&](Driver &driver) { return elapsed(driver, milliseconds, start, end); });
+}
+
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+  return call([&](Driver &driver) { return elapsed(driver, milliseconds, start, end); });
+}

@@ -1,0 +1,275 @@
+// Functions: attributes, parameter layout, occupancy.
+#include "emulator/driver/launch.h"
+#include "emulator/driver/stream.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+CUresult get_function_attribute(Driver &driver, const Function &function,
+                                CUfunction_attribute attribute, int *value) {
+  if (!value)
+    return CUDA_ERROR_INVALID_VALUE;
+  const KernelInfo &info = *function.info;
+  int capability = driver.config.profile->capability();
+  switch (attribute) {
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = int(info.max_threads_per_block);
+    break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = int(info.static_shared_bytes);
+    break;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    *value = int(info.local_bytes);
+    break;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS:
+    *value = int(info.registers);
+    break;
+  case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+    *value = capability;
+    break;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    *value = function.max_dynamic_shared_bytes;
+    break;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    *value = function.carveout;
+    break;
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    *value = function.cluster[size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)];
+    break;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    *value = function.non_portable_cluster;
+    break;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    *value = function.cluster_policy;
+    break;
+  case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+  case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    *value = 0;
+    break;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_attribute attribute,
+                                int value) {
+  switch (attribute) {
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+    // "The sum of this value and the function attribute CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES cannot
+    // exceed the device attribute CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN."
+    int64_t limit = driver.config.profile->max_shared_bytes_per_block_optin;
+    if (value < 0 || int64_t(value) + function.info->static_shared_bytes > limit)
+      return CUDA_ERROR_INVALID_VALUE;
+    function.max_dynamic_shared_bytes = value;
+    return CUDA_SUCCESS;
+  }
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    if (value < -1 || value > 100) // a percentage, or the default
+      return CUDA_ERROR_INVALID_VALUE;
+    function.carveout = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    if (value < 0 || value > 1)
+      return value < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    function.cluster[size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)] = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    function.non_portable_cluster = value != 0;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    if (value < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+        value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+      return CUDA_ERROR_INVALID_VALUE;
+    function.cluster_policy = value;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE; // read-only or unknown
+  }
+}
+
+CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes) {
+  // "CUDA_ERROR_INVALID_VALUE [...] if paramIndex is out of range"
+  if (!offset || index >= function.info->params.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  *offset = function.info->params[index].offset;
+  if (bytes)
+    *bytes = function.info->params[index].bytes;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+// A CUkernel may stand for a function, in the current context.
+CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
+  *out = driver.functions.find(handle);
+  if (*out)
+    return CUDA_SUCCESS;
+  if (!driver.kernels.find(reinterpret_cast<CUkernel>(handle)))
+    return CUDA_ERROR_INVALID_HANDLE;
+  Ref<Context> context;
+  CUGRT_EMU_TRY(current_context(driver, &context));
+  return resolve_function(driver, handle, nullptr, context, out);
+}
+
+// Body gets the driver and the function, with the lock held.
+template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Function> function;
+    CUGRT_EMU_TRY(find(driver, handle, &function));
+    return body(driver, function);
+  });
+}
+
+// Tries every block size, largest first: the smallest count of calls is not worth cleverness.
+CUresult best_block(const Driver &driver, const Function &function, int *grid, int *block,
+                    CUoccupancyB2DSize shared_of, size_t shared_bytes, int limit) {
+  if (!grid || !block)
+    return CUDA_ERROR_INVALID_VALUE;
+  const DeviceProfile &profile = *driver.config.profile;
+  int most = int(function.info->max_threads_per_block);
+  if (limit > 0)
+    most = std::min(most, limit);
+  int best_threads = 0;
+  *grid = *block = 0;
+  for (int threads = (most + 31) / 32 * 32; threads > 0; threads -= 32) {
+    int tried = std::min(threads, most);
+    size_t bytes = shared_of ? shared_of(tried) : shared_bytes;
+    int blocks = max_active_blocks(profile, function, tried, bytes);
+    if (blocks * tried > best_threads) {
+      best_threads = blocks * tried;
+      *block = tried;
+      *grid = blocks * profile.multiprocessors;
+    }
+  }
+  return *block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle) {
+  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) {
+    return get_function_attribute(driver, *function, attribute, value);
+  });
+}
+
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) {
+    return set_function_attribute(driver, *function, attribute, value);
+  });
+}
+
+CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &) -> CUresult {
+    return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuFuncGetModule(CUmodule *out, CUfunction handle) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = function->module->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuFuncGetName(const char **out, CUfunction handle) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = function->info->name.c_str();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset,
+                                    size_t *bytes) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
+    return get_param_info(*function, index, offset, bytes);
+  });
+}
+
+CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &) -> CUresult {
+    if (!state)
+      return CUDA_ERROR_INVALID_VALUE;
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuFuncLoad(CUfunction handle) {
+  return function_call(handle, [](Driver &, const Ref<Function> &) { return CUDA_SUCCESS; });
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, CUfunction handle, int block_threads, size_t shared_bytes, unsigned int flags) {
+  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) -> CUresult {
+    if (!blocks || block_threads <= 0 || (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)))
+      return CUDA_ERROR_INVALID_VALUE;
+    *blocks = max_active_blocks(*driver.config.profile, *function, block_threads, shared_bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle,
+                                                             int block_threads,
+                                                             size_t shared_bytes) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, block_threads,
+                                                              shared_bytes, 0);
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
+                                                           CUoccupancyB2DSize shared_of,
+                                                           size_t shared_bytes, int limit,
+                                                           unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
+      return CUDA_ERROR_INVALID_VALUE;
+    Ref<Function> function;
+    {
+      Lock lock(driver.mutex);
+      CUGRT_EMU_TRY(find(driver, handle, &function));
+    }
+    // Without the lock: shared_of is the program's.
+    return best_block(driver, *function, grid, block, shared_of, shared_bytes, limit);
+  });
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle,
+                                                  CUoccupancyB2DSize shared_of, size_t shared_bytes,
+                                                  int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, handle, shared_of, shared_bytes,
+                                                   limit, 0);
+}
+
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction handle,
+                                                         int blocks, int block_threads) {
+  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) -> CUresult {
+    if (!bytes || blocks <= 0 || block_threads <= 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    const DeviceProfile &profile = *driver.config.profile;
+    size_t best = 0;
+    for (size_t tried = 0; tried <= size_t(function->max_dynamic_shared_bytes); tried += 128)
+      if (max_active_blocks(profile, *function, block_threads, tried) >= blocks)
+        best = tried;
+    *bytes = best;
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,113 @@
+// Handles that cannot crash the driver.
+//
+// A handle is a number dressed as a pointer: kind, generation and index. It is never dereferenced,
+// and no real pointer looks like one (bits 48 to 55 hold the kind, which is not zero), so that a
+// foreign, freed or twice freed handle is told from a live one by a table lookup:
+//
+//     63      56 55    48 47      28 27      4 3  0
+//     |   0     |  kind  | generation | index  | 0 |
+//
+// Objects are shared: a lookup keeps its object alive while another thread destroys the handle.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+namespace cugrt::emulator::api {
+
+template <class Object, class Handle, uint8_t kKind> class HandleTable {
+public:
+  using Pointer = std::shared_ptr<Object>;
+
+  /// Gives the object its handle (Object::handle). CUDA's handles are typed pointers.
+  Handle insert(Pointer object) {
+    std::unique_lock lock(mutex_);
+    uint32_t index;
+    if (free_.empty()) {
+      if (slots_.size() >= kMaxSlots)
+        throw std::bad_alloc();
+      index = uint32_t(slots_.size());
+      slots_.emplace_back();
+      free_.reserve(slots_.capacity()); // so that erase never allocates
+    } else {
+      index = free_.back();
+      free_.pop_back();
+    }
+    Slot &slot = slots_[index];
+    slot.object = std::move(object);
+    ++live_;
+    Handle handle = encode(slot.generation, index);
+    slot.object->handle = handle;
+    return handle;
+  }
+
+  /// nullptr for anything that is not a live handle of this table.
+  Pointer find(Handle handle) const {
+    std::shared_lock lock(mutex_);
+    const Slot *slot = find_slot(handle);
+    return slot ? slot->object : nullptr;
+  }
+
+  /// The object, whose handle is dead from now on; nullptr when it was not alive.
+  Pointer erase(Handle handle) {
+    std::unique_lock lock(mutex_);
+    auto *slot = const_cast<Slot *>(find_slot(handle));
+    if (!slot)
+      return nullptr;
+    Pointer object = std::move(slot->object);
+    slot->object = nullptr;
+    slot->generation = (slot->generation + 1) & kGenerationMask;
+    free_.push_back(uint32_t(slot - slots_.data()));
+    --live_;
+    return object;
+  }
+
+  std::vector<Pointer> all() const {
+    std::shared_lock lock(mutex_);
+    std::vector<Pointer> objects;
+    for (const Slot &slot : slots_)
+      if (slot.object)
+        objects.push_back(slot.object);
+    return objects;
+  }
+
+  size_t size() const {
+    std::shared_lock lock(mutex_);
+    return live_;
+  }
+
+  /// True for whatever was once a handle of this kind, live or not.
+  static bool has_kind(Handle handle) { return bits(handle) >> 48 == kKind; }
+
+private:
+  static constexpr size_t kMaxSlots = size_t(1) << 24;
+  static constexpr uint32_t kGenerationMask = 0xFFFFF;
+  struct Slot {
+    Pointer object;
+    uint32_t generation = 1;
+  };
+
+  static uint64_t bits(Handle handle) { return reinterpret_cast<uint64_t>(handle); }
+  static Handle encode(uint32_t generation, uint32_t index) {
+    return reinterpret_cast<Handle>(uint64_t(kKind) << 48 | uint64_t(generation) << 28 |
+                                    uint64_t(index) << 4);
+  }
+  const Slot *find_slot(Handle handle) const {
+    uint64_t value = bits(handle);
+    uint64_t index = (value >> 4) & (kMaxSlots - 1);
+    if (value >> 48 != kKind || (value & 15) || index >= slots_.size())
+      return nullptr;
+    const Slot &slot = slots_[index];
+    return slot.object && slot.generation == ((value >> 28) & kGenerationMask) ? &slot : nullptr;
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+  size_t live_ = 0;
+};
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,230 @@
+// Checks and runs kernel launches; see launch.h.
+#include "emulator/driver/launch.h"
+
+#include "emulator/driver/device_limits.h"
+#include "emulator/driver/module.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cugrt::emulator::api {
+
+CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
+                          const Ref<Context> &context, Ref<Function> *out) {
+  *out = driver.functions.find(handle);
+  if (*out)
+    return CUDA_SUCCESS;
+  // "func - Function CUfunction or Kernel CUkernel to launch"
+  Ref<Kernel> found = driver.kernels.find(handle ? reinterpret_cast<CUkernel>(handle) : kernel);
+  return found ? load_kernel(driver, *found, context, out) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+namespace {
+
+CUresult check_shape(const KernelWork &work) {
+  const Function &function = *work.function;
+  const KernelInfo &info = *function.info;
+  constexpr uint32_t kMaxGrid[] = {2147483647, 65535, 65535}, kMaxBlock[] = {1024, 1024, 64};
+  uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    // Zero is refused here and in graph nodes alike.
+    if (!work.grid[i] || work.grid[i] > kMaxGrid[i] || !work.block[i] ||
+        work.block[i] > kMaxBlock[i])
+      return CUDA_ERROR_INVALID_VALUE;
+    threads *= work.block[i];
+  }
+  if (threads > kMaxThreadsPerBlock)
+    return CUDA_ERROR_INVALID_VALUE;
+  // "or the kernel launch specifies too many threads for the kernel's register count"
+  if (threads > info.max_threads_per_block)
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (info.required_block[0] && info.required_block != work.block)
+    return CUDA_ERROR_INVALID_VALUE;
+  // More than the function's CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES fails the launch.
+  if (work.dynamic_shared_bytes > uint32_t(function.max_dynamic_shared_bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult check_cooperative(Driver &driver, const KernelWork &work) {
+  const DeviceProfile &profile = *driver.config.profile;
+  uint64_t blocks = uint64_t(work.grid[0]) * work.grid[1] * work.grid[2];
+  int threads = int(work.block[0] * work.block[1] * work.block[2]);
+  int resident = max_active_blocks(profile, *work.function, threads, work.dynamic_shared_bytes);
+  // "The total number of blocks launched cannot exceed the maximum number of blocks per
+  // multiprocessor
+  // [...] times the number of multiprocessors"
+  return blocks > uint64_t(resident) * uint64_t(profile.multiprocessors)
+             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+             : CUDA_SUCCESS;
+}
+
+CUresult check_cluster(Driver &driver, const KernelWork &work,
+                       const CUlaunchAttributeValue &value) {
+  const uint32_t cluster[] = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+  for (int i = 0; i < 3; ++i)
+    if (!cluster[i] || work.grid[i] % cluster[i]) // "Must be a divisor of the grid X dimension."
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  bool single = cluster[0] == 1 && cluster[1] == 1 && cluster[2] == 1;
+  if (!single)
+    driver.set_message("thread block clusters are not emulated: launch with cluster size 1");
+  return single ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // namespace
+
+CUresult check_attributes(Driver &driver, const KernelWork &work) {
+  for (const auto &[id, value] : work.attributes) {
+    switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      if (value.cooperative)
+        CUGRT_EMU_TRY(check_cooperative(driver, work));
+      break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      CUGRT_EMU_TRY(check_cluster(driver, work, value));
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_LAUNCH_ATTRIBUTE_IGNORE: // hints: they change no result here
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+// A list of name and value, ended by CU_LAUNCH_PARAM_END.
+CUresult copy_extra(const KernelInfo &info, void **extra, std::vector<std::byte> *out) {
+  const std::byte *buffer = nullptr;
+  const size_t *bytes = nullptr;
+  for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = static_cast<const std::byte *>(extra[i + 1]);
+    else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      bytes = static_cast<const size_t *>(extra[i + 1]);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  // "The error CUDA_ERROR_INVALID_VALUE will be returned if either of them is not specified with a
+  // non-zero size."
+  if (info.param_bytes == 0 && !bytes)
+    return CUDA_SUCCESS;
+  if (!bytes || (*bytes && !buffer) || *bytes < info.param_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (info.param_bytes)
+    std::memcpy(out->data(), buffer, info.param_bytes);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult copy_params(const KernelInfo &info, void **params, void **extra,
+                     std::vector<std::byte> *out) {
+  out->assign(info.param_bytes, std::byte{0});
+  // "Specifying kernel parameters via both kernelParams and extra will cause
+  // cuLaunchKernel to return CUDA_ERROR_INVALID_VALUE"
+  if (params && extra)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (extra)
+    return copy_extra(info, extra, out);
+  if (!params && !info.params.empty())
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < info.params.size(); ++i) {
+    const KernelParam &param = info.params[i];
+    if (!params[i] || uint64_t(param.offset) + param.bytes > info.param_bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(out->data() + param.offset, params[i], param.bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<Context> &context,
+                        KernelWork *out) {
+  CUGRT_EMU_TRY(
+      resolve_function(driver, request.function, request.kernel, context, &out->function));
+  if (driver.kernels.find(reinterpret_cast<CUkernel>(request.function)))
+    out->kernel = reinterpret_cast<CUkernel>(request.function);
+  else if (!request.function)
+    out->kernel = request.kernel;
+  out->grid = request.grid;
+  out->block = request.block;
+  out->dynamic_shared_bytes = request.dynamic_shared_bytes;
+  CUGRT_EMU_TRY(check_shape(*out));
+  CUGRT_EMU_TRY(check_attributes(driver, *out));
+  return copy_params(*out->function->info, request.params, request.extra, &out->params);
+}
+
+namespace {
+
+CUresult fault_code(FaultKind kind) {
+  switch (kind) {
+  case FaultKind::illegal_address:
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case FaultKind::misaligned_address:
+    return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case FaultKind::illegal_instruction:
+    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  case FaultKind::deadlock:
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  case FaultKind::assertion:
+    return CUDA_ERROR_ASSERT;
+  default:
+    return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+} // namespace
+
+CUresult run_kernel(Driver &driver, const KernelWork &work) {
+  LaunchConfig config;
+  config.grid = work.grid;
+  config.block = work.block;
+  config.dynamic_shared_bytes = work.dynamic_shared_bytes;
+  config.params = work.params;
+  driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
+  std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
+  if (!fault)
+    return CUDA_SUCCESS;
+  driver.set_message(fault->message);
+  return fault_code(fault->kind);
+}
+
+// The limits of the occupancy calculator: threads, blocks, registers and shared memory, each
+// rounded to the unit in which a multiprocessor gives it out.
+int max_active_blocks(const DeviceProfile &profile, const Function &function, int block_threads,
+                      size_t dynamic_shared_bytes) {
+  if (block_threads <= 0 || uint32_t(block_threads) > function.info->max_threads_per_block ||
+      dynamic_shared_bytes > size_t(function.max_dynamic_shared_bytes))
+    return 0;
+  int warps = (block_threads + 31) / 32;
+  int blocks = std::min(profile.max_threads_per_multiprocessor / 32 / warps,
+                        max_blocks_per_multiprocessor(profile));
+  uint64_t registers =
+      (uint64_t(function.info->registers) * 32 + 255) / 256 * 256 * uint64_t(warps);
+  if (registers)
+    blocks = int(std::min<uint64_t>(uint64_t(blocks), 65536 / registers));
+  uint64_t reserved = profile.major >= 8 ? 1024 : 0, unit = profile.major >= 8 ? 128 : 256;
+  uint64_t shared = function.info->static_shared_bytes + dynamic_shared_bytes + reserved;
+  shared = (shared + unit - 1) / unit * unit;
+  if (shared)
+    blocks = int(std::min<uint64_t>(
+        uint64_t(blocks), uint64_t(profile.max_shared_bytes_per_multiprocessor) / shared));
+  return blocks;
+}
+
+} // namespace cugrt::emulator::api

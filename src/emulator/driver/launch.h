@@ -1,0 +1,43 @@
+// Kernel launches: finding the kernel, checking the configuration, copying the arguments, running.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+struct LaunchRequest {
+  CUfunction function = nullptr; // or a CUkernel, cast
+  CUkernel kernel = nullptr;     // used when function is null
+  std::array<uint32_t, 3> grid{}, block{};
+  uint32_t dynamic_shared_bytes = 0;
+  void **params = nullptr, **extra = nullptr;
+};
+
+/// The function of a handle that may be a CUfunction or a CUkernel; a kernel is loaded into
+/// `context` first if need be. Needs the lock.
+CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
+                          const Ref<Context> &context, Ref<Function> *out);
+/// Everything that a launch or a kernel node can be refused for, then the copied arguments.
+CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<Context> &context,
+                        KernelWork *out);
+/// Attributes of the launch: what is emulated, harmless or refused.
+CUresult check_attributes(Driver &driver, const KernelWork &work);
+/// Copies arguments given in either of the two forms, by the kernel's layout.
+CUresult copy_params(const KernelInfo &info, void **params, void **extra,
+                     std::vector<std::byte> *out);
+
+/// On the device thread, without the lock.
+CUresult run_kernel(Driver &driver, const KernelWork &work);
+
+/// Function attributes and parameter layout, for CUfunction and CUkernel alike (function_api.cpp).
+CUresult get_function_attribute(Driver &driver, const Function &function,
+                                CUfunction_attribute attribute, int *value);
+CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_attribute attribute,
+                                int value);
+CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes);
+
+/// How many blocks fit on a multiprocessor, as the occupancy calculator reckons; 0 when none does.
+int max_active_blocks(const DeviceProfile &profile, const Function &function, int block_threads,
+                      size_t dynamic_shared_bytes);
+
+} // namespace cugrt::emulator::api

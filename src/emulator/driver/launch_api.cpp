@@ -1,0 +1,83 @@
+// Kernel launches.
+#include "emulator/driver/launch.h"
+#include "emulator/driver/stream.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
+                const CUlaunchAttribute *attributes, unsigned count) {
+  if (count && !attributes)
+    return CUDA_ERROR_INVALID_VALUE;
+  // A function may be NULL in graph nodes that name a kernel; a launch has no such field.
+  if (!request.function)
+    return CUDA_ERROR_INVALID_HANDLE;
+  Lock lock(driver.mutex);
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  KernelWork work;
+  for (unsigned i = 0; i < count; ++i)
+    work.attributes[attributes[i].id] = attributes[i].value;
+  CUGRT_EMU_TRY(prepare_launch(driver, request, stream->context, &work));
+  // "CUDA_ERROR_INVALID_HANDLE" when the function belongs to another context than the stream.
+  if (work.function->context != stream->context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  return run_in_stream(driver, stream, std::move(work));
+}
+
+CUlaunchAttribute cooperative() {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attribute.value.cooperative = 1;
+  return attribute;
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
+                                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                void **params, void **extra) {
+  return call([&](Driver &driver) {
+    LaunchRequest request{
+        f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+        params, extra};
+    return launch(driver, request, stream, nullptr, 0);
+  });
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
+                                           unsigned int grid_z, unsigned int block_x,
+                                           unsigned int block_y, unsigned int block_z,
+                                           unsigned int shared_bytes, CUstream stream,
+                                           void **params) {
+  return call([&](Driver &driver) {
+    LaunchRequest request{
+        f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+        params, nullptr};
+    CUlaunchAttribute attribute = cooperative();
+    return launch(driver, request, stream, &attribute, 1);
+  });
+}
+
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params,
+                                  void **extra) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!config)
+      return CUDA_ERROR_INVALID_VALUE;
+    LaunchRequest request{f,
+                          nullptr,
+                          {config->gridDimX, config->gridDimY, config->gridDimZ},
+                          {config->blockDimX, config->blockDimY, config->blockDimZ},
+                          config->sharedMemBytes,
+                          params,
+                          extra};
+    return launch(driver, request, config->hStream, config->attrs, config->numAttrs);
+  });
+}

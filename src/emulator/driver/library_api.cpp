@@ -1,0 +1,233 @@
+// Libraries and kernels: code that belongs to no context until it is used in one.
+#include "emulator/driver/launch.h"
+#include "emulator/driver/module.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+// The kernels' names are found by loading the text once, for no context.
+CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
+  auto program = Program::load(library->ptx, *driver.config.profile, *driver.memory);
+  if (!program.ok()) {
+    driver.set_message(program.status().to_string());
+    return program.status().code() == Code::unsupported ? CUDA_ERROR_NOT_SUPPORTED
+                                                        : CUDA_ERROR_INVALID_PTX;
+  }
+  for (const KernelInfo *info : program.value()->kernels()) {
+    auto kernel = std::make_shared<Kernel>();
+    kernel->library = library.get();
+    kernel->name = info->name;
+    library->kernels[info->name] = driver.kernels.insert(kernel);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult load(Driver &driver, CUlibrary *out, const void *code) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::string_view ptx;
+  CUGRT_EMU_TRY(image_text(driver, code, &ptx));
+  auto library = std::make_shared<Library>();
+  library->ptx = ptx; // the caller may free its copy
+  Lock lock(driver.mutex);
+  CUGRT_EMU_TRY(list_kernels(driver, library));
+  *out = driver.libraries.insert(library);
+  return CUDA_SUCCESS;
+}
+
+// Body gets the driver, the kernel and its function in the current context, with the lock held.
+template <class Body> CUresult kernel_call(CUkernel handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Kernel> kernel = driver.kernels.find(handle);
+    if (!kernel)
+      return CUDA_ERROR_INVALID_HANDLE;
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    Ref<Function> function;
+    CUGRT_EMU_TRY(load_kernel(driver, *kernel, context, &function));
+    return body(driver, *kernel, function);
+  });
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jit_options,
+                                   void **jit_values, unsigned int jit_count,
+                                   CUlibraryOption *options, void **values, unsigned int count) {
+  return call([&](Driver &driver) -> CUresult {
+    if ((jit_count && !jit_options) || (count && !options))
+      return CUDA_ERROR_INVALID_VALUE;
+    return load(driver, out, code);
+  });
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.erase(handle);
+    if (!library)
+      return CUDA_ERROR_INVALID_HANDLE;
+    for (auto &[name, kernel] : library->kernels)
+      driver.kernels.erase(kernel);
+    std::vector<TaskPtr> tasks;
+    for (auto &[context, module] : library->modules) {
+      for (TaskPtr &task : pending_work(driver, *context))
+        tasks.push_back(std::move(task));
+      driver.modules.erase(module->handle);
+      for (auto &[name, function] : module->functions)
+        driver.functions.erase(function);
+      std::erase(context->modules, module);
+    }
+    library->modules.clear();
+    lock.unlock();
+    wait_all(driver, tasks);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || !name)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.find(handle);
+    if (!library)
+      return CUDA_ERROR_INVALID_HANDLE;
+    auto kernel = library->kernels.find(name);
+    if (kernel == library->kernels.end())
+      return CUDA_ERROR_NOT_FOUND;
+    *out = kernel->second;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.find(handle);
+    if (!library || !count)
+      return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    *count = unsigned(library->kernels.size());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *out, unsigned int count, CUlibrary handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.find(handle);
+    if (!library || !out || !count)
+      return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    unsigned i = 0;
+    for (auto &[name, kernel] : library->kernels)
+      if (i < count)
+        out[i++] = kernel;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *out, CUlibrary handle) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.find(handle);
+    if (!library)
+      return CUDA_ERROR_INVALID_HANDLE;
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    Ref<Module> module;
+    CUGRT_EMU_TRY(load_library(driver, *library, context, &module));
+    *out = module->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary handle,
+                                    const char *name) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!name || (!out && !bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Library> library = driver.libraries.find(handle);
+    if (!library)
+      return CUDA_ERROR_INVALID_HANDLE;
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    Ref<Module> module;
+    CUGRT_EMU_TRY(load_library(driver, *library, context, &module));
+    std::optional<GlobalInfo> global = module->program->find_global(name);
+    if (!global)
+      return CUDA_ERROR_NOT_FOUND;
+    if (out)
+      *out = global->address;
+    if (bytes)
+      *bytes = global->bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *out, CUkernel handle) {
+  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = function->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *out, CUkernel handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Kernel> kernel = driver.kernels.find(handle);
+    if (!kernel || !out)
+      return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    *out = kernel->library->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Kernel> kernel = driver.kernels.find(handle);
+    if (!kernel || !out)
+      return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    *out = kernel->name.c_str(); // lives as long as the library
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle,
+                                      CUdevice device) {
+  if (device != 0)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
+  return kernel_call(handle, [&](Driver &driver, Kernel &, const Ref<Function> &function) {
+    return get_function_attribute(driver, *function, attribute, value);
+  });
+}
+
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
+                                      CUdevice device) {
+  if (device != 0)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
+  return kernel_call(handle, [&](Driver &driver, Kernel &, const Ref<Function> &function) {
+    return set_function_attribute(driver, *function, attribute, value);
+  });
+}
+
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset,
+                                      size_t *bytes) {
+  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) {
+    return get_param_info(*function, index, offset, bytes);
+  });
+}

@@ -1,0 +1,223 @@
+// Allocations: device, pinned, registered, stream-ordered; and questions about pointers.
+#include "emulator/driver/stream.h"
+
+#include <cstring>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+// Body gets the driver and the current context, with the lock held. For calls that a capture
+// forbids as potentially unsafe.
+template <class Body> CUresult memory_call(Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_TRY(refuse_unsafe(driver, *context));
+    return body(driver, context, lock);
+  });
+}
+
+CUresult allocate(Driver &driver, const Ref<Context> &context, size_t bytes, CUdeviceptr *out) {
+  MemoryRange range;
+  CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::device,
+                                             context.get(), 0, &range));
+  *out = range.begin;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
+  constexpr unsigned kFlags =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
+    if (!out || (flags & ~kFlags))
+      return CUDA_ERROR_INVALID_VALUE;
+    MemoryRange range;
+    CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::pinned,
+                                               context.get(), flags, &range));
+    *out = reinterpret_cast<void *>(range.begin);
+    return CUDA_SUCCESS;
+  });
+}
+
+uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
+    if (!free_bytes || !total_bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    *total_bytes = driver.allocations->total_bytes();
+    *free_bytes = *total_bytes - driver.allocations->used_bytes();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
+    if (!out || !bytes) // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
+      return CUDA_ERROR_INVALID_VALUE;
+    return allocate(driver, context, bytes, out);
+  });
+}
+
+CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                                    unsigned int element_bytes) {
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
+    // "ElementSizeBytes may be 4, 8, or 16"
+    bool element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+    if (!out || !pitch || !width || !height || !element || width > SIZE_MAX - 511)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pitch = (width + 511) / 512 * 512;
+    if (height > SIZE_MAX / *pitch)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    return allocate(driver, context, *pitch * height, out);
+  });
+}
+
+CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &lock) -> CUresult {
+    if (!address)
+      return CUDA_SUCCESS;
+    bool found = false;
+    CUGRT_EMU_TRY(driver.allocations->begin_free(address, &found));
+    // Work that uses it finishes first, as it does with the real driver.
+    std::vector<TaskPtr> tasks = pending_work(driver, *context);
+    lock.unlock();
+    wait_all(driver, tasks);
+    return driver.allocations->free(*driver.memory, address, MemoryKind::device);
+  });
+}
+
+CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
+  return call([&](Driver &driver) -> CUresult {
+    std::optional<MemoryRange> range = driver.allocations->find(address);
+    if (!range || !driver.memory->owns(address)) // "not found: CUDA_ERROR_NOT_FOUND"
+      return CUDA_ERROR_NOT_FOUND;
+    if (base)
+      *base = range->device_address;
+    if (bytes)
+      *bytes = range->bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAllocHost_v2(void **out, size_t bytes) {
+  return allocate_host(out, bytes, 0);
+}
+
+CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) {
+  return allocate_host(out, bytes, flags);
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *pointer) {
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &lock) -> CUresult {
+    if (!pointer)
+      return CUDA_SUCCESS;
+    std::vector<TaskPtr> tasks = pending_work(driver, *context);
+    lock.unlock();
+    wait_all(driver, tasks);
+    return driver.allocations->free(*driver.memory, address_of(pointer), MemoryKind::pinned);
+  });
+}
+
+CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
+  constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                              CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
+    if (flags & ~kFlags)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    return driver.allocations->register_host(address_of(pointer), bytes, flags, context.get());
+  });
+}
+
+CUresult CUDAAPI cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags) {
+  return cuMemHostRegister_v2(pointer, bytes, flags);
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
+  return memory_call([&](Driver &driver, const Ref<Context> &, Lock &) {
+    return driver.allocations->unregister_host(address_of(pointer));
+  });
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
+      return CUDA_ERROR_INVALID_VALUE;
+    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
+    if (!range || driver.memory->owns(address_of(pointer)))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (!range->device_address) {
+      driver.set_message("registered host memory is not reachable from emulated kernels: allocate "
+                         "it with cuMemHostAlloc");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *out = range->device_address + (address_of(pointer) - range->begin);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
+  return call([&](Driver &driver) -> CUresult {
+    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
+    if (!flags || !range || range->kind != MemoryKind::pinned)
+      return CUDA_ERROR_INVALID_VALUE;
+    // All pinned memory is mapped for the device.
+    *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || !bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    if (stream->capture) // allocation nodes are not emulated
+      return CUDA_ERROR_NOT_SUPPORTED;
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    // The address is known at once; memory is taken at once too, so that exhaustion shows here.
+    MemoryRange range;
+    CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::device_async,
+                                               nullptr, 0, &range));
+    *out = range.begin;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    if (stream->capture)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    bool found = false;
+    CUGRT_EMU_TRY(driver.allocations->begin_free(address, &found));
+    auto task = std::make_shared<Task>();
+    task->kind = TaskKind::device;
+    task->run_always = true; // memory comes back even after a fault
+    task->action = [&driver, address](CUresult) {
+      driver.allocations->free(*driver.memory, address, MemoryKind::device_async);
+      return CUDA_SUCCESS;
+    };
+    enqueue(driver, stream, task);
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,159 @@
+// Bookkeeping of allocations; see memory_table.h.
+#include "emulator/driver/memory_table.h"
+
+namespace cugrt::emulator::api {
+
+CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind,
+                               Context *context, unsigned flags, MemoryRange *out) {
+  bool pinned = kind == MemoryKind::pinned;
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex_);
+  if (!pinned && bytes > limit_ - used_)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  Result<uint64_t> address = memory.allocate(bytes);
+  if (!address.ok())
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  MemoryRange range{*address, bytes, kind, context, *address, flags, next_id_++, false};
+  if (pinned)
+    range.begin = reinterpret_cast<uint64_t>(memory.host(*address));
+  try {
+    (pinned ? host_ : device_).emplace(range.begin, range);
+  } catch (...) {
+    memory.free(*address);
+    throw;
+  }
+  if (!pinned)
+    used_ += bytes;
+  *out = range;
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryTable::register_host(uint64_t address, uint64_t bytes, unsigned flags,
+                                    Context *context) {
+  if (!address || !bytes || bytes > UINT64_MAX - address)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex_);
+  auto next = host_.lower_bound(address);
+  bool overlaps = next != host_.end() && next->first < address + bytes;
+  if (overlaps || find_locked(host_, address))
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  host_.emplace(address, MemoryRange{address, bytes, MemoryKind::registered, context, 0, flags,
+                                     next_id_++, false});
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryTable::unregister_host(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto it = host_.find(address);
+  if (it == host_.end() || it->second.kind != MemoryKind::registered)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  host_.erase(it);
+  return CUDA_SUCCESS;
+}
+
+void MemoryTable::release(AddressSpace &memory, Map::iterator it, Map &map) {
+  const MemoryRange &range = it->second;
+  if (range.device_address)
+    memory.free(range.device_address);
+  if (&map == &device_)
+    used_ -= range.bytes;
+  map.erase(it);
+}
+
+CUresult MemoryTable::free(AddressSpace &memory, uint64_t address, MemoryKind kind) {
+  std::lock_guard lock(mutex_);
+  Map &map = kind == MemoryKind::pinned ? host_ : device_;
+  auto it = map.find(address);
+  if (it == map.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  MemoryKind have = it->second.kind;
+  bool device_kinds = &map == &device_ && have != MemoryKind::mapped;
+  if (!device_kinds && have != kind)
+    return CUDA_ERROR_INVALID_VALUE;
+  release(memory, it, map);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryTable::begin_free(uint64_t address, bool *needs_free) {
+  std::lock_guard lock(mutex_);
+  auto it = device_.find(address);
+  *needs_free = it != device_.end() && !it->second.freed && it->second.kind != MemoryKind::mapped;
+  if (!*needs_free)
+    return CUDA_ERROR_INVALID_VALUE;
+  it->second.freed = true;
+  return CUDA_SUCCESS;
+}
+
+void MemoryTable::free_context(AddressSpace &memory, Context *context) {
+  std::lock_guard lock(mutex_);
+  for (Map *map : {&device_, &host_})
+    for (auto it = map->begin(); it != map->end();) {
+      auto current = it++;
+      if (current->second.context == context && current->second.kind != MemoryKind::mapped)
+        release(memory, current, *map);
+    }
+}
+
+const MemoryRange *MemoryTable::find_locked(const Map &map, uint64_t address) const {
+  auto it = map.upper_bound(address);
+  if (it == map.begin())
+    return nullptr;
+  --it;
+  return address - it->first < it->second.bytes ? &it->second : nullptr;
+}
+
+std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  const MemoryRange *range = find_locked(device_, address);
+  if (!range)
+    range = find_locked(host_, address);
+  if (!range) // the device address of pinned memory
+    for (const auto &[begin, candidate] : host_)
+      if (candidate.device_address && address - candidate.device_address < candidate.bytes)
+        range = &candidate;
+  return range ? std::optional(*range) : std::nullopt;
+}
+
+void MemoryTable::add_mapped(uint64_t address, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  device_.emplace(address, MemoryRange{address, bytes, MemoryKind::mapped, nullptr, address, 0,
+                                       next_id_++, false});
+}
+
+void MemoryTable::remove_mapped(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto it = device_.find(address);
+  if (it != device_.end() && it->second.kind == MemoryKind::mapped)
+    device_.erase(it);
+}
+
+bool MemoryTable::take(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes > limit_ - used_)
+    return false;
+  used_ += bytes;
+  return true;
+}
+
+void MemoryTable::give_back(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  used_ -= bytes;
+}
+
+uint64_t MemoryTable::used_bytes() const {
+  std::lock_guard lock(mutex_);
+  return used_;
+}
+
+void MemoryTable::count(uint64_t *device, uint64_t *device_bytes, uint64_t *host) const {
+  std::lock_guard lock(mutex_);
+  *device = *device_bytes = *host = 0;
+  for (const auto &[begin, range] : device_) {
+    ++*device;
+    *device_bytes += range.bytes;
+  }
+  *host = host_.size();
+}
+
+} // namespace cugrt::emulator::api

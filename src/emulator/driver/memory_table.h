@@ -1,0 +1,68 @@
+// Who owns which bytes: device allocations, pinned host memory and registered host memory. Has its
+// own lock, since stream-ordered frees run on the device thread.
+//
+// Pinned host memory is carved out of the emulated device's address space: kernels see it at its
+// device address, the host at its backing bytes.
+#pragma once
+
+#include "emulator/device/address_space.h"
+#include "emulator/driver/cuda_api.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace cugrt::emulator::api {
+
+struct Context;
+
+enum class MemoryKind : uint8_t { device, device_async, pinned, registered, mapped };
+
+struct MemoryRange {
+  uint64_t begin = 0, bytes = 0; // of the host address for pinned and registered
+  MemoryKind kind = MemoryKind::device;
+  Context *context = nullptr;
+  uint64_t device_address = 0; // 0 where kernels cannot reach it
+  unsigned flags = 0;
+  uint64_t id = 0;
+  bool freed = false; // a stream-ordered free is on its way
+};
+
+class MemoryTable {
+public:
+  explicit MemoryTable(uint64_t device_bytes) : limit_(device_bytes) {}
+
+  CUresult allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind, Context *context,
+                    unsigned flags, MemoryRange *out);
+  CUresult register_host(uint64_t address, uint64_t bytes, unsigned flags, Context *context);
+  CUresult unregister_host(uint64_t address);
+  /// `address` is the beginning of a live range of the kind.
+  CUresult free(AddressSpace &memory, uint64_t address, MemoryKind kind);
+  /// Marks a range so that a second cuMemFreeAsync is refused at once.
+  CUresult begin_free(uint64_t address, bool *needs_free);
+  void free_context(AddressSpace &memory, Context *context);
+
+  /// The range that holds the address: device address or host address.
+  std::optional<MemoryRange> find(uint64_t address) const;
+  /// Mapped virtual memory, for questions about pointers; it counts where it was created.
+  void add_mapped(uint64_t address, uint64_t bytes);
+  void remove_mapped(uint64_t address);
+  /// Physical memory that exists without an address (cuMemCreate) counts against the limit too.
+  bool take(uint64_t bytes);
+  void give_back(uint64_t bytes);
+
+  uint64_t total_bytes() const { return limit_; }
+  uint64_t used_bytes() const;
+  void count(uint64_t *device, uint64_t *device_bytes, uint64_t *host) const;
+
+private:
+  using Map = std::map<uint64_t, MemoryRange>;
+  const MemoryRange *find_locked(const Map &map, uint64_t address) const;
+  void release(AddressSpace &memory, Map::iterator it, Map &map);
+
+  mutable std::mutex mutex_;
+  uint64_t limit_, used_ = 0, next_id_ = 1;
+  Map device_, host_; // by begin
+};
+
+} // namespace cugrt::emulator::api

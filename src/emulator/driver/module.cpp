@@ -1,0 +1,149 @@
+// Loads PTX text, and resolves what is in it; see module.h.
+#include "emulator/driver/module.h"
+
+#include <cstring>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+constexpr size_t kMaxImageBytes = size_t(1) << 30;
+
+CUresult load_error(Code code) {
+  switch (code) {
+  case Code::out_of_device_memory:
+  case Code::out_of_host_memory:
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  case Code::unsupported:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_PTX;
+  }
+}
+
+// ".target sm_90a" or "compute_90": the number, or 0.
+int ptx_target(std::string_view ptx) {
+  size_t at = ptx.find(".target");
+  if (at == std::string_view::npos)
+    return 0;
+  at = ptx.find("sm_", at);
+  int value = 0;
+  for (at = at == std::string_view::npos ? ptx.size() : at + 3;
+       at < ptx.size() && ptx[at] >= '0' && ptx[at] <= '9' && value < 10000; ++at)
+    value = value * 10 + (ptx[at] - '0');
+  return value;
+}
+
+} // namespace
+
+// PTX is text that ends with a NUL. Other images are told by their first bytes.
+CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
+  if (!image)
+    return CUDA_ERROR_INVALID_VALUE;
+  const char *text = static_cast<const char *>(image);
+  bool elf = std::memcmp(text,
+                         "\x7f"
+                         "ELF",
+                         4) == 0;
+  bool fat = std::memcmp(text, "\x50\xed\x55\xba", 4) == 0;
+  if (elf || fat) {
+    driver.set_message(std::string(elf ? "a cubin" : "a fat binary") +
+                       " cannot run on the emulated device: pass PTX instead");
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  size_t bytes = strnlen(text, kMaxImageBytes);
+  if (bytes == kMaxImageBytes)
+    return CUDA_ERROR_INVALID_IMAGE;
+  *out = std::string_view(text, bytes);
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult parse(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
+  const DeviceProfile &profile = *driver.config.profile;
+  if (ptx_target(ptx) > profile.capability()) {
+    driver.set_message("the PTX is for sm_" + std::to_string(ptx_target(ptx)) +
+                       " and the emulated device is " + std::string(profile.name) +
+                       ": compile for it, or choose another with CUGRT_EMU_DEVICE");
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  auto program = Program::load(ptx, profile, *driver.memory);
+  if (!program.ok()) {
+    driver.set_message(program.status().to_string());
+    return load_error(program.status().code());
+  }
+  *out = std::move(program).value();
+  return CUDA_SUCCESS;
+}
+
+Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
+                       const Ref<Context> &context) {
+  auto module = std::make_shared<Module>();
+  module->program = std::move(program);
+  module->context = context;
+  context->modules.push_back(module);
+  driver.modules.insert(module);
+  return module;
+}
+
+} // namespace
+
+CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &context, Lock &lock,
+                     Ref<Module> *out) {
+  std::unique_ptr<Program> program;
+  lock.unlock();
+  CUresult result = parse(driver, ptx, &program);
+  lock.lock();
+  CUGRT_EMU_TRY(result);
+  if (!driver.contexts.find(context->handle)) // destroyed meanwhile
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *out = add_module(driver, std::move(program), context);
+  return CUDA_SUCCESS;
+}
+
+CUresult find_function(Driver &driver, const Ref<Module> &module, const std::string &name,
+                       Ref<Function> *out) {
+  auto made = module->functions.find(name);
+  if (made != module->functions.end()) {
+    *out = driver.functions.find(made->second);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  }
+  const KernelInfo *info = module->program->find_kernel(name);
+  if (!info)
+    return CUDA_ERROR_NOT_FOUND;
+  auto function = std::make_shared<Function>();
+  function->module = module;
+  function->info = info;
+  function->context = module->context;
+  // Without opting in, static and dynamic shared memory share the ordinary limit.
+  int limit = driver.config.profile->max_shared_bytes_per_block;
+  function->max_dynamic_shared_bytes = std::max(0, limit - int(info->static_shared_bytes));
+  module->functions[name] = driver.functions.insert(function);
+  *out = function;
+  return CUDA_SUCCESS;
+}
+
+CUresult load_library(Driver &driver, Library &library, const Ref<Context> &context,
+                      Ref<Module> *out) {
+  auto loaded = library.modules.find(context.get());
+  if (loaded != library.modules.end()) {
+    *out = loaded->second;
+    return CUDA_SUCCESS;
+  }
+  std::unique_ptr<Program> program;
+  CUGRT_EMU_TRY(parse(driver, library.ptx, &program));
+  *out = add_module(driver, std::move(program), context);
+  (*out)->of_library = true;
+  library.modules[context.get()] = *out;
+  return CUDA_SUCCESS;
+}
+
+CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &context,
+                     Ref<Function> *out) {
+  Ref<Module> module;
+  CUGRT_EMU_TRY(load_library(driver, *kernel.library, context, &module));
+  return find_function(driver, module, kernel.name, out);
+}
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,24 @@
+// Modules, libraries and kernels: loading PTX and finding what is in it.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+/// Loads PTX text into the context; its handle is live. The message says why not. Needs the lock
+/// and gives it up while it parses.
+CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &context, Lock &lock,
+                     Ref<Module> *out);
+/// The text of an image: PTX, or the refusal of what is no PTX.
+CUresult image_text(Driver &driver, const void *image, std::string_view *out);
+/// The module's function of that name; made on the first request.
+CUresult find_function(Driver &driver, const Ref<Module> &module, const std::string &name,
+                       Ref<Function> *out);
+/// The function of a library's kernel in a context. Parses under the lock when it is the first use.
+CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &context,
+                     Ref<Function> *out);
+/// The library's module in a context, loaded on first use.
+CUresult load_library(Driver &driver, Library &library, const Ref<Context> &context,
+                      Ref<Module> *out);
+
+} // namespace cugrt::emulator::api

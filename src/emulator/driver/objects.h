@@ -1,0 +1,129 @@
+// What handles stand for. All mutable fields are guarded by Driver::mutex unless said otherwise;
+// objects refer to one another by shared pointers (a function keeps its module, a stream its
+// context). Destroying a context empties its lists, which breaks the circles.
+#pragma once
+
+#include "emulator/driver/scheduler.h"
+#include "emulator/exec/executor.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cugrt::emulator::api {
+
+/// A lower number is a greater priority.
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
+struct Context;
+struct Graph;
+struct GraphNode;
+
+/// A capture in progress; shared by the streams that take part in it.
+struct Capture {
+  uint64_t id = 0;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread;    // that began it
+  CUstream origin = nullptr; // the only stream that may end it
+  std::shared_ptr<Graph> graph;
+  bool invalidated = false;
+  bool to_graph = false; // cuStreamBeginCaptureToGraph: the graph is the caller's
+  /// Nodes that no captured work depends on and that the origin stream has not joined show unjoined
+  /// work.
+  std::vector<CUstream> streams;
+};
+
+struct Stream {
+  CUstream handle = nullptr;
+  std::shared_ptr<Context> context;
+  unsigned flags = CU_STREAM_DEFAULT;
+  int priority = 0;
+  uint64_t id = 0;
+  bool legacy = false, per_thread = false;
+  TaskPtr tail; // the last task; nullptr when there never was one
+  std::shared_ptr<Capture> capture;
+  std::vector<CUgraphNode> capture_dependencies;
+  std::map<int, CUlaunchAttributeValue> attributes;
+
+  bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
+};
+
+struct Event {
+  CUevent handle = nullptr;
+  std::shared_ptr<Context> context;
+  unsigned flags = 0;
+  TaskPtr task;                     // of the last record; nullptr before it
+  std::shared_ptr<Capture> capture; // when the last record was captured
+  std::vector<CUgraphNode> captured_nodes;
+};
+
+struct Module {
+  CUmodule handle = nullptr;
+  std::shared_ptr<Context> context;
+  std::unique_ptr<Program> program;
+  std::map<std::string, CUfunction, std::less<>> functions; // made on request
+  bool of_library = false;                                  // cuModuleUnload refuses it
+};
+
+struct Function {
+  CUfunction handle = nullptr;
+  std::shared_ptr<Module> module;
+  const KernelInfo *info = nullptr;
+  std::shared_ptr<Context> context;
+  int max_dynamic_shared_bytes = 0;
+  int carveout = -1;
+  std::array<int, 3> cluster{};
+  int non_portable_cluster = 0, cluster_policy = 0;
+};
+
+struct Kernel;
+
+/// Code that is loaded into a context when it is first used there.
+struct Library {
+  CUlibrary handle = nullptr;
+  std::string ptx;
+  std::map<Context *, std::shared_ptr<Module>> modules;
+  std::map<std::string, CUkernel, std::less<>> kernels; // all of them
+};
+
+struct Kernel {
+  CUkernel handle = nullptr;
+  Library *library = nullptr;
+  std::string name;
+};
+
+struct Context {
+  CUcontext handle = nullptr;
+  uint64_t id = 0;
+  unsigned flags = 0;
+  bool primary = false;
+  std::shared_ptr<Stream> legacy_stream;
+  std::map<std::thread::id, std::shared_ptr<Stream>> per_thread_streams;
+  std::vector<std::shared_ptr<Stream>> streams; // created ones
+  std::vector<std::shared_ptr<Event>> events;
+  std::vector<std::shared_ptr<Module>> modules;
+  std::vector<TaskPtr> orphans; // tails of destroyed streams
+  std::map<int, size_t> limits;
+  CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
+};
+
+/// Memory without an address (cuMemCreate): a file of its own, so that it can be mapped twice.
+struct Physical {
+  Physical *handle = nullptr; // never followed: see HandleTable
+  int file = -1;
+  uint64_t bytes = 0;
+  CUmemAllocationProp properties{};
+  ~Physical();
+};
+
+struct UserObject {
+  CUuserObject handle = nullptr;
+  void *pointer = nullptr;
+  CUhostFn destroy = nullptr;
+  uint64_t references = 0; // the program's and the graphs'
+};
+
+} // namespace cugrt::emulator::api

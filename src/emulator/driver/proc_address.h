@@ -1,0 +1,21 @@
+// The library's entry points by base name and CUDA version; the table is entry_points.def.
+#pragma once
+
+namespace cugrt::emulator::api {
+
+struct EntryPoint {
+  const char *base;   // "cuMemAlloc"
+  const char *symbol; // "cuMemAlloc_v2"
+  void *address;
+  int version;     // of CUDA, that introduced this ABI: 3020
+  bool per_thread; // the _ptsz or _ptds form
+};
+
+struct Lookup {
+  bool known = false;                // some ABI of that name exists
+  const EntryPoint *entry = nullptr; // what the caller gets
+};
+
+Lookup find_entry_point(const char *base, int version, bool search_per_thread);
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,39 @@
+// Streams: finding them, ordering work in them, and running work of any kind in them.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+/// The per-thread default stream in the place of the null stream, for the _ptsz forms.
+inline CUstream per_thread(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+
+/// The stream of a handle: a created one, or the current context's legacy (null) or per-thread
+/// stream. INVALID_HANDLE when there is none; the sticky error after a fault. Needs the lock.
+CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out);
+/// The same without the sticky error.
+CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out);
+
+/// Declares what `task` waits for when it is next in the stream: the stream's last task and, by the
+/// rules of the legacy stream, the last tasks of others.
+void order_in_stream(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task);
+/// order_in_stream, submit, and `task` is the stream's new tail.
+void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task,
+             bool caller_waits = false);
+
+/// A task that does the work; nothing is declared or submitted yet.
+TaskPtr make_task(Driver &driver, const Work &work);
+/// Enqueues the work or, while the stream is captured, adds a node. `task` gets the task, or
+/// nullptr.
+CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work,
+                       TaskPtr *task = nullptr, bool caller_waits = false);
+
+/// CUDA_SUCCESS unless the stream is captured, or is the legacy stream while a blocking stream of
+/// its context is (STREAM_CAPTURE_IMPLICIT). For what cannot be captured: also ends the capture.
+CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream);
+/// "Potentially unsafe" calls, such as cuMemAlloc, while a capture forbids them to this thread.
+CUresult refuse_unsafe(Driver &driver, const Context &context);
+/// STREAM_CAPTURE_INVALIDATED, once something has gone wrong.
+CUresult capture_state(const Stream &stream);
+
+} // namespace cugrt::emulator::api

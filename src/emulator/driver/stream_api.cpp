@@ -1,0 +1,218 @@
+// Streams: creation, synchronisation, attributes, host functions.
+#include "emulator/driver/stream.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
+  if (!out || (flags & ~unsigned(CU_STREAM_NON_BLOCKING)))
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Context> context;
+  CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_TRY(refuse_unsafe(driver, *context));
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->flags = flags;
+  // "If the specified priority is outside the numerical range returned by
+  // cuCtxGetStreamPriorityRange, it will automatically be clamped."
+  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
+  stream->id = driver.next_id++;
+  context->streams.push_back(stream);
+  *out = driver.streams.insert(stream);
+  return CUDA_SUCCESS;
+}
+
+// Body gets the driver, the stream and the lock, which is held.
+template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+    return body(driver, stream, lock);
+  });
+}
+
+template <class T> CUresult give(T *out, T value) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = value;
+  return CUDA_SUCCESS;
+}
+
+// What the null stream waits for: itself and every blocking stream of the context.
+TaskPtr join(Driver &driver, const Ref<Stream> &stream) {
+  if (!stream->legacy)
+    return stream->tail;
+  auto task = std::make_shared<Task>();
+  order_in_stream(driver, stream, task);
+  driver.scheduler->submit({&task, 1}, true);
+  return task;
+}
+
+bool settable(CUstreamAttrID attribute) {
+  return attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+         attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+         attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+         attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+         attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned int flags) {
+  return call([&](Driver &driver) { return create(driver, out, flags, kLeastPriority); });
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority) {
+  return call([&](Driver &driver) { return create(driver, out, flags, priority); });
+}
+
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
+    // called, the function will return immediately and the resources associated with hStream will
+    // be released automatically once the device has completed all work in hStream."
+    Ref<Stream> stream = driver.streams.erase(handle);
+    if (!stream)
+      return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->capture)
+      stream->capture->invalidated = true;
+    if (!driver.scheduler->done(stream->tail))
+      stream->context->orphans.push_back(stream->tail);
+    std::erase(stream->context->streams, stream);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(handle); }
+
+CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
+  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &lock) -> CUresult {
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    TaskPtr task = join(driver, stream);
+    lock.unlock();
+    driver.scheduler->wait(task);
+    return driver.scheduler->poison();
+  });
+}
+
+CUresult CUDAAPI cuStreamQuery(CUstream handle) {
+  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    bool done = driver.scheduler->done(join(driver, stream));
+    CUGRT_EMU_TRY(driver.scheduler->poison());
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int *out) {
+  return stream_call(
+      handle, [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->priority); });
+}
+
+CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int *out) {
+  return stream_call(
+      handle, [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->flags); });
+}
+
+CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *out) {
+  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) {
+    return give(out, (unsigned long long)stream->id);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *out) {
+  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) {
+    return give(out, stream->context->handle);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green) {
+  if (green)
+    *green = nullptr;
+  return cuStreamGetCtx(handle, out);
+}
+
+CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *out) {
+  return stream_call(handle,
+                     [&](Driver &, Ref<Stream> &, Lock &) { return give(out, CUdevice(0)); });
+}
+
+CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
+                                      const CUstreamAttrValue *value) {
+  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) -> CUresult {
+    if (!value || !settable(attribute))
+      return CUDA_ERROR_INVALID_VALUE;
+    stream->attributes[attribute] = *value;
+    if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+      stream->priority = std::clamp(value->priority, kGreatestPriority, kLeastPriority);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute,
+                                      CUstreamAttrValue *value) {
+  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) -> CUresult {
+    if (!value || !settable(attribute))
+      return CUDA_ERROR_INVALID_VALUE;
+    auto set = stream->attributes.find(attribute);
+    *value = set == stream->attributes.end() ? CUstreamAttrValue{} : set->second;
+    if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+      value->priority = stream->priority;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
+  return stream_call(to, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
+    Ref<Stream> source;
+    CUGRT_EMU_TRY(find_stream_any(driver, from, &source));
+    stream->attributes = source->attributes;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!function)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    return run_in_stream(driver, stream, HostWork{function, user});
+  });
+}
+
+CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *user,
+                                     unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!callback || flags) // "Reserved for future use, must be 0"
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    // "Note this function is slated for eventual deprecation": it cannot be captured.
+    CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    auto task = std::make_shared<Task>();
+    task->kind = TaskKind::host;
+    // "The callback may be passed CUDA_SUCCESS or an error code. In the event of a device error,
+    // all subsequently executed callbacks will receive an appropriate CUresult."
+    task->run_always = true;
+    task->action = [=](CUresult status) {
+      callback(handle, status, user);
+      return CUDA_SUCCESS;
+    };
+    enqueue(driver, stream, task);
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,268 @@
+// Virtual memory management: address ranges, physical memory, mappings and access.
+//
+// Physical memory is an anonymous file; mapping it twice shows the same bytes twice. What is mapped
+// can be used only after cuMemSetAccess, as documented; until then kernels and copies fault.
+#include "emulator/driver/driver.h"
+
+#include <algorithm>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace cugrt::emulator::api {
+
+Physical::~Physical() {
+  if (file >= 0)
+    close(file);
+}
+
+namespace {
+
+constexpr uint64_t kGranularity = uint64_t(2) << 20;
+
+Physical *as_key(CUmemGenericAllocationHandle handle) {
+  return reinterpret_cast<Physical *>(uintptr_t(handle));
+}
+
+bool whole(uint64_t value) { return value % kGranularity == 0; }
+
+CUresult check_properties(const CUmemAllocationProp *prop) {
+  if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (prop->location.id != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  return prop->requestedHandleTypes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+// A file of `bytes` poisoned bytes, or -1.
+int make_file(uint64_t bytes) {
+  int file = memfd_create("cugrt-emu", MFD_CLOEXEC);
+  if (file < 0)
+    return -1;
+  void *view = ftruncate(file, off_t(bytes)) == 0
+                   ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                   : MAP_FAILED;
+  if (view == MAP_FAILED) {
+    close(file);
+    return -1;
+  }
+  std::fill_n(static_cast<uint8_t *>(view), bytes, AddressSpace::kPoison);
+  munmap(view, bytes);
+  return file;
+}
+
+// Freed when neither the handle nor a mapping is left.
+void drop(Driver &driver, Ref<Physical> memory) {
+  uint64_t bytes = memory->bytes;
+  bool handle_alive = driver.physical.find(memory->handle) == memory;
+  bool mapped = std::any_of(driver.mappings.begin(), driver.mappings.end(),
+                            [&](auto &entry) { return entry.second.memory == memory; });
+  if (!handle_alive && !mapped)
+    driver.allocations->give_back(bytes);
+}
+
+void set_access(Driver &driver, uint64_t address, Driver::Mapping &mapping, bool on) {
+  if (on == mapping.accessible)
+    return;
+  if (on) {
+    on = driver.memory->map_file(address, mapping.bytes, mapping.memory->file, mapping.offset);
+    if (on)
+      driver.allocations->add_mapped(address, mapping.bytes);
+  } else {
+    driver.memory->unmap_file(address);
+    driver.allocations->remove_mapped(address);
+  }
+  mapping.accessible = on;
+}
+
+// The mappings that fill [address, address + bytes) exactly; empty when they do not.
+std::vector<uint64_t> covering(Driver &driver, uint64_t address, uint64_t bytes) {
+  std::vector<uint64_t> found;
+  uint64_t at = address;
+  for (auto it = driver.mappings.find(address);
+       it != driver.mappings.end() && it->first == at && at - address < bytes; ++it) {
+    found.push_back(it->first);
+    at += it->second.bytes;
+  }
+  if (at - address != bytes)
+    found.clear();
+  return found;
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                               CUmemAllocationGranularity_flags option) {
+  return call([&](Driver &) -> CUresult {
+    if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+                         option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(check_properties(prop));
+    *granularity = kGranularity;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment,
+                                     CUdeviceptr hint, unsigned long long flags) {
+  return call([&](Driver &driver) -> CUresult {
+    bool power = (alignment & (alignment - 1)) == 0;
+    if (!out || !bytes || !whole(bytes) || !power || flags) // "currently unused, must be zero"
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    auto address = driver.memory->reserve(bytes, std::max<uint64_t>(alignment, kGranularity));
+    if (!address.ok())
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    driver.reservations[*address] = bytes;
+    *out = *address;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    auto it = driver.reservations.find(address);
+    if (it == driver.reservations.end() || it->second != bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto mapped = driver.mappings.lower_bound(address);
+    if (mapped != driver.mappings.end() && mapped->first < address + bytes)
+      return CUDA_ERROR_INVALID_VALUE; // unmap first
+    driver.memory->release(address, bytes);
+    driver.reservations.erase(it);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                             const CUmemAllocationProp *prop, unsigned long long flags) {
+  return call([&](Driver &driver) -> CUresult {
+    // "size must be a multiple of the granularity".
+    if (!out || !bytes || !whole(bytes) || flags)
+      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(check_properties(prop));
+    if (!driver.allocations->take(bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    auto memory = std::make_shared<Physical>();
+    memory->file = make_file(bytes);
+    if (memory->file < 0) {
+      driver.allocations->give_back(bytes);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memory->bytes = bytes;
+    memory->properties = *prop;
+    Lock lock(driver.mutex);
+    *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    // "The memory allocation will be freed when all outstanding mappings to the memory are unmapped
+    // and when all outstanding references to the handle are released."
+    Ref<Physical> memory = driver.physical.erase(as_key(handle));
+    if (!memory)
+      return CUDA_ERROR_INVALID_VALUE;
+    drop(driver, memory);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
+                                                        CUmemGenericAllocationHandle handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Physical> memory = driver.physical.find(as_key(handle));
+    if (!memory || !out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = memory->properties;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Physical> memory = driver.physical.find(as_key(handle));
+    if (!memory || flags || !bytes || !whole(address) || !whole(bytes) || !whole(offset))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (offset > memory->bytes || bytes > memory->bytes - offset)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto reservation = driver.reservations.upper_bound(address);
+    if (reservation == driver.reservations.begin())
+      return CUDA_ERROR_INVALID_VALUE;
+    --reservation;
+    if (!AddressRange{reservation->first, reservation->second}.contains(address, bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    auto next = driver.mappings.lower_bound(address);
+    bool taken = next != driver.mappings.end() && next->first < address + bytes;
+    if (next != driver.mappings.begin())
+      taken = taken || std::prev(next)->first + std::prev(next)->second.bytes > address;
+    if (taken)
+      return CUDA_ERROR_INVALID_VALUE;
+    driver.mappings[address] = {bytes, offset, memory, false};
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    // "must be the entire range that was mapped", of one mapping or of several.
+    std::vector<uint64_t> found = covering(driver, address, bytes);
+    if (found.empty())
+      return CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t begin : found) {
+      Driver::Mapping mapping = driver.mappings[begin];
+      set_access(driver, begin, mapping, false);
+      driver.mappings.erase(begin);
+      drop(driver, mapping.memory);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc,
+                                size_t count) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!desc || !count)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    std::vector<uint64_t> found = covering(driver, address, bytes);
+    if (found.empty())
+      return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i) {
+      if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc[i].location.id != 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+      for (uint64_t begin : found)
+        set_access(driver, begin, driver.mappings[begin],
+                   desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                CUdeviceptr address) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    auto it = driver.mappings.upper_bound(address);
+    if (!flags || !location || it == driver.mappings.begin())
+      return CUDA_ERROR_INVALID_VALUE;
+    --it;
+    if (address - it->first >= it->second.bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    *flags =
+        it->second.accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+  });
+}

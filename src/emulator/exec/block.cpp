@@ -1,0 +1,285 @@
+// Blocks: their memory, special registers, barriers, and the round over their warps.
+#include "emulator/exec/block.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cugrt::emulator {
+
+namespace {
+
+constexpr uint32_t kMaxRounds = 4; // with warps that gave way, before other blocks get a turn
+
+uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
+
+uint32_t threads_of(const Launch &launch) {
+  const auto &block = launch.config->block;
+  return block[0] * block[1] * block[2];
+}
+
+void fill32(std::byte *registers, uint32_t slot, uint32_t value) {
+  std::fill_n(reinterpret_cast<uint32_t *>(registers + slot), kLanes, value);
+}
+
+/// Thread coordinates of a lane along one axis.
+uint32_t thread_coordinate(const Warp &w, uint32_t lane, int axis) {
+  const auto &block = w.block->launch->config->block;
+  uint32_t thread = w.index * kLanes + lane;
+  return axis == 0   ? thread % block[0]
+         : axis == 1 ? thread / block[0] % block[1]
+                     : thread / block[0] / block[1];
+}
+
+uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
+  const Launch &launch = *w.block->launch;
+  const LaunchConfig &config = *launch.config;
+  auto axis = [&](Special first) { return size_t(special) - size_t(first); };
+  switch (special) {
+  case Special::tid_x:
+  case Special::tid_y:
+  case Special::tid_z:
+    return thread_coordinate(w, lane, int(axis(Special::tid_x)));
+  case Special::ntid_x:
+  case Special::ntid_y:
+  case Special::ntid_z:
+    return config.block[axis(Special::ntid_x)];
+  case Special::ctaid_x:
+  case Special::ctaid_y:
+  case Special::ctaid_z:
+    return w.block->index[axis(Special::ctaid_x)];
+  case Special::nctaid_x:
+  case Special::nctaid_y:
+  case Special::nctaid_z:
+    return config.grid[axis(Special::nctaid_x)];
+  case Special::laneid:
+    return lane;
+  case Special::warpid:
+    return w.index;
+  case Special::nwarpid:
+    return uint32_t(w.block->warps.size());
+  case Special::smid:
+    return uint32_t(w.block->linear_index % launch.multiprocessors);
+  case Special::nsmid:
+    return launch.multiprocessors;
+  case Special::lanemask_eq:
+    return 1u << lane;
+  case Special::lanemask_le:
+    return ~0u >> (31 - lane);
+  case Special::lanemask_lt:
+    return (1u << lane) - 1;
+  case Special::lanemask_ge:
+    return ~0u << lane;
+  case Special::lanemask_gt:
+    return ~0u << lane << 1;
+  case Special::one:
+    return 1;
+  case Special::dynamic_shared:
+    return config.dynamic_shared_bytes;
+  case Special::total_shared:
+    return launch.shared_bytes;
+  case Special::dynamic_base:
+    return launch.static_shared_bytes;
+  default:
+    return 0;
+  }
+}
+
+std::string location_of(const Warp &w, const Frame *frame, const Op *op) {
+  const FunctionCode &code = *frame->code;
+  size_t index = size_t(op - code.ops.data());
+  if (index >= code.locations.size())
+    return "the end";
+  const OpLocation &at = code.locations[index];
+  std::string text = "ptx line " + std::to_string(at.line);
+  const auto &files = *w.block->launch->files;
+  if (at.source_line && at.file < files.size())
+    text = std::string(files[at.file]) + ":" + std::to_string(at.source_line) + " (" + text + ")";
+  return text;
+}
+
+std::string block_name(const Block &block) {
+  return "kernel " + block.launch->code->name + ", block (" + std::to_string(block.index[0]) +
+         ", " + std::to_string(block.index[1]) + ", " + std::to_string(block.index[2]) + ")";
+}
+
+/// No warp can go on: says where each path waits.
+void report_deadlock(Block &block) {
+  std::string text = "deadlock in " + block_name(block) + ": ";
+  constexpr size_t kMaxShown = 8;
+  size_t shown = 0, paths = 0;
+  for (const auto &w : block.warps) {
+    for (uint32_t i = 0; i < w->path_count; ++i, ++paths) {
+      if (shown == kMaxShown)
+        continue;
+      const Path &path = w->paths[i];
+      char lanes[16];
+      snprintf(lanes, sizeof lanes, "0x%08x", path.mask);
+      bool barrier = path.state == PathState::at_barrier;
+      text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " + lanes +
+              (barrier ? " at barrier " + std::to_string(path.barrier) + ", " : " wait at ") +
+              location_of(*w, path.frame, barrier ? path.barrier_op : path.pc);
+    }
+  }
+  if (paths > shown)
+    text += "; and " + std::to_string(paths - shown) + " more";
+  block.fault = Fault{FaultKind::deadlock, std::move(text)};
+}
+
+/// Releases the barrier's paths in every warp and starts its next phase.
+void release(Block &block, uint32_t number) {
+  Barrier &barrier = block.barriers[number];
+  for (auto &w : block.warps) {
+    for (uint32_t i = 0; i < w->path_count; ++i) {
+      Path &path = w->paths[i];
+      if (path.state != PathState::at_barrier || path.barrier != number)
+        continue;
+      path.state = PathState::ready;
+      OpId id = OpId(path.barrier_op->id);
+      if (id == OpId::bar_sync)
+        continue;
+      uint32_t value = id == OpId::bar_red_popc  ? barrier.ones
+                       : id == OpId::bar_red_and ? 0u - uint32_t(barrier.ones == barrier.arrived)
+                                                 : 0u - uint32_t(barrier.ones != 0);
+      auto *d = reinterpret_cast<uint32_t *>(path.frame->registers + path.barrier_op->d);
+      for (uint32_t lane = 0; lane < kLanes; ++lane)
+        if (path.mask >> lane & 1)
+          d[lane] = value;
+    }
+  }
+  barrier = Barrier{};
+}
+
+} // namespace
+
+const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what) {
+  Block &block = *w.block;
+  w.leave = Leave::fault;
+  if (!block.fault)
+    block.fault = Fault{kind, what + " in " + block_name(block) + ", thread (" +
+                                  std::to_string(thread_coordinate(w, lane, 0)) + ", " +
+                                  std::to_string(thread_coordinate(w, lane, 1)) + ", " +
+                                  std::to_string(thread_coordinate(w, lane, 2)) + "), at " +
+                                  location_of(w, w.current, op)};
+  return w.stop;
+}
+
+void fill_constants(const FunctionCode &code, std::byte *registers) {
+  for (const ConstantSlot &constant : code.constants) {
+    if (constant.wide)
+      std::fill_n(reinterpret_cast<uint64_t *>(registers + constant.slot), kLanes, constant.bits);
+    else
+      fill32(registers, constant.slot, uint32_t(constant.bits));
+  }
+}
+
+void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers) {
+  for (const SpecialSlot &special : code.specials)
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      reinterpret_cast<uint32_t *>(registers + special.slot)[lane] =
+          special_value(w, special.special, lane);
+}
+
+std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
+  auto block = std::make_unique<Block>();
+  block->launch = &launch;
+  uint32_t warps = (threads_of(launch) + kLanes - 1) / kLanes;
+  uint64_t frame = aligned(launch.code->frame_bytes), local = aligned(launch.local_stride * kLanes);
+  uint64_t shared = aligned(launch.shared_bytes);
+  block->storage.reset(new std::byte[shared + warps * (frame + local) + 64]);
+  auto raw = reinterpret_cast<uintptr_t>(block->storage.get());
+  auto *cursor = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
+  block->shared = cursor;
+  cursor += shared;
+  for (uint32_t i = 0; i < warps; ++i) {
+    auto w = std::make_unique<Warp>();
+    w->index = i;
+    w->block = block.get();
+    w->params = launch.config->params.data();
+    w->param_bytes = launch.config->params.size();
+    w->shared = block->shared;
+    w->shared_bytes = launch.shared_bytes;
+    w->base.code = launch.code;
+    w->base.registers = cursor;
+    cursor += frame;
+    w->local = cursor;
+    cursor += local;
+    w->local_stride = launch.local_stride;
+    w->memory = launch.memory;
+    w->global_offset = reinterpret_cast<uint64_t>(launch.memory->host(0));
+    w->ranges = ranges;
+    fill_constants(*launch.code, w->base.registers);
+    block->warps.push_back(std::move(w));
+  }
+  return block;
+}
+
+void begin_block(Block &block, uint64_t linear_index) {
+  const Launch &launch = *block.launch;
+  const auto &grid = launch.config->grid;
+  block.linear_index = linear_index;
+  block.index = {uint32_t(linear_index % grid[0]), uint32_t(linear_index / grid[0] % grid[1]),
+                 uint32_t(linear_index / grid[0] / grid[1])};
+  block.live_threads = threads_of(launch);
+  std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
+  std::memset(block.shared, AddressSpace::kPoison, launch.shared_bytes);
+  uint32_t left = block.live_threads;
+  for (auto &w : block.warps) {
+    uint32_t lanes = std::min(left, kLanes);
+    left -= lanes;
+    w->live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
+    w->frames.clear();
+    w->base.lanes = w->live;
+    w->path_count = 1;
+    w->paths[0] = Path{};
+    w->paths[0].pc = launch.code->ops.data();
+    w->paths[0].frame = &w->base;
+    w->paths[0].mask = w->live;
+    std::memset(w->local, AddressSpace::kPoison, launch.local_stride * kLanes);
+    fill_specials(*w, *launch.code, w->base.registers);
+  }
+}
+
+void arrive(Block &block, uint32_t number, uint32_t threads, uint32_t expected, uint32_t ones) {
+  Barrier &barrier = block.barriers[number];
+  barrier.arrived += threads;
+  barrier.ones += ones;
+  barrier.expected = std::max(barrier.expected, expected);
+  uint32_t needed = barrier.expected ? barrier.expected : block.live_threads;
+  if (barrier.arrived >= needed)
+    release(block, number);
+}
+
+void threads_exited(Block &block, uint32_t threads) {
+  block.live_threads -= threads;
+  for (uint32_t i = 0; i < kBarriers; ++i) {
+    const Barrier &barrier = block.barriers[i];
+    if (barrier.arrived && !barrier.expected && barrier.arrived >= block.live_threads)
+      release(block, i);
+  }
+}
+
+BlockState run_block(Block &block) {
+  for (uint32_t round = 0; round < kMaxRounds;) {
+    bool finished = true, gave_way = false;
+    uint64_t before = block.warp_instructions;
+    for (auto &w : block.warps) {
+      if (w->path_count == 0)
+        continue;
+      WarpState state = run_warp(*w);
+      if (state == WarpState::fault)
+        return BlockState::fault;
+      finished &= state == WarpState::finished;
+      gave_way |= state == WarpState::ready;
+    }
+    if (finished)
+      return BlockState::finished;
+    if (block.warp_instructions == before && !gave_way) {
+      report_deadlock(block);
+      return BlockState::fault;
+    }
+    round += gave_way;
+  }
+  return BlockState::running;
+}
+
+} // namespace cugrt::emulator

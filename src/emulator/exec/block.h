@@ -1,0 +1,68 @@
+// A thread block while it runs: its warps, shared memory and barriers.
+#pragma once
+
+#include "emulator/exec/handlers.h"
+#include "emulator/exec/warp.h"
+
+#include <optional>
+
+namespace cugrt::emulator {
+
+inline constexpr uint32_t kBarriers = 16;
+
+struct Barrier {
+  uint32_t arrived = 0;  // threads
+  uint32_t expected = 0; // threads; 0: every thread that has not exited
+  uint32_t ones = 0;     // of bar.red: arrivals whose predicate holds
+};
+
+/// What all blocks of one launch share.
+struct Launch {
+  const FunctionCode *code = nullptr;
+  const LaunchConfig *config = nullptr;
+  const AddressSpace *memory = nullptr;
+  uint32_t multiprocessors = 1;
+  uint32_t shared_bytes = 0, static_shared_bytes = 0;
+  uint64_t local_stride = 0;
+  uint32_t cache_count = 0; // remembered ranges
+  const std::vector<std::string_view> *files = nullptr;
+  const std::vector<const FunctionCode *> *functions =
+      nullptr; // by address - 1, for calls through registers
+};
+
+enum class BlockState : uint8_t { running, finished, fault };
+
+struct Block {
+  const Launch *launch = nullptr;
+  std::array<uint32_t, 3> index{};
+  uint64_t linear_index = 0;
+  uint32_t live_threads = 0;
+  std::vector<std::unique_ptr<Warp>> warps;
+  std::unique_ptr<std::byte[]> storage; // register frames, shared and local memory
+  std::byte *shared = nullptr;
+  Barrier barriers[kBarriers];
+  std::optional<Fault> fault;
+  uint64_t warp_instructions = 0, lane_operations = 0;
+};
+
+/// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after
+/// it has finished.
+std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges);
+void begin_block(Block &block, uint64_t linear_index);
+/// Runs until the block has finished or faulted, or has used up a generous budget.
+BlockState run_block(Block &block);
+
+enum class WarpState : uint8_t { ready, blocked, finished, fault };
+/// Runs a warp until all its paths wait or have ended, or its budget is used up (ready).
+WarpState run_warp(Warp &w);
+
+/// Counts the threads of `lanes` at a barrier and releases it when complete.
+void arrive(Block &block, uint32_t barrier, uint32_t threads, uint32_t expected, uint32_t ones);
+/// After threads have exited: barriers that wait for all of the block may be complete.
+void threads_exited(Block &block, uint32_t threads);
+
+/// Constants and special registers of a frame.
+void fill_constants(const FunctionCode &code, std::byte *registers);
+void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers);
+
+} // namespace cugrt::emulator

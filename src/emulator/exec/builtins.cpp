@@ -1,0 +1,173 @@
+// vprintf and __assertfail: the functions that NVRTC's output declares and leaves to the device.
+#include "emulator/exec/block.h"
+#include "emulator/exec/control.h"
+#include "emulator/exec/memory.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+namespace cugrt::emulator {
+
+namespace {
+
+constexpr size_t kMaxString = 1 << 16;
+
+uint64_t argument(const Warp &w, const CallSite &site, size_t index, uint32_t lane) {
+  uint64_t bits = 0;
+  if (index >= site.arguments.size())
+    return 0;
+  const Argument &a = site.arguments[index];
+  uint32_t bytes = std::min<uint32_t>(a.bytes, 8);
+  std::memcpy(&bits, w.frame + a.slot + lane * a.bytes, bytes);
+  return bits;
+}
+
+/// One lane's bytes at a generic address; nullptr after raising a fault.
+const std::byte *at(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes) {
+  uint64_t addresses[kLanes] = {};
+  std::byte *places[kLanes];
+  addresses[lane] = address;
+  uint32_t saved = w.mask;
+  w.mask = 1u << lane;
+  bool good = translate(op, w, ptx::Space::none, addresses, bytes, 1, places);
+  w.mask = saved;
+  return good ? places[lane] : nullptr;
+}
+
+bool read_string(const Op *op, Warp &w, uint32_t lane, uint64_t address, std::string &out) {
+  for (out.clear(); out.size() < kMaxString;) {
+    const std::byte *p = at(op, w, lane, address + out.size(), 1);
+    if (!p)
+      return false;
+    if (*p == std::byte(0))
+      return true;
+    out += char(*p);
+  }
+  return true;
+}
+
+/// The conversion that begins at format[i] ('%'); i moves behind it.
+std::string conversion(const std::string &format, size_t &i, bool &is_long) {
+  std::string spec = "%";
+  is_long = false;
+  for (++i; i < format.size(); ++i) {
+    char c = format[i];
+    if (c == 'l' || c == 'h' || c == 'z' || c == 't' || c == 'j') {
+      is_long |= c != 'h';
+      continue;
+    }
+    spec += c;
+    if (std::strchr("diouxXcspaAeEfFgG%", c)) {
+      ++i;
+      return spec;
+    }
+  }
+  return spec;
+}
+
+bool append_value(const Op *op, Warp &w, uint32_t lane, std::string spec, bool is_long,
+                  uint64_t &cursor, std::string &out) {
+  char kind = spec.back(), buffer[512];
+  bool wide = is_long || std::strchr("spaAeEfFgG", kind);
+  uint32_t bytes = wide ? 8 : 4;
+  cursor = (cursor + bytes - 1) / bytes * bytes;
+  const std::byte *p = at(op, w, lane, cursor, bytes);
+  if (!p)
+    return false;
+  uint64_t bits = 0;
+  std::memcpy(&bits, p, bytes);
+  cursor += bytes;
+  if (kind == 's') {
+    std::string text;
+    if (!read_string(op, w, lane, bits, text))
+      return false;
+    out += text;
+    return true;
+  }
+  if (std::strchr("aAeEfFgG", kind)) {
+    double value;
+    std::memcpy(&value, &bits, 8);
+    snprintf(buffer, sizeof buffer, spec.c_str(), value);
+  } else if (kind == 'p') {
+    snprintf(buffer, sizeof buffer, "0x%" PRIx64, bits);
+  } else if (kind == 'c') {
+    snprintf(buffer, sizeof buffer, spec.c_str(), int(bits));
+  } else {
+    spec.insert(spec.size() - 1, "ll");
+    bool is_signed = kind == 'd' || kind == 'i';
+    long long value = is_signed && !is_long ? int32_t(bits) : (long long)bits;
+    snprintf(buffer, sizeof buffer, spec.c_str(), value);
+  }
+  out += buffer;
+  return true;
+}
+
+bool print_lane(const Op *op, Warp &w, const CallSite &site, uint32_t lane) {
+  std::string format, out;
+  if (!read_string(op, w, lane, argument(w, site, 0, lane), format))
+    return false;
+  uint64_t cursor = argument(w, site, 1, lane);
+  for (size_t i = 0; i < format.size();) {
+    if (format[i] != '%') {
+      out += format[i++];
+      continue;
+    }
+    bool is_long;
+    std::string spec = conversion(format, i, is_long);
+    constexpr size_t kMaxSpec = 32;
+    if (spec == "%%")
+      out += '%';
+    else if (spec.size() < 2 || spec.size() > kMaxSpec || spec.find('*') != spec.npos ||
+             !std::strchr("diouxXcspaAeEfFgG", spec.back()))
+      out += spec; // malformed: shown as it stands
+    else if (!append_value(op, w, lane, spec, is_long, cursor, out))
+      return false;
+  }
+  // The program's own output, as the real driver writes it at synchronisation.
+  fwrite(out.data(), 1, out.size(), stdout);
+  fflush(stdout);
+  return true;
+}
+
+const Op *fail_assertion(const Op *op, Warp &w, const CallSite &site) {
+  uint32_t lane = uint32_t(__builtin_ctz(w.mask));
+  std::string message, file, function;
+  if (!read_string(op, w, lane, argument(w, site, 0, lane), message) ||
+      !read_string(op, w, lane, argument(w, site, 1, lane), file) ||
+      !read_string(op, w, lane, argument(w, site, 3, lane), function))
+    return w.stop;
+  uint32_t line = uint32_t(argument(w, site, 2, lane));
+  return raise_fault(w, op, FaultKind::assertion, lane,
+                     "assertion '" + message + "' failed in " + function + " at " + file + ":" +
+                         std::to_string(line));
+}
+
+} // namespace
+
+Builtin find_builtin(std::string_view name) {
+  if (name == "vprintf")
+    return Builtin::vprintf;
+  if (name == "__assertfail")
+    return Builtin::assertfail;
+  return Builtin::none;
+}
+
+const Op *call_builtin(const Op *op, Warp &w, const CallSite &site) {
+  if (Builtin(site.builtin) == Builtin::assertfail)
+    return fail_assertion(op, w, site);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(w.mask >> lane & 1))
+      continue;
+    if (!print_lane(op, w, site, lane))
+      return w.stop;
+    if (site.results.empty())
+      continue;
+    uint32_t printed = 0;
+    std::memcpy(w.frame + site.results[0].slot + lane * site.results[0].bytes, &printed,
+                std::min<uint32_t>(4, site.results[0].bytes));
+  }
+  return op + 1;
+}
+
+} // namespace cugrt::emulator

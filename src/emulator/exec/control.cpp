@@ -1,0 +1,270 @@
+// Branches, calls, guards, parameters, carry chains: handlers that move the path or look at the
+// frame.
+#include "emulator/exec/control.h"
+#include "emulator/exec/block.h"
+#include "emulator/exec/common.h"
+#include "emulator/exec/memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace cugrt::emulator {
+
+namespace {
+
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+const Op *leave(Warp &w, const Op *op, Leave why, uint32_t taken, const Op *resume) {
+  w.leave = why;
+  w.at = op;
+  w.taken = taken;
+  w.resume = resume;
+  return w.stop;
+}
+
+/// On to `target`; forward past a waiting path, that one is first.
+const Op *jump(Warp &w, const Op *op, const Op *target) {
+  if (target > w.stop) [[unlikely]]
+    return leave(w, op, Leave::moved, w.mask, target);
+  return target;
+}
+const Op *jump_back(Warp &w, const Op *op, const Op *target) {
+  if (--w.fuel < 0) [[unlikely]]
+    return leave(w, op, Leave::yielded, w.mask, target);
+  return target;
+}
+
+const Op *branch(const Op *op, Warp &w) { return jump(w, op, op->target); }
+const Op *branch_back(const Op *op, Warp &w) { return jump_back(w, op, op->target); }
+
+uint32_t taken_lanes(const Op *op, const Warp &w) {
+  uint32_t flip = op->flags & kFlagGuardNegated ? ~0u : 0;
+  return (lanes_set(w, op->guard) ^ flip) & w.mask;
+}
+
+const Op *branch_if(const Op *op, Warp &w) {
+  uint32_t taken = taken_lanes(op, w);
+  if (taken == 0)
+    return op + 1;
+  if (taken == w.mask)
+    return jump(w, op, op->target);
+  return leave(w, op, Leave::diverged, taken, op->target);
+}
+
+const Op *branch_if_back(const Op *op, Warp &w) {
+  uint32_t taken = taken_lanes(op, w);
+  if (taken == w.mask)
+    return jump_back(w, op, op->target);
+  if (taken == 0)
+    return op + 1;
+  --w.fuel;
+  return leave(w, op, Leave::diverged, taken, op->target);
+}
+
+const Op *branch_indexed(const Op *op, Warp &w) {
+  return leave(w, op, Leave::switched, w.mask, nullptr);
+}
+
+const Op *return_from(const Op *op, Warp &w) {
+  return leave(w, op, Leave::returned, w.mask, nullptr);
+}
+const Op *exit_lanes(const Op *op, Warp &w) { return leave(w, op, Leave::exited, w.mask, nullptr); }
+
+const Op *trap(const Op *op, Warp &w) {
+  return raise_fault(w, op, FaultKind::trap, u32(__builtin_ctz(w.mask)), "trap executed");
+}
+
+const Op *nop(const Op *op, Warp &) { return op + 1; }
+const Op *fence(const Op *op, Warp &) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  return op + 1;
+}
+
+const Op *call_function(const Op *op, Warp &w) {
+  const auto *site = static_cast<const CallSite *>(op->extra);
+  if (!site->callee && site->builtin)
+    return call_builtin(op, w, *site);
+  return leave(w, op, Leave::called, w.mask, op + 1);
+}
+
+/// Runs the inner operation for the lanes whose predicate holds.
+const Op *guarded(const Op *op, Warp &w) {
+  uint32_t active = taken_lanes(op, w);
+  if (active == 0)
+    return op + 1;
+  if (active == w.mask)
+    return op->inner(op, w);
+  uint32_t saved = w.mask;
+  set_mask(w, active);
+  const Op *next = op->inner(op, w);
+  set_mask(w, saved);
+  return next;
+}
+
+const Op *read_clock(const Op *op, Warp &w) {
+  auto now = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    if (op->flags & kFlagWide)
+      w.lane<uint64_t>(op->d)[i] = now;
+    else
+      w.lane<uint32_t>(op->d)[i] = uint32_t(now);
+  }
+  return op + 1;
+}
+
+void write_lane(Warp &w, uint32_t slot, uint32_t lane, bool wide, uint64_t bits) {
+  if (wide)
+    w.lane<uint64_t>(slot)[lane] = bits;
+  else
+    w.lane<uint32_t>(slot)[lane] = uint32_t(bits);
+}
+
+uint64_t extend(uint64_t bits, uint32_t bytes, bool is_signed) {
+  if (!is_signed || bytes == 8)
+    return bits;
+  return uint64_t(int64_t(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+}
+
+// Parameters. Op::cache packs the element: bytes, count, whether signed (ParamElement).
+
+const Op *load_kernel_param(const Op *op, Warp &w) {
+  ParamElement element = ParamElement::unpack(op->cache);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t n = 0; n < element.count; ++n) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, w.params + op->imm + n * element.bytes, element.bytes);
+    bits = extend(bits, element.bytes, element.is_signed);
+    for (uint32_t i = 0; i < kLanes; ++i)
+      if (w.mask >> i & 1)
+        write_lane(w, slots[n], i, element.bytes == 8, bits);
+  }
+  return op + 1;
+}
+
+// Op::a is the place of the variable, element.stride its bytes.
+const Op *load_call_param(const Op *op, Warp &w) {
+  ParamElement element = ParamElement::unpack(op->cache);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t n = 0; n < element.count; ++n)
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      if (!(w.mask >> i & 1))
+        continue;
+      uint64_t bits = 0;
+      std::memcpy(&bits,
+                  w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                      n * element.bytes,
+                  element.bytes);
+      write_lane(w, slots[n], i, element.bytes == 8,
+                 extend(bits, element.bytes, element.is_signed));
+    }
+  return op + 1;
+}
+
+const Op *store_call_param(const Op *op, Warp &w) {
+  ParamElement element = ParamElement::unpack(op->cache);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t n = 0; n < element.count; ++n)
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      if (!(w.mask >> i & 1))
+        continue;
+      uint64_t bits =
+          element.bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i];
+      std::memcpy(w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                      n * element.bytes,
+                  &bits, element.bytes);
+    }
+  return op + 1;
+}
+
+const Op *local_address(const Op *op, Warp &w) {
+  uint64_t address = uint64_t(op->imm) + w.current->local_base;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    if (w.mask >> i & 1)
+      write_lane(w, op->d, i, op->flags & kFlagWide, address);
+  return op + 1;
+}
+
+const Op *is_space(const Op *op, Warp &w) {
+  const uint64_t *a = w.lane<uint64_t>(op->a);
+  uint64_t window = op->space() == u32(ptx::Space::shared)  ? kSharedWindow
+                    : op->space() == u32(ptx::Space::local) ? kLocalWindow
+                    : op->space() == u32(ptx::Space::param) ? kParamWindow
+                                                            : 0;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    bool inside = window ? (a[i] & ~(kWindowBytes - 1)) == window : a[i] < kSharedWindow;
+    w.lane<uint32_t>(op->d)[i] = inside ? ~0u : 0;
+  }
+  return op + 1;
+}
+
+/// cp.async [d], [a], bytes, source bytes: Op::imm holds both offsets, Op::e the bytes, Op::c the
+/// slot of the source bytes. The copy is made at once: every wait finds it done.
+const Op *copy_async(const Op *op, Warp &w) {
+  uint32_t bytes = op->e;
+  uint64_t destination[kLanes], source[kLanes];
+  std::byte *to[kLanes], *from[kLanes];
+  bool wide = op->flags & kFlagWide; // of the shared address
+  uint32_t reading = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    uint64_t shared = wide ? w.lane<uint64_t>(op->d)[i] : w.lane<uint32_t>(op->d)[i];
+    destination[i] = shared + uint64_t(int64_t(int32_t(op->imm)));
+    source[i] = w.lane<uint64_t>(op->a)[i] + uint64_t(op->imm >> 32);
+    reading |= uint32_t(w.lane<uint32_t>(op->c)[i] != 0) << i;
+  }
+  if (!translate(op, w, ptx::Space::shared, destination, bytes, bytes, to))
+    return w.stop;
+  uint32_t active = w.mask;
+  w.mask = active & reading;
+  bool good = translate(op, w, ptx::Space::global, source, bytes, bytes, from);
+  w.mask = active;
+  if (!good)
+    return w.stop;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(active >> i & 1))
+      continue;
+    uint32_t count = std::min(w.lane<uint32_t>(op->c)[i], bytes);
+    std::memset(to[i], 0, bytes);
+    if (count)
+      std::memcpy(to[i], from[i], count);
+  }
+  return op + 1;
+}
+
+/// Kind 0 add.cc, 1 addc, 2 sub.cc, 3 subc. For subtraction the condition code is the borrow.
+template <class T, int Kind, bool Writes> const Op *carry(const Op *op, Warp &w) {
+  const T *a = w.lane<T>(op->a), *b = w.lane<T>(op->b);
+  T *d = w.lane<T>(op->d);
+  uint32_t *code = w.lane<uint32_t>(op->e);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    T in = Kind & 1 ? T(code[i]) : T(0), r, r2;
+    bool out = false;
+    if (Kind < 2) {
+      out = __builtin_add_overflow(a[i], b[i], &r);
+      out |= __builtin_add_overflow(r, in, &r2);
+    } else {
+      out = __builtin_sub_overflow(a[i], b[i], &r);
+      out |= __builtin_sub_overflow(r, in, &r2);
+    }
+    d[i] = r2;
+    if (Writes)
+      code[i] = out;
+  }
+  return op + 1;
+}
+
+} // namespace
+
+void fill_control(HandlerTable &table) {
+#define CONTROL(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#include "emulator/decode/opcodes.def"
+}
+
+} // namespace cugrt::emulator

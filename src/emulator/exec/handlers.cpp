@@ -1,0 +1,73 @@
+// Chooses the build of the inner loops that this machine can run. CUGRT_EMU_ISA (v2, v3, v4) lowers
+// the choice, so that tests compare the builds.
+#include "emulator/exec/handlers.h"
+
+#include "emulator/exec/common.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace cugrt::emulator {
+
+#if defined(CUGRT_EMU_X86_BUILDS)
+namespace isa_v2 {
+void fill(HandlerTable &table);
+}
+namespace isa_v3 {
+void fill(HandlerTable &table);
+}
+namespace isa_v4 {
+void fill(HandlerTable &table);
+}
+#else
+namespace baseline {
+void fill(HandlerTable &table);
+}
+#endif
+
+namespace {
+
+#if defined(CUGRT_EMU_X86_BUILDS)
+int machine_level() {
+  __builtin_cpu_init();
+  bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+            __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+            __builtin_cpu_supports("f16c");
+  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl");
+  return v4 ? 4 : v3 ? 3 : 2;
+}
+#endif
+
+struct Choice {
+  HandlerTable table{};
+  const char *name = "baseline";
+
+  Choice() {
+#if defined(CUGRT_EMU_X86_BUILDS)
+    int level = machine_level();
+    if (const char *wanted = std::getenv("CUGRT_EMU_ISA"))
+      level = !std::strcmp(wanted, "v2") ? 2 : !std::strcmp(wanted, "v3") && level >= 3 ? 3 : level;
+    name = level == 4 ? "v4" : level == 3 ? "v3" : "v2";
+    (level == 4 ? isa_v4::fill : level == 3 ? isa_v3::fill : isa_v2::fill)(table);
+#else
+    baseline::fill(table);
+#endif
+    fill_atomics(table);
+    fill_control(table);
+    fill_warp_ops(table);
+  }
+};
+
+const Choice &choice() {
+  static const Choice instance;
+  return instance;
+}
+
+} // namespace
+
+const HandlerTable &handlers() { return choice().table; }
+const char *handler_isa() { return choice().name; }
+
+} // namespace cugrt::emulator

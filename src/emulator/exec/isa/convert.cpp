@@ -1,0 +1,159 @@
+// cvt between all number types. Floats reach integers through a rounding to an integral value of
+// their own type and a clamp; everything reaches f16 and bf16 with one rounding.
+#include "emulator/exec/isa/numbers.h"
+
+namespace cugrt::emulator::CUGRT_ISA {
+
+namespace {
+
+template <class T> inline constexpr bool kIsHalf = false;
+template <> inline constexpr bool kIsHalf<f16> = true;
+template <> inline constexpr bool kIsHalf<bf16> = true;
+template <class T> inline constexpr bool kIsReal = kIsHalf<T>;
+template <> inline constexpr bool kIsReal<f32> = true;
+template <> inline constexpr bool kIsReal<f64> = true;
+template <class T, class U> inline constexpr bool kSame = false;
+template <class T> inline constexpr bool kSame<T, T> = true;
+
+/// The C++ type that holds a T while it is converted.
+template <class T> struct HeldAs { using type = T; };
+template <> struct HeldAs<f16> { using type = f32; };
+template <> struct HeldAs<bf16> { using type = f32; };
+template <class T> using Held = typename HeldAs<T>::type;
+
+template <class T> inline Held<T> take(Lane<T> bits) {
+  if constexpr (kIsHalf<T>)
+    return T::load(bits);
+  else
+    return get<T>(bits);
+}
+
+inline f32 integral(f32 a, Rounding mode) {
+  return mode == Rounding::nearest ? __builtin_nearbyintf(a)
+         : mode == Rounding::zero  ? __builtin_truncf(a)
+         : mode == Rounding::down  ? __builtin_floorf(a)
+                                   : __builtin_ceilf(a);
+}
+inline f64 integral(f64 a, Rounding mode) {
+  return mode == Rounding::nearest ? __builtin_nearbyint(a)
+         : mode == Rounding::zero  ? __builtin_trunc(a)
+         : mode == Rounding::down  ? __builtin_floor(a)
+                                   : __builtin_ceil(a);
+}
+
+template <class D> inline constexpr bool kSigned = D(-1) < D(0);
+template <class D>
+inline constexpr D kHighest = kSigned<D> ? D(~(u64(1) << 63) >> (64 - 8 * sizeof(D))) : D(~D(0));
+template <class D> inline constexpr D kLowest = kSigned<D> ? D(~kHighest<D>) : D(0);
+
+/// Of an integral value; out of range clamps, NaN is 0.
+template <class D, class F> inline D clamp_to(F a) {
+  constexpr F kAbove = F(kHighest<D> / 2 + 1) * 2; // a power of two: exact
+  constexpr F kBelow = F(kLowest<D>);
+  D inside = a > kBelow && a < kAbove ? D(a) : D(0);
+  D high = a >= kAbove ? kHighest<D> : inside;
+  return a <= kBelow ? kLowest<D> : high;
+}
+
+/// A double that rounds to f16 and bf16 as the integer itself does: bits that do not fit are joined
+/// into the last one that does.
+template <class A> inline f64 sticky(A a) {
+  if constexpr (sizeof(A) < 8) {
+    return f64(a);
+  } else {
+    bool negative = kSigned<A> && a < A(0);
+    u64 m = negative ? u64(0) - u64(a) : u64(a);
+    if (m >> 53)
+      m = (m >> 11 | u64((m & 2047) != 0)) << 11;
+    return negative ? -f64(m) : f64(m);
+  }
+}
+
+template <class A> inline A clamp_integer(A a, s64 low, u64 high) {
+  if (kSigned<A> && s64(a) < low)
+    return A(low);
+  if (!(kSigned<A> && s64(a) < 0) && u64(a) > high)
+    return A(high);
+  return a;
+}
+
+template <class D, class A> inline Lane<D> from_integer(A a, const Op *op) {
+  if constexpr (kIsHalf<D>) {
+    return D::store(odd_float(sticky(a)));
+  } else if constexpr (kIsReal<D>) {
+    return put<D>(D(a));
+  } else {
+    if (op->flags & kFlagSat) {
+      s64 low = kSigned<A> ? s64(kLowest<D>) : 0;
+      return put<D>(D(clamp_integer(a, low, u64(kHighest<D>))));
+    }
+    return put<D>(D(a));
+  }
+}
+
+template <class D, class F> inline Lane<D> from_real(F a, const Op *op) {
+  bool ftz = op->flags & kFlagFtz, sat = op->flags & kFlagSat;
+  if constexpr (kSame<F, f32>)
+    a = ftz ? flushed(a) : a;
+  if constexpr (!kIsReal<D>) {
+    return put<D>(clamp_to<D>(integral(a, op->rounding())));
+  } else {
+    if (op->flags & kFlagIntegral)
+      a = integral(a, op->rounding());
+    if constexpr (kIsHalf<D>) {
+      f32 r = kSame<F, f64> ? odd_float(a) : f32(a);
+      if (op->flags & kFlagRelu)
+        r = r > 0.0f || r != r ? r : 0.0f;
+      return D::store(sat ? saturated(r) : r);
+    } else if constexpr (kSame<D, f32>) {
+      f32 r = f32(a);
+      r = ftz ? flushed(r) : r;
+      return put<f32>(sat ? saturated(r) : canonical(r));
+    } else {
+      f64 r = f64(a);
+      if (sat)
+        r = r > 0.0 ? (r < 1.0 ? r : 1.0) : 0.0;
+      return put<f64>(r);
+    }
+  }
+}
+
+template <bool Full, class D, class A> inline const Op *convert(const Op *op, Warp &w) {
+  auto *d = w.lane<Lane<D>>(op->d);
+  const auto *a = w.lane<Lane<A>>(op->a);
+  const Op copy = *op; // so that stores to lanes leave flags in registers
+  if constexpr (!kIsReal<A>) {
+    CUGRT_LANE_LOOP
+    for (u32 i = 0; i < kLanes; ++i)
+      keep<Full>(w, d, i, from_integer<D, A>(get<A>(a[i]), &copy));
+  } else {
+    CUGRT_LANE_LOOP
+    for (u32 i = 0; i < kLanes; ++i)
+      keep<Full>(w, d, i, from_real<D, Held<A>>(take<A>(a[i]), &copy));
+  }
+  return op + 1;
+}
+
+#define CONVERT(id, names, D, A, cls)                                                              \
+  template <bool Full> const Op *id(const Op *op, Warp &w) { return convert<Full, D, A>(op, w); }
+// cvt.rn.f16x2.f32 d, a, b: a becomes the upper half.
+#define CONVERT_PACKED(id, names, D, cls)                                                          \
+  template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
+    bool relu = op->flags & kFlagRelu;                                                             \
+    return binary<Full, u32, f32, f32>(op, w, [relu](f32 a, f32 b) {                               \
+      a = relu && !(a > 0.0f) && a == a ? 0.0f : a;                                                \
+      b = relu && !(b > 0.0f) && b == b ? 0.0f : b;                                                \
+      return D::store(a) << 16 | D::store(b);                                                      \
+    });                                                                                            \
+  }
+#include "emulator/decode/opcodes.def"
+
+} // namespace
+
+void fill_convert(HandlerTable &table) {
+#define CONVERT(id, ...) table[size_t(OpId::id)] = {id<true>, id<false>};
+#define CONVERT_PACKED CONVERT
+#include "emulator/decode/opcodes.def"
+}
+
+} // namespace cugrt::emulator::CUGRT_ISA

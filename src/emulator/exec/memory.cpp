@@ -1,0 +1,175 @@
+// Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
+#include "emulator/exec/memory.h"
+
+#include <cstring>
+
+namespace cugrt::emulator {
+
+namespace {
+
+const char *kind_of(uint32_t bytes, char *buffer, size_t size) {
+  snprintf(buffer, size, "%u-byte access", bytes);
+  return buffer;
+}
+
+void fault_at(const Op *op, Warp &w, FaultKind kind, uint32_t lane, ptx::Space space,
+              uint64_t address, uint32_t bytes) {
+  char text[160], access[32];
+  const char *why = kind == FaultKind::misaligned_address ? "misaligned" : "out-of-bounds";
+  std::string name(ptx::space_name(space));
+  if (space == ptx::Space::global || space == ptx::Space::none)
+    snprintf(text, sizeof text, "%s %s to %s address 0x%llx", why,
+             kind_of(bytes, access, sizeof access), name.c_str(), (unsigned long long)address);
+  else
+    snprintf(text, sizeof text, "%s %s to %s address 0x%llx (of %llu bytes)", why,
+             kind_of(bytes, access, sizeof access), name.c_str(), (unsigned long long)address,
+             (unsigned long long)(space == ptx::Space::shared ? w.shared_bytes : w.local_stride));
+  raise_fault(w, op, kind, lane, text);
+}
+
+bool fits(uint64_t address, uint32_t bytes, uint64_t limit) {
+  return bytes <= limit && address <= limit - bytes;
+}
+
+/// The space of a generic address; `address` becomes an offset into it.
+ptx::Space resolve_generic(uint64_t &address) {
+  if (address < kSharedWindow)
+    return ptx::Space::global;
+  uint64_t window = address & ~(kWindowBytes - 1);
+  ptx::Space space = window == kSharedWindow  ? ptx::Space::shared
+                     : window == kLocalWindow ? ptx::Space::local
+                     : window == kParamWindow ? ptx::Space::param
+                                              : ptx::Space::global;
+  if (space != ptx::Space::global)
+    address &= kWindowBytes - 1;
+  return space;
+}
+
+bool place_global(const Op *op, Warp &w, uint64_t address, uint32_t bytes, std::byte **out) {
+  AddressRange &range = w.ranges[op->cache];
+  if (!range.contains(address, bytes)) {
+    auto found = w.memory->find(address, bytes);
+    if (!found)
+      return false;
+    range = *found;
+  }
+  *out = w.memory->host(address);
+  return true;
+}
+
+bool place(const Op *op, Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes,
+           std::byte **out) {
+  switch (space) {
+  case ptx::Space::shared:
+    *out = w.shared + address;
+    return fits(address, bytes, w.shared_bytes);
+  case ptx::Space::local:
+    *out = w.local + lane * w.local_stride + address;
+    return fits(address, bytes, w.local_stride);
+  case ptx::Space::param:
+    *out = const_cast<std::byte *>(w.params) + address;
+    return fits(address, bytes, w.param_bytes);
+  default:
+    return place_global(op, w, address, bytes, out);
+  }
+}
+
+uint64_t load_bits(const std::byte *p, uint32_t bytes) {
+  switch (bytes) {
+  case 1:
+    return __atomic_load_n(reinterpret_cast<const uint8_t *>(p), __ATOMIC_SEQ_CST);
+  case 2:
+    return __atomic_load_n(reinterpret_cast<const uint16_t *>(p), __ATOMIC_SEQ_CST);
+  case 4:
+    return __atomic_load_n(reinterpret_cast<const uint32_t *>(p), __ATOMIC_SEQ_CST);
+  default:
+    return __atomic_load_n(reinterpret_cast<const uint64_t *>(p), __ATOMIC_SEQ_CST);
+  }
+}
+
+void store_bits(std::byte *p, uint32_t bytes, uint64_t bits) {
+  switch (bytes) {
+  case 1:
+    return __atomic_store_n(reinterpret_cast<uint8_t *>(p), uint8_t(bits), __ATOMIC_SEQ_CST);
+  case 2:
+    return __atomic_store_n(reinterpret_cast<uint16_t *>(p), uint16_t(bits), __ATOMIC_SEQ_CST);
+  case 4:
+    return __atomic_store_n(reinterpret_cast<uint32_t *>(p), uint32_t(bits), __ATOMIC_SEQ_CST);
+  default:
+    return __atomic_store_n(reinterpret_cast<uint64_t *>(p), bits, __ATOMIC_SEQ_CST);
+  }
+}
+
+} // namespace
+
+void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses) {
+  bool wide = op->flags & kFlagWide;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    addresses[i] = (wide ? w.lane<uint64_t>(op->a)[i] : w.lane<uint32_t>(op->a)[i]);
+  // Offsets of 32-bit addresses do not carry beyond 32 bits.
+  for (uint32_t i = 0; i < kLanes; ++i)
+    addresses[i] = wide ? addresses[i] + uint64_t(op->imm)
+                        : uint64_t(uint32_t(addresses[i] + uint64_t(op->imm)));
+}
+
+bool check_global(const Op *op, Warp &w, const uint64_t *addresses, uint32_t bytes,
+                  uint32_t align) {
+  std::byte *places[kLanes];
+  return translate(op, w, ptx::Space::global, addresses, bytes, align, places);
+}
+
+bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
+               uint32_t align, std::byte **out) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(w.mask >> lane & 1))
+      continue;
+    uint64_t address = addresses[lane];
+    ptx::Space resolved = space == ptx::Space::none ? resolve_generic(address) : space;
+    FaultKind kind = FaultKind::illegal_address;
+    if (address & (align - 1))
+      kind = FaultKind::misaligned_address;
+    else if (place(op, w, lane, resolved, address, bytes, &out[lane]))
+      continue;
+    fault_at(op, w, kind, lane, resolved, address, bytes);
+    return false;
+  }
+  return true;
+}
+
+const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, bool is_signed,
+                       uint32_t count) {
+  uint64_t addresses[kLanes];
+  std::byte *places[kLanes];
+  effective_addresses(op, w, addresses);
+  if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
+    return w.stop;
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t n = 0; n < count && (w.mask >> i & 1); ++n) {
+      uint64_t bits = load_bits(places[i] + n * bytes, bytes);
+      if (is_signed) // T(-1) < 0: extend to the lane
+        bits = uint64_t(int64_t(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+      if (bytes == 8)
+        w.lane<uint64_t>(slots[n])[i] = bits;
+      else
+        w.lane<uint32_t>(slots[n])[i] = uint32_t(bits);
+    }
+  }
+  return op + 1;
+}
+
+const Op *store_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, uint32_t count) {
+  uint64_t addresses[kLanes];
+  std::byte *places[kLanes];
+  effective_addresses(op, w, addresses);
+  if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
+    return w.stop;
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t i = 0; i < kLanes; ++i)
+    for (uint32_t n = 0; n < count && (w.mask >> i & 1); ++n)
+      store_bits(places[i] + n * bytes, bytes,
+                 bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i]);
+  return op + 1;
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,24 @@
+// Checked translation of the addresses of one warp access, for what the fast paths do not settle.
+#pragma once
+
+#include "emulator/exec/warp.h"
+
+namespace cugrt::emulator {
+
+/// Addresses of the active lanes, offset included. 32-bit address registers are extended.
+void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses);
+
+/// True when every active lane's `bytes` at `addresses` lie in live global memory, aligned to
+/// `align`; remembers the range for the operation. Otherwise raises the fault and returns false.
+bool check_global(const Op *op, Warp &w, const uint64_t *addresses, uint32_t bytes, uint32_t align);
+
+/// Where each active lane's bytes are, for an address of any space. False after raising a fault.
+bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
+               uint32_t align, std::byte **out);
+
+/// Volatile, relaxed, acquire and release accesses, one lane after the other.
+const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, bool is_signed,
+                       uint32_t count);
+const Op *store_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, uint32_t count);
+
+} // namespace cugrt::emulator

@@ -1,0 +1,355 @@
+// Loading of a module and launching of its kernels.
+#include "emulator/decode/decoder.h"
+#include "emulator/exec/block.h"
+#include "emulator/exec/executor.h"
+#include "emulator/exec/thread_pool.h"
+#include "emulator/ptx/parser.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <unordered_map>
+
+namespace cugrt::emulator {
+
+namespace {
+
+std::atomic<uint64_t> total_instructions, total_lane_operations;
+
+constexpr uint32_t kRecursionBytes = 16 << 10; // of local memory a thread, for cyclic calls
+constexpr uint32_t kMaxLocalBytes = 512 << 10;
+
+Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
+  int have = profile.capability();
+  bool fits = module.target_suffix == 'a' ? module.target == have
+              : module.target_suffix == 'f'
+                  ? module.target <= have && module.target / 10 == have / 10
+                  : module.target <= have;
+  if (fits)
+    return {};
+  std::string suffix = module.target_suffix ? std::string(1, module.target_suffix) : "";
+  return Status::error(Code::unsupported, "this PTX is for sm_" + std::to_string(module.target) +
+                                              suffix + " and does not run on " +
+                                              std::string(profile.name) +
+                                              ": compile for an older architecture")
+      .at("ptx line " + std::to_string(module.target_line));
+}
+
+/// One launch under way: blocks are taken by number, by every thread that works at it.
+struct Job {
+  Launch launch;
+  uint64_t blocks = 0;
+  uint32_t residents = 1; // blocks that a thread may hold unfinished
+  std::atomic<uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::optional<Fault> fault;
+
+  void work();
+};
+
+void Job::work() {
+  std::vector<AddressRange> ranges(launch.cache_count);
+  std::deque<std::unique_ptr<Block>> active, idle;
+  bool widen = true; // take another block before going on with those there are
+  while (!failed.load(std::memory_order_relaxed)) {
+    bool fresh = false;
+    if (widen && active.size() < residents) {
+      uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index < blocks) {
+        if (idle.empty())
+          idle.push_back(make_block(launch, ranges.data()));
+        begin_block(*idle.back(), index);
+        active.push_front(std::move(idle.back()));
+        idle.pop_back();
+        fresh = true;
+      }
+    }
+    if (active.empty())
+      break;
+    std::unique_ptr<Block> block = std::move(active.front());
+    active.pop_front();
+    BlockState state = run_block(*block);
+    widen = fresh || state == BlockState::finished;
+    if (state == BlockState::running) {
+      active.push_back(std::move(block)); // others get their turn: it may wait for them
+      widen = true;
+    } else if (state == BlockState::finished) {
+      idle.push_back(std::move(block));
+    } else {
+      failed = true;
+      std::lock_guard lock(mutex);
+      if (!fault)
+        fault = std::move(block->fault);
+    }
+  }
+  uint64_t instructions = 0, lanes = 0;
+  for (auto *list : {&active, &idle})
+    for (const auto &block : *list) {
+      instructions += block->warp_instructions;
+      lanes += block->lane_operations;
+    }
+  total_instructions.fetch_add(instructions, std::memory_order_relaxed);
+  total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
+}
+
+class LoadedProgram : public Program {
+public:
+  LoadedProgram(const DeviceProfile &profile, AddressSpace &memory)
+      : profile_(profile), memory_(memory) {}
+  ~LoadedProgram() override;
+
+  Status load(std::string_view ptx);
+
+  const KernelInfo *find_kernel(std::string_view name) const override;
+  std::optional<GlobalInfo> find_global(std::string_view name) const override;
+  std::vector<const KernelInfo *> kernels() const override;
+  std::optional<Fault> launch(const KernelInfo &kernel, const LaunchConfig &config) const override;
+
+private:
+  struct Kernel {
+    KernelInfo info;
+    uint32_t function = 0;
+    uint32_t local_stride = 0;
+  };
+
+  Status place_variables();
+  Status initialise_variables();
+  Status place_function_shared();
+  void describe_kernels();
+  void describe(uint32_t function);
+  uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
+                       bool &cyclic, uint32_t depth) const;
+
+  const DeviceProfile &profile_;
+  AddressSpace &memory_;
+  std::unique_ptr<ptx::Module> module_;
+  Placement placement_;
+  Decoded decoded_;
+  std::vector<const FunctionCode *> functions_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<std::string_view, const Kernel *> kernel_by_name_;
+};
+
+LoadedProgram::~LoadedProgram() {
+  for (uint64_t address : placement_.address)
+    if (address)
+      memory_.free(address);
+}
+
+Status LoadedProgram::load(std::string_view ptx) {
+  CUGRT_ASSIGN(module_, ptx::parse(ptx));
+  CUGRT_TRY(check_target(*module_, profile_));
+  CUGRT_TRY(place_variables());
+  CUGRT_TRY(initialise_variables());
+  CUGRT_TRY(place_function_shared());
+  CUGRT_TRY(decode_module(*module_, placement_, decoded_));
+  for (const auto &code : decoded_.codes)
+    functions_.push_back(code->ops.empty() ? nullptr : code.get());
+  describe_kernels();
+  return {};
+}
+
+Status LoadedProgram::place_variables() {
+  placement_.address.resize(module_->variables.size());
+  for (size_t i = 0; i < module_->variables.size(); ++i) {
+    const ptx::Variable &variable = module_->variables[i];
+    bool in_memory = variable.space == ptx::Space::global || variable.space == ptx::Space::constant;
+    if (!in_memory || variable.external || variable.bytes == 0)
+      continue;
+    auto address = memory_.allocate(variable.bytes);
+    if (!address.ok())
+      return address.take_status()
+          .in("variable " + std::string(variable.name))
+          .at("ptx line " + std::to_string(variable.line));
+    placement_.address[i] = *address;
+  }
+  return {};
+}
+
+Status LoadedProgram::initialise_variables() {
+  for (size_t i = 0; i < module_->variables.size(); ++i) {
+    const ptx::Variable &variable = module_->variables[i];
+    uint64_t address = placement_.address[i];
+    if (!address)
+      continue;
+    std::byte *bytes = memory_.host(address);
+    std::memset(bytes, 0, variable.bytes);
+    std::memcpy(bytes, variable.init.data(), variable.init.size());
+    for (const ptx::Relocation &relocation : variable.relocations) {
+      uint64_t target = placement_.address[relocation.variable];
+      if (!target)
+        return Status::error(Code::parse_error,
+                             "the initialiser of '" + std::string(variable.name) +
+                                 "' takes the address of '" +
+                                 std::string(module_->variables[relocation.variable].name) +
+                                 "', which is no defined .global or .const variable")
+            .at("ptx line " + std::to_string(variable.line));
+      target += uint64_t(relocation.addend);
+      std::memcpy(bytes + relocation.offset_bytes, &target, relocation.bytes);
+    }
+  }
+  return {};
+}
+
+/// Shared variables that .func functions name have the same offset in every kernel.
+Status LoadedProgram::place_function_shared() {
+  constexpr uint64_t kMaxSharedBytes = 16u << 20;
+  auto place = [&](const ptx::Operand &operand) {
+    if (operand.kind != ptx::Operand::Kind::variable || !operand.is_module)
+      return true;
+    const ptx::Variable &variable = module_->variables[size_t(operand.index)];
+    if (variable.space != ptx::Space::shared || variable.bytes == 0)
+      return true;
+    auto [it, inserted] = placement_.function_shared.try_emplace(uint32_t(operand.index), 0);
+    if (!inserted)
+      return true;
+    uint32_t &end = placement_.function_shared_bytes;
+    it->second = (end + variable.align - 1) & ~(variable.align - 1);
+    if (variable.bytes > kMaxSharedBytes || it->second + variable.bytes > kMaxSharedBytes)
+      return false;
+    end = it->second + uint32_t(variable.bytes);
+    return true;
+  };
+  for (const ptx::Function &function : module_->functions) {
+    if (function.is_kernel)
+      continue;
+    for (const auto *list : {&function.operands, &function.elements})
+      for (const ptx::Operand &operand : *list)
+        if (!place(operand))
+          return Status::error(Code::parse_error, "more than 16 MiB of shared memory")
+              .at("ptx line " + std::to_string(function.line));
+  }
+  return {};
+}
+
+/// Local memory of a thread in `function` and what it calls.
+uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &state,
+                                    std::vector<uint32_t> &bytes, bool &cyclic,
+                                    uint32_t depth) const {
+  constexpr uint32_t kMaxDepth = 1000;
+  if (state[function] == 2)
+    return bytes[function];
+  if (state[function] == 1 || depth > kMaxDepth) {
+    cyclic = true;
+    return 0;
+  }
+  state[function] = 1;
+  uint32_t deepest = 0;
+  for (uint32_t callee : decoded_.callees[function])
+    deepest = std::max(deepest, local_bytes(callee, state, bytes, cyclic, depth + 1));
+  state[function] = 2;
+  uint32_t own = (decoded_.codes[function]->local_bytes + 15) & ~15u;
+  bytes[function] = std::min(own + deepest, kMaxLocalBytes);
+  return bytes[function];
+}
+
+void LoadedProgram::describe_kernels() {
+  for (uint32_t i = 0; i < module_->functions.size(); ++i)
+    if (module_->functions[i].is_kernel && !module_->functions[i].is_declaration)
+      describe(i);
+}
+
+void LoadedProgram::describe(uint32_t index) {
+  const ptx::Function &function = module_->functions[index];
+  auto kernel = std::make_unique<Kernel>();
+  kernel->function = index;
+  std::vector<uint8_t> state(module_->functions.size());
+  std::vector<uint32_t> bytes(module_->functions.size());
+  bool cyclic = decoded_.calls_indirectly;
+  kernel->local_stride = local_bytes(index, state, bytes, cyclic, 0);
+  if (cyclic)
+    kernel->local_stride += kRecursionBytes;
+  kernel->local_stride = (kernel->local_stride + 15) & ~15u;
+
+  KernelInfo &info = kernel->info;
+  info.name = function.name;
+  info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
+  info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
+  info.local_bytes = kernel->local_stride;
+  uint32_t offset = 0;
+  for (const ptx::Parameter &parameter : function.parameters) {
+    const ptx::Variable &variable = function.variables[parameter.variable];
+    offset = (offset + variable.align - 1) & ~(variable.align - 1);
+    info.params.push_back({offset, uint32_t(variable.bytes)});
+    offset += uint32_t(variable.bytes);
+  }
+  info.param_bytes = offset;
+  uint64_t limit = 1024;
+  if (function.max_threads[0])
+    limit = uint64_t(function.max_threads[0]) * function.max_threads[1] * function.max_threads[2];
+  if (function.required_threads[0]) {
+    info.required_block = function.required_threads;
+    limit = uint64_t(function.required_threads[0]) * function.required_threads[1] *
+            function.required_threads[2];
+  }
+  info.max_threads_per_block = uint32_t(std::min<uint64_t>(limit, 1024));
+  kernel_by_name_.emplace(info.name, kernel.get());
+  kernels_.push_back(std::move(kernel));
+}
+
+const KernelInfo *LoadedProgram::find_kernel(std::string_view name) const {
+  auto it = kernel_by_name_.find(name);
+  return it == kernel_by_name_.end() ? nullptr : &it->second->info;
+}
+
+std::optional<GlobalInfo> LoadedProgram::find_global(std::string_view name) const {
+  for (size_t i = 0; i < module_->variables.size(); ++i)
+    if (module_->variables[i].name == name && placement_.address[i])
+      return GlobalInfo{placement_.address[i], module_->variables[i].bytes};
+  return std::nullopt;
+}
+
+std::vector<const KernelInfo *> LoadedProgram::kernels() const {
+  std::vector<const KernelInfo *> result;
+  for (const auto &kernel : kernels_)
+    result.push_back(&kernel->info);
+  return result;
+}
+
+std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
+                                           const LaunchConfig &config) const {
+  const Kernel &kernel = *kernel_by_name_.at(info.name);
+  Job job;
+  Launch &launch = job.launch;
+  launch.code = decoded_.codes[kernel.function].get();
+  launch.config = &config;
+  launch.memory = &memory_;
+  launch.multiprocessors = uint32_t(profile_.multiprocessors);
+  // Dynamic shared memory begins at the alignment of the most demanding type.
+  launch.static_shared_bytes = (info.static_shared_bytes + 15) & ~15u;
+  launch.shared_bytes = config.dynamic_shared_bytes
+                            ? launch.static_shared_bytes + config.dynamic_shared_bytes
+                            : info.static_shared_bytes;
+  launch.local_stride = kernel.local_stride;
+  launch.cache_count = decoded_.cache_count;
+  launch.files = &module_->files;
+  launch.functions = &functions_;
+  job.blocks = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2];
+  ThreadPool &pool = ThreadPool::shared();
+  uint32_t threads = config.block[0] * config.block[1] * config.block[2];
+  uint64_t resident = uint64_t(profile_.multiprocessors) *
+                      std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
+                                                std::max(1u, threads));
+  job.residents = uint32_t(resident / pool.width() + 1);
+  uint64_t helpers = std::min<uint64_t>(pool.width() - 1, job.blocks - 1);
+  pool.run(uint32_t(helpers), [&job] { job.work(); });
+  return std::move(job.fault);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Program>> Program::load(std::string_view ptx, const DeviceProfile &profile,
+                                               AddressSpace &memory) {
+  auto program = std::make_unique<LoadedProgram>(profile, memory);
+  CUGRT_TRY(program->load(ptx));
+  return Result<std::unique_ptr<Program>>(std::move(program));
+}
+
+ExecutionCounters execution_counters() {
+  return {total_instructions.load(std::memory_order_relaxed),
+          total_lane_operations.load(std::memory_order_relaxed)};
+}
+
+} // namespace cugrt::emulator

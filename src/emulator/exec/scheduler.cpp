@@ -1,0 +1,364 @@
+// Runs the paths of a warp: the ready one with the lowest operation first, deeper calls before
+// their callers, and those that gave way after those that did not. See exec/warp.h.
+//
+// Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
+// them; a warp that has used up its budget gives way to the other warps of its block.
+#include "emulator/exec/block.h"
+#include "emulator/exec/control.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cugrt::emulator {
+
+namespace {
+
+constexpr int32_t kSliceFuel = 1 << 8, kLoneFuel = 1 << 15;
+constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its block get their turn
+constexpr uint32_t kMaxSlices = 1 << 12;
+constexpr uint32_t kMaxDepth = 1 << 10;
+
+Path &running(Warp &w) { return w.paths[w.running]; }
+
+void add_path(Warp &w, Frame *frame, const Op *pc, uint32_t mask, PathState state,
+              uint32_t yields) {
+  if (!mask)
+    return;
+  Path path;
+  path.pc = pc;
+  path.frame = frame;
+  path.mask = mask;
+  path.state = state;
+  path.yields = yields;
+  w.paths[w.path_count++] = path;
+}
+
+/// Takes `lanes` out of the running path; what remains goes on at `next`.
+void detach(Warp &w, uint32_t lanes, const Op *next) {
+  Path &path = running(w);
+  path.mask &= ~lanes;
+  path.pc = next;
+  if (path.mask == 0)
+    path = w.paths[--w.path_count];
+}
+
+bool precedes(const Path &a, const Path &b) {
+  if (a.yields != b.yields)
+    return a.yields < b.yields;
+  if (a.frame->depth != b.frame->depth)
+    return a.frame->depth > b.frame->depth;
+  return a.pc < b.pc;
+}
+
+/// The path to run, or false when every path waits.
+bool pick(Warp &w) {
+  bool found = false;
+  for (uint32_t i = 0; i < w.path_count; ++i) {
+    if (w.paths[i].state != PathState::ready || (found && !precedes(w.paths[i], running(w))))
+      continue;
+    w.running = i;
+    found = true;
+  }
+  return found;
+}
+
+/// Joins every other path of the running path's frame that stands at its operation.
+void join(Warp &w, bool waiting_too) {
+  for (uint32_t i = 0; i < w.path_count;) {
+    Path &path = running(w), &other = w.paths[i];
+    bool joins =
+        i != w.running && other.pc == path.pc && other.frame == path.frame &&
+        (other.state == PathState::ready || (waiting_too && other.state == PathState::converging));
+    if (!joins) {
+      ++i;
+      continue;
+    }
+    path.mask |= other.mask;
+    path.yields = std::min(path.yields, other.yields);
+    uint32_t last = --w.path_count;
+    if (w.running == last)
+      w.running = i;
+    w.paths[i] = w.paths[last];
+  }
+}
+
+void enter(Warp &w) {
+  join(w, false);
+  Path &path = running(w);
+  w.stop = no_stop();
+  bool others = false;
+  for (uint32_t i = 0; i < w.path_count; ++i) {
+    const Path &other = w.paths[i];
+    if (i == w.running || other.state == PathState::at_barrier)
+      continue;
+    others |= other.state == PathState::ready;
+    if (other.frame == path.frame && other.pc > path.pc && other.pc < w.stop)
+      w.stop = other.pc;
+  }
+  w.fuel = others ? kSliceFuel : kLoneFuel;
+  w.current = path.frame;
+  w.frame = path.frame->registers;
+  if (w.mask != path.mask)
+    set_mask(w, path.mask);
+}
+
+template <bool Full> uint64_t execute(Warp &w, const Op *pc) {
+  uint64_t count = 0;
+  const Op *stop = w.stop;
+  do {
+    pc = (Full ? pc->run.full : pc->run.masked)(pc, w);
+    ++count;
+  } while (pc != stop);
+  return count;
+}
+
+void copy_lanes(const std::byte *from, uint32_t from_stride, std::byte *to, uint32_t to_stride,
+                uint32_t mask) {
+  for (uint32_t i = 0; i < kLanes; ++i)
+    if (mask >> i & 1)
+      std::memcpy(to + i * to_stride, from + i * from_stride, std::min(from_stride, to_stride));
+}
+
+/// The callee of a call through a register, when all lanes agree; they are split where not.
+const FunctionCode *indirect_callee(Warp &w, uint32_t &lanes) {
+  const uint64_t *target = w.lane<uint64_t>(w.at->a);
+  uint64_t number = target[__builtin_ctz(lanes)];
+  uint32_t same = 0;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    same |= uint32_t(target[i] == number) << i;
+  lanes &= same;
+  const auto &functions = *w.block->launch->functions;
+  return number - 1 < functions.size() ? functions[number - 1] : nullptr;
+}
+
+bool call(Warp &w) {
+  const auto *site = static_cast<const CallSite *>(w.at->extra);
+  Frame *caller = w.current;
+  uint32_t lanes = w.taken;
+  const FunctionCode *callee = site->callee ? site->callee : indirect_callee(w, lanes);
+  uint32_t first = uint32_t(__builtin_ctz(lanes));
+  if (!callee || callee->is_kernel || callee->parameters.size() != site->arguments.size() ||
+      callee->returns.size() < site->results.size()) {
+    raise_fault(w, w.at, FaultKind::illegal_instruction, first,
+                "a call through a register to no function of this signature");
+    return false;
+  }
+  uint32_t local_base = (caller->local_base + caller->code->local_bytes + 15) & ~15u;
+  if (caller->depth + 1 > kMaxDepth || local_base + callee->local_bytes > w.local_stride) {
+    raise_fault(w, w.at, FaultKind::illegal_address, first, "stack overflow of calls");
+    return false;
+  }
+  auto frame = std::make_unique<Frame>();
+  frame->code = callee;
+  frame->storage.reset(new std::byte[callee->frame_bytes + 64]);
+  auto raw = reinterpret_cast<uintptr_t>(frame->storage.get());
+  frame->registers = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
+  frame->local_base = local_base;
+  frame->caller = caller;
+  frame->site = site;
+  frame->return_to = w.at + 1;
+  frame->lanes = lanes;
+  frame->depth = caller->depth + 1;
+  fill_constants(*callee, frame->registers);
+  fill_specials(w, *callee, frame->registers);
+  for (size_t i = 0; i < site->arguments.size(); ++i)
+    copy_lanes(caller->registers + site->arguments[i].slot, site->arguments[i].bytes,
+               frame->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
+  uint32_t yields = running(w).yields;
+  // Lanes with other callees execute the call again.
+  uint32_t again = w.taken & ~lanes;
+  detach(w, w.taken, w.at + 1);
+  add_path(w, caller, w.at, again, PathState::ready, yields);
+  add_path(w, frame.get(), callee->ops.data(), lanes, PathState::ready, yields);
+  w.frames.push_back(std::move(frame));
+  return true;
+}
+
+/// Lanes leave `frame` for good; a frame that none is in any more goes away.
+void leave_frame(Warp &w, Frame *frame, uint32_t lanes) {
+  frame->lanes &= ~lanes;
+  if (frame->lanes || frame == &w.base)
+    return;
+  auto it = std::find_if(w.frames.begin(), w.frames.end(),
+                         [&](const auto &owned) { return owned.get() == frame; });
+  if (it != w.frames.end())
+    w.frames.erase(it);
+}
+
+void exit_lanes(Warp &w, uint32_t lanes) {
+  for (Frame *frame = w.current; frame;) {
+    Frame *caller = frame->caller;
+    leave_frame(w, frame, lanes);
+    frame = caller;
+  }
+  detach(w, lanes, w.at + 1);
+  w.live &= ~lanes;
+  // Who waited for these lanes waits no more.
+  for (uint32_t i = 0; i < w.path_count; ++i)
+    if (w.paths[i].state == PathState::converging)
+      w.paths[i].state = PathState::ready;
+  threads_exited(*w.block, uint32_t(__builtin_popcount(lanes)));
+}
+
+void return_lanes(Warp &w) {
+  Frame *frame = w.current;
+  uint32_t lanes = w.taken;
+  if (frame == &w.base)
+    return exit_lanes(w, lanes);
+  for (size_t i = 0; i < frame->site->results.size(); ++i) {
+    const Argument &result = frame->site->results[i];
+    copy_lanes(frame->registers + frame->code->returns[i].slot, frame->code->returns[i].bytes,
+               frame->caller->registers + result.slot, result.bytes, lanes);
+  }
+  uint32_t yields = running(w).yields;
+  Frame *caller = frame->caller;
+  const Op *return_to = frame->return_to;
+  detach(w, lanes, w.at + 1);
+  add_path(w, caller, return_to, lanes, PathState::ready, yields);
+  leave_frame(w, frame, lanes);
+}
+
+bool switch_lanes(Warp &w) {
+  const auto *table = static_cast<const SwitchTargets *>(w.at->extra);
+  const uint32_t *index = w.lane<uint32_t>(w.at->a);
+  uint32_t yields = running(w).yields;
+  Frame *frame = w.current;
+  uint32_t left = w.taken;
+  for (uint32_t rest = left; rest; rest &= rest - 1)
+    if (uint32_t lane = uint32_t(__builtin_ctz(rest)); index[lane] >= table->targets.size()) {
+      raise_fault(w, w.at, FaultKind::illegal_instruction, lane, "brx.idx beyond its table");
+      return false;
+    }
+  detach(w, left, w.at + 1);
+  while (left) {
+    uint32_t value = index[__builtin_ctz(left)], same = 0;
+    for (uint32_t i = 0; i < kLanes; ++i)
+      same |= uint32_t(index[i] == value) << i;
+    add_path(w, frame, table->targets[value], left & same, PathState::ready, yields);
+    left &= ~same;
+  }
+  return true;
+}
+
+void wait_at_barrier(Warp &w) {
+  const Op *at = w.at;
+  uint32_t lanes = w.taken, yields = running(w).yields;
+  Frame *frame = w.current;
+  detach(w, lanes, at + 1);
+  add_path(w, frame, w.resume, lanes, PathState::at_barrier, yields);
+  Path &parked = w.paths[w.path_count - 1];
+  parked.barrier = uint8_t(w.barrier_id);
+  parked.barrier_op = at;
+  arrive(*w.block, w.barrier_id, uint32_t(__builtin_popcount(lanes)), w.barrier_threads,
+         w.barrier_ones);
+}
+
+void wait_for_members(Warp &w) {
+  const Op *at = w.at;
+  uint32_t yields = running(w).yields, able = w.able, waiting = w.taken;
+  Frame *frame = w.current;
+  detach(w, able | waiting, at + 1);
+  add_path(w, frame, at, able, PathState::ready, yields);
+  add_path(w, frame, at, waiting, PathState::converging, yields);
+}
+
+/// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
+/// can run, those whose members all wait at one go on.
+bool release_warp_barriers(Warp &w) {
+  uint32_t waiting = 0;
+  auto waits = [&](const Path &path) {
+    return path.state == PathState::converging && OpId(path.pc->id) == OpId::bar_warp_sync;
+  };
+  for (uint32_t i = 0; i < w.path_count; ++i)
+    if (waits(w.paths[i]))
+      waiting |= w.paths[i].mask;
+  bool released = false;
+  for (uint32_t i = 0; i < w.path_count; ++i) {
+    Path &path = w.paths[i];
+    if (!waits(path))
+      continue;
+    auto *members = reinterpret_cast<const uint32_t *>(path.frame->registers + path.pc->e);
+    uint32_t needed = 0;
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      needed |= path.mask >> lane & 1 ? members[lane] : 0;
+    if (needed & w.live & ~waiting)
+      continue;
+    ++path.pc;
+    path.state = PathState::ready;
+    released = true;
+  }
+  return released;
+}
+
+/// False at a fault.
+bool settle(Warp &w) {
+  Path &path = running(w);
+  switch (w.leave) {
+  case Leave::none:
+    path.pc = w.stop;
+    join(w, true);
+    return true;
+  case Leave::diverged: {
+    uint32_t yields = path.yields, taken = w.taken;
+    detach(w, taken, w.at + 1);
+    add_path(w, w.current, w.resume, taken, PathState::ready, yields);
+    return true;
+  }
+  case Leave::yielded:
+    ++path.yields;
+    path.pc = w.resume;
+    return true;
+  case Leave::moved:
+    path.pc = w.resume;
+    return true;
+  case Leave::waiting:
+    wait_for_members(w);
+    return true;
+  case Leave::barrier:
+    wait_at_barrier(w);
+    return true;
+  case Leave::called:
+    return call(w);
+  case Leave::returned:
+    return_lanes(w);
+    return true;
+  case Leave::exited:
+    exit_lanes(w, w.taken);
+    return true;
+  case Leave::switched:
+    return switch_lanes(w);
+  case Leave::fault:
+    return false;
+  }
+  return false;
+}
+
+} // namespace
+
+WarpState run_warp(Warp &w) {
+  uint32_t yields = 0;
+  for (uint32_t slice = 0; slice < kMaxSlices; ++slice) {
+    if (!pick(w)) {
+      if (w.path_count == 0)
+        return WarpState::finished;
+      if (!release_warp_barriers(w))
+        return WarpState::blocked;
+      continue;
+    }
+    enter(w);
+    w.leave = Leave::none;
+    const Path &path = running(w);
+    uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
+    uint64_t count = path.mask == ~0u ? execute<true>(w, path.pc) : execute<false>(w, path.pc);
+    w.block->warp_instructions += count;
+    w.block->lane_operations += count * lanes;
+    yields += w.leave == Leave::yielded;
+    if (!settle(w))
+      return WarpState::fault;
+    if (yields && (w.path_count == 1 || yields == kMaxYields))
+      return WarpState::ready;
+  }
+  return WarpState::ready;
+}
+
+} // namespace cugrt::emulator

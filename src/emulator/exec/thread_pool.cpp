@@ -1,0 +1,86 @@
+// Helpers wait for jobs; a job wants so many of them and takes what is free.
+#include "emulator/exec/thread_pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+
+namespace cugrt::emulator {
+
+namespace {
+
+uint32_t configured_width() {
+  constexpr long kMaxThreads = 256;
+  if (const char *text = std::getenv("CUGRT_EMU_THREADS")) {
+    char *end = nullptr;
+    long value = std::strtol(text, &end, 10);
+    if (end != text && *end == 0 && value >= 1)
+      return uint32_t(std::min(value, kMaxThreads));
+  }
+  return std::clamp(std::thread::hardware_concurrency(), 1u, uint32_t(kMaxThreads));
+}
+
+} // namespace
+
+ThreadPool &ThreadPool::shared() {
+  static ThreadPool pool(configured_width());
+  return pool;
+}
+
+ThreadPool::ThreadPool(uint32_t width) : width_(width) {}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread &thread : threads_)
+    thread.join();
+}
+
+void ThreadPool::run(uint32_t helpers, const std::function<void()> &work) {
+  helpers = std::min(helpers, width_ - 1);
+  if (helpers == 0)
+    return work();
+  Job job{&work, helpers};
+  {
+    std::lock_guard lock(mutex_);
+    try {
+      while (threads_.size() < width_ - 1)
+        threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error &) {
+      // The machine gives no more threads: those there are will do.
+    }
+    jobs_.push_back(&job);
+  }
+  if (helpers == 1)
+    wake_.notify_one();
+  else
+    wake_.notify_all();
+  work();
+  std::unique_lock lock(mutex_);
+  if (auto it = std::find(jobs_.begin(), jobs_.end(), &job); it != jobs_.end())
+    jobs_.erase(it);
+  done_.wait(lock, [&] { return job.running == 0; });
+}
+
+void ThreadPool::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_)
+      return;
+    Job *job = jobs_.front();
+    ++job->running;
+    if (--job->wanted == 0)
+      jobs_.pop_front();
+    lock.unlock();
+    (*job->work)();
+    lock.lock();
+    if (--job->running == 0)
+      done_.notify_all();
+  }
+}
+
+} // namespace cugrt::emulator

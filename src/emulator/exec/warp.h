@@ -1,0 +1,205 @@
+// A warp while it runs, and the code it runs.
+//
+// A warp is a set of paths: disjoint sets of lanes, each at an operation of its own. The scheduler
+// (scheduler.cpp) always runs the ready path with the lowest operation; where it meets another path
+// of the same frame, the two become one. Block layout puts every join behind the region it closes,
+// so that this reconverges at immediate post-dominators; nothing depends on it for correctness.
+#pragma once
+
+#include "emulator/device/address_space.h"
+#include "emulator/exec/executor.h"
+#include "emulator/exec/op.h"
+#include "emulator/ptx/types.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cugrt::emulator {
+
+// Generic addresses of what is not global memory. No host mapping reaches that high.
+inline constexpr uint64_t kSharedWindow = uint64_t(1) << 56;
+inline constexpr uint64_t kLocalWindow = uint64_t(2) << 56;
+inline constexpr uint64_t kParamWindow = uint64_t(3) << 56;
+inline constexpr uint64_t kWindowBytes = uint64_t(1) << 32;
+
+enum class Special : uint8_t {
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  zero,
+  one,
+  dynamic_shared,
+  total_shared,
+  dynamic_base,
+  clock,
+  clock64,
+  globaltimer,
+};
+
+struct ConstantSlot {
+  uint32_t slot;
+  bool wide;
+  uint64_t bits;
+};
+struct SpecialSlot {
+  uint32_t slot;
+  Special special;
+};
+struct OpLocation {
+  uint32_t line = 0, file = 0, source_line = 0;
+};
+
+/// Where a .param variable of a function lies in its frame: lane after lane.
+struct ParamPlace {
+  uint32_t slot = 0, bytes = 0;
+};
+
+/// A decoded function or kernel.
+struct FunctionCode {
+  std::string name;
+  bool is_kernel = false;
+  std::vector<Op> ops;               // ends with an operation that never falls through
+  std::vector<OpLocation> locations; // of each op
+  uint32_t frame_bytes = 0;
+  uint32_t local_bytes = 0; // own .local variables of one thread
+  std::vector<ConstantSlot> constants;
+  std::vector<SpecialSlot> specials;
+  std::vector<ParamPlace> parameters, returns;
+  uint32_t parameter_count = 0;
+};
+
+struct Argument {
+  uint32_t slot = 0, bytes = 0;
+  bool is_register = false; // 4- or 8-byte lanes
+};
+
+/// What a call needs beyond its slots.
+struct CallSite {
+  const FunctionCode *callee = nullptr; // null: through the register in Op::a, or a builtin
+  uint32_t builtin = 0;
+  std::vector<Argument> arguments, results;
+};
+
+struct SwitchTargets {
+  std::vector<const Op *> targets;
+};
+
+struct Frame {
+  const FunctionCode *code = nullptr;
+  std::byte *registers = nullptr;
+  uint32_t local_base = 0; // of this frame's .local variables in each thread's local memory
+  Frame *caller = nullptr;
+  const CallSite *site = nullptr;
+  const Op *return_to = nullptr;
+  uint32_t lanes = 0; // that have not returned
+  uint32_t depth = 0;
+  std::unique_ptr<std::byte[]> storage; // of called functions
+};
+
+enum class PathState : uint8_t { ready, converging, at_barrier };
+
+struct Path {
+  const Op *pc = nullptr;
+  Frame *frame = nullptr;
+  uint32_t mask = 0;
+  PathState state = PathState::ready;
+  uint8_t barrier = 0;
+  const Op *barrier_op = nullptr; // bar.red, whose result is written on release
+  uint32_t yields = 0;            // how often it gave way to others
+};
+
+enum class Leave : uint8_t {
+  none,     // the path met Warp::stop
+  diverged, // Warp::taken go to Warp::resume
+  moved,    // all go to Warp::resume, past a path that waits there or before
+  yielded,  // likewise, after many backward branches
+  waiting,  // Warp::taken wait at Warp::at for their member masks, Warp::able may execute it
+  barrier,  // Warp::taken wait at barrier Warp::barrier_id, then go to Warp::resume
+  called,   // Warp::taken enter the callee of Warp::at
+  returned, // Warp::taken leave their function
+  exited,   // Warp::taken end
+  switched, // Warp::taken go where the table of Warp::at says
+  fault,
+};
+
+struct Block;
+
+struct alignas(64) Warp {
+  std::byte *frame = nullptr;             // registers of the running path
+  const Op *stop = nullptr;               // the next operation at which another path waits
+  uint32_t mask = 0;                      // of the running path
+  int32_t fuel = 0;                       // backward branches until it yields
+  alignas(64) int32_t lanes[kLanes] = {}; // 0 or -1: mask, a lane each
+
+  // Why the path stopped. Lanes that are in none of the sets go on after `at`.
+  Leave leave = Leave::none;
+  uint32_t taken = 0, able = 0;
+  uint32_t barrier_id = 0, barrier_threads = 0, barrier_ones = 0;
+  const Op *at = nullptr, *resume = nullptr;
+  Frame *current = nullptr;
+
+  uint32_t live = 0; // lanes that have not exited
+  uint32_t index = 0;
+  uint32_t path_count = 0, running = 0;
+  Path paths[kLanes];
+  Frame base;
+  std::vector<std::unique_ptr<Frame>> frames; // of calls under way
+
+  Block *block = nullptr;
+  const std::byte *params = nullptr;
+  uint64_t param_bytes = 0;
+  std::byte *shared = nullptr;
+  uint64_t shared_bytes = 0;
+  std::byte *local = nullptr; // lane after lane
+  uint64_t local_stride = 0;
+  uint64_t global_offset = 0;     // from device address to backing bytes
+  AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
+  const AddressSpace *memory = nullptr;
+
+  template <class T> T *lane(uint32_t slot) const { return reinterpret_cast<T *>(frame + slot); }
+};
+
+/// Sets the active lanes of the running path.
+inline void set_mask(Warp &w, uint32_t mask) {
+  w.mask = mask;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    w.lanes[i] = -int32_t(mask >> i & 1);
+}
+
+/// Bit i: lane i of a predicate slot.
+inline uint32_t lanes_set(const Warp &w, uint32_t slot) {
+  const uint32_t *p = w.lane<uint32_t>(slot);
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    mask |= p[i] & 1u << i;
+  return mask;
+}
+
+/// The stop of a path that no other of its frame waits for: behind every operation.
+inline const Op *no_stop() { return reinterpret_cast<const Op *>(UINTPTR_MAX - 63); }
+
+/// Ends the path at a fault of `lane`; the message is made from what the block knows.
+const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what);
+
+} // namespace cugrt::emulator

@@ -1,0 +1,90 @@
+// cuGraphDebugDotPrint: the graph in DOT form.
+#include "emulator/graph/graph_call.h"
+
+#include "support/file.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+const char *type_name(CUgraphNodeType type) {
+  switch (type) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+    return "KERNEL";
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    return "MEMCPY";
+  case CU_GRAPH_NODE_TYPE_MEMSET:
+    return "MEMSET";
+  case CU_GRAPH_NODE_TYPE_HOST:
+    return "HOST";
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+    return "GRAPH";
+  case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    return "EVENT_WAIT";
+  case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    return "EVENT_RECORD";
+  default:
+    return "EMPTY";
+  }
+}
+
+std::string dims(const std::array<uint32_t, 3> &d) {
+  return std::to_string(d[0]) + "," + std::to_string(d[1]) + "," + std::to_string(d[2]);
+}
+
+std::string describe(const Work &work, bool verbose) {
+  std::string text = type_name(work_type(work));
+  if (auto *kernel = std::get_if<KernelWork>(&work)) {
+    text += "\\n" + kernel->function->info->name;
+    if (verbose)
+      text += "\\n<<<" + dims(kernel->grid) + ",(" + dims(kernel->block) + ")," +
+              std::to_string(kernel->dynamic_shared_bytes) + ">>>";
+  } else if (auto *copy = std::get_if<CopyWork>(&work)) {
+    text += "\\n" + std::to_string(copy->copy.WidthInBytes) + "x" +
+            std::to_string(copy->copy.Height) + "x" + std::to_string(copy->copy.Depth);
+  } else if (auto *fill = std::get_if<FillWork>(&work)) {
+    text += "\\n" + std::to_string(fill->fill.width) + "x" + std::to_string(fill->fill.height) +
+            " of " + std::to_string(fill->fill.elementSize) + " bytes";
+  }
+  return text;
+}
+
+std::string name(const GraphNode &node) {
+  std::string graph = "graph_" + std::to_string(node.graph->id);
+  return "\"" + graph + "_node_" + std::to_string(node.id) + "\"";
+}
+
+void print(const Graph &graph, bool verbose, std::string &out) {
+  out += "subgraph cluster_" + std::to_string(graph.id) + " {\n";
+  out += "label=\"graph_" + std::to_string(graph.id) + "\";\n";
+  for (const auto &node : graph.nodes) {
+    out += name(*node) + " [shape=\"box\" label=\"" + describe(node->work, verbose) + "\"];\n";
+    if (auto *child = std::get_if<ChildWork>(&node->work))
+      print(*child->graph, verbose, out);
+  }
+  for (const auto &node : graph.nodes)
+    for (const GraphEdge &edge : node->dependents)
+      out += name(*node) + " -> " + name(*edge.node) + ";\n";
+  out += "}\n";
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int flags) {
+  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    if (!path)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::string text = "digraph dot {\n";
+    print(graph, (flags & CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE) != 0, text);
+    text += "}\n";
+    cugrt::Status status = cugrt::write_file(path, text);
+    if (!status.ok())
+      driver.set_message(status.to_string());
+    return status.ok() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+  });
+}

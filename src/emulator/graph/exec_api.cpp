@@ -1,0 +1,314 @@
+// Instances: instantiation, setters, updates, launches.
+#include "emulator/driver/stream.h"
+#include "emulator/graph/graph_call.h"
+#include "emulator/graph/node_params.h"
+#include "emulator/graph/update.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+CUresult make_exec(Driver &driver, CUgraphExec *out, CUgraph handle, uint64_t flags,
+                   InstantiateError *error) {
+  Ref<Graph> graph = driver.graphs.find(handle);
+  if (!out || !graph)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto exec = std::make_shared<GraphExec>();
+  CUGRT_EMU_TRY(instantiate(driver, *graph, flags, *exec, error));
+  *out = driver.execs.insert(exec);
+  return CUDA_SUCCESS;
+}
+
+CUresult instantiate_with_flags(CUgraphExec *out, CUgraph graph, uint64_t flags,
+                                CUgraphNode *error_node, char *log, size_t log_bytes) {
+  return call([&](Driver &driver) {
+    Lock lock(driver.mutex);
+    InstantiateError error;
+    CUresult result = make_exec(driver, out, graph, flags, &error);
+    if (error_node)
+      *error_node = error.node;
+    if (log && log_bytes)
+      *log = 0;
+    return result;
+  });
+}
+
+CUresult set_in_exec(Driver &driver, GraphExec &exec, ExecNode &node, Work work) {
+  CUgraphExecUpdateResult reason = check_change(driver, exec, node.work, work);
+  if (reason != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  node.work = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+// Setters refuse more than whole updates: "Both the instantiation-time memory operands and the
+// memory operands in copyParams must be 1-dimensional. Zero-length operations are not supported."
+CUresult set_copy(Driver &driver, GraphExec &exec, ExecNode &node, Work work) {
+  auto linear = [](const Work &w) {
+    auto *copy = std::get_if<CopyWork>(&w);
+    return copy && copy->copy.Height == 1 && copy->copy.Depth == 1 && copy->copy.WidthInBytes;
+  };
+  if (!linear(node.work) || !linear(work))
+    return CUDA_ERROR_INVALID_VALUE;
+  return set_in_exec(driver, exec, node, std::move(work));
+}
+
+template <class Params>
+CUresult set_kernel(CUgraphExec exec_handle, CUgraphNode handle, const Params *params) {
+  return exec_node_call(
+      exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
+        auto *old = std::get_if<KernelWork>(&node.work);
+        if (!params || !old || node.body)
+          return CUDA_ERROR_INVALID_VALUE;
+        Work work;
+        CUGRT_EMU_TRY(kernel_to_work(driver, widen(*params), old->attributes, &work));
+        return set_in_exec(driver, exec, node, std::move(work));
+      });
+}
+
+CUresult set_child(Driver &driver, GraphExec &exec, ExecNode &node, CUgraph child) {
+  Ref<Graph> graph = driver.graphs.find(child);
+  if (!graph || !node.body)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUgraphExecUpdateResultInfo info{};
+  return update_graph(driver, exec, *node.body, *graph, &info) == CUDA_SUCCESS
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Body makes the work of a node that is no child graph.
+template <class Make> CUresult set(CUgraphExec exec_handle, CUgraphNode handle, Make &&make) {
+  return exec_node_call(exec_handle, handle,
+                        [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
+                          if (node.body)
+                            return CUDA_ERROR_INVALID_VALUE;
+                          Work work;
+                          CUGRT_EMU_TRY(make(driver, &work));
+                          if (std::holds_alternative<CopyWork>(work))
+                            return set_copy(driver, exec, node, std::move(work));
+                          return set_in_exec(driver, exec, node, std::move(work));
+                        });
+}
+
+CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
+  Lock lock(driver.mutex);
+  Ref<GraphExec> exec = driver.execs.find(handle);
+  if (!exec)
+    return CUDA_ERROR_INVALID_VALUE;
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  return launch_exec(driver, exec, stream);
+}
+
+CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    CUgraphExecUpdateResultInfo local{};
+    CUgraphExecUpdateResultInfo &out = info ? *info : local;
+    Ref<GraphExec> exec = driver.execs.find(exec_handle);
+    Ref<Graph> graph = driver.graphs.find(graph_handle);
+    if (!exec || !graph) {
+      // "CU_GRAPH_EXEC_UPDATE_ERROR if passed an invalid value."
+      out = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    return update_graph(driver, *exec, exec->body, *graph, &out);
+  });
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
+                                             unsigned long long flags) {
+  return instantiate_with_flags(out, graph, flags, nullptr, nullptr, 0);
+}
+
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+                                    char *log, size_t log_bytes) {
+  return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);
+}
+
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
+                                       char *log, size_t log_bytes) {
+  return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);
+}
+
+CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
+                                              CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!params)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    InstantiateError error{CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
+    CUresult result = CUDA_SUCCESS;
+    Ref<Stream> upload;
+    if (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+      result = find_stream(driver, params->hUploadStream, &upload);
+    if (result == CUDA_SUCCESS)
+      result = make_exec(driver, out, graph, params->flags, &error);
+    params->hErrNode_out = error.node;
+    params->result_out = error.result;
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphExec> exec = driver.execs.find(handle);
+    if (!exec || !flags)
+      return CUDA_ERROR_INVALID_VALUE;
+    *flags = exec->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphExec> exec = driver.execs.erase(handle);
+    if (!exec)
+      return CUDA_ERROR_INVALID_VALUE;
+    // Launches that are under way hold copies of the work. User objects wait for them.
+    auto finished = release_user_objects(driver, exec->user_objects);
+    TaskPtr last = exec->last_launch;
+    lock.unlock();
+    if (!finished.empty())
+      driver.scheduler->wait(last);
+    run_destructors(driver, std::move(finished));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    if (!driver.execs.find(handle))
+      return CUDA_ERROR_INVALID_VALUE;
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+    return refuse_capture(driver, stream); // there is nowhere to upload to
+  });
+}
+
+CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream) {
+  return call([&](Driver &driver) { return launch(driver, handle, stream); });
+}
+
+CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
+                                      CUgraphExecUpdateResultInfo *info) {
+  return update(exec, graph, info);
+}
+
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                                   CUgraphExecUpdateResult *reason) {
+  CUgraphExecUpdateResultInfo info{};
+  CUresult result = update(exec, graph, &info);
+  if (error_node)
+    *error_node = info.errorNode;
+  if (reason)
+    *reason = info.result;
+  return result;
+}
+
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+  return set_kernel(exec, node, params);
+}
+
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_KERNEL_NODE_PARAMS *params) {
+  return set_kernel(exec, node, params);
+}
+
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_MEMCPY3D *copy, CUcontext context) {
+  return set(exec, node, [&](Driver &driver, Work *work) {
+    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_MEMSET_NODE_PARAMS *fill,
+                                                CUcontext context) {
+  return set(exec, node, [&](Driver &driver, Work *work) {
+    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                              const CUDA_HOST_NODE_PARAMS *params) {
+  return set(exec, node, [&](Driver &, Work *work) {
+    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node,
+                                                    CUevent event) {
+  return set(exec, node,
+             [&](Driver &driver, Work *work) { return event_to_work(driver, event, true, work); });
+}
+
+CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node,
+                                                  CUevent event) {
+  return set(exec, node,
+             [&](Driver &driver, Work *work) { return event_to_work(driver, event, false, work); });
+}
+
+CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
+                                                    CUgraph child) {
+  return exec_node_call(exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) {
+    return set_child(driver, exec, node, child);
+  });
+}
+
+CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
+                                          CUgraphNodeParams *params) {
+  return exec_node_call(exec_handle, handle,
+                        [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
+                          if (!params || params->type != node.type)
+                            return CUDA_ERROR_INVALID_VALUE;
+                          if (node.body)
+                            return set_child(driver, exec, node, params->graph.graph);
+                          Work work;
+                          CUGRT_EMU_TRY(params_to_work(driver, *params, &node.work, &work));
+                          if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+                            return set_copy(driver, exec, node, std::move(work));
+                          return set_in_exec(driver, exec, node, std::move(work));
+                        });
+}
+
+namespace {
+
+bool can_disable(const ExecNode &node) {
+  return node.type == CU_GRAPH_NODE_TYPE_KERNEL || node.type == CU_GRAPH_NODE_TYPE_MEMSET ||
+         node.type == CU_GRAPH_NODE_TYPE_MEMCPY;
+}
+
+} // namespace
+
+CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode handle, unsigned int enabled) {
+  return exec_node_call(exec, handle, [&](Driver &, GraphExec &, ExecNode &node) -> CUresult {
+    // "Currently only kernel, memset and memcpy nodes are supported."
+    if (!can_disable(node))
+      return CUDA_ERROR_INVALID_VALUE;
+    node.enabled = enabled != 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode handle,
+                                       unsigned int *enabled) {
+  return exec_node_call(exec, handle, [&](Driver &, GraphExec &, ExecNode &node) -> CUresult {
+    if (!enabled || !can_disable(node))
+      return CUDA_ERROR_INVALID_VALUE;
+    *enabled = node.enabled ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,174 @@
+// Building graphs: nodes, edges, clones; see graph.h.
+#include "emulator/driver/driver.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+CUgraphNodeType work_type(const Work &work) {
+  constexpr CUgraphNodeType kTypes[] = {
+      CU_GRAPH_NODE_TYPE_EMPTY,        CU_GRAPH_NODE_TYPE_KERNEL,    CU_GRAPH_NODE_TYPE_MEMCPY,
+      CU_GRAPH_NODE_TYPE_MEMSET,       CU_GRAPH_NODE_TYPE_HOST,      CU_GRAPH_NODE_TYPE_GRAPH,
+      CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT};
+  static_assert(std::size(kTypes) == std::variant_size_v<Work>);
+  return kTypes[work.index()];
+}
+
+std::shared_ptr<Graph> make_graph(Driver &driver) {
+  auto graph = std::make_shared<Graph>();
+  graph->id = driver.next_id++;
+  driver.graphs.insert(graph);
+  return graph;
+}
+
+void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
+  driver.graphs.erase(graph->handle);
+  for (const auto &node : graph->nodes) {
+    driver.nodes.erase(node->handle);
+    if (auto *child = std::get_if<ChildWork>(&node->work))
+      destroy_graph(driver, child->graph);
+    node->graph = nullptr;
+  }
+  graph->nodes.clear();
+}
+
+namespace {
+
+bool zero(const CUgraphEdgeData &data) {
+  return !data.from_port && !data.to_port && !data.type &&
+         std::all_of(std::begin(data.reserved), std::end(data.reserved),
+                     [](unsigned char byte) { return byte == 0; });
+}
+
+bool has_edge(const GraphNode &from, const GraphNode &to) {
+  // The shorter list decides: both hold the edge.
+  const auto &ahead = from.dependents;
+  const auto &behind = to.dependencies;
+  if (ahead.size() < behind.size())
+    return std::any_of(ahead.begin(), ahead.end(), [&](auto &edge) { return edge.node == &to; });
+  return std::any_of(behind.begin(), behind.end(), [&](auto &edge) { return edge.node == &from; });
+}
+
+} // namespace
+
+CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdgeData &data) {
+  if (from.graph != to.graph || &from == &to)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!zero(data)) {
+    bool known = data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && !data.to_port &&
+                 data.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER;
+    return known ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  }
+  // "Specifying an existing dependency will return an error."
+  return has_edge(from, to) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data) {
+  to.dependencies.push_back({&from, data});
+  from.dependents.push_back({&to, data});
+}
+
+CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
+                  const CUgraphEdgeData *edge_data, size_t count, Work work, CUgraphNode *out) {
+  if (!out || (count && !dependencies))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto node = std::make_shared<GraphNode>();
+  node->graph = &graph;
+  node->work = std::move(work);
+  std::vector<std::shared_ptr<GraphNode>> before;
+  for (size_t i = 0; i < count; ++i) {
+    auto dependency = driver.nodes.find(dependencies[i]);
+    if (!dependency || dependency->graph != &graph)
+      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(check_edge(*dependency, *node, edge_data ? edge_data[i] : CUgraphEdgeData{}));
+    before.push_back(std::move(dependency));
+  }
+  // "dependencies may not have any duplicate entries."
+  auto sorted = before;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  node->id = driver.next_id++;
+  graph.nodes.push_back(node);
+  *out = driver.nodes.insert(node);
+  for (const auto &dependency : before)
+    add_edge(*dependency, *node, {});
+  return CUDA_SUCCESS;
+}
+
+void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
+  auto is_node = [&](const GraphEdge &edge) { return edge.node == node.get(); };
+  for (const GraphEdge &edge : node->dependencies)
+    std::erase_if(edge.node->dependents, is_node);
+  for (const GraphEdge &edge : node->dependents)
+    std::erase_if(edge.node->dependencies, is_node);
+  if (auto *child = std::get_if<ChildWork>(&node->work))
+    destroy_graph(driver, child->graph);
+  driver.nodes.erase(node->handle);
+  Graph &graph = *node->graph;
+  node->graph = nullptr;
+  std::erase(graph.nodes, node);
+}
+
+std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
+  auto clone = make_graph(driver);
+  clone->clone_of = graph.id;
+  std::unordered_map<const GraphNode *, GraphNode *> copies;
+  for (const auto &node : graph.nodes) {
+    auto copy = std::make_shared<GraphNode>();
+    copy->id = driver.next_id++;
+    copy->clone_of = node->id;
+    copy->graph = clone.get();
+    copy->work = node->work;
+    if (auto *child = std::get_if<ChildWork>(&copy->work)) {
+      child->graph = clone_graph(driver, *child->graph);
+      child->graph->embedded = true;
+    }
+    clone->nodes.push_back(copy);
+    driver.nodes.insert(copy);
+    copies[node.get()] = copy.get();
+  }
+  // Both lists keep their order: updates pair nodes by it.
+  for (const auto &node : graph.nodes) {
+    for (const GraphEdge &edge : node->dependencies)
+      copies[node.get()]->dependencies.push_back({copies[edge.node], edge.data});
+    for (const GraphEdge &edge : node->dependents)
+      copies[node.get()]->dependents.push_back({copies[edge.node], edge.data});
+  }
+  // "graph execution or cloning" takes its own references to the user objects.
+  clone->user_objects = graph.user_objects;
+  for (auto &[object, count] : clone->user_objects)
+    object->references += count;
+  return clone;
+}
+
+std::vector<std::shared_ptr<UserObject>> release_user_objects(Driver &driver,
+                                                              UserReferences &references) {
+  std::vector<std::shared_ptr<UserObject>> finished;
+  for (auto &[object, count] : references) {
+    object->references -= count;
+    if (object->references == 0) {
+      driver.user_objects.erase(object->handle);
+      finished.push_back(object);
+    }
+  }
+  references.clear();
+  return finished;
+}
+
+// "Destructor callbacks [...] are executed by a shared internal thread": the host thread, after
+// what is already queued there.
+void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> objects) {
+  for (auto &object : objects) {
+    auto task = std::make_shared<Task>();
+    task->kind = TaskKind::host;
+    task->run_always = true;
+    task->action = [object](CUresult) {
+      object->destroy(object->pointer);
+      return CUDA_SUCCESS;
+    };
+    driver.scheduler->submit({&task, 1});
+  }
+}
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,106 @@
+// Graphs as the program builds them, and their instances.
+//
+// Instantiation snapshots: an instance holds copies of all parameters, flattened by index, and
+// remembers for each node the identity of the graph node that it was made from, which the setters
+// take. Later edits of the graph do not show in the instance. All fields are guarded by
+// Driver::mutex.
+#pragma once
+
+#include "emulator/graph/work.h"
+
+#include <unordered_map>
+
+namespace cugrt::emulator::api {
+
+class Driver;
+struct Graph;
+
+struct GraphEdge {
+  GraphNode *node = nullptr;
+  CUgraphEdgeData data{}; // all zero: an ordinary dependency
+};
+
+struct GraphNode {
+  CUgraphNode handle = nullptr;
+  uint64_t id = 0;        // never used again
+  uint64_t clone_of = 0;  // the id of the node that this one is a copy of
+  Graph *graph = nullptr; // owns the node
+  Work work;
+  std::vector<GraphEdge> dependencies, dependents;
+  std::vector<void *> param_pointers; // what GetParams hands out
+
+  CUgraphNodeType type() const { return work_type(work); }
+};
+
+struct Graph {
+  CUgraph handle = nullptr;
+  uint64_t id = 0, clone_of = 0;
+  bool embedded = false;                         // in a child graph node, which destroys it
+  std::vector<std::shared_ptr<GraphNode>> nodes; // in the order of creation
+  std::map<std::shared_ptr<UserObject>, uint64_t> user_objects; // references held
+};
+
+struct ExecGraph;
+
+struct ExecNode {
+  uint64_t source_id = 0;
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  Work work; // of a child graph: body instead
+  std::shared_ptr<ExecGraph> body;
+  std::vector<uint32_t> dependencies; // indices within the same ExecGraph
+  bool enabled = true;
+};
+
+struct ExecGraph {
+  std::vector<ExecNode> nodes; // in the order of the graph's
+  std::unordered_map<uint64_t, uint32_t> by_source;
+};
+
+struct GraphExec {
+  CUgraphExec handle = nullptr;
+  uint64_t flags = 0, graph_id = 0, launches = 0;
+  ExecGraph body;
+  std::shared_ptr<Context> context;
+  TaskPtr last_launch; // the end of the newest launch
+  std::map<std::shared_ptr<UserObject>, uint64_t> user_objects;
+};
+
+// --- Building (graph.cpp). All need the lock; nothing changes on error.
+
+std::shared_ptr<Graph> make_graph(Driver &driver);
+/// Nodes, edges and what embedded graphs hold die with it.
+void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph);
+/// Adds a node that depends on `dependencies`, which must be distinct nodes of the graph.
+CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
+                  const CUgraphEdgeData *edge_data, size_t count, Work work, CUgraphNode *out);
+/// Programmatic edges are refused: NOT_SUPPORTED. An edge that exists is INVALID_VALUE. Cycles show
+/// when the graph is instantiated.
+CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdgeData &data);
+void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data);
+void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node);
+/// A deep copy; with_clone_ids lets cuGraphNodeFindInClone find its nodes.
+std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph);
+
+// --- Instances (exec.cpp).
+
+struct InstantiateError {
+  CUgraphInstantiateResult result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  CUgraphNode node = nullptr;
+};
+CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphExec &exec,
+                     InstantiateError *error);
+/// One task for each node between two markers, submitted to the stream. Launches of one instance
+/// run one after the other, whatever streams they are in.
+CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
+                     const std::shared_ptr<Stream> &stream);
+/// The instance's node that was made from `node`; nullptr when there is none.
+ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
+
+/// Drops references; calls no destructor itself: finished objects are returned to be destroyed
+/// without the lock.
+using UserReferences = std::map<std::shared_ptr<UserObject>, uint64_t>;
+std::vector<std::shared_ptr<UserObject>> release_user_objects(Driver &driver,
+                                                              UserReferences &references);
+void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> objects);
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,353 @@
+// Graphs: creation, edges, enumeration, clones, user objects.
+#include "emulator/graph/graph_call.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+// Fills caller arrays the way all list queries work: with no array only the count is returned; with
+// one, up to *count entries, the rest set to NULL, and *count set to how many there are of them.
+template <class Fill> CUresult give_list(bool wanted, size_t have, size_t *count, Fill &&fill) {
+  if (!count)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (wanted) {
+    size_t room = *count;
+    for (size_t i = 0; i < room; ++i)
+      fill(i, i < have);
+    *count = std::min(room, have);
+  } else {
+    *count = have;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult give_nodes(const std::vector<CUgraphNode> &nodes, CUgraphNode *out, size_t *count) {
+  return give_list(out != nullptr, nodes.size(), count,
+                   [&](size_t i, bool real) { out[i] = real ? nodes[i] : nullptr; });
+}
+
+CUresult give_edges(const std::vector<GraphEdge> &edges, CUgraphNode *out, CUgraphEdgeData *data,
+                    size_t *count) {
+  if (data && !out) // "If edgeData is non-NULL then dependencies must be as well."
+    return CUDA_ERROR_INVALID_VALUE;
+  return give_list(out != nullptr, edges.size(), count, [&](size_t i, bool real) {
+    out[i] = real ? edges[i].node->handle : nullptr;
+    if (data)
+      data[i] = real ? edges[i].data : CUgraphEdgeData{};
+  });
+}
+
+CUresult all_edges(Graph &graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
+                   size_t *count) {
+  if (!from != !to || (data && !from))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct Row {
+    CUgraphNode from, to;
+    CUgraphEdgeData data;
+  };
+  std::vector<Row> rows;
+  for (const auto &node : graph.nodes)
+    for (const GraphEdge &edge : node->dependents)
+      rows.push_back({node->handle, edge.node->handle, edge.data});
+  return give_list(from != nullptr, rows.size(), count, [&](size_t i, bool real) {
+    from[i] = real ? rows[i].from : nullptr;
+    to[i] = real ? rows[i].to : nullptr;
+    if (data)
+      data[i] = real ? rows[i].data : CUgraphEdgeData{};
+  });
+}
+
+struct EdgeList {
+  std::vector<std::pair<Ref<GraphNode>, Ref<GraphNode>>> edges;
+
+  CUresult read(Driver &driver, Graph &graph, const CUgraphNode *from, const CUgraphNode *to,
+                size_t count) {
+    if (count && (!from || !to))
+      return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i) {
+      Ref<GraphNode> a = driver.nodes.find(from[i]), b = driver.nodes.find(to[i]);
+      if (!a || !b || a->graph != &graph || b->graph != &graph)
+        return CUDA_ERROR_INVALID_VALUE;
+      edges.emplace_back(std::move(a), std::move(b));
+    }
+    return CUDA_SUCCESS;
+  }
+};
+
+CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                   const CUgraphEdgeData *data, size_t count) {
+  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    EdgeList list;
+    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+    // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
+    for (size_t i = 0; i < count; ++i) {
+      auto &[a, b] = list.edges[i];
+      CUgraphEdgeData edge = data ? data[i] : CUgraphEdgeData{};
+      CUresult result = check_edge(*a, *b, edge);
+      if (result != CUDA_SUCCESS) {
+        while (i--) {
+          list.edges[i].first->dependents.pop_back();
+          list.edges[i].second->dependencies.pop_back();
+        }
+        return result;
+      }
+      add_edge(*a, *b, edge);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+void erase_edge(std::vector<GraphEdge> &edges, const GraphNode *node) {
+  std::erase_if(edges, [&](const GraphEdge &edge) { return edge.node == node; });
+}
+
+CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                      size_t count) {
+  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    EdgeList list;
+    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+    for (auto &[a, b] :
+         list.edges) { // "Specifying a non-existing dependency will return an error."
+      auto &ahead = a->dependents;
+      if (std::none_of(ahead.begin(), ahead.end(), [&](auto &e) { return e.node == b.get(); }))
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (auto &[a, b] : list.edges) {
+      erase_edge(a->dependents, b.get());
+      erase_edge(b->dependencies, a.get());
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || flags) // "flags - Graph creation flags, must be 0"
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    *out = make_graph(driver)->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Graph> graph = driver.graphs.find(handle);
+    if (!graph || graph->embedded) // an embedded graph is its node's
+      return CUDA_ERROR_INVALID_VALUE;
+    for (const Ref<Stream> &stream : driver.streams.all())
+      if (stream->capture && stream->capture->graph == graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    destroy_graph(driver, graph);
+    run_destructors(driver, release_user_objects(driver, graph->user_objects));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphClone(CUgraph *out, CUgraph original) {
+  return graph_call(original, [&](Driver &driver, Graph &graph) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = clone_graph(driver, graph)->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph cloned) {
+  return graph_call(cloned, [&](Driver &driver, Graph &graph) -> CUresult {
+    Ref<GraphNode> node = driver.nodes.find(original);
+    if (!out || !node || graph.clone_of != node->graph->id)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (const auto &candidate : graph.nodes)
+      if (candidate->clone_of == node->id) {
+        *out = candidate->handle;
+        return CUDA_SUCCESS;
+      }
+    return CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
+  return graph_call(handle, [&](Driver &, Graph &graph) {
+    std::vector<CUgraphNode> all;
+    for (const auto &node : graph.nodes)
+      all.push_back(node->handle);
+    return give_nodes(all, nodes, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
+  return graph_call(handle, [&](Driver &, Graph &graph) {
+    std::vector<CUgraphNode> roots;
+    for (const auto &node : graph.nodes)
+      if (node->dependencies.empty())
+        roots.push_back(node->handle);
+    return give_nodes(roots, nodes, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphGetEdges(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
+                                 size_t *count) {
+  return graph_call(
+      handle, [&](Driver &, Graph &graph) { return all_edges(graph, from, to, nullptr, count); });
+}
+
+CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
+                                    CUgraphEdgeData *data, size_t *count) {
+  return graph_call(
+      handle, [&](Driver &, Graph &graph) { return all_edges(graph, from, to, data, count); });
+}
+
+CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count) {
+  return node_call(handle, [&](Driver &, GraphNode &node) {
+    return give_edges(node.dependencies, nodes, nullptr, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
+                                               CUgraphEdgeData *data, size_t *count) {
+  return node_call(handle, [&](Driver &, GraphNode &node) {
+    return give_edges(node.dependencies, nodes, data, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode handle, CUgraphNode *nodes,
+                                              size_t *count) {
+  return node_call(handle, [&](Driver &, GraphNode &node) {
+    return give_edges(node.dependents, nodes, nullptr, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode *nodes,
+                                                 CUgraphEdgeData *data, size_t *count) {
+  return node_call(handle, [&](Driver &, GraphNode &node) {
+    return give_edges(node.dependents, nodes, data, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from,
+                                        const CUgraphNode *to, size_t count) {
+  return add_edges(graph, from, to, nullptr, count);
+}
+
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
+                                           const CUgraphNode *to, const CUgraphEdgeData *data,
+                                           size_t count) {
+  return add_edges(graph, from, to, data, count);
+}
+
+CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
+                                           const CUgraphNode *to, size_t count) {
+  return remove_edges(graph, from, to, count);
+}
+
+CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from,
+                                              const CUgraphNode *to, const CUgraphEdgeData *data,
+                                              size_t count) {
+  return remove_edges(graph, from, to, count); // edges carry default data only
+}
+
+CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphNode> node = driver.nodes.find(handle);
+    if (!node)
+      return CUDA_ERROR_INVALID_VALUE;
+    destroy_node(driver, node);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *pointer, CUhostFn destroy,
+                                    unsigned int references, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    // "Currently it is required to pass CU_USER_OBJECT_NO_DESTRUCTOR_SYNC".
+    if (!out || !destroy || !references || references > INT_MAX ||
+        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    auto object = std::make_shared<UserObject>();
+    object->pointer = pointer;
+    object->destroy = destroy;
+    object->references = references;
+    *out = driver.user_objects.insert(object);
+    return CUDA_SUCCESS;
+  });
+}
+
+namespace {
+
+template <class Body> CUresult user_object_call(CUuserObject handle, unsigned count, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<UserObject> object = driver.user_objects.find(handle);
+    if (!object || !count || count > INT_MAX) // "Must be nonzero and not larger than INT_MAX."
+      return CUDA_ERROR_INVALID_VALUE;
+    return body(driver, object);
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int count) {
+  return user_object_call(handle, count, [&](Driver &, const Ref<UserObject> &object) {
+    object->references += count;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned int count) {
+  return user_object_call(handle, count,
+                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
+                            if (count > object->references)
+                              return CUDA_ERROR_INVALID_VALUE;
+                            UserReferences references{{object, count}};
+                            run_destructors(driver, release_user_objects(driver, references));
+                            return CUDA_SUCCESS;
+                          });
+}
+
+CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
+                                         unsigned int count, unsigned int flags) {
+  return user_object_call(handle, count,
+                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
+                            Ref<Graph> graph = driver.graphs.find(graph_handle);
+                            bool move = flags & CU_GRAPH_USER_OBJECT_MOVE;
+                            if (!graph || (flags & ~unsigned(CU_GRAPH_USER_OBJECT_MOVE)) ||
+                                (move && count > object->references))
+                              return CUDA_ERROR_INVALID_VALUE;
+                            if (!move)
+                              object->references += count;
+                            graph->user_objects[object] += count;
+                            return CUDA_SUCCESS;
+                          });
+}
+
+CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
+                                          unsigned int count) {
+  return user_object_call(handle, count,
+                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
+                            Ref<Graph> graph = driver.graphs.find(graph_handle);
+                            if (!graph)
+                              return CUDA_ERROR_INVALID_VALUE;
+                            auto held = graph->user_objects.find(object);
+                            if (held == graph->user_objects.end() || held->second < count)
+                              return CUDA_ERROR_INVALID_VALUE;
+                            if (!(held->second -= count))
+                              graph->user_objects.erase(held);
+                            UserReferences references{{object, count}};
+                            run_destructors(driver, release_user_objects(driver, references));
+                            return CUDA_SUCCESS;
+                          });
+}

@@ -1,0 +1,39 @@
+// The frame of graph calls: find the handle, hold the lock. A dead handle is
+// CUDA_ERROR_INVALID_VALUE, which is what the graph functions document.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+template <class Body> CUresult graph_call(CUgraph handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Graph> graph = driver.graphs.find(handle);
+    return graph ? body(driver, *graph) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+template <class Body> CUresult node_call(CUgraphNode handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphNode> node = driver.nodes.find(handle);
+    return node ? body(driver, *node) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+/// Body gets the driver, the instance, and the instance's node made from the graph node.
+template <class Body>
+CUresult exec_node_call(CUgraphExec handle, CUgraphNode node_handle, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphExec> exec = driver.execs.find(handle);
+    Ref<GraphNode> node = driver.nodes.find(node_handle);
+    if (!exec || !node)
+      return CUDA_ERROR_INVALID_VALUE;
+    ExecNode *exec_node = find_exec_node(*exec, *node);
+    return exec_node ? body(driver, *exec, *exec_node) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+} // namespace cugrt::emulator::api

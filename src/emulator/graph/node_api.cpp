@@ -1,0 +1,312 @@
+// Adding nodes of each type, and their parameters. The typed forms are thin: all meet in Work.
+#include "emulator/driver/launch.h"
+#include "emulator/graph/graph_call.h"
+#include "emulator/graph/node_params.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+// Make gets the driver and where to put the work, with the lock held.
+template <class Make>
+CUresult add(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependencies,
+             const CUgraphEdgeData *data, size_t count, Make &&make) {
+  return graph_call(graph_handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    Work work;
+    CUGRT_EMU_TRY(make(driver, &work));
+    CUresult result = add_node(driver, graph, dependencies, data, count, work, out);
+    if (auto *child = std::get_if<ChildWork>(&work); child && result != CUDA_SUCCESS)
+      destroy_graph(driver, child->graph);
+    return result;
+  });
+}
+
+// Replaces a node's parameters by ones of the same type.
+template <class Make> CUresult set(CUgraphNode handle, CUgraphNodeType type, Make &&make) {
+  return node_call(handle, [&](Driver &driver, GraphNode &node) -> CUresult {
+    if (node.type() != type)
+      return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    CUGRT_EMU_TRY(make(driver, node.work, &work));
+    node.work = std::move(work);
+    return CUDA_SUCCESS;
+  });
+}
+
+template <class W, class Body> CUresult get(CUgraphNode handle, const void *out, Body &&body) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    auto *work = std::get_if<W>(&node.work);
+    if (!work || !out)
+      return CUDA_ERROR_INVALID_VALUE;
+    body(node, *work);
+    return CUDA_SUCCESS;
+  });
+}
+
+template <class Params>
+CUresult add_kernel(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                    const Params *params) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
+    return params ? kernel_to_work(driver, widen(*params), {}, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+template <class Params> CUresult set_kernel(CUgraphNode node, const Params *params) {
+  return set(node, CU_GRAPH_NODE_TYPE_KERNEL, [&](Driver &driver, const Work &old, Work *work) {
+    return params
+               ? kernel_to_work(driver, widen(*params), std::get<KernelWork>(old).attributes, work)
+               : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+template <class Params> void narrow(const CUDA_KERNEL_NODE_PARAMS_v3 &p, Params *out) {
+  *out = {};
+  out->func = p.func;
+  out->gridDimX = p.gridDimX;
+  out->gridDimY = p.gridDimY;
+  out->gridDimZ = p.gridDimZ;
+  out->blockDimX = p.blockDimX;
+  out->blockDimY = p.blockDimY;
+  out->blockDimZ = p.blockDimZ;
+  out->sharedMemBytes = p.sharedMemBytes;
+  out->kernelParams = p.kernelParams;
+  out->extra = p.extra;
+}
+
+CUDA_CHILD_GRAPH_NODE_PARAMS child_params(CUgraph graph) {
+  return {graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE};
+}
+
+CUresult add_generic(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                     const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
+  return add(out, graph, dependencies, data, count, [&](Driver &driver, Work *work) {
+    return params ? params_to_work(driver, *params, nullptr, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+  return add_kernel(out, graph, dependencies, count, params);
+}
+
+CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph,
+                                         const CUgraphNode *dependencies, size_t count,
+                                         const CUDA_KERNEL_NODE_PARAMS *params) {
+  return add_kernel(out, graph, dependencies, count, params);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1 *out) {
+  return get<KernelWork>(handle, out,
+                         [&](GraphNode &node, KernelWork &) { narrow(kernel_params(node), out); });
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *out) {
+  return get<KernelWork>(handle, out, [&](GraphNode &node, KernelWork &) {
+    CUDA_KERNEL_NODE_PARAMS_v3 params = kernel_params(node);
+    narrow(params, out);
+    out->kern = params.kern;
+    out->ctx = params.ctx;
+  });
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node,
+                                            const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+  return set_kernel(node, params);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetParams_v2(CUgraphNode node,
+                                               const CUDA_KERNEL_NODE_PARAMS *params) {
+  return set_kernel(node, params);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
+                                               const CUkernelNodeAttrValue *value) {
+  return set(handle, CU_GRAPH_NODE_TYPE_KERNEL,
+             [&](Driver &driver, const Work &old, Work *out) -> CUresult {
+               if (!value)
+                 return CUDA_ERROR_INVALID_VALUE;
+               KernelWork work = std::get<KernelWork>(old);
+               work.attributes[id] = *value;
+               CUGRT_EMU_TRY(check_attributes(driver, work));
+               *out = std::move(work);
+               return CUDA_SUCCESS;
+             });
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
+                                               CUkernelNodeAttrValue *out) {
+  return get<KernelWork>(handle, out, [&](GraphNode &, KernelWork &work) {
+    auto found = work.attributes.find(id);
+    *out = found == work.attributes.end() ? CUkernelNodeAttrValue{} : found->second;
+  });
+}
+
+CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
+  return set(to, CU_GRAPH_NODE_TYPE_KERNEL,
+             [&](Driver &driver, const Work &old, Work *out) -> CUresult {
+               Ref<GraphNode> source = driver.nodes.find(from);
+               auto *kernel = source ? std::get_if<KernelWork>(&source->work) : nullptr;
+               if (!kernel)
+                 return CUDA_ERROR_INVALID_VALUE;
+               KernelWork work = std::get<KernelWork>(old);
+               work.attributes = kernel->attributes;
+               CUGRT_EMU_TRY(check_attributes(driver, work));
+               *out = std::move(work);
+               return CUDA_SUCCESS;
+             });
+}
+
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMCPY3D *copy, CUcontext context) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
+    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *out) {
+  return get<CopyWork>(handle, out, [&](GraphNode &, CopyWork &work) { *out = work.copy; });
+}
+
+CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy) {
+  return set(handle, CU_GRAPH_NODE_TYPE_MEMCPY, [&](Driver &driver, const Work &old, Work *work) {
+    CUcontext context = std::get<CopyWork>(old).context->handle;
+    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
+    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *out) {
+  return get<FillWork>(handle, out, [&](GraphNode &, FillWork &work) { *out = work.fill; });
+}
+
+CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle,
+                                            const CUDA_MEMSET_NODE_PARAMS *fill) {
+  return set(handle, CU_GRAPH_NODE_TYPE_MEMSET, [&](Driver &driver, const Work &old, Work *work) {
+    CUcontext context = std::get<FillWork>(old).context->handle;
+    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph,
+                                    const CUgraphNode *dependencies, size_t count,
+                                    const CUDA_HOST_NODE_PARAMS *params) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &, Work *work) {
+    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *out) {
+  return get<HostWork>(handle, out, [&](GraphNode &, HostWork &work) {
+    *out = {work.function, work.user};
+  });
+}
+
+CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params) {
+  return set(handle, CU_GRAPH_NODE_TYPE_HOST, [&](Driver &, const Work &, Work *work) {
+    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          CUgraph child) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_GRAPH;
+    params.graph = child_params(child);
+    return params_to_work(driver, params, nullptr, work);
+  });
+}
+
+CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out) {
+  return get<ChildWork>(handle, out,
+                        [&](GraphNode &, ChildWork &work) { *out = work.graph->handle; });
+}
+
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph,
+                                     const CUgraphNode *dependencies, size_t count) {
+  return add(out, graph, dependencies, nullptr, count,
+             [](Driver &, Work *) { return CUDA_SUCCESS; });
+}
+
+CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
+                                           const CUgraphNode *dependencies, size_t count,
+                                           CUevent event) {
+  return add(out, graph, dependencies, nullptr, count,
+             [&](Driver &driver, Work *work) { return event_to_work(driver, event, true, work); });
+}
+
+CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
+                                         const CUgraphNode *dependencies, size_t count,
+                                         CUevent event) {
+  return add(out, graph, dependencies, nullptr, count,
+             [&](Driver &driver, Work *work) { return event_to_work(driver, event, false, work); });
+}
+
+CUresult CUDAAPI cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent *out) {
+  return get<EventRecordWork>(
+      handle, out, [&](GraphNode &, EventRecordWork &work) { *out = work.event->handle; });
+}
+
+CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent *out) {
+  return get<EventWaitWork>(handle, out,
+                            [&](GraphNode &, EventWaitWork &work) { *out = work.event->handle; });
+}
+
+CUresult CUDAAPI cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
+  return set(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+             [&](Driver &driver, const Work &, Work *work) {
+               return event_to_work(driver, event, true, work);
+             });
+}
+
+CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
+  return set(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [&](Driver &driver, const Work &, Work *work) {
+    return event_to_work(driver, event, false, work);
+  });
+}
+
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                                size_t count, CUgraphNodeParams *params) {
+  return add_generic(out, graph, dependencies, nullptr, count, params);
+}
+
+CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                                   const CUgraphEdgeData *data, size_t count,
+                                   CUgraphNodeParams *params) {
+  return add_generic(out, graph, dependencies, data, count, params);
+}
+
+CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams *params) {
+  // A child graph node's own graph is edited instead.
+  if (!params || params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
+  return set(handle, params->type, [&](Driver &driver, const Work &old, Work *work) {
+    return params_to_work(driver, *params, &old, work);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *out) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = node.type();
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,192 @@
+// Parameter structs of graph nodes; see node_params.h.
+#include "emulator/graph/node_params.h"
+
+#include "emulator/driver/copy.h"
+#include "emulator/driver/launch.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out) {
+  if (!handle)
+    return current_context(driver, out);
+  *out = driver.contexts.find(handle);
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+} // namespace
+
+CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p,
+                        const Attributes &attributes, Work *out) {
+  Ref<Context> context;
+  // A function brings its own context; only a kernel needs one, and "ctx [...] is ignored if func
+  // is set."
+  if (!driver.functions.find(p.func))
+    CUGRT_EMU_TRY(context_of(driver, p.func ? nullptr : p.ctx, &context));
+  LaunchRequest request{p.func,
+                        p.kern, // "will only be referenced if func is NULL"
+                        {p.gridDimX, p.gridDimY, p.gridDimZ},
+                        {p.blockDimX, p.blockDimY, p.blockDimZ},
+                        p.sharedMemBytes,
+                        p.kernelParams,
+                        p.extra};
+  KernelWork work;
+  work.attributes = attributes;
+  CUGRT_EMU_TRY(prepare_launch(driver, request, context, &work));
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out) {
+  CopyWork work{copy, nullptr, nullptr};
+  CUGRT_EMU_TRY(context_of(driver, context, &work.context));
+  CUGRT_EMU_TRY(check_copy(driver, copy));
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
+                      Work *out) {
+  FillWork work{fill, nullptr};
+  CUGRT_EMU_TRY(context_of(driver, context, &work.context));
+  CUGRT_EMU_TRY(check_fill(driver, fill));
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult host_to_work(CUhostFn function, void *user, Work *out) {
+  if (!function)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = HostWork{function, user};
+  return CUDA_SUCCESS;
+}
+
+CUresult event_to_work(Driver &driver, CUevent handle, bool record, Work *out) {
+  Ref<Event> event = driver.events.find(handle);
+  if (!event)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (record)
+    *out = EventRecordWork{event};
+  else
+    *out = EventWaitWork{event};
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &params, Work *out) {
+  if (params.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+    return params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE ? CUDA_ERROR_NOT_SUPPORTED
+                                                                   : CUDA_ERROR_INVALID_VALUE;
+  Ref<Graph> graph = driver.graphs.find(params.graph);
+  if (!graph)
+    return CUDA_ERROR_INVALID_VALUE;
+  // "The node executes an embedded child graph. The child graph is cloned in this call."
+  Ref<Graph> clone = clone_graph(driver, *graph);
+  clone->embedded = true;
+  *out = ChildWork{clone};
+  return CUDA_SUCCESS;
+}
+
+bool reserved_zero(const CUgraphNodeParams &params) {
+  return !params.reserved0[0] && !params.reserved0[1] && !params.reserved0[2] && !params.reserved2;
+}
+
+const Attributes &attributes_of(const Work *work) {
+  static const Attributes none;
+  auto *kernel = work ? std::get_if<KernelWork>(work) : nullptr;
+  return kernel ? kernel->attributes : none;
+}
+
+} // namespace
+
+CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
+                        Work *out) {
+  if (!reserved_zero(params)) // "Reserved. Must be zero."
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (params.type) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+    return kernel_to_work(driver, params.kernel, attributes_of(old), out);
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    if (params.memcpy.flags || params.memcpy.reserved) // "Must be zero"
+      return CUDA_ERROR_INVALID_VALUE;
+    return copy_to_work(driver, params.memcpy.copyParams, params.memcpy.copyCtx, out);
+  case CU_GRAPH_NODE_TYPE_MEMSET: {
+    const CUDA_MEMSET_NODE_PARAMS_v2 &m = params.memset;
+    return fill_to_work(driver, {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height}, m.ctx,
+                        out);
+  }
+  case CU_GRAPH_NODE_TYPE_HOST:
+    return host_to_work(params.host.fn, params.host.userData, out);
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+    return child_to_work(driver, params.graph, out);
+  case CU_GRAPH_NODE_TYPE_EMPTY:
+    *out = EmptyWork{};
+    return CUDA_SUCCESS;
+  case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    return event_to_work(driver, params.eventWait.event, false, out);
+  case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    return event_to_work(driver, params.eventRecord.event, true, out);
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+  case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+  case CU_GRAPH_NODE_TYPE_MEM_FREE:
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node) {
+  auto &work = std::get<KernelWork>(node.work);
+  const KernelInfo &info = *work.function->info;
+  node.param_pointers.clear();
+  for (const KernelParam &param : info.params)
+    node.param_pointers.push_back(work.params.data() + param.offset);
+  node.param_pointers.push_back(nullptr); // so that the array is never null
+  return {work.kernel ? nullptr : work.function->handle,
+          work.grid[0],
+          work.grid[1],
+          work.grid[2],
+          work.block[0],
+          work.block[1],
+          work.block[2],
+          work.dynamic_shared_bytes,
+          node.param_pointers.data(),
+          nullptr,
+          work.kernel,
+          work.function->context ? work.function->context->handle : nullptr};
+}
+
+CUresult work_to_params(GraphNode &node, CUgraphNodeParams *out) {
+  CUgraphNodeParams params{};
+  params.type = node.type();
+  if (std::get_if<KernelWork>(&node.work)) {
+    params.kernel = kernel_params(node);
+  } else if (auto *copy = std::get_if<CopyWork>(&node.work)) {
+    params.memcpy.copyCtx = copy->context->handle;
+    params.memcpy.copyParams = copy->copy;
+  } else if (auto *fill = std::get_if<FillWork>(&node.work)) {
+    const CUDA_MEMSET_NODE_PARAMS &m = fill->fill;
+    params.memset = {
+        m.dst, m.pitch, m.value, m.elementSize, m.width, m.height, fill->context->handle};
+  } else if (auto *host = std::get_if<HostWork>(&node.work)) {
+    params.host.fn = host->function;
+    params.host.userData = host->user;
+  } else if (auto *child = std::get_if<ChildWork>(&node.work)) {
+    params.graph.graph = child->graph->handle;
+  } else if (auto *record = std::get_if<EventRecordWork>(&node.work)) {
+    params.eventRecord.event = record->event->handle;
+  } else if (auto *wait = std::get_if<EventWaitWork>(&node.work)) {
+    params.eventWait.event = wait->event->handle;
+  }
+  *out = params;
+  return CUDA_SUCCESS;
+}
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,35 @@
+// Between the API's parameter structs and Work: checking and copying in, writing out.
+#pragma once
+
+#include "emulator/driver/driver.h"
+
+namespace cugrt::emulator::api {
+
+// All need the lock. `context` handles that are null mean the current context.
+
+CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &params,
+                        const Attributes &attributes, Work *out);
+CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out);
+CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
+                      Work *out);
+CUresult host_to_work(CUhostFn function, void *user, Work *out);
+CUresult event_to_work(Driver &driver, CUevent event, bool record, Work *out);
+/// The generic struct; kernel attributes are kept from `old`, if there is one.
+CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
+                        Work *out);
+
+/// Arguments are handed out as pointers into the node, which stay valid until its parameters
+/// change.
+CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node);
+CUresult work_to_params(GraphNode &node, CUgraphNodeParams *out);
+
+inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v1 &p) {
+  return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    nullptr,     nullptr};
+}
+inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v2 &p) {
+  return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
+}
+
+} // namespace cugrt::emulator::api

@@ -1,0 +1,286 @@
+// Declarations: registers, variables of every space, initialisers, constant expressions.
+#include "emulator/ptx/parser_impl.h"
+
+#include "support/checked_math.h"
+
+#include <bit>
+#include <cstring>
+
+namespace cugrt::emulator::ptx {
+
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+} // namespace
+
+Status Parser::declare(std::string_view name, Symbol symbol) {
+  auto &symbols = scope_ >= 0 ? scopes_[size_t(scope_)].symbols : module_symbols_;
+  if (!symbols.emplace(name, symbol).second)
+    return error("'" + std::string(name) + "' is declared twice");
+  return {};
+}
+
+/// .align 8 .v2 .f32 in any order, and .ptr with what follows it, for parameters.
+Result<Parser::Declared> Parser::declared_type() {
+  Declared declared;
+  while (token_.kind == TokenKind::dotted) {
+    std::string_view name = token_.text.substr(1);
+    CUGRT_TRY(advance());
+    if (name == "align") {
+      CUGRT_ASSIGN(uint64_t align, expect_integer("an alignment"));
+      if (align == 0 || align > 4096 || !std::has_single_bit(align))
+        return error_at(previous_.line, "an alignment that is no power of two up to 4096");
+      declared.align = std::max(declared.align, uint32_t(align));
+    } else if (name == "ptr") {
+      while (token_.is_dotted(".global") || token_.is_dotted(".shared") ||
+             token_.is_dotted(".const") || token_.is_dotted(".local"))
+        CUGRT_TRY(advance());
+      if (token_.is_dotted(".align")) { // of what the pointer points to
+        CUGRT_TRY(advance());
+        CUGRT_ASSIGN([[maybe_unused]] uint64_t pointee, expect_integer("an alignment"));
+      }
+    } else if (name == "v2" || name == "v4") {
+      declared.vector = name == "v2" ? 2 : 4;
+    } else if (name == "attribute" || name == "managed" || name == "unified") {
+      return error_at(previous_.line, "'." + std::string(name) + "' is not supported");
+    } else if (declared.type == Type::none && parse_type(name) != Type::none) {
+      declared.type = parse_type(name);
+    } else {
+      return error_at(previous_.line,
+                      "unexpected '." + std::string(name.substr(0, 40)) + "' in a declaration");
+    }
+  }
+  if (declared.type == Type::none)
+    return error("expected a type, found " + shown());
+  return declared;
+}
+
+Status Parser::variables(Space space, bool external, bool in_function) {
+  CUGRT_ASSIGN(Declared declared, declared_type());
+  while (true) {
+    CUGRT_TRY(declarator(declared, space, external, in_function));
+    CUGRT_ASSIGN(bool more, accept(','));
+    if (!more)
+      return expect(';');
+  }
+}
+
+Status Parser::declarator(const Declared &declared, Space space, bool external, bool in_function) {
+  Variable variable;
+  variable.space = space;
+  variable.type = declared.type;
+  variable.external = external;
+  variable.line = token_.line;
+  if (declared.type == Type::pred)
+    return error("a variable of type .pred");
+  CUGRT_ASSIGN(variable.name, expect_word("a variable's name"));
+  auto &variables = in_function ? current().variables : module_.variables;
+  bool sink = variable.name == "_";
+  if (!sink) {
+    auto kind = in_function ? Symbol::Kind::variable : Symbol::Kind::module_variable;
+    Symbol symbol{kind, uint32_t(variables.size())};
+    if (in_function) {
+      CUGRT_TRY(declare(variable.name, symbol));
+    } else {
+      auto [it, inserted] = module_symbols_.emplace(variable.name, symbol);
+      if (!inserted) { // .extern first, then the definition
+        if (it->second.kind != Symbol::Kind::module_variable ||
+            !module_.variables[it->second.index].external)
+          return error("'" + std::string(variable.name) + "' is declared twice");
+        it->second = symbol;
+      }
+    }
+  }
+  CUGRT_TRY(finish_variable(declared, variable));
+  variables.push_back(std::move(variable));
+  return {};
+}
+
+Status Parser::finish_variable(const Declared &declared, Variable &variable) {
+  uint32_t element = type_bytes(declared.type) * declared.vector;
+  variable.align = std::max(declared.align, element);
+  std::optional<int64_t> bytes = element;
+  bool unsized = false;
+  for (int rank = 0; token_.is('['); ++rank) {
+    if (rank > 8)
+      return error("an array of more than 8 dimensions");
+    CUGRT_TRY(advance());
+    if (token_.is(']')) {
+      unsized = true;
+    } else {
+      CUGRT_ASSIGN(int64_t count, constant());
+      bytes = count < 0 ? std::nullopt : checked_mul(*bytes, count);
+      if (!bytes || uint64_t(*bytes) > kMaxVariableBytes)
+        return error("'" + std::string(variable.name) + "' is too large");
+    }
+    CUGRT_TRY(expect(']'));
+  }
+  if (token_.is('=')) {
+    if (variable.space != Space::global && variable.space != Space::constant)
+      return error("an initialiser on a variable that is neither .global nor .const");
+    CUGRT_TRY(advance());
+    CUGRT_TRY(initializer(variable, 0));
+    if (unsized)
+      bytes = int64_t(variable.init.size());
+    if (variable.init.size() > uint64_t(*bytes))
+      return error("the initialiser of '" + std::string(variable.name) + "' is too long");
+  } else if (unsized) {
+    bytes = 0;
+  }
+  variable.bytes = uint64_t(*bytes);
+  return {};
+}
+
+void Parser::append(Variable &variable, uint64_t bits, uint32_t bytes) {
+  size_t at = variable.init.size();
+  variable.init.resize(at + bytes);
+  std::memcpy(variable.init.data() + at, &bits, bytes);
+}
+
+Status Parser::initializer(Variable &variable, int depth) {
+  if (!token_.is('{'))
+    return scalar_initializer(variable);
+  if (depth > kMaxDepth)
+    return error("an initialiser nested too deeply");
+  CUGRT_TRY(advance());
+  while (!token_.is('}')) {
+    CUGRT_TRY(initializer(variable, depth + 1));
+    if (!token_.is('}'))
+      CUGRT_TRY(expect(','));
+  }
+  return advance();
+}
+
+/// One number, or one symbol's address: name, name+4, generic(name), generic(name)+4.
+Status Parser::scalar_initializer(Variable &variable) {
+  uint32_t bytes = type_bytes(variable.type);
+  if (bytes == 0 || bytes > 8)
+    return error("an initialiser of a type that cannot have one");
+  bool real = variable.type == Type::f32 || variable.type == Type::f64;
+  bool negative = false;
+  if (real && token_.is('-')) {
+    negative = true;
+    CUGRT_TRY(advance());
+  }
+  if (token_.kind == TokenKind::real) {
+    uint64_t bits = token_.bits;
+    if (variable.type == Type::f32 && !token_.is_float)
+      bits = std::bit_cast<uint32_t>(float(std::bit_cast<double>(bits)));
+    else if (variable.type == Type::f64 && token_.is_float)
+      bits = std::bit_cast<uint64_t>(double(std::bit_cast<float>(uint32_t(bits))));
+    if (negative)
+      bits ^= uint64_t(1) << (bytes * 8 - 1);
+    append(variable, bits, bytes);
+    return advance();
+  }
+  if (token_.kind != TokenKind::word) {
+    CUGRT_ASSIGN(int64_t value, constant());
+    uint64_t bits = uint64_t(value);
+    if (variable.type == Type::f32)
+      bits = std::bit_cast<uint32_t>(negative ? -float(value) : float(value));
+    else if (variable.type == Type::f64)
+      bits = std::bit_cast<uint64_t>(negative ? -double(value) : double(value));
+    append(variable, bits, bytes);
+    return {};
+  }
+  bool generic = token_.text == "generic";
+  if (generic) {
+    CUGRT_TRY(advance());
+    CUGRT_TRY(expect('('));
+  }
+  CUGRT_ASSIGN(std::string_view name, expect_word("a variable's name"));
+  auto symbol = module_symbols_.find(name);
+  if (symbol == module_symbols_.end() || symbol->second.kind != Symbol::Kind::module_variable)
+    return error_at(previous_.line,
+                    "'" + std::string(name) + "' is no variable whose address is known here");
+  if (generic)
+    CUGRT_TRY(expect(')'));
+  Relocation relocation{variable.init.size(), symbol->second.index, 0, bytes};
+  if (token_.is('+') || token_.is('-')) {
+    CUGRT_ASSIGN(relocation.addend, constant());
+  }
+  variable.relocations.push_back(relocation);
+  append(variable, 0, bytes);
+  return {};
+}
+
+Status Parser::registers() {
+  CUGRT_ASSIGN(Declared declared, declared_type());
+  if (declared.vector != 1)
+    return error("vector registers are not supported");
+  while (true) {
+    CUGRT_ASSIGN(std::string_view name, expect_word("a register's name"));
+    if (token_.is('<')) {
+      CUGRT_TRY(advance());
+      CUGRT_ASSIGN(uint64_t count, expect_integer("a number of registers"));
+      CUGRT_TRY(expect('>'));
+      if (!scopes_[size_t(scope_)].ranges.emplace(name, RegisterRange{declared.type, count}).second)
+        return error("'" + std::string(name) + "' is declared twice");
+    } else {
+      CUGRT_TRY(declare(name, {Symbol::Kind::reg, uint32_t(current().registers.size())}));
+      current().registers.push_back({name, declared.type});
+    }
+    CUGRT_ASSIGN(bool more, accept(','));
+    if (!more)
+      return expect(';');
+  }
+}
+
+Result<int64_t> Parser::constant(int depth) {
+  if (depth > kMaxDepth)
+    return error("a constant expression nested too deeply");
+  int64_t value = 0;
+  if (!token_.is('+') && !token_.is('-')) {
+    CUGRT_ASSIGN(value, constant_term(depth));
+  }
+  while (token_.is('+') || token_.is('-')) {
+    bool add = token_.is('+');
+    CUGRT_TRY(advance());
+    CUGRT_ASSIGN(int64_t right, constant_term(depth));
+    value = int64_t(add ? uint64_t(value) + uint64_t(right) : uint64_t(value) - uint64_t(right));
+  }
+  return value;
+}
+
+Result<int64_t> Parser::constant_term(int depth) {
+  CUGRT_ASSIGN(int64_t value, constant_factor(depth));
+  while (token_.is('*') || token_.is('/') || token_.is('%')) {
+    char op = token_.text[0];
+    CUGRT_TRY(advance());
+    CUGRT_ASSIGN(int64_t right, constant_factor(depth));
+    if (op != '*' && (right == 0 || right == -1))
+      return error("a constant division by 0 or -1");
+    value = op == '*'   ? int64_t(uint64_t(value) * uint64_t(right))
+            : op == '/' ? value / right
+                        : value % right;
+  }
+  return value;
+}
+
+Result<int64_t> Parser::constant_factor(int depth) {
+  if (depth > kMaxDepth)
+    return error("a constant expression nested too deeply");
+  for (char op : {'-', '~', '!', '+'}) {
+    if (!token_.is(op))
+      continue;
+    CUGRT_TRY(advance());
+    CUGRT_ASSIGN(int64_t value, constant_factor(depth + 1));
+    return op == '-' ? int64_t(-uint64_t(value)) : op == '~' ? ~value : op == '!' ? !value : value;
+  }
+  if (token_.is('(')) {
+    CUGRT_TRY(advance());
+    if (token_.is_dotted(".s64") || token_.is_dotted(".u64")) { // a cast
+      CUGRT_TRY(advance());
+      CUGRT_TRY(expect(')'));
+      return constant_factor(depth + 1);
+    }
+    CUGRT_ASSIGN(int64_t value, constant(depth + 1));
+    CUGRT_TRY(expect(')'));
+    return value;
+  }
+  CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
+  return int64_t(value);
+}
+
+} // namespace cugrt::emulator::ptx

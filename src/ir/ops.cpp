@@ -1,0 +1,137 @@
+// The op table: attributes of every op, their defaults and checks of their kinds.
+#include "ir/ops.h"
+
+#include "support/check.h"
+
+#include <unordered_map>
+
+namespace cugrt::ir {
+
+namespace {
+
+constexpr OpInfo kOps[] = {
+#define CUGRT_OP(name, least, most, results) {#name, least, most, results},
+#include "ir/ops.def"
+#undef CUGRT_OP
+};
+
+using Ints = std::vector<int64_t>;
+
+std::vector<std::vector<OpAttribute>> make_attributes() {
+  std::vector<std::vector<OpAttribute>> table(std::size(kOps));
+  auto of = [&](Op op) -> std::vector<OpAttribute> & { return table[static_cast<size_t>(op)]; };
+  const OpAttribute strides{"strides", AttributeKind::integers, false, Ints{1, 1}};
+  const OpAttribute padding{"padding", AttributeKind::integers, false, Ints{0, 0}};
+  const OpAttribute kernel{"kernel", AttributeKind::integers, true};
+  const OpAttribute last_axis{"axis", AttributeKind::integer, false, int64_t(-1)};
+  const OpAttribute first_axis{"axis", AttributeKind::integer, false, int64_t(0)};
+  const OpAttribute axes{"axes", AttributeKind::integers, false, Ints{}};
+  const OpAttribute keep_dims{"keep_dims", AttributeKind::boolean, false, false};
+  const OpAttribute epsilon{"epsilon", AttributeKind::floating, false, 1e-5};
+  of(Op::gelu) = {{"approximate", AttributeKind::string, false, std::string("none")}};
+  of(Op::cast) = {{"dtype", AttributeKind::dtype, true}};
+  of(Op::conv2d) = {strides,
+                    padding,
+                    {"dilation", AttributeKind::integers, false, Ints{1, 1}},
+                    {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::max_pool2d) = {kernel, strides, padding};
+  of(Op::avg_pool2d) = {
+      kernel, strides, padding, {"count_include_pad", AttributeKind::boolean, false, true}};
+  of(Op::softmax) = {last_axis};
+  of(Op::layer_norm) = {epsilon};
+  of(Op::rms_norm) = {epsilon};
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max})
+    of(op) = {axes, keep_dims};
+  of(Op::argmax) = {last_axis, keep_dims};
+  of(Op::reshape) = {{"shape", AttributeKind::integers, false, Ints{}}};
+  of(Op::transpose) = {axes};
+  of(Op::concat) = {first_axis};
+  of(Op::split) = {first_axis, {"sections", AttributeKind::integers, true}};
+  return table;
+}
+
+const std::vector<std::vector<OpAttribute>> &attribute_table() {
+  static const auto table = make_attributes();
+  return table;
+}
+
+} // namespace
+
+size_t op_count() { return std::size(kOps); }
+
+const OpInfo &op_info(Op op) {
+  CUGRT_CHECK(static_cast<size_t>(op) < std::size(kOps));
+  return kOps[static_cast<size_t>(op)];
+}
+
+std::optional<Op> op_from_name(std::string_view name) {
+  static const auto index = [] {
+    std::unordered_map<std::string_view, Op> map;
+    for (size_t i = 0; i < std::size(kOps); ++i)
+      map.emplace(kOps[i].name, static_cast<Op>(i));
+    return map;
+  }();
+  auto it = index.find(name);
+  return it == index.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::span<const OpAttribute> op_attributes(Op op) {
+  CUGRT_CHECK(static_cast<size_t>(op) < std::size(kOps));
+  return attribute_table()[static_cast<size_t>(op)];
+}
+
+AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  for (const Attribute &a : attributes)
+    if (a.name == name)
+      return a.value;
+  for (const OpAttribute &a : op_attributes(op))
+    if (a.name == name)
+      return a.default_value;
+  CUGRT_CHECK(!"the op has an attribute of this name");
+  return {};
+}
+
+template <class T>
+static T get(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  AttributeValue value = op_attribute(op, attributes, name);
+  CUGRT_CHECK(std::holds_alternative<T>(value));
+  return std::get<T>(std::move(value));
+}
+
+int64_t op_integer(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  return get<int64_t>(op, attributes, name);
+}
+
+double op_float(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  AttributeValue value = op_attribute(op, attributes, name);
+  if (const auto *integer = std::get_if<int64_t>(&value))
+    return static_cast<double>(*integer);
+  CUGRT_CHECK(std::holds_alternative<double>(value));
+  return std::get<double>(value);
+}
+
+bool op_bool(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  return get<bool>(op, attributes, name);
+}
+
+std::string op_string(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  return get<std::string>(op, attributes, name);
+}
+
+std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
+                                 std::string_view name) {
+  return get<Ints>(op, attributes, name);
+}
+
+DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name) {
+  return get<DTypeLiteral>(op, attributes, name).dtype;
+}
+
+std::optional<size_t> normalize_axis(int64_t axis, size_t rank) {
+  auto size = static_cast<int64_t>(rank);
+  if (axis < -size || axis >= size)
+    return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + size : axis);
+}
+
+} // namespace cugrt::ir

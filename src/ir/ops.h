@@ -1,0 +1,63 @@
+// Tensor-level ops: names, attributes and the types of their results. The table of names is
+// ops.def, attributes and rules stand in ops.cpp and ops_infer.cpp, the reader's version in
+// docs/ir.md.
+#pragma once
+
+#include "ir/module.h"
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace cugrt::ir {
+
+enum class Op : uint32_t {
+#define CUGRT_OP(name, least, most, results) name,
+#include "ir/ops.def"
+#undef CUGRT_OP
+};
+
+struct OpInfo {
+  std::string_view name;
+  uint32_t least_operands, most_operands;
+  uint32_t most_results; // 1, or more where the number follows from attributes (split)
+};
+
+enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };
+
+struct OpAttribute {
+  std::string_view name;
+  AttributeKind kind;
+  bool required = false;
+  AttributeValue default_value{}; // where not required
+};
+
+size_t op_count();
+const OpInfo &op_info(Op op);
+std::optional<Op> op_from_name(std::string_view name);
+inline Op op_of(const Binding &binding) { return static_cast<Op>(binding.callee); }
+/// The attributes that `op` takes. An integer is taken where a float is expected.
+std::span<const OpAttribute> op_attributes(Op op);
+
+/// The value of an attribute of a checked op: as given, else its default. An empty list stands for
+/// the default that depends on operands (all axes, reversed axes).
+AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::string_view name);
+int64_t op_integer(Op op, std::span<const Attribute> attributes, std::string_view name);
+double op_float(Op op, std::span<const Attribute> attributes, std::string_view name);
+bool op_bool(Op op, std::span<const Attribute> attributes, std::string_view name);
+std::string op_string(Op op, std::span<const Attribute> attributes, std::string_view name);
+std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
+                                 std::string_view name);
+DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name);
+
+/// `axis` counted from the front; negative ones count from the end. None outside the rank.
+std::optional<size_t> normalize_axis(int64_t axis, size_t rank);
+
+/// Checks operands and attributes and gives the result types. Absent operands have an invalid type.
+/// Errors are Code::verify_error and name what is wrong, not where, with the names of `function`'s
+/// symbols.
+Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const TypeId> operands,
+                                     std::span<const Attribute> attributes,
+                                     const Function *function = nullptr);
+
+} // namespace cugrt::ir

@@ -1,0 +1,286 @@
+// Parsing of functions: signatures in the first sweep, bodies in the second.
+#include "ir/parser.h"
+
+#include "ir/names.h"
+
+#include <algorithm>
+
+namespace cugrt::ir {
+
+// --- Signatures ----------------------------------------------------------------------------------
+
+bool Parser::function(bool is_private) {
+  SourceLocation location = token_.location;
+  std::string_view name;
+  auto number = static_cast<uint32_t>(pending_.size());
+  if (!global_name(name, function_names_, number, "function"))
+    return false;
+  Pending &f = pending_.emplace_back(FunctionBuilder(module_, std::string(name)));
+  f.builder.function().is_private = is_private;
+  f.builder.function().location = location;
+  f.failed = true;
+  current_ = &f;
+  if (!signature(f) || !skip_body())
+    return false;
+  f.failed = false;
+  return true;
+}
+
+bool Parser::signature(Pending &f) {
+  symbols_ = Symbols::signature;
+  if (accept_sign("<") && !symbol_order(f))
+    return false;
+  if (!expect_sign("(", "before the parameters") ||
+      !list(")", "parameters", [&] { return param(f); }))
+    return false;
+  symbols_ = Symbols::body;
+  if (accept_sign("->") && !type_list(f.builder.function().result_types))
+    return false;
+  if (accept_word("attributes") && !function_attributes(f))
+    return false;
+  f.body = lexer_.position();
+  return at_sign("{") || fail_here("'{' and the function's body");
+}
+
+/// <n, m>: the order of symbols where the text does not give it, written by the printer.
+bool Parser::symbol_order(Pending &f) {
+  return list(">", "symbols", [&] {
+    ExprId ignored;
+    SourceLocation location = token_.location;
+    if (token_.kind != TokenKind::word)
+      return fail_here("a symbol");
+    if (f.symbols.count(token_.text))
+      return fail(location, "symbol '" + std::string(token_.text) + "' is already listed");
+    return symbol(ignored);
+  });
+}
+
+bool Parser::param(Pending &f) {
+  Name name{token_.text, token_.location};
+  if (token_.kind != TokenKind::value)
+    return fail_here("a parameter's name with %");
+  advance();
+  if (!expect_sign(":", "after the parameter's name"))
+    return false;
+  Access access = Access::in;
+  for (auto [word, a] : {std::pair{"in", Access::in}, std::pair{"out", Access::out},
+                         std::pair{"inout", Access::inout}})
+    if (accept_word(word)) {
+      access = a;
+      break;
+    }
+  TypeId t;
+  if (!type(t))
+    return false;
+  int64_t alignment = 0;
+  SourceLocation location = token_.location;
+  if (accept_word("align") && !integer(alignment, "an alignment in bytes"))
+    return false;
+  if (alignment < 0 || alignment > (1 << 30) || (alignment & (alignment - 1)) != 0)
+    return fail(location, "an alignment is a power of two, at most 2^30");
+  if (f.values.count(name.text))
+    return fail(name.location, "value %" + std::string(name.text) + " is already defined");
+  ValueId id = f.builder.param(std::string(name.text), t, access, static_cast<uint32_t>(alignment),
+                               name.location);
+  f.values.emplace(name.text, id);
+  f.poisoned.resize(id.index + 1, false);
+  return true;
+}
+
+bool Parser::function_attributes(Pending &f) {
+  return expect_sign("{", "after 'attributes'") &&
+         list("}", "attributes", [&] { return function_attribute(f); });
+}
+
+bool Parser::function_attribute(Pending &f) {
+  SourceLocation location = token_.location;
+  Attribute a;
+  if (!bare_name(a.name, "the name of an attribute") ||
+      !expect_sign("=", "after the name of an attribute"))
+    return false;
+  if (a.name == "num_inputs") {
+    int64_t count = 0;
+    if (!integer(count, "a number of parameters"))
+      return false;
+    if (count < 0 || count > int64_t(f.builder.function().params.size()))
+      return fail(location, "num_inputs is from 0 to the number of parameters");
+    f.builder.function().num_inputs = static_cast<uint32_t>(count);
+    return true;
+  }
+  if (a.name == "lower_bounds")
+    return bounds(f, Bound::Kind::lower);
+  if (a.name == "upper_bounds")
+    return bounds(f, Bound::Kind::upper);
+  if (a.name == "capture_symbols")
+    return expect_sign("[", "before symbols") && list("]", "symbols", [&] {
+             if (token_.kind != TokenKind::word)
+               return fail_here("a symbol");
+             f.bounds.push_back({token_.text, token_.location, Bound::Kind::capture, 0});
+             advance();
+             return true;
+           });
+  for (const Attribute &other : f.builder.function().extra_attributes)
+    if (other.name == a.name)
+      return fail(location, "attribute '" + a.name + "' is given twice");
+  if (!attribute_value(a.value))
+    return false;
+  f.builder.function().extra_attributes.push_back(std::move(a));
+  return true;
+}
+
+bool Parser::bounds(Pending &f, Bound::Kind kind) {
+  return expect_sign("{", "before bounds") && list("}", "bounds", [&] {
+           Bound b{token_.text, token_.location, kind, 0};
+           if (token_.kind != TokenKind::word)
+             return fail_here("a symbol");
+           advance();
+           if (!expect_sign("=", "after the symbol") || !integer(b.value, "an integer bound"))
+             return false;
+           f.bounds.push_back(b);
+           return true;
+         });
+}
+
+/// Steps over "{ ... }". A body whose "}" is missing ends before the next item.
+bool Parser::skip_body() {
+  lexer_.report_errors(false);
+  uint32_t depth = 0;
+  do {
+    if (at_sign("{"))
+      ++depth;
+    if (at_sign("}"))
+      --depth;
+    advance();
+    if (at_item() && token_.first_on_line && token_.location.column == 1)
+      break;
+  } while (depth > 0 && token_.kind != TokenKind::end);
+  lexer_.report_errors(true);
+  return true;
+}
+
+// --- Bodies --------------------------------------------------------------------------------------
+
+void Parser::body(Pending &f) {
+  current_ = &f;
+  symbols_ = Symbols::body;
+  nesting_ = 0;
+  lexer_.reset(f.body);
+  advance();
+  block(BlockEnd::body, f.results, f.end_location);
+  apply_bounds(f);
+  f.values = {};
+  f.symbols = {};
+}
+
+/// Bounds name symbols, some of which only the body defines, so they wait until here.
+void Parser::apply_bounds(Pending &f) {
+  for (const Bound &b : f.bounds) {
+    auto it = f.symbols.find(b.symbol);
+    if (it == f.symbols.end()) {
+      fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
+      continue;
+    }
+    Symbol &s = f.builder.function().symbols[it->second];
+    if (s.source == SymbolSource::device)
+      fail(b.location, "symbol '" + s.name + "' is read from the device; its bounds stand there");
+    else if (b.kind == Bound::Kind::lower)
+      s.bounds.lower = b.value;
+    else if (b.kind == Bound::Kind::upper)
+      s.bounds.upper = b.value;
+    else
+      s.capturable = true;
+  }
+}
+
+/// Statements up to return or yield and "}"; goes on after errors, so that one run reports all.
+void Parser::block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location) {
+  const char *last = end == BlockEnd::body ? "return" : "yield";
+  for (;;) {
+    end_location = token_.location;
+    if (token_.kind == TokenKind::end ||
+        (at_item() && token_.first_on_line && token_.location.column == 1)) {
+      fail_here("'}' at the end of the block");
+      return;
+    }
+    if (at_sign("}")) {
+      fail_here("'" + std::string(last) + "' before the end of the block");
+      advance();
+      return;
+    }
+    size_t start = lexer_.position().offset;
+    if (accept_word(last)) {
+      bool ok = at_sign("}") || [&] {
+        do {
+          Operand o;
+          if (!operand(o))
+            return false;
+          results.push_back(o);
+          if (results.size() > kMaxOperands)
+            return fail(token_.location, "more than " + std::to_string(kMaxOperands) + " results");
+        } while (accept_sign(","));
+        return true;
+      }();
+      if (ok && accept_sign("}"))
+        return;
+      if (ok)
+        fail_here("'}' after the results of the block");
+      skip_statement(start);
+      if (accept_sign("}") || token_.kind == TokenKind::end)
+        return;
+      continue;
+    }
+    if (!statement())
+      skip_statement(start);
+  }
+}
+
+/// To what may be the next statement: a value or a word at the beginning of a line, or the end of
+/// the block.
+void Parser::skip_statement(size_t start) {
+  static constexpr std::string_view kStarts[] = {"launch", "kill", "read",  "call",   "host",
+                                                 "extern", "if",   "while", "return", "yield"};
+  if (lexer_.position().offset == start)
+    advance(); // always onward
+  uint32_t depth = 0;
+  lexer_.report_errors(false);
+  for (; token_.kind != TokenKind::end; advance()) {
+    if (at_item() && token_.first_on_line && token_.location.column == 1)
+      break;
+    if (at_sign("}") && depth-- == 0)
+      break;
+    if (at_sign("{"))
+      ++depth;
+    bool starts =
+        token_.kind == TokenKind::value ||
+        (token_.kind == TokenKind::word &&
+         std::find(std::begin(kStarts), std::end(kStarts), token_.text) != std::end(kStarts));
+    if (depth == 0 && token_.first_on_line && starts)
+      break;
+  }
+  lexer_.report_errors(true);
+}
+
+bool Parser::statement() {
+  Draft d;
+  d.binding.location = token_.location;
+  if (token_.kind == TokenKind::value) {
+    do {
+      if (token_.kind != TokenKind::value)
+        return fail_here("a value's name with %");
+      if (d.names.size() == kMaxOperands)
+        return fail(token_.location, "more than " + std::to_string(kMaxOperands) + " results");
+      d.names.push_back({token_.text, token_.location});
+      advance();
+    } while (accept_sign(","));
+    if (!expect_sign("=", "after the names of the results")) {
+      poison(d.names);
+      return false;
+    }
+  }
+  bool read = right_side(d);
+  if (!read || !finish(d))
+    poison(d.names);
+  return read; // what finish() reports is no reason to skip anything
+}
+
+} // namespace cugrt::ir

@@ -1,0 +1,374 @@
+// Parsing of kernel declarations and constants.
+#include "ir/parser.h"
+
+#include "ir/element.h"
+#include "ir/names.h"
+
+#include <charconv>
+#include <limits>
+
+namespace cugrt::ir {
+
+namespace {
+
+// Fields that may be given once; bits of a set.
+enum KernelField : uint32_t { kCode = 1, kEntry = 2, kOptions = 4, kParams = 8 };
+enum LaunchField : uint32_t {
+  kWhen = 1,
+  kLaunchEntry = 2,
+  kGrid = 4,
+  kBlock = 8,
+  kShared = 16,
+  kWorkspace = 32,
+  kCluster = 64,
+  kCooperative = 128,
+  kProgrammatic = 256,
+};
+
+constexpr size_t kMaxVariants = 256;
+
+} // namespace
+
+// --- Kernels -------------------------------------------------------------------------------------
+
+bool Parser::kernel() {
+  symbols_ = Symbols::kernel;
+  kernel_symbols_.clear();
+  Kernel k;
+  k.location = token_.location;
+  std::string_view name;
+  // Declared before its body is read, so that an error in there is the only one.
+  auto number = static_cast<uint32_t>(module_.kernels.size());
+  if (!global_name(name, kernel_names_, number, "kernel"))
+    return false;
+  k.name = name;
+  module_.kernels.push_back(k);
+  if (!expect_sign("{", "after the kernel's name"))
+    return false;
+  uint32_t seen = 0;
+  while (!at_sign("}")) {
+    if (!kernel_field(k, seen))
+      return false;
+  }
+  SourceLocation end = token_.location;
+  advance();
+  for (auto [field, what] : {std::pair{kCode, "source, inline, ptx or cubin"},
+                             std::pair{kEntry, "entry"}, std::pair{kParams, "params"}})
+    if (!(seen & field))
+      return fail(end, "kernel @" + k.name + " has no " + what);
+  if (k.variants.empty())
+    return fail(end, "kernel @" + k.name + " has no launch");
+  module_.kernels[number] = std::move(k);
+  return true;
+}
+
+bool Parser::kernel_field(Kernel &k, uint32_t &seen) {
+  SourceLocation location = token_.location;
+  auto once = [&](uint32_t field) {
+    bool again = seen & field;
+    seen |= field;
+    return !again || fail(location, "this is given twice for kernel @" + k.name);
+  };
+  static constexpr std::pair<std::string_view, CodeKind> kCodes[] = {
+      {"source", CodeKind::source_file},
+      {"inline", CodeKind::source_text},
+      {"ptx", CodeKind::ptx_file},
+      {"cubin", CodeKind::cubin_file}};
+  for (const auto &[word, kind] : kCodes)
+    if (accept_word(word)) {
+      k.code_kind = kind;
+      return once(kCode) && string(k.code, "a string with the code or its path");
+    }
+  if (accept_word("entry"))
+    return once(kEntry) && string(k.entry, "a string with the function's name");
+  if (accept_word("options"))
+    return once(kOptions) && expect_sign("[", "before options") && list("]", "options", [&] {
+             k.options.emplace_back();
+             return string(k.options.back(), "a compiler option as a string");
+           });
+  if (accept_word("params"))
+    return once(kParams) && kernel_params(k);
+  if (accept_word("launch"))
+    return kernel_launch(k);
+  return fail_here("source, inline, ptx, cubin, entry, options, params, launch or '}'");
+}
+
+bool Parser::kernel_params(Kernel &k) {
+  return expect_sign("(", "before parameters") &&
+         list(")", "parameters", [&] { return kernel_param(k); });
+}
+
+bool Parser::kernel_param(Kernel &k) {
+  KernelParam p;
+  SourceLocation location = token_.location;
+  std::string_view name = token_.text;
+  if (!bare_name(p.name, "the name of a parameter") ||
+      !expect_sign(":", "after the name of a parameter"))
+    return false;
+  for (const KernelParam &other : k.params)
+    if (other.name == p.name)
+      return fail(location, "parameter '" + p.name + "' is already defined");
+  static constexpr std::pair<std::string_view, Access> kAccess[] = {
+      {"in", Access::in}, {"out", Access::out}, {"inout", Access::inout}};
+  static constexpr std::pair<std::string_view, KernelParamKind> kKinds[] = {
+      {"scalar", KernelParamKind::scalar},
+      {"symbol", KernelParamKind::symbol},
+      {"device_symbol", KernelParamKind::device_symbol}};
+  bool known = false;
+  for (const auto &[word, access] : kAccess)
+    if (at_word(word))
+      known = true, p.access = access;
+  for (const auto &[word, kind] : kKinds)
+    if (at_word(word))
+      known = true, p.kind = kind;
+  if (!known)
+    return fail_here("in, out, inout, scalar, symbol or device_symbol");
+  advance();
+  if (p.kind == KernelParamKind::tensor && accept_word("any")) {
+    p.any_dtype = true;
+  } else {
+    auto dtype = token_.kind == TokenKind::word ? dtype_from_name(token_.text) : std::nullopt;
+    if (!dtype)
+      return fail_here("a dtype");
+    p.dtype = *dtype;
+    advance();
+  }
+  if (p.kind == KernelParamKind::symbol) {
+    if (is_reserved(p.name))
+      return fail(location, "'" + p.name + "' is a word of the language, no symbol can have it");
+    p.symbol = {static_cast<uint32_t>(k.symbols.size())};
+    kernel_symbols_.emplace(name, p.symbol.index);
+    k.symbols.push_back(p.name);
+  }
+  k.params.push_back(std::move(p));
+  return true;
+}
+
+bool Parser::launch_dims(std::array<ExprId, 3> &out) {
+  out.fill(module_.exprs.constant(1));
+  size_t count = 0;
+  return expect_sign("(", "before launch dimensions") && list(")", "launch dimensions", [&] {
+           if (count == out.size())
+             return fail(token_.location, "more than three launch dimensions");
+           return expr(out[count++]);
+         });
+}
+
+bool Parser::launch_field(KernelVariant &v, uint32_t &seen) {
+  SourceLocation location = token_.location;
+  auto is = [&](const char *word, uint32_t field) {
+    if (!at_word(word))
+      return false;
+    if (seen & field)
+      fail(location, "'" + std::string(word) + "' is given twice");
+    seen |= field;
+    advance();
+    return true;
+  };
+  if (is("when", kWhen))
+    return expr(v.predicate);
+  if (is("entry", kLaunchEntry))
+    return string(v.entry, "a string with the function's name");
+  if (is("grid", kGrid))
+    return launch_dims(v.grid);
+  if (is("block", kBlock))
+    return launch_dims(v.block);
+  if (is("shared", kShared))
+    return expr(v.shared_bytes);
+  if (is("workspace", kWorkspace))
+    return expr(v.workspace_bytes);
+  if (is("cooperative", kCooperative))
+    return v.cooperative = true;
+  if (is("programmatic", kProgrammatic))
+    return v.programmatic = true;
+  if (is("cluster", kCluster)) {
+    v.cluster.fill(1);
+    size_t count = 0;
+    return expect_sign("(", "before the cluster's dimensions") && list(")", "dimensions", [&] {
+             int64_t size = 0;
+             SourceLocation at = token_.location;
+             if (!integer(size, "a constant"))
+               return false;
+             if (count == v.cluster.size() || size < 1 || size > 1024)
+               return fail(at, "a cluster has up to three dimensions from 1 to 1024");
+             v.cluster[count++] = static_cast<uint32_t>(size);
+             return true;
+           });
+  }
+  return fail_here("when, entry, grid, block, shared, workspace, cluster, cooperative, "
+                   "programmatic or '}'");
+}
+
+bool Parser::kernel_launch(Kernel &k) {
+  SourceLocation location = token_.location;
+  if (k.variants.size() == kMaxVariants)
+    return fail(location, "more than " + std::to_string(kMaxVariants) + " launches");
+  KernelVariant v;
+  uint32_t seen = 0;
+  if (!expect_sign("{", "after 'launch'"))
+    return false;
+  while (!at_sign("}"))
+    if (!launch_field(v, seen))
+      return false;
+  advance();
+  if (!(seen & kGrid) || !(seen & kBlock))
+    return fail(location, "a launch needs grid and block");
+  k.variants.push_back(std::move(v));
+  return true;
+}
+
+// --- Constants -----------------------------------------------------------------------------------
+
+bool Parser::constant() {
+  symbols_ = Symbols::kernel; // without a name in it: dimensions are constants
+  kernel_symbols_.clear();
+  Constant c;
+  c.location = token_.location;
+  std::string_view name;
+  auto number = static_cast<uint32_t>(module_.constants.size());
+  if (!global_name(name, constant_names_, number, "constant"))
+    return false;
+  c.name = name;
+  c.type = module_.types.simple(TypeKind::object);
+  module_.constants.push_back(c);
+  SourceLocation type_location;
+  if (!expect_sign(":", "after the constant's name"))
+    return false;
+  type_location = token_.location;
+  if (!type(c.type))
+    return false;
+  const Type &t = module_.types[c.type];
+  if (t.kind != TypeKind::tensor || !t.known_shape || !t.strides.empty())
+    return fail(type_location, "a constant is a contiguous tensor with constant dimensions");
+  module_.constants[number].type = c.type;
+  if (!expect_sign("=", "after the constant's type") || !constant_bytes(c))
+    return false;
+  module_.constants[number] = std::move(c);
+  return true;
+}
+
+bool Parser::constant_bytes(Constant &c) {
+  SourceLocation location = token_.location;
+  const Type t = module_.types[c.type];
+  auto bytes = module_.exprs.as_constant(tensor_bytes(module_.exprs, t));
+  if (!bytes)
+    return fail(location, "the size of this constant does not fit into 64 bits");
+  if (token_.kind == TokenKind::hex) {
+    if (!constant_hex(c))
+      return false;
+  } else {
+    if (!expect_sign("[", "or x\"...\" with the constant's elements"))
+      return false;
+    int64_t count = 1, row = 1; // fit, since the bytes do, or there are 0 of them
+    for (ExprId d : t.dims) {
+      row = *module_.exprs.as_constant(d);
+      count = *bytes == 0 ? 0 : count * row;
+    }
+    if (!constant_elements(c, count, row))
+      return false;
+  }
+  if (static_cast<uint64_t>(*bytes) != c.bytes.size())
+    return fail(location, "this constant has " + std::to_string(c.bytes.size()) +
+                              " bytes, its type has " + std::to_string(*bytes));
+  return true;
+}
+
+bool Parser::constant_elements(Constant &c, int64_t count, int64_t row) {
+  SourceLocation location = token_.location;
+  DType dtype = module_.types[c.type].dtype;
+  if (!has_number_elements(dtype))
+    return fail(location, "elements of block dtypes are written as x\"...\"");
+  int64_t given = 0;
+  int nibbles = 0; // of the byte that 4-bit elements are filling
+  if (!accept_sign("]"))
+    for (;;) {
+      if (!constant_element(dtype, c.bytes, nibbles))
+        return false;
+      ++given;
+      if (nibbles != 0 && given % row == 0)
+        nibbles = 0; // rows begin at whole bytes
+      if (accept_sign("]"))
+        break;
+      if (!expect_sign(",", "or ']' after an element"))
+        return false;
+    }
+  return given == count || fail(location, "this constant has " + std::to_string(given) +
+                                              " elements, its type has " + std::to_string(count));
+}
+
+bool Parser::constant_element(DType dtype, std::string &bytes, int &nibbles) {
+  SourceLocation location = token_.location;
+  const DTypeInfo &d = info(dtype);
+  std::string misfit = "this element does not fit into " + std::string(d.name);
+  if (d.kind == DTypeKind::boolean && (at_word("true") || at_word("false"))) {
+    append_integer(dtype, at_word("true"), bytes);
+    advance();
+    return true;
+  }
+  bool negative = accept_sign("-");
+  if (d.kind == DTypeKind::floating) {
+    double real =
+        token_.kind == TokenKind::integer ? static_cast<double>(token_.magnitude) : token_.real;
+    if (at_word("inf"))
+      real = std::numeric_limits<double>::infinity();
+    else if (at_word("nan"))
+      real = std::numeric_limits<double>::quiet_NaN();
+    else if (token_.kind != TokenKind::integer && token_.kind != TokenKind::floating)
+      return fail_here("a number");
+    if (float single; dtype == DType::f32 && token_.kind == TokenKind::floating) {
+      // Read at once as f32: by way of f64 it would be rounded twice.
+      auto [end, error] =
+          std::from_chars(token_.text.data(), token_.text.data() + token_.text.size(), single);
+      if (error != std::errc())
+        return fail(location, misfit);
+      real = static_cast<double>(single);
+    }
+    advance();
+    return append_float(dtype, negative ? -real : real, bytes) || fail(location, misfit);
+  }
+  if (token_.kind != TokenKind::integer)
+    return fail_here("an integer");
+  uint64_t magnitude = token_.magnitude;
+  advance();
+  // 2^63 and more: only the token's bound lets 2^63 through, for the least i64.
+  bool above = magnitude > uint64_t(INT64_MAX) && !negative;
+  auto value = static_cast<int64_t>(negative ? -magnitude : magnitude);
+  if (!integer_fits(dtype, value, above))
+    return fail(location, misfit);
+  if (d.elements_per_block == 1) {
+    append_integer(dtype, value, bytes);
+  } else if (nibbles == 0) { // the first element of a byte is its low half
+    bytes += static_cast<char>(value & 15);
+    nibbles = 1;
+  } else {
+    bytes.back() = static_cast<char>((bytes.back() & 15) | (value & 15) << 4);
+    nibbles = 0;
+  }
+  return true;
+}
+
+bool Parser::constant_hex(Constant &c) {
+  auto digit = [](char ch) {
+    return is_digit(ch)             ? ch - '0'
+           : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+           : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                    : -1;
+  };
+  for (; token_.kind == TokenKind::hex; advance()) {
+    std::string_view text = token_.text;
+    if (text.size() % 2 != 0)
+      return fail(token_.location, "an odd number of hex digits");
+    for (size_t i = 0; i < text.size(); i += 2) {
+      int high = digit(text[i]), low = digit(text[i + 1]);
+      if (high < 0 || low < 0) {
+        SourceLocation location = token_.location;
+        location.column += static_cast<uint32_t>(i + (high < 0 ? 2 : 3));
+        return fail(location, "this is no hex digit");
+      }
+      c.bytes += static_cast<char>(high << 4 | low);
+    }
+  }
+  return true;
+}
+
+} // namespace cugrt::ir

@@ -1,0 +1,321 @@
+// The parser's frame: tokens, attribute values, the module's items, recovery.
+#include "ir/parser.h"
+
+#include "ir/names.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace cugrt::ir {
+
+// Words that begin an item, when they stand at the very beginning of a line.
+static constexpr std::string_view kItems[] = {"kernel", "constant", "func", "private"};
+
+Parser::Parser(std::string_view text, Diagnostics &diagnostics)
+    : text_(text), diagnostics_(diagnostics), lexer_(text, diagnostics) {}
+
+// --- Tokens --------------------------------------------------------------------------------------
+
+bool Parser::accept_sign(std::string_view sign) {
+  if (!at_sign(sign))
+    return false;
+  advance();
+  return true;
+}
+
+bool Parser::accept_word(std::string_view word) {
+  if (!at_word(word))
+    return false;
+  advance();
+  return true;
+}
+
+bool Parser::expect_sign(std::string_view sign, const char *where) {
+  return accept_sign(sign) || fail_here("'" + std::string(sign) + "' " + where);
+}
+
+bool Parser::expect_word(std::string_view word, const char *where) {
+  return accept_word(word) || fail_here("'" + std::string(word) + "' " + where);
+}
+
+bool Parser::fail(SourceLocation location, std::string message) {
+  diagnostics_.error(location, std::move(message));
+  return false;
+}
+
+bool Parser::fail_here(std::string_view wanted) {
+  if (token_.kind == TokenKind::invalid)
+    return false; // reported by the lexer
+  std::string found;
+  switch (token_.kind) {
+  case TokenKind::end:
+    found = "the end of the text";
+    break;
+  case TokenKind::string:
+  case TokenKind::raw:
+  case TokenKind::hex:
+    found = "a string";
+    break;
+  case TokenKind::value:
+    found = "'%" + std::string(token_.text) + "'";
+    break;
+  case TokenKind::global:
+    found = "'@" + std::string(token_.text) + "'";
+    break;
+  default:
+    found = "'" + std::string(token_.text) + "'";
+  }
+  return fail(token_.location, "expected " + std::string(wanted) + ", found " + found);
+}
+
+bool Parser::bare_name(std::string &name, const char *what) {
+  if (token_.kind != TokenKind::word)
+    return fail_here(what);
+  name = token_.text;
+  advance();
+  return true;
+}
+
+bool Parser::string(std::string &out, const char *what) {
+  if (token_.kind != TokenKind::string && token_.kind != TokenKind::raw)
+    return fail_here(what);
+  if (!unescape(token_, out, diagnostics_))
+    return false;
+  advance();
+  return true;
+}
+
+bool Parser::integer(int64_t &out, const char *what) {
+  SourceLocation location = token_.location;
+  bool negative = accept_sign("-");
+  if (token_.kind != TokenKind::integer)
+    return fail_here(what);
+  uint64_t magnitude = token_.magnitude;
+  advance();
+  if (magnitude > uint64_t(INT64_MAX) + (negative ? 1 : 0))
+    return fail(location, "this integer does not fit into 64 bits");
+  out = static_cast<int64_t>(negative ? -magnitude : magnitude);
+  return true;
+}
+
+// --- Attribute values ----------------------------------------------------------------------------
+
+bool Parser::number(AttributeValue &out) {
+  SourceLocation location = token_.location;
+  bool negative = accept_sign("-");
+  double real = token_.real;
+  if (token_.kind == TokenKind::integer) {
+    uint64_t magnitude = token_.magnitude;
+    advance();
+    if (magnitude > uint64_t(INT64_MAX) + (negative ? 1 : 0))
+      return fail(location, "this integer does not fit into 64 bits");
+    out = static_cast<int64_t>(negative ? -magnitude : magnitude);
+    return true;
+  }
+  if (at_word("inf"))
+    real = std::numeric_limits<double>::infinity();
+  else if (at_word("nan"))
+    real = std::numeric_limits<double>::quiet_NaN();
+  else if (token_.kind != TokenKind::floating)
+    return fail_here("a number");
+  advance();
+  out = negative ? -real : real;
+  return true;
+}
+
+bool Parser::attribute_list(AttributeValue &out) {
+  std::vector<AttributeValue> values;
+  SourceLocation location = token_.location;
+  if (!list("]", "list elements", [&] {
+        AttributeValue v;
+        if (token_.kind == TokenKind::string || token_.kind == TokenKind::raw) {
+          std::string s;
+          if (!string(s, "a string"))
+            return false;
+          v = std::move(s);
+        } else if (!number(v)) {
+          return false;
+        }
+        values.push_back(std::move(v));
+        return true;
+      }))
+    return false;
+  auto all = [&](auto test) { return std::all_of(values.begin(), values.end(), test); };
+  auto is_int = [](const AttributeValue &v) { return std::holds_alternative<int64_t>(v); };
+  auto is_string = [](const AttributeValue &v) { return std::holds_alternative<std::string>(v); };
+  if (all(is_int)) {
+    std::vector<int64_t> ints;
+    for (const AttributeValue &v : values)
+      ints.push_back(std::get<int64_t>(v));
+    out = std::move(ints);
+  } else if (all(is_string)) {
+    std::vector<std::string> strings;
+    for (AttributeValue &v : values)
+      strings.push_back(std::move(std::get<std::string>(v)));
+    out = std::move(strings);
+  } else if (std::none_of(values.begin(), values.end(), is_string)) {
+    std::vector<double> floats;
+    for (const AttributeValue &v : values)
+      floats.push_back(is_int(v) ? static_cast<double>(std::get<int64_t>(v)) : std::get<double>(v));
+    out = std::move(floats);
+  } else {
+    return fail(location, "a list holds numbers or strings, not both");
+  }
+  return true;
+}
+
+bool Parser::attribute_value(AttributeValue &out) {
+  if (accept_sign("["))
+    return attribute_list(out);
+  if (token_.kind == TokenKind::string || token_.kind == TokenKind::raw) {
+    std::string s;
+    if (!string(s, "a string"))
+      return false;
+    out = std::move(s);
+    return true;
+  }
+  if (at_word("true") || at_word("false")) {
+    out = at_word("true");
+    advance();
+    return true;
+  }
+  if (token_.kind == TokenKind::word)
+    if (auto dtype = dtype_from_name(token_.text)) {
+      out = DTypeLiteral{*dtype};
+      advance();
+      return true;
+    }
+  if (token_.kind == TokenKind::integer || token_.kind == TokenKind::floating || at_sign("-") ||
+      at_word("inf") || at_word("nan"))
+    return number(out);
+  return fail_here("an attribute's value: a number, string, dtype, true, false or a list");
+}
+
+bool Parser::attributes(std::vector<Attribute> &out) {
+  if (!accept_sign("{"))
+    return true;
+  return list("}", "attributes", [&] {
+    Attribute a;
+    return bare_name(a.name, "the name of an attribute") &&
+           expect_sign("=", "after the name of an attribute") && attribute_value(a.value) &&
+           (out.push_back(std::move(a)), true);
+  });
+}
+
+// --- Items ---------------------------------------------------------------------------------------
+
+bool Parser::version() {
+  SourceLocation location = token_.location;
+  if (!at_word("cugrt"))
+    return fail_here("'cugrt 1', the version of the text form, at the beginning");
+  advance();
+  int64_t version = 0;
+  if (!integer(version, "the version of the text form after 'cugrt'"))
+    return false;
+  if (version != 1)
+    return fail(location, "version " + std::to_string(version) +
+                              " of the text form is not known; this build reads version 1");
+  return true;
+}
+
+bool Parser::at_item() const {
+  return token_.kind == TokenKind::word &&
+         std::find(std::begin(kItems), std::end(kItems), token_.text) != std::end(kItems);
+}
+
+/// To the next item: a word that begins one, first on its line, outside of braces or at its very
+/// beginning.
+void Parser::skip_item() {
+  uint32_t depth = 0;
+  for (; token_.kind != TokenKind::end; advance()) {
+    if (at_item() && token_.first_on_line && (depth == 0 || token_.location.column == 1))
+      return;
+    if (at_sign("{"))
+      ++depth;
+    if (at_sign("}") && depth > 0)
+      --depth;
+  }
+}
+
+bool Parser::global_name(std::string_view &name,
+                         std::unordered_map<std::string_view, uint32_t> &names, uint32_t number,
+                         const char *what) {
+  if (token_.kind != TokenKind::global)
+    return fail_here("a name with @ for the " + std::string(what));
+  name = token_.text;
+  if (!names.emplace(name, number).second)
+    return fail(token_.location,
+                std::string(what) + " @" + std::string(name) + " is already defined");
+  advance();
+  return true;
+}
+
+bool Parser::item() {
+  if (accept_word("kernel"))
+    return kernel();
+  if (accept_word("constant"))
+    return constant();
+  if (accept_word("func"))
+    return function(false);
+  if (accept_word("private"))
+    return expect_word("func", "after 'private'") && function(true);
+  return fail_here("kernel, constant, func or private func");
+}
+
+void Parser::items() {
+  while (token_.kind != TokenKind::end) {
+    nesting_ = 0;
+    size_t start = lexer_.position().offset;
+    if (item())
+      continue;
+    lexer_.report_errors(false);
+    if (lexer_.position().offset == start)
+      advance();
+    skip_item();
+    lexer_.report_errors(true);
+  }
+}
+
+Module Parser::run() {
+  if (text_.size() > kMaxTextBytes) {
+    fail({}, "the text is longer than " + std::to_string(kMaxTextBytes >> 20) + " MiB");
+    return {};
+  }
+  advance();
+  if (!version())
+    return {};
+  items();
+  for (Pending &f : pending_)
+    if (!f.failed)
+      body(f);
+  for (Pending &f : pending_)
+    module_.functions.push_back(f.builder.finish(f.results, f.end_location));
+  return std::move(module_);
+}
+
+Module parse(std::string_view text, Diagnostics &diagnostics) {
+  // Bodies are read after all signatures: sort, so that reports come in the order of the text.
+  Diagnostics unsorted;
+  Module module = Parser(text, unsorted).run();
+  std::vector<Diagnostic> list = unsorted.list();
+  std::stable_sort(list.begin(), list.end(), [](const Diagnostic &a, const Diagnostic &b) {
+    return a.location.line != b.location.line ? a.location.line < b.location.line
+                                              : a.location.column < b.location.column;
+  });
+  for (Diagnostic &d : list)
+    diagnostics.error(d.location, std::move(d.message));
+  for (size_t i = list.size(); i < unsorted.count(); ++i)
+    diagnostics.error({}, {});
+  return module;
+}
+
+Result<Module> parse_and_verify(std::string_view text, std::string_view file) {
+  Diagnostics diagnostics;
+  Module module = parse(text, diagnostics);
+  CUGRT_TRY(diagnostics.to_status(Code::parse_error, file, text));
+  verify(module, diagnostics);
+  CUGRT_TRY(diagnostics.to_status(Code::verify_error, file, text));
+  return module;
+}
+
+} // namespace cugrt::ir

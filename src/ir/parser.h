@@ -1,0 +1,227 @@
+// The parser: recursive descent over the lexer's tokens (private to the IR layer).
+//
+// Two sweeps. The first reads kernels, constants and functions' signatures and steps over bodies;
+// the second reads the bodies, when every name of the module is known. Every parsing function
+// returns false after it has reported an error; statements, fields and items are where parsing goes
+// on.
+//
+// parser.cpp: tokens, items, recovery · parse_types.cpp: expressions and types · parse_kernel.cpp:
+// kernels and constants · parse_function.cpp: signatures, blocks · parse_binding.cpp: right-hand
+// sides.
+#pragma once
+
+#include "ir/builder.h"
+#include "ir/lexer.h"
+#include "ir/ops.h"
+#include "ir/text.h"
+
+#include <deque>
+#include <unordered_map>
+
+namespace cugrt::ir {
+
+class Parser {
+public:
+  Parser(std::string_view text, Diagnostics &diagnostics);
+  Module run();
+
+private:
+  // --- parser.cpp ---
+  void advance() { token_ = lexer_.next(); }
+  bool at_sign(std::string_view sign) const {
+    return token_.kind == TokenKind::sign && token_.text == sign;
+  }
+  bool at_word(std::string_view word) const {
+    return token_.kind == TokenKind::word && token_.text == word;
+  }
+  bool accept_sign(std::string_view sign);
+  bool accept_word(std::string_view word);
+  bool expect_sign(std::string_view sign, const char *where);
+  bool expect_word(std::string_view word, const char *where);
+  bool fail(SourceLocation location, std::string message);
+  bool fail_here(std::string_view wanted); // "expected WANTED, found TOKEN"
+  bool bare_name(std::string &name, const char *what);
+  bool string(std::string &out, const char *what);
+  bool integer(int64_t &out, const char *what);
+  template <class F> bool list(std::string_view close, const char *what, const F &element);
+  bool attribute_value(AttributeValue &out);
+  bool attribute_list(AttributeValue &out);
+  bool attributes(std::vector<Attribute> &out);
+  bool number(AttributeValue &out); // integer or float, with sign
+  bool version();
+  void items();
+  bool item();
+  bool global_name(std::string_view &name, std::unordered_map<std::string_view, uint32_t> &names,
+                   uint32_t number, const char *what);
+  void skip_item();
+  bool at_item() const;
+
+  // --- parse_types.cpp ---
+  enum class Symbols { kernel, signature, body, match };
+  struct Nest;
+  bool expr(ExprId &out);
+  bool sum(ExprId &out);
+  bool product(ExprId &out);
+  bool unary(ExprId &out);
+  bool primary(ExprId &out);
+  bool operator_call(ExprKind kind, ExprId &out);
+  bool make(ExprKind kind, ExprId a, ExprId b, ExprId c, SourceLocation location, ExprId &out);
+  bool symbol(ExprId &out);
+  bool dims(std::vector<ExprId> &out, size_t limit, const char *what);
+  bool type(TypeId &out);
+  bool tensor_type(TypeId &out);
+  bool optional_argument_type(std::string_view word, TypeId &out);
+  bool scope(uint32_t &out);
+  bool type_list(std::vector<TypeId> &out); // one type, or several in parentheses
+
+  // --- parse_kernel.cpp ---
+  bool kernel();
+  bool kernel_field(Kernel &k, uint32_t &seen);
+  bool kernel_params(Kernel &k);
+  bool kernel_param(Kernel &k);
+  bool kernel_launch(Kernel &k);
+  bool launch_field(KernelVariant &v, uint32_t &seen);
+  bool launch_dims(std::array<ExprId, 3> &out);
+  bool constant();
+  bool constant_bytes(Constant &c);
+  bool constant_elements(Constant &c, int64_t count, int64_t row);
+  bool constant_element(DType dtype, std::string &bytes, int &nibbles);
+  bool constant_hex(Constant &c);
+
+  // --- parse_function.cpp ---
+  struct Bound {
+    std::string_view symbol;
+    SourceLocation location;
+    enum class Kind { lower, upper, capture } kind;
+    int64_t value;
+  };
+  /// A function between the two sweeps, and while its body is read.
+  struct Pending {
+    explicit Pending(FunctionBuilder b) : builder(std::move(b)) {}
+    FunctionBuilder builder;
+    Lexer::Position body;
+    std::unordered_map<std::string_view, uint32_t> symbols;
+    std::vector<bool> symbol_defined;
+    std::unordered_map<std::string_view, ValueId> values;
+    std::vector<bool> poisoned; // by value: its type is not known, because of an error
+    std::vector<Bound> bounds;
+    std::vector<Operand> results;
+    SourceLocation end_location;
+    bool failed = false; // the signature is broken: the body is not read
+  };
+  bool function(bool is_private);
+  bool signature(Pending &f);
+  bool symbol_order(Pending &f);
+  bool param(Pending &f);
+  bool function_attributes(Pending &f);
+  bool function_attribute(Pending &f);
+  bool bounds(Pending &f, Bound::Kind kind);
+  bool skip_body();
+  void body(Pending &f);
+  void apply_bounds(Pending &f);
+  enum class BlockEnd { body, nested };
+  void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);
+  void skip_statement(size_t start);
+  bool statement();
+
+  // --- parse_binding.cpp ---
+  struct Name {
+    std::string_view text;
+    SourceLocation location;
+  };
+  /// What a right-hand side fills in before it is appended.
+  struct Draft {
+    Binding binding{};
+    std::vector<Name> names;
+    std::vector<Operand> operands;
+    std::vector<ExprId> exprs;
+    std::vector<Attribute> attributes;
+    std::vector<TypeId> types;
+    bool poisoned = false; // an operand is, so types cannot be inferred
+  };
+  bool right_side(Draft &d);
+  bool finish(Draft &d);
+  void poison(const std::vector<Name> &names);
+  bool declare(const Name &name, ValueId id, bool poisoned);
+  bool value(ValueId &out);
+  bool value_operand(Draft &d);
+  bool operand(Operand &out);
+  bool operands(std::vector<Operand> &out);
+  void note_poison(Draft &d);
+  const Type *operand_value_type(const Draft &d, size_t i);
+  bool launch(Draft &d);
+  bool kill(Draft &d);
+  bool read(Draft &d);
+  bool alloc_storage(Draft &d);
+  bool alloc_tensor(Draft &d);
+  bool alloc(Draft &d);
+  bool view(Draft &d);
+  bool alias(Draft &d);
+  bool tuple(Draft &d);
+  bool get(Draft &d);
+  bool constant_use(Draft &d);
+  bool shape(Draft &d);
+  bool literal(Draft &d);
+  bool match(Draft &d);
+  bool call(Draft &d);
+  bool host_or_extern(Draft &d);
+  bool op(Draft &d);
+  bool if_(Draft &d);
+  bool while_(Draft &d);
+  bool captures(Draft &d);
+  bool carried(Draft &d, std::vector<Name> &names, std::vector<TypeId> &types);
+  uint32_t nested_block(std::span<const TypeId> types, const std::vector<Name> &names,
+                        bool poisoned);
+  bool body_names(size_t count, std::vector<Name> &names);
+  bool expect_result_count(const Draft &d, size_t count);
+  Function &current_function() { return current_->builder.function(); }
+  std::string type_text(TypeId type) { return print_type(module_, &current_function(), type); }
+
+  Module module_;
+  std::string_view text_;
+  Diagnostics &diagnostics_;
+  Lexer lexer_;
+  Token token_;
+  uint32_t nesting_ = 0;
+  Symbols symbols_ = Symbols::kernel;
+  std::unordered_map<std::string_view, uint32_t> kernel_names_, constant_names_, function_names_,
+      callee_names_, kernel_symbols_;
+  std::deque<Pending> pending_;
+  Pending *current_ = nullptr;
+};
+
+/// Elements up to `close`, separated by commas; the opening sign has been taken.
+template <class F> bool Parser::list(std::string_view close, const char *what, const F &element) {
+  if (accept_sign(close))
+    return true;
+  for (uint32_t count = 1;; ++count) {
+    if (count > kMaxOperands)
+      return fail(token_.location,
+                  std::string("more than ") + std::to_string(kMaxOperands) + " " + what);
+    if (!element())
+      return false;
+    if (accept_sign(close))
+      return true;
+    if (!at_sign(","))
+      return fail_here("',' or '" + std::string(close) + "'");
+    advance();
+  }
+}
+
+/// Counts nesting while it lives; ok() is false (and reported) beyond the limit.
+struct Parser::Nest {
+  explicit Nest(Parser &parser) : parser_(parser) { ++parser_.nesting_; }
+  ~Nest() { --parser_.nesting_; }
+  Nest(const Nest &) = delete;
+  Nest &operator=(const Nest &) = delete;
+  bool ok() {
+    return parser_.nesting_ <= kMaxNesting ||
+           parser_.fail(parser_.token_.location,
+                        "nested deeper than " + std::to_string(kMaxNesting) + " levels");
+  }
+
+private:
+  Parser &parser_;
+};
+
+} // namespace cugrt::ir

@@ -1,0 +1,283 @@
+// Printing of modules, types and functions.
+#include "ir/printer.h"
+
+#include "ir/lexer.h"
+
+#include <algorithm>
+
+namespace cugrt::ir {
+
+// --- Expressions and types -----------------------------------------------------------------------
+
+void Printer::enter(const Function *function) {
+  function_ = function;
+  symbol_names_ = function ? function->symbol_names() : std::vector<std::string>();
+  met_.assign(symbol_names_.size(), false);
+  met_count_ = 0;
+  in_order_ = true;
+  place_ = Place::uses;
+}
+
+void Printer::note(ExprId e) {
+  if (met_count_ == met_.size() || module_.exprs.as_constant(e))
+    return;
+  bool bare = module_.exprs[e].kind == ExprKind::symbol;
+  bool defines = place_ == Place::defines || (place_ == Place::defines_bare && bare);
+  scratch_.clear();
+  module_.exprs.collect_symbols(e, scratch_);
+  for (SymbolId s : scratch_)
+    if (s.index < met_.size() && !met_[s.index]) {
+      met_[s.index] = true;
+      in_order_ = in_order_ && defines && s.index == met_count_;
+      ++met_count_;
+    }
+}
+
+void Printer::expr(ExprId e) {
+  note(e);
+  out_ += module_.exprs.to_string(e, symbol_names_);
+}
+
+void Printer::delimited(ExprId e) {
+  ExprKind kind = module_.exprs[e].kind;
+  bool comparison = kind >= ExprKind::eq && kind <= ExprKind::le;
+  *this << (comparison ? "(" : "");
+  expr(e);
+  *this << (comparison ? ")" : "");
+}
+
+void Printer::exprs(std::span<const ExprId> list) {
+  *this << "[";
+  for (size_t i = 0; i < list.size(); ++i) {
+    *this << (i ? ", " : "");
+    expr(list[i]);
+  }
+  *this << "]";
+}
+
+void Printer::types(std::span<const TypeId> list) {
+  *this << "(";
+  for (size_t i = 0; i < list.size(); ++i) {
+    *this << (i ? ", " : "");
+    type(list[i]);
+  }
+  *this << ")";
+}
+
+void Printer::type(TypeId id) {
+  if (!id.valid()) {
+    *this << "?";
+    return;
+  }
+  if (out_.size() > limit_) {
+    *this << "...";
+    return;
+  }
+  const Type &t = module_.types[id];
+  switch (t.kind) {
+  case TypeKind::tensor:
+    *this << "tensor<";
+    if (t.known_shape)
+      exprs(t.dims);
+    else
+      *this << "?";
+    *this << ", " << info(t.dtype).name;
+    if (!t.strides.empty()) {
+      *this << ", strides ";
+      Place outer = place_;
+      if (place_ == Place::defines_bare)
+        place_ = Place::uses;
+      exprs(t.strides);
+      place_ = outer;
+    }
+    if (t.scope != 0)
+      *this << ", scope \"" << module_.types.scope_name(t.scope) << "\"";
+    *this << ">";
+    return;
+  case TypeKind::storage:
+    *this << "storage<\"" << module_.types.scope_name(t.scope) << "\", ";
+    delimited(t.dims[0]);
+    *this << ">";
+    return;
+  case TypeKind::scalar:
+    *this << (t.scalar == ScalarKind::integer    ? "int"
+              : t.scalar == ScalarKind::floating ? "float"
+                                                 : "bool");
+    if (!t.dims.empty()) {
+      *this << "<";
+      delimited(t.dims[0]);
+      *this << ">";
+    }
+    return;
+  case TypeKind::shape:
+    *this << "shape<";
+    if (t.known_shape)
+      exprs(t.dims);
+    else
+      *this << "?";
+    *this << ">";
+    return;
+  case TypeKind::tuple:
+    *this << "tuple<";
+    for (size_t i = 0; i < t.fields.size() && out_.size() <= limit_; ++i) {
+      *this << (i ? ", " : "");
+      type(t.fields[i]);
+    }
+    *this << ">";
+    return;
+  case TypeKind::string:
+    *this << "string";
+    return;
+  case TypeKind::dtype:
+    *this << "dtype";
+    return;
+  case TypeKind::object:
+    *this << "object";
+    return;
+  }
+}
+
+// --- Functions -----------------------------------------------------------------------------------
+
+void Printer::parameters(const Function &f) {
+  place_ = Place::defines;
+  *this << "(";
+  for (size_t i = 0; i < f.params.size(); ++i) {
+    const Parameter &p = f.params[i];
+    *this << (i ? ", " : "");
+    value(p.value);
+    *this << ": " << (p.access == Access::in ? "" : p.access == Access::out ? "out " : "inout ");
+    type(f.value(p.value).type);
+    if (p.alignment_bytes)
+      *this << " align " << int64_t(p.alignment_bytes);
+  }
+  *this << ")";
+  place_ = Place::uses;
+}
+
+void Printer::bounds(const Function &f, const char *name, bool upper, bool &any) {
+  bool first = true;
+  for (const Symbol &s : f.symbols) {
+    bool given = upper ? s.bounds.upper != INT64_MAX : s.bounds.lower != 0;
+    if (!given || s.source == SymbolSource::device)
+      continue;
+    if (first)
+      *this << (any ? ", " : " attributes {") << name << " = {";
+    *this << (first ? "" : ", ") << s.name << " = " << (upper ? s.bounds.upper : s.bounds.lower);
+    first = false;
+    any = true;
+  }
+  *this << (first ? "" : "}");
+}
+
+void Printer::function_attributes(const Function &f) {
+  bool any = false;
+  auto separate = [&] {
+    *this << (any ? ", " : " attributes {");
+    any = true;
+  };
+  if (f.num_inputs != UINT32_MAX) {
+    separate();
+    *this << "num_inputs = " << int64_t(f.num_inputs);
+  }
+  bounds(f, "lower_bounds", false, any);
+  bounds(f, "upper_bounds", true, any);
+  bool first = true;
+  for (const Symbol &s : f.symbols)
+    if (s.capturable) {
+      if (first)
+        separate();
+      *this << (first ? "capture_symbols = [" : ", ") << s.name;
+      first = false;
+    }
+  *this << (first ? "" : "]");
+  for (const Attribute &a : f.extra_attributes) {
+    separate();
+    *this << a.name << " = ";
+    append_attribute_value(out_, a.value);
+  }
+  *this << (any ? "}" : "");
+}
+
+/// Where the parser would number the symbols otherwise, their order is written after the name.
+void Printer::symbol_order(const Function &f, size_t at) {
+  if (in_order_ && met_count_ == f.symbols.size())
+    return;
+  std::string order = "<";
+  for (const Symbol &s : f.symbols)
+    order += (order.size() > 1 ? ", " : "") + s.name;
+  out_.insert(at, order + ">");
+}
+
+// Signatures longer than this are broken.
+static constexpr size_t kLineBytes = 98;
+
+void Printer::function(const Function &f) {
+  enter(&f);
+  size_t begin = out_.size();
+  *this << (f.is_private ? "private func @" : "func @") << f.name;
+  size_t after_name = out_.size();
+  parameters(f);
+  size_t after_parameters = out_.size();
+  if (!f.result_types.empty()) {
+    *this << " -> ";
+    types(f.result_types);
+  }
+  size_t after_results = out_.size();
+  function_attributes(f);
+  if (out_.size() - begin > kLineBytes) { // results and attributes on lines of their own
+    if (out_.size() != after_results)
+      out_.replace(after_results, 1, "\n    ");
+    if (after_results != after_parameters)
+      out_.replace(after_parameters, 1, "\n    ");
+  }
+  *this << " {\n";
+  block(f.body(), 1, "return");
+  *this << "}\n";
+  symbol_order(f, after_name);
+  enter(nullptr);
+}
+
+void Printer::module() {
+  *this << "cugrt 1\n";
+  for (const Kernel &k : module_.kernels) {
+    *this << "\n";
+    kernel(k);
+  }
+  if (!module_.constants.empty())
+    *this << "\n";
+  for (const Constant &c : module_.constants)
+    constant(c);
+  for (const Function &f : module_.functions) {
+    *this << "\n";
+    function(f);
+  }
+}
+
+std::string print(const Module &module) {
+  Printer printer(module);
+  printer.module();
+  return printer.take();
+}
+
+// Messages quote types: a type shared with itself many times over is cut short.
+static constexpr size_t kQuotedTypeBytes = 4096;
+
+std::string print_type(const Module &module, const Function *function, TypeId type) {
+  Printer printer(module, kQuotedTypeBytes);
+  printer.enter(function);
+  printer.type(type);
+  return printer.take();
+}
+
+std::string print_binding(const Module &module, const Function &function, const Binding &binding) {
+  Printer printer(module, kQuotedTypeBytes);
+  printer.enter(&function);
+  printer.binding(binding, 0, true);
+  std::string text = printer.take();
+  if (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  return text;
+}
+
+} // namespace cugrt::ir

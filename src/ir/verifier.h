@@ -1,0 +1,145 @@
+// The verifier of one function (private to the IR layer).
+//
+// verifier.cpp: the module, kernels, constants, recursion · verify_function.cpp: names, symbols,
+// scopes, blocks · verify_binding.cpp: the rules of each kind of binding · verify_call.cpp:
+// launches and calls.
+//
+// Bindings are visited in order, and three facts are kept: which block each value is visible in,
+// which symbols are defined, and which tensors and storages have been killed.
+#pragma once
+
+#include "ir/text.h"
+
+#include <optional>
+
+namespace cugrt::ir {
+
+class FunctionVerifier {
+public:
+  /// `pools` holds copies of the module's pools and literals: types and expressions that the rules
+  /// need are added there.
+  /// `good_types` marks, by number, types without symbols that have been checked, in whatever
+  /// function.
+  FunctionVerifier(const Module &module, Module &pools, std::vector<uint8_t> &good_types,
+                   const Function &function, Diagnostics &diagnostics)
+      : module_(module), m_(pools), good_types_(good_types), f_(function),
+        diagnostics_(diagnostics) {}
+  void verify();
+
+private:
+  // --- verify_function.cpp ---
+  bool fail(SourceLocation location, std::string message);
+  bool fail(const Binding &b, std::string message);
+  void names();
+  void symbol_sources();
+  void parameters();
+  void parameter(size_t number);
+  void block(uint32_t number, const Binding *owner, std::span<const Operand> captures,
+             uint32_t nesting);
+  void binding(const Binding &b, uint32_t nesting);
+  void nested(const Binding &b, uint32_t nesting);
+  void if_blocks(const Binding &b, uint32_t nesting);
+  void while_blocks(const Binding &b, uint32_t nesting);
+  bool yields(const Binding &b, uint32_t block, std::span<const TypeId> types);
+  void results();
+  void define(ValueId value) { visible_in_[value.index] = current_block_; }
+  void define_symbol(SymbolId symbol);
+  bool use(ValueId value, SourceLocation location, const Binding *b);
+  bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);
+  bool check_expr(ExprId e, SourceLocation location, const char *where, bool any_symbol = false);
+  bool check_type(TypeId type, SourceLocation location);
+
+  // --- What a value stands for: memory, with the memory that it is a part of ---
+  struct Node {
+    uint32_t first_child = UINT32_MAX, next_sibling = UINT32_MAX;
+    bool dead = false, writable = true, killable = false;
+    uint32_t loop_depth = 0; // loops around the definition
+    Range fields;            // of a tuple made here: Function::operands
+    bool is_tuple = false;
+  };
+  uint32_t add_node(bool writable, bool killable);
+  uint32_t add_child(uint32_t parent);
+  void kill_node(uint32_t node);
+  uint32_t node(ValueId v) const { return node_of_[v.index]; }
+  void nodes_of_results(const Binding &b);
+
+  // --- verify_binding.cpp ---
+  bool counts(const Binding &b);
+  bool rules(const Binding &b);
+  bool alloc_storage(const Binding &b);
+  bool alloc_tensor(const Binding &b);
+  bool alloc(const Binding &b);
+  bool kill(const Binding &b);
+  bool view(const Binding &b);
+  bool alias(const Binding &b);
+  bool tuple(const Binding &b);
+  bool tuple_element(const Binding &b);
+  bool constant(const Binding &b);
+  bool shape(const Binding &b);
+  bool literal(const Binding &b);
+  bool match_shape(const Binding &b);
+  bool read_symbol(const Binding &b);
+  bool op(const Binding &b);
+  bool if_(const Binding &b) { return control_flow(b); }
+  bool while_(const Binding &b) { return control_flow(b); }
+  bool control_flow(const Binding &b);
+  bool condition(const Binding &b, const Operand &operand, SourceLocation location);
+  bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what);
+  bool offset(const Binding &b, ExprId offset, DType dtype);
+  bool never_equal(ExprId a, ExprId b) const;
+  bool agree(const Binding &b, const Type &type, const Type &with);
+  bool attributes(const Binding &b);
+
+  // --- verify_call.cpp ---
+  bool launch(const Binding &b);
+  bool launch_operand(const Binding &b, const Kernel &k, size_t i);
+  bool tensor_operand(const Binding &b, const KernelParam &p, const Operand &o);
+  bool scalar_operand(const Binding &b, const KernelParam &p, const Operand &o);
+  bool device_symbol_operand(const Binding &b, const KernelParam &p, const Operand &o);
+  bool call(const Binding &b);
+  bool call_operand(const Binding &b, const Function &callee, size_t i,
+                    std::span<const ExprId> symbols);
+  bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
+  bool host_call(const Binding &b) { return host_or_extern(b); }
+  bool extern_call(const Binding &b) { return host_or_extern(b); }
+  bool host_or_extern(const Binding &b);
+  bool writable(const Binding &b, const Operand &o, const std::string &who);
+  /// Whether a value of type `from` may stand where `to` is declared. With `at_run`, dimensions
+  /// that cannot be compared now are compared by the runtime.
+  bool assignable(TypeId from, TypeId to, bool at_run) const;
+
+  const Type &type(TypeId id) const { return m_.types[id]; }
+  const Type &type(ValueId v) const { return m_.types[f_.value(v).type]; }
+  const Type *value_type(const Operand &o) const {
+    return o.kind == Operand::Kind::value ? &type(o.value()) : nullptr;
+  }
+  std::string text(TypeId id) const { return print_type(m_, &f_, id); }
+  std::string text(ExprId e) const { return "'" + m_.exprs.to_string(e, f_.symbol_names()) + "'"; }
+  std::string name(ValueId v) const { return "%" + f_.value(v).name; }
+
+  enum class SymbolState : uint8_t { undefined, defined, out_of_scope };
+
+  const Module &module_;
+  Module &m_;
+  std::vector<uint8_t> &good_types_;
+  const Function &f_;
+  Diagnostics &diagnostics_;
+  std::vector<Interval> bounds_;
+  std::vector<int64_t> lowest_, highest_; // the corners of the bounds
+  std::vector<uint32_t> visible_in_;      // by value: the block; none: not defined yet
+  std::vector<bool> defined_;
+  std::vector<SymbolState> symbol_state_;
+  std::vector<SymbolId> scoped_symbols_; // defined in open nested blocks, innermost last
+  std::vector<DType> read_dtype_;        // of device symbols
+  std::vector<uint32_t> node_of_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> dead_log_; // nodes in the order of dying
+  std::vector<SymbolId> scratch_;
+  uint32_t current_block_ = UINT32_MAX;
+  uint32_t loop_depth_ = 0;
+};
+
+/// Names that function attributes with a meaning have.
+bool is_meaningful_attribute(std::string_view name);
+
+} // namespace cugrt::ir

@@ -1,0 +1,12 @@
+// The passes' functions, one source file each; pipeline.cpp makes the table of them.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace cugrt::passes {
+
+Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context);
+Result<ir::Module> eliminate_dead_bindings(const ir::Module &module, const PassContext &context);
+Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context);
+
+} // namespace cugrt::passes

@@ -1,0 +1,63 @@
+// Passes: module in, module out. Each is a pure function that reads a verified module and builds
+// another; each can be run alone, text in and text out.
+#pragma once
+
+#include "ir/module.h"
+#include "support/status.h"
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cugrt::passes {
+
+enum class OptionType : uint8_t { flag };
+
+/// A row of options.def.
+struct OptionInfo {
+  std::string_view name;
+  OptionType type;
+  std::string_view default_value;
+  std::string_view description;
+};
+
+std::span<const OptionInfo> known_options();
+
+/// Named settings that passes read. Values are kept as text and checked against the option's type
+/// when set.
+class PassContext {
+public:
+  /// Errors: not_found for an unknown option, listing the known ones; invalid_argument for a value
+  /// that is not of the option's type.
+  Status set(std::string_view name, std::string_view value);
+
+  /// The value set, or the option's default. The option must be known and of that type.
+  bool flag(std::string_view name) const;
+
+private:
+  std::string_view value(std::string_view name, OptionType type) const;
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+struct Pass {
+  std::string_view name;        // "LegalizeOps"
+  std::string_view description; // one line
+  Result<ir::Module> (*run)(const ir::Module &module, const PassContext &context);
+};
+
+/// All passes, in the order of the default pipeline.
+std::span<const Pass> all_passes();
+/// Nullptr when there is none.
+const Pass *find_pass(std::string_view name);
+/// Error not_found that lists the known passes, when there is none.
+Result<const Pass *> require_pass(std::string_view name);
+
+/// From a module as written to one that the planner takes, in order.
+std::span<const Pass *const> default_pipeline();
+/// Runs passes one after the other; an error names the pass.
+Result<ir::Module> run_passes(ir::Module module, std::span<const Pass *const> pipeline,
+                              const PassContext &context);
+
+} // namespace cugrt::passes

@@ -1,0 +1,59 @@
+// The table of passes, and the pipeline from a module as written to one that can be planned.
+#include "passes/all_passes.h"
+
+namespace cugrt::passes {
+
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
+     legalize_ops},
+    {"EliminateDeadBindings", "remove bindings whose results nothing uses",
+     eliminate_dead_bindings},
+    {"PlanMemory", "put allocations into planned storage, sized at the symbols' upper bounds",
+     plan_memory},
+};
+
+} // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const Pass *find_pass(std::string_view name) {
+  for (const Pass &pass : kPasses)
+    if (pass.name == name)
+      return &pass;
+  return nullptr;
+}
+
+Result<const Pass *> require_pass(std::string_view name) {
+  if (const Pass *pass = find_pass(name))
+    return pass;
+  std::string known;
+  for (const Pass &pass : kPasses)
+    known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  return Status::error(Code::not_found,
+                       "there is no pass '" + std::string(name) + "'; the passes are " + known);
+}
+
+std::span<const Pass *const> default_pipeline() {
+  static const std::vector<const Pass *> pipeline = {
+      // No tensor-level ops beyond this point.
+      find_pass("LegalizeOps"),
+      find_pass("EliminateDeadBindings"),
+      find_pass("PlanMemory"),
+  };
+  return pipeline;
+}
+
+Result<ir::Module> run_passes(ir::Module module, std::span<const Pass *const> pipeline,
+                              const PassContext &context) {
+  for (const Pass *pass : pipeline) {
+    Result<ir::Module> next = pass->run(module, context);
+    if (!next.ok())
+      return next.take_status().in(pass->name);
+    module = std::move(next).value();
+  }
+  return module;
+}
+
+} // namespace cugrt::passes

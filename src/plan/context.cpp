@@ -1,0 +1,141 @@
+// Interning of what functions share: expressions, kernels, codes, constants; and literals' bits.
+#include "plan/context.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace cugrt::plan {
+
+ExprCopier::ExprCopier(const ir::Module &module, ir::ExprPool &to)
+    : from_(module.exprs), to_(to), copies_(module.exprs.size(), kNone) {
+  size_t symbols = 0;
+  for (const ir::Function &function : module.functions)
+    symbols = std::max(symbols, function.symbols.size());
+  for (uint32_t i = 0; i < symbols; ++i)
+    identity_.push_back(to_.symbol({i}));
+}
+
+ExprId ExprCopier::operator()(ExprId expr) {
+  if (!expr.valid())
+    return expr;
+  uint32_t &copy = copies_[expr.index];
+  if (copy == kNone)
+    copy = from_.copy_to(to_, expr, identity_).index;
+  return {copy};
+}
+
+std::vector<ExprId> ExprCopier::operator()(std::span<const ExprId> exprs) {
+  std::vector<ExprId> copies;
+  copies.reserve(exprs.size());
+  for (ExprId expr : exprs)
+    copies.push_back((*this)(expr));
+  return copies;
+}
+
+ModuleContext::ModuleContext(const ir::Module &module, const PlannerOptions &options,
+                             const ModuleStorage &storage, Plan &plan, PlanReport *report)
+    : module(module), options(options), storage(storage), plan(plan), report(report),
+      copy(module, plan.exprs), kernels(module.kernels.size(), kNone),
+      constants(module.constants.size(), kNone) {}
+
+uint32_t ModuleContext::code(const ir::Kernel &kernel) {
+  auto [it, added] = codes_.try_emplace({kernel.code_kind, kernel.code, kernel.options},
+                                        uint32_t(plan.codes.size()));
+  if (added) {
+    bool inline_text = kernel.code_kind == ir::CodeKind::source_text;
+    plan.codes.push_back({kernel.code_kind, inline_text ? kernel.name : kernel.code,
+                          inline_text ? kernel.code : std::string(), kernel.options});
+  }
+  return it->second;
+}
+
+uint32_t ModuleContext::kernel(uint32_t ir_kernel) {
+  uint32_t &index = kernels[ir_kernel];
+  if (index != kNone)
+    return index;
+  const ir::Kernel &kernel = module.kernels[ir_kernel];
+  Kernel out;
+  out.name = kernel.name;
+  out.code = code(kernel);
+  for (const ir::KernelParam &param : kernel.params)
+    out.params.push_back({param.kind, param.access, param.dtype});
+  for (const ir::KernelVariant &variant : kernel.variants) {
+    out.entries.push_back(variant.entry.empty() ? kernel.entry : variant.entry);
+    out.clusters.push_back(variant.cluster);
+    out.cooperative.push_back(variant.cooperative);
+    out.programmatic.push_back(variant.programmatic);
+  }
+  index = uint32_t(plan.kernels.size());
+  plan.kernels.push_back(std::move(out));
+  return index;
+}
+
+uint32_t ModuleContext::constant(uint32_t ir_constant) {
+  uint32_t &index = constants[ir_constant];
+  if (index == kNone) {
+    index = uint32_t(plan.constants.size());
+    const ir::Constant &constant = module.constants[ir_constant];
+    plan.constants.push_back({constant.name, constant.bytes});
+  }
+  return index;
+}
+
+// --- Literals ------------------------------------------------------------------------------------
+
+/// Round to nearest, ties to even, with `mantissa` fraction bits and an exponent of `exponent`
+/// bits.
+static uint64_t small_float_bits(double value, int exponent, int mantissa) {
+  uint64_t sign = std::signbit(value) ? uint64_t(1) << (exponent + mantissa) : 0;
+  uint64_t infinity = ((uint64_t(1) << exponent) - 1) << mantissa;
+  double magnitude = std::fabs(value);
+  if (std::isnan(value))
+    return sign | infinity | (uint64_t(1) << (mantissa - 1));
+  int bias = (1 << (exponent - 1)) - 1;
+  int e = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
+  if (std::isinf(magnitude) || e > bias)
+    return sign | infinity;
+  // In units of the last place; adding the biased exponent lets a carry round up into it.
+  uint64_t units = uint64_t(std::nearbyint(std::ldexp(magnitude, mantissa - e)));
+  uint64_t bits = units + (uint64_t(e + bias - 1) << mantissa);
+  return sign | std::min(bits, infinity);
+}
+
+std::optional<uint64_t> scalar_bits(ir::DType dtype, double value) {
+  switch (dtype) {
+  case ir::DType::f64:
+    return std::bit_cast<uint64_t>(value);
+  case ir::DType::f32:
+    return std::bit_cast<uint32_t>(static_cast<float>(value));
+  case ir::DType::f16:
+    return small_float_bits(value, 5, 10);
+  case ir::DType::bf16:
+    return small_float_bits(value, 8, 7);
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<uint64_t> scalar_bits(ir::DType dtype, int64_t value) {
+  const ir::DTypeInfo &type = ir::info(dtype);
+  if (type.kind == ir::DTypeKind::floating)
+    return scalar_bits(dtype, double(value));
+  if (type.kind == ir::DTypeKind::boolean)
+    return value == 0 || value == 1 ? std::optional(uint64_t(value)) : std::nullopt;
+  if (type.kind == ir::DTypeKind::block || type.elements_per_block != 1)
+    return std::nullopt;
+  int bits = int(type.bytes_per_block) * 8;
+  uint64_t mask = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
+  bool fits = bits == 64 ||
+              (type.kind == ir::DTypeKind::signed_integer
+                   ? value >= -(int64_t(1) << (bits - 1)) && value < (int64_t(1) << (bits - 1))
+                   : value >= 0 && value < (int64_t(1) << bits));
+  return fits ? std::optional(uint64_t(value) & mask) : std::nullopt;
+}
+
+std::optional<uint64_t> scalar_bits(ir::DType dtype, bool value) {
+  return scalar_bits(dtype, int64_t(value));
+}
+
+} // namespace cugrt::plan

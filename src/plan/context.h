@@ -1,0 +1,57 @@
+// What the parts of the planner share while one module is planned.
+#pragma once
+
+#include "plan/planner.h"
+#include "plan/storage.h"
+
+#include <map>
+
+namespace cugrt::plan {
+
+/// Copies expressions of the module into the plan; symbols keep their numbers.
+class ExprCopier {
+public:
+  ExprCopier(const ir::Module &module, ir::ExprPool &to);
+
+  ExprId operator()(ExprId expr);
+  std::vector<ExprId> operator()(std::span<const ExprId> exprs);
+  /// With symbol i replaced by replacement[i], an expression of the plan.
+  ExprId substitute(ExprId expr, std::span<const ExprId> replacement) const {
+    return from_.copy_to(to_, expr, replacement);
+  }
+
+private:
+  const ir::ExprPool &from_;
+  ir::ExprPool &to_;
+  std::vector<uint32_t> copies_; // by module expression
+  std::vector<ExprId> identity_;
+};
+
+struct ModuleContext {
+  const ir::Module &module;
+  const PlannerOptions &options;
+  const ModuleStorage &storage;
+  Plan &plan;
+  PlanReport *report; // may be null
+  ExprCopier copy;
+  std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used
+  std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise
+
+  ModuleContext(const ir::Module &module, const PlannerOptions &options,
+                const ModuleStorage &storage, Plan &plan, PlanReport *report);
+
+  /// Plan::kernels and Plan::constants hold what is used, in order of first use.
+  uint32_t kernel(uint32_t ir_kernel);
+  uint32_t constant(uint32_t ir_constant);
+
+private:
+  uint32_t code(const ir::Kernel &kernel);
+  std::map<std::tuple<ir::CodeKind, std::string, std::vector<std::string>>, uint32_t> codes_;
+};
+
+/// The bits of a number as `dtype`, as a kernel argument is passed; empty when it does not fit.
+std::optional<uint64_t> scalar_bits(ir::DType dtype, bool value);
+std::optional<uint64_t> scalar_bits(ir::DType dtype, int64_t value);
+std::optional<uint64_t> scalar_bits(ir::DType dtype, double value);
+
+} // namespace cugrt::plan

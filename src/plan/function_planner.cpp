@@ -1,0 +1,416 @@
+// The walk over a function's blocks: signature, steps, storage and host values.
+#include "plan/function_planner.h"
+
+#include "ir/text.h"
+#include "plan/located.h"
+#include "plan/sizes.h"
+#include "support/check.h"
+
+#include <algorithm>
+
+namespace cugrt::plan {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Operand;
+using ir::TypeKind;
+
+FunctionPlanner::FunctionPlanner(ModuleContext &context, uint32_t function)
+    : context_(context), index_(function), function_(context.module.functions[function]),
+      live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
+      values_(context, function, out_),
+      rules_(make_region_rules(context.options.policy, context, function, values_)),
+      symbol_defined_(function_.symbols.size(), false), steps_before_(live_.end_time + 1, 0) {}
+
+Status FunctionPlanner::fail(SourceLocation location, const std::string &message) const {
+  return located(cugrt::Code::verify_error, function_, location, message);
+}
+
+Status FunctionPlanner::run() {
+  out_.name = function_.name;
+  out_.is_private = function_.is_private;
+  out_.location = function_.location;
+  out_.dynamic_count = storage_.dynamic_count;
+  out_.blocks.resize(1);
+  CUGRT_TRY(signature());
+  CUGRT_TRY(block(0, 0));
+  finish_regions(context_, index_, out_);
+  storage_notes();
+  context_.plan.functions[index_] = std::move(out_);
+  return {};
+}
+
+// --- Signature -----------------------------------------------------------------------------------
+
+Status FunctionPlanner::signature() {
+  for (const ir::Symbol &symbol : function_.symbols)
+    out_.symbols.push_back({symbol.name, symbol.source, symbol.bounds});
+  out_.slots = storage_.slots;
+  for (uint32_t i = 0; i < function_.params.size(); ++i)
+    CUGRT_TRY(parameter(i));
+  for (uint32_t s = 0; s < out_.slots.size(); ++s)
+    if (out_.slots[s].kind == SlotKind::param)
+      out_.params[out_.slots[s].index].slot = s;
+  return {};
+}
+
+Status FunctionPlanner::parameter(uint32_t index) {
+  const ir::Parameter &param = function_.params[index];
+  const ir::Value &value = function_.value(param.value);
+  const ir::Type &type = values_.type(param.value);
+  Param out;
+  out.name = value.name;
+  out.location = value.location;
+  out.dims = context_.copy(type.dims);
+  out.known_shape = type.known_shape;
+  out.access = param.access;
+  if (type.kind == TypeKind::tensor) {
+    bool weight = function_.is_weight(index) && !function_.is_private;
+    if (weight && ir::writes(param.access))
+      return fail(value.location, "weight %" + value.name +
+                                      " is written; weights are constant, "
+                                      "so make it a per-call input");
+    if (!type.strides.empty())
+      return fail(value.location, "parameter %" + value.name +
+                                      " has strides; parameters are "
+                                      "contiguous: take a view of it");
+    out.kind = weight ? ParamKind::weight : ParamKind::tensor;
+    out.dtype = type.dtype;
+    out.scope = context_.module.types.scope_name(type.scope);
+    out.alignment_bytes =
+        param.alignment_bytes ? param.alignment_bytes : natural_alignment(type.dtype);
+    if (!weight && type.known_shape) {
+      ir::Type copy = type;
+      copy.dims = out.dims;
+      for (Slot &slot : out_.slots)
+        if (slot.kind == SlotKind::param && slot.index == index)
+          slot.bytes = ir::tensor_bytes(context_.plan.exprs, copy);
+    }
+  } else if (type.kind == TypeKind::scalar) {
+    out.kind = ParamKind::scalar;
+    out.scalar = type.scalar;
+    out.host_value = values_.add_host_value({HostValueKind::param, type.scalar, index, 0});
+    values_.set_ref(param.value, {OperandRef::Kind::host_value, out.host_value});
+  } else if (type.kind == TypeKind::shape && type.known_shape) {
+    out.kind = ParamKind::shape;
+    std::vector<OperandRef> list;
+    for (ExprId dim : out.dims)
+      list.push_back({OperandRef::Kind::expr, dim.index});
+    values_.set_ref(param.value, {OperandRef::Kind::list, values_.add_list(std::move(list))});
+  } else {
+    return fail(value.location, "parameter %" + value.name +
+                                    " is no tensor, host scalar or shape "
+                                    "of known rank");
+  }
+  out_.params.push_back(std::move(out));
+  return {};
+}
+
+Status FunctionPlanner::results() {
+  std::span<const Operand> results = function_.results_of(function_.body());
+  SourceLocation location = function_.body().end_location;
+  for (uint32_t i = 0; i < results.size(); ++i) {
+    if (results[i].kind == Operand::Kind::value &&
+        values_.type(results[i].value()).kind == TypeKind::tensor) {
+      CUGRT_TRY(tensor_result(i, results[i].value()));
+      continue;
+    }
+    CUGRT_ASSIGN(OperandRef ref, values_.ref(results[i], location));
+    if (ref.kind == OperandRef::Kind::expr)
+      ref = {OperandRef::Kind::host_value,
+             values_.add_host_value({HostValueKind::expr, ir::ScalarKind::integer, ref.index, 0})};
+    if (ref.kind != OperandRef::Kind::host_value)
+      return fail(location, "result " + std::to_string(i) +
+                                " is neither a tensor nor a host "
+                                "scalar; return the fields of tuples and the elements of shapes");
+    out_.results.push_back({kNone, ref.index});
+  }
+  return {};
+}
+
+Status FunctionPlanner::tensor_result(uint32_t index, ir::ValueId value) {
+  SourceLocation location = function_.body().end_location;
+  const FunctionSummary::Source &source = context_.storage.summaries[index_].results[index];
+  CUGRT_ASSIGN(uint32_t buffer, values_.buffer(value, location));
+  uint32_t slot = storage_.result_slot_of[index];
+  if (source.kind == FunctionSummary::SourceKind::result) {
+    // Part of another result: at the same place in that result's slot.
+    uint32_t owner = storage_.result_slot_of[source.index];
+    if (owner != kNone) {
+      std::string name = out_.buffers[buffer].name;
+      buffer = values_.result_slot(owner, buffer, values_.offset(value));
+      out_.buffers[buffer].name = std::move(name);
+    }
+  } else if (slot != kNone) {
+    const Buffer &from = out_.buffers[buffer];
+    out_.slots[slot].bytes = from.bytes;
+    if (from.base != BufferBase::slot || from.index != slot) {
+      uint32_t to = values_.result_slot(slot, buffer, context_.plan.exprs.constant(0));
+      CUGRT_TRY(copy(to, buffer, location));
+      buffer = to;
+    }
+  }
+  out_.results.push_back({buffer, kNone});
+  return {};
+}
+
+// --- The walk ------------------------------------------------------------------------------------
+
+Status FunctionPlanner::block(uint32_t ir_block, uint32_t plan_block) {
+  uint32_t outer = std::exchange(block_, plan_block);
+  const ir::Block &block = function_.blocks[ir_block];
+  for (uint32_t i = 0; i < block.bindings.size(); ++i) {
+    CUGRT_TRY(binding(ir_block, i));
+    bool last = i + 1 == block.bindings.size();
+    release(ir_block, last ? live_.blocks[ir_block].end - 1 : live_.time_of(ir_block, i + 1));
+  }
+  mark_time(live_.blocks[ir_block].end - 1);
+  if (ir_block == 0)
+    CUGRT_TRY(results());
+  else {
+    const BlockPlace &place = live_.blocks[ir_block];
+    const Binding &owner = function_.blocks[place.parent].bindings[place.parent_binding];
+    Block &out = out_.blocks[plan_block];
+    CUGRT_TRY(owner.kind == BindingKind::if_ ? yield_branch(owner, block, out)
+                                             : yield_loop(owner, block, out));
+  }
+  release(ir_block, live_.blocks[ir_block].end);
+  close_region();
+  block_ = outer;
+  return {};
+}
+
+Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
+  const Binding &b = function_.blocks[ir_block].bindings[index];
+  mark_time(live_.time_of(ir_block, index));
+  Decision decision = rules_->decide(b);
+  if (!context_.options.regions && decision.verdict <= Verdict::joins_open)
+    decision = {Verdict::closes, "regions are switched off"};
+  if (b.kind == BindingKind::launch) {
+    CUGRT_ASSIGN(uint32_t step, add_kernel_step(context_, index_, values_, out_, b,
+                                                live_.time_of(ir_block, index)));
+    push_step(step, decision.verdict == Verdict::joins);
+    note(b, decision, open_region_);
+    if (open_region_ != kNone &&
+        out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)
+      close_region();
+    return {};
+  }
+  bool control = b.kind == BindingKind::while_; // its first copies may still join
+  if (decision.verdict == Verdict::closes && !control)
+    close_region();
+  note(b, decision, decision.verdict == Verdict::joins_open ? open_region_ : kNone);
+  return define(b, ir_block);
+}
+
+Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
+  std::span<const Operand> operands = function_.operands_of(b);
+  std::span<const ExprId> exprs = function_.exprs_of(b);
+  switch (b.kind) {
+  case BindingKind::alloc:
+    return allocate(b.result(), ir_block, b.location);
+  case BindingKind::alloc_tensor:
+    values_.set_offset(b.result(), context_.copy(exprs[0]));
+    return {};
+  case BindingKind::view:
+    values_.set_offset(b.result(), context_.plan.exprs.add(values_.offset(operands[0].value()),
+                                                           context_.copy(exprs[0])));
+    return {};
+  case BindingKind::shape: {
+    std::vector<OperandRef> list;
+    for (ExprId expr : exprs)
+      list.push_back({OperandRef::Kind::expr, context_.copy(expr).index});
+    values_.set_ref(b.result(), {OperandRef::Kind::list, values_.add_list(std::move(list))});
+    return {};
+  }
+  case BindingKind::literal: {
+    CUGRT_ASSIGN(OperandRef ref, values_.ref(operands[0], b.location));
+    values_.set_ref(b.result(), ref);
+    return {};
+  }
+  case BindingKind::match_shape:
+    return match(b);
+  case BindingKind::read_symbol:
+    return read_symbol(b);
+  case BindingKind::call:
+    return call(b, ir_block);
+  case BindingKind::host_call:
+  case BindingKind::extern_call:
+    return host(b, ir_block);
+  case BindingKind::if_:
+    return branch(b, ir_block);
+  case BindingKind::while_:
+    return loop(b, ir_block);
+  case BindingKind::op:
+    return fail(b.location, "'" + ir::print_binding(context_.module, function_, b) +
+                                "' is a tensor-level op that was not legalized; run the passes "
+                                "that lower ops to kernels first");
+  case BindingKind::launch:
+  case BindingKind::alloc_storage:
+  case BindingKind::kill:
+  case BindingKind::alias: // the liveness analysis knows what these name
+  case BindingKind::tuple:
+  case BindingKind::tuple_element:
+  case BindingKind::constant:
+    return {};
+  }
+  return {};
+}
+
+Status FunctionPlanner::match(const Binding &b) {
+  Item item;
+  item.kind = ItemKind::match;
+  item.location = b.location;
+  const Operand &operand = function_.operands_of(b)[0];
+  CUGRT_ASSIGN(OperandRef ref, values_.ref(operand, b.location));
+  item.operands.push_back(ref);
+  const ir::Type &type = values_.type(b.result());
+  item.dims = context_.copy(type.dims);
+  std::vector<bool> defined(function_.symbols.size(), false);
+  for (ExprId dim : type.dims) {
+    const ir::ExprNode &node = context_.module.exprs[dim];
+    if (node.kind != ir::ExprKind::symbol)
+      continue;
+    SymbolId symbol{uint32_t(node.value)};
+    if (function_.symbols[symbol.index].source != ir::SymbolSource::match ||
+        symbol_defined_[symbol.index] || defined[symbol.index])
+      continue;
+    defined[symbol.index] = true;
+    item.defines.push_back(symbol);
+  }
+  for (SymbolId symbol : item.defines)
+    symbol_defined_[symbol.index] = true;
+  if (type.kind == TypeKind::tensor) {
+    values_.set_offset(b.result(), values_.offset(operand.value()));
+  } else {
+    std::vector<OperandRef> list;
+    for (ExprId dim : item.dims)
+      list.push_back({OperandRef::Kind::expr, dim.index});
+    values_.set_ref(b.result(), {OperandRef::Kind::list, values_.add_list(std::move(list))});
+  }
+  if (open_region_ == kNone) {
+    push_item(std::move(item));
+    return {};
+  }
+  items().insert(items().begin() + ptrdiff_t(open_item_), std::move(item));
+  ++open_item_;
+  return {};
+}
+
+Status FunctionPlanner::read_symbol(const Binding &b) {
+  ir::ValueId tensor = function_.operands_of(b)[0].value();
+  std::span<const ExprId> exprs = function_.exprs_of(b);
+  SymbolId symbol{uint32_t(context_.module.exprs[exprs[0]].value)};
+  values_.set_element(symbol, tensor, context_.copy(exprs[1]));
+  Item item;
+  item.kind = ItemKind::read;
+  item.location = b.location;
+  CUGRT_ASSIGN(uint32_t buffer, values_.element(symbol, b.location));
+  item.operands.push_back({OperandRef::Kind::buffer, buffer});
+  item.dims.push_back(context_.copy(exprs[0]));
+  push_item(std::move(item));
+  return {};
+}
+
+// --- Steps, regions, allocations -----------------------------------------------------------------
+
+void FunctionPlanner::push_step(uint32_t step, bool joins) {
+  if (!joins || !context_.options.regions) {
+    close_region();
+    Item item;
+    item.kind = ItemKind::step;
+    item.index = step;
+    item.location = out_.steps[step].location;
+    push_item(std::move(item));
+    return;
+  }
+  if (open_region_ == kNone) {
+    open_region_ = uint32_t(out_.regions.size());
+    open_item_ = items().size();
+    Region region;
+    region.name = function_.name + "_region" + std::to_string(open_region_);
+    region.steps = {step, 0};
+    out_.regions.push_back(std::move(region));
+    Item item;
+    item.kind = ItemKind::region;
+    item.index = open_region_;
+    item.location = out_.steps[step].location;
+    push_item(std::move(item));
+  }
+  ++out_.regions[open_region_].steps.count;
+}
+
+Status FunctionPlanner::allocate(ir::ValueId value, uint32_t ir_block, SourceLocation location) {
+  uint32_t origin = live_.origin(value);
+  if (origin == kNoOrigin || live_.origins[origin].value != value || !values_.is_dynamic(value) ||
+      !live_.origins[origin].used())
+    return {};
+  CUGRT_ASSIGN(uint32_t buffer, values_.buffer(value, location));
+  const Origin &o = live_.origins[origin];
+  bool returned_as_is = o.returned && !out_.buffers[buffer].bytes.valid();
+  if (!returned_as_is)
+    dynamic_.push_back({ir_block, o.end, buffer});
+  if (!out_.buffers[buffer].bytes.valid())
+    return {}; // the host call that returns it makes it
+  Item item;
+  item.kind = ItemKind::allocate;
+  item.index = buffer;
+  item.location = location;
+  push_item(std::move(item));
+  return {};
+}
+
+void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
+  size_t kept = 0;
+  for (const Dynamic &dynamic : dynamic_) {
+    if (dynamic.block != ir_block || dynamic.end > until_time) {
+      dynamic_[kept++] = dynamic;
+      continue;
+    }
+    Item item;
+    item.kind = ItemKind::release;
+    item.index = dynamic.buffer;
+    push_item(std::move(item));
+  }
+  dynamic_.resize(kept);
+}
+
+// --- The report ----------------------------------------------------------------------------------
+
+void FunctionPlanner::mark_time(uint32_t time) {
+  steps_before_[time] = uint32_t(out_.steps.size());
+}
+
+void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t region) {
+  if (!context_.report)
+    return;
+  context_.report->bindings.push_back({index_, b.location,
+                                       ir::print_binding(context_.module, function_, b), region,
+                                       decision.reason});
+}
+
+void FunctionPlanner::storage_notes() {
+  if (!context_.report)
+    return;
+  steps_before_[live_.end_time] = uint32_t(out_.steps.size());
+  for (uint32_t o = 0; o < live_.origins.size(); ++o) {
+    const Origin &origin = live_.origins[o];
+    const Place &place = storage_.places[o];
+    if (place.base != BufferBase::arena || origin.kind == OriginKind::storage || !origin.used())
+      continue;
+    const StorageClass &k = storage_.classes[place.index];
+    const ir::Type &type = values_.type(origin.value);
+    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
+    StorageNote note;
+    note.function = index_;
+    note.name = function_.value(origin.value).name;
+    note.scope = context_.module.types.scope_name(type.scope);
+    note.offset_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes + offset.lower;
+    note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
+    note.first_step = steps_before_[origin.begin];
+    note.end_step = steps_before_[std::min(origin.end, live_.end_time)];
+    context_.report->storages.push_back(std::move(note));
+  }
+}
+
+} // namespace cugrt::plan

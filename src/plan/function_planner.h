@@ -1,0 +1,80 @@
+// Plans one function: a walk over its blocks that turns bindings into steps and items.
+//
+// Steps are appended in the order in which they run, so a region is a range of them. At most one
+// region is open; what closes it stands in RegionRules. Items of the host's program go to the block
+// that is being planned; while a region is open, items that only the host sees (matches) are put
+// before it.
+#pragma once
+
+#include "plan/launch.h"
+#include "plan/regions.h"
+
+namespace cugrt::plan {
+
+class FunctionPlanner {
+public:
+  /// Callees of the function must have been planned.
+  FunctionPlanner(ModuleContext &context, uint32_t function);
+  Status run(); // fills in Plan::functions[function]
+
+private:
+  // --- function_planner.cpp: signature, walk, simple bindings ---
+  Status signature();
+  Status parameter(uint32_t index);
+  Status results();
+  Status tensor_result(uint32_t index, ir::ValueId value);
+  Status block(uint32_t ir_block, uint32_t plan_block);
+  Status binding(uint32_t ir_block, uint32_t index);
+  Status define(const ir::Binding &binding, uint32_t ir_block);
+  Status match(const ir::Binding &binding);
+  Status read_symbol(const ir::Binding &binding);
+  void note(const ir::Binding &binding, const Decision &decision, uint32_t region);
+  void storage_notes();
+
+  // --- control_planner.cpp: what the host runs ---
+  Status call(const ir::Binding &binding, uint32_t ir_block);
+  Status call_alias(const ir::Binding &binding, uint32_t result, const FunctionSummary &summary);
+  std::vector<ExprId> callee_symbols(const ir::Binding &binding) const;
+  Status check_call_access(const ir::Binding &binding, const Item &item);
+  Status host(const ir::Binding &binding, uint32_t ir_block);
+  Status branch(const ir::Binding &binding, uint32_t ir_block);
+  Status loop(const ir::Binding &binding, uint32_t ir_block);
+  Status yield_branch(const ir::Binding &binding, const ir::Block &from, Block &to);
+  Status yield_loop(const ir::Binding &binding, const ir::Block &from, Block &to);
+  Status operands(std::span<const ir::Operand> operands, SourceLocation location, Item &item);
+  Status result_refs(const ir::Binding &binding, Item &item);
+  /// Appends a copy unless both are the same bytes; its buffers must have one layout.
+  Status copy(uint32_t to, uint32_t from, SourceLocation location);
+
+  // --- items and regions ---
+  std::vector<Item> &items() { return out_.blocks[block_].items; }
+  void push_step(uint32_t step, bool joins);
+  void push_item(Item item) { items().push_back(std::move(item)); }
+  void close_region() { open_region_ = kNone; }
+  /// Dynamic allocations: made for what a binding defines, given back after their last use.
+  Status allocate(ir::ValueId value, uint32_t ir_block, SourceLocation location);
+  void release(uint32_t ir_block, uint32_t until_time);
+  void mark_time(uint32_t time);
+
+  Status fail(SourceLocation location, const std::string &message) const;
+
+  ModuleContext &context_;
+  const uint32_t index_;
+  const ir::Function &function_;
+  const Liveness &live_;
+  const FunctionStorage &storage_;
+  Function out_;
+  ValueTable values_;
+  std::unique_ptr<RegionRules> rules_;
+  uint32_t block_ = 0; // of the plan
+  uint32_t open_region_ = kNone;
+  size_t open_item_ = 0; // of the open region, among items()
+  struct Dynamic {
+    uint32_t block, end, buffer; // ir block that defines it, end of its life
+  };
+  std::vector<Dynamic> dynamic_;       // alive
+  std::vector<bool> symbol_defined_;   // by symbol: a match has defined it
+  std::vector<uint32_t> steps_before_; // by time
+};
+
+} // namespace cugrt::plan

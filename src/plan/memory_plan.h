@@ -1,0 +1,46 @@
+// Storage planning of unplanned allocations, for the pass that rewrites them.
+//
+// Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per
+// scope, or stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds,
+// lifetimes from plan/liveness.h; branches share, and what is live into a loop and used in it lives
+// to its end.
+#pragma once
+
+#include "ir/module.h"
+#include "plan/liveness.h"
+#include "support/status.h"
+
+#include <string>
+#include <vector>
+
+namespace cugrt::plan {
+
+struct TensorPlan {
+  ir::ValueId tensor; // the alloc binding's result
+  bool planned = false;
+  std::string reason;          // why not
+  uint32_t scope = 0;          // of the module's TypePool
+  int64_t offset_bytes = 0;    // in the scope's storage, a multiple of 256
+  int64_t bytes = 0;           // at upper bounds
+  uint32_t begin = 0, end = 0; // life, in binding times
+};
+
+struct ScopePlan {
+  uint32_t scope = 0;
+  int64_t peak_bytes = 0;        // the storage's size
+  int64_t lower_bound_bytes = 0; // no packing is smaller
+  int64_t tensor_bytes = 0;      // without any sharing
+};
+
+struct MemoryPlan {
+  std::vector<TensorPlan> tensors; // every alloc, in program order
+  std::vector<ScopePlan> scopes;   // those with planned tensors, by scope name
+  const TensorPlan *find(ir::ValueId tensor) const;
+};
+
+/// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
+/// (they become result slots), what host builtins may keep, what no upper bound sizes.
+Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
+                               std::span<const FunctionSummary> summaries);
+
+} // namespace cugrt::plan

@@ -1,0 +1,72 @@
+// The rules of policy `patch`: only true dynamism ends a region.
+#include "plan/regions.h"
+
+namespace cugrt::plan {
+
+using ir::BindingKind;
+
+namespace {
+
+class PatchRules final : public RegionRules {
+public:
+  PatchRules(const ModuleContext &context, uint32_t function, const ValueTable &values)
+      : module_(context.module), function_(context.module.functions[function]), values_(values) {}
+
+  bool copies_join() const override { return true; }
+
+  Decision decide(const ir::Binding &b) override {
+    switch (b.kind) {
+    case BindingKind::launch:
+      return launch(b);
+    case BindingKind::call:
+      return {Verdict::closes,
+              "a call of @" + module_.functions[b.callee].name + ": its regions are its own"};
+    case BindingKind::host_call:
+      return {Verdict::closes, "host builtin \"" + module_.callee_names[b.callee] +
+                                   "\" runs on the host, and everything before it must have ended"};
+    case BindingKind::extern_call:
+      return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
+                                   "\" is taken for a host function until it is resolved"};
+    case BindingKind::if_:
+      return {Verdict::closes,
+              "the host runs one of the branches, which have regions of their own"};
+    case BindingKind::while_:
+      return {Verdict::closes, "the host runs the loop, whose blocks have regions of their own"};
+    case BindingKind::alloc:
+      return {Verdict::stays, values_.is_dynamic(b.result())
+                                  ? "unplanned storage: its address is known only during the run"
+                                  : "a function result: its storage is a slot"};
+    case BindingKind::match_shape:
+      return {Verdict::stays, "shapes are matched on the host before the region is launched"};
+    case BindingKind::read_symbol:
+      return {Verdict::joins_open, "kernels read the symbol from device memory"};
+    case BindingKind::op:
+      return {Verdict::closes, "a tensor-level op"};
+    default:
+      return {Verdict::joins_open, "names storage or host values, runs nothing"};
+    }
+  }
+
+private:
+  Decision launch(const ir::Binding &b) const {
+    for (const ir::Operand &operand : function_.operands_of(b))
+      if (operand.kind == ir::Operand::Kind::value && values_.is_dynamic(operand.value()))
+        return {Verdict::closes, "touches %" + function_.value(operand.value()).name +
+                                     ", which is unplanned: its address is known only during "
+                                     "the run"};
+    return {Verdict::joins, "a launch on planned storage, slots, weights and constants"};
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  const ValueTable &values_;
+};
+
+} // namespace
+
+std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
+                                              const ValueTable &values) {
+  return std::make_unique<PatchRules>(context, function, values);
+}
+
+} // namespace cugrt::plan

@@ -1,0 +1,46 @@
+// Static regions: which bindings become part of a graph, by one of two sets of rules.
+//
+// Rules look at a binding and say what it does to the region that may be open in its block:
+//
+//   joins        a step: opens a region if none is open, and is part of it
+//   joins_open   no step: part of an open region, opens none
+//   stays        outside, and an open region stays open
+//   closes       outside; what follows is in another region
+//
+// `patch`: callers' buffers are slots, so every step on memory whose address the plan knows or a
+// slot holds joins. `seed`: the published rules (static values; storage that can be lifted; output
+// storage left alone), with `if`, `while` and match closing a region.
+#pragma once
+
+#include "plan/values.h"
+
+#include <memory>
+
+namespace cugrt::plan {
+
+enum class Verdict : uint8_t { joins, joins_open, stays, closes };
+
+struct Decision {
+  Verdict verdict;
+  std::string reason; // in words
+};
+
+class RegionRules {
+public:
+  virtual ~RegionRules() = default;
+  /// Called once for each binding, in program order.
+  virtual Decision decide(const ir::Binding &binding) = 0;
+  /// Whether copies between planned tensors and slots, which no binding stands for, may join.
+  virtual bool copies_join() const = 0;
+};
+
+std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
+                                              const ValueTable &values);
+std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint32_t function);
+std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
+                                               uint32_t function, const ValueTable &values);
+
+/// Fills in what follows from a region's steps: edges, key, slots, host values.
+void finish_regions(ModuleContext &context, uint32_t function, Function &out);
+
+} // namespace cugrt::plan

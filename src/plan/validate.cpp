@@ -1,0 +1,13 @@
+// validate(): all parts, in order.
+#include "plan/validate.h"
+#include "plan/planner.h"
+
+namespace cugrt::plan {
+
+Status validate(const Plan &plan) {
+  CUGRT_TRY(validate_structure(plan));
+  CUGRT_TRY(validate_regions(plan));
+  return validate_storage(plan);
+}
+
+} // namespace cugrt::plan

@@ -1,0 +1,328 @@
+// Arenas of plans. Lifetimes are taken from what the plan's steps and items touch, in the order in
+// which they run, not from the planner's liveness: a tensor lives from its first touch to its last;
+// one that is touched inside and outside a loop lives through the whole loop, and so does one that
+// a loop reads before it writes it.
+#include "plan/validate.h"
+
+#include "plan/hazards.h"
+
+#include <algorithm>
+#include <map>
+
+namespace cugrt::plan {
+namespace {
+
+struct Extent {
+  int64_t begin = INT64_MAX, end = 0;
+  bool empty() const { return begin >= end; }
+  void add(const Extent &other) {
+    if (other.empty())
+      return;
+    begin = std::min(begin, other.begin);
+    end = std::max(end, other.end);
+  }
+};
+
+using Extents = std::vector<Extent>; // by arena
+
+struct Place {
+  uint32_t parent = kNone, depth = 0;
+  uint32_t loop_begin = 0, loop_end = 0; // of a loop's blocks
+  bool loop = false;
+};
+
+struct Life {
+  uint32_t arena = kNone;
+  uint32_t begin = UINT32_MAX, end = 0;
+  uint32_t block = kNone; // the innermost block that holds all touches
+  bool first_is_read = false;
+  Extent bytes;
+  std::vector<std::pair<uint32_t, uint32_t>> touches; // (time, block)
+  std::vector<uint32_t> buffers;
+};
+
+struct CallTime {
+  uint32_t time, callee;
+};
+
+class StorageCheck {
+public:
+  StorageCheck(const Plan &plan, ir::ExprPool &exprs, const Function &function,
+               std::span<const Extents> callees)
+      : plan_(plan), exprs_(exprs), f_(function), callees_(callees), places_(f_.blocks.size()) {
+    for (const Symbol &symbol : f_.symbols)
+      bounds_.push_back(symbol.bounds);
+  }
+
+  Status run(Extents &own) {
+    for (uint32_t b = 0; b < f_.buffers.size(); ++b)
+      CUGRT_TRY(add_buffer(b));
+    block(0);
+    for (Life &life : lives_)
+      close(life);
+    own.assign(plan_.arenas.size(), {});
+    for (const Life &life : lives_)
+      if (life.arena != kNone)
+        own[life.arena].add(life.bytes);
+    CUGRT_TRY(disjoint());
+    CUGRT_TRY(below_callees());
+    for (const CallTime &call : calls_)
+      for (size_t arena = 0; arena < own.size(); ++arena)
+        own[arena].add(callees_[call.callee][arena]);
+    return {};
+  }
+
+private:
+  Status add_buffer(uint32_t b) {
+    const Buffer &buffer = f_.buffers[b];
+    if (buffer.base != BufferBase::arena)
+      return {};
+    if (!buffer.bytes.valid())
+      return plan_error(f_, "%" + buffer.name + " lies in an arena and has no size");
+    ir::Interval offset = exprs_.range(buffer.offset_bytes, bounds_);
+    ir::Interval end = exprs_.range(exprs_.add(buffer.offset_bytes, buffer.bytes), bounds_);
+    if (offset.lower < 0 || end.upper > plan_.arenas[buffer.index].bytes)
+      return plan_error(f_, "%" + buffer.name + " may lie outside of arena " +
+                                plan_.arenas[buffer.index].scope);
+    auto [it, added] = numbers_.try_emplace(buffer.tensor, uint32_t(lives_.size()));
+    if (added)
+      lives_.emplace_back();
+    Life &life = lives_[it->second];
+    if (life.arena != kNone && life.arena != buffer.index)
+      return plan_error(f_, "%" + buffer.name + " lies in two arenas");
+    life.arena = buffer.index;
+    life.bytes.add({offset.lower, end.upper});
+    life.buffers.push_back(b);
+    return {};
+  }
+
+  // --- Touches, in the order of the run ---
+
+  void touch(uint32_t buffer, bool reads) {
+    auto it = numbers_.find(f_.buffers[buffer].tensor);
+    if (f_.buffers[buffer].base != BufferBase::arena || it == numbers_.end())
+      return;
+    Life &life = lives_[it->second];
+    if (life.touches.empty())
+      life.first_is_read = reads;
+    if (life.touches.empty() || life.touches.back() != std::pair(time_, block_))
+      life.touches.push_back({time_, block_});
+  }
+
+  void touch(const OperandRef &ref, bool reads) {
+    if (ref.kind == OperandRef::Kind::buffer)
+      touch(ref.index, reads);
+    else if (ref.kind == OperandRef::Kind::list)
+      for (const OperandRef &element : f_.lists[ref.index])
+        touch(element, reads);
+  }
+
+  void step(const Step &step) {
+    for (bool reads : {true, false})
+      for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
+        Access access = f_.accesses[a].access;
+        if (reads ? access != Access::out : access != Access::in)
+          touch(f_.accesses[a].buffer, reads);
+      }
+    ++time_;
+  }
+
+  void item(const Item &item) {
+    switch (item.kind) {
+    case ItemKind::step:
+      return step(f_.steps[item.index]);
+    case ItemKind::region:
+      for (uint32_t s = f_.regions[item.index].steps.begin; s < f_.regions[item.index].steps.end();
+           ++s)
+        step(f_.steps[s]);
+      return;
+    case ItemKind::if_:
+    case ItemKind::while_:
+      return construct(item);
+    case ItemKind::match:
+      return;
+    case ItemKind::copy_back:
+      touch(item.operands[0], true);
+      touch(item.operands[1], false);
+      ++time_;
+      return;
+    case ItemKind::call:
+      calls_.push_back({time_, item.index});
+      [[fallthrough]];
+    default:
+      for (const OperandRef &ref : item.operands)
+        touch(ref, true);
+      for (const OperandRef &ref : item.results)
+        touch(ref, false);
+      ++time_;
+    }
+  }
+
+  void construct(const Item &item) {
+    bool loop = item.kind == ItemKind::while_;
+    if (!loop)
+      for (const OperandRef &ref : item.operands)
+        touch(ref, true);
+    uint32_t begin = time_++;
+    for (uint32_t b = item.blocks.begin; b < item.blocks.end(); ++b) {
+      places_[b] = {block_, places_[block_].depth + 1, begin, 0, loop};
+      block(b);
+    }
+    for (uint32_t b = item.blocks.begin; b < item.blocks.end(); ++b)
+      places_[b].loop_end = time_;
+  }
+
+  void block(uint32_t index) {
+    uint32_t outer = std::exchange(block_, index);
+    for (const Item &i : f_.blocks[index].items)
+      item(i);
+    if (index != 0 && places_[index].loop) // a loop's condition may be in device memory
+      for (const OperandRef &ref : f_.blocks[index].results)
+        touch(ref, true);
+    ++time_;
+    block_ = outer;
+  }
+
+  // --- Lifetimes ---
+
+  uint32_t common(uint32_t a, uint32_t b) const {
+    while (a != b) {
+      uint32_t &deeper = places_[a].depth >= places_[b].depth ? a : b;
+      deeper = places_[deeper].parent;
+    }
+    return a;
+  }
+
+  void extend(Life &life, uint32_t block) const {
+    if (!places_[block].loop)
+      return;
+    life.begin = std::min(life.begin, places_[block].loop_begin);
+    life.end = std::max(life.end, places_[block].loop_end);
+  }
+
+  void close(Life &life) const {
+    if (life.touches.empty())
+      return;
+    life.block = life.touches.front().second;
+    for (auto [time, block] : life.touches) {
+      life.begin = std::min(life.begin, time);
+      life.end = std::max(life.end, time + 1);
+      life.block = common(life.block, block);
+    }
+    for (auto [time, block] : life.touches)
+      for (uint32_t b = block; b != life.block; b = places_[b].parent)
+        extend(life, b);
+    if (life.first_is_read)
+      for (uint32_t b = life.block; b != kNone; b = places_[b].parent)
+        extend(life, b);
+  }
+
+  // --- Checks ---
+
+  bool share_bytes(const Life &a, const Life &b) {
+    if (a.arena != b.arena || a.bytes.end <= b.bytes.begin || b.bytes.end <= a.bytes.begin)
+      return false;
+    for (uint32_t x : a.buffers)
+      for (uint32_t y : b.buffers)
+        if (may_overlap(exprs_, f_.buffers[x], f_.buffers[y], bounds_))
+          return true;
+    return false;
+  }
+
+  Status disjoint() {
+    std::vector<Life *> order;
+    for (Life &life : lives_)
+      if (!life.touches.empty())
+        order.push_back(&life);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Life *a, const Life *b) { return a->begin < b->begin; });
+    std::vector<Life *> alive;
+    for (Life *life : order) {
+      std::erase_if(alive, [&](const Life *other) { return other->end <= life->begin; });
+      for (const Life *other : alive)
+        if (share_bytes(*life, *other))
+          return plan_error(f_, "%" + f_.buffers[life->buffers[0]].name + " and %" +
+                                    f_.buffers[other->buffers[0]].name +
+                                    " are live together and share bytes of arena " +
+                                    plan_.arenas[life->arena].scope);
+      alive.push_back(life);
+    }
+    return {};
+  }
+
+  Status below_callees() const {
+    for (const CallTime &call : calls_)
+      for (const Life &life : lives_) {
+        if (call.time < life.begin || call.time >= life.end)
+          continue;
+        const Extent &callee = callees_[call.callee][life.arena];
+        if (!callee.empty() && callee.begin < life.bytes.end && life.bytes.begin < callee.end)
+          return plan_error(f_, "@" + plan_.functions[call.callee].name + " overwrites %" +
+                                    f_.buffers[life.buffers[0]].name +
+                                    ", which is live when it is called");
+      }
+    return {};
+  }
+
+  const Plan &plan_;
+  ir::ExprPool &exprs_;
+  const Function &f_;
+  std::span<const Extents> callees_;
+  std::vector<ir::Interval> bounds_;
+  std::vector<Place> places_;
+  std::map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
+  std::vector<Life> lives_;
+  std::vector<CallTime> calls_;
+  uint32_t time_ = 0, block_ = 0;
+};
+
+/// Callees before callers; the structure check has refused rings.
+void post_order(const Plan &plan, uint32_t root, std::vector<bool> &seen,
+                std::vector<uint32_t> &order) {
+  struct Frame {
+    uint32_t function;
+    std::vector<uint32_t> callees;
+  };
+  auto callees_of = [&](uint32_t f) {
+    std::vector<uint32_t> callees;
+    for (const Block &block : plan.functions[f].blocks)
+      for (const Item &item : block.items)
+        if (item.kind == ItemKind::call)
+          callees.push_back(item.index);
+    return callees;
+  };
+  std::vector<Frame> stack;
+  auto enter = [&](uint32_t f) {
+    if (seen[f])
+      return;
+    seen[f] = true;
+    stack.push_back({f, callees_of(f)});
+  };
+  enter(root);
+  while (!stack.empty()) {
+    if (stack.back().callees.empty()) {
+      order.push_back(stack.back().function);
+      stack.pop_back();
+      continue;
+    }
+    uint32_t next = stack.back().callees.back();
+    stack.back().callees.pop_back();
+    enter(next);
+  }
+}
+
+} // namespace
+
+Status validate_storage(const Plan &plan) {
+  ir::ExprPool exprs = plan.exprs; // grows by differences of offsets
+  std::vector<bool> seen(plan.functions.size(), false);
+  std::vector<uint32_t> order;
+  for (uint32_t f = 0; f < plan.functions.size(); ++f)
+    post_order(plan, f, seen, order);
+  std::vector<Extents> extents(plan.functions.size(), Extents(plan.arenas.size()));
+  for (uint32_t f : order)
+    CUGRT_TRY(StorageCheck(plan, exprs, plan.functions[f], extents).run(extents[f]));
+  return {};
+}
+
+} // namespace cugrt::plan

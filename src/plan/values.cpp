@@ -1,0 +1,268 @@
+// Buffers and host values of one function.
+#include "plan/values.h"
+
+#include "plan/hazards.h"
+#include "plan/located.h"
+#include "support/check.h"
+
+namespace cugrt::plan {
+
+using ir::Operand;
+using ir::TypeKind;
+
+ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
+    : context_(context), function_(context.module.functions[function]),
+      live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
+      out_(out), bounds_(function_.symbol_bounds()), offsets_(function_.values.size()),
+      buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
+      elements_(function_.symbols.size(), kNone) {}
+
+ExprId ValueTable::offset(ir::ValueId value) const {
+  ExprId offset = offsets_[live_.alias_of[value.index].index];
+  return offset.valid() ? offset : context_.plan.exprs.constant(0);
+}
+
+// --- Buffers -------------------------------------------------------------------------------------
+
+ExprId ValueTable::base_offset(const Place &place) {
+  int64_t bytes = 0;
+  if (place.base == BufferBase::arena) {
+    const StorageClass &k = storage_.classes[place.index];
+    bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes;
+  }
+  return context_.plan.exprs.constant(bytes);
+}
+
+Buffer ValueTable::make(const Place &place, ExprId offset_bytes, const ir::Type &type) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  Buffer buffer;
+  buffer.base = place.base;
+  buffer.index = place.index;
+  if (place.base == BufferBase::arena)
+    buffer.index = context_.storage.arena_of_scope[storage_.classes[place.index].scope];
+  else if (place.base == BufferBase::constant)
+    buffer.index = context_.constant(place.index);
+  buffer.offset_bytes = exprs.add(base_offset(place), offset_bytes);
+  buffer.dtype = type.dtype;
+  if (type.known_shape) {
+    ir::Type copy = type;
+    copy.dims = buffer.dims = context_.copy(type.dims);
+    copy.strides = buffer.strides = context_.copy(type.strides);
+    buffer.bytes = ir::tensor_bytes(exprs, copy);
+  }
+  return buffer;
+}
+
+uint32_t ValueTable::add(Buffer buffer) {
+  out_.buffers.push_back(std::move(buffer));
+  return uint32_t(out_.buffers.size() - 1);
+}
+
+Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) {
+  value = live_.alias_of[value.index];
+  if (buffers_[value.index] != kNone)
+    return buffers_[value.index];
+  uint32_t origin = live_.origin(value);
+  CUGRT_CHECK(origin != kNoOrigin);
+  const Place &place = storage_.places[origin];
+  ExprId relative = offset(value);
+  Buffer buffer = make(place, relative, type(value));
+  buffer.name = function_.value(value).name;
+  buffer.tensor = origin;
+  CUGRT_TRY(check_within(live_.origins[origin], place, relative, buffer, value, location));
+  return buffers_[value.index] = add(std::move(buffer));
+}
+
+/// Steps must not touch bytes of the arena that belong to others, for any value of the symbols.
+Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
+                                const Buffer &buffer, ir::ValueId value, SourceLocation location) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  if (exprs.range(offset_bytes, bounds_).lower < 0)
+    return located(Code::verify_error, function_, location,
+                   "%" + function_.value(value).name + " may begin before its storage");
+  if (place.base != BufferBase::arena)
+    return {}; // the runtime checks slots and allocations when sizes are known
+  const StorageClass &k = storage_.classes[place.index];
+  ExprId end = exprs.add(offset_bytes, buffer.bytes);
+  int64_t upper = exprs.range(end, bounds_).upper;
+  if (upper <= k.item.bytes)
+    return {};
+  const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
+  return located(Code::verify_error, function_, location,
+                 "%" + function_.value(value).name + " takes up to " +
+                     (upper == INT64_MAX ? "unbounded" : std::to_string(upper)) + " bytes of %" +
+                     function_.value(holder.value).name + ", which has " +
+                     std::to_string(k.item.bytes) +
+                     "; make the storage larger or bound the symbols");
+}
+
+uint32_t ValueTable::workspace(uint32_t storage_class, ExprId bytes, std::string name) {
+  Place place{BufferBase::arena, storage_class};
+  Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
+  buffer.offset_bytes = base_offset(place);
+  buffer.bytes = bytes;
+  buffer.dtype = ir::DType::u8;
+  buffer.dims = {bytes};
+  buffer.tensor = uint32_t(live_.origins.size()) + storage_class;
+  return add(std::move(buffer));
+}
+
+uint32_t ValueTable::temporary(uint32_t storage_class, uint32_t like) {
+  Buffer buffer = out_.buffers[like];
+  buffer.name += ".next";
+  buffer.base = BufferBase::arena;
+  buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
+  buffer.offset_bytes = base_offset({BufferBase::arena, storage_class});
+  buffer.tensor = uint32_t(live_.origins.size()) + storage_class;
+  return add(std::move(buffer));
+}
+
+uint32_t ValueTable::result_slot(uint32_t slot, uint32_t like, ExprId offset_bytes) {
+  Buffer buffer = out_.buffers[like];
+  buffer.name = "result" + std::to_string(out_.slots[slot].index);
+  buffer.base = BufferBase::slot;
+  buffer.index = slot;
+  buffer.offset_bytes = offset_bytes;
+  buffer.tensor = uint32_t(live_.origins.size() + storage_.classes.size()) + slot;
+  return add(std::move(buffer));
+}
+
+void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  const ir::Type &tensor_type = type(tensor);
+  ir::Type element = tensor_type;
+  element.dims.clear();
+  element.strides.clear();
+  uint32_t origin = live_.origin(tensor);
+  ExprId bytes = exprs.constant(ir::info(tensor_type.dtype).bytes_per_block);
+  Buffer buffer =
+      make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), element);
+  buffer.name = function_.value(tensor).name + "." + function_.symbols[symbol.index].name;
+  buffer.tensor = origin;
+  elements_[symbol.index] = add(std::move(buffer));
+}
+
+Result<uint32_t> ValueTable::element(SymbolId symbol, SourceLocation location) {
+  if (symbol.index < elements_.size() && elements_[symbol.index] != kNone)
+    return elements_[symbol.index];
+  return located(Code::verify_error, function_, location,
+                 "a device_symbol parameter takes the symbol of a read binding");
+}
+
+bool ValueTable::is_dynamic(ir::ValueId value) const {
+  uint32_t origin = live_.origin(value);
+  return origin != kNoOrigin && storage_.places[origin].base == BufferBase::dynamic;
+}
+
+std::string ValueTable::write_protection(ir::ValueId value) const {
+  uint32_t origin = live_.origin(value);
+  if (origin == kNoOrigin)
+    return "no tensor";
+  const Origin &o = live_.origins[origin];
+  if (o.kind == OriginKind::constant)
+    return "a constant";
+  if (o.kind != OriginKind::parameter)
+    return "";
+  if (storage_.places[origin].base == BufferBase::weight)
+    return "a weight";
+  return ir::writes(function_.params[o.index].access)
+             ? ""
+             : "an input; declare the parameter inout or out";
+}
+
+// --- Host values ---------------------------------------------------------------------------------
+
+uint32_t ValueTable::add_host_value(HostValue value) {
+  out_.host_values.push_back(value);
+  return uint32_t(out_.host_values.size() - 1);
+}
+
+uint32_t ValueTable::add_list(std::vector<OperandRef> list) {
+  out_.lists.push_back(std::move(list));
+  return uint32_t(out_.lists.size() - 1);
+}
+
+OperandRef ValueTable::define_host(ir::ValueId value) {
+  const ir::Type &t = type(value);
+  HostValueKind kind =
+      t.kind == TypeKind::scalar ? HostValueKind::host_result : HostValueKind::object;
+  OperandRef ref{OperandRef::Kind::host_value, add_host_value({kind, t.scalar, 0, 0})};
+  set_ref(value, ref);
+  return ref;
+}
+
+Result<OperandRef> ValueTable::ref(ir::ValueId value, SourceLocation location) {
+  value = live_.alias_of[value.index];
+  if (type(value).kind == TypeKind::tensor) {
+    CUGRT_ASSIGN(uint32_t index, buffer(value, location));
+    return OperandRef{OperandRef::Kind::buffer, index};
+  }
+  if (type(value).kind != TypeKind::tuple)
+    return refs_[value.index];
+  std::vector<OperandRef> list;
+  ir::Range fields = live_.fields_of[value.index];
+  for (uint32_t i = fields.begin; i < fields.end(); ++i) {
+    if (!live_.fields[i].valid()) {
+      list.push_back({});
+      continue;
+    }
+    CUGRT_ASSIGN(OperandRef field, ref(live_.fields[i], location));
+    list.push_back(field);
+  }
+  return OperandRef{OperandRef::Kind::list, add_list(std::move(list))};
+}
+
+namespace {
+
+/// A literal as an operand.
+struct LiteralRef {
+  ValueTable &values;
+  Function &out;
+  ir::ExprPool &exprs;
+
+  OperandRef host(ir::ScalarKind scalar, uint64_t bits) const {
+    return {OperandRef::Kind::host_value,
+            values.add_host_value({HostValueKind::literal, scalar, 0, bits})};
+  }
+  OperandRef operator()(bool value) const { return host(ir::ScalarKind::boolean, value); }
+  OperandRef operator()(int64_t value) const {
+    return host(ir::ScalarKind::integer, uint64_t(value));
+  }
+  OperandRef operator()(double value) const {
+    return host(ir::ScalarKind::floating, *scalar_bits(ir::DType::f64, value));
+  }
+  OperandRef operator()(const std::string &value) const {
+    out.strings.push_back(value);
+    return {OperandRef::Kind::string, uint32_t(out.strings.size() - 1)};
+  }
+  OperandRef operator()(const ir::DTypeLiteral &value) const {
+    return {OperandRef::Kind::dtype, uint32_t(value.dtype)};
+  }
+  template <class T> OperandRef operator()(const std::vector<T> &value) const {
+    std::vector<OperandRef> list;
+    for (const T &element : value)
+      list.push_back((*this)(element));
+    return {OperandRef::Kind::list, values.add_list(std::move(list))};
+  }
+};
+
+} // namespace
+
+Result<OperandRef> ValueTable::ref(const Operand &operand, SourceLocation location) {
+  switch (operand.kind) {
+  case Operand::Kind::none:
+    return OperandRef{};
+  case Operand::Kind::value:
+    return ref(operand.value(), location);
+  case Operand::Kind::expr:
+    return OperandRef{OperandRef::Kind::expr, context_.copy(operand.expr()).index};
+  case Operand::Kind::literal:
+    return std::visit(LiteralRef{*this, out_, context_.plan.exprs},
+                      context_.module.literals[operand.index]);
+  }
+  return OperandRef{};
+}
+
+} // namespace cugrt::plan

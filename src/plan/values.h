@@ -1,0 +1,68 @@
+// What the values of one function are in its plan: buffers, host values, lists.
+//
+// Values are asked for in program order. Offsets of views are relative to their origin; a buffer is
+// made when a value is first used by a step or an item.
+#pragma once
+
+#include "plan/context.h"
+
+namespace cugrt::plan {
+
+class ValueTable {
+public:
+  ValueTable(ModuleContext &context, uint32_t function, Function &out);
+
+  // --- Definitions: called by the walk at each binding ---
+  void set_offset(ir::ValueId value, ExprId offset_bytes) { offsets_[value.index] = offset_bytes; }
+  ExprId offset(ir::ValueId value) const;
+  void set_ref(ir::ValueId value, OperandRef ref) { refs_[value.index] = ref; }
+  /// A scalar, string, shape or object that an item gives at run time.
+  OperandRef define_host(ir::ValueId value);
+
+  // --- Uses ---
+  /// The tensor's buffer. An error where it does not lie within its storage.
+  Result<uint32_t> buffer(ir::ValueId value, SourceLocation location);
+  Result<OperandRef> ref(ir::ValueId value, SourceLocation location);
+  Result<OperandRef> ref(const ir::Operand &operand, SourceLocation location);
+  uint32_t add_host_value(HostValue value);
+  uint32_t add_list(std::vector<OperandRef> list);
+  /// A launch's scratch: `bytes` of a class of their own.
+  uint32_t workspace(uint32_t storage_class, ExprId bytes, std::string name);
+  /// A buffer of another buffer's type in a class of its own, for values that change places.
+  uint32_t temporary(uint32_t storage_class, uint32_t like);
+  /// A buffer of another buffer's type at a place in a result's slot.
+  uint32_t result_slot(uint32_t slot, uint32_t like, ExprId offset_bytes);
+  /// The element that a read binding names.
+  Result<uint32_t> element(SymbolId symbol, SourceLocation location);
+  void set_element(SymbolId symbol, ir::ValueId tensor, ExprId index);
+
+  /// Why steps may not write the value: "" when they may.
+  std::string write_protection(ir::ValueId value) const;
+  bool is_dynamic(ir::ValueId value) const;
+  const Place &place(uint32_t origin) const { return storage_.places[origin]; }
+
+  const ir::Type &type(ir::ValueId value) const {
+    return context_.module.types[function_.value(value).type];
+  }
+  std::span<const ir::Interval> bounds() const { return bounds_; }
+
+private:
+  Buffer make(const Place &place, ExprId offset_bytes, const ir::Type &type);
+  ExprId base_offset(const Place &place);
+  Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
+                      const Buffer &buffer, ir::ValueId value, SourceLocation location);
+  uint32_t add(Buffer buffer);
+
+  ModuleContext &context_;
+  const ir::Function &function_;
+  const Liveness &live_;
+  const FunctionStorage &storage_;
+  Function &out_;
+  std::vector<ir::Interval> bounds_;
+  std::vector<ExprId> offsets_;    // by value; invalid: 0
+  std::vector<uint32_t> buffers_;  // by value
+  std::vector<OperandRef> refs_;   // by value: of what is not a tensor
+  std::vector<uint32_t> elements_; // by symbol: buffers of device symbols
+};
+
+} // namespace cugrt::plan

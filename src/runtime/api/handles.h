@@ -1,0 +1,66 @@
+// What stands behind the handles of the C ABI. Internal to src/runtime/api/.
+#pragma once
+
+#include "ir/module.h"
+#include "runtime/abi_types.h"
+#include "runtime/device.h"
+#include "runtime/session.h"
+
+#include <vector>
+
+struct cugrt_runtime {
+  std::shared_ptr<cugrt::runtime::Device> device;
+};
+
+struct cugrt_buffer {
+  std::shared_ptr<cugrt::runtime::Device> device; // outlives the memory
+  cugrt::driver::DeviceBuffer device_memory;
+  cugrt::driver::PinnedBuffer pinned_memory;
+  uint64_t address = 0, bytes = 0;
+};
+
+struct cugrt_stream {
+  std::shared_ptr<cugrt::runtime::Device> device;
+  cugrt::driver::Stream stream;
+};
+
+struct cugrt_event {
+  std::shared_ptr<cugrt::runtime::Device> device;
+  cugrt::driver::Event event;
+};
+
+struct cugrt_module {
+  std::shared_ptr<const cugrt::ir::Module> module;
+  std::string name, base_folder;
+};
+
+struct cugrt_weights {
+  cugrt::runtime::WeightSet set;
+};
+
+struct cugrt_function {
+  const cugrt::runtime::Executable *executable;
+  uint32_t index;
+  /// What infos point to: names of dimensions, of parameters and then of results.
+  std::vector<std::vector<std::string>> dim_names;
+  std::vector<std::string> result_names;
+
+  const cugrt::plan::Function &plan() const { return executable->plan().functions[index]; }
+};
+
+/// Shared by an executable's handle and the sessions of it, so that function handles live as long
+/// as any of them.
+struct cugrt_executable_data {
+  std::shared_ptr<const cugrt::runtime::Executable> executable;
+  std::vector<cugrt_function> functions;
+  std::vector<uint32_t> visible; // those that are not private
+};
+
+struct cugrt_executable {
+  std::shared_ptr<const cugrt_executable_data> data;
+};
+
+struct cugrt_session {
+  std::shared_ptr<const cugrt_executable_data> data;
+  std::unique_ptr<cugrt::runtime::Session> session;
+};

@@ -1,0 +1,138 @@
+// Modules of the C ABI: parsing, printing, passes, plan reports.
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "runtime/api/entries.h"
+#include "runtime/api/guard.h"
+#include "runtime/api/handles.h"
+#include "runtime/module_plan.h"
+#include "support/file.h"
+
+#include <filesystem>
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
+
+Status make_module(std::string_view text, std::string name, std::string base_folder,
+                   cugrt_module **module) {
+  CUGRT_ASSIGN(ir::Module parsed, ir::parse_and_verify(text, name));
+  *module = new cugrt_module{std::make_shared<const ir::Module>(std::move(parsed)), std::move(name),
+                             std::move(base_folder)};
+  return {};
+}
+
+cugrt_status *module_load(const char *path, cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(path);
+    CUGRT_REQUIRE(module);
+    CUGRT_ASSIGN(std::string text, read_file(path, ir::kMaxTextBytes));
+    return make_module(text, path, std::filesystem::path(path).parent_path().string(), module);
+  });
+}
+
+cugrt_status *module_parse(const char *text, size_t size, const char *name, const char *base_folder,
+                           cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(text || !size);
+    CUGRT_REQUIRE(module);
+    if (size > ir::kMaxTextBytes)
+      return Status::error(Code::invalid_argument, "the module's text is longer than 512 MiB");
+    return make_module(std::string_view(text ? text : "", size), name ? name : "module",
+                       base_folder ? base_folder : "", module);
+  });
+}
+
+void module_free(cugrt_module *module) { delete module; }
+
+cugrt_status *module_print(const cugrt_module *module, cugrt_text **text) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(text);
+    *text = new cugrt_text{ir::print(*module->module)};
+    return {};
+  });
+}
+
+/// "name=value".
+Status set_option(passes::PassContext &context, const char *option) {
+  CUGRT_REQUIRE(option);
+  std::string_view text = option;
+  size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    return Status::error(Code::invalid_argument,
+                         "pass option '" + std::string(text) + "' is not of the form name=value");
+  return context.set(text.substr(0, equals), text.substr(equals + 1));
+}
+
+cugrt_status *module_run_passes(const cugrt_module *module, const char *const *names,
+                                size_t pass_count, const char *const *options, size_t option_count,
+                                cugrt_module **result) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(result);
+    CUGRT_REQUIRE(names || !pass_count);
+    CUGRT_REQUIRE(options || !option_count);
+    passes::PassContext context;
+    for (size_t i = 0; i < option_count; ++i)
+      CUGRT_TRY(set_option(context, options[i]));
+    std::vector<const passes::Pass *> pipeline;
+    for (size_t i = 0; i < pass_count; ++i) {
+      CUGRT_REQUIRE(names[i]);
+      CUGRT_ASSIGN(const passes::Pass *pass, passes::require_pass(names[i]));
+      pipeline.push_back(pass);
+    }
+    std::span<const passes::Pass *const> order = passes::default_pipeline();
+    if (pass_count)
+      order = pipeline;
+    CUGRT_ASSIGN(ir::Module made, passes::run_passes(*module->module, order, context));
+    *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(made)), module->name,
+                               module->base_folder};
+    return {};
+  });
+}
+
+size_t pass_count() { return passes::all_passes().size(); }
+
+const char *pass_text(size_t index, std::string_view passes::Pass::*member) {
+  std::span<const passes::Pass> all = passes::all_passes();
+  // Names and descriptions are literals, so they end with NUL.
+  return index < all.size() ? (all[index].*member).data() : nullptr;
+}
+const char *pass_name(size_t index) { return pass_text(index, &passes::Pass::name); }
+const char *pass_description(size_t index) { return pass_text(index, &passes::Pass::description); }
+
+cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_options *given,
+                                 cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(report);
+    CUGRT_ASSIGN(cugrt_plan_options options,
+                 read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
+    CUGRT_REQUIRE(options.symbols || !options.symbol_count);
+    PlanReportOptions plan_options;
+    CUGRT_ASSIGN(plan_options.policy, plan_policy(options.policy));
+    plan_options.format = static_cast<cugrt_report_format>(options.format);
+    plan_options.symbols = {options.symbols, options.symbol_count};
+    CUGRT_ASSIGN(std::string text, plan_report(*module->module, module->name, plan_options));
+    *report = new cugrt_text{std::move(text)};
+    return {};
+  });
+}
+
+} // namespace
+
+void add_module_entries(cugrt_api &table) {
+  table.module_load = module_load;
+  table.module_parse = module_parse;
+  table.module_free = module_free;
+  table.module_print = module_print;
+  table.module_run_passes = module_run_passes;
+  table.pass_count = pass_count;
+  table.pass_name = pass_name;
+  table.pass_description = pass_description;
+  table.module_plan_report = module_plan_report;
+}
+
+} // namespace cugrt::runtime::api

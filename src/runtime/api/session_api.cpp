@@ -1,0 +1,129 @@
+// Sessions of the C ABI.
+#include "runtime/api/entries.h"
+#include "runtime/api/guard.h"
+#include "runtime/api/handles.h"
+#include "runtime/graph_report.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
+constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
+constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
+
+cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
+                           const cugrt_session_options *given, cugrt_session **session) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(executable);
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(session);
+    CUGRT_ASSIGN(
+        cugrt_session_options options,
+        read_struct(given, "cugrt_session_options", kOptionsBytes, cugrt_session_options{}));
+    SessionOptions session_options;
+    if (options.weights)
+      session_options.weights = &options.weights->set;
+    if (options.instance_budget_bytes)
+      session_options.cache.policy.budget_bytes = options.instance_budget_bytes;
+    session_options.cache.eager = options.eager != 0;
+    auto made = std::make_unique<cugrt_session>();
+    made->data = executable->data;
+    CUGRT_ASSIGN(made->session,
+                 Session::open(executable->data->executable, runtime->device, session_options));
+    *session = made.release();
+    return {};
+  });
+}
+
+cugrt_status *session_run(cugrt_session *session, const cugrt_function *function,
+                          const cugrt_run_options *given) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(given);
+    if (function->executable != &session->session->executable())
+      return Status::error(Code::invalid_argument,
+                           "the function is of another executable than the session");
+    // Read in place: this is the path that every step of a decode loop takes.
+    if (given->struct_size != sizeof *given) [[unlikely]] {
+      auto checked = read_struct(given, "cugrt_run_options", kRunBytes, cugrt_run_options{});
+      if (!checked.ok())
+        return checked.take_status();
+    }
+    if ((given->argument_count && !given->arguments) || (given->result_count && !given->results))
+      return null_argument("arguments or results");
+    RunRequest request;
+    request.arguments = {given->arguments, given->argument_count};
+    request.results = {given->results, given->result_count};
+    request.own_stream = !given->stream && !given->use_default_stream;
+    request.stream = given->stream;
+    return session->session->run(function->index, request);
+  });
+}
+
+cugrt_status *session_synchronize(cugrt_session *session) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    return session->session->synchronize();
+  });
+}
+
+cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *counters) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_ASSIGN(Session::Totals totals, session->session->totals());
+    cugrt_counters filled{};
+    filled.runs = totals.counters.runs;
+    filled.regions_built = totals.counters.regions_built;
+    filled.regions_hit = totals.counters.regions_hit;
+    filled.regions_patched = totals.counters.regions_patched;
+    filled.regions_eager = totals.counters.regions_eager;
+    filled.fields_patched = totals.counters.fields_patched;
+    filled.eager_steps = totals.counters.eager_steps;
+    filled.instances = totals.instances;
+    filled.instances_evicted = totals.counters.instances_evicted;
+    filled.largest_nodes = totals.counters.largest_nodes;
+    filled.largest_edges = totals.counters.largest_edges;
+    filled.instance_bytes = totals.instance_bytes;
+    for (const plan::Arena &arena : session->session->executable().plan().arenas) {
+      filled.arena_bytes += static_cast<uint64_t>(arena.bytes);
+      filled.arena_lower_bound_bytes += static_cast<uint64_t>(arena.lower_bound_bytes);
+      filled.arena_tensor_bytes += static_cast<uint64_t>(arena.tensor_bytes);
+    }
+    filled.weight_bytes = totals.weight_bytes;
+    filled.result_bytes = totals.result_bytes;
+    return write_struct(filled, counters, "counters", kCountersBytes);
+  });
+}
+
+cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format format,
+                                   cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(report);
+    Result<std::string> text = std::string();
+    CUGRT_TRY(session->session->visit_instances([&](const std::vector<GraphCache::View> &views) {
+      text = graph_report(session->session->executable().plan(), views, format);
+    }));
+    if (!text.ok())
+      return text.take_status();
+    *report = new cugrt_text{std::move(*text)};
+    return {};
+  });
+}
+
+void session_free(cugrt_session *session) { delete session; }
+
+} // namespace
+
+void add_session_entries(cugrt_api &table) {
+  table.session_open = session_open;
+  table.session_run = session_run;
+  table.session_synchronize = session_synchronize;
+  table.session_get_counters = session_get_counters;
+  table.session_graph_report = session_graph_report;
+  table.session_free = session_free;
+}
+
+} // namespace cugrt::runtime::api

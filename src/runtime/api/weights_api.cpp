@@ -1,0 +1,81 @@
+// Weights of the C ABI.
+#include "runtime/api/entries.h"
+#include "runtime/api/guard.h"
+#include "runtime/api/handles.h"
+#include "runtime/symbol_binding.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+cugrt_status *weights_create(cugrt_weights **weights) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(weights);
+    *weights = new cugrt_weights;
+    return {};
+  });
+}
+
+cugrt_status *weights_load(const char *path, cugrt_weights **weights) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(path);
+    CUGRT_REQUIRE(weights);
+    CUGRT_ASSIGN(WeightSet set, load_safetensors(path));
+    *weights = new cugrt_weights{std::move(set)};
+    return {};
+  });
+}
+
+cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(name);
+    CUGRT_REQUIRE(tensor);
+    auto bytes = tensor_bytes(*tensor);
+    if (!bytes.ok())
+      return bytes.take_status().in(std::string("weight '") + name + "'");
+    const auto *data = reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor->address));
+    if (!data && *bytes != 0)
+      return Status::error(Code::invalid_argument,
+                           std::string("weight '") + name + "': the address is null");
+    HostTensor copy;
+    copy.dtype = static_cast<ir::DType>(tensor->dtype);
+    copy.dims.assign(tensor->dims, tensor->dims + tensor->rank);
+    copy.storage = std::make_shared<const std::string>(data ? data : "", *bytes);
+    copy.size_bytes = *bytes;
+    return weights->set.add(name, std::move(copy));
+  });
+}
+
+size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
+
+cugrt_status *weights_at(const cugrt_weights *weights, size_t index, const char **name,
+                         cugrt_tensor *tensor) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(weights);
+    if (index >= weights->set.size())
+      return Status::error(Code::out_of_range, "there are " + std::to_string(weights->set.size()) +
+                                                   " weights, none with index " +
+                                                   std::to_string(index));
+    if (name)
+      *name = weights->set.name(index).c_str();
+    if (tensor)
+      *tensor = weights->set.tensor(index).describe();
+    return {};
+  });
+}
+
+void weights_free(cugrt_weights *weights) { delete weights; }
+
+} // namespace
+
+void add_weights_entries(cugrt_api &table) {
+  table.weights_create = weights_create;
+  table.weights_load = weights_load;
+  table.weights_add = weights_add;
+  table.weights_count = weights_count;
+  table.weights_at = weights_at;
+  table.weights_free = weights_free;
+}
+
+} // namespace cugrt::runtime::api

@@ -1,0 +1,118 @@
+// Opening a device and what it remembers; see device.h.
+#include "runtime/device.h"
+
+#include <cstdlib>
+
+namespace cugrt::runtime {
+
+void HostFunctions::add(const std::string &name, HostFunction function) {
+  std::unique_lock lock(mutex_);
+  functions_[name] = function;
+}
+
+Result<HostFunction> HostFunctions::find(const std::string &name) const {
+  std::shared_lock lock(mutex_);
+  auto it = functions_.find(name);
+  if (it == functions_.end())
+    return Status::error(Code::not_found, "host function \"" + name +
+                                              "\" is not registered; register it with the runtime "
+                                              "before the module is run");
+  return it->second;
+}
+
+Result<driver::DriverChoice> driver_from_environment() {
+  const char *text = std::getenv("CUGRT_DRIVER");
+  auto choice = driver::DriverChoice::parse(text ? text : "");
+  return choice.ok() ? std::move(choice)
+                     : Result<driver::DriverChoice>(choice.take_status().in("CUGRT_DRIVER"));
+}
+
+jit::CompilerConfig compiler_config(const DeviceOptions &options) {
+  jit::CompilerConfig config;
+  config.nvrtc_path = options.nvrtc_path;
+  if (options.cache_folder == "off")
+    config.cache.folder.clear(), config.cache.disk = false;
+  else if (!options.cache_folder.empty())
+    config.cache.folder = options.cache_folder, config.cache.disk = true;
+  return config;
+}
+
+Result<std::shared_ptr<Device>> Device::open(DeviceOptions options) {
+  std::unique_ptr<driver::DriverLibrary> library;
+  if (options.driver) {
+    CUGRT_ASSIGN(library, driver::open_driver(*options.driver));
+  }
+  return open(std::move(library), std::move(options));
+}
+
+Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibrary> library,
+                                             DeviceOptions options) {
+  std::shared_ptr<Device> device(new Device);
+  device->log_ = options.log;
+  device->compiler_ = std::make_unique<jit::Compiler>(compiler_config(options), options.log);
+  device->log_owner_ = options.log_owner;
+  device->library_ = std::move(library);
+  if (device->library_)
+    CUGRT_TRY(device->open_context(options));
+  return device;
+}
+
+Status Device::open_context(const DeviceOptions &options) {
+  if (options.context) {
+    CUGRT_ASSIGN(context_,
+                 driver::Context::borrow(library_->api, static_cast<CUcontext>(options.context)));
+    ordinal_ = context_.device();
+  } else {
+    ordinal_ = options.ordinal;
+    CUGRT_ASSIGN(context_, driver::Context::retain_primary(library_->api, options.ordinal));
+  }
+  return read_limits();
+}
+
+Status Device::read_limits() {
+  auto read = [&](CUdevice_attribute attribute, uint32_t &to) -> Status {
+    CUGRT_ASSIGN(int value, context_.attribute(attribute));
+    if (value > 0)
+      to = static_cast<uint32_t>(value);
+    return {};
+  };
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, limits_.grid[0]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, limits_.grid[1]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, limits_.grid[2]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, limits_.block[0]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, limits_.block[1]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, limits_.block[2]));
+  CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, limits_.threads_per_block));
+  CUGRT_TRY(
+      read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, limits_.shared_bytes_per_block));
+  if (library_->capabilities().async_allocation) {
+    CUGRT_ASSIGN(int pools, context_.attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED));
+    stream_ordered_allocation_ = pools != 0;
+  }
+  return {};
+}
+
+Status Device::require_driver() const {
+  if (has_driver())
+    return {};
+  return Status::error(Code::unsupported, "the runtime was created without a driver and can only "
+                                          "compile; create one with a driver to run");
+}
+
+Status Device::note(Status status) {
+  if (status.code() != Code::device_lost)
+    return status;
+  std::lock_guard lock(mutex_);
+  if (!lost_.load(std::memory_order_relaxed)) {
+    cause_ = status.clone();
+    lost_.store(true, std::memory_order_release);
+  }
+  return status;
+}
+
+Status Device::first_cause() const {
+  std::lock_guard lock(mutex_);
+  return cause_.clone().in("the device was lost by an earlier error");
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,92 @@
+// Device: a driver with one context on it, the compiler, the code cache and the host builtins.
+// Behind cugrt_runtime; shared by everything that is made from it.
+//
+// A sticky driver error ends CUDA for the process. The first one is kept here, and everything that
+// belongs to the device repeats it (check()).
+#pragma once
+
+#include "driver/context.h"
+#include "jit/compiler.h"
+#include "runtime/host_functions.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace cugrt::runtime {
+
+struct DeviceOptions {
+  std::optional<driver::DriverChoice> driver; // empty: no device; compile only
+  int ordinal = 0;
+  void *context = nullptr;              // CUcontext of the caller; null: the device's primary one
+  std::string nvrtc_path, cache_folder; // empty: from the environment; "off": no cache folder
+  Logger log;
+  std::shared_ptr<void> log_owner; // what log.user points to, when it is ours
+};
+
+/// Limits of launches, asked of the device once.
+struct DeviceLimits {
+  std::array<uint32_t, 3> grid{INT32_MAX, 65535, 65535}, block{1024, 1024, 64};
+  uint32_t threads_per_block = 1024;
+  uint32_t shared_bytes_per_block = 48 << 10; // with opting in
+};
+
+class Device {
+public:
+  static Result<std::shared_ptr<Device>> open(DeviceOptions options);
+  /// On a driver that is already open (tests and benches bring their own table).
+  static Result<std::shared_ptr<Device>> open(std::unique_ptr<driver::DriverLibrary> library,
+                                              DeviceOptions options);
+  Device(const Device &) = delete;
+
+  bool has_driver() const { return library_ != nullptr; }
+  /// unsupported when the device was opened without a driver.
+  Status require_driver() const;
+  const driver::DriverLibrary &library() const { return *library_; }
+  const driver::Context &context() const { return context_; }
+  const driver::DriverApi &api() const { return library_->api; }
+  const DeviceLimits &limits() const { return limits_; }
+  bool emulated() const { return library_ && library_->emulated; }
+  int ordinal() const { return ordinal_; }
+  jit::Compiler &compiler() { return *compiler_; }
+  HostFunctions &host_functions() { return host_functions_; }
+  const Logger &log() const { return log_; }
+  bool stream_ordered_allocation() const { return stream_ordered_allocation_; }
+
+  /// The first sticky error, if one was met. One relaxed load when all is well.
+  Status check() const {
+    if (!lost_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return first_cause();
+  }
+  /// Keeps the cause of a lost device; hands the status on.
+  Status note(Status status);
+
+private:
+  Device() = default;
+  Status open_context(const DeviceOptions &options);
+  Status read_limits();
+  Status first_cause() const;
+
+  Logger log_;
+  std::shared_ptr<void> log_owner_;
+  std::unique_ptr<driver::DriverLibrary> library_; // outlives the context
+  driver::Context context_;
+  int ordinal_ = 0;
+  DeviceLimits limits_;
+  bool stream_ordered_allocation_ = false;
+  std::unique_ptr<jit::Compiler> compiler_;
+  HostFunctions host_functions_;
+
+  std::atomic<bool> lost_ = false;
+  mutable std::mutex mutex_; // guards cause_
+  Status cause_;
+};
+
+/// The driver that CUGRT_DRIVER names; system when it is unset.
+Result<driver::DriverChoice> driver_from_environment();
+/// The compiler's configuration from a device's options.
+jit::CompilerConfig compiler_config(const DeviceOptions &options);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,227 @@
+// Compilation of a plan's code; see executable.h.
+#include "runtime/executable.h"
+
+#include "kernels/builtin.h"
+#include "runtime/loaded_code.h"
+#include "support/file.h"
+
+#include <condition_variable>
+#include <filesystem>
+#include <thread>
+
+namespace cugrt::runtime {
+
+namespace {
+
+constexpr uint64_t kMaxCodeBytes = uint64_t(256) << 20;
+constexpr std::string_view kTransferSource = "transfer.cu";
+
+/// Turns the C API's flag, a plain integer, into the compiler's. Polls, since nobody signals it.
+class CancelWatch {
+public:
+  explicit CancelWatch(const volatile int32_t *flag) {
+    if (flag)
+      thread_ = std::thread([this, flag] { watch(flag); });
+  }
+  ~CancelWatch() {
+    if (!thread_.joinable())
+      return;
+    {
+      std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  CancelWatch(const CancelWatch &) = delete;
+  const std::atomic<bool> *flag() const { return &cancelled_; }
+
+private:
+  void watch(const volatile int32_t *flag) {
+    std::unique_lock lock(mutex_);
+    while (!done_ && !cancelled_) {
+      if (*flag)
+        cancelled_ = true;
+      else
+        wake_.wait_for(lock, std::chrono::milliseconds(5));
+    }
+  }
+  std::atomic<bool> cancelled_ = false;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+} // namespace
+
+class ExecutableCompiler {
+public:
+  ExecutableCompiler(Device &device, const std::string &base_folder, const CompileOptions &options)
+      : device_(device), base_folder_(base_folder), options_(options), executable_(new Executable) {
+  }
+
+  Result<std::shared_ptr<const Executable>> compile(plan::Plan plan, std::string module_name) {
+    executable_->plan_ = std::move(plan);
+    executable_->module_name_ = std::move(module_name);
+    CUGRT_TRY(choose_target());
+    for (const plan::Function &function : executable_->plan_.functions) {
+      auto program = make_function_program(executable_->plan_, function);
+      if (!program.ok())
+        return program.take_status().at(executable_->location(function.location));
+      executable_->programs_.push_back(std::move(*program));
+    }
+    CUGRT_TRY(collect());
+    CUGRT_TRY(compile_requests());
+    return std::shared_ptr<const Executable>(std::move(executable_));
+  }
+
+private:
+  Status choose_target() {
+    std::string architecture = options_.architecture;
+    if (architecture.empty()) {
+      if (!device_.has_driver())
+        return Status::error(Code::invalid_argument,
+                             "the runtime has no device; name the architecture to compile for, "
+                             "for example sm_90");
+      architecture = device_.context().architecture();
+    }
+    bool ptx = device_.emulated() || architecture.starts_with("compute_");
+    kind_ = ptx ? jit::OutputKind::ptx : jit::OutputKind::cubin;
+    executable_->architecture_ = architecture;
+    return {};
+  }
+
+  /// One image for each code that a kernel uses, and one for each overridden kernel.
+  Status collect() {
+    const plan::Plan &plan = executable_->plan_;
+    std::vector<uint32_t> code_images(plan.codes.size(), kNone);
+    for (const plan::Kernel &kernel : plan.kernels) {
+      auto override = options_.overrides.find(kernel.name);
+      uint32_t image = kNone;
+      if (override != options_.overrides.end()) {
+        CUGRT_ASSIGN(image, add_override(kernel, override->second));
+      } else {
+        if (code_images[kernel.code] == kNone) {
+          CUGRT_ASSIGN(code_images[kernel.code], add_code(kernel, plan.codes[kernel.code]));
+        }
+        image = code_images[kernel.code];
+      }
+      executable_->kernel_images_.push_back(image);
+    }
+    for (const auto &[name, code] : options_.overrides)
+      if (!has_kernel(name))
+        return Status::error(Code::not_found, "code is given for kernel @" + name +
+                                                  ", but the module has no such kernel");
+    bool transfers = false;
+    for (const FunctionProgram &program : executable_->programs_)
+      transfers = transfers || program.needs_copy_kernels;
+    if (transfers)
+      executable_->transfer_image_ =
+          request("copies and fills", std::string(*kernels::builtin_source(kTransferSource)),
+                  std::string(kTransferSource), {});
+    return {};
+  }
+
+  bool has_kernel(const std::string &name) const {
+    for (const plan::Kernel &kernel : executable_->plan_.kernels)
+      if (kernel.name == name)
+        return true;
+    return false;
+  }
+
+  uint32_t add_image(std::string name, std::string bytes, bool cubin) {
+    executable_->images_.push_back({std::move(name), std::move(bytes), cubin});
+    return static_cast<uint32_t>(executable_->images_.size() - 1);
+  }
+
+  uint32_t request(std::string name, std::string source, std::string file,
+                   std::vector<std::string> options) {
+    jit::CompileRequest request;
+    request.name = name;
+    request.source = std::move(source);
+    request.file = std::move(file);
+    request.options = std::move(options);
+    request.kind = kind_;
+    request.architecture = executable_->architecture_;
+    requests_.push_back(std::move(request));
+    uint32_t image = add_image(std::move(name), "", kind_ == jit::OutputKind::cubin);
+    request_images_.push_back(image);
+    return image;
+  }
+
+  Result<uint32_t> add_override(const plan::Kernel &kernel, const CodeOverride &code) {
+    if (code.kind == CUGRT_CODE_SOURCE)
+      return request(kernel.name, code.bytes, "", executable_->plan_.codes[kernel.code].options);
+    return add_image(kernel.name, code.bytes, code.kind == CUGRT_CODE_CUBIN);
+  }
+
+  Result<uint32_t> add_code(const plan::Kernel &kernel, const plan::CodeUnit &code) {
+    if (code.kind == ir::CodeKind::source_text)
+      return request(code.name, code.text, "", code.options);
+    std::string_view prefix = kernels::kBuiltinPrefix;
+    if (code.name.starts_with(prefix)) {
+      auto text = kernels::builtin_source(std::string_view(code.name).substr(prefix.size()));
+      if (!text)
+        return Status::error(Code::not_found,
+                             "kernel @" + kernel.name + ": the library has no " + code.name);
+      return request(kernel.name, std::string(*text), code.name, code.options);
+    }
+    std::filesystem::path path = std::filesystem::path(base_folder_) / code.name;
+    auto bytes = read_file(path.string(), kMaxCodeBytes);
+    if (!bytes.ok())
+      return bytes.take_status().in("kernel @" + kernel.name);
+    if (code.kind == ir::CodeKind::source_file)
+      return request(kernel.name, std::move(*bytes), path.string(), code.options);
+    return add_image(code.name, std::move(*bytes), code.kind == ir::CodeKind::cubin_file);
+  }
+
+  Status compile_requests() {
+    CancelWatch watch(options_.cancel);
+    jit::CompileAllOptions all;
+    all.threads = options_.threads;
+    all.progress = options_.progress;
+    all.cancel = watch.flag();
+    CUGRT_ASSIGN(std::vector<jit::CompileResult> results,
+                 device_.compiler().compile_all(requests_, all));
+    for (size_t i = 0; i < results.size(); ++i)
+      executable_->images_[request_images_[i]].bytes = std::move(results[i].bytes);
+    return {};
+  }
+
+  Device &device_;
+  const std::string &base_folder_;
+  const CompileOptions &options_;
+  std::shared_ptr<Executable> executable_;
+  jit::OutputKind kind_ = jit::OutputKind::cubin;
+  std::vector<jit::CompileRequest> requests_;
+  std::vector<uint32_t> request_images_;
+};
+
+Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, plan::Plan plan,
+                                                              std::string module_name,
+                                                              const std::string &base_folder,
+                                                              const CompileOptions &options) {
+  return ExecutableCompiler(device, base_folder, options)
+      .compile(std::move(plan), std::move(module_name));
+}
+
+std::optional<uint32_t> Executable::find_function(std::string_view name) const {
+  for (uint32_t i = 0; i < plan_.functions.size(); ++i)
+    if (plan_.functions[i].name == name)
+      return i;
+  return std::nullopt;
+}
+
+Result<std::shared_ptr<LoadedCode>> Executable::load(const std::shared_ptr<Device> &device) const {
+  std::lock_guard lock(mutex_);
+  std::erase_if(loaded_, [](const auto &entry) { return entry.second.expired(); });
+  if (auto found = loaded_.find(device.get()); found != loaded_.end())
+    if (std::shared_ptr<LoadedCode> code = found->second.lock())
+      return code;
+  CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, LoadedCode::load(shared_from_this(), device));
+  loaded_[device.get()] = code;
+  return code;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,75 @@
+// Executable: a plan and its compiled code. Immutable, shared by threads and by sessions of any
+// device that the code was compiled for.
+#pragma once
+
+#include "runtime/device.h"
+#include "runtime/function_program.h"
+
+#include <functional>
+#include <map>
+
+namespace cugrt::runtime {
+
+class LoadedCode;
+
+/// Code for a kernel in place of what the module names.
+struct CodeOverride {
+  cugrt_code_kind kind = CUGRT_CODE_SOURCE;
+  std::string bytes;
+};
+
+struct CompileOptions {
+  std::string architecture; // "sm_90", or "compute_90" for PTX; empty: the device's
+  unsigned threads = 0;
+  std::function<void(const jit::CompileProgress &)> progress;
+  const volatile int32_t *cancel = nullptr;
+  std::map<std::string, CodeOverride> overrides; // by kernel
+};
+
+/// A compiled unit: what a device loads as one module.
+struct CodeImage {
+  std::string name;
+  std::string bytes;
+  bool cubin = false;
+};
+
+class Executable : public std::enable_shared_from_this<Executable> {
+public:
+  /// Compiles every kernel of the plan: to cubins for a real device, to PTX for the emulated one.
+  /// `module_name` stands for the module in messages; source paths are relative to `base_folder`.
+  static Result<std::shared_ptr<const Executable>> compile(Device &device, plan::Plan plan,
+                                                           std::string module_name,
+                                                           const std::string &base_folder,
+                                                           const CompileOptions &options);
+  Executable(const Executable &) = delete;
+
+  const plan::Plan &plan() const { return plan_; }
+  const FunctionProgram &program(size_t function) const { return programs_[function]; }
+  const std::vector<CodeImage> &images() const { return images_; }
+  /// The image of each kernel; an index into images().
+  uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
+  /// Our own copy and fill kernels; kNone when nothing needs them.
+  uint32_t transfer_image() const { return transfer_image_; }
+  const std::string &architecture() const { return architecture_; }
+  std::string location(SourceLocation place) const { return location_text(module_name_, place); }
+  std::optional<uint32_t> find_function(std::string_view name) const;
+
+  /// The code on a device, loaded by whoever comes first and shared while anybody uses it.
+  Result<std::shared_ptr<LoadedCode>> load(const std::shared_ptr<Device> &device) const;
+
+private:
+  friend class ExecutableCompiler;
+  Executable() = default;
+
+  plan::Plan plan_;
+  std::vector<FunctionProgram> programs_;
+  std::vector<CodeImage> images_;
+  std::vector<uint32_t> kernel_images_;
+  uint32_t transfer_image_ = kNone;
+  std::string module_name_, architecture_;
+
+  mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once
+  mutable std::map<const Device *, std::weak_ptr<LoadedCode>> loaded_;
+};
+
+} // namespace cugrt::runtime

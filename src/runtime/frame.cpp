@@ -1,0 +1,88 @@
+// Evaluation of what steps depend on; see frame.h.
+#include "runtime/frame.h"
+
+#include "runtime/scalar_bits.h"
+#include "support/check.h"
+
+#include <bit>
+
+namespace cugrt::runtime {
+
+Frame::Frame(const plan::Plan &plan, const plan::Function &function, const FunctionProgram &program)
+    : plan(plan), function(function), program(program), symbols(function.symbols.size()),
+      bases(program.base_count), base_bytes(program.base_count),
+      host_values(function.host_values.size()) {
+  for (size_t i = 0; i < host_values.size(); ++i)
+    if (function.host_values[i].kind == plan::HostValueKind::literal)
+      host_values[i] = function.host_values[i].bits;
+}
+
+Result<uint64_t> Frame::host_value(uint32_t index) const {
+  const plan::HostValue &value = function.host_values[index];
+  if (value.kind != plan::HostValueKind::expr)
+    return host_values[index];
+  CUGRT_ASSIGN(int64_t number, evaluate(ExprId{value.index}));
+  return static_cast<uint64_t>(number);
+}
+
+Result<uint64_t> Frame::value(const ValueSource &source) const {
+  switch (source.kind) {
+  case ValueSource::Kind::bits:
+    return source.bits;
+  case ValueSource::Kind::address: {
+    uint64_t address = bases[source.index] + source.bits;
+    if (!source.expr.valid())
+      return address;
+    CUGRT_ASSIGN(int64_t offset, evaluate(source.expr));
+    return address + static_cast<uint64_t>(offset);
+  }
+  case ValueSource::Kind::expr: {
+    CUGRT_ASSIGN(int64_t number, evaluate(source.expr));
+    return integer_bits(number, source.dtype);
+  }
+  case ValueSource::Kind::host:
+    break;
+  }
+  CUGRT_ASSIGN(uint64_t bits, host_value(source.index));
+  if (function.host_values[source.index].scalar == ir::ScalarKind::floating)
+    return float_bits(std::bit_cast<double>(bits), source.dtype);
+  return integer_bits(static_cast<int64_t>(bits), source.dtype);
+}
+
+Result<uint64_t> Frame::address(const plan::Buffer &buffer) const {
+  uint64_t base = bases[program.base_of(buffer)];
+  if (!buffer.offset_bytes.valid())
+    return base;
+  CUGRT_ASSIGN(int64_t offset, evaluate(buffer.offset_bytes));
+  return base + static_cast<uint64_t>(offset);
+}
+
+Result<uint64_t> Frame::bytes(const plan::Buffer &buffer) const {
+  if (!buffer.bytes.valid())
+    return base_bytes[program.base_of(buffer)];
+  CUGRT_ASSIGN(int64_t bytes, evaluate(buffer.bytes));
+  if (bytes < 0)
+    return Status::error(Code::out_of_range, "tensor %" + buffer.name + " would have " +
+                                                 std::to_string(bytes) + " bytes (" +
+                                                 expr_text(buffer.bytes) + ")");
+  return static_cast<uint64_t>(bytes);
+}
+
+std::string Frame::expr_text(ExprId expr) const {
+  std::vector<std::string> names;
+  for (const plan::Symbol &symbol : function.symbols)
+    names.push_back(symbol.name);
+  return plan.exprs.to_string(expr, names);
+}
+
+std::string Frame::describe_symbols(ExprId expr) const {
+  std::vector<ir::SymbolId> used;
+  plan.exprs.collect_symbols(expr, used);
+  std::string text;
+  for (ir::SymbolId symbol : used)
+    text += (text.empty() ? "" : ", ") + function.symbols[symbol.index].name + " = " +
+            std::to_string(symbols[symbol.index]);
+  return text;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,61 @@
+// Frame: what the steps of one function depend on in one run: values of symbols, addresses of
+// bases, host scalars.
+//
+// A frame is filled by symbol_binding.h, by match items and by host calls; everything that is
+// launched reads it. Its serial number changes whenever anything in it does, so that an unchanged
+// run costs one comparison.
+#pragma once
+
+#include "runtime/function_program.h"
+
+namespace cugrt::runtime {
+
+struct Frame {
+  Frame(const plan::Plan &plan, const plan::Function &function, const FunctionProgram &program);
+
+  const plan::Plan &plan;
+  const plan::Function &function;
+  const FunctionProgram &program;
+
+  std::vector<int64_t> symbols;      // device symbols stay 0: nothing on the host depends on them
+  std::vector<uint64_t> bases;       // addresses, numbered as in function_program.h
+  std::vector<uint64_t> base_bytes;  // what is bound at each base
+  std::vector<uint64_t> host_values; // an int64_t, the bits of a double, or an opaque pointer
+  uint64_t serial = 1;
+
+  void changed() { ++serial; }
+  void set_base(uint32_t base, uint64_t address, uint64_t bytes) {
+    if (bases[base] != address || base_bytes[base] != bytes) {
+      bases[base] = address;
+      base_bytes[base] = bytes;
+      changed();
+    }
+  }
+  void set_symbol(ir::SymbolId symbol, int64_t value) {
+    if (symbols[symbol.index] != value) {
+      symbols[symbol.index] = value;
+      changed();
+    }
+  }
+  void set_host_value(uint32_t index, uint64_t bits) {
+    if (host_values[index] != bits) {
+      host_values[index] = bits;
+      changed();
+    }
+  }
+
+  Result<int64_t> evaluate(ExprId expr) const { return plan.exprs.evaluate(expr, symbols); }
+  /// The bits of a host value; expressions are evaluated now.
+  Result<uint64_t> host_value(uint32_t index) const;
+  /// The bits of one kernel argument.
+  Result<uint64_t> value(const ValueSource &source) const;
+  Result<uint64_t> address(const plan::Buffer &buffer) const;
+  /// The bytes of a buffer; of one with unknown shape, all that its base has.
+  Result<uint64_t> bytes(const plan::Buffer &buffer) const;
+
+  /// "n = 4, m = 7": the symbols of `expr` with their values; "" when it has none. For messages.
+  std::string describe_symbols(ExprId expr) const;
+  std::string expr_text(ExprId expr) const;
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,184 @@
+// Translation of a plan's steps into value sources; see function_program.h.
+#include "runtime/function_program.h"
+
+#include "runtime/scalar_bits.h"
+#include "support/check.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+class ProgramMaker {
+public:
+  ProgramMaker(const plan::Plan &plan, const plan::Function &function)
+      : plan_(plan), function_(function) {}
+
+  Result<FunctionProgram> make() {
+    number_bases();
+    CUGRT_TRY(check_results());
+    for (uint32_t i = 0; i < function_.steps.size(); ++i) {
+      auto first = static_cast<uint32_t>(program_.launches.size());
+      if (function_.steps[i].kind == plan::StepKind::kernel)
+        CUGRT_TRY(add_kernel(i));
+      else
+        add_transfer(i);
+      auto count = static_cast<uint32_t>(program_.launches.size()) - first;
+      program_.step_launches.push_back({first, count});
+    }
+    return std::move(program_);
+  }
+
+private:
+  void number_bases() {
+    program_.slot_count = program_.first_weight = static_cast<uint32_t>(function_.slots.size());
+    program_.first_dynamic = program_.first_weight + static_cast<uint32_t>(function_.params.size());
+    program_.first_arena = program_.first_dynamic + function_.dynamic_count;
+    program_.first_constant = program_.first_arena + static_cast<uint32_t>(plan_.arenas.size());
+    program_.base_count = program_.first_constant + static_cast<uint32_t>(plan_.constants.size());
+    for (uint32_t i = 0; i < function_.params.size(); ++i)
+      if (function_.params[i].kind != plan::ParamKind::weight)
+        program_.call_params.push_back(i);
+  }
+
+  Status check_results() const {
+    for (size_t i = 0; i < function_.results.size(); ++i) {
+      const plan::FunctionResult &result = function_.results[i];
+      if (result.buffer != kNone && !function_.buffers[result.buffer].strides.empty())
+        return Status::error(Code::unsupported,
+                             "result " + std::to_string(i) + " of function @" + function_.name +
+                                 " is a strided view; copy it to a contiguous tensor first");
+    }
+    return {};
+  }
+
+  ValueSource address_of(uint32_t buffer_index) const {
+    const plan::Buffer &buffer = function_.buffers[buffer_index];
+    ValueSource source{.kind = ValueSource::Kind::address, .index = program_.base_of(buffer)};
+    if (!buffer.offset_bytes.valid())
+      return source;
+    if (auto offset = plan_.exprs.as_constant(buffer.offset_bytes))
+      source.bits = static_cast<uint64_t>(*offset);
+    else
+      source.expr = buffer.offset_bytes;
+    return source;
+  }
+
+  Result<ValueSource> value_of(const plan::Argument &argument) const {
+    ValueSource source{.dtype = argument.dtype, .index = argument.index};
+    if (argument.kind == plan::ArgumentKind::buffer)
+      return address_of(argument.index);
+    if (scalar_bytes(argument.dtype) == 0)
+      return Status::error(Code::unsupported, "no kernel argument is passed by value as " +
+                                                  std::string(ir::info(argument.dtype).name));
+    switch (argument.kind) {
+    case plan::ArgumentKind::bits:
+      source.bits = argument.bits;
+      break;
+    case plan::ArgumentKind::host_value:
+      source.kind = ValueSource::Kind::host;
+      break;
+    default:
+      if (auto constant = plan_.exprs.as_constant(ExprId{argument.index})) {
+        CUGRT_ASSIGN(source.bits, integer_bits(*constant, argument.dtype));
+      } else {
+        source.kind = ValueSource::Kind::expr;
+        source.expr = ExprId{argument.index};
+      }
+    }
+    return source;
+  }
+
+  Status add_kernel(uint32_t step_index) {
+    const plan::Step &step = function_.steps[step_index];
+    for (uint32_t variant = 0; variant < step.launches.count; ++variant) {
+      const plan::LaunchRule &rule = function_.launches[step.launches.begin + variant];
+      LaunchProgram launch{.step = step_index, .kernel = step.kernel, .variant = variant};
+      launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
+      for (uint32_t i = 0; i < step.arguments.count; ++i) {
+        CUGRT_ASSIGN(ValueSource source, value_of(function_.arguments[step.arguments.begin + i]));
+        program_.sources.push_back(source);
+      }
+      if (rule.workspace != kNone)
+        program_.sources.push_back(address_of(rule.workspace));
+      launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
+      launch.predicate = rule.predicate;
+      launch.grid = rule.grid;
+      launch.block = rule.block;
+      launch.shared_bytes = rule.shared_bytes;
+      program_.launches.push_back(launch);
+    }
+    return {};
+  }
+
+  /// A copy or fill. The destination is the first access, a copy's source the second.
+  void add_transfer(uint32_t step_index) {
+    const plan::Step &step = function_.steps[step_index];
+    LaunchProgram launch{.kind = step.kind == plan::StepKind::copy ? LaunchKind::copy
+                                                                   : LaunchKind::fill,
+                         .step = step_index};
+    launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
+    uint32_t destination = function_.accesses[step.accesses.begin].buffer;
+    launch.fixed = is_fixed(destination);
+    program_.sources.push_back(address_of(destination));
+    if (launch.kind == LaunchKind::copy) {
+      uint32_t source = function_.accesses[step.accesses.begin + 1].buffer;
+      launch.fixed = launch.fixed && is_fixed(source);
+      program_.sources.push_back(address_of(source));
+    }
+    ExprId bytes = function_.buffers[destination].bytes;
+    CUGRT_CHECK(bytes.valid());
+    auto constant = plan_.exprs.as_constant(bytes);
+    launch.fixed = launch.fixed && constant && *constant > 0;
+    if (constant)
+      program_.sources.push_back({.bits = static_cast<uint64_t>(*constant)});
+    else
+      program_.sources.push_back({.kind = ValueSource::Kind::expr, .expr = bytes});
+    if (launch.kind == LaunchKind::fill)
+      program_.sources.push_back({.dtype = ir::DType::u32, .bits = step.fill_byte});
+    launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
+    program_.needs_copy_kernels = program_.needs_copy_kernels || !launch.fixed;
+    program_.launches.push_back(launch);
+  }
+
+  bool is_fixed(uint32_t buffer_index) const {
+    const plan::Buffer &buffer = function_.buffers[buffer_index];
+    bool stays =
+        buffer.base == plan::BufferBase::arena || buffer.base == plan::BufferBase::constant;
+    return stays && (!buffer.offset_bytes.valid() ||
+                     plan_.exprs.as_constant(buffer.offset_bytes).has_value());
+  }
+
+  const plan::Plan &plan_;
+  const plan::Function &function_;
+  FunctionProgram program_;
+};
+
+} // namespace
+
+uint32_t FunctionProgram::base_of(const plan::Buffer &buffer) const {
+  switch (buffer.base) {
+  case plan::BufferBase::slot:
+    return buffer.index;
+  case plan::BufferBase::weight:
+    return first_weight + buffer.index;
+  case plan::BufferBase::dynamic:
+    return first_dynamic + buffer.index;
+  case plan::BufferBase::arena:
+    return first_arena + buffer.index;
+  default:
+    return first_constant + buffer.index;
+  }
+}
+
+Result<FunctionProgram> make_function_program(const plan::Plan &plan,
+                                              const plan::Function &function) {
+  return ProgramMaker(plan, function).make();
+}
+
+std::string location_text(const std::string &file, SourceLocation location) {
+  if (!location.known())
+    return "";
+  return file + ":" + std::to_string(location.line) + ":" + std::to_string(location.column);
+}
+
+} // namespace cugrt::runtime

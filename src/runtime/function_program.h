@@ -1,0 +1,78 @@
+// What the runtime works out once from a plan: for each launch of a function, where every
+// argument's bytes come from.
+//
+// Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
+// values (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered
+// through, slots first, so that a changed address names the arguments to renew whatever kind it is
+// of:
+//
+//   [0, slots) slots | params: weights | dynamic allocations | arenas | constants
+//
+// Arenas and constants do not move while a session lives; weights move only where a function is
+// called by another one with other tensors.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace cugrt::runtime {
+
+using ir::ExprId;
+using ir::Range;
+using plan::kNone;
+
+/// Where one by-value argument comes from. Constant offsets and expressions are folded into `bits`.
+struct ValueSource {
+  enum class Kind : uint8_t {
+    bits,    // a constant
+    address, // base `index` + bits + value of `expr`, where it is valid
+    expr,    // value of `expr` as `dtype`
+    host,    // host value `index` as `dtype`
+  };
+  Kind kind = Kind::bits;
+  ir::DType dtype = ir::DType::i64;
+  uint32_t index = 0;
+  ExprId expr{};
+  uint64_t bits = 0;
+};
+
+enum class LaunchKind : uint8_t {
+  kernel,
+  copy, // sources: destination, source, bytes
+  fill, // sources: destination, bytes, byte
+};
+
+/// One launch: a step with one of its variants.
+struct LaunchProgram {
+  LaunchKind kind = LaunchKind::kernel;
+  /// A copy or fill whose size and addresses never change: it may be a node of its kind. Others are
+  /// launches of our own kernels in a graph, since setters refuse new sizes and kinds of memory.
+  bool fixed = false;
+  uint32_t step = 0;                     // Function::steps
+  uint32_t kernel = kNone, variant = 0;  // Plan::kernels
+  Range sources{};                       // FunctionProgram::sources; a workspace is the last
+  ExprId predicate{};                    // invalid: always
+  std::array<ExprId, 3> grid{}, block{}; // of kernels
+  ExprId shared_bytes{};                 // invalid: 0
+};
+
+struct FunctionProgram {
+  std::vector<ValueSource> sources;
+  std::vector<LaunchProgram> launches;
+  std::vector<Range> step_launches;  // for each step, its variants in `launches`
+  std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
+  uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
+           base_count = 0;
+  bool needs_copy_kernels = false;
+
+  uint32_t base_of(const plan::Buffer &buffer) const;
+};
+
+/// Fails (unsupported) for what no argument or result can express: a 4-bit by-value argument, a
+/// result that is not contiguous.
+Result<FunctionProgram> make_function_program(const plan::Plan &plan,
+                                              const plan::Function &function);
+
+/// "name:line:column", or "" when the place is not known.
+std::string location_text(const std::string &file, SourceLocation location);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,43 @@
+// What a session keeps for one function between runs. Internal to the session.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "driver/memory.h"
+#include "runtime/frame.h"
+
+namespace cugrt::runtime {
+
+struct FunctionState {
+  FunctionState(const plan::Plan &plan, const plan::Function &function,
+                const FunctionProgram &program)
+      : frame(plan, function, program) {}
+
+  Frame frame;
+  uint32_t first_region = 0; // of the graph cache
+
+  // The last binding that passed every check; a run that brings the same again checks nothing.
+  bool bound = false;
+  std::vector<cugrt_value> params;        // one for each parameter, weights included
+  std::vector<cugrt_value> given_results; // as the caller gave them
+
+  // Results. Slots of results are bound to `result_memory` unless the caller brings memory.
+  std::vector<uint32_t> result_slots;   // slots of kind result
+  std::vector<bool> result_after_match; // of result_slots: the size is known only after a match
+  std::vector<driver::DeviceBuffer> result_memory; // by result
+  std::vector<cugrt_value> results;                // as last handed out
+  uint64_t results_serial = 0;                     // of the frame that `results` describe
+
+  // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
+  // knows.
+  std::vector<uint64_t> dynamic_blocks;
+  std::vector<cugrt_tensor> dynamic_tensors;
+};
+
+/// Dimensions of a buffer; of one whose shape the plan does not know, those of what it holds now.
+Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t buffer);
+/// A buffer as a tensor value of the public API.
+Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t buffer);
+/// A host scalar likewise.
+Result<cugrt_value> describe_host_value(const Frame &frame, uint32_t index);
+
+} // namespace cugrt::runtime

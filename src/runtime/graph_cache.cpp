@@ -1,0 +1,172 @@
+// Launching of regions; see graph_cache.h.
+#include "runtime/graph_cache.h"
+
+#include "runtime/loaded_code.h"
+#include "support/check.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters)
+    : code_(code), options_(options), counters_(counters), policy_(options.policy) {}
+
+uint32_t GraphCache::add_function(const Frame &frame) {
+  auto first = static_cast<uint32_t>(regions_.size());
+  for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
+    CachedRegion region{&frame, i, false, nullptr, {}};
+    Range steps = frame.function.regions[i].steps;
+    for (uint32_t step = steps.begin; step < steps.end(); ++step)
+      region.has_choices |= frame.program.step_launches[step].count > 1;
+    regions_.push_back(std::move(region));
+  }
+  return first;
+}
+
+Status GraphCache::launch(uint32_t number, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  if (region.last && region.last->bound_to(*region.frame)) [[likely]] {
+    CUGRT_TRY(launch_instance(region, *region.last, stream));
+    ++counters_.regions_hit;
+    return {};
+  }
+  return launch_changed(number, stream);
+}
+
+Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance,
+                                   driver::StreamRef stream) {
+  instance.last_launch = ++launches_;
+  return instance.launch(stream, region.frame->function.regions[region.index].name);
+}
+
+void GraphCache::make_key(uint32_t number) {
+  const CachedRegion &region = regions_[number];
+  key_.clear();
+  key_.push_back(number);
+  for (ir::SymbolId symbol : region.frame->function.regions[region.index].key)
+    key_.push_back(region.frame->symbols[symbol.index]);
+}
+
+Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
+  if (!region.has_choices && !region.classes.empty())
+    return uint32_t(0);
+  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(*region.frame, region.index));
+  for (uint32_t i = 0; i < region.classes.size(); ++i)
+    if (region.classes[i]->launches == launches)
+      return i;
+  region.classes.push_back(std::make_shared<const RegionClass>(
+      make_region_class(*region.frame, region.index, std::move(launches))));
+  return static_cast<uint32_t>(region.classes.size() - 1);
+}
+
+Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  if (options_.eager)
+    return launch_eagerly(region, stream);
+  make_key(number);
+  CUGRT_ASSIGN(uint32_t topology, find_class(region));
+  uint64_t bytes = options_.cost.bytes(region.classes[topology]->node_count());
+  InstancePolicy::Decision decision =
+      policy_.decide(key_, (uint64_t(number) << 32) | topology, bytes,
+                     [&](InstanceId id) { return is_idle(id, stream); });
+  switch (decision.kind) {
+  case InstancePolicy::Decision::Kind::build:
+    return build(number, topology, decision, stream);
+  case InstancePolicy::Decision::Kind::eager:
+    code_.device().log()(LogLevel::info, "region " +
+                                             region.frame->function.regions[region.index].name +
+                                             " is launched eagerly: " + decision.reason);
+    return launch_eagerly(region, stream);
+  default:
+    break;
+  }
+  CUGRT_TRY(rebind(number, decision.instance));
+  return launch_instance(region, *region.last, stream);
+}
+
+/// Patches an instance to the frame. When that fails the instance is in no known state and goes.
+Status GraphCache::rebind(uint32_t number, InstanceId id) {
+  CachedRegion &region = regions_[number];
+  GraphInstance &instance = *slots_[id].instance;
+  auto fields = instance.rebind(*region.frame, code_);
+  if (!fields.ok()) {
+    drop(id);
+    return fields.take_status();
+  }
+  policy_.rebind(id, key_);
+  policy_.touch(id);
+  counters_.fields_patched += *fields;
+  ++(*fields ? counters_.regions_patched : counters_.regions_hit);
+  region.last = &instance;
+  return {};
+}
+
+Status GraphCache::build(uint32_t number, uint32_t topology,
+                         const InstancePolicy::Decision &decision, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  for (InstanceId id : decision.give_up) {
+    drop(id);
+    ++counters_.instances_evicted;
+  }
+  std::shared_ptr<const RegionClass> made = region.classes[topology];
+  CUGRT_ASSIGN(std::unique_ptr<GraphInstance> instance,
+               GraphInstance::build(*region.frame, code_, made, stream));
+  uint64_t bytes = options_.cost.bytes(made->node_count());
+  slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
+  InstanceId id = policy_.add(key_, (uint64_t(number) << 32) | topology, bytes);
+  slots_[id] = {number, ++built_, std::move(instance)};
+  region.last = slots_[id].instance.get();
+  ++counters_.regions_built;
+  counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made->node_count());
+  counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made->edge_count());
+  return launch_instance(region, *region.last, stream);
+}
+
+Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef stream) {
+  Range steps = region.frame->function.regions[region.index].steps;
+  for (uint32_t step = steps.begin; step < steps.end(); ++step) {
+    CUGRT_TRY(launch_step(*region.frame, code_, step, stream, scratch_));
+    ++counters_.eager_steps;
+  }
+  ++counters_.regions_eager;
+  return {};
+}
+
+void GraphCache::drop(InstanceId id) {
+  Slot &slot = slots_[id];
+  if (regions_[slot.region].last == slot.instance.get())
+    regions_[slot.region].last = nullptr;
+  slot.instance.reset();
+  policy_.remove(id);
+}
+
+/// Runs of a session follow each other on the device, so a stream that has nothing left to do means
+/// that every launch so far has ended.
+bool GraphCache::is_idle(InstanceId id, driver::StreamRef stream) {
+  if (slots_[id].instance->last_launch <= completed_)
+    return true;
+  auto done = stream.query();
+  if (!done.ok() || !*done)
+    return false;
+  completed_ = launches_;
+  return true;
+}
+
+std::vector<GraphCache::View> GraphCache::instances() const {
+  std::vector<const Slot *> alive;
+  for (const Slot &slot : slots_)
+    if (slot.instance)
+      alive.push_back(&slot);
+  std::sort(alive.begin(), alive.end(), [](const Slot *a, const Slot *b) {
+    return a->region != b->region ? a->region < b->region : a->order < b->order;
+  });
+  std::vector<View> views;
+  for (const Slot *slot : alive) {
+    const CachedRegion &region = regions_[slot->region];
+    views.push_back(
+        {region.frame, &region.frame->function.regions[region.index], slot->instance.get()});
+  }
+  return views;
+}
+
+} // namespace cugrt::runtime

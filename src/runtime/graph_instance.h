@@ -1,0 +1,74 @@
+// An instance of a region: the template graph that was built for it, its executable form, and a
+// record of everything that its nodes are set to.
+//
+// An instance owns its template, since setters name the template's nodes. Graph objects are used by
+// one thread at a time: the session's.
+#pragma once
+
+#include "driver/graph.h"
+#include "runtime/region_class.h"
+#include "runtime/step_launch.h"
+
+#include <memory>
+
+namespace cugrt::runtime {
+
+class GraphInstance {
+public:
+  /// Builds node by node from the class and the frame's values, instantiates, and uploads in stream
+  /// order. Errors name the step.
+  static Result<std::unique_ptr<GraphInstance>> build(const Frame &frame, const LoadedCode &code,
+                                                      std::shared_ptr<const RegionClass> topology,
+                                                      driver::StreamRef stream);
+
+  /// Patches what differs between the frame and what the instance is bound to; returns the number
+  /// of fields set. After an error the instance is in no known state and must be destroyed.
+  Result<uint64_t> rebind(const Frame &frame, const LoadedCode &code);
+  bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
+
+  Status launch(driver::StreamRef stream, std::string_view name) const {
+    return exec_.launch(stream, name);
+  }
+
+  const RegionClass &topology() const { return *topology_; }
+  const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// The values of the key's symbols that the instance is bound to.
+  std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
+
+  /// When the instance was last launched, by its owner's count.
+  uint64_t last_launch = 0;
+
+private:
+  GraphInstance() = default;
+  Status evaluate(const Frame &frame, const LoadedCode &code);
+  Status add_nodes(const Frame &frame, const LoadedCode &code);
+  Status instantiate(const Frame &frame);
+  Status renew(const Frame &frame, const LoadedCode &code, const RegionClass::Input &input);
+  Status apply(const Frame &frame, const LoadedCode &code);
+  Status set_node(const Frame &frame, const LoadedCode &code, uint32_t node);
+  void touch(uint32_t node, uint8_t what);
+  driver::LaunchParams launch_params(const Frame &frame, const LoadedCode &code, uint32_t node);
+
+  std::shared_ptr<const RegionClass> topology_;
+  driver::Graph graph_;
+  driver::GraphExec exec_;
+  std::vector<driver::GraphNode> nodes_;
+  std::vector<uint64_t> inputs_; // what each of the class's inputs was when the nodes were set
+  std::vector<uint64_t> values_; // of all nodes' arguments
+  std::vector<void *> pointers_; // to each of values_, which never moves
+  std::vector<LaunchDims> dims_;
+  std::vector<uint8_t> marks_;    // of each node: what apply() has to do
+  std::vector<uint32_t> touched_; // nodes with marks of this rebind
+  uint64_t fields_ = 0;
+  uint64_t frame_serial_ = 0;
+};
+
+/// What an instance takes on device and host together. Measured constants of others until a context
+/// calibrates its own: 10 KB a node is what CUDA's own STF library reckons with.
+struct InstanceCost {
+  uint64_t node_bytes = 10 << 10;
+  uint64_t instance_bytes = 16 << 10;
+  uint64_t bytes(size_t nodes) const { return instance_bytes + nodes * node_bytes; }
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,184 @@
+// Calls of the host's program: other functions of the module, host builtins and extern functions;
+// see host_program.h.
+#include "runtime/abi_types.h"
+#include "runtime/host_program.h"
+#include "runtime/session.h"
+#include "runtime/symbol_binding.h"
+#include "support/check.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+// Calls nest as deep as functions call each other; the planner refuses recursion, this a deep
+// chain.
+constexpr uint32_t kMaxCallDepth = 200;
+
+} // namespace
+
+Result<cugrt_value> HostProgram::value_of(const FunctionState &state,
+                                          const plan::OperandRef &operand) const {
+  using Kind = plan::OperandRef::Kind;
+  cugrt_value value{};
+  switch (operand.kind) {
+  case Kind::none:
+    break;
+  case Kind::buffer:
+    return describe_buffer(state, operand.index);
+  case Kind::host_value:
+    return describe_host_value(state.frame, operand.index);
+  case Kind::expr: {
+    value.kind = CUGRT_VALUE_INT;
+    CUGRT_ASSIGN(value.as.integer, state.frame.evaluate(ExprId{operand.index}));
+    break;
+  }
+  case Kind::string:
+    value.kind = CUGRT_VALUE_STRING;
+    value.as.string = state.frame.function.strings[operand.index].c_str();
+    break;
+  case Kind::dtype:
+    value.kind = CUGRT_VALUE_DTYPE;
+    value.as.integer = operand.index;
+    break;
+  case Kind::list: {
+    value.kind = CUGRT_VALUE_SHAPE;
+    CUGRT_ASSIGN(std::vector<int64_t> dims, dims_of(state, operand));
+    if (dims.size() > CUGRT_MAX_RANK)
+      return Status::error(Code::unsupported, "a list of " + std::to_string(dims.size()) +
+                                                  " elements is passed as a shape; at most 8 are "
+                                                  "possible");
+    value.as.shape.rank = static_cast<uint32_t>(dims.size());
+    std::copy(dims.begin(), dims.end(), value.as.shape.dims);
+    break;
+  }
+  }
+  return value;
+}
+
+/// The dimensions of a tensor, or the elements of a list of integers.
+Result<std::vector<int64_t>> HostProgram::dims_of(const FunctionState &state,
+                                                  const plan::OperandRef &operand) const {
+  using Kind = plan::OperandRef::Kind;
+  if (operand.kind == Kind::buffer)
+    return buffer_dims(state, operand.index);
+  std::vector<int64_t> dims;
+  if (operand.kind != Kind::list)
+    return Status::error(Code::unsupported, "a tensor or a shape was expected");
+  for (const plan::OperandRef &element : state.frame.function.lists[operand.index]) {
+    if (element.kind != Kind::expr && element.kind != Kind::host_value)
+      return Status::error(Code::unsupported,
+                           "tuples of tensors are not passed to functions of the host");
+    CUGRT_ASSIGN(cugrt_value value, value_of(state, element));
+    dims.push_back(value.as.integer);
+  }
+  return dims;
+}
+
+Status HostProgram::call(FunctionState &state, const plan::Item &item) {
+  FunctionState &callee = *session_.functions_[item.index];
+  if (depth_ >= kMaxCallDepth)
+    return Status::error(Code::out_of_range, "calls nest deeper than " +
+                                                 std::to_string(kMaxCallDepth) + " at @" +
+                                                 callee.frame.function.name);
+  callee.bound = false; // what its own callers bound is overwritten
+  CUGRT_TRY(bind_callee(state, item, callee));
+  ++depth_;
+  Status status = run(item.index);
+  --depth_;
+  CUGRT_TRY(std::move(status));
+  for (size_t i = 0; i < item.results.size(); ++i) {
+    const plan::FunctionResult &result = callee.frame.function.results[i];
+    if (item.results[i].kind != plan::OperandRef::Kind::host_value || result.host_value == kNone)
+      continue;
+    CUGRT_ASSIGN(uint64_t bits, callee.frame.host_value(result.host_value));
+    state.frame.set_host_value(item.results[i].index, bits);
+  }
+  return {};
+}
+
+/// Parameters from the operands; result slots to the buffers that the caller names.
+Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
+                                FunctionState &callee) {
+  CUGRT_CHECK(item.operands.size() == callee.params.size());
+  for (size_t i = 0; i < item.operands.size(); ++i) {
+    CUGRT_ASSIGN(callee.params[i], value_of(state, item.operands[i]));
+    // A condition may be a boolean to the caller and an int to the callee, and so on: the verifier
+    // has checked the types, the value's bits are what counts.
+    const plan::Param &param = callee.frame.function.params[i];
+    if (param.kind == plan::ParamKind::scalar && callee.params[i].kind == CUGRT_VALUE_INT &&
+        param.scalar == ir::ScalarKind::boolean)
+      callee.params[i].kind = CUGRT_VALUE_BOOL;
+  }
+  CUGRT_TRY(bind_parameters(callee.frame, callee.params));
+  for (uint32_t slot : callee.result_slots) {
+    uint32_t result = callee.frame.function.slots[slot].index;
+    CUGRT_CHECK(result < item.results.size() &&
+                item.results[result].kind == plan::OperandRef::Kind::buffer);
+    const plan::Buffer &buffer = state.frame.function.buffers[item.results[result].index];
+    CUGRT_ASSIGN(uint64_t address, state.frame.address(buffer));
+    CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
+    callee.frame.set_base(slot, address, bytes);
+  }
+  return {};
+}
+
+Status HostProgram::call_host(FunctionState &state, const plan::Item &item) {
+  auto found = session_.code_->device().host_functions().find(item.name);
+  if (!found.ok())
+    return found.take_status();
+  std::vector<cugrt_value> arguments, results;
+  for (const plan::OperandRef &operand : item.operands) {
+    CUGRT_ASSIGN(cugrt_value value, value_of(state, operand));
+    arguments.push_back(value);
+  }
+  for (const plan::OperandRef &operand : item.results) {
+    cugrt_value value{};
+    bool unknown = operand.kind == plan::OperandRef::Kind::buffer &&
+                   !state.frame.function.buffers[operand.index].bytes.valid();
+    if (unknown)
+      value.kind = CUGRT_VALUE_TENSOR; // the callee says where it is and what it is
+    else {
+      CUGRT_ASSIGN(value, value_of(state, operand));
+    }
+    results.push_back(value);
+  }
+  const std::vector<cugrt_value> given = results;
+  cugrt_status *returned = found->function(found->user, arguments.data(), arguments.size(),
+                                           results.data(), results.size(), stream_.get());
+  if (Status status = take_status(returned); !status.ok())
+    return std::move(status).in("host function \"" + item.name + "\"");
+  for (size_t i = 0; i < results.size(); ++i)
+    CUGRT_TRY(take_host_result(state, item, i, given[i], results[i]));
+  return {};
+}
+
+Status HostProgram::take_host_result(FunctionState &state, const plan::Item &item, size_t index,
+                                     const cugrt_value &given, const cugrt_value &returned) {
+  const plan::OperandRef &operand = item.results[index];
+  if (returned.kind != given.kind)
+    return Status::error(Code::invalid_argument, "host function \"" + item.name +
+                                                     "\" made result " + std::to_string(index) +
+                                                     " " + value_text(returned) + ", expected " +
+                                                     value_text(given));
+  if (operand.kind == plan::OperandRef::Kind::host_value) {
+    state.frame.set_host_value(operand.index, static_cast<uint64_t>(returned.as.integer));
+    return {};
+  }
+  if (operand.kind != plan::OperandRef::Kind::buffer)
+    return {};
+  const plan::Buffer &buffer = state.frame.function.buffers[operand.index];
+  if (buffer.bytes.valid() || buffer.base != plan::BufferBase::dynamic)
+    return {}; // a destination that the callee filled
+  CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(returned.as.tensor));
+  if (returned.as.tensor.dtype != static_cast<int32_t>(buffer.dtype) ||
+      (bytes != 0 && returned.as.tensor.address == 0))
+    return Status::error(Code::invalid_argument, "host function \"" + item.name +
+                                                     "\" must set address, dimensions and "
+                                                     "dtype of result " +
+                                                     std::to_string(index));
+  state.dynamic_tensors[buffer.index] = returned.as.tensor;
+  state.frame.set_base(state.frame.program.base_of(buffer), returned.as.tensor.address, bytes);
+  return {};
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,31 @@
+// Host builtins: functions of the embedding program that modules call by name.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "support/status.h"
+
+#include <map>
+#include <shared_mutex>
+#include <string>
+
+namespace cugrt::runtime {
+
+struct HostFunction {
+  cugrt_host_function function = nullptr;
+  void *user = nullptr;
+};
+
+/// A table by name. May be used by several threads at once.
+class HostFunctions {
+public:
+  /// Replaces an earlier one of that name.
+  void add(const std::string &name, HostFunction function);
+  /// not_found names the function and says what to do.
+  Result<HostFunction> find(const std::string &name) const;
+
+private:
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, HostFunction> functions_;
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,219 @@
+// Items of the host's program: control flow, memory, steps. Calls stand in host_calls.cpp; see
+// host_program.h.
+#include "runtime/host_program.h"
+
+#include "driver/driver_error.h"
+#include "runtime/session.h"
+#include "runtime/symbol_binding.h"
+#include "support/check.h"
+
+namespace cugrt::runtime {
+
+Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t index) {
+  const plan::Buffer &buffer = state.frame.function.buffers[index];
+  std::vector<int64_t> dims;
+  if (buffer.bytes.valid()) {
+    for (ExprId dim : buffer.dims) {
+      CUGRT_ASSIGN(int64_t value, state.frame.evaluate(dim));
+      dims.push_back(value);
+    }
+    return dims;
+  }
+  const cugrt_tensor *tensor = nullptr;
+  if (buffer.base == plan::BufferBase::dynamic) {
+    tensor = &state.dynamic_tensors[buffer.index];
+  } else if (buffer.base == plan::BufferBase::slot &&
+             state.frame.function.slots[buffer.index].kind == plan::SlotKind::param) {
+    tensor = &state.params[state.frame.function.slots[buffer.index].index].as.tensor;
+  }
+  if (!tensor)
+    return Status::error(Code::unsupported,
+                         "the shape of tensor %" + buffer.name + " is not known at this point");
+  dims.assign(tensor->dims, tensor->dims + tensor->rank);
+  return dims;
+}
+
+Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t index) {
+  const plan::Buffer &buffer = state.frame.function.buffers[index];
+  cugrt_value value{};
+  value.kind = CUGRT_VALUE_TENSOR;
+  CUGRT_ASSIGN(std::vector<int64_t> dims, buffer_dims(state, index));
+  CUGRT_ASSIGN(value.as.tensor.address, state.frame.address(buffer));
+  value.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
+  value.as.tensor.rank = static_cast<uint32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), value.as.tensor.dims);
+  return value;
+}
+
+Result<cugrt_value> describe_host_value(const Frame &frame, uint32_t index) {
+  CUGRT_ASSIGN(uint64_t bits, frame.host_value(index));
+  const plan::HostValue &host = frame.function.host_values[index];
+  cugrt_value value{};
+  value.as.integer = static_cast<int64_t>(bits); // a double's bits lie in the same place
+  if (host.kind == plan::HostValueKind::object)
+    value.kind = CUGRT_VALUE_OBJECT;
+  else if (host.scalar == ir::ScalarKind::floating)
+    value.kind = CUGRT_VALUE_FLOAT;
+  else
+    value.kind = host.scalar == ir::ScalarKind::boolean ? CUGRT_VALUE_BOOL : CUGRT_VALUE_INT;
+  return value;
+}
+
+Status HostProgram::run(uint32_t function) {
+  FunctionState &state = *session_.functions_[function];
+  // What the last run left allocated, its results for instance, is done with.
+  CUGRT_TRY(release_all(state));
+  return run_block(state, 0);
+}
+
+Status HostProgram::run_block(FunctionState &state, uint32_t block) {
+  for (const plan::Item &item : state.frame.function.blocks[block].items) {
+    if (Status status = run_item(state, item); !status.ok()) [[unlikely]]
+      return std::move(status).at(session_.executable().location(item.location));
+  }
+  return {};
+}
+
+Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
+  using plan::ItemKind;
+  switch (item.kind) {
+  case ItemKind::region:
+    return session_.cache_.launch(state.first_region + item.index, stream_);
+  case ItemKind::step:
+    return run_step(state, item.index);
+  case ItemKind::allocate:
+    return allocate(state, item);
+  case ItemKind::release:
+    return release(state, state.frame.function.buffers[item.index].index);
+  case ItemKind::host_call:
+  case ItemKind::extern_call:
+    return call_host(state, item);
+  case ItemKind::call:
+    return call(state, item);
+  case ItemKind::match:
+    return match(state, item);
+  case ItemKind::read:
+    return {}; // device code reads it
+  case ItemKind::if_:
+    return branch(state, item);
+  case ItemKind::while_:
+    return loop(state, item);
+  case ItemKind::copy_back:
+    return copy(state, item);
+  }
+  CUGRT_CHECK(!"an item of unknown kind");
+  return {};
+}
+
+Status HostProgram::run_step(FunctionState &state, uint32_t step) {
+  ++session_.counters_.eager_steps;
+  if (Status status = launch_step(state.frame, *session_.code_, step, stream_, session_.scratch_);
+      !status.ok())
+    return std::move(status).at(
+        session_.executable().location(state.frame.function.steps[step].location));
+  return {};
+}
+
+Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
+  const plan::Buffer &buffer = state.frame.function.buffers[item.index];
+  CUGRT_TRY(release(state, buffer.index)); // of an earlier iteration
+  CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
+  auto address = session_.dynamic_memory_.allocate(bytes, stream_);
+  if (!address.ok())
+    return address.take_status().in("tensor %" + buffer.name + ", " + std::to_string(bytes) +
+                                    " bytes");
+  state.dynamic_blocks[buffer.index] = *address;
+  state.frame.set_base(state.frame.program.base_of(buffer), *address, bytes);
+  return {};
+}
+
+Status HostProgram::release(FunctionState &state, uint32_t dynamic) {
+  uint64_t address = std::exchange(state.dynamic_blocks[dynamic], 0);
+  return session_.dynamic_memory_.release(address, stream_);
+}
+
+Status HostProgram::release_all(FunctionState &state) {
+  for (uint32_t i = 0; i < state.dynamic_blocks.size(); ++i)
+    CUGRT_TRY(release(state, i));
+  return {};
+}
+
+Status HostProgram::match(FunctionState &state, const plan::Item &item) {
+  CUGRT_ASSIGN(std::vector<int64_t> dims, dims_of(state, item.operands[0]));
+  std::string what = "function @" + state.frame.function.name + ", match";
+  if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
+    what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
+  CUGRT_TRY(bind_match(state.frame, item, dims, what));
+  return session_.bind_results(state, true);
+}
+
+Result<bool> HostProgram::condition(const FunctionState &state, const plan::OperandRef &operand) {
+  using Kind = plan::OperandRef::Kind;
+  if (operand.kind != Kind::buffer) {
+    CUGRT_ASSIGN(cugrt_value value, value_of(state, operand));
+    return value.as.integer != 0;
+  }
+  // A device scalar: the host waits for it.
+  const plan::Buffer &buffer = state.frame.function.buffers[operand.index];
+  CUGRT_ASSIGN(uint64_t address, state.frame.address(buffer));
+  uint64_t value = 0;
+  size_t bytes = std::min<size_t>(ir::info(buffer.dtype).bytes_per_block, sizeof value);
+  const driver::DriverApi &api = stream_.api();
+  CUGRT_DRIVER(api, MemcpyDtoHAsync, (&value, address, bytes, stream_.get()),
+               "condition %" + buffer.name);
+  CUGRT_TRY(stream_.synchronize());
+  return value != 0;
+}
+
+Status HostProgram::branch(FunctionState &state, const plan::Item &item) {
+  CUGRT_ASSIGN(bool taken, condition(state, item.operands[0]));
+  uint32_t block = item.blocks.begin + (taken ? 0 : 1);
+  if (block >= item.blocks.end())
+    return {};
+  CUGRT_TRY(run_block(state, block));
+  return move(state, state.frame.function.blocks[block].results, item.results);
+}
+
+Status HostProgram::loop(FunctionState &state, const plan::Item &item) {
+  uint32_t test = item.blocks.begin, body = item.blocks.begin + 1;
+  const std::vector<plan::Block> &blocks = state.frame.function.blocks;
+  CUGRT_TRY(move(state, item.operands, blocks[test].params));
+  while (true) {
+    CUGRT_TRY(run_block(state, test));
+    CUGRT_ASSIGN(bool again, condition(state, blocks[test].results[0]));
+    if (!again)
+      break;
+    CUGRT_TRY(move(state, blocks[test].params, blocks[body].params));
+    CUGRT_TRY(run_block(state, body));
+    CUGRT_TRY(move(state, blocks[body].results, blocks[test].params));
+  }
+  return move(state, blocks[test].params, item.results);
+}
+
+Status HostProgram::move(FunctionState &state, const std::vector<plan::OperandRef> &from,
+                         const std::vector<plan::OperandRef> &to) {
+  std::vector<std::pair<uint32_t, uint64_t>> values;
+  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
+    if (to[i].kind != plan::OperandRef::Kind::host_value)
+      continue;
+    CUGRT_ASSIGN(cugrt_value value, value_of(state, from[i]));
+    values.emplace_back(to[i].index, static_cast<uint64_t>(value.as.integer));
+  }
+  for (const auto &[index, bits] : values)
+    state.frame.set_host_value(index, bits);
+  return {};
+}
+
+Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
+  const plan::Buffer &from = state.frame.function.buffers[item.operands[0].index];
+  const plan::Buffer &to = state.frame.function.buffers[item.operands[1].index];
+  CUGRT_ASSIGN(uint64_t source, state.frame.address(from));
+  CUGRT_ASSIGN(uint64_t destination, state.frame.address(to));
+  CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(from));
+  ++session_.counters_.eager_steps;
+  if (bytes == 0 || source == destination)
+    return {};
+  return driver::copy_async(stream_, destination, source, bytes);
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,131 @@
+// The policy's rules; see instance_policy.h.
+#include "runtime/instance_policy.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+size_t InstancePolicy::KeyHash::operator()(const Key &key) const {
+  uint64_t hash = key.size();
+  for (int64_t value : key) {
+    hash ^= static_cast<uint64_t>(value) + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+    hash *= 0xff51afd7ed558ccdu;
+  }
+  return hash;
+}
+
+uint32_t InstancePolicy::count_use(const Key &key) {
+  // Forgetting all is crude, but bounded, and a key in steady use earns its instance back at once.
+  if (uses_.size() >= options_.max_tracked_keys && !uses_.contains(key))
+    uses_.clear();
+  return ++uses_[key];
+}
+
+uint32_t InstancePolicy::uses_of(const Key &key) const {
+  auto it = uses_.find(key);
+  return it == uses_.end() ? 0 : it->second;
+}
+
+bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle,
+                               std::vector<InstanceId> &give_up) const {
+  if (bytes_ + bytes <= options_.budget_bytes)
+    return true;
+  if (bytes > options_.budget_bytes)
+    return false;
+  std::vector<InstanceId> candidates;
+  for (InstanceId i = 0; i < entries_.size(); ++i)
+    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && is_idle(i))
+      candidates.push_back(i);
+  std::sort(candidates.begin(), candidates.end(), [&](InstanceId a, InstanceId b) {
+    return entries_[a].last_use < entries_[b].last_use;
+  });
+  uint64_t left = bytes_;
+  for (InstanceId candidate : candidates) {
+    give_up.push_back(candidate);
+    left -= entries_[candidate].bytes;
+    if (left + bytes <= options_.budget_bytes)
+      return true;
+  }
+  give_up.clear();
+  return false;
+}
+
+InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
+                                                uint64_t bytes, const IsIdle &is_idle) {
+  Decision decision;
+  scratch_.assign(key.begin(), key.end());
+  uint32_t uses = count_use(scratch_);
+  if (auto it = by_key_.find(scratch_); it != by_key_.end()) {
+    decision.kind = Decision::Kind::use;
+    decision.instance = it->second;
+    return decision;
+  }
+  uint32_t of_class = 0;
+  const Entry *oldest = nullptr;
+  for (InstanceId i = 0; i < entries_.size(); ++i) {
+    const Entry &entry = entries_[i];
+    if (!entry.alive || entry.topology != topology)
+      continue;
+    ++of_class;
+    if (!oldest || entry.last_use < oldest->last_use) {
+      oldest = &entry;
+      decision.instance = i;
+    }
+  }
+  bool earned = uses >= options_.pin_uses;
+  bool fits = bytes_ + bytes <= options_.budget_bytes;
+  if ((of_class < options_.class_pool && fits) ||
+      ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision.give_up))) {
+    decision.kind = Decision::Kind::build;
+    return decision;
+  }
+  if (of_class != 0) {
+    decision.kind = Decision::Kind::patch;
+    return decision;
+  }
+  decision.kind = Decision::Kind::eager;
+  decision.reason = bytes > options_.budget_bytes
+                        ? "an instance of " + std::to_string(bytes) +
+                              " bytes exceeds the instance budget of " +
+                              std::to_string(options_.budget_bytes) + " bytes"
+                        : "the instance budget of " + std::to_string(options_.budget_bytes) +
+                              " bytes is full of instances that are running or used more often";
+  return decision;
+}
+
+InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, uint64_t bytes) {
+  Entry entry{true, Key(key.begin(), key.end()), topology, bytes, ++clock_};
+  if (free_.empty()) {
+    free_.reserve(entries_.size() + 1); // remove() must not fail
+    entries_.emplace_back();
+    free_.push_back(static_cast<InstanceId>(entries_.size() - 1));
+  }
+  InstanceId instance = free_.back();
+  by_key_[entry.key] = instance;
+  entries_[instance] = std::move(entry);
+  free_.pop_back();
+  bytes_ += bytes;
+  ++count_;
+  return instance;
+}
+
+void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
+  Entry &entry = entries_[instance];
+  if (std::equal(key.begin(), key.end(), entry.key.begin(), entry.key.end()))
+    return;
+  Key renewed(key.begin(), key.end());
+  by_key_[renewed] = instance;
+  by_key_.erase(entry.key);
+  entry.key = std::move(renewed);
+}
+
+void InstancePolicy::remove(InstanceId instance) {
+  Entry &entry = entries_[instance];
+  by_key_.erase(entry.key);
+  bytes_ -= entry.bytes;
+  --count_;
+  entry.alive = false;
+  free_.push_back(instance);
+}
+
+} // namespace cugrt::runtime

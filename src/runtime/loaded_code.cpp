@@ -1,0 +1,170 @@
+// Loading of code, constants and weights; see loaded_code.h.
+#include "runtime/loaded_code.h"
+
+#include "runtime/scalar_bits.h"
+#include "runtime/symbol_binding.h"
+#include "support/check.h"
+#include "support/checked_math.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+constexpr int64_t kUploadAlignment = 256;
+
+} // namespace
+
+Result<std::shared_ptr<LoadedCode>> LoadedCode::load(std::shared_ptr<const Executable> executable,
+                                                     std::shared_ptr<Device> device) {
+  std::shared_ptr<LoadedCode> code(new LoadedCode);
+  code->executable_ = std::move(executable);
+  code->device_ = std::move(device);
+  CUGRT_TRY(code->load_images());
+  CUGRT_TRY(code->load_kernels());
+  CUGRT_TRY(code->set_up_launches());
+  CUGRT_TRY(code->upload_constants());
+  return code;
+}
+
+Status LoadedCode::load_images() {
+  const std::string &wanted = device_->context().architecture();
+  for (const CodeImage &image : executable_->images()) {
+    if (image.cubin && device_->emulated())
+      return Status::error(Code::unsupported,
+                           "'" + image.name +
+                               "' is a cubin, which the emulated driver cannot run; "
+                               "give its source or PTX, or compile with a runtime "
+                               "of the emulated driver");
+    if (image.cubin && executable_->architecture() != wanted)
+      return Status::error(Code::unsupported, "the executable was compiled for " +
+                                                  executable_->architecture() + ", the device is " +
+                                                  wanted + "; compile it for " + wanted);
+    CUGRT_ASSIGN(driver::KernelModule module,
+                 driver::KernelModule::load(device_->context(), image.bytes, image.name));
+    modules_.push_back(std::move(module));
+  }
+  return {};
+}
+
+Status LoadedCode::load_kernels() {
+  const plan::Plan &plan = executable_->plan();
+  for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+    const plan::Kernel &kernel = plan.kernels[k];
+    std::vector<LoadedKernel> variants;
+    for (uint32_t v = 0; v < kernel.entries.size(); ++v) {
+      auto loaded = modules_[executable_->image_of(k)].kernel(kernel.entries[v]);
+      if (!loaded.ok())
+        return loaded.take_status().in("kernel @" + kernel.name);
+      LoadedKernel row{std::move(*loaded), {}};
+      if (kernel.clusters[v][0] != 0) {
+        CUlaunchAttribute attribute{};
+        attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim.x = kernel.clusters[v][0];
+        attribute.value.clusterDim.y = kernel.clusters[v][1];
+        attribute.value.clusterDim.z = kernel.clusters[v][2];
+        row.attributes.push_back(attribute);
+      }
+      if (kernel.cooperative[v]) {
+        CUlaunchAttribute attribute{};
+        attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attribute.value.cooperative = 1;
+        row.attributes.push_back(attribute);
+      }
+      variants.push_back(std::move(row));
+    }
+    kernels_.push_back(std::move(variants));
+  }
+  if (executable_->transfer_image() != kNone) {
+    const driver::KernelModule &module = modules_[executable_->transfer_image()];
+    CUGRT_ASSIGN(copy_kernel_, module.kernel("transfer_copy"));
+    CUGRT_ASSIGN(fill_kernel_, module.kernel("transfer_fill"));
+  }
+  return {};
+}
+
+/// For every launch of every function: what it will pack is compared with the compiled kernel, and
+/// its largest dynamic shared memory over the symbols' bounds is allowed, so that no run needs to.
+Status LoadedCode::set_up_launches() {
+  const plan::Plan &plan = executable_->plan();
+  for (size_t f = 0; f < plan.functions.size(); ++f) {
+    const plan::Function &function = plan.functions[f];
+    const FunctionProgram &program = executable_->program(f);
+    std::vector<ir::Interval> bounds;
+    for (const plan::Symbol &symbol : function.symbols)
+      bounds.push_back(symbol.bounds);
+    for (const LaunchProgram &launch : program.launches) {
+      if (launch.kind != LaunchKind::kernel)
+        continue;
+      const plan::Step &step = function.steps[launch.step];
+      const driver::Kernel &kernel = kernels_[launch.kernel][launch.variant].kernel;
+      std::vector<size_t> sizes;
+      for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+        const ValueSource &source = program.sources[i];
+        bool pointer = source.kind == ValueSource::Kind::address;
+        sizes.push_back(pointer ? 8 : scalar_bytes(source.dtype));
+      }
+      if (Status status = kernel.check_params(sizes); !status.ok())
+        return std::move(status)
+            .in("kernel @" + plan.kernels[launch.kernel].name)
+            .at(executable_->location(step.location));
+      if (!launch.shared_bytes.valid())
+        continue;
+      int64_t most = plan.exprs.range(launch.shared_bytes, bounds).upper;
+      most = std::min<int64_t>(most, limits().shared_bytes_per_block);
+      if (most > 0)
+        CUGRT_TRY(kernel.allow_dynamic_shared(static_cast<uint32_t>(most)));
+    }
+  }
+  return {};
+}
+
+Status LoadedCode::upload_constants() {
+  const std::vector<plan::Constant> &constants = executable_->plan().constants;
+  std::optional<int64_t> total = 0;
+  for (const plan::Constant &constant : constants) {
+    total = checked_align(*total, kUploadAlignment);
+    constant_addresses_.push_back(static_cast<uint64_t>(*total)); // an offset until memory is there
+    total = checked_add(*total, static_cast<int64_t>(constant.bytes.size()));
+    CUGRT_CHECK(total); // the bytes are in memory already
+  }
+  CUGRT_ASSIGN(constants_,
+               driver::DeviceBuffer::allocate(device_->context(), static_cast<uint64_t>(*total)));
+  for (size_t i = 0; i < constants.size(); ++i) {
+    constant_addresses_[i] += constants_.address();
+    if (!constants[i].bytes.empty())
+      CUGRT_TRY(driver::copy_to_device(device_->context(), constant_addresses_[i],
+                                       constants[i].bytes.data(), constants[i].bytes.size()));
+  }
+  return {};
+}
+
+CUfunction LoadedCode::function(const LaunchProgram &launch) const {
+  switch (launch.kind) {
+  case LaunchKind::copy:
+    return copy_kernel_.get();
+  case LaunchKind::fill:
+    return fill_kernel_.get();
+  default:
+    return kernels_[launch.kernel][launch.variant].kernel.get();
+  }
+}
+
+std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &launch) const {
+  if (launch.kind != LaunchKind::kernel)
+    return {};
+  return kernels_[launch.kernel][launch.variant].attributes;
+}
+
+Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
+  if (auto found = weights_.find(set.identity()); found != weights_.end())
+    if (std::shared_ptr<const LoadedWeights> loaded = found->second.lock())
+      return loaded;
+  CUGRT_ASSIGN(std::shared_ptr<const LoadedWeights> loaded,
+               LoadedWeights::load(*executable_, *device_, set));
+  weights_[set.identity()] = loaded;
+  return loaded;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,72 @@
+// Loaded executable: code and constants in one device's context, and the weights that sessions of
+// the same weights share. Loaded once, by the first session; reference-counted.
+#pragma once
+
+#include "driver/kernel_module.h"
+#include "driver/memory.h"
+#include "runtime/executable.h"
+#include "runtime/slot_check.h"
+#include "runtime/weights.h"
+
+namespace cugrt::runtime {
+
+/// The weights of an executable's functions on the device. Immutable.
+class LoadedWeights {
+public:
+  /// Checks that `set` has every weight parameter of every public function, with its dtype and
+  /// rank, and uploads them into one allocation.
+  static Result<std::shared_ptr<const LoadedWeights>>
+  load(const Executable &executable, const Device &device, const WeightSet &set);
+
+  /// The tensors of a function's parameters; those that are not weights have kind NONE.
+  const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
+  const driver::DeviceBuffer &memory() const { return memory_; }
+
+private:
+  driver::DeviceBuffer memory_;
+  std::vector<std::vector<cugrt_value>> params_;
+};
+
+class LoadedCode {
+public:
+  static Result<std::shared_ptr<LoadedCode>> load(std::shared_ptr<const Executable> executable,
+                                                  std::shared_ptr<Device> device);
+  LoadedCode(const LoadedCode &) = delete;
+
+  const Executable &executable() const { return *executable_; }
+  Device &device() const { return *device_; }
+  const DeviceLimits &limits() const { return device_->limits(); }
+  CUfunction function(const LaunchProgram &launch) const;
+  /// Cluster shape and cooperative launch, where the kernel asks for them.
+  std::span<const CUlaunchAttribute> attributes(const LaunchProgram &launch) const;
+  uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
+  const driver::DeviceBuffer &constants() const { return constants_; }
+
+  /// Uploaded by the first session that uses the set; shared while any does.
+  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set);
+
+private:
+  struct LoadedKernel {
+    driver::Kernel kernel;
+    std::vector<CUlaunchAttribute> attributes;
+  };
+
+  LoadedCode() = default;
+  Status load_images();
+  Status load_kernels();
+  Status set_up_launches();
+  Status upload_constants();
+
+  std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<Device> device_; // outlives the modules
+  std::vector<driver::KernelModule> modules_;
+  std::vector<std::vector<LoadedKernel>> kernels_; // by kernel and variant
+  driver::Kernel copy_kernel_, fill_kernel_;
+  driver::DeviceBuffer constants_;
+  std::vector<uint64_t> constant_addresses_;
+
+  std::mutex mutex_;                                               // guards weights_
+  std::map<uint64_t, std::weak_ptr<const LoadedWeights>> weights_; // by the set's identity
+};
+
+} // namespace cugrt::runtime

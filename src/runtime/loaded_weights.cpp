@@ -1,0 +1,81 @@
+// Upload of weights; see LoadedWeights in loaded_code.h.
+#include "runtime/loaded_code.h"
+#include "runtime/symbol_binding.h"
+#include "support/checked_math.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+constexpr int64_t kUploadAlignment = 256;
+
+/// Where each tensor that some function needs will lie.
+struct Layout {
+  std::map<std::string, uint64_t> offsets; // by name
+  uint64_t total_bytes = 0;
+
+  Status add(const std::string &name, const HostTensor &tensor) {
+    if (offsets.contains(name))
+      return {};
+    auto begin = checked_align(static_cast<int64_t>(total_bytes), kUploadAlignment);
+    auto end = begin ? checked_add(*begin, static_cast<int64_t>(tensor.size_bytes)) : begin;
+    if (!end)
+      return Status::error(Code::out_of_range, "the weights' sizes overflow");
+    offsets.emplace(name, *begin);
+    total_bytes = static_cast<uint64_t>(*end);
+    return {};
+  }
+};
+
+Result<const HostTensor *> find_weight(const plan::Function &function, uint32_t param,
+                                       const WeightSet &set) {
+  const std::string &name = function.params[param].name;
+  const HostTensor *tensor = set.find(name);
+  if (!tensor)
+    return Status::error(Code::not_found, param_text(function, param) +
+                                              " is a weight, but the session's weights have no "
+                                              "tensor '" +
+                                              name + "'");
+  return tensor;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const LoadedWeights>>
+LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set) {
+  std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
+  Layout layout;
+  for (const plan::Function &function : executable.plan().functions) {
+    weights->params_.emplace_back(function.params.size());
+    if (function.is_private) // its callers bind its weights
+      continue;
+    for (uint32_t i = 0; i < function.params.size(); ++i) {
+      if (function.params[i].kind != plan::ParamKind::weight)
+        continue;
+      CUGRT_ASSIGN(const HostTensor *tensor, find_weight(function, i, set));
+      cugrt_value &value = weights->params_.back()[i];
+      value.kind = CUGRT_VALUE_TENSOR;
+      value.as.tensor = tensor->describe_shape();
+      CUGRT_TRY(check_argument(function, i, value));
+      CUGRT_TRY(layout.add(function.params[i].name, *tensor));
+    }
+  }
+  CUGRT_ASSIGN(weights->memory_,
+               driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
+  for (const auto &[name, offset] : layout.offsets) {
+    const HostTensor &tensor = *set.find(name);
+    if (tensor.size_bytes != 0)
+      CUGRT_TRY(driver::copy_to_device(device.context(), weights->memory_.address() + offset,
+                                       tensor.data(), tensor.size_bytes));
+  }
+  for (size_t f = 0; f < weights->params_.size(); ++f) {
+    const plan::Function &function = executable.plan().functions[f];
+    for (size_t i = 0; i < function.params.size(); ++i)
+      if (weights->params_[f][i].kind == CUGRT_VALUE_TENSOR)
+        weights->params_[f][i].as.tensor.address =
+            weights->memory_.address() + layout.offsets.at(function.params[i].name);
+  }
+  return std::shared_ptr<const LoadedWeights>(std::move(weights));
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,181 @@
+// Planning of a module, and what a plan's report is made from; see module_plan.h.
+#include "runtime/module_plan.h"
+
+#include "passes/pass.h"
+#include "runtime/plan_report.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+namespace {
+
+/// Values for a function's symbols: those that were given, else upper bounds.
+struct SymbolValues {
+  std::vector<int64_t> values;
+  std::vector<bool> known;
+};
+
+SymbolValues symbol_values(const plan::Function &function,
+                           std::span<const cugrt_symbol_value> given) {
+  SymbolValues result;
+  for (const plan::Symbol &symbol : function.symbols) {
+    auto found = std::find_if(given.begin(), given.end(), [&](const cugrt_symbol_value &value) {
+      return value.name == symbol.name;
+    });
+    bool is_given = found != given.end();
+    result.values.push_back(is_given ? found->value : symbol.bounds.upper);
+    result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
+  }
+  return result;
+}
+
+/// The expression's value, or nothing where it needs a symbol without a value.
+Result<std::optional<uint64_t>> evaluate(const plan::Plan &plan, const SymbolValues &symbols,
+                                         ExprId expr) {
+  if (!expr.valid())
+    return std::optional<uint64_t>();
+  std::vector<ir::SymbolId> used;
+  plan.exprs.collect_symbols(expr, used);
+  for (ir::SymbolId symbol : used)
+    if (!symbols.known[symbol.index])
+      return std::optional<uint64_t>();
+  CUGRT_ASSIGN(int64_t value, plan.exprs.evaluate(expr, symbols.values));
+  return std::optional(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
+}
+
+Status add(std::optional<uint64_t> &sum, const std::optional<uint64_t> &part) {
+  if (!sum || !part)
+    sum.reset();
+  else if (__builtin_add_overflow(*sum, *part, &*sum))
+    return Status::error(Code::out_of_range, "the memory needed overflows 64 bits");
+  return {};
+}
+
+Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const plan::Param &param,
+                                                   const SymbolValues &symbols) {
+  cugrt_tensor tensor{};
+  tensor.dtype = static_cast<int32_t>(param.dtype);
+  tensor.rank = static_cast<uint32_t>(param.dims.size());
+  for (size_t i = 0; i < param.dims.size(); ++i) {
+    CUGRT_ASSIGN(std::optional<uint64_t> dim, evaluate(plan, symbols, param.dims[i]));
+    if (!dim)
+      return std::optional<uint64_t>();
+    tensor.dims[i] = static_cast<int64_t>(*dim);
+  }
+  CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(tensor));
+  return std::optional(bytes);
+}
+
+Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
+                            std::span<const cugrt_symbol_value> given) {
+  SymbolValues symbols = symbol_values(function, given);
+  MemoryRow row;
+  row.function = function.name;
+  for (size_t i = 0; i < function.symbols.size(); ++i)
+    if (function.symbols[i].source != ir::SymbolSource::device)
+      row.symbols.push_back({function.symbols[i].name,
+                             symbols.known[i] ? std::optional(symbols.values[i]) : std::nullopt});
+  for (const plan::Param &param : function.params) {
+    if (param.kind != plan::ParamKind::tensor && param.kind != plan::ParamKind::weight)
+      continue;
+    std::optional<uint64_t> bytes;
+    if (param.known_shape) {
+      CUGRT_ASSIGN(bytes, tensor_param_bytes(plan, param, symbols));
+    }
+    CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
+  }
+  for (const plan::Slot &slot : function.slots) {
+    if (slot.kind != plan::SlotKind::result)
+      continue;
+    CUGRT_ASSIGN(std::optional<uint64_t> bytes, evaluate(plan, symbols, slot.bytes));
+    CUGRT_TRY(add(row.results, bytes));
+  }
+  std::vector<bool> seen(function.dynamic_count);
+  for (const plan::Buffer &buffer : function.buffers) {
+    if (buffer.base != plan::BufferBase::dynamic || seen[buffer.index])
+      continue;
+    seen[buffer.index] = true;
+    CUGRT_ASSIGN(std::optional<uint64_t> bytes, evaluate(plan, symbols, buffer.bytes));
+    CUGRT_TRY(add(row.dynamic, bytes));
+  }
+  for (const plan::Arena &arena : plan.arenas)
+    CUGRT_TRY(add(row.arena, static_cast<uint64_t>(arena.bytes)));
+  for (const auto *part : {&row.arena, &row.arguments, &row.weights, &row.results, &row.dynamic})
+    CUGRT_TRY(add(row.total, *part));
+  return row;
+}
+
+Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_value> given) {
+  for (const cugrt_symbol_value &value : given) {
+    if (!value.name)
+      return Status::error(Code::invalid_argument, "a symbol's name is null");
+    bool known = false;
+    for (const plan::Function &function : plan.functions)
+      for (const plan::Symbol &symbol : function.symbols) {
+        if (symbol.name != value.name)
+          continue;
+        known = true;
+        if (value.value < symbol.bounds.lower || value.value > symbol.bounds.upper)
+          return Status::error(Code::out_of_range,
+                               "symbol " + symbol.name + " of function @" + function.name +
+                                   " is bounded by " + std::to_string(symbol.bounds.lower) +
+                                   " and " + std::to_string(symbol.bounds.upper) + ", got " +
+                                   std::to_string(value.value));
+      }
+    if (!known)
+      return Status::error(Code::not_found,
+                           std::string("no function has a symbol '") + value.name + "'");
+  }
+  return {};
+}
+
+} // namespace
+
+Result<plan::Policy> plan_policy(int32_t policy) {
+  if (policy == CUGRT_POLICY_PATCH)
+    return plan::Policy::patch;
+  if (policy == CUGRT_POLICY_SEED)
+    return plan::Policy::seed;
+  return Status::error(Code::invalid_argument, "unknown policy " + std::to_string(policy));
+}
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               plan::Policy policy, plan::PlanReport *report) {
+  auto lowered = passes::run_passes(module, passes::default_pipeline(), passes::PassContext());
+  if (!lowered.ok())
+    return lowered.take_status().in(name);
+  plan::PlannerOptions options;
+  options.policy = policy;
+  auto plan = plan::make_plan(*lowered, options, report);
+  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
+}
+
+Result<std::string> plan_report(const ir::Module &module, const std::string &name,
+                                const PlanReportOptions &options) {
+  plan::PlanReport report;
+  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.policy, &report));
+  CUGRT_TRY(check_symbol_names(plan, options.symbols));
+  PlanView view{name, plan, report, {}};
+  for (const plan::Function &function : plan.functions) {
+    if (function.is_private)
+      continue;
+    CUGRT_ASSIGN(MemoryRow row, memory_of(plan, function, options.symbols));
+    view.memory.push_back(std::move(row));
+  }
+  switch (options.format) {
+  case CUGRT_REPORT_TEXT:
+    return plan_text(view);
+  case CUGRT_REPORT_JSON:
+    return plan_json(view);
+  case CUGRT_REPORT_DOT:
+    return plan_dot(view);
+  case CUGRT_REPORT_SVG:
+    return plan_svg(view);
+  default:
+    return Status::error(Code::invalid_argument,
+                         "unknown report format " + std::to_string(options.format));
+  }
+}
+
+} // namespace cugrt::runtime

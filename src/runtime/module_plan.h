@@ -1,0 +1,30 @@
+// From a module to a plan: the default pipeline, then the planner; and reports of it.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "plan/planner.h"
+
+#include <span>
+
+namespace cugrt::runtime {
+
+/// The policy of a cugrt_policy.
+Result<plan::Policy> plan_policy(int32_t policy);
+
+/// Runs the default pipeline and plans. `name` stands for the module in messages; `report` may be
+/// null.
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               plan::Policy policy, plan::PlanReport *report);
+
+struct PlanReportOptions {
+  plan::Policy policy = plan::Policy::patch;
+  cugrt_report_format format = CUGRT_REPORT_TEXT;
+  std::span<const cugrt_symbol_value> symbols; // evaluates the memory table
+};
+
+/// Regions and why each binding is in one or not, storage, edges, memory needed: as text, JSON, DOT
+/// (regions' graphs) or SVG (offset against time).
+Result<std::string> plan_report(const ir::Module &module, const std::string &name,
+                                const PlanReportOptions &options);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,147 @@
+// Drawings of a plan: DOT of the regions, SVG of the arenas; see plan_report.h.
+#include "runtime/plan_report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace cugrt::runtime {
+
+namespace {
+
+// The drawing's measures, in SVG units.
+constexpr double kWidth = 960, kArenaHeight = 360, kMargin = 48, kGap = 40;
+constexpr size_t kMaxDrawnTensors = 20000; // more are a black square
+
+std::string dot_quoted(const std::string &text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string xml_escaped(const std::string &text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    default:
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+/// A colour that depends on the position in the list only.
+std::string colour(size_t index) {
+  return "hsl(" + std::to_string(index * 47 % 360) + ", 60%, 75%)";
+}
+
+std::string text_at(double x, double y, const std::string &text) {
+  return "  <text x=\"" + number(x) + "\" y=\"" + number(y) + "\">" + xml_escaped(text) +
+         "</text>\n";
+}
+
+std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t function,
+                      double top) {
+  std::vector<const plan::StorageNote *> notes;
+  uint32_t end_step = 1;
+  for (const plan::StorageNote &note : view.report.storages)
+    if (note.scope == arena.scope && note.function == function) {
+      notes.push_back(&note);
+      end_step = std::max(end_step, note.end_step);
+    }
+  double bytes = static_cast<double>(std::max<int64_t>(arena.bytes, 1));
+  double width = kWidth - 2 * kMargin;
+  std::string svg =
+      text_at(kMargin, top - 8,
+              "@" + view.plan.functions[function].name + ", scope " + arena.scope + ": " +
+                  std::to_string(arena.bytes) + " bytes, " + std::to_string(end_step) + " steps");
+  svg += "  <rect x=\"" + number(kMargin) + "\" y=\"" + number(top) + "\" width=\"" +
+         number(width) + "\" height=\"" + number(kArenaHeight) +
+         "\" fill=\"none\" stroke=\"#888\"/>\n";
+  for (size_t i = 0; i < notes.size() && i < kMaxDrawnTensors; ++i) {
+    const plan::StorageNote &note = *notes[i];
+    double x = kMargin + width * note.first_step / end_step;
+    double w = width * (note.end_step - note.first_step) / end_step;
+    double h = kArenaHeight * static_cast<double>(note.bytes) / bytes;
+    double y = top + kArenaHeight -
+               kArenaHeight * static_cast<double>(note.offset_bytes + note.bytes) / bytes;
+    svg +=
+        "  <rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(w) +
+        "\" height=\"" + number(h) + "\" fill=\"" + colour(i) +
+        "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
+        xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) + ", " +
+                    std::to_string(note.bytes) + " bytes, steps [" +
+                    std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")") +
+        "</title></rect>\n";
+    if (h > 12 && w > 40)
+      svg += text_at(x + 3, y + 11, "%" + note.name);
+  }
+  return svg;
+}
+
+} // namespace
+
+std::string plan_dot(const PlanView &view) {
+  std::string text = "digraph plan {\n  node [shape=box];\n";
+  size_t cluster = 0;
+  for (const plan::Function &function : view.plan.functions)
+    for (const plan::Region &region : function.regions) {
+      std::string prefix = "r" + std::to_string(cluster) + "n";
+      text += "  subgraph cluster_" + std::to_string(cluster++) + " {\n    label=" +
+              dot_quoted("@" + function.name + " region " + region.name + ", key " +
+                         key_names(function, region.key)) +
+              ";\n";
+      for (uint32_t i = 0; i < region.steps.count; ++i)
+        text += "    " + prefix + std::to_string(i) +
+                " [label=" + dot_quoted(function.steps[region.steps.begin + i].name) + "];\n";
+      for (const plan::Edge &edge : region.edges)
+        text += "    " + prefix + std::to_string(edge.from) + " -> " + prefix +
+                std::to_string(edge.to) + ";\n";
+      text += "  }\n";
+    }
+  return text + "}\n";
+}
+
+std::string plan_svg(const PlanView &view) {
+  std::string drawings;
+  double top = kMargin;
+  for (uint32_t function = 0; function < view.plan.functions.size(); ++function)
+    for (const plan::Arena &arena : view.plan.arenas) {
+      bool used = std::any_of(view.report.storages.begin(), view.report.storages.end(),
+                              [&](const plan::StorageNote &note) {
+                                return note.function == function && note.scope == arena.scope;
+                              });
+      if (!used)
+        continue;
+      drawings += arena_svg(view, arena, function, top);
+      top += kArenaHeight + kGap;
+    }
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(kWidth) + "\" height=\"" +
+         number(top + kMargin) +
+         "\" font-family=\"sans-serif\" font-size=\"10\">\n"
+         "  <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
+         drawings + "</svg>\n";
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,208 @@
+// Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
+#include "runtime/plan_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace cugrt::runtime {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string bytes_text(const std::optional<uint64_t> &bytes) {
+  return bytes ? std::to_string(*bytes) : "unbounded";
+}
+
+std::string padded(std::string text, size_t width) {
+  if (text.size() < width)
+    text.append(width - text.size(), ' ');
+  return text;
+}
+
+std::string place_text(SourceLocation location) {
+  return location.known() ? "line " + std::to_string(location.line) : "generated";
+}
+
+std::string bounds_text(const plan::Symbol &symbol) {
+  std::string upper =
+      symbol.bounds.upper == INT64_MAX ? "unbounded" : std::to_string(symbol.bounds.upper);
+  return symbol.name + " in [" + std::to_string(symbol.bounds.lower) + ", " + upper + "]" +
+         (symbol.source == ir::SymbolSource::device ? " (device)" : "");
+}
+
+void add_function(std::string &text, const PlanView &view, uint32_t index) {
+  const plan::Function &function = view.plan.functions[index];
+  text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
+  for (const plan::Symbol &symbol : function.symbols)
+    text += "  symbol " + bounds_text(symbol) + "\n";
+  for (const plan::Region &region : function.regions)
+    text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
+            std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
+            "; slots " + slot_names(function, region.slots) + "\n";
+  for (const plan::BindingNote &note : view.report.bindings) {
+    if (note.function != index)
+      continue;
+    std::string where = note.region == plan::kNone ? "-" : function.regions[note.region].name;
+    text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
+            std::string(24, ' ') + note.reason + "\n";
+  }
+  for (const plan::EdgeNote &note : view.report.edges)
+    if (note.function == index)
+      text += "  edge " + function.regions[note.region].name + " " +
+              std::to_string(note.edge.from) + " -> " + std::to_string(note.edge.to) + ": " +
+              note.reason + "\n";
+}
+
+void add_storage(std::string &text, const PlanView &view) {
+  text += "storage, in bytes at the symbols' upper bounds\n";
+  for (const plan::Arena &arena : view.plan.arenas)
+    text += "  scope " + padded(arena.scope, 10) + " arena " + std::to_string(arena.bytes) +
+            ", lower bound " + std::to_string(arena.lower_bound_bytes) + ", sum of tensors " +
+            std::to_string(arena.tensor_bytes) + "\n";
+  text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
+  for (const plan::StorageNote &note : view.report.storages)
+    text += "  " + padded("@" + view.plan.functions[note.function].name + " %" + note.name, 28) +
+            " " + padded(note.scope, 8) + " offset " +
+            padded(std::to_string(note.offset_bytes), 10) + " bytes " +
+            padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
+            ", " + std::to_string(note.end_step) + ")\n";
+}
+
+void add_memory(std::string &text, const MemoryRow &row) {
+  text += "device memory for @" + row.function;
+  for (size_t i = 0; i < row.symbols.size(); ++i)
+    text += (i ? ", " : " at ") + row.symbols[i].first + " = " +
+            (row.symbols[i].second ? std::to_string(*row.symbols[i].second) : "?");
+  text += ", in bytes\n";
+  text += "  arena " + bytes_text(row.arena) + ", arguments " + bytes_text(row.arguments) +
+          ", weights " + bytes_text(row.weights) + ", results " + bytes_text(row.results) +
+          ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
+}
+
+Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
+
+Json location_json(SourceLocation location) {
+  return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
+}
+
+Json function_json(const PlanView &view, uint32_t index) {
+  const plan::Function &function = view.plan.functions[index];
+  Json json{{"name", function.name}, {"private", function.is_private}};
+  Json symbols = Json::array(), regions = Json::array(), bindings = Json::array();
+  for (const plan::Symbol &symbol : function.symbols)
+    symbols.push_back(
+        {{"name", symbol.name},
+         {"lower", symbol.bounds.lower},
+         {"upper", symbol.bounds.upper == INT64_MAX ? Json() : Json(symbol.bounds.upper)},
+         {"device", symbol.source == ir::SymbolSource::device}});
+  for (uint32_t r = 0; r < function.regions.size(); ++r) {
+    const plan::Region &region = function.regions[r];
+    Json row{{"name", region.name}, {"nodes", region.steps.count}};
+    Json steps = Json::array(), edges = Json::array(), key = Json::array(), slots = Json::array();
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+      steps.push_back(function.steps[s].name);
+    for (const plan::Edge &edge : region.edges)
+      edges.push_back(Json{edge.from, edge.to});
+    for (plan::SymbolId symbol : region.key)
+      key.push_back(function.symbols[symbol.index].name);
+    for (uint32_t slot : region.slots)
+      slots.push_back(slot_names(function, {slot}));
+    row["steps"] = std::move(steps);
+    row["edges"] = std::move(edges);
+    row["key"] = std::move(key);
+    row["slots"] = std::move(slots);
+    regions.push_back(std::move(row));
+  }
+  for (const plan::BindingNote &note : view.report.bindings)
+    if (note.function == index)
+      bindings.push_back(
+          {{"binding", note.binding},
+           {"location", location_json(note.location)},
+           {"region",
+            note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
+           {"reason", note.reason}});
+  json["symbols"] = std::move(symbols);
+  json["regions"] = std::move(regions);
+  json["bindings"] = std::move(bindings);
+  return json;
+}
+
+} // namespace
+
+std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
+  std::string text;
+  for (plan::SymbolId symbol : key)
+    text += (text.empty() ? "" : ", ") + function.symbols[symbol.index].name;
+  return text.empty() ? "-" : text;
+}
+
+std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots) {
+  std::string text;
+  for (uint32_t index : slots) {
+    const plan::Slot &slot = function.slots[index];
+    text += text.empty() ? "" : ", ";
+    text += slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
+                                               : "result " + std::to_string(slot.index);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string plan_text(const PlanView &view) {
+  std::string text = "plan of " + view.module_name + "\n";
+  for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
+    add_function(text, view, i);
+  add_storage(text, view);
+  for (const MemoryRow &row : view.memory)
+    add_memory(text, row);
+  return text;
+}
+
+std::string plan_json(const PlanView &view) {
+  Json json{{"module", view.module_name}};
+  Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
+       memory = Json::array(), edges = Json::array();
+  for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
+    functions.push_back(function_json(view, i));
+  for (const plan::Arena &arena : view.plan.arenas)
+    arenas.push_back({{"scope", arena.scope},
+                      {"bytes", arena.bytes},
+                      {"lower_bound_bytes", arena.lower_bound_bytes},
+                      {"tensor_bytes", arena.tensor_bytes}});
+  for (const plan::StorageNote &note : view.report.storages)
+    tensors.push_back({{"function", view.plan.functions[note.function].name},
+                       {"name", note.name},
+                       {"scope", note.scope},
+                       {"offset_bytes", note.offset_bytes},
+                       {"bytes", note.bytes},
+                       {"first_step", note.first_step},
+                       {"end_step", note.end_step}});
+  for (const plan::EdgeNote &note : view.report.edges)
+    edges.push_back({{"function", view.plan.functions[note.function].name},
+                     {"region", view.plan.functions[note.function].regions[note.region].name},
+                     {"from", note.edge.from},
+                     {"to", note.edge.to},
+                     {"reason", note.reason}});
+  for (const MemoryRow &row : view.memory) {
+    Json symbols = Json::object();
+    for (const auto &[name, value] : row.symbols)
+      symbols[name] = value ? Json(*value) : Json();
+    memory.push_back({{"function", row.function},
+                      {"symbols", std::move(symbols)},
+                      {"arena_bytes", bytes_json(row.arena)},
+                      {"argument_bytes", bytes_json(row.arguments)},
+                      {"weight_bytes", bytes_json(row.weights)},
+                      {"result_bytes", bytes_json(row.results)},
+                      {"unplanned_bytes", bytes_json(row.dynamic)},
+                      {"total_bytes", bytes_json(row.total)}});
+  }
+  json["functions"] = std::move(functions);
+  json["arenas"] = std::move(arenas);
+  json["storage_before_bytes"] = view.report.storage_before_bytes;
+  json["tensors"] = std::move(tensors);
+  json["edges"] = std::move(edges);
+  json["memory"] = std::move(memory);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,36 @@
+// Forms of a plan's report. Internal to the runtime; module_plan.h is the way in.
+#pragma once
+
+#include "plan/planner.h"
+#include "runtime/symbol_binding.h"
+
+namespace cugrt::runtime {
+
+/// Device memory that one function needs at given symbol values; nothing where a symbol without an
+/// upper bound was not given.
+struct MemoryRow {
+  std::string function;
+  std::vector<std::pair<std::string, std::optional<int64_t>>> symbols;
+  std::optional<uint64_t> arena = 0, arguments = 0, weights = 0, results = 0, dynamic = 0,
+                          total = 0;
+};
+
+struct PlanView {
+  const std::string &module_name;
+  const plan::Plan &plan;
+  const plan::PlanReport &report;
+  std::vector<MemoryRow> memory; // of the public functions
+};
+
+std::string plan_text(const PlanView &view);
+std::string plan_json(const PlanView &view);
+/// The regions' graphs; nodes are steps.
+std::string plan_dot(const PlanView &view);
+/// The arenas: offset against time, one rectangle a tensor.
+std::string plan_svg(const PlanView &view);
+
+/// "4, 7" and the like; also of slots: "%x, result 0".
+std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
+std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,150 @@
+// Making of patch programs; see region_class.h.
+#include "runtime/region_class.h"
+
+#include "runtime/step_launch.h"
+#include "support/check.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+namespace {
+
+class ClassMaker {
+public:
+  ClassMaker(const Frame &frame, uint32_t region, std::vector<uint32_t> launches)
+      : frame_(frame), region_(frame.function.regions[region]),
+        base_input_(frame.bases.size(), kNone), host_input_(frame.host_values.size(), kNone),
+        symbol_input_(frame.symbols.size(), kNone) {
+    class_.region = region;
+    class_.launches = std::move(launches);
+  }
+
+  RegionClass make() {
+    for (ir::SymbolId symbol : region_.key)
+      add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
+    class_.key_size = static_cast<uint32_t>(region_.key.size());
+    for (uint32_t node = 0; node < class_.launches.size(); ++node)
+      add_node(node);
+    class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
+    flatten();
+    add_edges();
+    return std::move(class_);
+  }
+
+private:
+  struct Lists {
+    std::vector<uint32_t> values, dims;
+  };
+
+  uint32_t add_input(RegionClass::Input::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
+    if (table[index] == kNone) {
+      table[index] = static_cast<uint32_t>(class_.inputs.size());
+      class_.inputs.push_back({kind, index, {}, {}});
+      lists_.emplace_back();
+    }
+    return table[index];
+  }
+
+  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency.
+  void symbols_of(ExprId expr, std::vector<uint32_t> &inputs) {
+    if (!expr.valid())
+      return;
+    used_.clear();
+    frame_.plan.exprs.collect_symbols(expr, used_);
+    for (ir::SymbolId symbol : used_) {
+      CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
+      inputs.push_back(symbol_input_[symbol.index]);
+    }
+  }
+
+  static void add_dependent(std::vector<uint32_t> &list, uint32_t dependent) {
+    if (list.empty() || list.back() != dependent)
+      list.push_back(dependent);
+  }
+
+  void add_node(uint32_t node) {
+    const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
+    class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
+    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+      const ValueSource &source = frame_.program.sources[i];
+      auto value = static_cast<uint32_t>(class_.node_of_value.size());
+      class_.node_of_value.push_back(node);
+      found_.clear();
+      symbols_of(source.expr, found_);
+      bool moves =
+          source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
+      if (moves)
+        found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
+      if (source.kind == ValueSource::Kind::host)
+        found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+      for (uint32_t input : found_)
+        add_dependent(lists_[input].values, value);
+      // The dimensions of a copy or fill follow from its size, which is an argument.
+      if (launch.kind != LaunchKind::kernel)
+        for (uint32_t input : found_)
+          add_dependent(lists_[input].dims, node);
+    }
+    found_.clear();
+    for (int i = 0; i < 3; ++i) {
+      symbols_of(launch.grid[i], found_);
+      symbols_of(launch.block[i], found_);
+    }
+    symbols_of(launch.shared_bytes, found_);
+    for (uint32_t input : found_)
+      add_dependent(lists_[input].dims, node);
+  }
+
+  void flatten() {
+    auto append = [&](const std::vector<uint32_t> &list) {
+      Range range{static_cast<uint32_t>(class_.dependents.size()),
+                  static_cast<uint32_t>(list.size())};
+      class_.dependents.insert(class_.dependents.end(), list.begin(), list.end());
+      return range;
+    };
+    for (size_t i = 0; i < class_.inputs.size(); ++i) {
+      class_.inputs[i].values = append(lists_[i].values);
+      class_.inputs[i].dims = append(lists_[i].dims);
+    }
+  }
+
+  void add_edges() {
+    std::vector<std::vector<uint32_t>> before(class_.launches.size());
+    for (const plan::Edge &edge : region_.edges) {
+      CUGRT_CHECK(edge.from < edge.to && edge.to < before.size());
+      before[edge.to].push_back(edge.from);
+    }
+    for (const std::vector<uint32_t> &list : before) {
+      class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+      class_.predecessors.insert(class_.predecessors.end(), list.begin(), list.end());
+    }
+    class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+  }
+
+  const Frame &frame_;
+  const plan::Region &region_;
+  std::vector<uint32_t> base_input_, host_input_, symbol_input_; // number of the input, or kNone
+  std::vector<Lists> lists_;                                     // of each input
+  std::vector<ir::SymbolId> used_;
+  std::vector<uint32_t> found_;
+  RegionClass class_;
+};
+
+} // namespace
+
+Result<std::vector<uint32_t>> choose_launches(const Frame &frame, uint32_t region) {
+  Range steps = frame.function.regions[region].steps;
+  std::vector<uint32_t> launches;
+  launches.reserve(steps.count);
+  for (uint32_t step = steps.begin; step < steps.end(); ++step) {
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
+    launches.push_back(launch);
+  }
+  return launches;
+}
+
+RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches) {
+  return ClassMaker(frame, region, std::move(launches)).make();
+}
+
+} // namespace cugrt::runtime

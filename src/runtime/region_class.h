@@ -1,0 +1,43 @@
+// A topology class of a region: the launches chosen for its steps, and the patch program of its
+// instances.
+//
+// Values are numbered through all nodes in order (node 0's arguments, node 1's, ...). For
+// everything that a run can change, the class lists what depends on it:
+//
+//   inputs            a symbol of the key, a base that moves, a host scalar
+//     ├─ values       arguments to evaluate again
+//     └─ dims         nodes whose launch dimensions to evaluate again
+//
+// so that patching an instance costs what depends on the changed inputs, not what the region has.
+#pragma once
+
+#include "runtime/frame.h"
+
+namespace cugrt::runtime {
+
+struct RegionClass {
+  struct Input {
+    enum class Kind : uint8_t { symbol, base, host } kind;
+    uint32_t index;     // SymbolId, base or host value of the frame
+    Range values, dims; // into `dependents`
+  };
+
+  uint32_t region = 0;
+  std::vector<uint32_t> launches;    // of each node: FunctionProgram::launches
+  std::vector<uint32_t> first_value; // of each node, and the end
+  std::vector<uint32_t> node_of_value;
+  std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
+  std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
+  uint32_t key_size = 0;
+  std::vector<uint32_t> dependents;
+
+  size_t node_count() const { return launches.size(); }
+  size_t edge_count() const { return predecessors.size(); }
+};
+
+/// The class that the frame's symbols select: one launch for each step of the region.
+Result<std::vector<uint32_t>> choose_launches(const Frame &frame, uint32_t region);
+
+RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches);
+
+} // namespace cugrt::runtime

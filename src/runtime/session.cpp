@@ -1,0 +1,210 @@
+// Opening, running and ending a session; see session.h. Binding stands in session_bind.cpp, the
+// host's program in host_program.cpp.
+#include "runtime/session.h"
+
+#include "runtime/function_state.h"
+#include "runtime/host_program.h"
+#include "runtime/symbol_binding.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+/// Refuses a second thread. Taking and giving it back are the only synchronisation of a run.
+class Session::InUse {
+public:
+  explicit InUse(std::atomic<bool> &flag) : flag_(flag) {
+    taken_ = !flag_.exchange(true, std::memory_order_acquire);
+  }
+  ~InUse() {
+    if (taken_)
+      flag_.store(false, std::memory_order_release);
+  }
+  InUse(const InUse &) = delete;
+  bool taken() const { return taken_; }
+  static Status refusal() {
+    return Status::error(Code::busy, "the session is in use by another thread; open a session for "
+                                     "each thread, or take turns");
+  }
+
+private:
+  std::atomic<bool> &flag_;
+  bool taken_;
+};
+
+Session::Session(std::shared_ptr<LoadedCode> code, GraphCache::Options options)
+    : code_(std::move(code)), dynamic_memory_(code_->device()), cache_(*code_, options, counters_) {
+}
+
+Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
+                                               std::shared_ptr<Device> device,
+                                               const SessionOptions &options) {
+  CUGRT_TRY(device->require_driver());
+  CUGRT_TRY(device->check());
+  auto opened = [&]() -> Result<std::unique_ptr<Session>> {
+    CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
+    std::unique_ptr<Session> session(new Session(std::move(code), options.cache));
+    CUGRT_TRY(session->allocate(options));
+    CUGRT_TRY(session->add_functions());
+    return session;
+  }();
+  if (!opened.ok())
+    return device->note(opened.take_status());
+  return opened;
+}
+
+Status Session::allocate(const SessionOptions &options) {
+  const driver::Context &context = code_->device().context();
+  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet()));
+  for (const plan::Arena &arena : executable().plan().arenas) {
+    auto memory = driver::DeviceBuffer::allocate(context, static_cast<uint64_t>(arena.bytes));
+    if (!memory.ok())
+      return memory.take_status().in("arena of storage scope '" + arena.scope + "', " +
+                                     std::to_string(arena.bytes) + " bytes");
+    arenas_.push_back(std::move(*memory));
+  }
+  CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
+  CUGRT_ASSIGN(order_event_, driver::Event::create(context));
+  return {};
+}
+
+Status Session::add_functions() {
+  const plan::Plan &plan = executable().plan();
+  for (size_t f = 0; f < plan.functions.size(); ++f) {
+    const plan::Function &function = plan.functions[f];
+    const FunctionProgram &program = executable().program(f);
+    auto state = std::make_unique<FunctionState>(plan, function, program);
+    for (size_t i = 0; i < arenas_.size(); ++i)
+      state->frame.set_base(program.first_arena + static_cast<uint32_t>(i), arenas_[i].address(),
+                            arenas_[i].size_bytes());
+    for (size_t i = 0; i < plan.constants.size(); ++i)
+      state->frame.set_base(program.first_constant + static_cast<uint32_t>(i),
+                            code_->constant_address(static_cast<uint32_t>(i)),
+                            plan.constants[i].bytes.size());
+    state->params = weights_->params(f);
+    state->given_results.resize(function.results.size());
+    state->results.resize(function.results.size());
+    state->result_memory.resize(function.results.size());
+    state->dynamic_blocks.resize(function.dynamic_count);
+    state->dynamic_tensors.resize(function.dynamic_count);
+    for (uint32_t s = 0; s < function.slots.size(); ++s) {
+      if (function.slots[s].kind != plan::SlotKind::result)
+        continue;
+      std::vector<ir::SymbolId> used;
+      if (function.slots[s].bytes.valid())
+        plan.exprs.collect_symbols(function.slots[s].bytes, used);
+      state->result_slots.push_back(s);
+      state->result_after_match.push_back(std::any_of(used.begin(), used.end(), [&](auto symbol) {
+        return function.symbols[symbol.index].source == ir::SymbolSource::match;
+      }));
+    }
+    state->first_region = cache_.add_function(state->frame);
+    functions_.push_back(std::move(state));
+  }
+  return {};
+}
+
+Session::~Session() {
+  if (in_flight_)
+    (void)last_stream_.synchronize();
+}
+
+Status Session::run(uint32_t function, const RunRequest &request) {
+  InUse use(in_use_);
+  if (!use.taken()) [[unlikely]]
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  Status status = run_exclusively(function, request);
+  if (!status.ok()) [[unlikely]]
+    return code_->device().note(std::move(status));
+  ++counters_.runs;
+  return status;
+}
+
+Status Session::run_exclusively(uint32_t function, const RunRequest &request) {
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  FunctionState &state = *functions_[function];
+  Change change = compare(state, request);
+  if (change != Change::none) {
+    bool was_bound = std::exchange(state.bound, false);
+    CUGRT_TRY(bind(state, request, was_bound ? change : Change::all));
+    state.bound = true;
+  }
+  driver::StreamRef stream =
+      request.own_stream
+          ? own_stream_.ref()
+          : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
+  CUGRT_TRY(order_on(stream, request.own_stream));
+  HostProgram program(*this, stream);
+  if (Status status = program.run(function); !status.ok()) {
+    state.bound = false;
+    return status;
+  }
+  if (state.results_serial != state.frame.serial)
+    CUGRT_TRY(describe_results(state));
+  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
+  return {};
+}
+
+/// The new stream waits for the last run when that went to another one.
+Status Session::order_on(driver::StreamRef stream, bool own) {
+  if (!own) {
+    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
+    if (capturing)
+      return Status::error(Code::invalid_argument,
+                           "the stream is being captured; cugrt builds its own graphs: end the "
+                           "capture first, or run on a stream that is not being captured");
+  }
+  if (in_flight_ && !(stream == last_stream_)) {
+    CUGRT_TRY(order_event_.record(last_stream_));
+    CUGRT_TRY(stream.wait(order_event_.get()));
+  }
+  last_stream_ = stream;
+  in_flight_ = true;
+  return {};
+}
+
+Status Session::synchronize() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  if (!in_flight_)
+    return {};
+  auto finish = [&]() -> Status {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    return last_stream_.synchronize();
+  };
+  if (Status status = finish(); !status.ok())
+    return code_->device().note(std::move(status).in("work that was queued earlier failed"));
+  in_flight_ = false;
+  cache_.all_done();
+  dynamic_memory_.all_done();
+  return {};
+}
+
+Result<Session::Totals> Session::totals() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  Totals totals;
+  totals.counters = counters_;
+  totals.instances = cache_.instance_count();
+  totals.instance_bytes = cache_.instance_bytes();
+  totals.weight_bytes = weights_->memory().size_bytes() + code_->constants().size_bytes();
+  for (const auto &state : functions_)
+    for (const driver::DeviceBuffer &memory : state->result_memory)
+      totals.result_bytes += memory.size_bytes();
+  return totals;
+}
+
+Status
+Session::visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit) {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  visit(cache_.instances());
+  return {};
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,94 @@
+// Session: an executable opened on a device: arenas, result memory, graph instances. Used by one
+// thread at a time, and says so if not.
+//
+// Runs of one session are ordered on the device: when the stream changes, the new one waits for an
+// event of the last run. A caller's stream must therefore live until the session has run on another
+// one, was synchronised or is gone. Asynchronous failures show at the next call; a sticky one
+// poisons the device (see device.h).
+#pragma once
+
+#include "driver/stream.h"
+#include "runtime/dynamic_memory.h"
+#include "runtime/graph_cache.h"
+#include "runtime/loaded_code.h"
+
+namespace cugrt::runtime {
+
+struct FunctionState;
+
+struct SessionOptions {
+  const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
+  GraphCache::Options cache;
+};
+
+struct RunRequest {
+  std::span<const cugrt_value> arguments; // per-call parameters, in order
+  std::span<cugrt_value> results;         // empty, or one for each result
+  bool own_stream = true;
+  void *stream = nullptr; // the caller's, when own_stream is false
+};
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const Executable> executable,
+                                               std::shared_ptr<Device> device,
+                                               const SessionOptions &options);
+  /// Waits for the session's work.
+  ~Session();
+  Session(const Session &) = delete;
+
+  Status run(uint32_t function, const RunRequest &request);
+  Status synchronize();
+
+  const Executable &executable() const { return code_->executable(); }
+  struct Totals {
+    Counters counters;
+    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, result_bytes = 0;
+  };
+  Result<Totals> totals();
+  /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
+  Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
+
+private:
+  friend class HostProgram;
+  class InUse;
+  enum class Change { none, addresses, all };
+
+  Session(std::shared_ptr<LoadedCode> code, GraphCache::Options options);
+  Status allocate(const SessionOptions &options);
+  Status add_functions();
+
+  Status run_exclusively(uint32_t function, const RunRequest &request);
+  Change compare(const FunctionState &state, const RunRequest &request) const;
+  Status check_counts(const FunctionState &state, const RunRequest &request) const;
+  Status bind(FunctionState &state, const RunRequest &request, Change change);
+  Status bind_addresses(FunctionState &state, const RunRequest &request);
+  Status bind_results(FunctionState &state, bool after_match);
+  Status bind_result(FunctionState &state, uint32_t slot);
+  Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
+  Status check_given_result(const FunctionState &state, uint32_t result,
+                            const cugrt_tensor &given) const;
+  Status check_overlaps(FunctionState &state);
+  std::string range_name(const FunctionState &state, uint32_t name) const;
+  Status describe_results(FunctionState &state);
+  Status order_on(driver::StreamRef stream, bool own);
+
+  std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
+  std::shared_ptr<const LoadedWeights> weights_;
+  std::vector<driver::DeviceBuffer>
+      arenas_; // one a storage scope; a virtual range may take its place
+  std::vector<std::unique_ptr<FunctionState>> functions_;
+  Counters counters_;
+  DynamicMemory dynamic_memory_;
+  GraphCache cache_;
+  LaunchScratch scratch_;
+  std::vector<BoundRange> ranges_;
+
+  driver::Stream own_stream_;
+  driver::Event order_event_;
+  driver::StreamRef last_stream_;
+  bool in_flight_ = false; // last_stream_ has work of ours that nobody has waited for
+  std::atomic<bool> in_use_ = false;
+};
+
+} // namespace cugrt::runtime

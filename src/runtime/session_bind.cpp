@@ -1,0 +1,290 @@
+// Binding of a run's arguments and results to a session's function.
+//
+// Three cases, by what differs from the binding that was checked last: nothing (no work), addresses
+// only (their alignment and the overlaps are checked), anything else (everything is).
+#include "runtime/function_state.h"
+#include "runtime/session.h"
+#include "runtime/symbol_binding.h"
+#include "support/check.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace cugrt::runtime {
+
+namespace {
+
+// Names of ranges beyond the slots, in BoundRange::name.
+constexpr uint32_t kWeightsRange = UINT32_MAX, kConstantsRange = UINT32_MAX - 1,
+                   kFirstArenaRange = UINT32_MAX - 4096;
+
+bool same_shape(const cugrt_tensor &a, const cugrt_tensor &b) {
+  return a.dtype == b.dtype && a.rank == b.rank && a.rank <= CUGRT_MAX_RANK &&
+         std::equal(a.dims, a.dims + a.rank, b.dims);
+}
+
+std::string hex_text(uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string range_text(const BoundRange &range) {
+  return "[" + hex_text(range.begin) + ", " + hex_text(range.begin + range.bytes) + ")";
+}
+
+} // namespace
+
+Session::Change Session::compare(const FunctionState &state, const RunRequest &request) const {
+  const std::vector<uint32_t> &call_params = state.frame.program.call_params;
+  if (!state.bound || request.arguments.size() != call_params.size() ||
+      (!request.results.empty() && request.results.size() != state.results.size()))
+    return Change::all;
+  Change change = Change::none;
+  for (size_t i = 0; i < call_params.size(); ++i) {
+    const cugrt_value &now = request.arguments[i], &last = state.params[call_params[i]];
+    if (now.kind != last.kind)
+      return Change::all;
+    if (now.kind == CUGRT_VALUE_TENSOR) {
+      if (!same_shape(now.as.tensor, last.as.tensor))
+        return Change::all;
+      if (now.as.tensor.address != last.as.tensor.address)
+        change = Change::addresses;
+    } else if (now.kind == CUGRT_VALUE_SHAPE) {
+      if (now.as.shape.rank != last.as.shape.rank || now.as.shape.rank > CUGRT_MAX_RANK ||
+          !std::equal(now.as.shape.dims, now.as.shape.dims + now.as.shape.rank, last.as.shape.dims))
+        return Change::all;
+    } else if (now.as.integer != last.as.integer) { // the bits of a float, too
+      return Change::all;
+    }
+  }
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    const cugrt_value none{}, &now = request.results.empty() ? none : request.results[i];
+    const cugrt_value &last = state.given_results[i], &handed_out = state.results[i];
+    // What a run handed out comes back in the same array: nothing was bound there, or the same.
+    bool returned = now.kind == CUGRT_VALUE_TENSOR && handed_out.kind == CUGRT_VALUE_TENSOR &&
+                    now.as.tensor.address == handed_out.as.tensor.address;
+    uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
+    uint64_t before = last.kind == CUGRT_VALUE_TENSOR ? last.as.tensor.address : 0;
+    if (!returned && address != before)
+      return Change::all;
+    if (address != 0 && address == before && !same_shape(now.as.tensor, last.as.tensor) &&
+        !returned)
+      return Change::all;
+  }
+  return change;
+}
+
+Status Session::check_counts(const FunctionState &state, const RunRequest &request) const {
+  const plan::Function &function = state.frame.function;
+  size_t params = state.frame.program.call_params.size();
+  if (request.arguments.size() != params)
+    return Status::error(Code::invalid_argument,
+                         "function @" + function.name + " takes " + std::to_string(params) +
+                             " arguments (weights are not among them), got " +
+                             std::to_string(request.arguments.size()));
+  if (!request.results.empty() && request.results.size() != function.results.size())
+    return Status::error(Code::invalid_argument, "function @" + function.name + " has " +
+                                                     std::to_string(function.results.size()) +
+                                                     " results, got room for " +
+                                                     std::to_string(request.results.size()));
+  return {};
+}
+
+Status Session::bind(FunctionState &state, const RunRequest &request, Change change) {
+  CUGRT_TRY(check_counts(state, request));
+  if (change == Change::addresses)
+    return bind_addresses(state, request);
+  for (size_t i = 0; i < request.arguments.size(); ++i)
+    state.params[state.frame.program.call_params[i]] = request.arguments[i];
+  CUGRT_TRY(bind_parameters(state.frame, state.params));
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
+    const cugrt_value &last = state.results[i];
+    bool own = given.kind == CUGRT_VALUE_TENSOR && last.kind == CUGRT_VALUE_TENSOR &&
+               given.as.tensor.address == last.as.tensor.address &&
+               state.given_results[i].kind == CUGRT_VALUE_NONE;
+    bool unbound = given.kind != CUGRT_VALUE_TENSOR || given.as.tensor.address == 0 || own;
+    state.given_results[i] = unbound ? cugrt_value{} : given;
+  }
+  CUGRT_TRY(bind_results(state, false));
+  return check_overlaps(state);
+}
+
+Status Session::bind_addresses(FunctionState &state, const RunRequest &request) {
+  const plan::Function &function = state.frame.function;
+  const std::vector<uint32_t> &call_params = state.frame.program.call_params;
+  for (size_t i = 0; i < call_params.size(); ++i) {
+    if (request.arguments[i].kind != CUGRT_VALUE_TENSOR)
+      continue;
+    uint64_t address = request.arguments[i].as.tensor.address;
+    cugrt_tensor &last = state.params[call_params[i]].as.tensor;
+    if (address == last.address)
+      continue;
+    const plan::Param &param = function.params[call_params[i]];
+    uint64_t bytes = param.slot != kNone ? state.frame.base_bytes[param.slot] : 0;
+    CUGRT_TRY(check_address(function, call_params[i], address, bytes));
+    last.address = address;
+    if (param.slot != kNone)
+      state.frame.set_base(param.slot, address, bytes);
+  }
+  return check_overlaps(state);
+}
+
+Status Session::bind_results(FunctionState &state, bool after_match) {
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    if (state.result_after_match[i] == after_match)
+      CUGRT_TRY(bind_result(state, state.result_slots[i]));
+  // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
+  for (size_t i = 0; !after_match && i < state.results.size(); ++i) {
+    const plan::FunctionResult &result = state.frame.function.results[i];
+    bool has_slot =
+        std::any_of(state.result_slots.begin(), state.result_slots.end(),
+                    [&](uint32_t slot) { return state.frame.function.slots[slot].index == i; });
+    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !has_slot && result.buffer != kNone)
+      return Status::error(Code::invalid_argument,
+                           "function @" + state.frame.function.name + ", result " +
+                               std::to_string(i) + " is tensor %" +
+                               state.frame.function.buffers[result.buffer].name +
+                               " itself and cannot be bound to other memory; leave its address 0");
+  }
+  return {};
+}
+
+Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
+  const plan::Slot &slot = state.frame.function.slots[slot_index];
+  auto evaluated = state.frame.evaluate(slot.bytes);
+  if (!evaluated.ok())
+    return evaluated.take_status().in("function @" + state.frame.function.name + ", result " +
+                                      std::to_string(slot.index));
+  auto bytes = static_cast<uint64_t>(std::max<int64_t>(*evaluated, 0));
+  const cugrt_value &given = state.given_results[slot.index];
+  uint64_t address = 0;
+  if (given.kind == CUGRT_VALUE_TENSOR) {
+    CUGRT_TRY(check_given_result(state, slot.index, given.as.tensor));
+    address = given.as.tensor.address;
+    if (slot.alignment_bytes > 1 && address % slot.alignment_bytes != 0)
+      return Status::error(Code::invalid_argument,
+                           "function @" + state.frame.function.name + ", result " +
+                               std::to_string(slot.index) + ": address " + hex_text(address) +
+                               " is not a multiple of " + std::to_string(slot.alignment_bytes) +
+                               " bytes");
+  } else {
+    CUGRT_ASSIGN(address, result_memory(state, slot_index, bytes));
+  }
+  state.frame.set_base(slot_index, address, bytes);
+  return {};
+}
+
+/// Memory of the session's for a result: of a bounded one, once and for all at its upper bound;
+/// else it grows. The old block's readers have ended when it is freed, since the driver waits for
+/// them.
+Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
+  const plan::Slot &slot = state.frame.function.slots[slot_index];
+  driver::DeviceBuffer &memory = state.result_memory[slot.index];
+  if (memory.size_bytes() >= bytes)
+    return memory.address();
+  std::vector<ir::Interval> bounds;
+  for (const plan::Symbol &symbol : state.frame.function.symbols)
+    bounds.push_back(symbol.bounds);
+  int64_t upper = executable().plan().exprs.range(slot.bytes, bounds).upper;
+  uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
+                                       : std::max(bytes, static_cast<uint64_t>(upper));
+  memory = {};
+  auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), wanted);
+  if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
+    allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+  if (!allocated.ok())
+    return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
+                                      " of function @" + state.frame.function.name + ", " +
+                                      std::to_string(wanted) + " bytes");
+  memory = std::move(*allocated);
+  return memory.address();
+}
+
+Status Session::check_given_result(const FunctionState &state, uint32_t result,
+                                   const cugrt_tensor &given) const {
+  const plan::Function &function = state.frame.function;
+  const plan::Buffer &buffer = function.buffers[function.results[result].buffer];
+  std::vector<int64_t> dims;
+  for (ExprId dim : buffer.dims) {
+    CUGRT_ASSIGN(int64_t value, state.frame.evaluate(dim));
+    dims.push_back(value);
+  }
+  bool fits = given.dtype == static_cast<int32_t>(buffer.dtype) && given.rank == dims.size() &&
+              std::equal(dims.begin(), dims.end(), given.dims);
+  if (fits)
+    return {};
+  cugrt_value wanted{}, got{};
+  wanted.kind = got.kind = CUGRT_VALUE_TENSOR;
+  wanted.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
+  wanted.as.tensor.rank = static_cast<uint32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), wanted.as.tensor.dims);
+  got.as.tensor = given;
+  return Status::error(Code::invalid_argument, "function @" + function.name + ", result " +
+                                                   std::to_string(result) +
+                                                   ": expected memory for " + value_text(wanted) +
+                                                   ", got " + value_text(got));
+}
+
+Status Session::check_overlaps(FunctionState &state) {
+  const Frame &frame = state.frame;
+  ranges_.clear();
+  bool any_written = false;
+  for (uint32_t s = 0; s < frame.function.slots.size(); ++s) {
+    bool written = ir::writes(frame.function.slots[s].access);
+    any_written = any_written || written;
+    ranges_.push_back({frame.bases[s], frame.base_bytes[s], written, s});
+    if (frame.bases[s] + frame.base_bytes[s] < frame.bases[s])
+      return Status::error(Code::invalid_argument,
+                           range_name(state, s) + " wraps around the end of the address space");
+  }
+  ranges_.push_back(
+      {weights_->memory().address(), weights_->memory().size_bytes(), false, kWeightsRange});
+  ranges_.push_back(
+      {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
+  for (uint32_t i = 0; i < arenas_.size(); ++i)
+    ranges_.push_back({arenas_[i].address(), arenas_[i].size_bytes(), true, kFirstArenaRange + i});
+  Overlap overlap;
+  if (!find_overlap(ranges_, overlap))
+    return {};
+  const BoundRange &a = ranges_[overlap.first], &b = ranges_[overlap.second];
+  return Status::error(Code::invalid_argument,
+                       "function @" + frame.function.name + ": " + range_name(state, a.name) + " " +
+                           range_text(a) + " overlaps " + range_name(state, b.name) + " " +
+                           range_text(b) +
+                           "; memory that a run writes may not overlap anything else it uses");
+}
+
+std::string Session::range_name(const FunctionState &state, uint32_t name) const {
+  if (name == kWeightsRange)
+    return "the session's weights";
+  if (name == kConstantsRange)
+    return "the module's constants";
+  if (name >= kFirstArenaRange)
+    return "the session's arena '" + executable().plan().arenas[name - kFirstArenaRange].scope +
+           "'";
+  const plan::Slot &slot = state.frame.function.slots[name];
+  if (slot.kind == plan::SlotKind::param)
+    return "parameter %" + state.frame.function.params[slot.index].name;
+  return "result " + std::to_string(slot.index);
+}
+
+/// What a run hands out: tensors with dimensions and address, host scalars with their values.
+Status Session::describe_results(FunctionState &state) {
+  const Frame &frame = state.frame;
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    const plan::FunctionResult &result = frame.function.results[i];
+    cugrt_value value{};
+    if (result.buffer != kNone) {
+      CUGRT_ASSIGN(value, describe_buffer(state, result.buffer));
+    } else if (result.host_value != kNone) {
+      CUGRT_ASSIGN(value, describe_host_value(frame, result.host_value));
+    }
+    state.results[i] = value;
+  }
+  state.results_serial = frame.serial;
+  return {};
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,141 @@
+// Evaluation and eager launches of steps; see step_launch.h.
+#include "runtime/step_launch.h"
+
+#include "driver/memory.h"
+#include "runtime/loaded_code.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+namespace {
+
+constexpr uint32_t kTransferBlock = 256;
+constexpr uint64_t kTransferBytesPerThread = 16;
+constexpr uint64_t kTransferMaxBlocks = 1 << 14; // the kernels stride over what is left
+
+std::string launch_text(const Frame &frame, const LaunchProgram &launch) {
+  const plan::Step &step = frame.function.steps[launch.step];
+  if (launch.kernel == kNone)
+    return "step '" + step.name + "'";
+  return "kernel @" + frame.plan.kernels[launch.kernel].name + " in step '" + step.name + "'";
+}
+
+Status limit_error(const Frame &frame, const LaunchProgram &launch, ExprId expr,
+                   const std::string &what, int64_t value, int64_t limit) {
+  std::string symbols = frame.describe_symbols(expr);
+  return Status::error(Code::out_of_range,
+                       launch_text(frame, launch) + ": " + what + " is " + std::to_string(value) +
+                           " (" + frame.expr_text(expr) + (symbols.empty() ? "" : " with ") +
+                           symbols + "), the device allows 0 to " + std::to_string(limit));
+}
+
+Result<driver::Dim3> evaluate_dim3(const Frame &frame, const LaunchProgram &launch,
+                                   const std::array<ExprId, 3> &exprs, const char *what,
+                                   const std::array<uint32_t, 3> &limits) {
+  uint32_t values[3] = {1, 1, 1};
+  for (int i = 0; i < 3; ++i) {
+    if (!exprs[i].valid())
+      continue;
+    auto value = frame.evaluate(exprs[i]);
+    if (!value.ok())
+      return value.take_status().in(launch_text(frame, launch) + ": " + what);
+    if (*value < 0 || *value > int64_t(limits[i]))
+      return limit_error(frame, launch, exprs[i], std::string(what) + "." + "xyz"[i], *value,
+                         limits[i]);
+    values[i] = static_cast<uint32_t>(*value);
+  }
+  return driver::Dim3{values[0], values[1], values[2]};
+}
+
+Result<LaunchDims> transfer_dims(const Frame &frame, const LaunchProgram &launch) {
+  uint32_t index = launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1);
+  CUGRT_ASSIGN(uint64_t bytes, frame.value(frame.program.sources[index]));
+  uint64_t per_block = kTransferBlock * kTransferBytesPerThread;
+  uint64_t blocks = std::min(bytes / per_block + 1, kTransferMaxBlocks);
+  LaunchDims dims;
+  dims.grid.x = static_cast<uint32_t>(blocks);
+  dims.block.x = kTransferBlock;
+  dims.enabled = bytes != 0;
+  return dims;
+}
+
+Status launch_kernel(const Frame &frame, const LoadedCode &code, const LaunchProgram &launch,
+                     const LaunchDims &dims, driver::StreamRef stream, LaunchScratch &scratch) {
+  scratch.pointers.resize(scratch.values.size());
+  for (size_t i = 0; i < scratch.values.size(); ++i)
+    scratch.pointers[i] = &scratch.values[i];
+  driver::LaunchParams params;
+  params.function = code.function(launch);
+  params.grid = dims.grid;
+  params.block = dims.block;
+  params.dynamic_shared_bytes = dims.shared_bytes;
+  params.arguments = scratch.pointers.data();
+  params.attributes = code.attributes(launch);
+  return driver::launch(stream, params, frame.function.steps[launch.step].name);
+}
+
+} // namespace
+
+Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
+  Range range = frame.program.step_launches[step];
+  for (uint32_t i = range.begin; i < range.end(); ++i) {
+    const LaunchProgram &launch = frame.program.launches[i];
+    if (!launch.predicate.valid())
+      return i;
+    CUGRT_ASSIGN(int64_t holds, frame.evaluate(launch.predicate));
+    if (holds)
+      return i;
+  }
+  const LaunchProgram &last = frame.program.launches[range.end() - 1];
+  return Status::error(Code::out_of_range, launch_text(frame, last) +
+                                               ": no launch rule of the kernel holds with " +
+                                               frame.describe_symbols(last.predicate));
+}
+
+Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
+                               const DeviceLimits &limits) {
+  if (launch.kind != LaunchKind::kernel)
+    return transfer_dims(frame, launch);
+  LaunchDims dims;
+  CUGRT_ASSIGN(dims.grid, evaluate_dim3(frame, launch, launch.grid, "grid", limits.grid));
+  CUGRT_ASSIGN(dims.block, evaluate_dim3(frame, launch, launch.block, "block", limits.block));
+  if (launch.shared_bytes.valid()) {
+    CUGRT_ASSIGN(int64_t bytes, frame.evaluate(launch.shared_bytes));
+    if (bytes < 0 || bytes > int64_t(limits.shared_bytes_per_block))
+      return limit_error(frame, launch, launch.shared_bytes, "dynamic shared memory", bytes,
+                         limits.shared_bytes_per_block);
+    dims.shared_bytes = static_cast<uint32_t>(bytes);
+  }
+  uint64_t threads = uint64_t(dims.block.x) * dims.block.y * dims.block.z;
+  if (threads > limits.threads_per_block)
+    return limit_error(frame, launch, launch.block[0], "the number of threads of a block",
+                       static_cast<int64_t>(threads), limits.threads_per_block);
+  if (threads == 0 || dims.grid.x == 0 || dims.grid.y == 0 || dims.grid.z == 0)
+    dims = LaunchDims{.enabled = false};
+  return dims;
+}
+
+Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
+                   driver::StreamRef stream, LaunchScratch &scratch) {
+  CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
+  const LaunchProgram &launch = frame.program.launches[index];
+  CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
+  if (!dims.enabled)
+    return {};
+  scratch.values.clear();
+  for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+    auto value = frame.value(frame.program.sources[i]);
+    if (!value.ok())
+      return value.take_status().in(launch_text(frame, launch));
+    scratch.values.push_back(*value);
+  }
+  const std::vector<uint64_t> &values = scratch.values;
+  if (launch.kind == LaunchKind::copy)
+    return driver::copy_async(stream, values[0], values[1], values[2]);
+  if (launch.kind == LaunchKind::fill)
+    return driver::fill_async(stream, values[0], static_cast<uint32_t>(values[2]), 1, values[1]);
+  return launch_kernel(frame, code, launch, dims, stream, scratch);
+}
+
+} // namespace cugrt::runtime

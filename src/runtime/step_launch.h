@@ -1,0 +1,41 @@
+// One step, evaluated: which variant, launch dimensions, argument values. The eager path launches
+// them as they come; graphs are built from the same values, so that both do the same work.
+#pragma once
+
+#include "driver/kernel_module.h"
+#include "runtime/device.h"
+#include "runtime/frame.h"
+
+namespace cugrt::runtime {
+
+class LoadedCode;
+
+/// What a launch has beside its arguments. A launch without threads (a zero-sized tensor) is not
+/// enabled and has dimensions of 1, which drivers accept.
+struct LaunchDims {
+  driver::Dim3 grid{}, block{};
+  uint32_t shared_bytes = 0;
+  bool enabled = true;
+  friend bool operator==(const LaunchDims &, const LaunchDims &) = default;
+};
+
+/// The step's launch whose predicate holds first: an index into FunctionProgram::launches. An error
+/// names the kernel and the symbols' values when there is none.
+Result<uint32_t> choose_launch(const Frame &frame, uint32_t step);
+
+/// Evaluated and checked against the device's limits. `bytes` is the size of a copy or fill (unused
+/// for kernels).
+Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
+                               const DeviceLimits &limits);
+
+/// Argument memory for launches; kept between them, so that a launch allocates nothing.
+struct LaunchScratch {
+  std::vector<uint64_t> values;
+  std::vector<void *> pointers;
+};
+
+/// Launches one step on the stream. Context current.
+Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
+                   driver::StreamRef stream, LaunchScratch &scratch);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,353 @@
+// Every kernel of the library against double-precision references, by way of LegalizeOps: sources,
+// declarations, launch rules and arguments at once. Shapes are odd, of one element, and empty;
+// outputs are poisoned; sizes are told to the compiler, or are symbols that come with the launch.
+#include "support/catch.h"
+#include "support/op_test.h"
+
+#include <random>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using ir::DType;
+using ir::Op;
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+LaunchRunner &runner() {
+  static LaunchRunner runner;
+  return runner;
+}
+
+/// Runs `test` with sizes baked in and with a symbolic first dimension.
+void check(OpTest test, uint32_t seed = 1) {
+  for (bool symbolic : {false, true}) {
+    test.symbolic = symbolic && !test.operands[0].dims.empty();
+    std::mt19937 random(seed);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+  }
+}
+
+ir::Attribute ints(std::string name, Dims values) { return {std::move(name), std::move(values)}; }
+ir::Attribute integer(std::string name, int64_t value) { return {std::move(name), value}; }
+
+constexpr Op kUnary[] = {Op::relu,  Op::neg,  Op::abs,     Op::exp,  Op::log, Op::sqrt,
+                         Op::rsqrt, Op::tanh, Op::sigmoid, Op::silu, Op::gelu};
+constexpr Op kBinary[] = {Op::add, Op::sub, Op::mul, Op::div, Op::maximum, Op::minimum};
+const OpTest::Operand kAbsent{{}, {}, true};
+
+} // namespace
+
+TEST_CASE("unary ops agree with their definitions") {
+  for (Op op : kUnary)
+    for (const Dims &dims : {Dims{}, Dims{1}, Dims{7, 37}, Dims{3, 0, 5}})
+      check({.op = op, .operands = {{dims}}});
+  check({.op = Op::gelu,
+         .operands = {{{259}}},
+         .attributes = {{"approximate", std::string("tanh")}}});
+}
+
+TEST_CASE("unary and binary ops carry NaN and infinity through") {
+  for (Op op : kUnary)
+    check({.op = op, .operands = {{{301}}}, .specials = true});
+  for (Op op : kBinary)
+    check({.op = op, .operands = {{{301}}, {{301}}}, .specials = true});
+}
+
+TEST_CASE("more elements than a grid has threads are all computed") {
+  check({.op = Op::neg, .operands = {{{4096 * 256 + 77}}}});
+  check({.op = Op::add, .operands = {{{4096 * 256 + 77}}, {{1}}}});
+}
+
+TEST_CASE("binary ops broadcast as NumPy does") {
+  for (Op op : kBinary)
+    check({.op = op, .operands = {{{5, 7}}, {{5, 7}}}});
+  const std::pair<Dims, Dims> cases[] = {
+      {{5, 7}, {7}},
+      {{5, 7}, {}},
+      {{}, {3, 5}},
+      {{4, 16, 3, 3}, {16, 1, 1}},
+      {{4, 1}, {1, 6}},
+      {{2, 1, 3, 1, 5}, {7, 1, 4, 1}},
+      {{3, 0, 2}, {1, 2}},
+      {{1, 1}, {1}},
+      {{2, 1, 2, 1, 2, 1, 2, 1}, {1, 3, 1, 3, 1, 3, 1, 3}},
+  };
+  for (const auto &[a, b] : cases)
+    check({.op = Op::sub, .operands = {{a}, {b}}});
+}
+
+TEST_CASE("casts between plain dtypes truncate, saturate and round") {
+  constexpr DType kTypes[] = {DType::f32, DType::i32, DType::i64, DType::u8,     DType::i8,
+                              DType::i16, DType::u16, DType::u32, DType::boolean};
+  for (DType from : kTypes)
+    for (DType to : kTypes) {
+      const bool wraps = ir::info(from).kind != ir::DTypeKind::floating &&
+                         ir::info(to).kind == ir::DTypeKind::unsigned_integer;
+      if (wraps || from == to || from == DType::boolean)
+        continue; // negative numbers keep their low bits, which is another rule
+      const bool floating = ir::info(from).kind == ir::DTypeKind::floating;
+      check({.op = Op::cast,
+             .dtype = from,
+             .operands = {{{3, 41}}},
+             .attributes = {{"dtype", ir::DTypeLiteral{to}}},
+             .specials = floating,
+             .scale = 300});
+    }
+}
+
+TEST_CASE("matmul agrees with its definition in all its variants") {
+  const Dims shapes[] = {{1, 1, 1}, {1, 10, 32},  {3, 33, 17},  {4, 5, 512},
+                         {5, 5, 5}, {17, 33, 65}, {64, 10, 32}, {0, 4, 3},
+                         {3, 0, 4}, {3, 4, 0},    {600, 516, 9}};
+  for (const Dims &s : shapes) {
+    check({.op = Op::matmul, .operands = {{{s[0], s[2]}}, {{s[2], s[1]}}}});
+    check({.op = Op::matmul, .operands = {{{s[0], s[2]}}, {{s[2], s[1]}}, {{s[1]}}}});
+  }
+}
+
+TEST_CASE("each variant of matmul is taken where its predicate says") {
+  auto entry = [](int64_t m, int64_t n) {
+    std::mt19937 random(1);
+    OpTest test{.op = Op::matmul, .operands = {{{m, 8}}, {{8, n}}}};
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    return outcome.counters.entries.at(0);
+  };
+  CHECK(entry(4, 100) == "matmul_gemv");
+  CHECK(entry(5, 100) == "matmul_tiled");
+  CHECK(entry(512, 512) == "matmul_tiled");
+  CHECK(entry(513, 512) == "matmul_register");
+}
+
+TEST_CASE("matmul walks batches and broadcasts them") {
+  check({.op = Op::matmul, .operands = {{{3, 5, 7}}, {{3, 7, 6}}}});
+  check({.op = Op::matmul, .operands = {{{3, 5, 7}}, {{7, 6}}, {{6}}}});
+  check({.op = Op::matmul, .operands = {{{5, 7}}, {{4, 7, 6}}}});
+  check({.op = Op::matmul, .operands = {{{2, 1, 5, 7}}, {{3, 7, 6}}, {{6}}}});
+  check({.op = Op::matmul, .operands = {{{2, 3, 1, 7}}, {{2, 3, 7, 40}}}});
+  check({.op = Op::matmul, .operands = {{{0, 5, 7}}, {{0, 7, 6}}}});
+}
+
+TEST_CASE("conv2d agrees with its definition") {
+  auto conv = [](Dims x, Dims w, bool bias, std::vector<ir::Attribute> attributes) {
+    OpTest test{.op = Op::conv2d, .operands = {{x}, {w}}, .attributes = std::move(attributes)};
+    if (bias)
+      test.operands.push_back({{w[0]}});
+    check(test);
+  };
+  conv({2, 1, 8, 8}, {16, 1, 3, 3}, true, {ints("padding", {1, 1})});
+  conv({3, 16, 8, 8}, {16, 16, 3, 3}, true, {ints("padding", {1, 1})});
+  conv({2, 16, 4, 4}, {32, 16, 1, 1}, false, {});
+  conv({1, 3, 9, 11}, {5, 3, 3, 2}, true, {ints("strides", {2, 3}), ints("padding", {2, 0})});
+  conv({2, 4, 12, 9}, {6, 2, 3, 3}, true,
+       {integer("groups", 2), ints("dilation", {2, 1}), ints("padding", {1, 1})});
+  conv({2, 6, 5, 5}, {6, 1, 3, 3}, false, {integer("groups", 6), ints("padding", {1, 1})});
+  conv({2, 8, 5, 5}, {8, 4, 3, 3}, true, {integer("groups", 2)});
+  conv({0, 3, 5, 5}, {4, 3, 3, 3}, true, {});
+  conv({2, 0, 5, 5}, {4, 0, 3, 3}, true, {});
+  conv({1, 1, 1, 1}, {1, 1, 1, 1}, false, {});
+}
+
+TEST_CASE("pooling agrees with its definition") {
+  auto pool = [](Op op, Dims x, Dims kernel, std::vector<ir::Attribute> more, bool specials) {
+    more.push_back(ints("kernel", kernel));
+    check({.op = op, .operands = {{x}}, .attributes = std::move(more), .specials = specials});
+  };
+  for (Op op : {Op::max_pool2d, Op::avg_pool2d}) {
+    pool(op, {3, 16, 8, 8}, {2, 2}, {ints("strides", {2, 2})}, false);
+    pool(op, {2, 3, 9, 7}, {3, 2}, {ints("strides", {2, 1}), ints("padding", {1, 1})}, false);
+    pool(op, {2, 3, 9, 7}, {3, 3}, {ints("padding", {2, 1})}, true);
+    pool(op, {0, 3, 4, 4}, {2, 2}, {}, false);
+    pool(op, {1, 1, 1, 1}, {1, 1}, {}, false);
+  }
+  check({.op = Op::avg_pool2d,
+         .operands = {{{2, 2, 6, 6}}},
+         .attributes = {
+             ints("kernel", {3, 3}), ints("padding", {2, 2}), {"count_include_pad", false}}});
+}
+
+TEST_CASE("softmax agrees with its definition along every axis") {
+  for (const Dims &dims :
+       {Dims{5, 10}, Dims{1, 1}, Dims{3, 257}, Dims{2, 1000}, Dims{0, 4}, Dims{4, 0}})
+    check({.op = Op::softmax, .operands = {{dims}}, .scale = 20});
+  for (int64_t axis : {0, 1, 2, -1})
+    check({.op = Op::softmax, .operands = {{{5, 7, 3}}}, .attributes = {integer("axis", axis)}});
+  check({.op = Op::softmax, .operands = {{{40, 33}}}, .specials = true});
+  check({.op = Op::softmax,
+         .operands = {{{33, 40}}},
+         .attributes = {integer("axis", 0)},
+         .specials = true});
+}
+
+TEST_CASE("norms agree with their definitions, with and without scale and bias") {
+  for (const Dims &dims : {Dims{5, 10}, Dims{1, 1}, Dims{3, 300}, Dims{2, 3, 65}, Dims{0, 4}}) {
+    const Dims last = {dims.back()};
+    for (Op op : {Op::layer_norm, Op::rms_norm}) {
+      check({.op = op, .operands = {{dims}}});
+      check({.op = op, .operands = {{dims}, {last}}});
+    }
+    check({.op = Op::layer_norm, .operands = {{dims}, {last}, {last}}});
+    check({.op = Op::layer_norm, .operands = {{dims}, kAbsent, {last}}});
+  }
+  check({.op = Op::rms_norm,
+         .operands = {{{4, 70}}, {{70}}},
+         .attributes = {{"epsilon", 0.25}},
+         .specials = true});
+}
+
+TEST_CASE("reductions agree with their definitions over any axes") {
+  const Dims axes[] = {{}, {0}, {1}, {2}, {-1}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max})
+    for (const Dims &list : axes)
+      check({.op = op, .operands = {{{5, 7, 3}}}, .attributes = {ints("axes", list)}});
+  check({.op = Op::reduce_sum,
+         .operands = {{{2, 3, 2, 3, 2, 3, 2, 3}}},
+         .attributes = {ints("axes", {0, 2, 4, 6}), {"keep_dims", true}}});
+  check({.op = Op::reduce_sum,
+         .operands = {{{2, 3, 2, 3, 2, 3, 2, 3}}},
+         .attributes = {ints("axes", {1, 3, 5, 7})}});
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max}) {
+    check(
+        {.op = op, .operands = {{{3, 700}}}, .attributes = {ints("axes", {1})}, .specials = true});
+    check({.op = op, .operands = {{{3, 0, 2}}}, .attributes = {ints("axes", {1})}});
+    check({.op = op, .operands = {{{0, 4}}}, .attributes = {ints("axes", {1})}});
+    check({.op = op, .operands = {{{}}}});
+  }
+}
+
+TEST_CASE("argmax finds the first of the largest, and a NaN before any number") {
+  for (const Dims &dims : {Dims{5, 10}, Dims{1, 1}, Dims{9, 100}, Dims{0, 4}}) {
+    check({.op = Op::argmax, .operands = {{dims}}});
+    check({.op = Op::argmax, .operands = {{dims}}, .attributes = {integer("axis", 0)}});
+  }
+  check({.op = Op::argmax, .operands = {{{50, 40}}}, .specials = true});
+  check({.op = Op::argmax,
+         .operands = {{{7, 40, 5}}},
+         .attributes = {integer("axis", 1), {"keep_dims", true}},
+         .specials = true});
+}
+
+TEST_CASE("transpositions of any permutation move every element") {
+  for (DType dtype : {DType::f32, DType::i8, DType::i16, DType::i64}) {
+    check({.op = Op::transpose, .dtype = dtype, .operands = {{{35, 70}}}});
+    check({.op = Op::transpose, .dtype = dtype, .operands = {{{5, 4, 3}}}});
+  }
+  const std::pair<Dims, Dims> cases[] = {
+      {{3, 33, 40}, {0, 2, 1}},
+      {{3, 4, 5}, {1, 0, 2}},
+      {{3, 4, 5}, {2, 0, 1}},
+      {{2, 3, 4, 5}, {0, 2, 1, 3}},
+      {{2, 3, 4, 5}, {3, 1, 2, 0}},
+      {{1, 5, 1}, {2, 1, 0}},
+      {{3, 0, 2}, {2, 1, 0}},
+      {{2, 3, 2, 3, 2, 3, 2, 3}, {7, 0, 5, 2, 3, 4, 1, 6}},
+      {{1, 1}, {1, 0}},
+  };
+  for (const auto &[dims, axes] : cases)
+    check({.op = Op::transpose, .operands = {{dims}}, .attributes = {ints("axes", axes)}});
+}
+
+TEST_CASE("concat and split move every element along any axis") {
+  for (int64_t axis : {0, 1, 2}) {
+    Dims a = {3, 4, 5}, b = a, c = a;
+    b[size_t(axis)] = 1;
+    c[size_t(axis)] = 0;
+    const ir::Attribute along = integer("axis", axis);
+    check({.op = Op::concat, .operands = {{a}, {b}, {c}, {a}}, .attributes = {along}});
+    check({.op = Op::concat, .operands = {{a}}, .attributes = {along}});
+    Dims sections = {1, 0, a[size_t(axis)] - 1};
+    std::mt19937 random(1);
+    const OpOutcome outcome = run_op_test(
+        runner(),
+        {.op = Op::split, .operands = {{a}}, .attributes = {along, ints("sections", sections)}},
+        random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+  }
+  check({.op = Op::concat,
+         .dtype = DType::u8,
+         .operands = {{{3, 5}}, {{3, 7}}},
+         .attributes = {integer("axis", -1)}});
+}
+
+TEST_CASE("embedding reads rows, and the nearest row for ids outside the table") {
+  for (DType ids : {DType::i32, DType::i64}) { // ids are from -3 to 12
+    check({.op = Op::embedding, .operands = {{{9, 33}}, {{5, 7}, ids}}});
+    check({.op = Op::embedding, .operands = {{{20, 1}}, {{}, ids}}});
+    check({.op = Op::embedding, .operands = {{{4, 6}}, {{0}, ids}}});
+  }
+}
+
+TEST_CASE("random elementwise shapes agree") {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> rank(0, 5), size(0, 8), keep(0, 2), op(0, 5);
+  for (int i = 0; i < 40; ++i) {
+    Dims y, a, b;
+    for (int d = rank(random); d > 0; --d)
+      y.push_back(size(random) + 1);
+    for (int64_t dim : y) {
+      a.push_back(keep(random) ? dim : 1);
+      b.push_back(keep(random) ? dim : 1);
+    }
+    b.erase(b.begin(), b.begin() + (b.empty() ? 0 : keep(random) % int(b.size() + 1)));
+    check({.op = kBinary[op(random)], .operands = {{a}, {b}}}, uint32_t(i));
+  }
+}
+
+TEST_CASE("random matrix products agree") {
+  std::mt19937 random(11);
+  std::uniform_int_distribution<int> small(1, 9), large(1, 90), coin(0, 1);
+  for (int i = 0; i < 12; ++i) {
+    const int64_t m = coin(random) ? small(random) : large(random), n = large(random);
+    const int64_t k = large(random);
+    OpTest test{.op = Op::matmul, .operands = {{{m, k}}, {{k, n}}}};
+    if (coin(random))
+      test.operands.push_back({{n}});
+    check(test, uint32_t(i));
+  }
+}
+
+TEST_CASE("the shorter floats and double compute in their wider types") {
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64}) {
+    for (Op op : {Op::relu, Op::exp, Op::tanh, Op::gelu})
+      check({.op = op, .dtype = dtype, .operands = {{{5, 67}}}});
+    check({.op = Op::add, .dtype = dtype, .operands = {{{5, 67}}, {{67}}}});
+    check({.op = Op::matmul, .dtype = dtype, .operands = {{{9, 33}}, {{33, 20}}, {{20}}}});
+    check({.op = Op::matmul, .dtype = dtype, .operands = {{{2, 33}}, {{33, 20}}}});
+    check({.op = Op::conv2d,
+           .dtype = dtype,
+           .operands = {{{2, 4, 6, 6}}, {{8, 4, 3, 3}}, {{8}}},
+           .attributes = {ints("padding", {1, 1})}});
+    check({.op = Op::max_pool2d,
+           .dtype = dtype,
+           .operands = {{{2, 3, 6, 6}}},
+           .attributes = {ints("kernel", {2, 2})}});
+    check({.op = Op::softmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    check({.op = Op::layer_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}, {{70}}}});
+    check({.op = Op::rms_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}}});
+    check({.op = Op::reduce_mean,
+           .dtype = dtype,
+           .operands = {{{6, 70}}},
+           .attributes = {ints("axes", {1})}});
+    check({.op = Op::argmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    for (DType to : {DType::f32, DType::i32, DType::f16, DType::bf16, DType::f64})
+      if (to != dtype)
+        check({.op = Op::cast,
+               .dtype = dtype,
+               .operands = {{{301}}},
+               .attributes = {{"dtype", ir::DTypeLiteral{to}}},
+               .specials = true,
+               .scale = 100});
+    check({.op = Op::cast,
+           .dtype = DType::f32,
+           .operands = {{{301}}},
+           .attributes = {{"dtype", ir::DTypeLiteral{dtype}}},
+           .specials = true,
+           .scale = 1e6});
+  }
+}

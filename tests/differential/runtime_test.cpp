@@ -1,0 +1,385 @@
+// runtime: graphs against eager launches against plain arithmetic, over shapes, through the public
+// C++ API on the emulated driver.
+#include "support/api_fixture.h"
+
+#include <algorithm>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// Two layers with a skip: y = relu(x w + b) + x, and its row sums.
+const char *const kLayer = R"(cugrt 1
+
+func @main(%x: tensor<[n, 8], f32>, %w: tensor<[8, 8], f32>, %b: tensor<[8], f32>)
+    -> (tensor<[n, 8], f32>, tensor<[n], f32>)
+    attributes {num_inputs = 1, lower_bounds = {n = 0}, upper_bounds = {n = 96}} {
+  %h = matmul(%x, %w, %b)
+  %r = relu(%h)
+  %y = add(%r, %x)
+  %s = reduce_sum(%y) {axes = [1], keep_dims = false}
+  return %y, %s
+}
+)";
+
+/// Kernels of the module's own, launched by hand; most tests below are over these.
+const char *const kKernels = R"(
+kernel @scale {
+  inline """
+extern "C" __global__ void scale(const float *x, float *y, long long n, float a) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * a;
+  }
+  """
+  entry "scale"
+  params (x: in f32, y: out f32, n: symbol i64, a: scalar f32)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+
+kernel @accumulate {
+  inline """
+extern "C" __global__ void accumulate(const float *x, float *y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] += x[i];
+  }
+  """
+  entry "accumulate"
+  params (x: in f32, y: inout f32, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+)";
+
+struct Layer {
+  std::vector<double> y, sums;
+};
+
+Layer layer_reference(const std::vector<float> &x, const std::vector<float> &w,
+                      const std::vector<float> &b, size_t n) {
+  Layer layer;
+  for (size_t row = 0; row < n; ++row) {
+    double sum = 0;
+    for (size_t column = 0; column < 8; ++column) {
+      double value = b[column];
+      for (size_t k = 0; k < 8; ++k)
+        value += double(x[row * 8 + k]) * w[k * 8 + column];
+      layer.y.push_back(std::max(value, 0.0) + x[row * 8 + column]);
+      sum += layer.y.back();
+    }
+    layer.sums.push_back(sum);
+  }
+  return layer;
+}
+
+std::string module_text(const std::string &functions) {
+  return "cugrt 1\n" + std::string(kKernels) + functions;
+}
+
+struct Program {
+  explicit Program(const std::string &text, cugrt_session_options options = sized(),
+                   const Weights &weights = Weights())
+      : executable(emulated_runtime(), Module::parse(text)),
+        session(executable, emulated_runtime(), weights, options),
+        main(executable.function("main")) {}
+  static cugrt_session_options sized() { return detail::sized<cugrt_session_options>(); }
+  static cugrt_session_options eager() {
+    auto options = sized();
+    options.eager = 1;
+    return options;
+  }
+
+  Executable executable;
+  Session session;
+  Function main;
+};
+
+} // namespace
+
+TEST_CASE("a layer equals plain arithmetic over shapes, as graph and eagerly, bit for bit alike") {
+  std::vector<float> w = numbers(64, 1), b = numbers(8, 2);
+  Weights weights;
+  weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
+  weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
+  Program graph(kLayer, Program::sized(), weights), eager(kLayer, Program::eager(), weights);
+  for (int64_t n : {1, 7, 96, 0, 33, 1, 7, 96, 33, 2, 3, 4, 5, 96}) {
+    INFO("n = " << n);
+    std::vector<float> x = numbers(static_cast<size_t>(n) * 8, static_cast<uint32_t>(n) + 5);
+    Buffer input = upload(x);
+    auto run = [&](Program &program) {
+      std::vector<Value> results =
+          program.session.run(program.main, {input.tensor(CUGRT_F32, {n, 8})});
+      program.session.synchronize();
+      REQUIRE(results[0].as.tensor.dims[0] == n);
+      REQUIRE(results[1].as.tensor.rank == 1);
+      auto y = download<float>(results[0].as.tensor.address, elements(results[0].as.tensor));
+      auto s = download<float>(results[1].as.tensor.address, elements(results[1].as.tensor));
+      y.insert(y.end(), s.begin(), s.end());
+      return y;
+    };
+    std::vector<float> from_graph = run(graph), from_eager = run(eager);
+    CHECK(std::memcmp(from_graph.data(), from_eager.data(), from_graph.size() * 4) == 0);
+    Layer expected = layer_reference(x, w, b, static_cast<size_t>(n));
+    expected.y.insert(expected.y.end(), expected.sums.begin(), expected.sums.end());
+    check_close(from_graph, expected.y, 1e-5);
+  }
+  cugrt_counters counters = graph.session.counters();
+  CHECK(counters.regions_built >= 1);
+  CHECK(counters.regions_patched >= 1);
+  CHECK(counters.regions_eager == 0);
+  CHECK(counters.regions_built + counters.regions_hit + counters.regions_patched == counters.runs);
+  CHECK(eager.session.counters().regions_built == 0);
+}
+
+TEST_CASE("a repeated run with the same buffers is a hit") {
+  std::vector<float> w = numbers(64, 1), b = numbers(8, 2);
+  Weights weights;
+  weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
+  weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
+  Program program(kLayer, Program::sized(), weights);
+  Buffer input = upload(numbers(96 * 8, 3));
+  for (int pass = 0; pass < 2; ++pass)
+    for (int64_t n : {96, 10, 3})
+      program.session.run(program.main, {input.tensor(CUGRT_F32, {n, 8})});
+  cugrt_counters counters = program.session.counters();
+  CHECK(counters.regions_built == 3);
+  CHECK(counters.regions_hit == 3);
+  CHECK(counters.regions_patched == 0);
+}
+
+TEST_CASE("callers' output and state buffers are written in place") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>, %state: inout tensor<[n], f32>, %a: float)
+    attributes {upper_bounds = {n = 256}} {
+  launch @scale(%x, %y, n, %a)
+  launch @accumulate(%y, %state, n)
+  return
+}
+)"));
+  for (int64_t n : {5, 200}) {
+    std::vector<float> x = numbers(static_cast<size_t>(n), 9);
+    Buffer in = upload(x), out = upload(x),
+           state = upload(std::vector<float>(static_cast<size_t>(n), 1));
+    for (int repeat = 0; repeat < 3; ++repeat)
+      program.session.run(program.main, {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
+                                         state.tensor(CUGRT_F32, {n}), 0.5});
+    program.session.synchronize();
+    std::vector<double> expected_out, expected_state;
+    for (float value : x) {
+      expected_out.push_back(value * 0.5);
+      expected_state.push_back(1 + 3 * value * 0.5);
+    }
+    check_close(download<float>(out.address(), x.size()), expected_out, 0);
+    check_close(download<float>(state.address(), x.size()), expected_state, 1e-6);
+  }
+}
+
+TEST_CASE("branches, loops and calls of the host give what the module says") {
+  Program program(module_text(R"(
+private func @twice(%x: tensor<[m], f32>, %y: out tensor<[m], f32>) {
+  launch @scale(%x, %y, m, 2.0)
+  return
+}
+
+func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times: int)
+    attributes {upper_bounds = {n = 256}} {
+  %t = alloc : tensor<[n], f32>
+  call @twice(%x, %t)
+  if %flag using (%t, %y) {
+    launch @accumulate(%t, %y, n)
+    yield
+  } else {
+    launch @scale(%t, %y, n, 1.0)
+    yield
+  }
+  %i = while (%k : int = 0) using (%x, %y, %times) {
+    %more = host "less"(%k, %times) : bool
+    yield %more
+  } do {
+    launch @accumulate(%x, %y, n)
+    %next = host "next"(%k) : int
+    yield %next
+  }
+  return
+}
+)"));
+  Runtime &runtime = emulated_runtime();
+  runtime.register_host_function("less", [](void *, const cugrt_value *arguments, size_t,
+                                            cugrt_value *results, size_t, void *) {
+    results[0].as.integer = arguments[0].as.integer < arguments[1].as.integer;
+    return static_cast<cugrt_status *>(nullptr);
+  });
+  runtime.register_host_function("next", [](void *, const cugrt_value *arguments, size_t,
+                                            cugrt_value *results, size_t, void *) {
+    results[0].as.integer = arguments[0].as.integer + 1;
+    return static_cast<cugrt_status *>(nullptr);
+  });
+  for (int64_t n : {3, 70})
+    for (bool flag : {false, true})
+      for (int times : {0, 1, 4}) {
+        INFO("n = " << n << ", flag " << flag << ", times " << times);
+        std::vector<float> x = numbers(static_cast<size_t>(n), 4);
+        std::vector<float> before(static_cast<size_t>(n), 10);
+        Buffer in = upload(x), out = upload(before);
+        program.session.run(program.main,
+                            {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}), flag, times});
+        program.session.synchronize();
+        std::vector<double> expected;
+        for (float value : x)
+          expected.push_back((flag ? 10.0 : 0.0) + 2.0 * value + times * double(value));
+        check_close(download<float>(out.address(), x.size()), expected, 1e-6);
+      }
+}
+
+TEST_CASE("a loop with a condition in device memory ends when the device says so") {
+  Program program("cugrt 1\n"
+                  R"(
+kernel @countdown {
+  inline """
+extern "C" __global__ void countdown(int *counter, float *y) {
+    counter[0] -= 1;
+    y[0] += 1.0f;
+  }
+  """
+  entry "countdown"
+  params (counter: inout i32, y: inout f32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+
+func @main(%counter: inout tensor<[1], i32>, %y: inout tensor<[1], f32>) {
+  while () using (%counter, %y) {
+    yield %counter
+  } do {
+    launch @countdown(%counter, %y)
+    yield
+  }
+  return
+}
+)");
+  Buffer counter = upload(std::vector<int32_t>{5}), y = upload(std::vector<float>{0});
+  program.session.run(program.main, {counter.tensor(CUGRT_I32, {1}), y.tensor(CUGRT_F32, {1})});
+  program.session.synchronize();
+  CHECK(download<float>(y.address(), 1)[0] == 5);
+  CHECK(download<int32_t>(counter.address(), 1)[0] == 0);
+}
+
+TEST_CASE("host functions see tensors, strings and shapes, and their failure ends the run") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n, 2], f32>, %y: out tensor<[n, 2], f32>) attributes {upper_bounds = {n = 64}} {
+  %h = host "observe"(%x, "utf8", n) : int
+  launch @scale(%x, %y, n*2, 1.0)
+  return
+}
+)"));
+  struct Seen {
+    std::string text;
+    cugrt_tensor tensor{};
+    int64_t n = 0;
+    bool fail = false;
+  } seen;
+  emulated_runtime().register_host_function(
+      "observe",
+      [](void *user, const cugrt_value *arguments, size_t count, cugrt_value *results, size_t,
+         void *) -> cugrt_status * {
+        auto *seen = static_cast<Seen *>(user);
+        if (seen->fail)
+          return api().status_create(CUGRT_CANCELLED, "the user went away");
+        if (count == 3) {
+          seen->tensor = arguments[0].as.tensor;
+          seen->text = arguments[1].as.string;
+          seen->n = arguments[2].as.integer;
+        }
+        results[0].as.integer = 7;
+        return nullptr;
+      },
+      &seen);
+  Buffer x = upload(numbers(6, 1)), y = upload(numbers(6, 2));
+  auto run = [&] {
+    program.session.run(program.main, {x.tensor(CUGRT_F32, {3, 2}), y.tensor(CUGRT_F32, {3, 2})});
+  };
+  run();
+  CHECK(seen.text == "utf8");
+  CHECK(seen.n == 3);
+  CHECK(seen.tensor.address == x.address());
+  CHECK(seen.tensor.dims[1] == 2);
+  seen.fail = true;
+  Error error = error_of(run);
+  CHECK(error.code() == CUGRT_CANCELLED);
+  CHECK(mentions(error, "host function \"observe\""));
+  CHECK(mentions(error, "the user went away"));
+  seen.fail = false;
+  run();
+}
+
+TEST_CASE("an unresolved extern call is an error that names it") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  extern "nobody.knows"(%x)
+  launch @scale(%x, %y, n, 1.0)
+  return
+}
+)"));
+  Buffer x = upload(numbers(4, 1)), y = upload(numbers(4, 2));
+  Error error = error_of([&] {
+    program.session.run(program.main, {x.tensor(CUGRT_F32, {4}), y.tensor(CUGRT_F32, {4})});
+  });
+  CHECK(error.code() == CUGRT_NOT_FOUND);
+  CHECK(mentions(error, "nobody.knows"));
+}
+
+TEST_CASE("runs on changing streams are ordered on the device") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>) attributes {upper_bounds = {n = 256}} {
+  launch @accumulate(%x, %y, n)
+  return
+}
+)"));
+  Stream a(emulated_runtime()), b(emulated_runtime());
+  Buffer x = upload(std::vector<float>(100, 1)), y = upload(std::vector<float>(100, 0));
+  void *const streams[] = {a.native(), nullptr, b.native(), b.native(), a.native(), nullptr};
+  for (void *stream : streams)
+    program.session.run(program.main, {x.tensor(CUGRT_F32, {100}), y.tensor(CUGRT_F32, {100})},
+                        stream);
+  program.session.synchronize();
+  CHECK(download<float>(y.address(), 100) == std::vector<float>(100, 6));
+}
+
+TEST_CASE("several sessions of one executable run on threads of their own") {
+  // Two sessions, one after the other per thread; results must not mix.
+  Program first(module_text(R"(
+func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds = {n = 256}} {
+  %y = relu(%x)
+  return %y
+}
+)"));
+  Session second(first.executable, emulated_runtime());
+  Buffer x = upload(numbers(256, 3)), z = upload(numbers(256, 5));
+  std::vector<Value> a = first.session.run(first.main, {x.tensor(CUGRT_F32, {256})});
+  std::vector<Value> b = second.run(first.main, {z.tensor(CUGRT_F32, {256})});
+  first.session.synchronize();
+  second.synchronize();
+  CHECK(a[0].as.tensor.address != b[0].as.tensor.address);
+  std::vector<float> in = numbers(256, 3), out = download<float>(a[0].as.tensor.address, 256);
+  for (size_t i = 0; i < in.size(); ++i)
+    REQUIRE(out[i] == std::max(in[i], 0.0f));
+}
+
+TEST_CASE("bad arguments are one-paragraph errors that name function and parameter") {
+  std::vector<float> w = numbers(64, 1), b = numbers(8, 2);
+  Weights weights;
+  weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
+  Error missing = error_of([&] { Program program(kLayer, Program::sized(), weights); });
+  CHECK(missing.code() == CUGRT_NOT_FOUND);
+  CHECK(mentions(missing, "parameter %b is a weight"));
+  weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
+  Program program(kLayer, Program::sized(), weights);
+  Buffer x = upload(numbers(97 * 8, 3));
+  auto run = [&](cugrt_tensor tensor) {
+    return error_of([&] { program.session.run(program.main, {tensor}); });
+  };
+  CHECK(mentions(run(x.tensor(CUGRT_F32, {97, 8})), "its bounds are 0 to 96"));
+  CHECK(mentions(run(x.tensor(CUGRT_F16, {9, 8})), "expected a tensor of dtype f32"));
+  CHECK(mentions(run(x.tensor(CUGRT_F32, {9})), "expected rank 2"));
+  CHECK(mentions(run(x.tensor(CUGRT_F32, {9, 7})), "dimension 1 is 7, expected 8"));
+  CHECK(mentions(run(make_tensor(0, CUGRT_F32, std::vector<int64_t>{9, 8})), "address is null"));
+  CHECK(program.session.counters().runs == 0);
+}

@@ -1,0 +1,235 @@
+// runtime: the nth driver call fails, the nth host allocation fails, for every n of a small model's
+// life. One clear error each time, nothing leaked, and a fresh session works.
+#include "allocation_fault.h"
+#include "support/api_fixture.h"
+
+#include "emulator/driver/cuda_emulator.h"
+
+#include <dlfcn.h>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+const char *const kModel = R"(cugrt 1
+
+func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {num_inputs = 1, upper_bounds = {n = 16}} {
+  %h = matmul(%x, %w)
+  %r = relu(%h)
+  %y = add(%r, %x)
+  return %y
+}
+)";
+
+/// The emulated driver's own functions, from the library that the runtime has opened.
+struct Emulator {
+  decltype(&cuEmuGetStatistics) statistics;
+  decltype(&cuEmuSetFaultInjection) inject;
+
+  Emulator() {
+    void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+    REQUIRE(library);
+    statistics = reinterpret_cast<decltype(statistics)>(dlsym(library, "cuEmuGetStatistics"));
+    inject = reinterpret_cast<decltype(inject)>(dlsym(library, "cuEmuSetFaultInjection"));
+    REQUIRE(statistics);
+    REQUIRE(inject);
+  }
+  CUemuStatistics now() const {
+    CUemuStatistics numbers{};
+    numbers.struct_size = sizeof numbers;
+    REQUIRE(statistics(&numbers) == CUDA_SUCCESS);
+    return numbers;
+  }
+  /// Everything that may leak.
+  std::vector<unsigned long long> live() const {
+    CUemuStatistics s = now();
+    return {s.contexts, s.allocations, s.allocated_bytes, s.host_allocations,
+            s.modules,  s.libraries,   s.streams,         s.events,
+            s.graphs,   s.graph_nodes, s.graph_execs};
+  }
+};
+
+Weights model_weights() {
+  std::vector<float> w = numbers(16, 1);
+  Weights weights;
+  weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{4, 4});
+  return weights;
+}
+
+std::vector<double> expected_result(const std::vector<float> &x, size_t n) {
+  std::vector<float> w = numbers(16, 1);
+  std::vector<double> y;
+  for (size_t row = 0; row < n; ++row)
+    for (size_t column = 0; column < 4; ++column) {
+      double sum = 0;
+      for (size_t k = 0; k < 4; ++k)
+        sum += double(x[row * 4 + k]) * w[k * 4 + column];
+      y.push_back(std::max(sum, 0.0) + x[row * 4 + column]);
+    }
+  return y;
+}
+
+/// Opens a session, runs twice at one shape and once at another, and checks the last result.
+struct Scenario {
+  Module module = Module::parse(kModel);
+  Executable executable{emulated_runtime(), module};
+  Weights weights = model_weights();
+  std::vector<float> x = numbers(64, 2);
+  Buffer input = upload(x);
+
+  std::vector<float> run() {
+    Session session(executable, emulated_runtime(), weights);
+    std::vector<Value> results;
+    for (int64_t n : {16, 16, 9}) {
+      results = session.run(executable.function(0), {input.tensor(CUGRT_F32, {n, 4})});
+      session.synchronize();
+    }
+    return download<float>(results[0].as.tensor.address, 36);
+  }
+  void check_good_run() { check_close(run(), expected_result(x, 9), 1e-5); }
+};
+
+} // namespace
+
+TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh session works") {
+  Scenario scenario;
+  Emulator emulator;
+  scenario.check_good_run();
+  const auto before = emulator.live();
+  unsigned long long begin = emulator.now().calls;
+  scenario.check_good_run();
+  unsigned long long calls = emulator.now().calls - begin;
+  CHECK(emulator.live() == before);
+  REQUIRE(calls > 30);
+  size_t errors = 0;
+  for (unsigned long long nth = 1; nth <= calls; ++nth) {
+    INFO("call " << nth << " of " << calls);
+    REQUIRE(emulator.inject(nth, CUDA_ERROR_ILLEGAL_STATE) == CUDA_SUCCESS);
+    bool failed_to_free = false;
+    try {
+      scenario.run();
+      failed_to_free = true; // a destruction or a harmless query failed
+    } catch (const Error &error) {
+      ++errors;
+      CHECK(error.cuda_error() == "CUDA_ERROR_ILLEGAL_STATE");
+      CHECK(std::string(error.what()).size() > 20);
+    }
+    emulator.inject(0, CUDA_SUCCESS);
+    if (!failed_to_free)
+      CHECK(emulator.live() == before);
+    scenario.check_good_run();
+  }
+  CHECK(errors > calls / 2);
+}
+
+TEST_CASE(
+    "whichever driver call runs out of memory: an error or a recovery, and a fresh session works") {
+  Scenario scenario;
+  Emulator emulator;
+  scenario.check_good_run();
+  unsigned long long begin = emulator.now().calls;
+  scenario.check_good_run();
+  unsigned long long calls = emulator.now().calls - begin;
+  for (unsigned long long nth = 1; nth <= calls; nth += 3) {
+    INFO("call " << nth << " of " << calls);
+    emulator.inject(nth, CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+      scenario.run();
+    } catch (const Error &error) {
+      CHECK(error.code() == CUGRT_OUT_OF_DEVICE_MEMORY);
+    }
+    emulator.inject(0, CUDA_SUCCESS);
+    scenario.check_good_run();
+  }
+}
+
+TEST_CASE(
+    "whichever host allocation of parsing, planning and compiling fails: out of host memory") {
+  Scenario scenario; // the kernels are in the memory cache now
+  auto work = [&]() -> cugrt_status * {
+    cugrt_module *module = nullptr;
+    if (cugrt_status *status = api().module_parse(kModel, std::strlen(kModel), "m", ".", &module))
+      return status;
+    cugrt_executable *executable = nullptr;
+    auto options = detail::sized<cugrt_compile_options>();
+    options.threads = 1;
+    cugrt_status *status =
+        api().executable_compile(emulated_runtime().get(), module, &options, &executable);
+    api().executable_free(executable);
+    api().module_free(module);
+    return status;
+  };
+  fail_allocation(0);
+  REQUIRE(work() == nullptr);
+  uint64_t count = allocations();
+  REQUIRE(count > 100);
+  // Every one of the first few hundred, then a stride: each try repeats the whole work.
+  for (uint64_t nth = 1; nth <= count; nth += nth < 300 ? 1 : 37) {
+    INFO("allocation " << nth << " of " << count);
+    fail_allocation(nth);
+    cugrt_status *status = work();
+    bool failed = allocation_failed();
+    fail_allocation(0);
+    REQUIRE(failed);
+    if (status) // what only warms a cache may go without
+      CHECK(api().status_code(status) == CUGRT_OUT_OF_HOST_MEMORY);
+    api().status_free(status);
+  }
+  REQUIRE(work() == nullptr);
+}
+
+TEST_CASE("whichever host allocation of a session fails: out of host memory, nothing leaks") {
+  Scenario scenario;
+  Emulator emulator;
+  scenario.check_good_run();
+  const auto before = emulator.live();
+  auto work = [&]() -> cugrt_status * {
+    auto options = detail::sized<cugrt_session_options>();
+    options.weights = scenario.weights.get();
+    cugrt_session *session = nullptr;
+    if (cugrt_status *status = api().session_open(scenario.executable.get(),
+                                                  emulated_runtime().get(), &options, &session))
+      return status;
+    cugrt_status *status = nullptr;
+    for (int64_t n : {16, 16, 9}) {
+      cugrt_value argument{};
+      argument.kind = CUGRT_VALUE_TENSOR;
+      argument.as.tensor.address = scenario.input.address();
+      argument.as.tensor.dtype = CUGRT_F32;
+      argument.as.tensor.rank = 2;
+      argument.as.tensor.dims[0] = n;
+      argument.as.tensor.dims[1] = 4;
+      auto run = detail::sized<cugrt_run_options>();
+      run.arguments = &argument;
+      run.argument_count = 1;
+      status = api().session_run(session, scenario.executable.function(0).get(), &run);
+      if (!status)
+        status = api().session_synchronize(session);
+      if (status)
+        break;
+    }
+    api().session_free(session);
+    return status;
+  };
+  fail_allocation(0);
+  REQUIRE(work() == nullptr);
+  uint64_t count = allocations();
+  REQUIRE(count > 50);
+  for (uint64_t nth = 1; nth <= count; ++nth) {
+    INFO("allocation " << nth << " of " << count);
+    fail_allocation(nth);
+    cugrt_status *status = work();
+    fail_allocation(0);
+    if (status) {
+      // The emulated driver runs in this process and on this thread, so that some of the failures
+      // are its own: those come back as the device's.
+      cugrt_code code = api().status_code(status);
+      CHECK((code == CUGRT_OUT_OF_HOST_MEMORY || code == CUGRT_OUT_OF_DEVICE_MEMORY));
+    }
+    api().status_free(status);
+    CHECK(emulator.live() == before);
+  }
+  scenario.check_good_run();
+}

@@ -1,0 +1,45 @@
+// Goldens of the passes: the command is `opt` and names of passes (none: the default pipeline),
+// with options as NAME=VALUE.
+#include "support/catch.h"
+#include "support/golden.h"
+
+#include "ir/text.h"
+#include "passes/pass.h"
+
+#include <sstream>
+
+using namespace cugrt;
+
+static std::string run(const std::string &command, const std::string &input) {
+  Result<ir::Module> module = ir::parse_and_verify(input, "input");
+  if (!module.ok())
+    return module.status().message();
+  std::istringstream words(command);
+  std::string word;
+  words >> word;
+  REQUIRE(word == "opt");
+  std::vector<const passes::Pass *> pipeline;
+  passes::PassContext context;
+  while (words >> word) {
+    if (const size_t equals = word.find('='); equals != std::string::npos) {
+      REQUIRE(context.set(word.substr(0, equals), word.substr(equals + 1)).ok());
+      continue;
+    }
+    Result<const passes::Pass *> pass = passes::require_pass(word);
+    REQUIRE(pass.ok());
+    pipeline.push_back(*pass);
+  }
+  std::span<const passes::Pass *const> chosen = pipeline;
+  if (pipeline.empty())
+    chosen = passes::default_pipeline();
+  Result<ir::Module> result = passes::run_passes(std::move(*module), chosen, context);
+  if (!result.ok())
+    return result.status().location() + ": error: " + result.status().message() + "\n";
+  const std::string printed = ir::print(*result);
+  Result<ir::Module> again = ir::parse_and_verify(printed, "result");
+  INFO((again.ok() ? "" : again.status().message()));
+  CHECK(again.ok()); // what a pass gives is a verified module
+  return printed;
+}
+
+static const bool registered = test::register_goldens("passes", GOLDEN_FOLDER "/passes", run);

@@ -1,0 +1,234 @@
+// Properties of plans over random modules. CUGRT_PROPERTY_SEEDS sets how many (200).
+#include "plan_random.h"
+#include "plan_run.h"
+
+#include "plan/planner.h"
+#include "plan/serialize.h"
+
+#include <cstdlib>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using plan::Plan;
+using plan::PlannerOptions;
+using plan::Policy;
+
+static uint32_t seeds() {
+  const char *text = std::getenv("CUGRT_PROPERTY_SEEDS");
+  return text ? uint32_t(std::strtoul(text, nullptr, 10)) : 200;
+}
+
+static Plan planned(const ir::Module &module, PlannerOptions options = {}) {
+  auto plan = plan::make_plan(module, options);
+  INFO((plan.ok() ? "" : plan.status().to_string()));
+  REQUIRE(plan.ok());
+  return std::move(*plan);
+}
+
+namespace {
+
+struct Outcome {
+  std::vector<Words> tensors;
+  std::vector<uint32_t> trace;
+  friend bool operator==(const Outcome &, const Outcome &) = default;
+};
+
+/// Runs main twice with the same state, as a session would.
+template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t n, bool flag) {
+  Outcome out;
+  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), w = fresh(16, 4);
+  for (int round = 0; round < 2; ++round) {
+    host.turns = 4;
+    std::vector<View> results = run.call(main, {x, state, y, View{}, w}, flag);
+    results.push_back(state);
+    results.push_back(y);
+    for (const View &view : results)
+      out.tensors.emplace_back(view.memory->begin() + ptrdiff_t(view.begin),
+                               view.memory->begin() + ptrdiff_t(view.begin + view.count));
+  }
+  out.trace = host.trace;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a plan, run in any order that its edges allow, does what the module says") {
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
+    RandomModule random(seed);
+    const ir::Module &module = random.m.module;
+    auto main = uint32_t(module.functions.size() - 1);
+    for (Policy policy : {Policy::patch, Policy::seed}) {
+      INFO("seed " << seed << (policy == Policy::seed ? " policy seed" : ""));
+      Plan plan = planned(module, {.policy = policy});
+      Status valid = plan::validate(plan);
+      INFO(valid.to_string() << "\n" << plan::describe(plan));
+      REQUIRE(valid.ok());
+      for (size_t n : {1, 5, 8})
+        for (bool flag : {false, true}) {
+          Host ir_host, plan_host;
+          IrRun reference(module, ir_host);
+          PlanRun run(plan, plan_host, seed);
+          Outcome expected = outcome(reference, ir_host, main, n, flag);
+          REQUIRE((outcome(run, plan_host, main, n, flag) == expected));
+        }
+    }
+  }
+}
+
+namespace {
+
+/// Whether two accesses of a region can conflict for some symbol value, by trying them all.
+bool conflict(const Plan &plan, const plan::Function &f, const plan::BufferAccess &a,
+              const plan::BufferAccess &b) {
+  const plan::Buffer &x = f.buffers[a.buffer], &y = f.buffers[b.buffer];
+  if (x.base != y.base || x.index != y.index ||
+      (a.access == plan::Access::in && b.access == plan::Access::in))
+    return false;
+  for (int64_t n = 1; n <= 8; ++n) {
+    std::vector<int64_t> symbols(f.symbols.size(), n);
+    int64_t xb = *plan.exprs.evaluate(x.offset_bytes, symbols),
+            yb = *plan.exprs.evaluate(y.offset_bytes, symbols);
+    int64_t xe = xb + *plan.exprs.evaluate(x.bytes, symbols),
+            ye = yb + *plan.exprs.evaluate(y.bytes, symbols);
+    if (xb < ye && yb < xe)
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+TEST_CASE("every hazard is covered by a path, and no edge is implied by others") {
+  for (uint32_t seed = 1000; seed < 1000 + seeds(); ++seed) {
+    RandomModule random(seed, 60);
+    Plan plan = planned(random.m.module);
+    INFO("seed " << seed);
+    for (const plan::Function &f : plan.functions)
+      for (const plan::Region &region : f.regions) {
+        uint32_t n = region.steps.count;
+        std::vector<std::vector<bool>> path(n, std::vector<bool>(n, false));
+        for (const plan::Edge &e : region.edges)
+          path[e.from][e.to] = true;
+        for (uint32_t k = 0; k < n; ++k)
+          for (uint32_t i = 0; i < n; ++i)
+            for (uint32_t j = 0; j < n; ++j)
+              path[i][j] = path[i][j] || (path[i][k] && path[k][j]);
+        for (const plan::Edge &e : region.edges)
+          for (uint32_t k = 0; k < n; ++k)
+            REQUIRE_FALSE((path[e.from][k] && path[k][e.to]));
+        for (uint32_t i = 0; i < n; ++i)
+          for (uint32_t j = i + 1; j < n; ++j) {
+            plan::Range a = f.steps[region.steps.begin + i].accesses;
+            plan::Range b = f.steps[region.steps.begin + j].accesses;
+            for (uint32_t x = a.begin; x < a.end(); ++x)
+              for (uint32_t y = b.begin; y < b.end(); ++y)
+                if (conflict(plan, f, f.accesses[x], f.accesses[y]))
+                  REQUIRE(path[i][j]);
+          }
+      }
+  }
+}
+
+TEST_CASE("plans round-trip through JSON and CBOR and are the same every time") {
+  for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
+    INFO("seed " << seed);
+    RandomModule random(seed);
+    Plan plan = planned(random.m.module);
+    std::string json = plan::to_json(plan), cbor = plan::to_cbor(plan);
+    REQUIRE(plan::to_cbor(planned(random.m.module)) == cbor);
+    for (const std::string &bytes : {json, cbor}) {
+      auto again = plan::from_bytes(bytes);
+      INFO((again.ok() ? "" : again.status().to_string()));
+      REQUIRE(again.ok());
+      REQUIRE(plan::to_json(*again) == json);
+      REQUIRE(plan::to_cbor(*again) == cbor);
+      REQUIRE(plan::describe(*again) == plan::describe(plan));
+    }
+  }
+}
+
+TEST_CASE("names of functions, kernels and values do not change a plan") {
+  for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
+    INFO("seed " << seed);
+    RandomModule random(seed);
+    ir::Module renamed = random.m.module;
+    for (ir::Function &f : renamed.functions) {
+      f.name = "z" + f.name;
+      for (ir::Value &value : f.values)
+        value.name = "q" + value.name;
+    }
+    for (ir::Kernel &kernel : renamed.kernels)
+      kernel.name += "_k";
+    Plan a = planned(random.m.module), b = planned(renamed);
+    REQUIRE(a.arenas == b.arenas);
+    for (size_t f = 0; f < a.functions.size(); ++f) {
+      const plan::Function &x = a.functions[f], &y = b.functions[f];
+      REQUIRE(x.accesses == y.accesses);
+      REQUIRE(x.launches == y.launches);
+      REQUIRE(x.regions.size() == y.regions.size());
+      for (size_t r = 0; r < x.regions.size(); ++r) {
+        REQUIRE(x.regions[r].edges == y.regions[r].edges);
+        REQUIRE(x.regions[r].steps == y.regions[r].steps);
+      }
+      for (size_t i = 0; i < x.buffers.size(); ++i)
+        REQUIRE(x.buffers[i].offset_bytes == y.buffers[i].offset_bytes);
+    }
+  }
+}
+
+TEST_CASE("the order of functions and kernels in the module does not change their plans") {
+  for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
+    INFO("seed " << seed);
+    RandomModule random(seed);
+    ir::Module reversed = random.m.module;
+    std::reverse(reversed.functions.begin(), reversed.functions.end());
+    std::reverse(reversed.kernels.begin(), reversed.kernels.end());
+    for (ir::Function &f : reversed.functions)
+      for (ir::Block &block : f.blocks)
+        for (ir::Binding &b : block.bindings)
+          if (b.kind == ir::BindingKind::call)
+            b.callee = uint32_t(reversed.functions.size()) - 1 - b.callee;
+          else if (b.kind == ir::BindingKind::launch)
+            b.callee = uint32_t(reversed.kernels.size()) - 1 - b.callee;
+    Plan a = planned(random.m.module), b = planned(reversed);
+    REQUIRE(a.arenas == b.arenas);
+    std::vector<std::string> texts_a, texts_b;
+    for (Plan *plan : {&a, &b})
+      for (const plan::Function &f : plan->functions) {
+        Plan one; // described alone, so that nothing but the function counts
+        one.exprs = plan->exprs;
+        one.arenas = plan->arenas;
+        one.constants = plan->constants;
+        one.functions = plan->functions;
+        std::string text = plan::describe(one);
+        size_t at = text.find("function @" + f.name + "\n");
+        size_t end = text.find("function @", at + 1);
+        text = text.substr(at, end == std::string::npos ? end : end - at);
+        if (text.ends_with("private "))
+          text.resize(text.size() - 8);
+        (plan == &a ? texts_a : texts_b).push_back(text);
+      }
+    std::reverse(texts_b.begin(), texts_b.end());
+    REQUIRE(texts_a == texts_b);
+  }
+}
+
+TEST_CASE("damaged plans are refused or read, and nothing else happens") {
+  std::mt19937 random(5);
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    RandomModule source(seed);
+    Plan plan = planned(source.m.module);
+    for (const std::string &bytes : {plan::to_cbor(plan), plan::to_json(plan)})
+      for (int round = 0; round < 120; ++round) {
+        std::string damaged = bytes;
+        if (round % 4 == 0)
+          damaged.resize(random() % damaged.size());
+        for (uint32_t i = 0, n = 1 + random() % 3; i < n && !damaged.empty(); ++i)
+          damaged[random() % damaged.size()] = char(random());
+        auto read = plan::from_bytes(damaged);
+        if (!read.ok())
+          CHECK((read.status().code() == Code::parse_error ||
+                 read.status().code() == Code::unsupported));
+      }
+  }
+}

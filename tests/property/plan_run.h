@@ -1,0 +1,324 @@
+// Two interpreters that must agree: one runs the IR with memory of its own for every tensor, the
+// other runs the plan with its arenas, slots and regions, each region's steps in a random order
+// that its edges allow. Kernels hash what they read into what they write.
+#pragma once
+
+#include "plan/plan.h"
+
+#include "support/catch.h"
+
+#include <memory>
+#include <random>
+
+namespace cugrt::test {
+
+using Words = std::vector<uint32_t>;
+
+inline uint32_t mix(uint32_t h, uint32_t v) {
+  h = (h ^ v) * 0x9e3779b1u;
+  return h ^ (h >> 15);
+}
+
+/// A tensor's words: part of a memory.
+struct View {
+  std::shared_ptr<Words> memory;
+  size_t begin = 0, count = 0;
+  uint32_t &operator[](size_t i) const { return (*memory)[begin + i]; }
+  uint32_t hash(uint32_t h) const {
+    for (size_t i = 0; i < count; ++i)
+      h = mix(h, (*this)[i]);
+    return h;
+  }
+};
+
+inline View fresh(size_t count, uint32_t fill) {
+  View view{std::make_shared<Words>(count), 0, count};
+  for (size_t i = 0; i < count; ++i)
+    view[i] = mix(fill, uint32_t(i));
+  return view;
+}
+inline void copy(const View &to, const View &from) {
+  REQUIRE(to.count == from.count);
+  Words words(from.memory->begin() + ptrdiff_t(from.begin),
+              from.memory->begin() + ptrdiff_t(from.begin + from.count));
+  std::copy(words.begin(), words.end(), to.memory->begin() + ptrdiff_t(to.begin));
+}
+inline void run_kernel(const std::string &accesses, const std::vector<View> &views) {
+  uint32_t h = uint32_t(accesses.size());
+  for (size_t i = 0; i < views.size(); ++i)
+    if (accesses[i] != 'o')
+      h = views[i].hash(h);
+  for (size_t i = 0; i < views.size(); ++i)
+    for (size_t k = 0; accesses[i] != 'i' && k < views[i].count; ++k)
+      views[i][k] = mix(mix(h, uint32_t(i)), uint32_t(k));
+}
+
+/// What host functions saw, and how often a loop may go on.
+struct Host {
+  std::vector<uint32_t> trace;
+  int turns = 5; // in all loops together
+  bool more(const View &view) {
+    trace.push_back(view.hash(1));
+    return turns-- > 1;
+  }
+};
+
+class IrRun {
+public:
+  IrRun(const ir::Module &module, Host &host) : m_(module), host_(host) {}
+
+  std::vector<View> call(uint32_t function, const std::vector<View> &arguments, bool flag) {
+    Frame frame{m_.functions[function], {}, {}, flag};
+    frame.views.resize(frame.f.values.size());
+    frame.symbols = {0};
+    for (size_t p = 0; p < frame.f.params.size(); ++p)
+      frame.views[frame.f.params[p].value.index] = arguments[p];
+    frame.symbols[0] = int64_t(arguments[0].count / 4);
+    return block(frame, 0);
+  }
+
+private:
+  struct Frame {
+    const ir::Function &f;
+    std::vector<View> views;
+    std::vector<int64_t> symbols;
+    bool flag;
+    bool condition = false;
+  };
+
+  size_t words(const Frame &frame, ir::ValueId value) const {
+    size_t n = 1;
+    for (ir::ExprId dim : m_.types[frame.f.value(value).type].dims)
+      n *= size_t(*m_.exprs.evaluate(dim, frame.symbols));
+    return n;
+  }
+
+  std::vector<View> block(Frame &frame, uint32_t index) {
+    const ir::Block &block = frame.f.blocks[index];
+    for (const ir::Binding &b : block.bindings)
+      binding(frame, b);
+    std::vector<View> results;
+    for (const ir::Operand &r : frame.f.results_of(block))
+      results.push_back(frame.views[r.index]);
+    return results;
+  }
+
+  void binding(Frame &frame, const ir::Binding &b) {
+    std::span<const ir::Operand> operands = frame.f.operands_of(b);
+    std::vector<View> views;
+    for (const ir::Operand &operand : operands)
+      views.push_back(frame.views[operand.index]);
+    View *result = b.result_count ? &frame.views[b.first_result] : nullptr;
+    switch (b.kind) {
+    case ir::BindingKind::alloc:
+    case ir::BindingKind::alloc_tensor:
+      *result = fresh(words(frame, b.result()), 77);
+      break;
+    case ir::BindingKind::launch:
+      run_kernel(m_.kernels[b.callee].name, views);
+      break;
+    case ir::BindingKind::view: {
+      int64_t offset = *m_.exprs.evaluate(frame.f.exprs_of(b)[0], frame.symbols);
+      *result = {views[0].memory, views[0].begin + size_t(offset / 4), words(frame, b.result())};
+      break;
+    }
+    case ir::BindingKind::call: {
+      std::vector<View> results = call(b.callee, views, frame.flag);
+      std::copy(results.begin(), results.end(), result);
+      break;
+    }
+    case ir::BindingKind::host_call:
+      if (m_.callee_names[b.callee] == "more")
+        frame.condition = host_.more(views[0]);
+      else
+        host_.trace.push_back(views[0].hash(2));
+      break;
+    case ir::BindingKind::if_: {
+      View yielded = block(frame, b.blocks.begin + (frame.flag ? 0 : 1))[0];
+      *result = fresh(yielded.count, 0);
+      copy(*result, yielded);
+      break;
+    }
+    case ir::BindingKind::while_:
+      loop(frame, b, views);
+      break;
+    default:
+      break;
+    }
+  }
+
+  void loop(Frame &frame, const ir::Binding &b, std::vector<View> carried) {
+    while (true) {
+      for (View &view : carried) { // values, not places
+        View own = fresh(view.count, 0);
+        copy(own, view);
+        view = own;
+      }
+      for (uint32_t block = b.blocks.begin; block < b.blocks.end(); ++block)
+        for (uint32_t i = 0; i < carried.size(); ++i)
+          frame.views[frame.f.blocks[block].first_param + i] = carried[i];
+      block(frame, b.blocks.begin);
+      if (!frame.condition)
+        break;
+      carried = block(frame, b.blocks.begin + 1);
+    }
+    for (uint32_t i = 0; i < carried.size(); ++i)
+      frame.views[b.first_result + i] = carried[i];
+  }
+
+  const ir::Module &m_;
+  Host &host_;
+};
+
+class PlanRun {
+public:
+  PlanRun(const plan::Plan &plan, Host &host, uint32_t seed)
+      : p_(plan), host_(host), random_(seed) {
+    for (const plan::Arena &arena : plan.arenas)
+      arenas_.push_back(fresh(size_t(arena.bytes + 3) / 4, seed));
+  }
+
+  /// `arguments` stand for the tensor and weight parameters, others are not looked at; `results`
+  /// are the memory of result slots, or empty to have it made.
+  std::vector<View> call(uint32_t function, const std::vector<View> &arguments, bool flag,
+                         const std::vector<View> &results = {}) {
+    Frame frame{p_.functions[function], {}, {}, {}, {}, flag};
+    frame.symbols.assign(frame.f.symbols.size(), 0);
+    frame.symbols[0] = int64_t(arguments[0].count / 4);
+    frame.arguments = arguments;
+    frame.dynamic.resize(frame.f.dynamic_count);
+    for (const plan::Slot &slot : frame.f.slots) {
+      bool param = slot.kind == plan::SlotKind::param;
+      if (param)
+        frame.slots.push_back(arguments[slot.index]);
+      else if (slot.index < results.size() && results[slot.index].memory)
+        frame.slots.push_back(results[slot.index]);
+      else
+        frame.slots.push_back(fresh(size_t(value(frame, slot.bytes)) / 4, 99));
+      REQUIRE(frame.slots.back().count * 4 == size_t(value(frame, slot.bytes)));
+    }
+    block(frame, 0);
+    std::vector<View> out;
+    for (const plan::FunctionResult &result : frame.f.results)
+      out.push_back(view(frame, result.buffer));
+    return out;
+  }
+
+private:
+  struct Frame {
+    const plan::Function &f;
+    std::vector<int64_t> symbols;
+    std::vector<View> arguments, slots, dynamic;
+    bool flag;
+    bool condition = false;
+  };
+
+  int64_t value(const Frame &frame, ir::ExprId expr) const {
+    return *p_.exprs.evaluate(expr, frame.symbols);
+  }
+
+  View view(const Frame &frame, uint32_t index) const {
+    const plan::Buffer &b = frame.f.buffers[index];
+    size_t begin = size_t(value(frame, b.offset_bytes)) / 4;
+    size_t count = size_t(value(frame, b.bytes)) / 4;
+    View base = b.base == plan::BufferBase::arena    ? arenas_[b.index]
+                : b.base == plan::BufferBase::slot   ? frame.slots[b.index]
+                : b.base == plan::BufferBase::weight ? frame.arguments[b.index]
+                                                     : frame.dynamic[b.index];
+    REQUIRE(base.memory);
+    REQUIRE(begin + count <= base.count);
+    return {base.memory, base.begin + begin, count};
+  }
+
+  void step(const Frame &frame, const plan::Step &step) {
+    if (step.kind == plan::StepKind::copy) {
+      copy(view(frame, frame.f.accesses[step.accesses.begin].buffer),
+           view(frame, frame.f.accesses[step.accesses.begin + 1].buffer));
+      return;
+    }
+    std::vector<View> views;
+    for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a)
+      views.push_back(view(frame, frame.f.arguments[a].index));
+    run_kernel(p_.kernels[step.kernel].name, views);
+  }
+
+  /// Any order that the edges allow.
+  void region(const Frame &frame, const plan::Region &region) {
+    std::vector<uint32_t> waits(region.steps.count, 0), ready;
+    for (const plan::Edge &edge : region.edges)
+      ++waits[edge.to];
+    for (uint32_t s = 0; s < region.steps.count; ++s)
+      if (waits[s] == 0)
+        ready.push_back(s);
+    uint32_t done = 0;
+    for (; !ready.empty(); ++done) {
+      size_t i = random_() % ready.size();
+      uint32_t s = ready[i];
+      ready.erase(ready.begin() + ptrdiff_t(i));
+      step(frame, frame.f.steps[region.steps.begin + s]);
+      for (const plan::Edge &edge : region.edges)
+        if (edge.from == s && --waits[edge.to] == 0)
+          ready.push_back(edge.to);
+    }
+    REQUIRE(done == region.steps.count);
+  }
+
+  void block(Frame &frame, uint32_t index) {
+    for (const plan::Item &item : frame.f.blocks[index].items)
+      this->item(frame, item);
+  }
+
+  void item(Frame &frame, const plan::Item &item) {
+    switch (item.kind) {
+    case plan::ItemKind::region:
+      return region(frame, frame.f.regions[item.index]);
+    case plan::ItemKind::step:
+      return step(frame, frame.f.steps[item.index]);
+    case plan::ItemKind::allocate: {
+      const plan::Buffer &b = frame.f.buffers[item.index];
+      frame.dynamic[b.index] = fresh(size_t(value(frame, b.bytes)) / 4, random_());
+      return;
+    }
+    case plan::ItemKind::release: {
+      const plan::Buffer &b = frame.f.buffers[item.index];
+      REQUIRE(frame.dynamic[b.index].memory);
+      frame.dynamic[b.index] = {};
+      return;
+    }
+    case plan::ItemKind::host_call: {
+      View seen = view(frame, item.operands[0].index);
+      if (item.name == "more")
+        frame.condition = host_.more(seen);
+      else
+        host_.trace.push_back(seen.hash(2));
+      return;
+    }
+    case plan::ItemKind::call: {
+      std::vector<View> arguments, results;
+      for (const plan::OperandRef &ref : item.operands)
+        arguments.push_back(view(frame, ref.index));
+      for (const plan::OperandRef &ref : item.results)
+        results.push_back(view(frame, ref.index));
+      std::vector<View> lies = call(item.index, arguments, frame.flag, results);
+      for (size_t i = 0; i < lies.size(); ++i) // where the caller takes it to lie
+        REQUIRE((lies[i].memory == results[i].memory && lies[i].begin == results[i].begin));
+      return;
+    }
+    case plan::ItemKind::if_:
+      return block(frame, item.blocks.begin + (frame.flag ? 0 : 1));
+    case plan::ItemKind::while_:
+      while (block(frame, item.blocks.begin), frame.condition)
+        block(frame, item.blocks.begin + 1);
+      return;
+    default:
+      FAIL("an item that these modules do not have");
+    }
+  }
+
+  const plan::Plan &p_;
+  Host &host_;
+  std::mt19937 random_;
+  std::vector<View> arenas_;
+};
+
+} // namespace cugrt::test

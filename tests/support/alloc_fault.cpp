@@ -1,0 +1,85 @@
+// Replaced operator new and delete.
+#include "support/alloc_fault.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+struct State {
+  bool counting = false, and_after = false, triggered = false;
+  uint64_t remaining = 0;
+  int64_t live = 0;
+};
+thread_local State state;
+
+void *allocate(std::size_t size, std::size_t alignment) {
+  if (state.counting) {
+    if (state.remaining == 0 && (state.and_after || !state.triggered)) {
+      state.triggered = true;
+      return nullptr;
+    }
+    if (state.remaining > 0)
+      --state.remaining;
+  }
+  void *p = alignment <= alignof(std::max_align_t)
+                ? std::malloc(size ? size : 1)
+                : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (p)
+    ++state.live;
+  return p;
+}
+
+void *allocate_or_throw(std::size_t size, std::size_t alignment) {
+  if (void *p = allocate(size, alignment))
+    return p;
+  throw std::bad_alloc();
+}
+
+void release(void *p) {
+  if (p)
+    --state.live;
+  std::free(p);
+}
+
+} // namespace
+
+void *operator new(std::size_t size) { return allocate_or_throw(size, 1); }
+void *operator new[](std::size_t size) { return allocate_or_throw(size, 1); }
+void *operator new(std::size_t size, std::align_val_t a) {
+  return allocate_or_throw(size, static_cast<std::size_t>(a));
+}
+void *operator new[](std::size_t size, std::align_val_t a) {
+  return allocate_or_throw(size, static_cast<std::size_t>(a));
+}
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return allocate(size, 1); }
+void *operator new[](std::size_t size, const std::nothrow_t &) noexcept {
+  return allocate(size, 1);
+}
+void operator delete(void *p) noexcept { release(p); }
+void operator delete[](void *p) noexcept { release(p); }
+void operator delete(void *p, std::size_t) noexcept { release(p); }
+void operator delete[](void *p, std::size_t) noexcept { release(p); }
+void operator delete(void *p, std::align_val_t) noexcept { release(p); }
+void operator delete[](void *p, std::align_val_t) noexcept { release(p); }
+void operator delete(void *p, std::size_t, std::align_val_t) noexcept { release(p); }
+void operator delete[](void *p, std::size_t, std::align_val_t) noexcept { release(p); }
+void operator delete(void *p, const std::nothrow_t &) noexcept { release(p); }
+void operator delete[](void *p, const std::nothrow_t &) noexcept { release(p); }
+
+namespace cugrt::test {
+
+FailAt::FailAt(uint64_t nth, bool and_after) {
+  state.remaining = nth;
+  state.and_after = and_after;
+  state.triggered = false;
+  state.counting = true;
+}
+
+FailAt::~FailAt() { state.counting = false; }
+
+bool FailAt::triggered() const { return state.triggered; }
+
+int64_t live_allocations() { return state.live; }
+
+} // namespace cugrt::test

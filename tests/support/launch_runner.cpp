@@ -1,0 +1,370 @@
+// Interpretation of straight kernel-level functions over emulated memory.
+#include "support/launch_runner.h"
+
+#include "kernels/builtin.h"
+#include "support/check.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace cugrt::test {
+
+namespace {
+
+constexpr uint64_t kMemoryBytes = uint64_t(1) << 30;
+
+// f16 and bf16 by way of their exact doubles.
+uint16_t half_bits(double value, int mantissa, int bias) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const int exponent_bits = 15 - mantissa, ones = (1 << exponent_bits) - 1;
+  if (std::isnan(value))
+    return uint16_t(ones << mantissa | 1 << (mantissa - 1));
+  if (std::isinf(value))
+    return uint16_t(sign | ones << mantissa);
+  if (value == 0)
+    return sign;
+  int exponent;
+  const double fraction = std::frexp(std::fabs(value), &exponent); // [0.5, 1)
+  if (exponent + bias - 1 <= 0)                                    // subnormal
+    return uint16_t(sign | int(std::ldexp(fraction, exponent + bias - 1 + mantissa)));
+  return uint16_t(sign | (exponent + bias - 1) << mantissa |
+                  (int(std::ldexp(fraction, mantissa + 1)) & ((1 << mantissa) - 1)));
+}
+
+double half_value(uint16_t bits, int mantissa, int bias) {
+  const int exponent_bits = 15 - mantissa, ones = (1 << exponent_bits) - 1;
+  const int exponent = bits >> mantissa & ones, fraction = bits & ((1 << mantissa) - 1);
+  const double sign = bits & 0x8000 ? -1 : 1;
+  if (exponent == ones)
+    return fraction ? NAN : sign * INFINITY;
+  if (exponent == 0)
+    return sign * std::ldexp(fraction, 1 - bias - mantissa);
+  return sign * std::ldexp(fraction + (1 << mantissa), exponent - bias - mantissa);
+}
+
+template <class T> void put(std::string &bytes, T value) {
+  bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+template <class T> double take(std::string_view bytes, size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+  return double(value);
+}
+
+void put_value(std::string &bytes, ir::DType dtype, double value) {
+  switch (dtype) {
+  case ir::DType::f16:
+    return put(bytes, half_bits(value, 10, 15));
+  case ir::DType::bf16:
+    return put(bytes, half_bits(value, 7, 127));
+  case ir::DType::f32:
+    return put(bytes, float(value));
+  case ir::DType::f64:
+    return put(bytes, value);
+  case ir::DType::boolean:
+  case ir::DType::u8:
+    return put(bytes, uint8_t(value));
+  case ir::DType::i8:
+    return put(bytes, int8_t(value));
+  case ir::DType::i16:
+    return put(bytes, int16_t(value));
+  case ir::DType::u16:
+    return put(bytes, uint16_t(value));
+  case ir::DType::i32:
+    return put(bytes, int32_t(value));
+  case ir::DType::u32:
+    return put(bytes, uint32_t(value));
+  case ir::DType::i64:
+    return put(bytes, int64_t(value));
+  case ir::DType::u64:
+    return put(bytes, uint64_t(value));
+  default:
+    CUGRT_CHECK(!"a plain dtype");
+  }
+}
+
+double take_value(std::string_view bytes, ir::DType dtype, size_t i) {
+  switch (dtype) {
+  case ir::DType::f16:
+    return half_value(uint16_t(take<uint16_t>(bytes, i)), 10, 15);
+  case ir::DType::bf16:
+    return half_value(uint16_t(take<uint16_t>(bytes, i)), 7, 127);
+  case ir::DType::f32:
+    return take<float>(bytes, i);
+  case ir::DType::f64:
+    return take<double>(bytes, i);
+  case ir::DType::boolean:
+  case ir::DType::u8:
+    return take<uint8_t>(bytes, i);
+  case ir::DType::i8:
+    return take<int8_t>(bytes, i);
+  case ir::DType::i16:
+    return take<int16_t>(bytes, i);
+  case ir::DType::u16:
+    return take<uint16_t>(bytes, i);
+  case ir::DType::i32:
+    return take<int32_t>(bytes, i);
+  case ir::DType::u32:
+    return take<uint32_t>(bytes, i);
+  case ir::DType::i64:
+    return take<int64_t>(bytes, i);
+  case ir::DType::u64:
+    return take<uint64_t>(bytes, i);
+  default:
+    CUGRT_CHECK(!"a plain dtype");
+    return 0;
+  }
+}
+
+Status failed(std::string message) { return Status::error(Code::internal, std::move(message)); }
+
+} // namespace
+
+std::string encode(ir::DType dtype, const Array &array) {
+  std::string bytes;
+  for (double value : array.values)
+    put_value(bytes, dtype, round_to(dtype, value));
+  return bytes;
+}
+
+std::vector<double> decode(ir::DType dtype, std::string_view bytes) {
+  std::vector<double> values;
+  for (size_t i = 0; i < bytes.size() / ir::info(dtype).bytes_per_block; ++i)
+    values.push_back(take_value(bytes, dtype, i));
+  return values;
+}
+
+// --- One run -------------------------------------------------------------------------------------
+
+struct LaunchRunner::Run {
+  LaunchRunner &runner;
+  const ir::Module &module;
+  const ir::Function &function;
+  std::vector<int64_t> symbols;
+  std::vector<uint64_t> addresses; // by value
+  std::vector<uint64_t> allocations;
+
+  Run(LaunchRunner &runner, const ir::Module &module, const ir::Function &function)
+      : runner(runner), module(module), function(function), symbols(function.symbols.size()),
+        addresses(function.values.size()) {}
+  ~Run() {
+    for (uint64_t address : allocations)
+      runner.memory_->free(address);
+  }
+
+  const ir::Type &type(ir::ValueId value) const { return module.types[function.value(value).type]; }
+  Result<int64_t> evaluate(ir::ExprId expr) { return module.exprs.evaluate(expr, symbols); }
+
+  Result<uint64_t> allocate(int64_t bytes) {
+    CUGRT_ASSIGN(const uint64_t address,
+                 runner.memory_->allocate(uint64_t(std::max(bytes, int64_t(1)))));
+    allocations.push_back(address);
+    return address;
+  }
+
+  Result<std::vector<int64_t>> dims(ir::ValueId value) {
+    std::vector<int64_t> dims;
+    for (ir::ExprId dim : type(value).dims) {
+      CUGRT_ASSIGN(const int64_t size, evaluate(dim));
+      dims.push_back(size);
+    }
+    return dims;
+  }
+
+  Result<int64_t> bytes(ir::ValueId value) {
+    CUGRT_ASSIGN(const std::vector<int64_t> sizes, dims(value));
+    int64_t count = 1;
+    for (int64_t size : sizes)
+      count *= size;
+    return count * ir::info(type(value).dtype).bytes_per_block;
+  }
+
+  Status bind(ir::ValueId param, const Array &input) {
+    const ir::Type &tensor = type(param);
+    for (size_t i = 0; i < tensor.dims.size(); ++i)
+      if (const ir::ExprNode &node = module.exprs[tensor.dims[i]];
+          node.kind == ir::ExprKind::symbol)
+        symbols[size_t(node.value)] = input.dims[i];
+    CUGRT_ASSIGN(const std::vector<int64_t> expected, dims(param));
+    if (expected != input.dims)
+      return failed("an input's dimensions are not its parameter's");
+    const std::string data = encode(tensor.dtype, input);
+    CUGRT_ASSIGN(addresses[param.index], allocate(int64_t(data.size())));
+    std::memcpy(runner.memory_->host(addresses[param.index]), data.data(), data.size());
+    return {};
+  }
+
+  Status step(const ir::Binding &binding);
+  Status launch(const ir::Binding &binding);
+  Result<std::string> pack(const ir::Kernel &kernel, std::span<const ir::Operand> operands,
+                           const emulator::KernelInfo &info,
+                           std::span<const int64_t> kernel_symbols);
+};
+
+Status LaunchRunner::Run::step(const ir::Binding &binding) {
+  const std::span<const ir::Operand> operands = function.operands_of(binding);
+  switch (binding.kind) {
+  case ir::BindingKind::alloc: {
+    CUGRT_ASSIGN(const int64_t size, bytes(binding.result()));
+    CUGRT_ASSIGN(addresses[binding.result().index], allocate(size));
+    return {};
+  }
+  case ir::BindingKind::alloc_storage: {
+    CUGRT_ASSIGN(const int64_t size, evaluate(function.exprs_of(binding)[0]));
+    CUGRT_ASSIGN(addresses[binding.result().index], allocate(size));
+    return {};
+  }
+  case ir::BindingKind::alloc_tensor:
+  case ir::BindingKind::view: {
+    CUGRT_ASSIGN(const int64_t offset, evaluate(function.exprs_of(binding)[0]));
+    addresses[binding.result().index] = addresses[operands[0].index] + uint64_t(offset);
+    return {};
+  }
+  case ir::BindingKind::alias:
+    addresses[binding.result().index] = addresses[operands[0].index];
+    return {};
+  case ir::BindingKind::kill:
+  case ir::BindingKind::shape:
+    return {};
+  case ir::BindingKind::launch:
+    return launch(binding);
+  default:
+    return failed("a binding that launch_runner does not run");
+  }
+}
+
+Result<std::string> LaunchRunner::Run::pack(const ir::Kernel &kernel,
+                                            std::span<const ir::Operand> operands,
+                                            const emulator::KernelInfo &info,
+                                            std::span<const int64_t> kernel_symbols) {
+  if (info.params.size() != kernel.params.size() || operands.size() != kernel.params.size())
+    return failed("@" + kernel.name + " declares " + std::to_string(kernel.params.size()) +
+                  " parameters, the compiled kernel has " + std::to_string(info.params.size()));
+  std::string buffer(info.param_bytes, '\0');
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ir::KernelParam &param = kernel.params[i];
+    std::string bytes;
+    if (param.kind == ir::KernelParamKind::tensor)
+      put(bytes, addresses[operands[i].index]);
+    else if (param.kind == ir::KernelParamKind::symbol && param.dtype == ir::DType::i64)
+      put(bytes, kernel_symbols[param.symbol.index]);
+    else if (param.kind == ir::KernelParamKind::scalar)
+      put_value(bytes, param.dtype, std::get<double>(module.literals[operands[i].index]));
+    else
+      return failed("a parameter kind that launch_runner does not pass");
+    if (bytes.size() != info.params[i].bytes)
+      return failed("parameter " + param.name + " of @" + kernel.name + " has another size");
+    std::memcpy(buffer.data() + info.params[i].offset, bytes.data(), bytes.size());
+  }
+  return buffer;
+}
+
+Status LaunchRunner::Run::launch(const ir::Binding &binding) {
+  const ir::Kernel &kernel = module.kernels[binding.callee];
+  const std::span<const ir::Operand> operands = function.operands_of(binding);
+  std::vector<int64_t> values(kernel.symbols.size());
+  for (size_t i = 0; i < kernel.params.size(); ++i)
+    if (kernel.params[i].kind == ir::KernelParamKind::symbol) {
+      CUGRT_ASSIGN(values[kernel.params[i].symbol.index], evaluate(operands[i].expr()));
+    }
+  for (const ir::KernelVariant &variant : kernel.variants) {
+    if (variant.predicate.valid()) {
+      CUGRT_ASSIGN(const int64_t holds, module.exprs.evaluate(variant.predicate, values));
+      if (!holds)
+        continue;
+    }
+    emulator::LaunchConfig config;
+    for (size_t i = 0; i < 3; ++i) {
+      CUGRT_ASSIGN(const int64_t blocks, module.exprs.evaluate(variant.grid[i], values));
+      CUGRT_ASSIGN(const int64_t threads, module.exprs.evaluate(variant.block[i], values));
+      config.grid[i] = uint32_t(blocks);
+      config.block[i] = uint32_t(threads);
+    }
+    if (config.grid[0] == 0) {
+      ++runner.counters_.empty_grids;
+      return {};
+    }
+    const std::string &entry = variant.entry.empty() ? kernel.entry : variant.entry;
+    const emulator::Program *program = nullptr;
+    CUGRT_ASSIGN(const emulator::KernelInfo *info, runner.load(kernel, entry, program));
+    CUGRT_ASSIGN(const std::string params, pack(kernel, operands, *info, values));
+    config.params = std::as_bytes(std::span(params));
+    ++runner.counters_.launches;
+    runner.counters_.entries.push_back(entry);
+    if (std::optional<emulator::Fault> fault = program->launch(*info, config))
+      return failed("@" + kernel.name + ": " + fault->message);
+    return {};
+  }
+  return failed("no launch variant of @" + kernel.name + " holds");
+}
+
+// --- The runner ----------------------------------------------------------------------------------
+
+LaunchRunner::LaunchRunner(std::string_view profile)
+    : profile_(*emulator::find_profile(profile)), compiler_([] {
+        jit::CompilerConfig config;
+        config.cache.disk = false;
+        return config;
+      }()) {
+  auto memory = emulator::AddressSpace::create(kMemoryBytes);
+  CUGRT_CHECK(memory.ok());
+  memory_ = std::move(memory).value();
+}
+
+LaunchRunner::~LaunchRunner() = default;
+
+Result<const emulator::KernelInfo *> LaunchRunner::load(const ir::Kernel &kernel,
+                                                        const std::string &entry,
+                                                        const emulator::Program *&program) {
+  std::string key = kernel.code;
+  for (const std::string &option : kernel.options)
+    key += '\n' + option;
+  auto [at, is_new] = programs_.try_emplace(key);
+  if (is_new) {
+    jit::CompileRequest request;
+    request.name = kernel.name;
+    request.file = kernel.code;
+    std::string_view name = kernel.code;
+    name.remove_prefix(kernels::kBuiltinPrefix.size());
+    std::optional<std::string_view> source = kernels::builtin_source(name);
+    if (!source)
+      return failed("there is no source " + kernel.code);
+    request.source = *source;
+    request.options = kernel.options;
+    request.kind = jit::OutputKind::ptx;
+    request.architecture = std::string(profile_.name);
+    CUGRT_ASSIGN(const jit::CompileResult compiled, compiler_.compile(request));
+    CUGRT_ASSIGN(at->second, emulator::Program::load(compiled.bytes, profile_, *memory_));
+    ++counters_.compilations;
+  }
+  if (!at->second)
+    return failed("@" + kernel.name + " did not load before");
+  program = at->second.get();
+  if (const emulator::KernelInfo *info = program->find_kernel(entry))
+    return info;
+  return failed("the code of @" + kernel.name + " has no entry " + entry);
+}
+
+Result<std::vector<Array>> LaunchRunner::run(const ir::Module &module, const ir::Function &function,
+                                             std::span<const Array> inputs) {
+  counters_ = {};
+  Run run(*this, module, function);
+  if (inputs.size() != function.params.size())
+    return failed("one input a parameter");
+  for (size_t i = 0; i < inputs.size(); ++i)
+    CUGRT_TRY(run.bind(function.params[i].value, inputs[i]));
+  for (const ir::Binding &binding : function.body().bindings)
+    CUGRT_TRY(run.step(binding));
+  std::vector<Array> results;
+  for (const ir::Operand &operand : function.results_of(function.body())) {
+    CUGRT_ASSIGN(std::vector<int64_t> dims, run.dims(operand.value()));
+    CUGRT_ASSIGN(const int64_t size, run.bytes(operand.value()));
+    const auto *bytes = reinterpret_cast<const char *>(memory_->host(run.addresses[operand.index]));
+    results.push_back(
+        {std::move(dims), decode(run.type(operand.value()).dtype, {bytes, size_t(size)})});
+  }
+  return results;
+}
+
+} // namespace cugrt::test

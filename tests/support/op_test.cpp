@@ -1,0 +1,286 @@
+// Builds a function of one op, legalizes it, runs it, and compares within bounds that follow from
+// the op's definition.
+#include "support/op_test.h"
+
+#include "ir/builder.h"
+#include "passes/pass.h"
+#include "support/check.h"
+
+#include <cmath>
+
+namespace cugrt::test {
+
+namespace {
+
+using ir::Op;
+
+std::string text_of(const ir::AttributeValue &value) {
+  if (const auto *integer = std::get_if<int64_t>(&value))
+    return std::to_string(*integer);
+  if (const auto *flag = std::get_if<bool>(&value))
+    return *flag ? "true" : "false";
+  if (const auto *text = std::get_if<std::string>(&value))
+    return *text;
+  if (const auto *dtype = std::get_if<ir::DTypeLiteral>(&value))
+    return std::string(ir::info(dtype->dtype).name);
+  std::string list;
+  if (const auto *integers = std::get_if<std::vector<int64_t>>(&value))
+    for (int64_t i : *integers)
+      list += (list.empty() ? "" : ", ") + std::to_string(i);
+  return "[" + list + "]";
+}
+
+// --- The module ----------------------------------------------------------------------------------
+
+bool broadcasts(Op op) {
+  switch (op) {
+  case Op::add:
+  case Op::sub:
+  case Op::mul:
+  case Op::div:
+  case Op::maximum:
+  case Op::minimum:
+  case Op::matmul:
+    return true;
+  default:
+    return false;
+  }
+}
+
+// Whether the first dimension of operand i is the symbol: of the first operand, unless it is a 1
+// that may broadcast, and of others that must agree with it.
+bool is_symbolic(const OpTest &test, size_t i) {
+  const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
+  if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)))
+    return false;
+  if (i == 0)
+    return true;
+  const bool may_agree =
+      test.op == Op::matmul ? own.size() > 2 : broadcasts(test.op) || test.op == Op::concat;
+  return may_agree && own.size() == first.size() && own[0] == first[0];
+}
+
+Result<ir::Module> build(const OpTest &test) {
+  ir::Module module;
+  ir::FunctionBuilder builder(module, "main");
+  const ir::SymbolId symbol = builder.symbol({"n"});
+  std::vector<ir::Operand> operands;
+  std::vector<ir::TypeId> types;
+  for (size_t i = 0; i < test.operands.size(); ++i) {
+    const OpTest::Operand &operand = test.operands[i];
+    if (operand.absent) {
+      operands.push_back({});
+      types.push_back({});
+      continue;
+    }
+    std::vector<ir::ExprId> dims;
+    for (int64_t size : operand.dims)
+      dims.push_back(dims.empty() && is_symbolic(test, i) ? module.exprs.symbol(symbol)
+                                                          : module.exprs.constant(size));
+    types.push_back(module.types.tensor(operand.dtype.value_or(test.dtype), dims));
+    operands.push_back(ir::Operand::of(builder.param("x" + std::to_string(i), types.back())));
+  }
+  CUGRT_ASSIGN(const std::vector<ir::TypeId> results,
+               ir::infer_op(module, test.op, types, test.attributes));
+  ir::Binding binding{};
+  binding.kind = ir::BindingKind::op;
+  binding.callee = uint32_t(test.op);
+  const ir::ValueId first = builder.bind(binding, operands, {}, test.attributes, {}, results);
+  std::vector<ir::Operand> returned;
+  for (size_t i = 0; i < results.size(); ++i)
+    returned.push_back(ir::Operand::of(ir::ValueId{first.index + uint32_t(i)}));
+  builder.function().result_types = results;
+  module.functions.push_back(builder.finish(returned));
+  return module;
+}
+
+Array random_array(const OpTest &test, const OpTest::Operand &operand, std::mt19937 &random) {
+  Array array = Array::of(operand.dims);
+  const ir::DType dtype = operand.dtype.value_or(test.dtype);
+  const bool floating = ir::info(dtype).kind == ir::DTypeKind::floating;
+  std::uniform_real_distribution<double> real(-test.scale, test.scale);
+  std::uniform_int_distribution<int> integer(-3, 12), lot(0, 15), special(0, 4);
+  constexpr double kSpecials[] = {NAN, INFINITY, -INFINITY, 0, -0.0};
+  for (double &value : array.values) {
+    value = floating ? real(random) : integer(random);
+    if (floating && test.specials && lot(random) == 0)
+      value = kSpecials[special(random)];
+    value = round_to(dtype, value);
+  }
+  return array;
+}
+
+// --- Bounds --------------------------------------------------------------------------------------
+
+double epsilon_of(ir::DType dtype) { // half a unit in the last place, relative
+  switch (dtype) {
+  case ir::DType::f16:
+    return 0x1p-11;
+  case ir::DType::bf16:
+    return 0x1p-8;
+  case ir::DType::f64:
+    return 0x1p-53;
+  default:
+    return 0x1p-24;
+  }
+}
+
+bool is_exact(Op op) {
+  switch (op) {
+  case Op::relu:
+  case Op::neg:
+  case Op::abs:
+  case Op::maximum:
+  case Op::minimum:
+  case Op::cast:
+  case Op::max_pool2d:
+  case Op::reduce_max:
+  case Op::argmax:
+  case Op::reshape:
+  case Op::transpose:
+  case Op::concat:
+  case Op::split:
+  case Op::embedding:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool is_sum(Op op) {
+  return op == Op::matmul || op == Op::conv2d || op == Op::avg_pool2d || op == Op::reduce_sum ||
+         op == Op::reduce_mean;
+}
+
+// How many numbers one element of a sum, softmax or norm depends on.
+double term_count(const OpTest &test) {
+  const std::vector<int64_t> &x = test.operands[0].dims;
+  double count = 1;
+  switch (test.op) {
+  case Op::matmul:
+    return double(x.back());
+  case Op::conv2d:
+    for (size_t i = 1; i < 4; ++i)
+      count *= double(test.operands[1].dims[i]);
+    return count;
+  default:
+    for (int64_t size : x)
+      count *= double(size);
+    return count;
+  }
+}
+
+// The bound on each element's error: what the order of summation and the functions' stated errors
+// (at most 2 units in the last place each, CUDA's mathematical functions) can make of it.
+std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &want,
+                           const std::vector<Array> &inputs) {
+  const double arithmetic = dtype == ir::DType::f64 ? 0x1p-53 : 0x1p-24;
+  const double stored = 2 * epsilon_of(dtype);
+  std::vector<double> bound(want.values.size(), 0);
+  if (is_exact(test.op))
+    return bound;
+  Array magnitude = want;
+  double factor = 16;
+  if (is_sum(test.op)) { // the sum of the terms' magnitudes
+    std::vector<Array> positive = inputs;
+    std::vector<const Array *> operands;
+    for (Array &array : positive) {
+      for (double &value : array.values)
+        value = std::isfinite(value) ? std::fabs(value) : 0;
+      operands.push_back(&array);
+    }
+    std::vector<const Array *> present;
+    size_t next = 0;
+    for (const OpTest::Operand &operand : test.operands)
+      present.push_back(operand.absent ? nullptr : operands[next++]);
+    magnitude = evaluate_op(test.op, present, test.attributes)[0];
+    factor = term_count(test) + 4;
+  } else if (test.op == Op::softmax || test.op == Op::layer_norm || test.op == Op::rms_norm) {
+    factor = 2 * term_count(test) + 64;
+    double largest = 1;
+    for (double value : want.values)
+      if (std::isfinite(value))
+        largest = std::max(largest, std::fabs(value));
+    magnitude.values.assign(magnitude.values.size(), largest);
+  } else if (test.op == Op::gelu || test.op == Op::silu) { // 1 + erf cancels for negative x
+    for (size_t i = 0; i < magnitude.values.size(); ++i)
+      magnitude.values[i] = std::fabs(magnitude.values[i]) + std::fabs(inputs[0].values[i]);
+  }
+  for (size_t i = 0; i < bound.size(); ++i)
+    bound[i] = factor * arithmetic * std::fabs(magnitude.values[i]) +
+               stored * std::fabs(want.values[i]) + 1e-37;
+  return bound;
+}
+
+std::string compare(const Array &got, const Array &want, const std::vector<double> &bound) {
+  if (got.dims != want.dims)
+    return "dimensions differ";
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    const double p = got.values[i], q = want.values[i];
+    if (std::isnan(q) ? std::isnan(p) : std::isinf(q) ? p == q : std::fabs(p - q) <= bound[i])
+      continue;
+    return "element " + std::to_string(i) + " of " + std::to_string(want.values.size()) + " is " +
+           std::to_string(p) + ", not " + std::to_string(q) + " within " + std::to_string(bound[i]);
+  }
+  return {};
+}
+
+} // namespace
+
+std::string OpTest::describe() const {
+  std::string text = std::string(ir::op_info(op).name) + "(";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    text += i ? ", " : "";
+    text +=
+        operands[i].absent ? "none" : std::string(ir::info(operands[i].dtype.value_or(dtype)).name);
+    if (!operands[i].absent)
+      text += text_of(operands[i].dims);
+  }
+  text += ")";
+  for (const ir::Attribute &attribute : attributes)
+    text += " " + attribute.name + "=" + text_of(attribute.value);
+  return text + (symbolic ? " symbolic" : "") + (specials ? " specials" : "");
+}
+
+OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &random) {
+  auto fail = [&](std::string message) {
+    return OpOutcome{false, test.describe() + ": " + message, runner.counters()};
+  };
+  Result<ir::Module> module = build(test);
+  if (!module.ok())
+    return fail(module.status().to_string());
+  Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  if (!legal.ok())
+    return fail(legal.status().to_string());
+
+  std::vector<Array> inputs;
+  for (const OpTest::Operand &operand : test.operands)
+    if (!operand.absent)
+      inputs.push_back(random_array(test, operand, random));
+  std::vector<const Array *> operands;
+  size_t next = 0;
+  for (const OpTest::Operand &operand : test.operands)
+    operands.push_back(operand.absent ? nullptr : &inputs[next++]);
+  const std::vector<Array> want = evaluate_op(test.op, operands, test.attributes);
+
+  const ir::Function &function = legal->functions[0];
+  Result<std::vector<Array>> got = runner.run(*legal, function, inputs);
+  if (!got.ok())
+    return fail(got.status().to_string());
+  if (got->size() != want.size())
+    return fail("another number of results");
+  for (size_t i = 0; i < want.size(); ++i) {
+    const ir::DType dtype = legal->types[function.result_types[i]].dtype;
+    Array expected = want[i];
+    if (is_exact(test.op))
+      for (double &value : expected.values)
+        value = round_to(dtype, value);
+    const std::string difference =
+        compare((*got)[i], expected, bounds(test, dtype, expected, inputs));
+    if (!difference.empty())
+      return fail("result " + std::to_string(i) + ": " + difference);
+  }
+  return {true, {}, runner.counters()};
+}
+
+} // namespace cugrt::test

@@ -1,0 +1,420 @@
+/* cugrt: a CUDA graph runtime. C ABI.
+ *
+ * One function is exported: cugrt_get_api returns a table of functions. The table, structs and
+ * enumerations only ever grow at their ends: a client compiled against an older header keeps working.
+ * Set struct_size of every parameter struct to its sizeof (CUGRT_INIT does it and zeroes the rest).
+ *
+ * Errors. Functions that can fail return a cugrt_status *: NULL is success; anything else describes the
+ * failure and is freed by its receiver with status_free. Outputs are written only on success. The
+ * library prints nothing, throws nothing and never ends the process.
+ *
+ * Ownership. Handles are freed by the matching *_free, which accepts NULL. A handle keeps what it was
+ * made from alive: a module may be freed before the executable compiled from it. Text handed out is a
+ * cugrt_text, freed by its receiver; const char * results belong to the handle that was asked.
+ *
+ * Threads. Runtime, module, executable and function handles may be used by several threads at once.
+ * A session is used by one thread at a time; a second one gets CUGRT_BUSY. Statuses and texts are
+ * values.
+ *
+ * Streams. Runs of one session follow each other on the device, whatever streams they go to. A caller's
+ * stream must live until the session has run on another one, was synchronised or is freed.
+ *
+ * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
+ * native streams (CUstream) void *. Dimensions count elements.
+ */
+#ifndef CUGRT_CUGRT_H
+#define CUGRT_CUGRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CUGRT_EXPORT __attribute__((visibility("default")))
+#else
+#define CUGRT_EXPORT
+#endif
+
+#define CUGRT_API_VERSION 1u
+#define CUGRT_MAX_RANK 8
+
+/* ---- Enumerations: append only ---------------------------------------------------------------- */
+
+typedef enum cugrt_code {
+  CUGRT_OK = 0,
+  CUGRT_INVALID_ARGUMENT = 1,
+  CUGRT_PARSE_ERROR = 2,
+  CUGRT_VERIFY_ERROR = 3,
+  CUGRT_NOT_FOUND = 4,
+  CUGRT_UNSUPPORTED = 5,
+  CUGRT_OUT_OF_RANGE = 6,
+  CUGRT_OUT_OF_HOST_MEMORY = 7,
+  CUGRT_OUT_OF_DEVICE_MEMORY = 8,
+  CUGRT_IO_ERROR = 9,
+  CUGRT_COMPILE_ERROR = 10,
+  CUGRT_DRIVER_ERROR = 11,
+  CUGRT_DEVICE_LOST = 12,
+  CUGRT_BUSY = 13,
+  CUGRT_CANCELLED = 14,
+  CUGRT_INTERNAL = 15
+} cugrt_code;
+
+typedef enum cugrt_log_level {
+  CUGRT_LOG_ERROR = 0,
+  CUGRT_LOG_WARNING = 1,
+  CUGRT_LOG_INFO = 2,
+  CUGRT_LOG_DEBUG = 3
+} cugrt_log_level;
+
+/* In the order of src/ir/dtypes.def. */
+typedef enum cugrt_dtype {
+  CUGRT_BOOL = 0,
+  CUGRT_I4 = 1,
+  CUGRT_I8 = 2,
+  CUGRT_I16 = 3,
+  CUGRT_I32 = 4,
+  CUGRT_I64 = 5,
+  CUGRT_U4 = 6,
+  CUGRT_U8 = 7,
+  CUGRT_U16 = 8,
+  CUGRT_U32 = 9,
+  CUGRT_U64 = 10,
+  CUGRT_F16 = 11,
+  CUGRT_BF16 = 12,
+  CUGRT_F32 = 13,
+  CUGRT_F64 = 14,
+  CUGRT_Q4_0 = 15,
+  CUGRT_Q4_1 = 16,
+  CUGRT_Q8_0 = 17
+} cugrt_dtype;
+
+typedef enum cugrt_driver_kind {
+  CUGRT_DRIVER_DEFAULT = 0,  /* CUGRT_DRIVER in the environment: system (unset), emulated, or a path */
+  CUGRT_DRIVER_SYSTEM = 1,   /* libcuda.so.1 */
+  CUGRT_DRIVER_EMULATED = 2, /* libcugrt-emu.so */
+  CUGRT_DRIVER_PATH = 3,     /* driver_path */
+  CUGRT_DRIVER_NONE = 4      /* no device: parse, plan and compile only */
+} cugrt_driver_kind;
+
+typedef enum cugrt_policy { CUGRT_POLICY_PATCH = 0, CUGRT_POLICY_SEED = 1 } cugrt_policy;
+
+typedef enum cugrt_report_format {
+  CUGRT_REPORT_TEXT = 0,
+  CUGRT_REPORT_JSON = 1,
+  CUGRT_REPORT_DOT = 2,
+  CUGRT_REPORT_SVG = 3
+} cugrt_report_format;
+
+typedef enum cugrt_access { CUGRT_IN = 0, CUGRT_OUT = 1, CUGRT_INOUT = 2 } cugrt_access;
+
+typedef enum cugrt_value_kind {
+  CUGRT_VALUE_NONE = 0,
+  CUGRT_VALUE_TENSOR = 1,
+  CUGRT_VALUE_INT = 2,
+  CUGRT_VALUE_FLOAT = 3,
+  CUGRT_VALUE_BOOL = 4,
+  CUGRT_VALUE_SHAPE = 5,
+  /* The following are arguments and results of host builtins only. */
+  CUGRT_VALUE_STRING = 6,
+  CUGRT_VALUE_DTYPE = 7, /* `integer` is a cugrt_dtype */
+  CUGRT_VALUE_OBJECT = 8 /* `integer` is a handle of the builtins' own */
+} cugrt_value_kind;
+
+typedef enum cugrt_memory_kind { CUGRT_MEMORY_DEVICE = 0, CUGRT_MEMORY_PINNED = 1 } cugrt_memory_kind;
+
+typedef enum cugrt_code_kind {
+  CUGRT_CODE_SOURCE = 0, /* CUDA C++ text */
+  CUGRT_CODE_PTX = 1,
+  CUGRT_CODE_CUBIN = 2
+} cugrt_code_kind;
+
+/* ---- Handles ---------------------------------------------------------------------------------- */
+
+typedef struct cugrt_status cugrt_status;
+typedef struct cugrt_text cugrt_text;
+typedef struct cugrt_runtime cugrt_runtime;       /* driver, device context, compiler, code cache */
+typedef struct cugrt_module cugrt_module;         /* verified IR */
+typedef struct cugrt_weights cugrt_weights;       /* host tensors by name */
+typedef struct cugrt_executable cugrt_executable; /* plan and code */
+typedef struct cugrt_function cugrt_function;     /* of an executable, alive as long as it is */
+typedef struct cugrt_session cugrt_session;       /* arena and graph instances */
+typedef struct cugrt_buffer cugrt_buffer;
+typedef struct cugrt_stream cugrt_stream;
+typedef struct cugrt_event cugrt_event;
+
+/* ---- Values ----------------------------------------------------------------------------------- */
+
+/* A contiguous tensor on the device, or (weights, constants) in host memory. */
+typedef struct cugrt_tensor {
+  uint64_t address; /* on the device; of weights: in host memory */
+  int32_t dtype;    /* cugrt_dtype */
+  uint32_t rank;
+  int64_t dims[CUGRT_MAX_RANK];
+} cugrt_tensor;
+
+typedef struct cugrt_shape {
+  uint32_t rank;
+  int64_t dims[CUGRT_MAX_RANK];
+} cugrt_shape;
+
+typedef struct cugrt_value {
+  int32_t kind; /* cugrt_value_kind */
+  union {
+    cugrt_tensor tensor;
+    int64_t integer; /* and CUGRT_VALUE_BOOL: 0 or 1 */
+    double floating;
+    cugrt_shape shape;
+    const char *string;
+  } as;
+} cugrt_value;
+
+/* ---- Parameter structs ------------------------------------------------------------------------ */
+
+/* cugrt_run_options run = CUGRT_INIT(cugrt_run_options); */
+#ifdef __cplusplus
+#define CUGRT_INIT(type) [] { type value{}; value.struct_size = sizeof value; return value; }()
+#else
+#define CUGRT_INIT(type) {.struct_size = sizeof(type)}
+#endif
+
+typedef void (*cugrt_log_callback)(void *user, cugrt_log_level level, const char *message);
+
+typedef struct cugrt_runtime_options {
+  size_t struct_size;
+  int32_t driver;           /* cugrt_driver_kind */
+  const char *driver_path;  /* for CUGRT_DRIVER_PATH */
+  int32_t device;           /* ordinal */
+  const char *nvrtc_path;   /* NULL: CUGRT_NVRTC, then the usual places */
+  const char *cache_folder; /* NULL: CUGRT_CACHE, then $XDG_CACHE_HOME/cugrt; "off": memory only */
+  cugrt_log_callback log;   /* called from any thread; must not call into cugrt */
+  void *log_user;
+  int32_t log_level; /* cugrt_log_level: the most detailed one wanted */
+  void *context;     /* CUcontext that the caller owns and keeps alive; NULL: the device's primary one */
+} cugrt_runtime_options;
+
+typedef struct cugrt_runtime_info {
+  size_t struct_size;
+  int32_t emulated; /* 1: results are computed on the CPU by the emulated driver */
+  int32_t driver_version; /* 13000: CUDA 13.0 */
+  int32_t device_count;
+  int32_t capability_major, capability_minor;
+  uint64_t memory_bytes;
+  char device_name[128];
+  char driver_path[256];
+} cugrt_runtime_info;
+
+typedef struct cugrt_symbol_value {
+  const char *name;
+  int64_t value;
+} cugrt_symbol_value;
+
+typedef struct cugrt_plan_options {
+  size_t struct_size;
+  int32_t policy; /* cugrt_policy */
+  int32_t format; /* cugrt_report_format */
+  const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
+  size_t symbol_count;
+} cugrt_plan_options;
+
+typedef void (*cugrt_progress_callback)(void *user, size_t done, size_t total, const char *kernel,
+                                        double milliseconds, size_t cached);
+
+/* Code for a kernel of the module in place of what the module names. */
+typedef struct cugrt_kernel_code {
+  const char *kernel;
+  int32_t kind; /* cugrt_code_kind */
+  const void *bytes;
+  size_t byte_count;
+} cugrt_kernel_code;
+
+typedef struct cugrt_compile_options {
+  size_t struct_size;
+  int32_t policy;           /* cugrt_policy */
+  const char *architecture; /* "sm_90"; NULL: the runtime's device */
+  uint32_t threads;         /* 0: as many as the machine has cores */
+  cugrt_progress_callback progress; /* called from this thread or from compiling ones, one at a time */
+  void *progress_user;
+  const volatile int32_t *cancel; /* compilation stops with CUGRT_CANCELLED once this is not 0 */
+  const cugrt_kernel_code *codes;
+  size_t code_count;
+} cugrt_compile_options;
+
+typedef struct cugrt_session_options {
+  size_t struct_size;
+  const cugrt_weights *weights;  /* for every weight parameter, by name; copied to the device at opening */
+  uint64_t instance_budget_bytes; /* for graph instances; 0: 64 MiB */
+  int32_t eager; /* 1: build no graphs; every step is launched one by one */
+} cugrt_session_options;
+
+typedef struct cugrt_run_options {
+  size_t struct_size;
+  const cugrt_value *arguments; /* the function's per-call parameters, in order; weights not among them */
+  size_t argument_count;
+  /* In: a tensor with an address (and the result's dtype and dimensions) is written there; what an
+   * earlier run handed out may be left as it is. Out: every result, with address and dimensions. */
+  cugrt_value *results;
+  size_t result_count; /* 0, or the number of the function's results */
+  void *stream;  /* native stream of the caller; NULL: the session's own */
+  int32_t use_default_stream; /* 1: `stream` NULL means CUDA's default stream */
+} cugrt_run_options;
+
+typedef struct cugrt_param_info {
+  size_t struct_size;
+  const char *name;
+  int32_t kind;   /* cugrt_value_kind */
+  int32_t dtype;  /* of tensors */
+  int32_t access; /* cugrt_access */
+  int32_t weight; /* 1: bound by cugrt_session_options.weights, not by runs */
+  uint32_t rank;
+  int64_t dims[CUGRT_MAX_RANK];          /* upper bounds; -1: unbounded */
+  const char *dim_names[CUGRT_MAX_RANK]; /* as written: "n", "n * 2", "64" */
+} cugrt_param_info;
+
+/* Totals since the session was opened. Every launch of a region counts once, in one of the four. */
+typedef struct cugrt_counters {
+  size_t struct_size;
+  uint64_t runs;
+  uint64_t regions_built, regions_hit, regions_patched, regions_eager;
+  uint64_t fields_patched;  /* node parameters set */
+  uint64_t eager_steps;     /* steps launched one by one, those of eager regions among them */
+  uint64_t instances, instances_evicted;
+  uint64_t largest_nodes, largest_edges; /* of the largest instance built */
+  uint64_t instance_bytes;  /* estimated device and host memory of the instances alive */
+  uint64_t arena_bytes, arena_lower_bound_bytes, arena_tensor_bytes; /* all scopes together */
+  uint64_t weight_bytes, result_bytes;
+} cugrt_counters;
+
+/* A host builtin. Arguments and results are those of the IR's host call; tensors are device tensors.
+ * Work is to be put on `stream`. A non-NULL status (made by status_create) ends the run with it. */
+typedef cugrt_status *(*cugrt_host_function)(void *user, const cugrt_value *arguments,
+                                             size_t argument_count, cugrt_value *results,
+                                             size_t result_count, void *stream);
+
+/* ---- The table -------------------------------------------------------------------------------- */
+
+typedef struct cugrt_api {
+  size_t struct_size;
+  uint32_t version;
+  const char *version_string; /* "0.1.0" */
+
+  /* Statuses. */
+  cugrt_status *(*status_create)(cugrt_code code, const char *message);
+  cugrt_code (*status_code)(const cugrt_status *status);
+  const char *(*status_message)(const cugrt_status *status);
+  const char *(*status_location)(const cugrt_status *status);   /* "" when unknown */
+  const char *(*status_cuda_error)(const cugrt_status *status); /* "" when the driver is not the cause */
+  void (*status_free)(cugrt_status *status);
+
+  /* Text. */
+  const char *(*text_data)(const cugrt_text *text); /* ends with NUL */
+  size_t (*text_size)(const cugrt_text *text);
+  void (*text_free)(cugrt_text *text);
+
+  /* Runtime. */
+  cugrt_status *(*runtime_create)(const cugrt_runtime_options *options, cugrt_runtime **runtime);
+  void (*runtime_free)(cugrt_runtime *runtime);
+  cugrt_status *(*runtime_get_info)(cugrt_runtime *runtime, cugrt_runtime_info *info);
+  /* What driver, device, compiler and cache are found, what is missing and what to do. Text or JSON. */
+  cugrt_status *(*doctor)(const cugrt_runtime_options *options, cugrt_report_format format,
+                          cugrt_text **report, int32_t *usable);
+  cugrt_status *(*runtime_register_host_function)(cugrt_runtime *runtime, const char *name,
+                                                  cugrt_host_function function, void *user);
+
+  /* Memory, streams, events. A NULL stream makes copies synchronous. */
+  cugrt_status *(*buffer_create)(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
+                                 cugrt_buffer **buffer);
+  uint64_t (*buffer_address)(const cugrt_buffer *buffer); /* on the device */
+  void *(*buffer_host_pointer)(const cugrt_buffer *buffer); /* of pinned memory; else NULL */
+  uint64_t (*buffer_bytes)(const cugrt_buffer *buffer);
+  void (*buffer_free)(cugrt_buffer *buffer);
+  cugrt_status *(*copy_to_device)(cugrt_runtime *runtime, uint64_t address, const void *from,
+                                  uint64_t bytes, cugrt_stream *stream);
+  cugrt_status *(*copy_to_host)(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
+                                cugrt_stream *stream);
+  cugrt_status *(*copy_on_device)(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
+                                  cugrt_stream *stream);
+  cugrt_status *(*fill)(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
+                        cugrt_stream *stream);
+  cugrt_status *(*stream_create)(cugrt_runtime *runtime, cugrt_stream **stream);
+  void *(*stream_native)(const cugrt_stream *stream);
+  cugrt_status *(*stream_synchronize)(cugrt_stream *stream);
+  void (*stream_free)(cugrt_stream *stream);
+  cugrt_status *(*event_create)(cugrt_runtime *runtime, cugrt_event **event);
+  cugrt_status *(*event_record)(cugrt_event *event, void *native_stream);
+  cugrt_status *(*event_synchronize)(cugrt_event *event);
+  cugrt_status *(*event_elapsed_milliseconds)(cugrt_event *from, cugrt_event *to, double *milliseconds);
+  void (*event_free)(cugrt_event *event);
+
+  /* Modules. Kernel source paths are relative to the file, or to base_folder. */
+  cugrt_status *(*module_load)(const char *path, cugrt_module **module);
+  cugrt_status *(*module_parse)(const char *text, size_t size, const char *name,
+                                const char *base_folder, cugrt_module **module);
+  void (*module_free)(cugrt_module *module);
+  cugrt_status *(*module_print)(const cugrt_module *module, cugrt_text **text);
+  /* Runs passes in order; no names: the default pipeline. Options are "name=value". */
+  cugrt_status *(*module_run_passes)(const cugrt_module *module, const char *const *passes,
+                                     size_t pass_count, const char *const *options,
+                                     size_t option_count, cugrt_module **result);
+  size_t (*pass_count)(void);
+  const char *(*pass_name)(size_t index);
+  const char *(*pass_description)(size_t index);
+  cugrt_status *(*module_plan_report)(const cugrt_module *module, const cugrt_plan_options *options,
+                                      cugrt_text **report);
+
+  /* Weights. Names are the parameters' names. */
+  cugrt_status *(*weights_create)(cugrt_weights **weights);
+  cugrt_status *(*weights_load)(const char *safetensors_path, cugrt_weights **weights);
+  /* `tensor->address` is a host pointer; the bytes are copied. */
+  cugrt_status *(*weights_add)(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor);
+  size_t (*weights_count)(const cugrt_weights *weights);
+  cugrt_status *(*weights_at)(const cugrt_weights *weights, size_t index, const char **name,
+                              cugrt_tensor *tensor);
+  void (*weights_free)(cugrt_weights *weights);
+
+  /* Executables. Compiling runs the default pipeline, plans, and compiles every kernel. */
+  cugrt_status *(*executable_compile)(cugrt_runtime *runtime, const cugrt_module *module,
+                                      const cugrt_compile_options *options,
+                                      cugrt_executable **executable);
+  void (*executable_free)(cugrt_executable *executable);
+  size_t (*executable_function_count)(const cugrt_executable *executable);
+  const cugrt_function *(*executable_function_at)(const cugrt_executable *executable, size_t index);
+  cugrt_status *(*executable_find_function)(const cugrt_executable *executable, const char *name,
+                                            const cugrt_function **function);
+  const char *(*function_name)(const cugrt_function *function);
+  size_t (*function_param_count)(const cugrt_function *function); /* weights among them */
+  cugrt_status *(*function_param)(const cugrt_function *function, size_t index, cugrt_param_info *info);
+  size_t (*function_result_count)(const cugrt_function *function);
+  cugrt_status *(*function_result)(const cugrt_function *function, size_t index, cugrt_param_info *info);
+  /* The dimensions of parameter (is_result 0) or result `index` at these symbol values: exactly
+   * CUGRT_MAX_RANK numbers are written, zeros after the rank. A symbol that the dimensions need and that is
+   * not given, and a name that the function does not have, are errors. */
+  cugrt_status *(*function_dims)(const cugrt_function *function, int32_t is_result, size_t index,
+                                 const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims);
+  size_t (*function_symbol_count)(const cugrt_function *function);
+  const char *(*function_symbol_name)(const cugrt_function *function, size_t index);
+
+  /* Sessions. */
+  cugrt_status *(*session_open)(cugrt_executable *executable, cugrt_runtime *runtime,
+                                const cugrt_session_options *options, cugrt_session **session);
+  /* Asynchronous: returns when the work is queued on the stream. */
+  cugrt_status *(*session_run)(cugrt_session *session, const cugrt_function *function,
+                               const cugrt_run_options *run);
+  cugrt_status *(*session_synchronize)(cugrt_session *session);
+  cugrt_status *(*session_get_counters)(cugrt_session *session, cugrt_counters *counters);
+  /* The graphs of the instances alive: nodes and edges, as text, JSON or DOT. */
+  cugrt_status *(*session_graph_report)(cugrt_session *session, cugrt_report_format format,
+                                        cugrt_text **report);
+  void (*session_free)(cugrt_session *session); /* waits for the session's work */
+} cugrt_api;
+
+/* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */
+CUGRT_EXPORT const cugrt_api *cugrt_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

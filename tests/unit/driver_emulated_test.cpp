@@ -1,0 +1,58 @@
+// The driver layer over the emulated driver: what is special to it; the rest is in
+// driver_cases.cpp.
+#include "support/catch.h"
+#include "support/driver_under_test.h"
+
+#include "driver/report.h"
+
+#include <cstdlib>
+
+using namespace cugrt;
+using namespace cugrt::driver;
+
+namespace {
+
+template <class T> T must(Result<T> result) {
+  INFO((result.ok() ? std::string() : result.status().to_string()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+
+bool contains(const std::string &text, const char *part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+const DriverLibrary &driver_under_test() {
+  static std::unique_ptr<DriverLibrary> library = [] {
+    setenv("CUGRT_EMULATOR", CUGRT_TEST_EMULATOR, 1);
+    return must(open_driver({DriverKind::emulated, {}}));
+  }();
+  return *library;
+}
+
+TEST_CASE("the emulated driver fills the table and says what it is") {
+  const DriverLibrary &library = driver_under_test();
+  CHECK(library.emulated);
+  CHECK(library.kind == DriverKind::emulated);
+  CHECK(library.version == 13000);
+  CHECK(contains(library.path, "libcugrt-emu.so"));
+#define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
+  CHECK((std::string("cu" #entry) + (library.api.field ? "" : " is missing")) == "cu" #entry);
+#include "driver/driver_api.def"
+#undef CUGRT_DRIVER_CALL
+  Capabilities c = library.capabilities();
+  CHECK(missing_capabilities(c).empty());
+  DriverReport described = must(report(library));
+  CHECK(described.emulated);
+  REQUIRE(described.devices.size() == 1);
+  CHECK(described.devices[0].architecture == "sm_90");
+  CHECK(described.devices[0].total_bytes > 0);
+}
+
+TEST_CASE("a program that loads the emulated driver as its system driver still sees what it is") {
+  auto library = must(open_driver({DriverKind::path, CUGRT_TEST_EMULATOR}));
+  CHECK(library->emulated);
+  CHECK(library->kind == DriverKind::path);
+}

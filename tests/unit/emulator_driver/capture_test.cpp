@@ -1,0 +1,221 @@
+// Stream capture: what is recorded, what joins, what invalidates, in three modes.
+#include "emulator_driver/graph_builder.h"
+
+namespace {
+
+struct Capturing : Session {
+  Capturing(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    OK(CU(cuStreamCreate)(&a, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuStreamCreate)(&b, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    OK(CU(cuMemAlloc_v2)(&cell, 64));
+    OK(CU(cuStreamBeginCapture_v2)(a, mode));
+  }
+  ~Capturing() {
+    CHECK(CU(cuEventDestroy_v2)(event) == CUDA_SUCCESS);
+    CHECK(CU(cuStreamDestroy_v2)(a) == CUDA_SUCCESS);
+    CHECK(CU(cuStreamDestroy_v2)(b) == CUDA_SUCCESS);
+  }
+  CUstreamCaptureStatus status(CUstream stream) {
+    CUstreamCaptureStatus s{};
+    OK(CU(cuStreamIsCapturing)(stream, &s));
+    return s;
+  }
+  // The capture ends with this error and no graph.
+  void end_fails(CUresult expected) {
+    CUgraph graph = reinterpret_cast<CUgraph>(this);
+    CHECK(CU(cuStreamEndCapture)(a, &graph) == expected);
+    CHECK(graph == nullptr);
+    CHECK(status(a) == CU_STREAM_CAPTURE_STATUS_NONE);
+  }
+
+  CUstream a = nullptr, b = nullptr;
+  CUevent event = nullptr;
+  CUdeviceptr cell = 0;
+};
+
+} // namespace
+
+TEST_CASE("Captured work is recorded, not run, across streams that join") {
+  Capturing s;
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(s.status(s.b) == CU_STREAM_CAPTURE_STATUS_NONE);
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.a));
+  OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+  CHECK(s.status(s.b) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  OK(CU(cuMemsetD32Async)(s.cell + 4, 2, 1, s.b));
+  OK(CU(cuMemsetD32Async)(s.cell + 8, 3, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.b));
+  OK(CU(cuStreamWaitEvent)(s.a, s.event, 0));
+  OK(CU(cuMemcpyDtoDAsync_v2)(s.cell + 16, s.cell, 12, s.a));
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  CHECK(statistics().memsets == 0);
+  size_t nodes = 0, edges = 0;
+  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  OK(CU(cuGraphGetEdges_v2)(graph, nullptr, nullptr, nullptr, &edges));
+  CHECK(nodes == 4);
+  CHECK(edges == 4); // a diamond
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  OK(CU(cuGraphLaunch)(exec, s.a));
+  OK(CU(cuStreamSynchronize)(s.a));
+  CHECK(download<uint32_t>(s.cell + 16, 3) == std::vector<uint32_t>{1, 2, 3});
+  OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuGraphDestroy)(graph));
+}
+
+TEST_CASE("Kernels are captured with their arguments") {
+  Session session;
+  CUfunction affine = kernel(load_kernels(), "affine");
+  CUdeviceptr cell = upload(std::vector<uint32_t>{3});
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  uint32_t factor = 2, term = 1;
+  void *params[] = {&cell, &factor, &term};
+  OK(CU(cuLaunchKernel)(affine, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+  factor = 100;
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(stream, &graph));
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(cell, 1)[0] == 7);
+  OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("Synchronising a captured stream ends its capture") {
+  Capturing s;
+  CHECK(CU(cuStreamSynchronize)(s.a) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_CASE("Work that was not joined, or is another capture's, is an error") {
+  Capturing s;
+  SECTION("unjoined") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+    OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.b));
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  }
+  SECTION("ended in the wrong stream") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(s.b, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+  }
+  SECTION("merging two captures") {
+    OK(CU(cuStreamBeginCapture_v2)(s.b, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(CU(cuEventRecord)(s.event, s.a));
+    CHECK(CU(cuStreamWaitEvent)(s.b, s.event, 0) == CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(s.b, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("depending on work outside") {
+    OK(CU(cuEventRecord)(s.event, s.b));
+    CHECK(CU(cuStreamWaitEvent)(s.a, s.event, 0) == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("asking a captured event") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    CHECK(CU(cuEventQuery)(s.event) == CUDA_ERROR_CAPTURED_EVENT);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+}
+
+TEST_CASE("Unsafe calls are refused by the mode of the capture") {
+  auto allocate = [] {
+    CUdeviceptr address = 0;
+    CUresult result = CU(cuMemAlloc_v2)(&address, 4);
+    if (result == CUDA_SUCCESS)
+      CU(cuMemFree_v2)(address);
+    return result;
+  };
+  auto elsewhere = [&](CUcontext context) {
+    CUresult seen = CUDA_SUCCESS;
+    std::thread([&] {
+      CU(cuCtxSetCurrent)(context);
+      seen = allocate();
+    }).join();
+    return seen;
+  };
+  SECTION("global: all threads") {
+    Capturing s(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(elsewhere(s.context) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("thread-local: this thread") {
+    Capturing s(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    CHECK(elsewhere(s.context) == CUDA_SUCCESS);
+    CHECK(allocate() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("relaxed: none") {
+    Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CHECK(allocate() == CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+  }
+}
+
+TEST_CASE("A capture ends in the thread that began it") {
+  Capturing s(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  CUresult seen = CUDA_SUCCESS;
+  CUgraph graph = nullptr;
+  std::thread([&] {
+    CU(cuCtxSetCurrent)(s.context);
+    seen = CU(cuStreamEndCapture)(s.a, &graph);
+  }).join();
+  CHECK(seen == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  OK(CU(cuGraphDestroy)(graph));
+}
+
+TEST_CASE("The legacy stream cannot be used while a blocking stream is captured") {
+  Session session;
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_DEFAULT));
+  CUdeviceptr cell = 0;
+  OK(CU(cuMemAlloc_v2)(&cell, 4));
+  CHECK(CU(cuStreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUstreamCaptureStatus status{};
+  CHECK(CU(cuStreamIsCapturing)(nullptr, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(CU(cuMemsetD32_v2)(cell, 1, 1) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CUgraph graph = nullptr;
+  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_ILLEGAL_STATE);
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("Capture information names the graph and where the stream stands in it") {
+  Capturing s;
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  CUstreamCaptureStatus status{};
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr, ended = nullptr;
+  const CUgraphNode *nodes = nullptr;
+  size_t count = 0;
+  OK(CU(cuStreamGetCaptureInfo_v2)(s.a, &status, &id, &graph, &nodes, &count));
+  CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(id != 0);
+  REQUIRE(count == 1);
+  CUgraphNodeType type{};
+  OK(CU(cuGraphNodeGetType)(nodes[0], &type));
+  CHECK(type == CU_GRAPH_NODE_TYPE_MEMSET);
+  OK(CU(cuStreamEndCapture)(s.a, &ended));
+  CHECK(ended == graph);
+  OK(CU(cuGraphDestroy)(ended));
+}

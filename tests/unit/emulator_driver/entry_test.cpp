@@ -1,0 +1,175 @@
+// How programs reach the driver: exported names, cuGetProcAddress, versions, errors' names; and the
+// committed table against cuda.h and the documentation.
+#include "emulator_driver/session.h"
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+struct Row {
+  std::string base, symbol;
+  int version;
+  bool implemented;
+};
+
+std::vector<Row> table() {
+  return {
+#define IMPLEMENTED(base, symbol, version, variant) {#base, #symbol, version, true},
+#define MISSING(base, symbol, version, variant) {#base, #symbol, version, false},
+#include "emulator/driver/entry_points.def"
+#undef IMPLEMENTED
+#undef MISSING
+  };
+}
+
+void *look_up(const char *name, int version, CUdriverProcAddressQueryResult *status = nullptr,
+              cuuint64_t flags = 0) {
+  void *address = nullptr;
+  OK(CU(cuGetProcAddress_v2)(name, &address, version, flags, status));
+  return address;
+}
+
+std::string read(const char *path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+} // namespace
+
+TEST_CASE("Every function of cuda.h is exported under the name that the real library has") {
+  auto rows = table();
+  CHECK(rows.size() == 638); // 634 declarations, three of cudaProfiler.h, one moved name
+  for (const Row &row : rows)
+    if (!symbol(row.symbol.c_str()))
+      FAIL_CHECK(row.symbol);
+}
+
+TEST_CASE("What is not implemented answers CUDA_ERROR_NOT_SUPPORTED and counts as a call") {
+  Session session;
+  uint64_t before = statistics().calls;
+  unsigned missing = 0;
+  for (const Row &row : table())
+    if (!row.implemented) {
+      auto function = reinterpret_cast<int (*)()>(symbol(row.symbol.c_str()));
+      if (function() != CUDA_ERROR_NOT_SUPPORTED)
+        FAIL_CHECK(row.symbol);
+      ++missing;
+    }
+  CHECK(missing > 0);
+  CHECK(statistics().calls == before + missing);
+}
+
+TEST_CASE("The documentation lists exactly what is not implemented") {
+  std::string text = read(EMULATOR_DOCS);
+  size_t begin = text.find("<!-- not implemented -->"), end = text.find("<!-- end -->");
+  REQUIRE(begin != std::string::npos);
+  REQUIRE(end != std::string::npos);
+  std::istringstream list(text.substr(begin, end - begin));
+  std::map<std::string, bool> listed, missing;
+  for (std::string word; list >> word;)
+    if (word.rfind("cu", 0) == 0)
+      listed[word.substr(0, word.find_first_of(",.`"))] = true;
+  for (const Row &row : table())
+    if (!row.implemented && row.symbol.find("_pt") == std::string::npos)
+      missing[row.symbol] = true;
+  CHECK(listed == missing);
+}
+
+TEST_CASE("cuGetProcAddress gives the newest ABI that is not newer than the version asked for") {
+  FreshDriver driver;
+  CHECK(look_up("cuMemAlloc", 13000) == symbol("cuMemAlloc_v2"));
+  CHECK(look_up("cuMemAlloc", 3020) == symbol("cuMemAlloc_v2"));
+  CHECK(look_up("cuMemAlloc", 3010) == symbol("cuMemAlloc"));
+  CHECK(look_up("cuGraphAddKernelNode", 12000) == symbol("cuGraphAddKernelNode_v2"));
+  CHECK(look_up("cuGraphAddKernelNode", 11080) == symbol("cuGraphAddKernelNode"));
+  CHECK(look_up("cuGraphInstantiate", 12020) == symbol("cuGraphInstantiateWithFlags"));
+  CHECK(look_up("cuGraphInstantiate", 11040) == symbol("cuGraphInstantiate_v2"));
+  CHECK(look_up("cuEventElapsedTime", 12080) == symbol("cuEventElapsedTime_v2"));
+  CHECK(look_up("cuEventElapsedTime", 12060) == symbol("cuEventElapsedTime"));
+  CHECK(look_up("cuCtxCreate", 12050) == symbol("cuCtxCreate_v4"));
+}
+
+TEST_CASE("cuGetProcAddress finds per-thread forms only when asked to") {
+  FreshDriver driver;
+  auto flag = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  CHECK(look_up("cuLaunchKernel", 13000) == symbol("cuLaunchKernel"));
+  CHECK(look_up("cuLaunchKernel", 13000, nullptr, flag) == symbol("cuLaunchKernel_ptsz"));
+  // "If a per-thread version is not found, the API will return the legacy version".
+  CHECK(look_up("cuMemAlloc", 13000, nullptr, flag) == symbol("cuMemAlloc_v2"));
+}
+
+TEST_CASE("cuGetProcAddress refuses a version above the driver's") {
+  FreshDriver driver{"CUGRT_EMU_DRIVER_VERSION=12.4"};
+  void *address = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  int version = 0;
+  OK(CU(cuDriverGetVersion)(&version));
+  CHECK(version == 12040);
+  // "If the specified CUDA version is greater than the driver version, the API will return
+  // CUDA_ERROR_INVALID_VALUE."
+  CHECK(CU(cuGetProcAddress_v2)("cuInit", &address, 12060, 0, &status) == CUDA_ERROR_INVALID_VALUE);
+  // What came later is unknown to a driver of this version.
+  CHECK(look_up("cuGreenCtxGetId", 12040, &status) == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  CHECK(look_up("cuFuncGetParamInfo", 12040, &status) != nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+  // "found but is not supported by cudaVersion specified"
+  CHECK(look_up("cuFuncGetParamInfo", 12020, &status) == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  CHECK(look_up("cuNoSuchFunction", 12020, &status) == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+}
+
+TEST_CASE("Calls before cuInit answer CUDA_ERROR_NOT_INITIALIZED") {
+  FreshDriver driver;
+  int count = 0;
+  CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(CU(cuInit)(1) == CUDA_ERROR_INVALID_VALUE); // "the Flags parameter must be 0"
+  OK(CU(cuInit)(0));
+  OK(CU(cuDeviceGetCount)(&count));
+  CHECK(count == 1);
+}
+
+TEST_CASE("Errors have the names and descriptions of CUDA") {
+  const char *text = nullptr;
+  OK(CU(cuGetErrorName)(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
+  CHECK(std::string(text) == "CUDA_ERROR_ILLEGAL_ADDRESS");
+  OK(CU(cuGetErrorString)(CUDA_ERROR_INVALID_VALUE, &text));
+  CHECK(std::string(text) == "invalid argument");
+  CHECK(CU(cuGetErrorName)(CUresult(12345), &text) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(text == nullptr);
+}
+
+TEST_CASE("The device is the profile that was chosen") {
+  Session session{"CUGRT_EMU_DEVICE=sm_80", "CUGRT_EMU_MEMORY=256M"};
+  int major = 0, minor = 0, optin = 0, warp = 0;
+  OK(CU(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  OK(CU(cuDeviceGetAttribute)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+  OK(CU(cuDeviceGetAttribute)(&optin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+  OK(CU(cuDeviceGetAttribute)(&warp, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+  CHECK(major == 8);
+  CHECK(minor == 0);
+  CHECK(optin == 163 * 1024);
+  CHECK(warp == 32);
+  size_t total = 0;
+  OK(CU(cuDeviceTotalMem_v2)(&total, 0));
+  CHECK(total == size_t(256) << 20);
+  char name[64];
+  OK(CU(cuDeviceGetName)(name, sizeof name, 0));
+  CHECK(std::string(name).find("EMULATED") != std::string::npos);
+  CHECK(CU(cuDeviceGetAttribute)(&warp, CUdevice_attribute(0), 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuDeviceGetAttribute)(&warp, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 1) ==
+        CUDA_ERROR_INVALID_DEVICE);
+}
+
+TEST_CASE("A variable that makes no sense is an error that names it") {
+  FreshDriver driver{"CUGRT_EMU_DEVICE=sm_1"};
+  CHECK(CU(cuInit)(0) == CUDA_ERROR_INVALID_VALUE);
+  char message[256];
+  OK(CU(cuEmuGetLastMessage)(message, sizeof message));
+  CHECK(std::string(message).find("CUGRT_EMU_DEVICE=sm_1") != std::string::npos);
+}

@@ -1,0 +1,233 @@
+// Memory: allocation, copies, fills, pinned memory, pointer attributes.
+#include "emulator_driver/session.h"
+
+#include <numeric>
+
+TEST_CASE("Zero bytes, double frees and foreign addresses are refused") {
+  Session session;
+  CUdeviceptr address = 0;
+  // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
+  CHECK(CU(cuMemAlloc_v2)(&address, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemAlloc_v2)(&address, 100));
+  CHECK(CU(cuMemFree_v2)(address + 4) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(address));
+  CHECK(CU(cuMemFree_v2)(address) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(0));
+}
+
+TEST_CASE("More memory than the device has is refused, and what is used shows") {
+  Session session{"CUGRT_EMU_MEMORY=16M"};
+  size_t free_bytes = 0, total = 0;
+  CUdeviceptr address = 0;
+  CHECK(CU(cuMemAlloc_v2)(&address, size_t(17) << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+  OK(CU(cuMemAlloc_v2)(&address, size_t(10) << 20));
+  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  CHECK(total == size_t(16) << 20);
+  CHECK(free_bytes == size_t(6) << 20);
+  CUdeviceptr second = 0;
+  CHECK(CU(cuMemAlloc_v2)(&second, size_t(7) << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+  OK(CU(cuMemFree_v2)(address));
+}
+
+TEST_CASE("Copies go there and back and between allocations") {
+  Session session;
+  std::vector<uint32_t> values(1000);
+  std::iota(values.begin(), values.end(), 7u);
+  CUdeviceptr a = upload(values), b = 0;
+  OK(CU(cuMemAlloc_v2)(&b, 4000));
+  OK(CU(cuMemcpyDtoD_v2)(b, a, 4000));
+  CHECK(download<uint32_t>(b, 1000) == values);
+  OK(CU(cuMemcpy)(b, a + 4, 8));
+  CHECK(download<uint32_t>(b, 2) == std::vector<uint32_t>{8, 9});
+  // Beyond the end of the allocation.
+  CHECK(CU(cuMemcpyDtoH_v2)(values.data(), a + 4, 4000) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuMemcpyHtoD_v2)(a + 3997, values.data(), 4) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemcpyHtoD_v2)(a, values.data(), 0));
+  OK(CU(cuMemFree_v2)(a));
+  CHECK(CU(cuMemcpyDtoH_v2)(values.data(), a, 4) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(b));
+}
+
+TEST_CASE("Fresh memory is poisoned") {
+  Session session;
+  CUdeviceptr a = 0;
+  OK(CU(cuMemAlloc_v2)(&a, 4));
+  CHECK(download<uint8_t>(a, 4) == std::vector<uint8_t>(4, 0xCB));
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("Fills write elements of one, two and four bytes") {
+  Session session;
+  CUdeviceptr a = upload(std::vector<uint8_t>(16, 0));
+  OK(CU(cuMemsetD32_v2)(a, 0x01020304, 2));
+  OK(CU(cuMemsetD16_v2)(a + 8, 0xA1B2, 2));
+  OK(CU(cuMemsetD8_v2)(a + 12, 0x55, 3));
+  CHECK(download<uint8_t>(a, 16) ==
+        std::vector<uint8_t>{4, 3, 2, 1, 4, 3, 2, 1, 0xB2, 0xA1, 0xB2, 0xA1, 0x55, 0x55, 0x55, 0});
+  CHECK(CU(cuMemsetD32_v2)(a + 2, 0, 1) == CUDA_ERROR_INVALID_VALUE); // misaligned
+  CHECK(CU(cuMemsetD8_v2)(a, 0, 17) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemsetD2D8_v2)(a, 8, 0xEE, 2, 2));
+  auto bytes = download<uint8_t>(a, 16);
+  CHECK(bytes[1] == 0xEE);
+  CHECK(bytes[2] == 2);
+  CHECK(bytes[9] == 0xEE);
+  CHECK(bytes[10] == 0xB2);
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("A two-dimensional copy moves a window") {
+  Session session;
+  std::vector<uint8_t> source(6 * 4);
+  std::iota(source.begin(), source.end(), uint8_t(0));
+  CUdeviceptr a = upload(std::vector<uint8_t>(8 * 4, 0));
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = source.data();
+  copy.srcPitch = 6;
+  copy.srcXInBytes = 1;
+  copy.srcY = 1;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = a;
+  copy.dstPitch = 8;
+  copy.WidthInBytes = 3;
+  copy.Height = 2;
+  OK(CU(cuMemcpy2D_v2)(&copy));
+  auto got = download<uint8_t>(a, 16);
+  CHECK(std::vector<uint8_t>(got.begin(), got.begin() + 4) == std::vector<uint8_t>{7, 8, 9, 0});
+  CHECK(std::vector<uint8_t>(got.begin() + 8, got.begin() + 12) ==
+        std::vector<uint8_t>{13, 14, 15, 0});
+  copy.dstPitch = 2; // rows would overlap
+  CHECK(CU(cuMemcpy2D_v2)(&copy) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("An asynchronous copy from pageable memory has taken the bytes when it returns") {
+  Session session;
+  Gate gate;
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr a = 0;
+  OK(CU(cuMemAlloc_v2)(&a, 4));
+  uint32_t value = 11;
+  OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
+  OK(CU(cuMemcpyHtoDAsync_v2)(a, &value, 4, stream));
+  value = 12;
+  gate.open = true;
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(a, 1)[0] == 11);
+  OK(CU(cuStreamDestroy_v2)(stream));
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("Pinned memory is read when the copy runs, and the device can reach it") {
+  Session session;
+  Gate gate;
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr a = 0, alias = 0;
+  void *host = nullptr;
+  OK(CU(cuMemAlloc_v2)(&a, 4));
+  OK(CU(cuMemHostAlloc)(&host, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+  OK(CU(cuMemHostGetDevicePointer_v2)(&alias, host, 0));
+  auto *value = static_cast<uint32_t *>(host);
+  *value = 11;
+  CHECK(download<uint32_t>(alias, 1)[0] == 11);
+  OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
+  OK(CU(cuMemcpyHtoDAsync_v2)(a, host, 4, stream));
+  *value = 12;
+  gate.open = true;
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(a, 1)[0] == 12);
+  OK(CU(cuStreamDestroy_v2)(stream));
+  OK(CU(cuMemFreeHost)(host));
+  CHECK(CU(cuMemFreeHost)(host) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("Registering host memory twice, or unregistering what is not, is refused") {
+  Session session;
+  std::vector<char> bytes(8192);
+  OK(CU(cuMemHostRegister_v2)(bytes.data(), 4096, 0));
+  CHECK(CU(cuMemHostRegister_v2)(bytes.data() + 100, 10, 0) ==
+        CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  OK(CU(cuMemHostUnregister)(bytes.data()));
+  CHECK(CU(cuMemHostUnregister)(bytes.data()) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+TEST_CASE("Pointer attributes tell kinds of memory apart") {
+  Session session;
+  CUdeviceptr a = upload(std::vector<int>(10, 1)), base = 0;
+  unsigned type = 0;
+  size_t bytes = 0;
+  OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a + 8));
+  CHECK(type == CU_MEMORYTYPE_DEVICE);
+  OK(CU(cuMemGetAddressRange_v2)(&base, &bytes, a + 8));
+  CHECK(base == a);
+  CHECK(bytes == 40);
+  CUcontext owner = nullptr;
+  OK(CU(cuPointerGetAttribute)(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, a));
+  CHECK(owner == session.context);
+  int local = 0;
+  CHECK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  reinterpret_cast<CUdeviceptr>(&local)) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFree_v2)(a));
+  CHECK(CU(cuMemGetAddressRange_v2)(&base, &bytes, a) == CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE("Stream-ordered allocations are freed in stream order") {
+  Session session;
+  Gate gate;
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr a = 0;
+  OK(CU(cuMemAllocAsync)(&a, 64, stream));
+  OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
+  OK(CU(cuMemFreeAsync)(a, stream));
+  CHECK(CU(cuMemFreeAsync)(a, stream) == CUDA_ERROR_INVALID_VALUE); // twice
+  CHECK(statistics().allocations == 1);
+  gate.open = true;
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(statistics().allocations == 0);
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
+  Session session;
+  constexpr size_t kBytes = size_t(2) << 20;
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  size_t granularity = 0;
+  OK(CU(cuMemGetAllocationGranularity)(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(granularity == kBytes);
+  CUmemGenericAllocationHandle memory = 0;
+  CHECK(CU(cuMemCreate)(&memory, kBytes - 1, &prop, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemCreate)(&memory, kBytes, &prop, 0));
+  CUdeviceptr range = 0;
+  OK(CU(cuMemAddressReserve)(&range, 4 * kBytes, 0, 0, 0));
+  OK(CU(cuMemMap)(range, kBytes, 0, memory, 0));
+  CHECK(CU(cuMemMap)(range, kBytes, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemMap)(range + kBytes, kBytes, 0, memory, 0)); // the same bytes again
+  CHECK(CU(cuMemsetD32_v2)(range, 7, 1) == CUDA_ERROR_INVALID_VALUE);
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  OK(CU(cuMemSetAccess)(range, 2 * kBytes, &access, 1));
+  OK(CU(cuMemsetD32_v2)(range + 4, 7, 1));
+  CHECK(download<uint32_t>(range + kBytes + 4, 1)[0] == 7);
+  // Across two mappings.
+  CHECK(download<uint32_t>(range + kBytes - 4, 3) ==
+        std::vector<uint32_t>{0xCBCBCBCB, 0xCBCBCBCB, 7});
+  size_t free_bytes = 0, total = 0, after = 0;
+  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  CHECK(total - free_bytes == kBytes);
+  OK(CU(cuMemRelease)(memory)); // lives on in its mappings
+  CHECK(CU(cuMemRelease)(memory) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(download<uint32_t>(range + 4, 1)[0] == 7);
+  CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemUnmap)(range, 2 * kBytes));
+  CHECK(CU(cuMemUnmap)(range, 2 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemGetInfo_v2)(&after, &total));
+  CHECK(after == total);
+  OK(CU(cuMemAddressFree)(range, 4 * kBytes));
+  CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
+}

@@ -1,0 +1,110 @@
+// Calls into the built libcugrt-emu.so, opened with dlopen as a program opens a driver.
+//
+// CU(cuMemAlloc_v2) is the function of that exported name with the prototype of cuda.h. A Session
+// is a fresh driver with the primary context current; its end checks that nothing is left alive.
+#pragma once
+
+#include "emulator/driver/cuda_api.h"
+#include "support/catch.h"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+inline void *library() {
+  static void *handle = dlopen(EMULATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  return handle;
+}
+
+inline void *symbol(const char *name) { return dlsym(library(), name); }
+
+#define CU(name) (reinterpret_cast<decltype(&::name)>(symbol(#name)))
+#define OK(expression) REQUIRE((expression) == CUDA_SUCCESS)
+
+/// The driver as a new process with these variables ("NAME=value") would find it, not initialised.
+struct FreshDriver {
+  explicit FreshDriver(std::initializer_list<std::string> variables) {
+    for (const std::string &variable : variables) {
+      size_t equals = variable.find('=');
+      names_.push_back(variable.substr(0, equals));
+      setenv(names_.back().c_str(), variable.substr(equals + 1).c_str(), 1);
+    }
+    REQUIRE(CU(cuEmuReinitialize)() == CUDA_SUCCESS);
+  }
+  FreshDriver() : FreshDriver(std::initializer_list<std::string>{}) {}
+  ~FreshDriver() {
+    for (const std::string &name : names_)
+      unsetenv(name.c_str());
+  }
+  FreshDriver(const FreshDriver &) = delete;
+  FreshDriver &operator=(const FreshDriver &) = delete;
+
+private:
+  std::vector<std::string> names_;
+};
+
+inline CUemuStatistics statistics() {
+  CUemuStatistics s{};
+  s.struct_size = sizeof s;
+  OK(CU(cuEmuGetStatistics)(&s));
+  return s;
+}
+
+struct Session : FreshDriver {
+  Session() : Session(std::initializer_list<std::string>{}) {}
+  explicit Session(std::initializer_list<std::string> variables) : FreshDriver(variables) {
+    OK(CU(cuInit)(0));
+    OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+    OK(CU(cuCtxSetCurrent)(context));
+  }
+  ~Session() {
+    CU(cuEmuSetFaultInjection)(0, CUDA_SUCCESS);
+    CU(cuCtxSetCurrent)(nullptr);
+    CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0) == CUDA_SUCCESS);
+    CUemuStatistics left = statistics();
+    CHECK(left.contexts == 0);
+    CHECK(left.allocations == 0);
+    CHECK(left.host_allocations == 0);
+    CHECK(left.modules == 0);
+    CHECK(left.streams == 0);
+    CHECK(left.events == 0);
+    CHECK(left.graphs == 0);
+    CHECK(left.graph_nodes == 0);
+    CHECK(left.graph_execs == 0);
+  }
+
+  CUcontext context = nullptr;
+};
+
+/// A module with the kernels of kernels.cpp.
+CUmodule load_kernels();
+CUfunction kernel(CUmodule module, const char *name);
+
+/// Device memory with a host copy's worth of convenience. Freed with the context at the latest.
+template <class T> CUdeviceptr upload(const std::vector<T> &values) {
+  CUdeviceptr address = 0;
+  OK(CU(cuMemAlloc_v2)(&address, values.size() * sizeof(T)));
+  OK(CU(cuMemcpyHtoD_v2)(address, values.data(), values.size() * sizeof(T)));
+  return address;
+}
+
+template <class T> std::vector<T> download(CUdeviceptr address, size_t count) {
+  std::vector<T> values(count);
+  OK(CU(cuMemcpyDtoH_v2)(values.data(), address, count * sizeof(T)));
+  return values;
+}
+
+/// A host function that holds its stream until release().
+struct Gate {
+  std::atomic<bool> open{false};
+  static void CUDA_CB wait(void *gate) {
+    while (!static_cast<Gate *>(gate)->open)
+      std::this_thread::yield();
+  }
+};

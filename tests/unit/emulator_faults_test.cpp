@@ -1,0 +1,210 @@
+// What goes wrong on a device is named: kernel, source line, block, thread, address. And malformed
+// or unsupported PTX is refused at load, with its line.
+#include "support/emulated.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+using emulator::FaultKind;
+
+namespace {
+
+bool contains(const std::string &text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Status load_error(std::string_view ptx, std::string_view profile = "sm_90") {
+  auto memory = std::move(emulator::AddressSpace::create(16u << 20)).value();
+  auto program = emulator::Program::load(ptx, *emulator::find_profile(profile), *memory);
+  if (!program.ok())
+    CHECK(memory->live_allocations() == 0);
+  return program.take_status();
+}
+
+/// A kernel around some statements; %r0 to %r9, %rd0 to %rd9, %f0 to %f9, %p0 to %p3 exist.
+std::string kernel(std::string_view body) {
+  return ".version 8.0\n.target sm_80\n.address_size 64\n"
+         ".visible .entry k(.param .u64 p) {\n"
+         ".reg .b32 %r<10>; .reg .b64 %rd<10>; .reg .f32 %f<10>; .reg .pred %p<4>; .reg .b16 "
+         "%h<4>;\n" +
+         std::string(body) + "\nret;\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("an access out of bounds names kernel, source line, block, thread and address") {
+  Emulated device;
+  device.load_cuda("extern \"C\" __global__ void over(float *x, int n) {\n"
+                   "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                   "  x[i * 2] = 1.f;\n"
+                   "}\n",
+                   "compute_80", {"-lineinfo"});
+  uint64_t x = device.upload(std::vector<float>(100));
+  auto fault = device.try_launch("over", {2, 1, 1}, {40, 1, 1}, 0, x, 100);
+  REQUIRE(fault);
+  CHECK(fault->kind == FaultKind::illegal_address);
+  INFO(fault->message);
+  CHECK(contains(fault->message, "kernel over"));
+  CHECK(contains(fault->message, "test.cu:3"));
+  CHECK(contains(fault->message, "block (1, 0, 0)"));
+  CHECK(contains(fault->message, "thread (10, 0, 0)"));
+  char address[32];
+  snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(x + 400));
+  CHECK(contains(fault->message, address));
+}
+
+TEST_CASE("freed and null addresses fault, in loads and atomics alike") {
+  Emulated device;
+  device.load_cuda(
+      "extern \"C\" __global__ void touch(int *x, int *y) { atomicAdd(y, x[threadIdx.x]); }");
+  uint64_t x = device.upload(std::vector<int>(32)), y = device.upload(std::vector<int>(1));
+  CHECK_FALSE(device.try_launch("touch", {1, 1, 1}, {32, 1, 1}, 0, x, y));
+  CHECK(device.try_launch("touch", {1, 1, 1}, {32, 1, 1}, 0, uint64_t(0), y));
+  CHECK(device.try_launch("touch", {1, 1, 1}, {32, 1, 1}, 0, x, uint64_t(0)));
+  device.memory().free(x);
+  CHECK(device.try_launch("touch", {1, 1, 1}, {32, 1, 1}, 0, x, y));
+}
+
+TEST_CASE("misaligned accesses, shared memory beyond the block's and traps are told apart") {
+  Emulated device;
+  device.load_cuda(R"(extern "C" __global__ void faults(char *x, int kind) {
+    extern __shared__ int s[];
+    if (kind == 0) *(int *)(x + 1) = 1;
+    if (kind == 1) s[kind * 100] = 1;
+    if (kind == 2) __trap();
+    if (kind == 3) *(float4 *)(x + 8) = make_float4(0, 0, 0, 0);
+    if (kind == 4) s[threadIdx.x] = threadIdx.x;
+  })");
+  uint64_t x = device.upload(std::vector<int>(64));
+  FaultKind kinds[] = {FaultKind::misaligned_address, FaultKind::illegal_address, FaultKind::trap,
+                       FaultKind::misaligned_address};
+  for (int kind = 0; kind < 4; ++kind) {
+    auto fault = device.try_launch("faults", {1, 1, 1}, {32, 1, 1}, 128, x, kind);
+    REQUIRE(fault);
+    CHECK(fault->kind == kinds[kind]);
+  }
+  CHECK_FALSE(device.try_launch("faults", {1, 1, 1}, {32, 1, 1}, 128, x, 4));
+}
+
+TEST_CASE("paths that can never meet are a deadlock, a failed assertion is one by name") {
+  Emulated device;
+  device.load_cuda(R"(
+    extern "C" __device__ void __assertfail(const char *, const char *, unsigned, const char *, size_t);
+    extern "C" __global__ void stuck(int *x) {
+      if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");
+      else asm volatile("bar.sync 2, 64;");
+    }
+    extern "C" __global__ void checked(int *x) { if (x) __assertfail("x == 0", "test.cu", 7, "checked", 1); })");
+  auto fault = device.try_launch("stuck", {1, 1, 1}, {64, 1, 1}, 0, uint64_t(0));
+  REQUIRE(fault);
+  CHECK(fault->kind == FaultKind::deadlock);
+  CHECK(contains(fault->message, "barrier 1"));
+  CHECK(contains(fault->message, "barrier 2"));
+  CHECK_FALSE(device.try_launch("checked", {1, 1, 1}, {32, 1, 1}, 0, uint64_t(0)));
+  fault = device.try_launch("checked", {1, 1, 1}, {32, 1, 1}, 0, uint64_t(1));
+  REQUIRE(fault);
+  CHECK(fault->kind == FaultKind::assertion);
+  CHECK(contains(fault->message, "x == 0"));
+}
+
+TEST_CASE("a lock within a warp and a barrier over resident blocks both finish") {
+  Emulated device;
+  device.load_cuda(R"(
+    extern "C" __global__ void lock(int *mutex, int *sum) {
+      bool done = false;
+      while (!done) {
+        if (atomicCAS(mutex, 0, 1) == 0) {
+          *(volatile int *)sum = *(volatile int *)sum + 1;
+          __threadfence();
+          atomicExch(mutex, 0);
+          done = true;
+        }
+      }
+    }
+    extern "C" __global__ void spin(int *mutex, int *sum) {
+      while (atomicCAS(mutex, 0, 1) != 0) ;
+      *(volatile int *)sum = *(volatile int *)sum + 1;
+      __threadfence();
+      atomicExch(mutex, 0);
+    }
+    extern "C" __global__ void meet(volatile int *arrived, int *out) {
+      if (threadIdx.x == 0) {
+        atomicAdd((int *)arrived, 1);
+        while (*arrived < gridDim.x) ;
+      }
+      __syncthreads();
+      out[blockIdx.x * blockDim.x + threadIdx.x] = *arrived;
+    })");
+  uint64_t words = device.upload(std::vector<int>(4)), out = device.allocate(16 * 64 * 4);
+  device.launch("lock", {2, 1, 1}, {64, 1, 1}, 0, words, words + 4);
+  device.launch("spin", {1, 1, 1}, {64, 1, 1}, 0, words, words + 4);
+  CHECK(device.download<int>(words + 4, 1)[0] == 3 * 64);
+  device.launch("meet", {16, 1, 1}, {64, 1, 1}, 0, words + 8, out);
+  for (int value : device.download<int>(out, 16 * 64))
+    REQUIRE(value == 16);
+}
+
+TEST_CASE("malformed PTX is refused with its line") {
+  struct Case {
+    const char *body, *line, *part;
+  };
+  const Case cases[] = {
+      {"add.s32 %r1, %r2;", "line 6", "operands"},
+      {"add.s32 %r1, %r2, %r3", "line 7", "expected ','"}, // "ret" follows
+      {"\nadd.s32 %r1, %r2, %r99;", "line 7", "%r99"},
+      {"bra nowhere;", "line 6", "nowhere"},
+      {"ld.param.u32 %r1, [p+6];", "line 6", "beyond parameter"},
+      {"mov.u32 %r1, 99999999999999999999;", "line 6", "64 bits"},
+      {"mov.f32 %f1, 0f12;", "line 6", "hexadecimal"},
+      {"@%r1 bra x; x:", "line 6", "predicate"},
+      {"ld.global.u32 %r1, %rd1;", "line 6", "brackets"},
+      {"setp.eq.s32 %r1, %r2, %r3;", "line 6", "predicate"},
+      {"add.s64 %rd1, %r1, %rd2;", "line 6", "too narrow"},
+      {"x: x: ret;", "line 6", "twice"},
+  };
+  for (const Case &c : cases) {
+    Status status = load_error(kernel(c.body));
+    INFO(c.body << " gives " << status.to_string());
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.code() == Code::parse_error);
+    CHECK(contains(status.to_string(), c.line));
+    CHECK(contains(status.to_string(), c.part));
+  }
+  for (const char *text :
+       {"", "garbage", ".version 9.0", ".version 9.0\n.target", ".version 9.0 .target sm_80 {",
+        ".version 9.0 .target sm_80 .visible .entry k(", "/*"}) {
+    Status status = load_error(text);
+    INFO(text);
+    REQUIRE_FALSE(status.ok());
+    CHECK(contains(status.location(), "line"));
+  }
+  CHECK(load_error(kernel("")).ok());
+}
+
+TEST_CASE("what is not executed is refused by name, and newer targets by number") {
+  Status status =
+      load_error(kernel("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], %r2;"));
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.to_string(), "tcgen05.alloc"));
+  CHECK(contains(status.to_string(), "line 6"));
+  status = load_error(kernel("mov.u32 %r1, %envreg3;"));
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.to_string(), "%envreg3"));
+  status = load_error(kernel(""), "sm_75");
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.to_string(), "sm_80"));
+}
+
+TEST_CASE("nesting and sizes in hostile PTX are bounded") {
+  std::string deep;
+  for (int i = 0; i < 10000; ++i)
+    deep += '{';
+  CHECK_FALSE(load_error(kernel(deep)).ok());
+  CHECK_FALSE(load_error(".version 8.0 .target sm_80 .global .b8 x[1099511627776][1024];").ok());
+  CHECK_FALSE(load_error(".version 8.0 .target sm_80 .global .b8 x[1000000000];").ok());
+  CHECK_FALSE(load_error(kernel(".local .b8 x[1000000];")).ok());
+  CHECK_FALSE(load_error(kernel(".shared .b8 x[100000000];")).ok());
+  std::string expression = "mov.u32 %r1, ";
+  for (int i = 0; i < 10000; ++i)
+    expression += "-(";
+  CHECK_FALSE(load_error(kernel(expression)).ok());
+}

@@ -1,0 +1,129 @@
+// Packing: the bound, the portfolio, the check. Expected peaks are worked out by hand.
+#include "plan/pack.h"
+
+#include "support/catch.h"
+
+#include <random>
+
+using namespace cugrt;
+using namespace cugrt::plan;
+
+static int64_t peak(std::vector<PackItem> items) {
+  auto packing = pack(items);
+  REQUIRE(packing.ok());
+  REQUIRE(validate_packing(items, *packing).ok());
+  return packing->peak_bytes;
+}
+
+TEST_CASE("the lower bound is the largest sum alive at one step") {
+  std::vector<PackItem> items = {{0, 2, 10}, {1, 3, 20}, {2, 4, 30}};
+  CHECK(*lower_bound_bytes(items) == 50); // the last two at step 2
+  CHECK(*lower_bound_bytes({}) == 0);
+}
+
+TEST_CASE("tensors that are never alive together share their bytes") {
+  CHECK(peak({{0, 1, 100}, {1, 2, 100}, {2, 3, 60}}) == 100);
+}
+
+TEST_CASE("half-open lifetimes: one may begin where another ends") {
+  CHECK(peak({{0, 5, 64}, {5, 9, 64}}) == 64);
+  CHECK(peak({{0, 6, 64}, {5, 9, 64}}) == 128);
+}
+
+TEST_CASE("a tensor fits into the gap between two others") {
+  // 8 and 8 are alive throughout; 4 and 4 take turns.
+  CHECK(peak({{0, 4, 8}, {0, 4, 8}, {0, 2, 4}, {2, 4, 4}}) == 20);
+}
+
+TEST_CASE("offsets respect alignment and an empty item takes no place") {
+  std::vector<PackItem> items = {{0, 2, 100, 256}, {0, 2, 100, 256}, {0, 2, 0, 256}};
+  auto packing = pack(items);
+  REQUIRE(packing.ok());
+  CHECK(packing->peak_bytes == 356);
+  CHECK(packing->offsets[2] == 0);
+}
+
+TEST_CASE("sizes that add up beyond 63 bits are refused") {
+  std::vector<PackItem> items = {{0, 1, INT64_MAX}, {0, 1, 1}};
+  CHECK(pack(items).status().code() == Code::out_of_range);
+  CHECK(lower_bound_bytes(items).status().code() == Code::out_of_range);
+}
+
+TEST_CASE("malformed items are refused") {
+  for (PackItem item : {PackItem{2, 2, 8}, PackItem{3, 2, 8}, PackItem{0, 1, -1},
+                        PackItem{0, 1, 8, 3}, PackItem{0, 1, 8, 0}}) {
+    std::vector<PackItem> items = {item};
+    CHECK(pack(items).status().code() == Code::invalid_argument);
+  }
+}
+
+TEST_CASE("the check finds overlaps, bad alignment and a wrong peak") {
+  std::vector<PackItem> items = {{0, 2, 8, 4}, {1, 3, 8, 4}};
+  CHECK(validate_packing(items, {{0, 8}, 16}).ok());
+  CHECK_FALSE(validate_packing(items, {{0, 4}, 12}).ok());
+  CHECK_FALSE(validate_packing(items, {{0, 10}, 18}).ok());
+  CHECK_FALSE(validate_packing(items, {{0, 8}, 24}).ok());
+  CHECK_FALSE(validate_packing(items, {{0}, 8}).ok());
+}
+
+TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
+  std::mt19937 random(7);
+  std::vector<PackItem> items;
+  for (uint32_t i = 0; i < 5000; ++i) {
+    uint32_t begin = i, end = begin + 1 + random() % 6;
+    items.push_back({begin, end, int64_t(random() % 4096), 256});
+  }
+  auto packing = pack(items);
+  REQUIRE(packing.ok());
+  CHECK(validate_packing(items, *packing).ok());
+  CHECK(packing->peak_bytes >= *lower_bound_bytes(items));
+  CHECK(packing->peak_bytes <= 8 * 4096); // at most seven are alive at once
+}
+
+/// The least peak over all orders of placement; enough for exactness on small inputs.
+static int64_t brute_force(const std::vector<PackItem> &items) {
+  std::vector<size_t> order(items.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  int64_t best = INT64_MAX;
+  do {
+    std::vector<int64_t> offsets(items.size());
+    int64_t top = 0;
+    for (size_t placed = 0; placed < order.size(); ++placed) {
+      const PackItem &item = items[order[placed]];
+      int64_t offset = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t k = 0; k < placed; ++k) {
+          const PackItem &other = items[order[k]];
+          if (item.begin < other.end && other.begin < item.end &&
+              offset < offsets[order[k]] + other.bytes && offsets[order[k]] < offset + item.bytes) {
+            offset = offsets[order[k]] + other.bytes;
+            moved = true;
+          }
+        }
+      }
+      offsets[order[placed]] = offset;
+      top = std::max(top, offset + item.bytes);
+    }
+    best = std::min(best, top);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+TEST_CASE("small packings are never below the optimum and rarely above it") {
+  std::mt19937 random(11);
+  int optimal = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<PackItem> items;
+    for (int i = 0; i < 6; ++i) {
+      uint32_t begin = random() % 6;
+      items.push_back({begin, begin + 1 + uint32_t(random() % 4), int64_t(1 + random() % 9)});
+    }
+    int64_t best = brute_force(items), got = peak(items);
+    CHECK(got >= best);
+    CHECK(got >= *lower_bound_bytes(items));
+    optimal += got == best;
+  }
+  CHECK(optimal >= 190);
+}

@@ -1,0 +1,201 @@
+// make_plan: options, regions, calling convention, literals. What text shows better is in
+// golden_plan.
+#include "plan/context.h"
+#include "plan/planner.h"
+
+#include "support/catch.h"
+#include "support/plan_module.h"
+
+using namespace cugrt;
+using namespace cugrt::plan;
+using ir::FunctionBuilder;
+using ir::ValueId;
+using test::PlanModule;
+
+namespace {
+
+Plan planned(const PlanModule &m, PlannerOptions options = {}, PlanReport *report = nullptr) {
+  auto plan = make_plan(m.module, options, report);
+  INFO((plan.ok() ? "" : plan.status().to_string()));
+  REQUIRE(plan.ok());
+  Status valid = validate(*plan);
+  INFO(valid.to_string());
+  REQUIRE(valid.ok());
+  return std::move(*plan);
+}
+
+/// A chain of `n` launches from %x to %y through planned tensors.
+PlanModule chain(uint32_t n) {
+  PlanModule m;
+  FunctionBuilder b(m.module, "main");
+  ValueId at = b.param("x", m.floats(64)), y = b.param("y", m.floats(64), ir::Access::out);
+  for (uint32_t i = 0; i + 1 < n; ++i) {
+    ValueId next = m.planned(b, "t" + std::to_string(i), 64);
+    m.launch(b, "io", {at, next});
+    at = next;
+  }
+  m.launch(b, "io", {at, y});
+  m.finish(b);
+  return m;
+}
+
+} // namespace
+
+TEST_CASE("a chain of launches is one region that needs two tensors' bytes") {
+  Plan plan = planned(chain(100));
+  const Function &f = plan.functions[0];
+  REQUIRE(f.regions.size() == 1);
+  CHECK(f.regions[0].steps == Range{0, 100});
+  CHECK(f.regions[0].edges.size() == 99);
+  REQUIRE(plan.arenas.size() == 1);
+  CHECK(plan.arenas[0].bytes == 512);
+  CHECK(plan.arenas[0].lower_bound_bytes == 512);
+  CHECK(plan.arenas[0].tensor_bytes == 99 * 256);
+}
+
+TEST_CASE("regions are split at the stated number of nodes") {
+  Plan plan = planned(chain(25), {.max_region_nodes = 10});
+  std::vector<uint32_t> sizes;
+  for (const Region &region : plan.functions[0].regions)
+    sizes.push_back(region.steps.count);
+  CHECK(sizes == std::vector<uint32_t>{10, 10, 5});
+  PlanModule m = chain(2);
+  for (uint32_t limit : {0u, kMaxRegionNodes + 1})
+    CHECK(make_plan(m.module, {.max_region_nodes = limit}).status().code() ==
+          cugrt::Code::invalid_argument);
+}
+
+TEST_CASE("with regions switched off every step is run eagerly, and the report says so") {
+  PlanReport report;
+  Plan plan = planned(chain(3), {.regions = false}, &report);
+  CHECK(plan.functions[0].regions.empty());
+  std::vector<ItemKind> kinds;
+  for (const Item &item : plan.functions[0].blocks[0].items)
+    kinds.push_back(item.kind);
+  CHECK(kinds == std::vector<ItemKind>(3, ItemKind::step));
+  for (const BindingNote &note : report.bindings) {
+    CHECK(note.region == kNone);
+    CHECK_FALSE(note.reason.empty());
+  }
+}
+
+TEST_CASE("every binding has a note with a reason, every edge an explanation") {
+  PlanReport report;
+  PlanModule m = chain(4);
+  Plan plan = planned(m, {}, &report);
+  CHECK(report.bindings.size() == m.module.functions[0].body().bindings.size());
+  CHECK(report.edges.size() == plan.functions[0].regions[0].edges.size());
+  CHECK(report.storage_before_bytes == 3 * 256);
+  CHECK(report.storages.size() == 3);
+}
+
+TEST_CASE("weights are parameters from num_inputs on, and may not be written") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "main");
+  ValueId x = b.param("x", m.floats(4)), w = b.param("w", m.floats(4));
+  ValueId y = b.param("y", m.floats(4), ir::Access::out);
+  b.function().params[1].access = ir::Access::in;
+  std::swap(b.function().params[1], b.function().params[2]);
+  b.function().num_inputs = 2;
+  m.launch(b, "iio", {x, w, y});
+  m.finish(b);
+  Plan plan = planned(m);
+  const Function &f = plan.functions[0];
+  CHECK(f.params[2].kind == ParamKind::weight);
+  CHECK(f.params[2].slot == kNone);
+  CHECK(f.slots.size() == 2);
+  CHECK(f.regions[0].slots == std::vector<uint32_t>{0, 1});
+}
+
+TEST_CASE("slots keep declared alignment, or that of the dtype") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "main");
+  b.param("a", m.floats(4), ir::Access::in, 64);
+  b.param("b", m.module.types.tensor(ir::DType::f16, {m.constant(4)}));
+  b.param("q", m.module.types.tensor(ir::DType::q4_0, {m.constant(32)}));
+  m.finish(b);
+  Plan plan = planned(m);
+  CHECK(plan.functions[0].slots[0].alignment_bytes == 64);
+  CHECK(plan.functions[0].slots[1].alignment_bytes == 2);
+  CHECK(plan.functions[0].slots[2].alignment_bytes == 2); // blocks of 18 bytes
+}
+
+TEST_CASE("kernels with the same code share one unit of it; unused kernels are left out") {
+  PlanModule m = chain(3);
+  m.kernel("iio");
+  Plan plan = planned(m);
+  CHECK(plan.kernels.size() == 1);
+  CHECK(plan.codes.size() == 1);
+  CHECK(plan.codes[0].text == "// io");
+}
+
+TEST_CASE("storage scopes have arenas of their own, in the order of their names") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "main");
+  for (const char *scope : {"shared", "global", "ipc"}) {
+    ValueId s = b.alloc_storage("s", scope, m.constant(100));
+    ir::TypeId type =
+        m.module.types.tensor(ir::DType::f32, {m.constant(25)}, m.module.types.scope(scope));
+    m.launch(b, "o", {b.alloc_tensor("t", s, m.constant(0), type)});
+  }
+  m.finish(b);
+  Plan plan = planned(m);
+  std::vector<std::string> scopes;
+  for (const Arena &arena : plan.arenas) {
+    scopes.push_back(arena.scope);
+    CHECK(arena.bytes == 100);
+  }
+  CHECK(scopes == std::vector<std::string>{"global", "ipc", "shared"});
+}
+
+TEST_CASE("a callee that writes an operand twice, or a lent one, is refused") {
+  for (bool lent : {false, true}) {
+    PlanModule m;
+    FunctionBuilder leaf(m.module, "leaf");
+    leaf.function().is_private = true;
+    ValueId u = leaf.param("u", m.floats(4)), v = leaf.param("v", m.floats(4), ir::Access::inout);
+    m.launch(leaf, "ib", {u, v});
+    m.finish(leaf);
+    FunctionBuilder b(m.module, "main");
+    ValueId x = b.param("x", m.floats(4)), y = b.param("y", m.floats(4), ir::Access::inout);
+    lent ? m.call(b, 0, {y, x}) : m.call(b, 0, {y, y});
+    m.finish(b);
+    auto plan = make_plan(m.module, {});
+    REQUIRE_FALSE(plan.ok());
+    CHECK(plan.status().message().find(lent ? "an input" : "overlap") != std::string::npos);
+  }
+}
+
+TEST_CASE("sizes that overflow are errors that say so") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "main");
+  b.symbol({.name = "n", .bounds = {0, int64_t(1) << 61}});
+  ir::ExprId n = m.module.exprs.symbol({0});
+  b.param("x", m.floats({n}));
+  b.alloc_storage("s", "global", m.module.exprs.mul(n, m.constant(8)));
+  m.finish(b);
+  auto plan = make_plan(m.module, {});
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.status().message().find("overflow") != std::string::npos);
+}
+
+TEST_CASE("literals become the bits of their parameter's dtype, or are refused") {
+  using ir::DType;
+  CHECK(scalar_bits(DType::f32, 1.5) == 0x3fc00000u);
+  CHECK(scalar_bits(DType::f64, -2.0) == 0xc000000000000000u);
+  CHECK(scalar_bits(DType::f16, 1.0) == 0x3c00u);
+  CHECK(scalar_bits(DType::f16, 65504.0) == 0x7bffu);
+  CHECK(scalar_bits(DType::f16, 65536.0) == 0x7c00u);
+  CHECK(scalar_bits(DType::f16, 65520.0) == 0x7c00u);               // rounds up into infinity
+  CHECK(scalar_bits(DType::f16, 5.960464477539063e-08) == 0x0001u); // the smallest
+  CHECK(scalar_bits(DType::f16, 0.0) == 0u);
+  CHECK(scalar_bits(DType::bf16, 1.0) == 0x3f80u);
+  CHECK(scalar_bits(DType::bf16, -0.0) == 0x8000u);
+  CHECK(scalar_bits(DType::i8, int64_t(-1)) == 0xffu);
+  CHECK_FALSE(scalar_bits(DType::i8, int64_t(128)));
+  CHECK_FALSE(scalar_bits(DType::u8, int64_t(-1)));
+  CHECK(scalar_bits(DType::i64, INT64_MIN) == uint64_t(1) << 63);
+  CHECK(scalar_bits(DType::boolean, true) == 1u);
+  CHECK_FALSE(scalar_bits(DType::boolean, int64_t(2)));
+  CHECK_FALSE(scalar_bits(DType::i32, 1.5));
+}

@@ -1,0 +1,105 @@
+// The validator finds what is wrong with a plan that was right: each case damages one thing.
+#include "plan/planner.h"
+
+#include "support/catch.h"
+#include "support/plan_module.h"
+
+#include <functional>
+
+using namespace cugrt;
+using namespace cugrt::plan;
+using ir::FunctionBuilder;
+using ir::ValueId;
+using test::PlanModule;
+
+/// main calls leaf between launches; a is live across the call.
+static Plan sound() {
+  PlanModule m;
+  FunctionBuilder leaf(m.module, "leaf");
+  leaf.function().is_private = true;
+  ValueId u = leaf.param("u", m.floats(64)), v = leaf.param("v", m.floats(64), ir::Access::out);
+  ValueId t = m.planned(leaf, "t", 64);
+  m.launch(leaf, "io", {u, t});
+  m.launch(leaf, "io", {t, v});
+  m.finish(leaf);
+  FunctionBuilder b(m.module, "main");
+  b.symbol({.name = "n", .bounds = {1, 8}});
+  ValueId x = b.param("x", m.floats({m.module.exprs.symbol({0}), m.constant(8)}));
+  ValueId y = b.param("y", m.floats(64), ir::Access::out);
+  ValueId a = m.planned(b, "a", 64), c = m.planned(b, "c", 64), d = m.planned(b, "d", 64);
+  m.launch(b, "io", {x, a});
+  m.launch(b, "io", {a, c});
+  m.call(b, 0, {c, d});
+  m.launch(b, "iio", {a, d, y});
+  m.finish(b);
+  auto plan = make_plan(m.module, {});
+  REQUIRE(plan.ok());
+  REQUIRE(validate(*plan).ok());
+  return std::move(*plan);
+}
+
+TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
+  struct Damage {
+    const char *what, *message;
+    std::function<void(Plan &, Function &)> apply;
+  };
+  const std::vector<Damage> damages = {
+      {"an edge is missing", "no path", [](Plan &, Function &f) { f.regions[0].edges.clear(); }},
+      {"an edge leads backwards", "backwards",
+       [](Plan &, Function &f) {
+         f.regions[0].edges[0] = {1, 0};
+       }},
+      {"live tensors share bytes", "share bytes",
+       [](Plan &, Function &f) {
+         for (Buffer &buffer : f.buffers)
+           if (buffer.name == "c")
+             for (const Buffer &other : f.buffers)
+               if (other.name == "a")
+                 buffer.offset_bytes = other.offset_bytes;
+       }},
+      {"a callee lies in its caller's bytes", "overwrites",
+       [](Plan &p, Function &) {
+         for (Buffer &buffer : p.functions[0].buffers)
+           if (buffer.base == BufferBase::arena)
+             buffer.offset_bytes = p.exprs.constant(0);
+       }},
+      {"the arena is too small", "outside of arena",
+       [](Plan &p, Function &) { p.arenas[0].bytes = p.arenas[0].lower_bound_bytes = 256; }},
+      {"a slot is missing in the region", "slot is missing",
+       [](Plan &, Function &f) { f.regions[0].slots.clear(); }},
+      {"a key symbol is missing", "missing in its key",
+       [](Plan &p, Function &f) { f.launches[0].grid[0] = p.exprs.symbol({0}); }},
+      {"a step is run twice", "run twice",
+       [](Plan &, Function &f) { f.blocks[0].items.push_back(f.blocks[0].items[0]); }},
+      {"a step is never run", "exactly once",
+       [](Plan &, Function &f) { f.blocks[0].items.pop_back(); }},
+      {"an access is understated", "without its access",
+       [](Plan &, Function &f) { f.accesses[1].access = Access::in; }},
+      {"a read-only slot is written", "read-only",
+       [](Plan &, Function &f) { f.accesses[0].access = Access::inout; }},
+      {"an index is out of range", "does not exist",
+       [](Plan &, Function &f) { f.arguments[0].index = 1000; }},
+      {"a symbol is not the function's", "not the function's",
+       [](Plan &p, Function &f) { f.launches[0].grid[0] = p.exprs.symbol({7}); }},
+      {"functions call one another", "ring",
+       [](Plan &p, Function &f) {
+         for (const Item &item : f.blocks[0].items)
+           if (item.kind == ItemKind::call)
+             p.functions[0].blocks[0].items.push_back(item);
+         for (Item &item : p.functions[0].blocks[0].items)
+           if (item.kind == ItemKind::call) {
+             item.index = 0;
+             item.operands = {{OperandRef::Kind::buffer, 0}, {OperandRef::Kind::buffer, 0}};
+           }
+       }},
+  };
+  for (const Damage &damage : damages) {
+    INFO(damage.what);
+    Plan plan = sound();
+    damage.apply(plan, plan.functions[1]);
+    Status status = validate(plan);
+    REQUIRE_FALSE(status.ok());
+    INFO(status.message());
+    CHECK(status.message().find(damage.message) != std::string::npos);
+  }
+}

@@ -1,0 +1,332 @@
+// runtime: sessions on the fake driver: counting, patching, ordering, refusals, failures.
+#include "runtime_fixture.h"
+
+#include "runtime/graph_report.h"
+
+#include <thread>
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+using namespace cugrt::test;
+
+namespace {
+
+/// A session of a chain of `steps` adds, and memory for its argument and result.
+struct Chain {
+  explicit Chain(int steps = 3, SessionOptions options = {}, FakeDriver::Options driver = {})
+      : machine(driver), device(machine.open()), steps(steps) {
+    executable = must(TestDevice::compile(*device, PlanMaker::chain(steps)));
+    session = must(Session::open(executable, device, options));
+    for (int i = 0; i < 3; ++i)
+      memory.push_back(must(driver::DeviceBuffer::allocate(device->context(), 4096)));
+  }
+
+  Status try_run(int64_t n, uint64_t x, uint64_t y, float a = 1) {
+    cugrt_value arguments[] = {tensor(x, {n, 4}), floating(a)};
+    result = y ? tensor(y, {n, 4}) : cugrt_value{};
+    RunRequest request;
+    request.arguments = arguments;
+    request.results = {&result, 1};
+    return session->run(0, request);
+  }
+
+  /// Runs with x = 0, 1, 2, ... and checks every element of the result.
+  void run(int64_t n, int x = 0, int y = 1, float a = 1) {
+    auto *in = reinterpret_cast<float *>(memory[x].address());
+    for (int64_t i = 0; i < n * 4; ++i)
+      in[i] = static_cast<float>(i);
+    must(try_run(n, memory[x].address(), y < 0 ? 0 : memory[y].address(), a));
+    must(session->synchronize());
+    REQUIRE(result.kind == CUGRT_VALUE_TENSOR);
+    REQUIRE(result.as.tensor.dims[0] == n);
+    const auto *out = reinterpret_cast<const float *>(result.as.tensor.address);
+    for (int64_t i = 0; i < n * 4; ++i)
+      REQUIRE(out[i] == static_cast<float>(i) + a * static_cast<float>(steps));
+  }
+
+  Counters counters() { return must(session->totals()).counters; }
+
+  TestDevice machine;
+  std::shared_ptr<Device> device;
+  std::shared_ptr<const Executable> executable;
+  std::unique_ptr<Session> session;
+  std::vector<driver::DeviceBuffer> memory;
+  cugrt_value result{};
+  int steps;
+};
+
+} // namespace
+
+TEST_CASE("the first run builds, a repeated one hits, other addresses and shapes are patched") {
+  Chain chain;
+  chain.run(5);
+  chain.run(5);
+  CHECK(chain.counters().regions_built == 1);
+  CHECK(chain.counters().regions_hit == 1);
+  chain.machine.fake.forget();
+  chain.run(5, 2, 1); // only the first node reads %x
+  CHECK(chain.counters().regions_patched == 1);
+  CHECK(chain.counters().fields_patched == 1);
+  CHECK(chain.machine.fake.count("cuGraphExecKernelNodeSetParams") == 1);
+  chain.machine.fake.forget();
+  chain.run(5, 2, 1, 0.5f); // the scalar is an argument of every node
+  CHECK(chain.machine.fake.count("cuGraphExecKernelNodeSetParams") == 3);
+  CHECK(chain.counters().regions_patched == 2);
+  CHECK(chain.counters().largest_nodes == 3);
+  CHECK(chain.counters().largest_edges == 2);
+}
+
+TEST_CASE("a repeated run makes one driver call beside the launch") {
+  Chain chain;
+  chain.run(5, 0, -1);
+  cugrt_value arguments[] = {tensor(chain.memory[0].address(), {5, 4}), floating(1)};
+  RunRequest request;
+  request.arguments = arguments;
+  must(chain.session->run(0, request));
+  // Pushing and popping a context that is current already is one query.
+  driver::ContextGuard guard = must(chain.device->context().enter());
+  chain.machine.fake.forget();
+  must(chain.session->run(0, request));
+  CHECK(chain.machine.fake.count("cuGraphLaunch") == 1);
+  CHECK(chain.machine.fake.call_count() == 2);
+}
+
+TEST_CASE("keys beyond the pool are patched, and every launch counts once") {
+  Chain chain;
+  for (int pass = 0; pass < 2; ++pass)
+    for (int64_t n : {1, 2, 3, 4, 5, 6})
+      chain.run(n);
+  Counters counters = chain.counters();
+  CHECK(counters.regions_built == 6); // four, and two more that came again
+  CHECK(counters.regions_patched == 2);
+  CHECK(counters.regions_hit == 4);
+  CHECK(counters.regions_eager == 0);
+  CHECK(counters.runs == 12);
+}
+
+TEST_CASE("zero-sized launches are disabled nodes, and enabled again when there is work") {
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  options.cache.policy.pin_uses = 1000; // patch one instance only
+  Chain chain(3, options);
+  chain.run(0);
+  CHECK(chain.machine.fake.count("cuGraphNodeSetEnabled") == 3);
+  chain.run(4);
+  chain.run(0);
+  chain.run(4, 2, 1, 2);
+  CHECK(chain.counters().regions_built == 1);
+  CHECK(chain.counters().regions_patched == 3);
+}
+
+TEST_CASE("eager sessions and graphs give the same results") {
+  SessionOptions options;
+  options.cache.eager = true;
+  Chain chain(3, options);
+  for (int64_t n : {1, 0, 64, 1})
+    chain.run(n);
+  CHECK(chain.counters().regions_eager == 4);
+  CHECK(chain.counters().eager_steps == 12);
+  CHECK(chain.counters().regions_built == 0);
+  CHECK(chain.machine.fake.count("cuGraphLaunch") == 0);
+}
+
+TEST_CASE("results without memory of the caller's lie in the session's, at a stable address") {
+  Chain chain;
+  chain.run(5, 0, -1);
+  uint64_t address = chain.result.as.tensor.address;
+  chain.run(64, 0, -1);
+  CHECK(chain.result.as.tensor.address == address);
+  // What a run handed out may come back in the same array.
+  must(chain.try_run(64, chain.memory[0].address(), address));
+  CHECK(chain.result.as.tensor.address == address);
+}
+
+TEST_CASE("memory that a run writes may not overlap what it reads, nor the session's arena") {
+  Chain chain;
+  Status status = chain.try_run(5, chain.memory[0].address(), chain.memory[0].address() + 16);
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(contains(status.message(), "function @main: parameter %x"));
+  CHECK(contains(status.message(), "overlaps result 0"));
+  CHECK(chain.machine.fake.launches().empty());
+  chain.run(5); // the session is none the worse
+}
+
+TEST_CASE("too few arguments, wrong results and wrong shapes of results are told") {
+  Chain chain;
+  cugrt_value x = tensor(chain.memory[0].address(), {5, 4});
+  RunRequest request;
+  request.arguments = {&x, 1};
+  CHECK(contains(chain.session->run(0, request).message(), "takes 2 arguments"));
+  cugrt_value arguments[] = {x, floating(1)};
+  cugrt_value results[2]{};
+  request.arguments = arguments;
+  request.results = results;
+  CHECK(contains(chain.session->run(0, request).message(), "has 1 results, got room for 2"));
+  results[0] = tensor(chain.memory[1].address(), {4, 4});
+  request.results = {results, 1};
+  CHECK(contains(chain.session->run(0, request).message(),
+                 "result 0: expected memory for tensor<[5, 4], f32>, got tensor<[4, 4], f32>"));
+}
+
+TEST_CASE("a stream that is being captured is refused with what to do") {
+  Chain chain;
+  driver::Stream stream = must(driver::Stream::create(chain.device->context()));
+  chain.machine.fake.set_capturing(stream.get(), true);
+  cugrt_value arguments[] = {tensor(chain.memory[0].address(), {5, 4}), floating(1)};
+  RunRequest request;
+  request.arguments = arguments;
+  request.own_stream = false;
+  request.stream = stream.get();
+  Status status = chain.session->run(0, request);
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(contains(status.message(), "the stream is being captured"));
+  CHECK(contains(status.message(), "end the capture"));
+  chain.machine.fake.set_capturing(stream.get(), false);
+  must(chain.session->run(0, request));
+}
+
+TEST_CASE("a run on another stream waits for an event of the last one, and only then") {
+  Chain chain;
+  driver::Stream stream = must(driver::Stream::create(chain.device->context()));
+  cugrt_value arguments[] = {tensor(chain.memory[0].address(), {5, 4}), floating(1)};
+  RunRequest request;
+  request.arguments = arguments;
+  must(chain.session->run(0, request));
+  chain.machine.fake.forget();
+  request.own_stream = false;
+  request.stream = stream.get();
+  must(chain.session->run(0, request));
+  CHECK(chain.machine.fake.count("cuEventRecord") == 1);
+  CHECK(chain.machine.fake.count("cuStreamWaitEvent") == 1);
+  must(chain.session->run(0, request));
+  must(chain.session->synchronize());
+  request.own_stream = true; // nothing is in flight any more
+  must(chain.session->run(0, request));
+  CHECK(chain.machine.fake.count("cuEventRecord") == 1);
+}
+
+TEST_CASE("sessions of one executable share code") {
+  Chain chain;
+  size_t modules = chain.machine.fake.live().modules;
+  auto second = must(Session::open(chain.executable, chain.device, {}));
+  CHECK(chain.machine.fake.live().modules == modules);
+  chain.session.reset();
+  CHECK(chain.machine.fake.live().modules == modules);
+  second.reset();
+  CHECK(chain.machine.fake.live().modules == 0);
+}
+
+TEST_CASE("evicted instances are destroyed, and the budget holds") {
+  SessionOptions options;
+  InstanceCost cost;
+  options.cache.policy.budget_bytes = 2 * cost.bytes(3);
+  Chain chain(3, options);
+  for (int round = 0; round < 3; ++round)
+    for (int64_t n = 1; n <= 20; ++n) {
+      chain.run(n);
+      REQUIRE(must(chain.session->totals()).instance_bytes <= options.cache.policy.budget_bytes);
+      REQUIRE(chain.machine.fake.live().execs <= 2);
+    }
+  CHECK(chain.counters().instances_evicted > 0);
+}
+
+TEST_CASE("an argument that does not fit the compiled kernel is found when the session opens") {
+  TestDevice machine;
+  machine.fake.define_kernel("add_entry", {8, 8, 4, 4});
+  auto device = machine.open();
+  auto executable = must(TestDevice::compile(*device, PlanMaker::chain(1)));
+  auto session = Session::open(executable, device, {});
+  REQUIRE(!session.ok());
+  CHECK(contains(session.status().message(), "kernel @add"));
+  CHECK(contains(session.status().message(), "parameter 2 is declared with 8 bytes"));
+}
+
+TEST_CASE("a sticky error poisons the device, and its first cause is repeated") {
+  Chain chain;
+  chain.run(5);
+  chain.machine.fake.fail_from_now(CUDA_ERROR_ILLEGAL_ADDRESS);
+  Status first = chain.try_run(5, chain.memory[0].address(), chain.memory[1].address());
+  CHECK(first.code() == Code::device_lost);
+  chain.machine.fake.forget();
+  Status second = chain.try_run(5, chain.memory[0].address(), chain.memory[1].address());
+  CHECK(second.code() == Code::device_lost);
+  CHECK(contains(second.message(), first.message()));
+  CHECK(chain.machine.fake.call_count() == 0);
+  CHECK(!Session::open(chain.executable, chain.device, {}).ok());
+}
+
+TEST_CASE("whichever driver call fails, there is one clear error, nothing leaks, and a fresh "
+          "session works") {
+  auto scenario = [](Chain &chain) -> Status {
+    CUGRT_ASSIGN(std::unique_ptr<Session> session,
+                 Session::open(chain.executable, chain.device, {}));
+    chain.session = std::move(session);
+    for (int64_t n : {5, 5, 7}) {
+      CUGRT_TRY(chain.try_run(n, chain.memory[0].address(), 0));
+      CUGRT_TRY(chain.session->synchronize());
+    }
+    return {};
+  };
+  Chain chain;
+  chain.session.reset();
+  const FakeLive before = chain.machine.fake.live();
+  uint64_t calls = chain.machine.fake.call_count();
+  must(scenario(chain));
+  calls = chain.machine.fake.call_count() - calls;
+  chain.session.reset();
+  REQUIRE(calls > 30);
+  size_t failures = 0;
+  for (uint64_t nth = 1; nth <= calls; ++nth) {
+    chain.machine.fake.fail_nth(nth, CUDA_ERROR_INVALID_VALUE);
+    Status status = scenario(chain);
+    chain.machine.fake.fail_nth(0, CUDA_SUCCESS);
+    chain.session.reset();
+    INFO("call " << nth << ": " << status.to_string());
+    failures += !status.ok();
+    if (!status.ok())
+      CHECK(!status.message().empty());
+    FakeLive after = chain.machine.fake.live();
+    CHECK(after == before);
+    must(scenario(chain));
+    chain.session.reset();
+  }
+  CHECK(failures > calls / 2); // the rest are destructions and queries whose failure is harmless
+}
+
+TEST_CASE("a second thread is refused while a session is in use") {
+  Chain chain;
+  std::atomic<bool> stop = false;
+  std::atomic<int> busy = 0, ran = 0;
+  auto work = [&](int slot) {
+    cugrt_value arguments[] = {tensor(chain.memory[slot].address(), {5, 4}), floating(1)};
+    RunRequest request;
+    request.arguments = arguments;
+    while (!stop) {
+      Status status = chain.session->run(0, request);
+      if (status.ok())
+        ++ran;
+      else if (status.code() == Code::busy)
+        ++busy;
+      else
+        stop = true;
+      if (ran > 2000 && (busy > 0 || ran > 200000))
+        stop = true;
+    }
+  };
+  std::thread other(work, 0);
+  work(1);
+  other.join();
+  CHECK(ran > 2000);
+}
+
+TEST_CASE("the graph report lists nodes, edges and keys of the instances alive") {
+  Chain chain(2);
+  chain.run(5);
+  std::string text;
+  must(chain.session->visit_instances([&](const std::vector<GraphCache::View> &views) {
+    text = must(graph_report(chain.executable->plan(), views, CUGRT_REPORT_TEXT));
+  }));
+  CHECK(text == "@main region main.0, key n = 5: 2 nodes, 1 edges\n"
+                "  0 kernel add0: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0\n"
+                "  1 kernel add1: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0 after 0\n");
+}
