@@ -3,8 +3,8 @@
 // be told beforehand. So all of them run with the same small limit, then with twice that limit, and
 // so on.
 //
-// Half of each round goes to the goal itself. The other half goes to capacities between goal and
-// incumbent: steps of a half, a quarter, ... of the distance, the largest that still succeeds
+// After each attempt at the goal itself as many nodes go to capacities between goal and incumbent:
+// steps of a half, a quarter, ... of the distance, the largest that still succeeds
 // first. Both halves are needed: a search at 1.00 may succeed at once where one at 1.02 does not
 // (failures are not monotone), and where the goal cannot be met the steps are all there is.
 #include "plan/pack_race.h"
@@ -36,19 +36,19 @@ public:
 
   std::vector<int64_t> run() {
     int64_t limit = int64_t(problem_.items.size());
-    for (; open(); limit *= 2) {
-      int64_t left = budget_;
-      for (size_t s = 0; s < kStrategyCount && open(); ++s)
-        attempt(s, goal_bytes_, limit);
-      approach(limit, left - budget_);
-    }
+    for (; open(); limit *= 2)
+      for (size_t s = 0; s < kStrategyCount && open(); ++s) {
+        int64_t left = budget_;
+        if (!attempt(s, goal_bytes_, limit))
+          approach(limit, left - budget_);
+      }
     return std::move(best_);
   }
 
 private:
   bool open() const { return budget_ > 0 && peak_bytes_ > goal_bytes_; }
 
-  /// Steps towards the goal; goes on in the next round where it stopped in this one.
+  /// Steps towards the goal; goes on where it stopped the last time.
   void approach(int64_t limit, int64_t allowance) {
     int64_t end = budget_ - allowance;
     for (size_t failures = 0;
