@@ -1,12 +1,14 @@
 // Races strategies and capacities. A search either succeeds within a few times as many decisions as
 // there are items, or is likely to be lost in a bad corner for ever; which strategy succeeds cannot
-// be told beforehand. So all of them run with the same small limit, then with twice that limit, and
-// so on.
+// be told beforehand. So all of them run with the same small limit, then with a fifth more, and so
+// on: restarts are cheap, since weights and failed states are kept from run to run (doubling the
+// limit was measured to leave more instances unsolved).
 //
-// After each attempt at the goal itself as many nodes go to capacities between goal and incumbent:
-// steps of a half, a quarter, ... of the distance, the largest that still succeeds
-// first. Both halves are needed: a search at 1.00 may succeed at once where one at 1.02 does not
-// (failures are not monotone), and where the goal cannot be met the steps are all there is.
+// After each attempt at the goal itself, half as many nodes go to capacities between goal and
+// incumbent: steps of a half, a quarter, ... of the distance, the largest that still succeeds
+// first. Both are needed: a search at 1.00 of the bound may succeed at once where one at 1.02 does
+// not (failures are not monotone), and where the goal cannot be met the steps are all there is.
+// Their weights are kept apart: what is hard at another capacity misleads.
 #include "plan/pack_race.h"
 
 #include "plan/pack_search.h"
@@ -31,21 +33,28 @@ constexpr int kSmallestStep = 8; // a 256th of the distance between goal and inc
 class Race {
 public:
   Race(const PackProblem &problem, int64_t peak_bytes, int64_t goal_bytes, int64_t node_budget)
-      : problem_(problem), search_(problem, kStrategies, node_budget), peak_bytes_(peak_bytes),
+      : problem_(problem), search_(problem, strategies(), node_budget), peak_bytes_(peak_bytes),
         goal_bytes_(goal_bytes), budget_(node_budget) {}
 
   std::vector<int64_t> run() {
-    int64_t limit = int64_t(problem_.items.size());
-    for (; open(); limit *= 2)
+    int64_t limit = std::max<int64_t>(64, int64_t(problem_.items.size()));
+    for (; open(); limit += limit / 5)
       for (size_t s = 0; s < kStrategyCount && open(); ++s) {
         int64_t left = budget_;
         if (!attempt(s, goal_bytes_, limit))
-          approach(limit, left - budget_);
+          approach(limit, (left - budget_) / 2);
       }
     return std::move(best_);
   }
 
 private:
+  /// Each of them twice: for the goal, and for the steps towards it.
+  static std::vector<PackStrategy> strategies() {
+    std::vector<PackStrategy> twice(std::begin(kStrategies), std::end(kStrategies));
+    twice.insert(twice.end(), std::begin(kStrategies), std::end(kStrategies));
+    return twice;
+  }
+
   bool open() const { return budget_ > 0 && peak_bytes_ > goal_bytes_; }
 
   /// Steps towards the goal; goes on where it stopped the last time.
@@ -56,7 +65,7 @@ private:
       int64_t step = (peak_bytes_ - goal_bytes_) >> shift_;
       step = std::max(step - step % problem_.unit_bytes, problem_.unit_bytes);
       int64_t capacity = std::max(peak_bytes_ - step, goal_bytes_);
-      if (attempt(strategy_, capacity, limit)) {
+      if (attempt(kStrategyCount + strategy_, capacity, limit)) {
         failures = 0;
         continue;
       }
