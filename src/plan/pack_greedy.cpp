@@ -205,8 +205,8 @@ struct Tokens {
 
   uint32_t take(int64_t size) {
     auto fit = free.lower_bound({size, 0});
-    if (fit == free.end() || fit->first / 16 > size) { // the largest smaller one may grow
-      if (fit != free.begin() && std::prev(fit)->first >= (size - 1) / 16 + 1)
+    if (fit == free.end() || (fit->first - 1) / 16 >= size) { // the largest smaller one may grow
+      if (fit != free.begin() && std::prev(fit)->first >= size / 16)
         --fit;
       else
         fit = free.end();

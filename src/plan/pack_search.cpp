@@ -18,11 +18,11 @@
 // exceeds the capacity the branch has failed; at the lower bound no byte of a full section may be
 // wasted, and most branches fail at once.
 //
-// Waste. When nothing starts at (s, level), a candidate j that keeps out of it must be held up by
-// an item k that does not cover s and starts below j's top, or else j could be dropped to the
-// level, which is the branch of j. So lowest(j) rises to the least top of such a k, and where there
-// is none the branch is cut. Two items of equal lifetime, one resting on the other, are tried in
-// one order only.
+// Waste. When nothing starts at (s, level), a candidate j must be held up by an item k that starts
+// below j's top, or else j could be dropped to the level, which is the branch of j. So lowest(j)
+// rises to the least top of such a k (those that start at the level and cover s are themselves held
+// up), and where there is none the branch is cut. Two items of equal lifetime, one resting on the
+// other, are tried in one order only.
 //
 // Pieces. Where no unplaced item crosses, the rest falls into pieces that cannot influence each
 // other: each is solved on its own, and when one fails the others are not tried again.
@@ -236,11 +236,14 @@ bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
   const PackProblem::Item &item = problem_.items[i];
   if (candidate > frame.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
     return true;
-  uint32_t below = topmost_[item.begin];
-  return below != kNone && problem_.items[below].same_place(item) &&
-         problem_.items[below].alignment == item.alignment &&
-         offsets_[below] + problem_.items[below].bytes == frame.level &&
-         rule_->rank[below] > rule_->rank[i];
+  if (topmost_[item.begin] == kNone)
+    return false;
+  uint32_t b = topmost_[item.begin];
+  const PackProblem::Item &below = problem_.items[b];
+  return below.same_place(item) && offsets_[b] + below.bytes == frame.level &&
+         rule_->rank[b] > rule_->rank[i] && below.alignment == item.alignment &&
+         (below.bytes | item.bytes) % item.alignment ==
+             0; // changing places leaves the top as it is
 }
 
 bool PackSearch::place(uint32_t i) {
@@ -274,31 +277,45 @@ bool PackSearch::place(uint32_t i) {
   return settle(begin_section, end_section);
 }
 
-/// Nothing starts at the frame's point: every candidate is held up by something beside the section.
+/// The least top of what may hold candidate j up at the frame's point, other candidates apart.
+int64_t PackSearch::lift_of(uint32_t j, const Frame &frame) const {
+  int64_t lift = INT64_MAX, end = frame.level + problem_.items[j].bytes;
+  for (uint32_t k : problem_.conflicts[j]) {
+    if (placed_[k] || lowest_[k] >= end)
+      continue;
+    const PackProblem::Item &other = problem_.items[k];
+    if (lowest_[k] > frame.level || frame.section < other.begin || other.end <= frame.section)
+      lift = std::min(lift, lowest_[k] + other.bytes);
+  }
+  return lift;
+}
+
+/// Nothing starts at the frame's point: every candidate is held up.
 bool PackSearch::waste(const Frame &frame) {
-  uint32_t s = frame.section, begin_section = s, end_section = s + 1;
+  std::span<const uint32_t> list(candidates_.data() + frame.candidate_begin,
+                                 frame.candidate_end - frame.candidate_begin);
   lifts_.clear(); // all are worked out before any of them is set
-  for (size_t c = frame.candidate_begin; c < frame.candidate_end; ++c) {
-    uint32_t j = candidates_[c];
-    const PackProblem::Item &item = problem_.items[j];
-    int64_t lift = INT64_MAX;
-    for (uint32_t k : problem_.conflicts[j]) {
-      const PackProblem::Item &other = problem_.items[k];
-      if (!placed_[k] && lowest_[k] < frame.level + item.bytes &&
-          !(other.begin <= s && s < other.end))
-        lift = std::min(lift, lowest_[k] + other.bytes);
-    }
-    if (lift > capacity_ - item.bytes)
-      return fail_at(s);
-    lifts_.push_back(align(lift, item.alignment));
+  int64_t least = INT64_MAX;
+  for (uint32_t j : list) {
+    lifts_.push_back(lift_of(j, frame));
+    least = std::min(least, lifts_.back());
   }
-  for (size_t c = frame.candidate_begin; c < frame.candidate_end; ++c) {
-    uint32_t j = candidates_[c];
-    set_lowest(j, lifts_[c - frame.candidate_begin]);
-    begin_section = std::min(begin_section, problem_.items[j].begin);
-    end_section = std::max(end_section, problem_.items[j].end);
+  if (least == INT64_MAX && !list.empty())
+    return fail_at(frame.section);
+  uint32_t begin = frame.section, end = begin + 1;
+  for (size_t c = 0; c < list.size(); ++c) {
+    const PackProblem::Item &item = problem_.items[list[c]];
+    if (least < frame.level + item.bytes) // a candidate that is held up may itself hold up this one
+      for (uint32_t other : list)
+        if (other != list[c])
+          lifts_[c] = std::min(lifts_[c], least + problem_.items[other].bytes);
+    if (lifts_[c] > capacity_ - item.bytes)
+      return fail_at(frame.section);
+    set_lowest(list[c], align(lifts_[c], item.alignment));
+    begin = std::min(begin, item.begin);
+    end = std::max(end, item.end);
   }
-  return settle(begin_section, end_section);
+  return settle(begin, end);
 }
 
 bool PackSearch::settle(uint32_t begin, uint32_t end) {

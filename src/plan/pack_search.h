@@ -75,6 +75,7 @@ private:
   bool advance(Frame &frame);
   bool redundant(const Frame &frame, size_t candidate) const;
   bool place(uint32_t item);
+  int64_t lift_of(uint32_t item, const Frame &frame) const;
   bool waste(const Frame &frame);
   bool settle(uint32_t begin, uint32_t end);
   bool settle(uint32_t section);
