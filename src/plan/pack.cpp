@@ -16,6 +16,9 @@
 namespace cugrt::plan {
 namespace {
 
+// Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
+constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
+
 Status check(std::span<const PackItem> items) {
   int64_t total = 0, largest_alignment = 1;
   for (const PackItem &item : items)
@@ -103,11 +106,12 @@ Packing pack_canonical(std::span<const PackItem> items, const PackOptions &optio
   case PackPolicy::slots:
     return pack_slots(items);
   case PackPolicy::portfolio:
-    return pack_portfolio(items, goal);
+    return pack_portfolio(items, goal, kGreedyAtLoad);
   case PackPolicy::search:
     break;
   }
-  Packing packing = pack_portfolio(items, goal);
+  Packing packing =
+      pack_portfolio(items, goal, options.effort == Effort::build ? kGreedyAtBuild : kGreedyAtLoad);
   if (packing.peak_bytes > goal)
     search(items, options, goal, packing);
   return packing;

@@ -23,8 +23,6 @@
 namespace cugrt::plan {
 namespace {
 
-constexpr size_t kPortfolioLimit = 4096;
-
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
 enum class Fit : uint8_t { first, best };
@@ -295,12 +293,12 @@ Packing pack_greedy(std::span<const PackItem> items) {
   return place(items, order_by(keys), Fit::best);
 }
 
-Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes) {
+Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit) {
   constexpr size_t kInTimeFirst = 512; // above, the cheap way is tried before the quadratic ones
   Packing best;
   if (items.size() > kInTimeFirst) {
     best = pack_in_time(items);
-    if (items.size() > kPortfolioLimit || best.peak_bytes <= bound_bytes)
+    if (items.size() > greedy_limit || best.peak_bytes <= bound_bytes)
       return best;
   }
   Sections sections(items);

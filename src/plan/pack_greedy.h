@@ -11,7 +11,7 @@ namespace cugrt::plan {
 Packing pack_greedy(std::span<const PackItem> items);
 /// The best of seven orders, each with first and best fit; stops at `bound_bytes`. Beyond 4,096
 /// items only pack_in_time().
-Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes);
+Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit);
 /// In order of time from a best-fit free list; n log n.
 Packing pack_in_time(std::span<const PackItem> items);
 /// Pairwise sharing as TVM's StaticPlanBlockMemory does it, for one dtype and scope: whole tokens,
