@@ -1,38 +1,28 @@
-// Storage packing by greedy placement: a portfolio of orders, each with first and best fit.
+// Packing, from the greedy portfolio to the search: see pack_greedy.cpp and pack_search.cpp.
 //
-//   offset                      An item takes time [begin, end) and bytes [offset, offset + bytes).
-//     │   ┌────┐ ┌───────┐      Placing one: of the items already placed that overlap it in time,
-//     │   │ b  │ │   c   │      ascending by offset, look at the gaps between them (and above the
-//     │ ┌─┴────┴─┴┐ ┌────┤      last); first fit takes the lowest gap that is large enough, best
-//     │ │    a    │ │ d  │      fit the smallest.
-//     └─┴─────────┴─┴────┴──▸ time
-//
-// No order is best everywhere, so the best of all of them is kept; the search ends as soon as one
-// meets the lower bound. Beyond kPortfolioLimit items the quadratic placement is too slow, and a
-// free list in order of time is used instead. All comparisons end with the item's number: the
-// result depends on nothing but the items. pack() is the place where a search towards the lower
-// bound joins in: it takes the portfolio's packing as its incumbent.
+// Items are put into a canonical order first (begin, end, bytes, alignment), so that the packing
+// does not depend on how they were numbered, up to items that are equal in everything.
 #include "plan/pack.h"
 
+#include "plan/pack_greedy.h"
+#include "plan/pack_race.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 #include <string>
+#include <tuple>
 
 namespace cugrt::plan {
 namespace {
 
-constexpr size_t kPortfolioLimit = 4096;
-
-__extension__ typedef __int128 Wide; // areas do not fit into 64 bits
-
-enum class Fit : uint8_t { first, best };
+// Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
+constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
 Status check(std::span<const PackItem> items) {
-  int64_t total = 0;
+  int64_t total = 0, largest_alignment = 1;
+  for (const PackItem &item : items)
+    largest_alignment = std::max(largest_alignment, item.alignment);
   for (size_t i = 0; i < items.size(); ++i) {
     const PackItem &item = items[i];
     if (item.begin >= item.end || item.bytes < 0 || item.alignment <= 0 ||
@@ -41,7 +31,7 @@ Status check(std::span<const PackItem> items) {
                            "packing item " + std::to_string(i) +
                                " needs begin < end, bytes that are not negative and an alignment "
                                "that is a power of two");
-    auto padded = checked_add(item.bytes, item.alignment);
+    auto padded = checked_add(item.bytes, largest_alignment);
     auto sum = padded ? checked_add(total, *padded) : std::nullopt;
     if (!sum)
       return Status::error(Code::out_of_range, "the tensors' sizes add up to more than 2^63 bytes; "
@@ -51,239 +41,108 @@ Status check(std::span<const PackItem> items) {
   return {};
 }
 
-/// Elementary time intervals between the begins and ends of items, with the bytes alive in each.
-struct Sections {
-  std::vector<uint32_t> times; // ascending; section s is [times[s], times[s + 1])
-  std::vector<int64_t> loads;
-
-  explicit Sections(std::span<const PackItem> items) {
-    for (const PackItem &item : items) {
-      times.push_back(item.begin);
-      times.push_back(item.end);
-    }
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    loads.assign(times.size(), 0);
-    for (const PackItem &item : items) {
-      loads[section(item.begin)] += item.bytes;
-      loads[section(item.end)] -= item.bytes;
-    }
-    std::partial_sum(loads.begin(), loads.end(), loads.begin());
+/// Bytes alive, summed over the events in time.
+int64_t largest_load(std::span<const PackItem> items) {
+  std::vector<std::pair<uint32_t, int64_t>> events;
+  events.reserve(items.size() * 2);
+  for (const PackItem &item : items) {
+    events.push_back({item.begin, item.bytes});
+    events.push_back({item.end, -item.bytes});
   }
-  size_t section(uint32_t time) const {
-    return size_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
-  }
-  int64_t peak() const { return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end()); }
-  int64_t peak_over(const PackItem &item) const {
-    return *std::max_element(loads.begin() + ptrdiff_t(section(item.begin)),
-                             loads.begin() + ptrdiff_t(section(item.end)));
-  }
-};
+  std::sort(events.begin(), events.end()); // of one time, ends come first
+  int64_t load = 0, largest = 0;
+  for (auto [time, bytes] : events)
+    largest = std::max(largest, load += bytes);
+  return largest;
+}
 
-/// One order of the portfolio: items by descending keys, ties by ascending number.
-struct Keys {
-  Wide first;
-  int64_t second;
-};
-
-std::vector<uint32_t> order_by(std::span<const Keys> keys) {
-  std::vector<uint32_t> order(keys.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    if (keys[a].first != keys[b].first)
-      return keys[a].first > keys[b].first;
-    return keys[a].second > keys[b].second;
+std::vector<uint32_t> canonical_order(std::span<const PackItem> items) {
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < items.size(); ++i)
+    if (items[i].bytes > 0)
+      order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const PackItem &x = items[a], &y = items[b];
+    return std::tie(x.begin, x.end, x.bytes, x.alignment, a) <
+           std::tie(y.begin, y.end, y.bytes, y.alignment, b);
   });
   return order;
 }
 
-constexpr int kOrderCount = 7;
-
-Keys keys_of(int order, const PackItem &item, int64_t section_load) {
-  int64_t lifetime = int64_t(item.end) - item.begin;
-  switch (order) {
-  case 0:
-    return {item.bytes, lifetime};
-  case 1:
-    return {item.bytes, 0};
-  case 2:
-    return {lifetime, item.bytes};
-  case 3:
-    return {Wide(item.bytes) * lifetime, item.bytes};
-  case 4:
-    return {Wide(section_load) + item.bytes, item.bytes};
-  case 5:
-    return {-Wide(item.begin), item.bytes};
-  default:
-    return {Wide(item.end), item.bytes};
-  }
+int64_t node_budget(const PackOptions &options, size_t item_count) {
+  if (options.node_budget > 0)
+    return options.node_budget;
+  return options.effort == Effort::build ? kBuildNodes : kLoadNodes + 4 * int64_t(item_count);
 }
 
-struct Placed {
-  int64_t begin_bytes, end_bytes;
-  uint32_t begin, end;
-};
-
-int64_t find_offset(std::span<const Placed> placed, const PackItem &item, Fit fit) {
-  int64_t top = 0; // everything below is taken by items that overlap in time, or was looked at
-  int64_t best = -1, best_gap = INT64_MAX;
-  for (const Placed &other : placed) {
-    if (other.end <= item.begin || item.end <= other.begin)
-      continue;
-    int64_t offset = *checked_align(top, item.alignment);
-    int64_t gap = other.begin_bytes - offset;
-    if (gap >= item.bytes && gap < best_gap) {
-      best = offset;
-      best_gap = gap;
-      if (fit == Fit::first)
-        return best;
-    }
-    top = std::max(top, other.end_bytes);
-  }
-  return best >= 0 ? best : *checked_align(top, item.alignment);
+/// Replaces the packing by what the search finds, if it is smaller.
+void search(std::span<const PackItem> items, const PackOptions &options, int64_t goal_bytes,
+            Packing &packing) {
+  auto problem = PackProblem::make(items);
+  if (!problem)
+    return;
+  int64_t rounded_peak = 0; // with sizes rounded up as the search sees them
+  for (size_t i = 0; i < items.size(); ++i)
+    rounded_peak = std::max(rounded_peak, packing.offsets[i] + problem->items[i].bytes);
+  std::vector<int64_t> offsets =
+      race(*problem, rounded_peak, goal_bytes, node_budget(options, items.size()));
+  if (offsets.empty())
+    return;
+  Packing found{std::move(offsets), 0};
+  for (size_t i = 0; i < items.size(); ++i)
+    found.peak_bytes = std::max(found.peak_bytes, found.offsets[i] + items[i].bytes);
+  if (found.peak_bytes < packing.peak_bytes)
+    packing = std::move(found);
 }
 
-Packing place(std::span<const PackItem> items, std::span<const uint32_t> order, Fit fit) {
-  Packing packing;
-  packing.offsets.assign(items.size(), 0);
-  std::vector<Placed> placed; // ascending by begin_bytes
-  placed.reserve(items.size());
-  for (uint32_t i : order) {
-    const PackItem &item = items[i];
-    if (item.bytes == 0)
-      continue;
-    int64_t offset = find_offset(placed, item, fit);
-    packing.offsets[i] = offset;
-    packing.peak_bytes = std::max(packing.peak_bytes, offset + item.bytes);
-    Placed entry{offset, offset + item.bytes, item.begin, item.end};
-    auto at =
-        std::upper_bound(placed.begin(), placed.end(), entry, [](const Placed &a, const Placed &b) {
-          return a.begin_bytes < b.begin_bytes;
-        });
-    placed.insert(at, entry);
+Packing pack_canonical(std::span<const PackItem> items, const PackOptions &options) {
+  int64_t bound = largest_load(items);
+  int64_t goal = bound; // the rest of the granule that it ends in costs nothing
+  if (auto end = checked_add(bound, options.granule_bytes - 1))
+    goal = *end - *end % options.granule_bytes;
+  switch (options.policy) {
+  case PackPolicy::greedy:
+    return pack_greedy(items);
+  case PackPolicy::slots:
+    return pack_slots(items);
+  case PackPolicy::portfolio:
+    return pack_portfolio(items, goal, kGreedyAtLoad);
+  case PackPolicy::search:
+    break;
   }
+  Packing packing =
+      pack_portfolio(items, goal, options.effort == Effort::build ? kGreedyAtBuild : kGreedyAtLoad);
+  if (packing.peak_bytes > goal)
+    search(items, options, goal, packing);
   return packing;
-}
-
-/// Free blocks below the top, by offset and by size; the top is never free.
-class FreeList {
-public:
-  explicit FreeList(int64_t unit) : unit_(unit) {}
-
-  int64_t allocate(int64_t bytes) {
-    bytes = *checked_align(bytes, unit_);
-    auto fit = by_size_.lower_bound({bytes, 0});
-    if (fit == by_size_.end()) {
-      int64_t offset = top_;
-      top_ += bytes;
-      return offset;
-    }
-    auto [size, offset] = *fit;
-    take(offset, size);
-    if (size > bytes)
-      give(offset + bytes, size - bytes);
-    return offset;
-  }
-
-  void release(int64_t offset, int64_t bytes) {
-    bytes = *checked_align(bytes, unit_);
-    auto next = by_offset_.lower_bound(offset);
-    if (next != by_offset_.end() && next->first == offset + bytes) {
-      bytes += next->second;
-      take(next->first, next->second);
-      next = by_offset_.lower_bound(offset);
-    }
-    if (next != by_offset_.begin()) {
-      auto [begin, size] = *std::prev(next);
-      if (begin + size == offset) {
-        take(begin, size);
-        offset = begin;
-        bytes += size;
-      }
-    }
-    if (offset + bytes == top_)
-      top_ = offset;
-    else
-      give(offset, bytes);
-  }
-
-private:
-  void take(int64_t offset, int64_t size) {
-    by_offset_.erase(offset);
-    by_size_.erase({size, offset});
-  }
-  void give(int64_t offset, int64_t size) {
-    by_offset_.emplace(offset, size);
-    by_size_.emplace(size, offset);
-  }
-  int64_t unit_, top_ = 0;
-  std::map<int64_t, int64_t> by_offset_;
-  std::set<std::pair<int64_t, int64_t>> by_size_; // (size, offset)
-};
-
-Packing place_in_time(std::span<const PackItem> items) {
-  int64_t unit = 1;
-  for (const PackItem &item : items)
-    unit = std::max(unit, item.alignment);
-  std::vector<uint32_t> begins(items.size()), ends;
-  std::iota(begins.begin(), begins.end(), 0);
-  ends = begins;
-  std::stable_sort(begins.begin(), begins.end(),
-                   [&](uint32_t a, uint32_t b) { return items[a].begin < items[b].begin; });
-  std::stable_sort(ends.begin(), ends.end(),
-                   [&](uint32_t a, uint32_t b) { return items[a].end < items[b].end; });
-  Packing packing;
-  packing.offsets.assign(items.size(), 0);
-  FreeList free_list(unit);
-  size_t expired = 0;
-  for (uint32_t i : begins) {
-    for (; items[ends[expired]].end <= items[i].begin; ++expired)
-      if (uint32_t old = ends[expired]; items[old].bytes > 0)
-        free_list.release(packing.offsets[old], items[old].bytes);
-    if (items[i].bytes == 0)
-      continue;
-    packing.offsets[i] = free_list.allocate(items[i].bytes);
-    packing.peak_bytes = std::max(packing.peak_bytes, packing.offsets[i] + items[i].bytes);
-  }
-  return packing;
-}
-
-Packing best_of_portfolio(std::span<const PackItem> items, const Sections &sections) {
-  std::vector<int64_t> loads;
-  loads.reserve(items.size());
-  for (const PackItem &item : items)
-    loads.push_back(sections.peak_over(item));
-  Packing best;
-  std::vector<Keys> keys(items.size());
-  for (int order = 0; order < kOrderCount; ++order) {
-    for (size_t i = 0; i < items.size(); ++i)
-      keys[i] = keys_of(order, items[i], loads[i]);
-    std::vector<uint32_t> permutation = order_by(keys);
-    for (Fit fit : {Fit::best, Fit::first}) {
-      Packing packing = place(items, permutation, fit);
-      if (best.offsets.empty() || packing.peak_bytes < best.peak_bytes)
-        best = std::move(packing);
-      if (best.peak_bytes == sections.peak())
-        return best;
-    }
-  }
-  return best;
 }
 
 } // namespace
 
 Result<int64_t> lower_bound_bytes(std::span<const PackItem> items) {
   CUGRT_TRY(check(items));
-  return Sections(items).peak();
+  return largest_load(items);
 }
 
-Result<Packing> pack(std::span<const PackItem> items) {
+Result<Packing> pack(std::span<const PackItem> items, const PackOptions &options) {
   CUGRT_TRY(check(items));
-  if (items.empty())
-    return Packing{};
-  if (items.size() > kPortfolioLimit)
-    return place_in_time(items);
-  return best_of_portfolio(items, Sections(items));
+  if (options.granule_bytes <= 0 || options.granule_bytes > kLargestGranule)
+    return Status::error(Code::invalid_argument,
+                         "a packing's granule must be from 1 byte to 2^40 bytes");
+  std::vector<uint32_t> order = canonical_order(items);
+  std::vector<PackItem> sorted;
+  sorted.reserve(order.size());
+  for (uint32_t i : order)
+    sorted.push_back(items[i]);
+  Packing packing;
+  packing.offsets.assign(items.size(), 0);
+  if (sorted.empty())
+    return packing;
+  Packing found = pack_canonical(sorted, options);
+  packing.peak_bytes = found.peak_bytes;
+  for (size_t i = 0; i < order.size(); ++i)
+    packing.offsets[order[i]] = found.offsets[i];
+  return packing;
 }
 
 Status validate_packing(std::span<const PackItem> items, const Packing &packing) {

@@ -1,0 +1,325 @@
+// Storage packing by greedy placement: a portfolio of orders, each with first and best fit.
+//
+//   offset                      An item takes time [begin, end) and bytes [offset, offset + bytes).
+//     │   ┌────┐ ┌───────┐      Placing one: of the items already placed that overlap it in time,
+//     │   │ b  │ │   c   │      ascending by offset, look at the gaps between them (and above the
+//     │ ┌─┴────┴─┴┐ ┌────┤      last); first fit takes the lowest gap that is large enough, best
+//     │ │    a    │ │ d  │      fit the smallest.
+//     └─┴─────────┴─┴────┴──▸ time
+//
+// No order is best everywhere, so the best of all of them is kept; the portfolio ends as soon as
+// one meets the lower bound. Beyond kPortfolioLimit items the quadratic placement is too slow, and
+// a free list in order of time is used instead. All comparisons end with the item's number: the
+// result depends on nothing but the items.
+#include "plan/pack_greedy.h"
+
+#include "support/checked_math.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace cugrt::plan {
+namespace {
+
+__extension__ typedef __int128 Wide; // areas do not fit into 64 bits
+
+enum class Fit : uint8_t { first, best };
+
+/// Elementary time intervals between the begins and ends of items, with the bytes alive in each.
+struct Sections {
+  std::vector<uint32_t> times; // ascending; section s is [times[s], times[s + 1])
+  std::vector<int64_t> loads;
+
+  explicit Sections(std::span<const PackItem> items) {
+    for (const PackItem &item : items) {
+      times.push_back(item.begin);
+      times.push_back(item.end);
+    }
+    std::sort(times.begin(), times.end());
+    times.erase(std::unique(times.begin(), times.end()), times.end());
+    loads.assign(times.size(), 0);
+    for (const PackItem &item : items) {
+      loads[section(item.begin)] += item.bytes;
+      loads[section(item.end)] -= item.bytes;
+    }
+    std::partial_sum(loads.begin(), loads.end(), loads.begin());
+  }
+  size_t section(uint32_t time) const {
+    return size_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
+  }
+  int64_t peak_over(const PackItem &item) const {
+    return *std::max_element(loads.begin() + ptrdiff_t(section(item.begin)),
+                             loads.begin() + ptrdiff_t(section(item.end)));
+  }
+};
+
+/// One order of the portfolio: items by descending keys, ties by ascending number.
+struct Keys {
+  Wide first;
+  int64_t second;
+};
+
+std::vector<uint32_t> order_by(std::span<const Keys> keys) {
+  std::vector<uint32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    if (keys[a].first != keys[b].first)
+      return keys[a].first > keys[b].first;
+    return keys[a].second > keys[b].second;
+  });
+  return order;
+}
+
+constexpr int kOrderCount = 7;
+
+Keys keys_of(int order, const PackItem &item, int64_t section_load) {
+  int64_t lifetime = int64_t(item.end) - item.begin;
+  switch (order) {
+  case 0:
+    return {item.bytes, lifetime};
+  case 1:
+    return {item.bytes, 0};
+  case 2:
+    return {lifetime, item.bytes};
+  case 3:
+    return {Wide(item.bytes) * lifetime, item.bytes};
+  case 4:
+    return {Wide(section_load) + item.bytes, item.bytes};
+  case 5:
+    return {-Wide(item.begin), item.bytes};
+  default:
+    return {Wide(item.end), item.bytes};
+  }
+}
+
+struct Placed {
+  int64_t begin_bytes, end_bytes;
+  uint32_t begin, end;
+};
+
+int64_t find_offset(std::span<const Placed> placed, const PackItem &item, Fit fit) {
+  int64_t top = 0; // everything below is taken by items that overlap in time, or was looked at
+  int64_t best = -1, best_gap = INT64_MAX;
+  for (const Placed &other : placed) {
+    if (other.end <= item.begin || item.end <= other.begin)
+      continue;
+    int64_t offset = *checked_align(top, item.alignment);
+    int64_t gap = other.begin_bytes - offset;
+    if (gap >= item.bytes && gap < best_gap) {
+      best = offset;
+      best_gap = gap;
+      if (fit == Fit::first)
+        return best;
+    }
+    top = std::max(top, other.end_bytes);
+  }
+  return best >= 0 ? best : *checked_align(top, item.alignment);
+}
+
+Packing place(std::span<const PackItem> items, std::span<const uint32_t> order, Fit fit) {
+  Packing packing;
+  packing.offsets.assign(items.size(), 0);
+  std::vector<Placed> placed; // ascending by begin_bytes
+  placed.reserve(items.size());
+  for (uint32_t i : order) {
+    const PackItem &item = items[i];
+    if (item.bytes == 0)
+      continue;
+    int64_t offset = find_offset(placed, item, fit);
+    packing.offsets[i] = offset;
+    packing.peak_bytes = std::max(packing.peak_bytes, offset + item.bytes);
+    Placed entry{offset, offset + item.bytes, item.begin, item.end};
+    auto at =
+        std::upper_bound(placed.begin(), placed.end(), entry, [](const Placed &a, const Placed &b) {
+          return a.begin_bytes < b.begin_bytes;
+        });
+    placed.insert(at, entry);
+  }
+  return packing;
+}
+
+/// Free blocks below the top, by offset and by size; the top is never free.
+class FreeList {
+public:
+  explicit FreeList(int64_t unit) : unit_(unit) {}
+
+  int64_t allocate(int64_t bytes) {
+    bytes = *checked_align(bytes, unit_);
+    auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit == by_size_.end()) {
+      int64_t offset = top_;
+      top_ += bytes;
+      return offset;
+    }
+    auto [size, offset] = *fit;
+    take(offset, size);
+    if (size > bytes)
+      give(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void release(int64_t offset, int64_t bytes) {
+    bytes = *checked_align(bytes, unit_);
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      take(next->first, next->second);
+      next = by_offset_.lower_bound(offset);
+    }
+    if (next != by_offset_.begin()) {
+      auto [begin, size] = *std::prev(next);
+      if (begin + size == offset) {
+        take(begin, size);
+        offset = begin;
+        bytes += size;
+      }
+    }
+    if (offset + bytes == top_)
+      top_ = offset;
+    else
+      give(offset, bytes);
+  }
+
+private:
+  void take(int64_t offset, int64_t size) {
+    by_offset_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+  void give(int64_t offset, int64_t size) {
+    by_offset_.emplace(offset, size);
+    by_size_.emplace(size, offset);
+  }
+  int64_t unit_, top_ = 0;
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_; // (size, offset)
+};
+
+/// A token of the pairwise policy: reused as a whole, by one item after the other.
+struct Tokens {
+  std::vector<int64_t> bytes;
+  std::set<std::pair<int64_t, uint32_t>> free; // (bytes, token)
+
+  uint32_t take(int64_t size) {
+    auto fit = free.lower_bound({size, 0});
+    if (fit == free.end() || (fit->first - 1) / 16 >= size) { // the largest smaller one may grow
+      if (fit != free.begin() && std::prev(fit)->first >= size / 16)
+        --fit;
+      else
+        fit = free.end();
+    }
+    if (fit == free.end()) {
+      bytes.push_back(size);
+      return uint32_t(bytes.size() - 1);
+    }
+    uint32_t token = fit->second;
+    free.erase(fit);
+    bytes[token] = std::max(bytes[token], size);
+    return token;
+  }
+};
+
+/// Calls take(i) for every item in order of begin, after give(j) for every item that has ended.
+void in_time(std::span<const PackItem> items, auto &&take, auto &&give) {
+  std::vector<uint32_t> begins(items.size()), ends;
+  std::iota(begins.begin(), begins.end(), 0);
+  ends = begins;
+  std::stable_sort(begins.begin(), begins.end(),
+                   [&](uint32_t a, uint32_t b) { return items[a].begin < items[b].begin; });
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](uint32_t a, uint32_t b) { return items[a].end < items[b].end; });
+  size_t ended = 0;
+  for (uint32_t i : begins) {
+    for (; items[ends[ended]].end <= items[i].begin; ++ended)
+      if (items[ends[ended]].bytes > 0)
+        give(ends[ended]);
+    if (items[i].bytes > 0)
+      take(i);
+  }
+}
+
+} // namespace
+
+Packing pack_in_time(std::span<const PackItem> items) {
+  int64_t unit = 1;
+  for (const PackItem &item : items)
+    unit = std::max(unit, item.alignment);
+  Packing packing;
+  packing.offsets.assign(items.size(), 0);
+  FreeList free_list(unit);
+  in_time(
+      items,
+      [&](uint32_t i) {
+        packing.offsets[i] = free_list.allocate(items[i].bytes);
+        packing.peak_bytes = std::max(packing.peak_bytes, packing.offsets[i] + items[i].bytes);
+      },
+      [&](uint32_t i) { free_list.release(packing.offsets[i], items[i].bytes); });
+  return packing;
+}
+
+Packing pack_slots(std::span<const PackItem> items) {
+  int64_t unit = 1;
+  for (const PackItem &item : items)
+    unit = std::max(unit, item.alignment);
+  Tokens tokens;
+  std::vector<uint32_t> token_of(items.size(), 0);
+  in_time(
+      items, [&](uint32_t i) { token_of[i] = tokens.take(*checked_align(items[i].bytes, unit)); },
+      [&](uint32_t i) {
+        tokens.free.insert({tokens.bytes[token_of[i]], token_of[i]});
+      });
+  Packing packing;
+  std::vector<int64_t> starts;
+  for (int64_t bytes : tokens.bytes) {
+    starts.push_back(packing.peak_bytes);
+    packing.peak_bytes += bytes;
+  }
+  packing.offsets.assign(items.size(), 0);
+  packing.peak_bytes = 0; // of what lies in the tokens, like everywhere
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].bytes == 0)
+      continue;
+    packing.offsets[i] = starts[token_of[i]];
+    packing.peak_bytes = std::max(packing.peak_bytes, packing.offsets[i] + items[i].bytes);
+  }
+  return packing;
+}
+
+Packing pack_greedy(std::span<const PackItem> items) {
+  std::vector<Keys> keys;
+  for (const PackItem &item : items)
+    keys.push_back(keys_of(0, item, 0));
+  return place(items, order_by(keys), Fit::best);
+}
+
+Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit) {
+  constexpr size_t kInTimeFirst = 512; // above, the cheap way is tried before the quadratic ones
+  Packing best;
+  if (items.size() > kInTimeFirst) {
+    best = pack_in_time(items);
+    if (items.size() > greedy_limit || best.peak_bytes <= bound_bytes)
+      return best;
+  }
+  Sections sections(items);
+  std::vector<int64_t> loads;
+  loads.reserve(items.size());
+  for (const PackItem &item : items)
+    loads.push_back(sections.peak_over(item));
+  std::vector<Keys> keys(items.size());
+  for (int order = 0; order < kOrderCount; ++order) {
+    for (size_t i = 0; i < items.size(); ++i)
+      keys[i] = keys_of(order, items[i], loads[i]);
+    std::vector<uint32_t> permutation = order_by(keys);
+    for (Fit fit : {Fit::best, Fit::first}) {
+      Packing packing = place(items, permutation, fit);
+      if (best.offsets.empty() || packing.peak_bytes < best.peak_bytes)
+        best = std::move(packing);
+      if (best.peak_bytes <= bound_bytes)
+        return best;
+    }
+  }
+  return best;
+}
+
+} // namespace cugrt::plan

@@ -1,0 +1,22 @@
+// Packings without search: greedy placement, a portfolio of it, and the policies of other planners
+// for comparison. All of them expect items that check_items() has passed; pack() is the entry
+// point.
+#pragma once
+
+#include "plan/pack.h"
+
+namespace cugrt::plan {
+
+/// Descending size (ties: longer life, then number) into the smallest gap that is large enough.
+Packing pack_greedy(std::span<const PackItem> items);
+/// The best of seven orders, each with first and best fit; stops at `bound_bytes`. Beyond 4,096
+/// items only pack_in_time().
+Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit);
+/// In order of time from a best-fit free list; n log n.
+Packing pack_in_time(std::span<const PackItem> items);
+/// Pairwise sharing as TVM's StaticPlanBlockMemory does it, for one dtype and scope: whole tokens,
+/// in order of time. The smallest free token of at least the size and at most 16 times it; else the
+/// largest free one of at least a sixteenth, which grows; else a new one.
+Packing pack_slots(std::span<const PackItem> items);
+
+} // namespace cugrt::plan

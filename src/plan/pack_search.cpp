@@ -1,0 +1,453 @@
+// A search that lays a packing from the bottom up, within a given capacity.
+//
+//   offset
+//   capacity ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄      What is placed so far has a skyline: a top for each
+//   section.
+//        │                                A low place is a run of sections of equal top, with
+//        higher │ ┌─────┐         ┌──────┐       ones (or the end of the piece) on both sides.
+//        Every item │ │  a  ├───┐     │      │       still to come that could start at that level
+//        lies within the │ │     │ c │▁▁▁▁▁│  d   │       run: what sticks out rests on a
+//        neighbour. So one section s │ ├─────┴─┬─┴───┬─┴──┬───┤       of the run can be decided for
+//        good: either one of the │ │   b   │  e  │ f  │ g │       candidates that cover s starts at
+//        (s, level), each of them a └─┴───────┴─────┴────┴───┴─▸     branch, or none does, and s is
+//        wasted up to where the next
+//                    ▴ s         time     one can start. Each packing is met on one path only.
+//
+// State. lowest(i): no packing of this branch has item i lower; top(s): the skyline, raised to the
+// least lowest() in s, since nothing can start below that. Where top(s) + unplaced bytes of s
+// exceeds the capacity the branch has failed; at the lower bound no byte of a full section may be
+// wasted, and most branches fail at once.
+//
+// Waste. When nothing starts at (s, level), a candidate j must be held up by an item k that starts
+// below j's top, or else j could be dropped to the level, which is the branch of j. So lowest(j)
+// rises to the least top of such a k (those that start at the level and cover s are themselves held
+// up), and where there is none the branch is cut. Two items of equal lifetime, one resting on the
+// other, are tried in one order only.
+//
+// Pieces. Where no unplaced item crosses, the rest falls into pieces that cannot influence each
+// other: each is solved on its own, and when one fails the others are not tried again.
+//
+// Which section: one with the fewest branches, divided by how often it has made the search fail
+// (the weights outlive a run, so a restart begins where it is hard). What was found to fail is kept
+// as a hash of (item, lowest) over the piece, which describes what can happen in it: different ways
+// to fill the bottom often leave the same rest. A false hit, one in 2^64, would only hide a
+// packing.
+//
+// No recursion: a frame is a decision, its pieces lie on a stack, and a piece that is solved leaves
+// nothing but its placements behind.
+#include "plan/pack_search.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+#include <string_view>
+
+namespace cugrt::plan {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+__extension__ typedef __int128 Wide; // areas do not fit into 64 bits
+
+uint64_t mix(uint64_t x) { // the finalizer of a 64-bit multiplicative hash
+  for (int round = 0; round < 2; ++round) {
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+  }
+  return x ^ (x >> 32);
+}
+
+Wide key_value(char key, const PackProblem &problem, uint32_t i) {
+  const PackProblem::Item &item = problem.items[i];
+  switch (key) {
+  case 'T':
+    return *std::max_element(problem.load_bytes.begin() + item.begin,
+                             problem.load_bytes.begin() + item.end);
+  case 'W':
+    return item.steps;
+  case 'C':
+    return item.changes;
+  case 'A':
+    return Wide(item.bytes) * item.steps;
+  case 'B':
+    return Wide(item.bytes) * item.changes;
+  case 'O':
+    return Wide(problem.conflicts[i].size());
+  default: // L
+    return -Wide(item.begin);
+  }
+}
+
+std::vector<uint32_t> ranks(const PackProblem &problem, std::string_view order) {
+  constexpr size_t kKeyLimit = 4;
+  std::vector<std::array<Wide, kKeyLimit>> keys(problem.items.size());
+  for (uint32_t i = 0; i < keys.size(); ++i)
+    for (size_t k = 0; k < std::min(order.size(), kKeyLimit); ++k)
+      keys[i][k] = key_value(order[k], problem, i);
+  std::vector<uint32_t> sorted(keys.size()), rank(keys.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](uint32_t a, uint32_t b) { return keys[a] > keys[b]; });
+  for (uint32_t position = 0; position < sorted.size(); ++position)
+    rank[sorted[position]] = position;
+  return rank;
+}
+
+int64_t align(int64_t value, int64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+} // namespace
+
+PackSearch::PackSearch(const PackProblem &problem, std::span<const PackStrategy> strategies,
+                       int64_t memory_nodes)
+    : problem_(problem),
+      known_(std::bit_ceil(uint64_t(std::clamp<int64_t>(memory_nodes, 64, 1 << 18)))) {
+  for (const PackStrategy &strategy : strategies)
+    rules_.push_back({strategy, ranks(problem, strategy.order),
+                      std::vector<uint32_t>(problem.load_bytes.size(), 0)});
+}
+
+void PackSearch::reset(int64_t capacity_bytes) {
+  uint32_t count = uint32_t(problem_.items.size());
+  capacity_ = capacity_bytes;
+  nodes_ = 0;
+  out_of_nodes_ = false;
+  offsets_.assign(count, 0);
+  lowest_.assign(count, 0);
+  placed_.assign(count, 0);
+  next_.resize(count + 2);
+  previous_.resize(count + 2);
+  for (uint32_t link = 0; link < count + 2; ++link) {
+    next_[link] = link + 1;
+    previous_[link] = link - 1;
+  }
+  top_.assign(problem_.load_bytes.size(), 0);
+  unplaced_bytes_ = problem_.load_bytes;
+  topmost_.assign(top_.size(), kNone);
+  trail_.clear();
+  order_.clear();
+  candidates_.clear();
+  pieces_.clear();
+  frames_.clear();
+}
+
+PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int64_t node_limit) {
+  reset(capacity_bytes);
+  limit_ = node_limit;
+  rule_ = &rules_[strategy];
+  salt_ = mix(mix(strategy + 1) + uint64_t(capacity_bytes));
+  if (problem_.bound_bytes > capacity_)
+    return Outcome::exhausted;
+  frames_.push_back({}); // the root: no decision, only pieces
+  split({1, uint32_t(problem_.items.size())});
+  frames_.back().piece_end = pieces_.size();
+  for (bool standing = true;;) { // whether the top frame's current branch still stands
+    Frame &frame = frames_.back();
+    if (standing && frame.piece_next < frame.piece_end) {
+      standing = enter(pieces_[frame.piece_next++]);
+    } else if (frames_.size() == 1) {
+      return standing ? Outcome::solved : Outcome::exhausted;
+    } else if (standing || !advance(frame)) {
+      if (out_of_nodes_)
+        return Outcome::limit;
+      if (!standing)
+        remember(frame);
+      candidates_.resize(frame.candidate_begin);
+      pieces_.resize(frame.piece_begin);
+      frames_.pop_back();
+    } else {
+      standing = true;
+    }
+  }
+}
+
+/// Begins a piece: places a single item, or opens a frame whose first branch is still to be taken.
+/// False in both of these cases: the piece has failed, or its (new) top frame has no branch that
+/// stands.
+bool PackSearch::enter(Piece piece) {
+  if (piece.first == piece.last)
+    return place(piece.first - 1);
+  uint64_t key = key_of(piece);
+  if (known_[(key >> 1) & (known_.size() - 1)].key == key)
+    return false;
+  uint32_t begin = problem_.items[piece.first - 1].begin, end = begin;
+  for (uint32_t link = piece.first;; link = next_[link]) {
+    end = std::max(end, problem_.items[link - 1].end);
+    if (link == piece.last)
+      break;
+  }
+  Frame frame;
+  frame.piece = piece;
+  frame.section = choose_section(begin, end);
+  frame.level = top_[frame.section];
+  frame.candidate_begin = frame.candidate_next = candidates_.size();
+  for (uint32_t item : problem_.members[frame.section])
+    if (!placed_[item] && lowest_[item] == frame.level)
+      candidates_.push_back(item);
+  frame.candidate_end = candidates_.size();
+  std::sort(candidates_.begin() + ptrdiff_t(frame.candidate_begin), candidates_.end(),
+            [&](uint32_t a, uint32_t b) { return rule_->rank[a] < rule_->rank[b]; });
+  frame.piece_begin = frame.piece_next = frame.piece_end = pieces_.size();
+  frame.trail_mark = trail_.size();
+  frame.order_mark = order_.size();
+  frame.key = key;
+  frame.nodes_before = nodes_;
+  frames_.push_back(frame);
+  return false;
+}
+
+/// Takes the frame's next branch that does not fail at once, and lists the pieces that it leaves.
+bool PackSearch::advance(Frame &frame) {
+  undo_to(frame.trail_mark, frame.order_mark);
+  pieces_.resize(frame.piece_begin);
+  frame.piece_next = frame.piece_begin;
+  while (!frame.waste_tried) {
+    bool stands = false;
+    if (frame.candidate_next < frame.candidate_end) {
+      size_t candidate = frame.candidate_next++;
+      if (redundant(frame, candidate))
+        continue;
+      uint32_t item = candidates_[candidate];
+      Piece rest = without(frame.piece, item);
+      if ((out_of_nodes_ = nodes_++ >= limit_))
+        return false;
+      if ((stands = place(item)))
+        split(rest);
+    } else {
+      frame.waste_tried = true;
+      if (frame.level + unplaced_bytes_[frame.section] >= capacity_)
+        return false;
+      if ((out_of_nodes_ = nodes_++ >= limit_))
+        return false;
+      if ((stands = waste(frame)))
+        pieces_.push_back(frame.piece);
+    }
+    frame.piece_end = pieces_.size();
+    if (stands)
+      return true;
+    undo_to(frame.trail_mark, frame.order_mark);
+  }
+  return false;
+}
+
+bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
+  uint32_t i = candidates_[candidate];
+  const PackProblem::Item &item = problem_.items[i];
+  if (candidate > frame.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
+    return true;
+  if (topmost_[item.begin] == kNone)
+    return false;
+  uint32_t b = topmost_[item.begin];
+  const PackProblem::Item &below = problem_.items[b];
+  return below.same_place(item) && offsets_[b] + below.bytes == frame.level &&
+         rule_->rank[b] > rule_->rank[i] && below.alignment == item.alignment &&
+         (below.bytes | item.bytes) % item.alignment ==
+             0; // changing places leaves the top as it is
+}
+
+bool PackSearch::place(uint32_t i) {
+  const PackProblem::Item &item = problem_.items[i];
+  int64_t end = lowest_[i] + item.bytes;
+  offsets_[i] = lowest_[i];
+  placed_[i] = 1;
+  order_.push_back(i);
+  next_[previous_[i + 1]] = next_[i + 1];
+  previous_[next_[i + 1]] = previous_[i + 1];
+  for (uint32_t s = item.begin; s < item.end; ++s) {
+    unplaced_bytes_[s] -= item.bytes;
+    set_top(s, end);
+    trail_.push_back({Undo::topmost, s, int64_t(topmost_[s])});
+    topmost_[s] = i;
+  }
+  if (end > capacity_)
+    return fail_at(item.begin);
+  uint32_t begin_section = item.begin, end_section = item.end;
+  for (uint32_t j : problem_.conflicts[i]) {
+    if (placed_[j] || lowest_[j] >= end)
+      continue;
+    const PackProblem::Item &other = problem_.items[j];
+    int64_t lowest = align(end, other.alignment);
+    if (lowest + other.bytes > capacity_)
+      return fail_at(std::max(item.begin, other.begin));
+    set_lowest(j, lowest);
+    begin_section = std::min(begin_section, other.begin);
+    end_section = std::max(end_section, other.end);
+  }
+  return settle(begin_section, end_section);
+}
+
+/// The least top of what may hold candidate j up at the frame's point, other candidates apart.
+int64_t PackSearch::lift_of(uint32_t j, const Frame &frame) const {
+  int64_t lift = INT64_MAX, end = frame.level + problem_.items[j].bytes;
+  for (uint32_t k : problem_.conflicts[j]) {
+    if (placed_[k] || lowest_[k] >= end)
+      continue;
+    const PackProblem::Item &other = problem_.items[k];
+    if (lowest_[k] > frame.level || frame.section < other.begin || other.end <= frame.section)
+      lift = std::min(lift, lowest_[k] + other.bytes);
+  }
+  return lift;
+}
+
+/// Nothing starts at the frame's point: every candidate is held up.
+bool PackSearch::waste(const Frame &frame) {
+  std::span<const uint32_t> list(candidates_.data() + frame.candidate_begin,
+                                 frame.candidate_end - frame.candidate_begin);
+  lifts_.clear(); // all are worked out before any of them is set
+  int64_t least = INT64_MAX;
+  for (uint32_t j : list) {
+    lifts_.push_back(lift_of(j, frame));
+    least = std::min(least, lifts_.back());
+  }
+  if (least == INT64_MAX && !list.empty())
+    return fail_at(frame.section);
+  uint32_t begin = frame.section, end = begin + 1;
+  for (size_t c = 0; c < list.size(); ++c) {
+    const PackProblem::Item &item = problem_.items[list[c]];
+    if (least < frame.level + item.bytes) // a candidate that is held up may itself hold up this one
+      for (uint32_t other : list)
+        if (other != list[c])
+          lifts_[c] = std::min(lifts_[c], least + problem_.items[other].bytes);
+    if (lifts_[c] > capacity_ - item.bytes)
+      return fail_at(frame.section);
+    set_lowest(list[c], align(lifts_[c], item.alignment));
+    begin = std::min(begin, item.begin);
+    end = std::max(end, item.end);
+  }
+  return settle(begin, end);
+}
+
+bool PackSearch::settle(uint32_t begin, uint32_t end) {
+  for (uint32_t s = begin; s < end; ++s)
+    if (unplaced_bytes_[s] > 0 && !settle(s))
+      return false;
+  return true;
+}
+
+/// Raises the section's top to where something can start, and compares with the capacity.
+bool PackSearch::settle(uint32_t section) {
+  int64_t floor = INT64_MAX;
+  for (uint32_t item : problem_.members[section])
+    if (!placed_[item] && (floor = std::min(floor, lowest_[item])) <= top_[section])
+      break;
+  if (floor > top_[section])
+    set_top(section, floor);
+  return top_[section] + unplaced_bytes_[section] <= capacity_ || fail_at(section);
+}
+
+bool PackSearch::fail_at(uint32_t section) {
+  ++rule_->weights[section];
+  last_failed_ = section;
+  return false;
+}
+
+/// Lists the pieces into which the unplaced items of `rest` fall.
+void PackSearch::split(Piece rest) {
+  uint32_t first = rest.first, previous = 0, end = 0;
+  for (uint32_t link = rest.first;; link = next_[link]) {
+    const PackProblem::Item &item = problem_.items[link - 1];
+    if (previous != 0 && item.begin >= end) {
+      pieces_.push_back({first, previous});
+      first = link;
+    }
+    end = std::max(end, item.end);
+    previous = link;
+    if (link == rest.last)
+      break;
+  }
+  pieces_.push_back({first, previous});
+}
+
+PackSearch::Piece PackSearch::without(Piece piece, uint32_t item) const {
+  uint32_t link = item + 1;
+  return {link == piece.first ? next_[link] : piece.first,
+          link == piece.last ? previous_[link] : piece.last};
+}
+
+void PackSearch::undo_to(size_t trail_mark, size_t order_mark) {
+  for (; order_.size() > order_mark; order_.pop_back()) {
+    uint32_t i = order_.back();
+    placed_[i] = 0;
+    next_[previous_[i + 1]] = i + 1;
+    previous_[next_[i + 1]] = i + 1;
+    for (uint32_t s = problem_.items[i].begin; s < problem_.items[i].end; ++s)
+      unplaced_bytes_[s] += problem_.items[i].bytes;
+  }
+  for (; trail_.size() > trail_mark; trail_.pop_back()) {
+    const Undo &undo = trail_.back();
+    if (undo.kind == Undo::lowest)
+      lowest_[undo.index] = undo.old;
+    else if (undo.kind == Undo::top)
+      top_[undo.index] = undo.old;
+    else
+      topmost_[undo.index] = uint32_t(undo.old);
+  }
+}
+
+/// Branches at the section's point, scaled down by its weight; less is better.
+uint64_t PackSearch::score(uint32_t section) const {
+  if (rule_->strategy.last_conflict && section == last_failed_)
+    return 0;
+  uint64_t branches = top_[section] + unplaced_bytes_[section] < capacity_; // waste
+  for (uint32_t item : problem_.members[section])
+    branches += !placed_[item] && lowest_[item] == top_[section];
+  return 1 +
+         (rule_->strategy.weighted ? (branches << 20) / (1 + rule_->weights[section]) : branches);
+}
+
+uint32_t PackSearch::choose_section(uint32_t begin, uint32_t end) const {
+  uint32_t best = begin;
+  uint64_t best_score = UINT64_MAX;
+  int64_t best_slack = INT64_MAX;
+  for (uint32_t run = begin, run_end; run < end; run = run_end) {
+    run_end = run + 1;
+    while (run_end < end && top_[run_end] == top_[run])
+      ++run_end;
+    if ((run > begin && top_[run - 1] < top_[run]) || (run_end < end && top_[run_end] < top_[run]))
+      continue;
+    for (uint32_t s = run; s < run_end; ++s) {
+      uint64_t value = score(s);
+      int64_t slack = capacity_ - top_[s] - unplaced_bytes_[s];
+      bool tie = value == best_score && slack == best_slack;
+      if (value < best_score || (value == best_score && slack < best_slack) ||
+          (tie && rule_->strategy.from_end)) {
+        best = s;
+        best_score = value;
+        best_slack = slack;
+      }
+    }
+  }
+  return best;
+}
+
+uint64_t PackSearch::key_of(Piece piece) const {
+  uint64_t sum = salt_;
+  for (uint32_t link = piece.first;; link = next_[link]) {
+    sum += mix(link * uint64_t(0x9e3779b97f4a7c15u) + uint64_t(lowest_[link - 1]));
+    if (link == piece.last)
+      return mix(sum) | 1; // never the key of an empty entry
+  }
+}
+
+/// A state that took long to refute displaces one that took less; others wear it down.
+void PackSearch::remember(const Frame &frame) {
+  Known &known = known_[(frame.key >> 1) & (known_.size() - 1)];
+  int64_t nodes = nodes_ - frame.nodes_before;
+  if (2 * nodes >= known.nodes)
+    known = {frame.key, nodes};
+  else
+    --known.nodes;
+}
+
+void PackSearch::set_lowest(uint32_t item, int64_t value) {
+  trail_.push_back({Undo::lowest, item, lowest_[item]});
+  lowest_[item] = value;
+}
+
+void PackSearch::set_top(uint32_t section, int64_t value) {
+  trail_.push_back({Undo::top, section, top_[section]});
+  top_[section] = value;
+}
+
+} // namespace cugrt::plan
