@@ -59,9 +59,11 @@ Status FunctionCloner::copy(const ir::Binding &binding) {
     names.push_back(source_.value(binding.result(i)).name);
     types.push_back(source_.value(binding.result(i)).type);
   }
-  const ir::ValueId first =
-      builder_.bind(target, mapped(source_.operands_of(binding)), source_.exprs_of(binding),
-                    source_.attributes_of(binding), names, types);
+  std::vector<ir::Operand> operands = mapped(source_.operands_of(binding));
+  if (binding.blocks.count > 0)
+    add_captures(operands);
+  const ir::ValueId first = builder_.bind(target, operands, source_.exprs_of(binding),
+                                          source_.attributes_of(binding), names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
   return {};
