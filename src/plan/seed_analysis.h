@@ -43,6 +43,11 @@ struct PublishedFlaws {
   bool allocation_at_first_storage = false;
   /// Aliases and tuple elements add no symbols to the key.
   bool aliases_hide_symbols = false;
+  /// The types of an extern call's results add none either, and may have symbols that are not
+  /// captured.
+  bool results_hide_symbols = false;
+  /// Regions are equal whatever the bounds of their symbols and the scopes of their storages.
+  bool equal_in_any_bounds = false;
 };
 
 /// The rule that decided about a binding. `subject` of SeedBinding is what it was about.
@@ -132,6 +137,9 @@ struct SeedAnalysis {
 /// The module must be verified. Functions that another one runs through run_or_capture, or takes
 /// storages from, are results of the pass and have no regions.
 SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws = {});
+
+/// The same without slots, names and capture indices, which the planner does not need.
+SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws = {});
 
 /// The rule in words.
 std::string seed_reason(const ir::Module &module, const ir::Function &function,
