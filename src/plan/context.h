@@ -27,12 +27,15 @@ private:
   std::vector<ExprId> identity_;
 };
 
+struct SeedAnalysis;
+
 struct ModuleContext {
   const ir::Module &module;
   const PlannerOptions &options;
   const ModuleStorage &storage;
   Plan &plan;
   PlanReport *report; // may be null
+  const SeedAnalysis *seed = nullptr; // under policy seed
   ExprCopier copy;
   std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used
   std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise

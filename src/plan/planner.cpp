@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 
 #include "plan/function_planner.h"
+#include "plan/seed_analysis.h"
 #include "plan/storage.h"
 
 #include <algorithm>
@@ -25,6 +26,11 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   plan.arenas = storage.arenas;
   plan.functions.resize(module.functions.size());
   ModuleContext context(module, options, storage, plan, report);
+  SeedAnalysis seed;
+  if (options.policy == Policy::seed) {
+    seed = analyze_seed_regions(module);
+    context.seed = &seed;
+  }
   for (uint32_t function : storage.order)
     CUGRT_TRY(FunctionPlanner(context, function).run());
   if (report)
