@@ -120,7 +120,7 @@ protected:
     CUGRT_CHECK(tensor);
     if (tensor->slot == plan::kNoSlot)
       return copy(binding);
-    const plan::Slot &slot = plan_.slots[tensor->slot];
+    const plan::StorageSlot &slot = plan_.slots[tensor->slot];
     if (slot.first_tensor == tensor->tensor)
       storages_[tensor->slot] = bind_storage(slot.scope, slot.bytes, binding.location);
     bind_tensor(binding, storages_[tensor->slot], 0);

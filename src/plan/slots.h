@@ -34,7 +34,7 @@ struct SlotFlaws {
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 /// A block of memory: one alloc_storage, just before its first tensor.
-struct Slot {
+struct StorageSlot {
   uint32_t scope = 0; // of the module's TypePool
   ir::DType dtype = ir::DType::f32;
   ir::ExprId bytes;   // grown to the largest tensor
@@ -51,7 +51,7 @@ struct SlotTensor {
 
 struct SlotPlan {
   std::vector<SlotTensor> tensors; // every alloc, in program order
-  std::vector<Slot> slots;         // in order of allocation
+  std::vector<StorageSlot> slots;  // in order of allocation
   const SlotTensor *find(ir::ValueId tensor) const;
 };
 

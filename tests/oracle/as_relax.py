@@ -57,8 +57,11 @@ class Builder:
             functions[var] = body
         for f in self.module.functions:
             self.globals[f.name] = GlobalVar(f.name)
+        # Callees were drawn before their callers, and calls need their types.
+        built = {f.name: self.function(f)
+                 for f in sorted(self.module.functions, key=lambda f: f.name)}
         for f in self.module.functions:
-            functions[self.globals[f.name]] = self.function(f)
+            functions[self.globals[f.name]] = built[f.name]
         return tvm.IRModule(functions)
 
     # --- Types and dimensions ---
@@ -106,8 +109,7 @@ class Builder:
         body = self.block(f.body)
         function = relax.Function(params, body, result, True,
                                   tvm.ir.make_node("ir.DictAttrs", **attrs))
-        if self.globals[f.name].ty is None:
-            _update_type(self.globals[f.name], function.ty)
+        _update_type(self.globals[f.name], function.ty)
         return function
 
     def define(self, name, t):

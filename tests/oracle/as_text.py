@@ -65,7 +65,7 @@ class Writer:
 
     def kernel(self, name):
         params = ", ".join(f"p{i}: {ACCESS[c]}" for i, c in enumerate(name.split("_")[1]))
-        self.put(f'kernel @{name} {{ inline "" entry "k" params ({params}) '
+        self.put(f'kernel @{name} {{ inline "-" entry "k" params ({params}) '
                  "launch { grid (1, 1, 1) block (32, 1, 1) } }")
 
     def function(self, f):

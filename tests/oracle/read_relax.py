@@ -3,7 +3,8 @@
 Storages that StaticPlanBlockMemory adds are named after their first tensor: "S:v3".
 """
 from tvm import relax, tirx
-from tvm.ir import Call, GlobalVar, IntImm, Op
+from tvm.ir import Call, Op, PrimType
+from tvm.tirx import IntImm
 
 from canonical import FINGERPRINTS
 
@@ -80,10 +81,10 @@ class Planned:
         self.visible = outer
 
     def binding(self, binding, following, path):
-        name, value = binding.var.name_hint, binding.value
+        name, value = binding.var.name, binding.value
         op = value.op if isinstance(value, Call) else None
         if op is not None and op.same_as(_alloc_storage):
-            canonical = name if self.own_storages else "S:" + following.var.name_hint
+            canonical = name if self.own_storages else "S:" + following.var.name
             self.canonical[name] = canonical
             self.visible.add(name)
             size, _, scope, dtype = value.args
@@ -91,7 +92,7 @@ class Planned:
                                   str(dtype.value)])
             return canonical
         if op is not None and op.same_as(_alloc_tensor):
-            storage = value.args[0].name_hint
+            storage = value.args[0].name
             if storage not in self.visible:
                 self.undefined.append(self.canonical.get(storage, storage))
             self.skeleton.append(["tensor", name, self.canonical.get(storage, storage)])
@@ -115,7 +116,7 @@ class Rewritten:
         self.plan, self.lifted = plan, lifted
         self.sequence, self.regions, self.storages, self.undefined = {}, [], {}, []
         self.launches = {}      # variable that holds a launch's result: region, or None: the slots
-        self.visible = {p.name_hint for p in function.params}
+        self.visible = {p.name for p in function.params}
         self.block(function.body, "")
         for region in self.regions:
             region["outputs"] = [region["outputs"].get(i, "?") for i in range(region.pop("count"))]
@@ -126,7 +127,9 @@ class Rewritten:
     def use(self, expr):
         """Notes variables that nothing has defined."""
         if isinstance(expr, relax.Var):
-            name = expr.name_hint
+            name = expr.name
+            if isinstance(expr.ty, PrimType):
+                return  # a symbol
             if name not in self.visible and self.canonical(name) not in self.undefined:
                 self.undefined.append(self.canonical(name))
         elif isinstance(expr, relax.Tuple):
@@ -167,12 +170,12 @@ class Rewritten:
 
     def binding(self, binding, sequence, present):
         """Gives the region that the binding launches, if any."""
-        name, value = binding.var.name_hint, binding.value
+        name, value = binding.var.name, binding.value
         if isinstance(value, relax.TupleGetItem):
             holder = value.tuple_value
-            if isinstance(holder, relax.Var) and holder.name_hint in self.launches:
+            if isinstance(holder, relax.Var) and holder.name in self.launches:
                 self.use(holder)
-                self.read(self.launches[holder.name_hint], int(value.index), name)
+                self.read(self.launches[holder.name], int(value.index), name)
                 self.visible.add(name)
                 return None
         if isinstance(value, Call) and value.op.same_as(_with_context):
@@ -203,7 +206,7 @@ class Rewritten:
         for arg in args.fields:
             self.use(arg)
             if isinstance(arg, relax.Var):
-                inputs.append(self.canonical(arg.name_hint))
+                inputs.append(self.canonical(arg.name))
             elif [str(v.name) for v in arg.values] != symbols:
                 inputs.append("a shape that is not the key")
         bindings = self.lifted[callee.name_hint]
