@@ -13,8 +13,8 @@
 //
 // Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
 // stands before its first tensor, and tensors begin at its first byte.
+#include "ir/function_cloner.h"
 #include "passes/all_passes.h"
-#include "passes/function_cloner.h"
 #include "plan/memory_plan.h"
 #include "plan/slots.h"
 
@@ -33,7 +33,7 @@ struct StorageValue {
 };
 
 /// What both policies share: tensors in storages, which nested blocks capture.
-class PlannedCloner : public FunctionCloner {
+class PlannedCloner : public ir::FunctionCloner {
 public:
   using FunctionCloner::FunctionCloner;
 
@@ -158,7 +158,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   if (!by_slots) {
     CUGRT_ASSIGN(summaries, plan::summarize_all(module));
   }
-  ir::Module target = without_functions(module);
+  ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function planned, by_slots ? plan_slots(function, target)
                                                 : plan_packed(module, function, summaries, target));

@@ -96,7 +96,7 @@ private:
     put(uint64_t(type.kind) | uint64_t(type.dtype) << 8 | uint64_t(type.scalar) << 16 |
         uint64_t(type.known_shape) << 24);
     bool is_storage = type.kind == ir::TypeKind::storage;
-    if (!is_storage || !flaws_.equal_in_any_bounds)
+    if (!flaws_.equal_in_any_bounds)
       put(type.scope);
     if (is_storage)
       return;

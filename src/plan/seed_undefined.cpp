@@ -1,6 +1,6 @@
 // What a rewrite by the regions of a flawed analysis would use without a definition: values of a
 // region that are no outputs and are used outside, and storages used where the allocation call does
-// not reach.
+// not reach. What a region takes in is used where it is launched, at its first binding.
 #include "plan/seed_parts.h"
 
 namespace cugrt::plan {
@@ -42,13 +42,22 @@ private:
       if (operand.kind != Operand::Kind::value || reported_[operand.index])
         continue;
       bool lost = is_storage_[operand.index]
-                      ? !reaches_
+                      ? region == UINT32_MAX && !reaches_
                       : !defined_[operand.index] && region_of_[operand.index] != region;
-      if (!lost)
-        continue;
-      reported_[operand.index] = true;
-      out_.push_back(operand.value());
+      if (lost)
+        report(operand.value());
     }
+  }
+
+  void launch(const SeedRegion &region) {
+    for (ValueId input : region.inputs)
+      if (is_storage_[input.index] && !reaches_ && !reported_[input.index])
+        report(input);
+  }
+
+  void report(ValueId value) {
+    reported_[value.index] = true;
+    out_.push_back(value);
   }
 
   void block(uint32_t index) {
@@ -56,7 +65,10 @@ private:
     for (const Binding &b : function_.blocks[index].bindings) {
       if (seed_.allocates && number_ == seed_.allocation)
         reaches_ = true;
-      uint32_t region = seed_.bindings[number_++].region;
+      uint32_t region = seed_.bindings[number_].region;
+      if (region != UINT32_MAX && seed_.regions[region].bindings.front() == number_)
+        launch(seed_.regions[region]);
+      ++number_;
       std::span<const Operand> operands = function_.operands_of(b);
       bool is_if = b.kind == ir::BindingKind::if_;
       use(b.blocks.count ? operands.first(is_if ? 1 : b.carried_count) : operands, region);

@@ -126,13 +126,22 @@ private:
 
   void use_all(const Binding &b, uint32_t block) {
     for (const Operand &operand : function_.operands_of(b))
-      if (operand.kind == Operand::Kind::value)
-        for_each_token(operand.value(), [&](uint32_t t) {
-          Token &token = tokens_[t];
-          if (token.block != block && !token.discarded)
-            token.discarded = "it is used in another block than the one that allocates it";
-          ++token.uses;
-        });
+      if (operand.kind == Operand::Kind::value) {
+        lost_.clear();
+        for_each_token(operand.value(), [&](uint32_t t) { use(t, block); });
+      }
+  }
+
+  void use(uint32_t t, uint32_t block) {
+    Token &token = tokens_[t];
+    ++token.uses;
+    if (flaws_.repeated_part_breaks && std::find(lost_.begin(), lost_.end(), t) != lost_.end())
+      plan_.breaks = true;
+    if (token.block == block || token.discarded)
+      return;
+    token.discarded = "it is used in another block than the one that allocates it";
+    if (flaws_.repeated_part_breaks)
+      lost_.push_back(t);
   }
 
   Status check_parts(const Binding &b) const {
@@ -332,6 +341,7 @@ private:
   std::vector<uint32_t> token_of_;   // by value
   std::vector<ir::Range> fields_of_; // by value: of tuples, into fields_
   std::vector<ValueId> fields_;      // invalid: a field that is no value
+  std::vector<uint32_t> lost_;       // tokens discarded by the operand at hand, for the flaw
   std::vector<ir::Interval> bounds_;
   SlotPool pool_;
   SlotPlan plan_;

@@ -28,7 +28,11 @@ namespace cugrt::plan {
 
 /// Published behaviour that loses data, off unless a test asks for it.
 struct SlotFlaws {
-  bool pool_outlives_branch = false; // a block freed in one branch is handed on outside of it
+  /// A block freed in one branch is handed on outside of it.
+  bool pool_outlives_branch = false;
+  /// A tuple that names one tensor twice, used in another block than the one that allocates the
+  /// tensor, ends the pass with an error.
+  bool repeated_part_breaks = false;
 };
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
@@ -52,6 +56,7 @@ struct SlotTensor {
 struct SlotPlan {
   std::vector<SlotTensor> tensors; // every alloc, in program order
   std::vector<StorageSlot> slots;  // in order of allocation
+  bool breaks = false;             // with repeated_part_breaks: the published pass ends here
   const SlotTensor *find(ir::ValueId tensor) const;
 };
 

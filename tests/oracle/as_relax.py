@@ -79,13 +79,15 @@ class Builder:
         return relax.ShapeExpr([self.dim(d) for d in dims])
 
     def type(self, t):
+        if t.kind == "tensor" and t.dims is None:
+            return relax.TensorType(None, t.dtype)
         if t.kind == "tensor":
             return relax.TensorType(self.shape(t.dims), t.dtype)
         if t.kind == "tuple":
             return relax.TupleType([self.type(f) for f in t.fields])
         if t.kind == "shape":
             return relax.ShapeType([self.dim(d) for d in t.dims])
-        return _any
+        return tvm.ir.PrimType("int64") if t.kind == "integer" else _any
 
     # --- Functions and bindings ---
 
@@ -93,7 +95,9 @@ class Builder:
         self.symbols, self.values = {}, {}
         params = [self.define(p.name, p.type) for p in f.params]
         result = self.type(f.body.result.type)
-        attrs = {"relax.force_pure": True, "global_symbol": f.name}
+        attrs = {"relax.force_pure": True}
+        if not f.is_private:
+            attrs["global_symbol"] = f.name
         if f.num_inputs is not None:
             attrs["num_input"] = f.num_inputs
         if f.upper:

@@ -23,12 +23,13 @@ def dims(ds):
 def type_text(t):
     if t.kind == "tensor":
         scope = "" if t.scope == "global" else f', scope "{t.scope}"'
-        return f"tensor<{dims(t.dims)}, {DTYPES[t.dtype]}{scope}>"
+        shape = "?" if t.dims is None else dims(t.dims)
+        return f"tensor<{shape}, {DTYPES[t.dtype]}{scope}>"
     if t.kind == "tuple":
         return "tuple<" + ", ".join(type_text(f) for f in t.fields) + ">"
     if t.kind == "shape":
         return f"shape<{dims(t.dims)}>"
-    return t.kind
+    return "int" if t.kind == "integer" else t.kind
 
 
 def operand(a):

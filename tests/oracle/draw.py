@@ -11,9 +11,8 @@ import random
 from neutral import (EMPTY, OBJECT, Binding, Block, Function, Module, Type, Value, byte_count,
                      evaluate, is_static, symbols_of, tensor)
 
-DTYPES = ("float32",) * 8 + ("float16", "int32", "int64", "int8")
-SIZES = (1, 2, 3, 4, 5, 8, 16, 32, 100)
-HUGE_DIMENSION = 1 << 20  # stands for symbols without a bound when sizes are compared
+DTYPES = ("float32",) * 9 + ("float16", "int32", "int64", "int8", "bool")
+SIZES = (1, 2, 3, 4, 5, 8, 16, 32, 100) * 4 + (0,)
 
 
 class Scope:
@@ -140,20 +139,28 @@ class FunctionDrawer:
     def symbolic(self):
         rng = self.rng
         s = rng.choice(self.scope.symbols)
-        form = rng.randrange(10)
+        form = rng.randrange(13)
         if form < 5:
             return s
         if form == 5:
             return ("*", rng.choice((2, 3, 4)), s)
         if form == 6:
             return ("+", ("*", 2, s), rng.choice((1, 2, 6)))
-        if form == 7 and s in self.upper:
+        if form == 7:
             return ("floordiv", ("+", s, 3), 4)
-        bounded = [x for x in self.scope.symbols if x in self.upper]
-        if form == 8 and len(bounded) == 2:
-            return ("max", ("-", bounded[0], bounded[1]), 1)
-        if form == 9 and len(bounded) == 2:
-            return ("*", bounded[0], bounded[1])
+        if form == 8:
+            return ("min", s, 8)
+        other = rng.choice(self.f.symbols) if self.f.symbols else s
+        if other == s:
+            return s
+        if form == 9:
+            return ("+", s, other)
+        if form == 10 and s in self.upper and other in self.upper:
+            return ("max", ("-", s, other), 1)
+        # A product of a bounded and an unbounded symbol has a maximum where the latter is known not
+        # to be negative, as symbols of our text always are.
+        if form == 11 and ((s in self.upper) == (other in self.upper) or self.f.non_negative):
+            return ("*", s, other)
         return s
 
     # --- Allocations ---
@@ -303,6 +310,7 @@ class FunctionDrawer:
 
     def draw_view(self):
         static = [v for v in self.scope.tensors[-6:] if is_static(v.type.dims)]
+        static = [v for v in static if math.prod(v.type.dims)]
         if not static or self.chance(0.3):
             v = self.some_tensor()
             if v:
@@ -325,7 +333,12 @@ class FunctionDrawer:
             symbol = f"q{self.drawer.count}"
             dims[self.rng.randrange(len(dims))] = symbol
             self.scope.symbols.append(symbol)
-            # A kernel that takes it as a scalar must find it in a value's type.
+            if self.depth == 0:
+                # Neither a bound nor a hint counts: it is not in the signature.
+                if self.chance(0.3):
+                    self.f.upper[symbol] = 100
+                if self.chance(0.3):
+                    self.f.captured.append(symbol)
         self.bind_tensor("match", tensor(dims, v.type.dtype, v.type.scope), (v,), access=v.access)
 
     def draw_constant(self):
@@ -338,20 +351,24 @@ class FunctionDrawer:
         kind = self.rng.choice(("shape", "integer", "string", "null"))
         if kind == "shape":
             dims = tuple(self.rng.choice(SIZES) for _ in range(2))
-            self.add("shape", Type("shape", dims), (), dims)
+            self.bind_object(kind, Type("shape", dims), (), dims)
         elif kind == "integer":
-            self.add("integer", Type("integer"), (), self.rng.choice(SIZES))
+            self.bind_object(kind, Type("integer"), (), self.rng.choice(SIZES))
         elif kind == "string":
-            self.add("string", Type("string"), (), "word")
+            self.bind_object(kind, Type("string"), (), "word")
         else:
-            name = self.add("null", EMPTY if self.chance(0) else OBJECT)
-            self.scope.objects.append(Value(name, OBJECT))
+            self.bind_object(kind, OBJECT)
+
+    def bind_object(self, kind, type, args=(), extra=None):
+        self.scope.objects.append(Value(self.add(kind, type, args, extra), type))
 
     def call_args(self):
         rng = self.rng
         args = [v for v in (self.some_tensor() for _ in range(rng.randint(0, 3))) if v]
         if self.scope.tuples and self.chance(0.15):
             args.append(rng.choice(self.scope.tuples))
+        if self.scope.objects and self.chance(0.2):
+            args.append(rng.choice(self.scope.objects))
         if self.chance(0.2):
             args.append(rng.choice((("dtype", "float32"), ("string", "word"), ("integer", 3))))
         if self.scope.symbols and self.chance(0.15):
@@ -379,10 +396,11 @@ class FunctionDrawer:
     def with_result(self, kind, args, callee):
         if self.chance(0.6):
             self.add(kind, EMPTY, args, callee)
-        elif self.chance(0.7):
-            self.bind_tensor(kind, tensor(self.static_dims(), "float32"), args, callee)
+        elif self.chance(0.6):
+            self.bind_tensor(kind, tensor(self.dims(), "float32"), args, callee)
         else:
-            self.scope.objects.append(Value(self.add(kind, OBJECT, args, callee), OBJECT))
+            type = OBJECT if self.chance(0.5) else Type("tensor", None)
+            self.bind_object(kind, type, args, callee)
 
     def draw_context(self):
         self.with_result("context", self.call_args(), "vm.builtin.d")
@@ -413,6 +431,26 @@ class FunctionDrawer:
     def draw_unused(self):
         self.allocate(tensor(self.dims(), self.rng.choice(DTYPES)))
         self.scope.tensors.pop()
+
+    def draw_storage(self):
+        """One that nothing may ever use."""
+        if self.drawer.mode == "lowered":
+            size = self.rng.choice(SIZES)
+            t = Type("storage", (size,), "float32", (), "global")
+            self.scope.storages.append(
+                Value(self.add("storage", t, (), (size, "global", "float32")), t))
+
+    def draw_layers(self):
+        """The same few kernels again and again, between calls that end regions: equal regions."""
+        type = tensor(self.static_dims(), "float32")
+        second = self.chance(0.5)
+        for _ in range(self.rng.randint(2, 3)):
+            a = self.allocate(type)
+            self.add("kernel", EMPTY, (a,), ("k_o_a", ()))
+            if second:
+                b = self.allocate(type)
+                self.add("kernel", EMPTY, (a, b), ("k_io_a", ()))
+            self.add("context", EMPTY, (), "vm.builtin.d")
 
     def draw_if(self):
         if self.depth >= 2:
@@ -473,7 +511,7 @@ class FunctionDrawer:
         if not self.of_signature(self.f.body.result.type):
             self.f.body.result = next(p for p in self.f.params if p.type.kind == "tensor")
         self.aliased.add(self.f.body.result.name)
-        if self.drawer.mode == "lowered" and self.chance(0.4):
+        if self.chance(0.4 if self.drawer.mode == "lowered" else 0.04):
             self.add_kills(self.f.body)
 
     def of_signature(self, type):
@@ -532,7 +570,7 @@ class ModuleDrawer:
     # Weights of what is drawn: usual modules, and those with control flow, calls or externs.
     USUAL = {"kernel": 60, "alias": 4, "tuple": 3, "get": 3, "reshape": 5, "view": 3, "match": 0.4,
              "constant": 2, "literal": 2, "add": 0.7, "unused": 0.7, "extern": 0, "context": 1,
-             "call": 0, "if": 0}
+             "call": 0, "if": 0, "storage": 0.15, "layers": 0.7}
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -550,7 +588,7 @@ class ModuleDrawer:
         weights = dict(self.USUAL)
         if rng.random() < 0.4:
             weights["extern"] = rng.choice((2, 8))
-        if rng.random() < 0.18:
+        if rng.random() < 0.22:
             weights["if"] = rng.choice((2, 5))
         if rng.random() < 0.25:
             weights["match"] = 3
@@ -568,6 +606,7 @@ class ModuleDrawer:
 
     def function(self, name, is_callee):
         f = Function(name)
+        f.is_private = is_callee and self.rng.random() < 0.5
         drawer = FunctionDrawer(self, f)
         drawer.signature(is_callee)
         drawer.steps(self.rng.choice((2, 4, 6, 8, 10, 14, 20)))

@@ -32,7 +32,7 @@ import math
 
 
 class Type:
-    """kind: tensor, tuple, storage, shape, object, integer, string."""
+    """kind: tensor (`dims` None: not known), tuple, storage, shape, object, integer, string."""
     __slots__ = ("kind", "dims", "dtype", "fields", "scope")
 
     def __init__(self, kind, dims=None, dtype="float32", fields=(), scope="global"):

@@ -36,11 +36,14 @@ constexpr FlawName kFlaws[] = {
 #define SEED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
     {"pool_outlives_branch",
      [](Flaws &flaws) -> bool & { return flaws.slots.pool_outlives_branch; }},
+    {"repeated_part_breaks",
+     [](Flaws &flaws) -> bool & { return flaws.slots.repeated_part_breaks; }},
     SEED_FLAW(control_keeps_region) SEED_FLAW(match_keeps_region) SEED_FLAW(results_are_no_uses)
         SEED_FLAW(conditions_are_no_uses) SEED_FLAW(matches_are_no_uses)
             SEED_FLAW(views_hide_results) SEED_FLAW(merge_ignores_calls)
                 SEED_FLAW(unused_storage_breaks_merge) SEED_FLAW(allocation_at_first_storage)
-                    SEED_FLAW(aliases_hide_symbols)
+                    SEED_FLAW(aliases_hide_symbols) SEED_FLAW(results_hide_symbols)
+                        SEED_FLAW(equal_in_any_bounds)
 #undef SEED_FLAW
 };
 
@@ -216,6 +219,8 @@ json answer(const json &request) {
       Result<plan::SlotPlan> plan = plan::plan_slots(pools, function, flaws.slots);
       if (!plan.ok())
         return error(plan.take_status());
+      if (plan->breaks)
+        return {{"exception", "token"}};
       out["skeletons"][function.name] = Skeleton(pools, function, *plan).out;
       well_formed = well_formed && is_well_formed(function, *plan);
     }

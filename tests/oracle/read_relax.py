@@ -174,9 +174,9 @@ class Rewritten:
         if isinstance(value, relax.TupleGetItem):
             holder = value.tuple_value
             if isinstance(holder, relax.Var) and holder.name in self.launches:
-                self.use(holder)
                 self.read(self.launches[holder.name], int(value.index), name)
-                self.visible.add(name)
+                if holder.name in self.visible:
+                    self.visible.add(name)
                 return None
         if isinstance(value, Call) and value.op.same_as(_with_context):
             callee = value.args[0].global_symbol

@@ -16,10 +16,11 @@ import read_relax
 import tvm
 from tvm import relax
 
-FLAWS = ("pool_outlives_branch", "control_keeps_region", "match_keeps_region",
-         "results_are_no_uses", "conditions_are_no_uses", "matches_are_no_uses",
-         "views_hide_results", "merge_ignores_calls", "unused_storage_breaks_merge",
-         "allocation_at_first_storage", "aliases_hide_symbols")
+FLAWS = ("pool_outlives_branch", "repeated_part_breaks", "control_keeps_region",
+         "match_keeps_region", "results_are_no_uses", "conditions_are_no_uses",
+         "matches_are_no_uses", "views_hide_results", "merge_ignores_calls",
+         "unused_storage_breaks_merge", "allocation_at_first_storage", "aliases_hide_symbols",
+         "results_hide_symbols", "equal_in_any_bounds")
 
 
 class Plans:
@@ -41,7 +42,10 @@ def published(module):
     relax_module = as_relax.build(module)
     out = {}
     if module.mode == "chain":
-        relax_module = relax.transform.StaticPlanBlockMemory()(relax_module)
+        try:
+            relax_module = relax.transform.StaticPlanBlockMemory()(relax_module)
+        except Exception as error:  # what the pass throws has no common class
+            return {"exception": "token" if "token2block_" in str(error) else str(error)}
     plans = read_relax.planned(relax_module, module.mode == "lowered")
     if module.mode == "chain":
         out["skeletons"] = {name: plan.skeleton for name, plan in plans.items()}
@@ -51,7 +55,7 @@ def published(module):
     with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
         try:
             result = relax.transform.RewriteCUDAGraph()(relax_module)
-        except Exception as error:  # what the pass throws has no common class
+        except Exception as error:
             out["seed"] = {"exception": "merge" if is_failed_lookup(error) else str(error)}
             return out
     out["seed"] = read_relax.rewritten(result, plans)
@@ -67,6 +71,8 @@ def ours(plans, module, text, lines, flaws):
     answer = plans.ask(text, module.mode == "chain", flaws)
     if "error" in answer:
         return answer
+    if answer.get("exception"):
+        return {"exception": answer["exception"]}
     out = {}
     if module.mode == "chain":
         out["skeletons"] = read_plans.skeletons(answer)

@@ -7,56 +7,56 @@
 
 #include "ir/builder.h"
 
-namespace cugrt::passes {
+namespace cugrt::ir {
 
 /// Everything of `module` but its functions.
-ir::Module without_functions(const ir::Module &module);
+Module without_functions(const Module &module);
 
 class FunctionCloner {
 public:
   /// `source` belongs to a module whose pools `target` was copied from.
-  FunctionCloner(const ir::Function &source, ir::Module &target);
+  FunctionCloner(const Function &source, Module &target);
   virtual ~FunctionCloner() = default;
 
-  Result<ir::Function> run();
+  Result<Function> run();
 
 protected:
   /// Called for each binding, in order. Must map every result that later bindings use.
-  virtual Status visit(const ir::Binding &binding) { return copy(binding); }
+  virtual Status visit(const Binding &binding) { return copy(binding); }
   /// Called before and after a block's bindings; its parameters are mapped already.
   virtual Status enter_block(uint32_t block) { return {}; }
   virtual Status leave_block(uint32_t block) { return {}; }
   /// Called with the operands of a binding that has blocks, after these are copied: values of the
   /// target that the copies use beyond the source's captures are appended here.
-  virtual void add_captures(std::vector<ir::Operand> &operands) {}
+  virtual void add_captures(std::vector<Operand> &operands) {}
 
   /// Appends the same binding, with operands mapped; results keep names and types.
-  Status copy(const ir::Binding &binding);
+  Status copy(const Binding &binding);
   /// Appends a binding of no operands or one, that has one result and a place in the text.
-  ir::ValueId bind_value(ir::BindingKind kind, std::string_view hint, ir::ValueId operand,
-                         std::span<const ir::ExprId> exprs, ir::TypeId type,
+  ValueId bind_value(BindingKind kind, std::string_view hint, ValueId operand,
+                         std::span<const ExprId> exprs, TypeId type,
                          SourceLocation location);
 
-  void map(ir::ValueId from, ir::ValueId to) { values_[from.index] = to; }
-  ir::ValueId mapped(ir::ValueId value) const;
-  ir::Operand mapped(ir::Operand operand) const;
-  std::vector<ir::Operand> mapped(std::span<const ir::Operand> operands) const;
+  void map(ValueId from, ValueId to) { values_[from.index] = to; }
+  ValueId mapped(ValueId value) const;
+  Operand mapped(Operand operand) const;
+  std::vector<Operand> mapped(std::span<const Operand> operands) const;
 
-  const ir::Function &source() const { return source_; }
-  ir::Module &module() const { return module_; }
-  ir::FunctionBuilder &builder() { return builder_; }
-  const ir::Type &type_of(ir::ValueId source_value) const {
+  const Function &source() const { return source_; }
+  Module &module() const { return module_; }
+  FunctionBuilder &builder() { return builder_; }
+  const Type &type_of(ValueId source_value) const {
     return module_.types[source_.value(source_value).type];
   }
 
 private:
-  Status copy_blocks(const ir::Binding &binding, ir::Binding &target);
+  Status copy_blocks(const Binding &binding, Binding &target);
   Status copy_body(uint32_t block);
 
-  const ir::Function &source_;
-  ir::Module &module_;
-  ir::FunctionBuilder builder_;
-  std::vector<ir::ValueId> values_; // by source value
+  const Function &source_;
+  Module &module_;
+  FunctionBuilder builder_;
+  std::vector<ValueId> values_; // by source value
 };
 
-} // namespace cugrt::passes
+} // namespace cugrt::ir
