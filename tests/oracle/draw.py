@@ -335,12 +335,13 @@ class FunctionDrawer:
         dims = list(v.type.dims)
         if self.chance(0.5):
             symbol = f"q{self.drawer.count}"
-            dims[self.rng.randrange(len(dims))] = symbol
+            at = self.rng.randrange(len(dims))
+            replaced, dims[at] = dims[at], symbol
             self.scope.symbols.append(symbol)
             if self.depth == 0:
                 # Neither a bound nor a hint counts: it is not in the signature.
-                if self.chance(0.3):
-                    self.f.upper[symbol] = 100
+                if self.chance(0.3) and replaced in SIZES:
+                    self.f.upper[symbol] = max(SIZES)
                 if self.chance(0.3):
                     self.f.captured.append(symbol)
         self.bind_tensor("match", tensor(dims, v.type.dtype, v.type.scope), (v,), access=v.access)

@@ -196,7 +196,10 @@ json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
     out["functions"].push_back(
         seed_function_json(module.functions[i], analysis, analysis.functions[i]));
   for (const plan::SeedSlot &slot : analysis.slots)
-    out["slots"].push_back(json::array({slot.bytes, module.types.scope_name(slot.scope)}));
+    out["slots"].push_back(
+        json::array({slot.bytes, module.types.scope_name(slot.scope), slot.function,
+                     name_of(module.functions[slot.function],
+                             analysis.functions[slot.function].storages[slot.storage].value)}));
   out["merge_fails"] = analysis.merge_fails_on != UINT32_MAX;
   return out;
 }

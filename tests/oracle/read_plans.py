@@ -70,6 +70,7 @@ def rewritten(answer, name_of_line, storages_are_added):
     seed = answer["seed"]
     if seed["merge_fails"]:
         return {"exception": "merge"}
-    return {"slots": seed["slots"],
-            "functions": {f["name"]: Function(f, name_of_line, storages_are_added).read()
-                          for f in seed["functions"]}}
+    functions = [Function(f, name_of_line, storages_are_added) for f in seed["functions"]]
+    return {"slots": [[size, scope, functions[owner].value(name)]
+                      for size, scope, owner, name in seed["slots"]],
+            "functions": {f.function["name"]: f.read() for f in functions}}

@@ -235,10 +235,13 @@ def lifted_functions(module, known):
 def rewritten(module, plans):
     lifted = lifted_functions(module, plans)
     slots = []
+    # Names of storages are unique in a module. The survivor of a slot keeps its name.
+    canonical = {name: own for plan in plans.values() for name, own in plan.canonical.items()}
     for name, (_, _, _, bindings) in lifted.items():
         for b in bindings[:-1]:
             if isinstance(b.value, Call) and b.value.op.same_as(_alloc_storage):
-                slots.append([fingerprint(b.value.args[0].values[0]), b.value.args[2].value])
+                slots.append([fingerprint(b.value.args[0].values[0]), b.value.args[2].value,
+                              canonical[b.var.name]])
     result = {"slots": slots, "functions": {}}
     for name, function in functions_of(module):
         if name in plans:
