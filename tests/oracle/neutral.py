@@ -1,7 +1,7 @@
 """Modules in a neutral form: what both Relax and our text can say.
 
-A function is a list of bindings with nested blocks. Every binding has a name of its own, unique in the
-module, that both sides keep, so that results can be compared name by name.
+A function is a list of bindings with nested blocks. Every binding has a name of its own, unique in
+the module, that both sides keep, so that results can be compared name by name.
 
 Dimensions are integers, symbol names, or trees: ("+", a, b), ("-", a, b), ("*", a, b),
 ("max", a, b), ("min", a, b), ("floordiv", a, b).
@@ -101,7 +101,7 @@ class Function:
 class Module:
     def __init__(self, seed, mode):
         self.seed = seed
-        self.mode = mode         # "chain": both passes; "lowered": written with storages, the second
+        self.mode = mode         # "chain": both passes; "lowered": has storages, second pass only
         self.functions = []
         self.constants = []      # (name, Type)
         self.features = set()

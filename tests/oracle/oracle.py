@@ -5,7 +5,7 @@
 
 Each seed of [A, B) is one test: a random module (draw.py) is written as Relax and as our text, both
 sides plan it, and the results must be equal. Where they are not, switches that turn published flaws
-back on must explain all of the difference; the least set of them is found and counted. Prints
+back on must explain all of the difference; those that cannot be left out are counted. Prints
 differences and the module of every seed that fails, then the shares, then the counts.
 
 Needs apache-tvm in .deps/oracle, which `./dev test oracle` installs.

@@ -146,7 +146,6 @@ class Rewritten:
     def block(self, seq, path):
         sequence = self.sequence[path] = []
         outer = set(self.visible)
-        first_region = len(self.regions)
         present = set()
         own = []
         for block in seq.blocks:
@@ -156,14 +155,13 @@ class Rewritten:
                     own.append(region)
         self.use(seq.body)
         self.visible = outer
-        # What is neither there nor a lifted storage is in this block's regions, one after the other.
+        # What is neither there nor a lifted storage is in this block's regions, one after another.
         missing = [n for n in self.plan.order[path] if n not in present and not self.is_storage(n)]
         for region in own:
             count = region.pop("bindings")
             region["bindings"], missing = missing[:count], missing[count:]
         if missing:
             sequence.append("left over: " + " ".join(missing))
-        del first_region
 
     def is_storage(self, name):
         return name in self.storages or name in self.plan.canonical.values()

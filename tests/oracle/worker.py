@@ -6,6 +6,7 @@ may end the process; oracle.py then starts another one and counts the seed as on
 import json
 import subprocess
 import sys
+import traceback
 
 import as_relax
 import as_text
@@ -27,14 +28,23 @@ class Plans:
     """Our side: a program that answers requests."""
 
     def __init__(self, path):
-        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+        self.path = path
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
     def ask(self, text, slots, flaws):
         request = json.dumps({"text": text, "slots": slots, "flaws": sorted(flaws)})
         self.process.stdin.write(request + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        answer = self.process.stdout.readline()
+        if answer:
+            return json.loads(answer)
+        status = self.process.wait()
+        self.start()
+        raise RuntimeError(f"{self.path} ended with status {status}")
 
 
 def published(module):
@@ -115,7 +125,7 @@ def features(module):
 
 
 def needed(same):
-    """The least switches, found by taking one after the other away; None where all do not help."""
+    """Switches none of which can be left out; None where even all of them do not help."""
     chosen = set(FLAWS)
     if not same(chosen):
         return None
@@ -148,8 +158,7 @@ def main():
         seed = int(line)
         try:
             result = compare(plans, seed)
-        except Exception as error:
-            import traceback
+        except Exception:
             result = {"seed": seed, "failure": traceback.format_exc(), "features": [],
                       "text": as_text.write(draw.draw(seed))[0]}
         print(json.dumps(result), flush=True)
