@@ -53,17 +53,17 @@ ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint,
 Status FunctionCloner::copy(const Binding &binding) {
   Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));
+  std::vector<Operand> operands = mapped(source_.operands_of(binding));
+  if (binding.blocks.count)
+    add_captures(operands);
   std::vector<std::string> names;
   std::vector<TypeId> types;
   for (uint32_t i = 0; i < binding.result_count; ++i) {
     names.push_back(source_.value(binding.result(i)).name);
-    types.push_back(source_.value(binding.result(i)).type);
+    types.push_back(result_type(binding, operands, i));
   }
-  std::vector<Operand> operands = mapped(source_.operands_of(binding));
-  if (binding.blocks.count > 0)
-    add_captures(operands);
   const ValueId first = builder_.bind(target, operands, source_.exprs_of(binding),
-                                          source_.attributes_of(binding), names, types);
+                                      source_.attributes_of(binding), names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
   return {};

@@ -28,6 +28,7 @@ private:
 };
 
 struct SeedAnalysis;
+struct InlinedGraphs;
 
 struct ModuleContext {
   const ir::Module &module;
@@ -35,7 +36,8 @@ struct ModuleContext {
   const ModuleStorage &storage;
   Plan &plan;
   PlanReport *report; // may be null
-  const SeedAnalysis *seed = nullptr; // under policy seed
+  const SeedAnalysis *seed = nullptr;    // under policy seed
+  const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions
   ExprCopier copy;
   std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used
   std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise

@@ -141,6 +141,9 @@ SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws 
 /// The same without slots, names and capture indices, which the planner does not need.
 SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws = {});
 
+/// A function's bindings by number.
+std::vector<const ir::Binding *> bindings_in_order(const ir::Function &function);
+
 /// The rule in words.
 std::string seed_reason(const ir::Module &module, const ir::Function &function,
                         const ir::Binding &binding, const SeedBinding &decision);

@@ -165,13 +165,21 @@ std::vector<bool> find_result_storages(const ir::Module &module, const ir::Funct
   if (flaws.views_hide_results)
     return PublishedOutputs(function).take();
   std::vector<bool> holds_result(function.values.size());
-  for (const ir::Block &block : function.blocks)
+  auto mark = [&](const Operand &result, bool only_storages) {
+    if (result.kind == Operand::Kind::value)
+      roots.each_leaf(result.value(), [&](ValueId leaf) {
+        ValueId storage = roots.storage(leaf);
+        if (storage.valid() && (!only_storages || storage == leaf))
+          holds_result[storage.index] = true;
+      });
+  };
+  for (const ir::Block &block : function.blocks) {
     for (const Operand &result : function.results_of(block))
-      if (result.kind == Operand::Kind::value)
-        roots.each_leaf(result.value(), [&](ValueId leaf) {
-          if (ValueId storage = roots.storage(leaf); storage.valid())
-            holds_result[storage.index] = true;
-        });
+      mark(result, false);
+    for (const Binding &b : block.bindings) // a loop's own: no call may give it
+      for (uint32_t i = 0; i < b.carried_count; ++i)
+        mark(function.operands_of(b)[i], true);
+  }
   return holds_result;
 }
 

@@ -26,9 +26,6 @@ SeedFunction find_seed_regions(const ir::Module &module, const ir::Function &fun
 void merge_seed_storages(const ir::Module &module, const PublishedFlaws &flaws,
                          SeedAnalysis &analysis);
 
-/// By number.
-std::vector<const ir::Binding *> bindings_in_order(const ir::Function &function);
-
 /// Capture indices, names, and which regions are one function.
 void name_seed_functions(const ir::Module &module, const PublishedFlaws &flaws,
                          SeedAnalysis &analysis);

@@ -2,9 +2,14 @@
 // binding by binding. The analysis takes an extern call for a launch, as published; here it ends
 // the region, since it is a host function as far as the plan can know, so one region of the
 // analysis may become several.
+//
+// Where the module runs lifted functions, each call of one is a region, whatever the analysis says.
 #include "plan/regions.h"
 
+#include "plan/inline_graphs.h"
 #include "plan/seed_analysis.h"
+
+#include <utility>
 
 namespace cugrt::plan {
 
@@ -14,22 +19,53 @@ class SeedRules final : public RegionRules {
 public:
   SeedRules(const ModuleContext &context, uint32_t function)
       : module_(context.module), function_(context.module.functions[function]),
-        seed_(context.seed->functions[function]), explains_(context.report) {}
+        seed_(context.seed->functions[function]),
+        captures_(context.graphs ? context.graphs->captures[function] : Captures()),
+        explains_(context.report) {}
 
   bool copies_join() const override { return false; }
 
   Decision decide(const ir::Binding &b) override {
-    const SeedBinding &found = seed_.bindings[next_++];
+    uint32_t number = next_++;
+    uint32_t capture = captures_.empty() ? kNoCapture : captures_[number];
+    bool changed = capture != std::exchange(last_capture_, capture);
+    if (capture != kNoCapture)
+      return captured(b, changed);
+    const SeedBinding &found = seed_.bindings[number];
     Verdict verdict = b.kind == ir::BindingKind::extern_call ? Verdict::closes : found.verdict;
+    if (changed) // the region that is open is a captured one
+      verdict = verdict == Verdict::joins        ? Verdict::opens
+                : verdict == Verdict::joins_open ? Verdict::closes
+                                                 : verdict;
     return {verdict, explains_ ? seed_reason(module_, function_, b, found) : std::string()};
   }
 
 private:
+  Decision captured(const ir::Binding &b, bool first) {
+    fresh_ = fresh_ || first;
+    switch (b.kind) {
+    case ir::BindingKind::launch:
+      return {std::exchange(fresh_, false) ? Verdict::opens : Verdict::joins,
+              "in a function that is run as one graph"};
+    case ir::BindingKind::extern_call:
+      return {Verdict::closes, "in a function that is run as one graph, but a host function: it "
+                               "splits the graph"};
+    case ir::BindingKind::op:
+      return {Verdict::closes, "a tensor-level op"};
+    default:
+      return {fresh_ ? Verdict::stays : Verdict::joins_open,
+              "in a function that is run as one graph: names storage, runs nothing"};
+    }
+  }
+
   const ir::Module &module_;
   const ir::Function &function_;
   const SeedFunction &seed_;
+  const Captures captures_;
   const bool explains_; // somebody reads the reasons
   uint32_t next_ = 0;   // bindings come in program order
+  uint32_t last_capture_ = kNoCapture;
+  bool fresh_ = false; // the captured function has no step yet
 };
 
 } // namespace
