@@ -166,6 +166,17 @@ TEST_CASE("an entry is read back and nothing else is an entry") {
     }
 }
 
+TEST_CASE("an entry with anything but zeros behind its architecture is no entry") {
+  // The checksum is right: only the padding is not what write_entry makes of "sm_90".
+  std::string file = write_entry(key_of(1), kCompiler, OutputKind::cubin,
+                                 std::string_view("sm_90\0x", 7), "payload");
+  CHECK_FALSE(read_entry(file));
+  std::string longest(16, 'a'); // no padding at all
+  auto entry = read_entry(write_entry(key_of(1), kCompiler, OutputKind::cubin, longest, "payload"));
+  REQUIRE(entry);
+  CHECK(entry->architecture == longest);
+}
+
 TEST_CASE("what is stored is found, by another cache on the same folder too") {
   TemporaryFolder folder;
   {
