@@ -1,11 +1,9 @@
 // runtime: the nth driver call fails, the nth host allocation fails, for every n of a small model's
 // life. One clear error each time, nothing leaked, and a fresh session works.
+#include "emulator_control.h"
 #include "support/alloc_fault.h"
 #include "support/api_fixture.h"
 
-#include "emulator/driver/cuda_emulator.h"
-
-#include <dlfcn.h>
 #include <functional>
 #include <memory>
 
@@ -36,34 +34,6 @@ func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>) -> (tensor<[n, 4], 
   return %y
 }
 )";
-
-/// The emulated driver's own functions, from the library that the runtime has opened.
-struct Emulator {
-  decltype(&cuEmuGetStatistics) statistics;
-  decltype(&cuEmuSetFaultInjection) inject;
-
-  Emulator() {
-    void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
-    REQUIRE(library);
-    statistics = reinterpret_cast<decltype(statistics)>(dlsym(library, "cuEmuGetStatistics"));
-    inject = reinterpret_cast<decltype(inject)>(dlsym(library, "cuEmuSetFaultInjection"));
-    REQUIRE(statistics);
-    REQUIRE(inject);
-  }
-  CUemuStatistics now() const {
-    CUemuStatistics numbers{};
-    numbers.struct_size = sizeof numbers;
-    REQUIRE(statistics(&numbers) == CUDA_SUCCESS);
-    return numbers;
-  }
-  /// Everything that may leak.
-  std::vector<unsigned long long> live() const {
-    CUemuStatistics s = now();
-    return {s.contexts, s.allocations, s.allocated_bytes, s.host_allocations,
-            s.modules,  s.libraries,   s.streams,         s.events,
-            s.graphs,   s.graph_nodes, s.graph_execs};
-  }
-};
 
 Weights model_weights() {
   std::vector<float> w = numbers(16, 1);
@@ -109,7 +79,7 @@ struct Scenario {
 
 TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh session works") {
   Scenario scenario;
-  Emulator emulator;
+  EmulatorControl emulator;
   scenario.check_good_run();
   const auto before = emulator.live();
   unsigned long long begin = emulator.now().calls;
@@ -141,7 +111,7 @@ TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh 
 TEST_CASE(
     "whichever driver call runs out of memory: an error or a recovery, and a fresh session works") {
   Scenario scenario;
-  Emulator emulator;
+  EmulatorControl emulator;
   scenario.check_good_run();
   unsigned long long begin = emulator.now().calls;
   scenario.check_good_run();
@@ -194,7 +164,7 @@ TEST_CASE(
 
 TEST_CASE("whichever host allocation of a session fails: out of host memory, nothing leaks") {
   Scenario scenario;
-  Emulator emulator;
+  EmulatorControl emulator;
   scenario.check_good_run();
   const auto before = emulator.live();
   auto work = [&]() -> cugrt_status * {
