@@ -25,18 +25,16 @@ namespace {
 std::vector<std::vector<int64_t>> least_storages(const ir::Module &source,
                                                  const plan::SeedAnalysis &analysis) {
   std::vector<std::vector<int64_t>> least(analysis.lifted.size());
-  for (uint32_t f = 0; f < source.functions.size(); ++f) {
-    const plan::SeedFunction &function = analysis.functions[f];
-    std::vector<int64_t> bytes(source.functions[f].values.size(), INT64_MAX);
-    for (const plan::SeedStorage &storage : function.storages)
-      bytes[storage.value.index] = storage.bytes;
-    for (const plan::SeedRegion &region : function.regions) {
+  for (uint32_t f = 0; f < source.functions.size(); ++f)
+    for (const plan::SeedRegion &region : analysis.functions[f].regions) {
       std::vector<int64_t> &list = least[region.lifted];
       list.resize(region.inputs.size(), INT64_MAX);
-      for (size_t i = 0; i < list.size(); ++i)
-        list[i] = std::min(list[i], bytes[region.inputs[i].index]);
+      for (size_t i = 0; i < list.size(); ++i) {
+        const ir::Type &type = source.types[source.functions[f].value(region.inputs[i]).type];
+        if (type.kind == ir::TypeKind::storage) // a static one has a constant size
+          list[i] = std::min(list[i], *source.exprs.as_constant(type.dims[0]));
+      }
     }
-  }
   return least;
 }
 
