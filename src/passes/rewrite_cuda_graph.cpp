@@ -19,7 +19,10 @@
 #include "passes/lifted_function.h"
 #include "plan/seed_analysis.h"
 
+#include "support/check.h"
+
 #include <algorithm>
+#include <unordered_set>
 
 namespace cugrt::passes {
 
@@ -34,12 +37,12 @@ using ir::ValueId;
 class Rewriter : public ir::FunctionCloner {
 public:
   /// Functions of the target: `allocation`, then the lifted ones from `first_lifted` on.
-  Rewriter(const ir::Function &source, const plan::SeedFunction &seed,
+  Rewriter(const ir::Module &module, const ir::Function &source, const plan::SeedFunction &seed,
            const plan::SeedAnalysis &analysis, std::span<const ir::Function> lifted_functions,
            ir::Module &target, uint32_t allocation, uint32_t first_lifted)
       : FunctionCloner(source, target), seed_(seed), analysis_(analysis),
-        lifted_functions_(lifted_functions), allocation_(allocation), first_lifted_(first_lifted),
-        lifted_storage_(source.values.size()) {
+        lifted_functions_(lifted_functions), returned_(module, source), allocation_(allocation),
+        first_lifted_(first_lifted), lifted_storage_(source.values.size()) {
     for (const plan::SeedStorage &storage : seed.storages)
       lifted_storage_[storage.value.index] = storage.lifted();
   }
@@ -158,14 +161,31 @@ private:
       symbols.push_back(module().exprs.symbol(symbol));
     std::vector<std::string> hints;
     std::vector<ir::TypeId> types;
-    for (uint32_t i = 0; i < region.outputs.size(); ++i) {
-      hints.push_back(source().value(region.outputs[i]).name);
+    const std::vector<ValueId> returned = returned_.of(region);
+    for (uint32_t i = 0; i < returned.size(); ++i) {
+      hints.push_back(source().value(returned[i]).name);
       types.push_back(
           ir::substitute_type(module(), lifted_functions_[region.lifted].result_types[i], symbols));
     }
     const ValueId first = host(ir::kRunOrCapture, operands, hints, types, location);
-    for (uint32_t i = 0; i < region.outputs.size(); ++i)
-      map(region.outputs[i], {first.index + i});
+    for (uint32_t i = 0; i < returned.size(); ++i)
+      map(returned[i], {first.index + i});
+    std::unordered_set<uint32_t> made;
+    for (ValueId output : region.outputs)
+      make_tuples(region, output, made);
+  }
+
+  /// A tuple that the region made is made again, from what came back and from outside.
+  void make_tuples(const plan::SeedRegion &region, ValueId value,
+                   std::unordered_set<uint32_t> &made) {
+    const Binding *tuple = returned_.remade(region, value);
+    if (!tuple || !made.insert(value.index).second)
+      return;
+    for (const Operand &operand : source().operands_of(*tuple))
+      if (operand.kind == Operand::Kind::value)
+        make_tuples(region, operand.value(), made);
+    const Status copied = copy(*tuple);
+    CUGRT_CHECK(copied.ok()); // a binding without blocks
   }
 
   Operand tuple(std::span<const Operand> fields, SourceLocation location) {
@@ -184,6 +204,7 @@ private:
   const plan::SeedFunction &seed_;
   const plan::SeedAnalysis &analysis_;
   const std::span<const ir::Function> lifted_functions_;
+  const ReturnedValues returned_;
   const uint32_t allocation_, first_lifted_;
   std::vector<bool> lifted_storage_; // by value of the source, aliases included
   std::vector<uint32_t> constructs_; // numbers of those around
@@ -201,8 +222,8 @@ Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContex
   const uint32_t first_lifted = count + !analysis.slots.empty();
   CUGRT_ASSIGN(std::vector<ir::Function> lifted, build_lifted_functions(module, analysis, target));
   for (uint32_t f = 0; f < count; ++f) {
-    Rewriter rewriter(module.functions[f], analysis.functions[f], analysis, lifted, target, count,
-                      first_lifted);
+    Rewriter rewriter(module, module.functions[f], analysis.functions[f], analysis, lifted, target,
+                      count, first_lifted);
     CUGRT_ASSIGN(ir::Function rewritten, rewriter.run());
     target.functions.push_back(std::move(rewritten));
   }

@@ -195,3 +195,40 @@ TEST_CASE(
     CHECK(shared == (bytes == 64)); // %pair holds a storage, so its type says how large
   }
 }
+
+TEST_CASE("tuples go into regions as they are, and come out as their parts") {
+  const std::string kernel =
+      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
+  const std::string text = rewritten(kernel + R"(
+
+func @tuples(%x: tensor<[8], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
+  %before = tuple(%w, 3)
+  %s = alloc_storage "global", 64
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  launch @k(%w, %a, 8)
+  %v = get %before, 0
+  %pair = tuple(%v, %a, "text")
+  %nested = tuple(%pair, %before)
+  %b = alloc_tensor %s, 32 : tensor<[8], f32>
+  launch @k(%a, %b, 8)
+  host "see"(%nested, %b)
+  return
+}
+)",
+                                     {"RewriteCudaGraph"});
+  const std::string expected = R"(
+  %before = tuple(%w, 3)
+  %s = host "cuda_graph.get_cached_alloc"(@cuda_graph_alloc, 0) : storage<"global", 64>
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  %args = tuple(%w, %a, %before, %s)
+  %v, %b = host "cuda_graph.run_or_capture"(@tuples_cuda_graph_capture, %args, 0) : (tensor<[8], f32>, tensor<[8], f32>)
+  %pair = tuple(%v, %a, "text")
+  %nested = tuple(%pair, %before)
+  host "see"(%nested, %b)
+  return
+)";
+  INFO(text);
+  CHECK(text.find(expected) != std::string::npos);
+  CHECK(rewritten(text, {"RewriteCudaGraph"}) == text);
+  CHECK(rewritten(text, {"PlanMemory"}) == text);
+}
