@@ -24,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PYTHON = os.path.join(ROOT, ".deps", "oracle", "bin", "python")
 DEFAULT_SEEDS = "0..400"
 SEED_TIMEOUT_S = 120
+MOST_DEATHS = 5  # in a row; the seeds after that are not tried
 # What the draw must give, in percent, or the suite would show little.
 LEAST_EQUAL, LEAST_FEATURED = 80, 30
 SHARES_FROM = 200  # shares of fewer seeds say nothing
@@ -34,6 +35,7 @@ class Worker:
 
     def __init__(self, python, plans):
         self.command = [python, os.path.join(HERE, "worker.py"), plans]
+        self.deaths = 0
         self.start()
 
     def start(self):
@@ -42,6 +44,9 @@ class Worker:
                                         text=True)
 
     def compare(self, seed):
+        if self.deaths == MOST_DEATHS:
+            return {"seed": seed, "features": [],
+                    "failure": f"not tried, since {MOST_DEATHS} seeds in a row ended the process"}
         watchdog = threading.Timer(SEED_TIMEOUT_S, self.process.kill)
         watchdog.start()
         try:
@@ -53,8 +58,10 @@ class Worker:
         finally:
             watchdog.cancel()
         if line:
+            self.deaths = 0
             return json.loads(line)
         status = self.process.wait()
+        self.deaths += 1
         self.start()
         return {"seed": seed, "features": [], "failure": f"the process ended with status {status}"}
 
@@ -142,7 +149,11 @@ def main():
     if not os.path.exists(options.python):
         print(f"there is no {options.python}: ./dev test oracle installs apache-tvm there")
         return 1
-    results = compare_all(options.seeds, options.python, options.plans, options.jobs)
+    if not os.path.exists(options.plans):
+        print(f"there is no {options.plans}: ./dev test oracle builds it")
+        return 1
+    plans = os.path.abspath(options.plans)
+    results = compare_all(options.seeds, options.python, plans, options.jobs)
     failed = [r for r in results if "flaws" not in r]
     for result in failed:
         print_failure(result)

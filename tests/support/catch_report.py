@@ -144,7 +144,7 @@ def last_paragraph(lines):
 def run_script(program):
     outcome = Outcome()
     status, output, timed_out = execute(program.command, program)
-    lines = output.strip().splitlines() or [""]
+    lines = output.rstrip().splitlines() or [""]
     counts = COUNT_LINE.match(lines[-1])
     if counts and not timed_out and status in (0, 1) and (status == 0) == (int(counts[2]) == 0):
         outcome.passed = int(counts[1])

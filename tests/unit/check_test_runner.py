@@ -104,6 +104,9 @@ class Runner(unittest.TestCase):
                                    is_catch=False)
         self.assertEqual(outcome.failures, [("seed 7", "a line\n  another"), ("seed 9", "")])
         self.assertEqual(outcome.notes, ["99 % alike"])
+        outcome = self.run_program("", "echo; echo all alike; echo 5 passed, 0 failed, 0 skipped",
+                                   is_catch=False)
+        self.assertEqual((outcome.passed, outcome.notes), (5, ["all alike"]))
 
     def test_a_script_whose_count_denies_its_status_is_a_failure(self):
         for ending in ["echo 5 passed, 0 failed, 0 skipped; exit 1",
