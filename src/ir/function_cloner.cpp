@@ -26,8 +26,7 @@ ValueId FunctionCloner::mapped(ValueId value) const {
 }
 
 Operand FunctionCloner::mapped(Operand operand) const {
-  return operand.kind == Operand::Kind::value ? Operand::of(mapped(operand.value()))
-                                                  : operand;
+  return operand.kind == Operand::Kind::value ? Operand::of(mapped(operand.value())) : operand;
 }
 
 std::vector<Operand> FunctionCloner::mapped(std::span<const Operand> operands) const {
@@ -38,9 +37,9 @@ std::vector<Operand> FunctionCloner::mapped(std::span<const Operand> operands) c
   return result;
 }
 
-ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint,
-                                       ValueId operand, std::span<const ExprId> exprs,
-                                       TypeId type, SourceLocation location) {
+ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint, ValueId operand,
+                                   std::span<const ExprId> exprs, TypeId type,
+                                   SourceLocation location) {
   Binding binding{};
   binding.kind = kind;
   binding.location = location;

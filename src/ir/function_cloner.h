@@ -29,9 +29,6 @@ protected:
 
   /// Appends the same binding, with operands mapped; results keep names and types.
   Status copy(const Binding &binding);
-  /// Adds captures that the construct needs beyond its own, of the function that is built. Called
-  /// once its blocks are copied.
-  virtual void add_captures(std::vector<Operand> &operands) {}
   /// The type of result `i` of a binding whose operands are mapped; by default that of the source.
   virtual TypeId result_type(const Binding &binding, std::span<const Operand> operands,
                              uint32_t i) {
@@ -40,8 +37,7 @@ protected:
 
   /// Appends a binding of no operands or one, that has one result and a place in the text.
   ValueId bind_value(BindingKind kind, std::string_view hint, ValueId operand,
-                         std::span<const ExprId> exprs, TypeId type,
-                         SourceLocation location);
+                     std::span<const ExprId> exprs, TypeId type, SourceLocation location);
 
   void map(ValueId from, ValueId to) { values_[from.index] = to; }
   ValueId mapped(ValueId value) const;

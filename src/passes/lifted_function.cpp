@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 namespace cugrt::passes {
 
@@ -25,18 +26,16 @@ namespace {
 std::vector<std::vector<int64_t>> least_storages(const ir::Module &source,
                                                  const plan::SeedAnalysis &analysis) {
   std::vector<std::vector<int64_t>> least(analysis.lifted.size());
-  for (uint32_t f = 0; f < source.functions.size(); ++f) {
-    const plan::SeedFunction &function = analysis.functions[f];
-    std::vector<int64_t> bytes(source.functions[f].values.size(), INT64_MAX);
-    for (const plan::SeedStorage &storage : function.storages)
-      bytes[storage.value.index] = storage.bytes;
-    for (const plan::SeedRegion &region : function.regions) {
+  for (uint32_t f = 0; f < source.functions.size(); ++f)
+    for (const plan::SeedRegion &region : analysis.functions[f].regions) {
       std::vector<int64_t> &list = least[region.lifted];
       list.resize(region.inputs.size(), INT64_MAX);
-      for (size_t i = 0; i < list.size(); ++i)
-        list[i] = std::min(list[i], bytes[region.inputs[i].index]);
+      for (size_t i = 0; i < list.size(); ++i) {
+        const ir::Type &type = source.types[source.functions[f].value(region.inputs[i]).type];
+        if (type.kind == ir::TypeKind::storage) // a static one has a constant size
+          list[i] = std::min(list[i], *source.exprs.as_constant(type.dims[0]));
+      }
     }
-  }
   return least;
 }
 
@@ -46,9 +45,9 @@ class Lifter {
 public:
   Lifter(const ir::Module &source, const ir::Function &function, ir::Module &target)
       : source_(source), function_(function), target_(target),
-        bindings_(plan::bindings_in_order(function)), symbols_(function.symbols.size()),
-        values_(function.values.size()), root_(function.values.size()),
-        written_(function.values.size()) {}
+        bindings_(plan::bindings_in_order(function)), returned_(source, function),
+        symbols_(function.symbols.size()), values_(function.values.size()),
+        root_(function.values.size()), written_(function.values.size()) {}
 
   Result<ir::Function> run(const plan::SeedRegion &region, const std::string &name,
                            std::span<const int64_t> storage_bytes) {
@@ -61,7 +60,7 @@ public:
     for (uint32_t number : region.bindings)
       binding(*bindings_[number]);
     std::vector<Operand> results;
-    for (ValueId output : region.outputs) {
+    for (ValueId output : returned_.of(region)) {
       Operand result = Operand::of(values_[output.index]);
       results.push_back(result);
       builder_->function().result_types.push_back(
@@ -193,6 +192,7 @@ private:
   const ir::Function &function_;
   ir::Module &target_;
   const std::vector<const Binding *> bindings_; // by number
+  const ReturnedValues returned_;
   const plan::SeedRegion *region_ = nullptr;
   std::optional<ir::FunctionBuilder> builder_; // of the function that is built
   std::vector<ir::ExprId> symbols_;            // by symbol of the source function
@@ -202,6 +202,47 @@ private:
 };
 
 } // namespace
+
+ReturnedValues::ReturnedValues(const ir::Module &module, const ir::Function &function)
+    : module_(module), function_(function), bindings_(plan::bindings_in_order(function)),
+      defined_by_(function.values.size(), UINT32_MAX) {
+  for (uint32_t number = 0; number < bindings_.size(); ++number)
+    for (uint32_t i = 0; i < bindings_[number]->result_count; ++i)
+      defined_by_[bindings_[number]->result(i).index] = number;
+}
+
+const Binding *ReturnedValues::remade(const plan::SeedRegion &region, ValueId value) const {
+  if (module_.types[function_.value(value).type].kind != ir::TypeKind::tuple)
+    return nullptr;
+  const uint32_t number = defined_by_[value.index];
+  if (!std::binary_search(region.bindings.begin(), region.bindings.end(), number))
+    return nullptr;
+  const BindingKind kind = bindings_[number]->kind; // an extern is not repeated
+  return kind == BindingKind::tuple || kind == BindingKind::alias ||
+                 kind == BindingKind::tuple_element
+             ? bindings_[number]
+             : nullptr;
+}
+
+std::vector<ValueId> ReturnedValues::of(const plan::SeedRegion &region) const {
+  std::vector<ValueId> list;
+  std::unordered_set<uint32_t> seen;
+  auto add = [&](auto &self, ValueId value) -> void {
+    const uint32_t number = defined_by_[value.index];
+    if (!std::binary_search(region.bindings.begin(), region.bindings.end(), number) ||
+        !seen.insert(value.index).second)
+      return; // from outside: the caller has it
+    const Binding *tuple = remade(region, value);
+    if (!tuple)
+      return list.push_back(value);
+    for (const Operand &operand : function_.operands_of(*tuple))
+      if (operand.kind == Operand::Kind::value)
+        self(self, operand.value());
+  };
+  for (ValueId output : region.outputs)
+    add(add, output);
+  return list;
+}
 
 Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &source,
                                                          const plan::SeedAnalysis &analysis,

@@ -12,6 +12,25 @@
 
 namespace cugrt::passes {
 
+/// What a lifted region returns: its outputs, and in the place of a tuple that the region makes the
+/// parts of it that the region makes. The caller makes the tuple anew, since calls give no tuples.
+class ReturnedValues {
+public:
+  ReturnedValues(const ir::Module &module, const ir::Function &function);
+
+  /// In order, each once.
+  std::vector<ir::ValueId> of(const plan::SeedRegion &region) const;
+  /// The binding of the region that makes a tuple, which the caller repeats; null for what is
+  /// returned or comes from outside.
+  const ir::Binding *remade(const plan::SeedRegion &region, ir::ValueId value) const;
+
+private:
+  const ir::Module &module_;
+  const ir::Function &function_;
+  std::vector<const ir::Binding *> bindings_; // by number
+  std::vector<uint32_t> defined_by_;          // by value: a number, or none
+};
+
 /// The lifted regions as functions of `target`, whose pools began as those of `source`, in the
 /// order of SeedAnalysis::lifted. Where several regions share one, a storage that it takes is as
 /// large as the smallest that it is given. Error unsupported: a key of more symbols than a shape

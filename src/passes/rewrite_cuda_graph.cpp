@@ -19,7 +19,10 @@
 #include "passes/lifted_function.h"
 #include "plan/seed_analysis.h"
 
+#include "support/check.h"
+
 #include <algorithm>
+#include <unordered_set>
 
 namespace cugrt::passes {
 
@@ -34,10 +37,11 @@ using ir::ValueId;
 class Rewriter : public ir::FunctionCloner {
 public:
   /// Functions of the target: `allocation`, then the lifted ones from `first_lifted` on.
-  Rewriter(const ir::Function &source, const plan::SeedFunction &seed,
-           const plan::SeedAnalysis &analysis, ir::Module &target, uint32_t allocation,
-           uint32_t first_lifted)
-      : FunctionCloner(source, target), seed_(seed), analysis_(analysis), allocation_(allocation),
+  Rewriter(const ir::Module &module, const ir::Function &source, const plan::SeedFunction &seed,
+           const plan::SeedAnalysis &analysis, std::span<const ir::Function> lifted_functions,
+           ir::Module &target, uint32_t allocation, uint32_t first_lifted)
+      : FunctionCloner(source, target), seed_(seed), analysis_(analysis),
+        lifted_functions_(lifted_functions), returned_(module, source), allocation_(allocation),
         first_lifted_(first_lifted), lifted_storage_(source.values.size()) {
     for (const plan::SeedStorage &storage : seed.storages)
       lifted_storage_[storage.value.index] = storage.lifted();
@@ -49,6 +53,8 @@ protected:
     if (seed_.allocates && number == seed_.allocation)
       get_storages(b.location);
     const plan::SeedBinding &found = seed_.bindings[number];
+    if (found.rule == plan::SeedRule::names_static)
+      note_storages(b);
     if (found.region != UINT32_MAX) {
       const plan::SeedRegion &region = seed_.regions[found.region];
       if (region.bindings.front() == number)
@@ -57,8 +63,6 @@ protected:
     }
     if (b.kind == BindingKind::alloc_storage && lifted_storage_[b.first_result])
       return {};
-    if (b.kind == BindingKind::alias)
-      lifted_storage_[b.first_result] = lifted_storage_[source().operands_of(b)[0].index];
     // What is lifted lives as long as the session: it has no kill.
     if (b.kind == BindingKind::kill && lifted_storage_[source().operands_of(b)[0].index])
       return {};
@@ -101,6 +105,13 @@ protected:
   }
 
 private:
+  /// A static name of a storage names a lifted one.
+  void note_storages(const Binding &b) {
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      if (type_of(b.result(i)).kind == ir::TypeKind::storage)
+        lifted_storage_[b.first_result + i] = true;
+  }
+
   ValueId host(std::string_view name, std::span<const Operand> operands,
                std::span<const std::string> hints, std::span<const ir::TypeId> types,
                SourceLocation location) {
@@ -145,15 +156,36 @@ private:
                                      tuple(arguments, location), constant(region.capture_index)};
     if (key.kind == Operand::Kind::value)
       operands.push_back(key);
+    std::vector<ir::ExprId> symbols;
+    for (ir::SymbolId symbol : region.symbols)
+      symbols.push_back(module().exprs.symbol(symbol));
     std::vector<std::string> hints;
     std::vector<ir::TypeId> types;
-    for (ValueId output : region.outputs) {
-      hints.push_back(source().value(output).name);
-      types.push_back(source().value(output).type);
+    const std::vector<ValueId> returned = returned_.of(region);
+    for (uint32_t i = 0; i < returned.size(); ++i) {
+      hints.push_back(source().value(returned[i]).name);
+      types.push_back(
+          ir::substitute_type(module(), lifted_functions_[region.lifted].result_types[i], symbols));
     }
     const ValueId first = host(ir::kRunOrCapture, operands, hints, types, location);
-    for (uint32_t i = 0; i < region.outputs.size(); ++i)
-      map(region.outputs[i], {first.index + i});
+    for (uint32_t i = 0; i < returned.size(); ++i)
+      map(returned[i], {first.index + i});
+    std::unordered_set<uint32_t> made;
+    for (ValueId output : region.outputs)
+      make_tuples(region, output, made);
+  }
+
+  /// A tuple that the region made is made again, from what came back and from outside.
+  void make_tuples(const plan::SeedRegion &region, ValueId value,
+                   std::unordered_set<uint32_t> &made) {
+    const Binding *tuple = returned_.remade(region, value);
+    if (!tuple || !made.insert(value.index).second)
+      return;
+    for (const Operand &operand : source().operands_of(*tuple))
+      if (operand.kind == Operand::Kind::value)
+        make_tuples(region, operand.value(), made);
+    const Status copied = copy(*tuple);
+    CUGRT_CHECK(copied.ok()); // a binding without blocks
   }
 
   Operand tuple(std::span<const Operand> fields, SourceLocation location) {
@@ -171,6 +203,8 @@ private:
 
   const plan::SeedFunction &seed_;
   const plan::SeedAnalysis &analysis_;
+  const std::span<const ir::Function> lifted_functions_;
+  const ReturnedValues returned_;
   const uint32_t allocation_, first_lifted_;
   std::vector<bool> lifted_storage_; // by value of the source, aliases included
   std::vector<uint32_t> constructs_; // numbers of those around
@@ -186,16 +220,15 @@ Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContex
   ir::Module target = ir::without_functions(module);
   const auto count = static_cast<uint32_t>(module.functions.size());
   const uint32_t first_lifted = count + !analysis.slots.empty();
+  CUGRT_ASSIGN(std::vector<ir::Function> lifted, build_lifted_functions(module, analysis, target));
   for (uint32_t f = 0; f < count; ++f) {
-    const ir::Function &function = module.functions[f];
-    CUGRT_ASSIGN(
-        ir::Function rewritten,
-        Rewriter(function, analysis.functions[f], analysis, target, count, first_lifted).run());
+    Rewriter rewriter(module, module.functions[f], analysis.functions[f], analysis, lifted, target,
+                      count, first_lifted);
+    CUGRT_ASSIGN(ir::Function rewritten, rewriter.run());
     target.functions.push_back(std::move(rewritten));
   }
   if (!analysis.slots.empty())
     target.functions.push_back(build_allocation(module, analysis, target));
-  CUGRT_ASSIGN(std::vector<ir::Function> lifted, build_lifted_functions(module, analysis, target));
   for (ir::Function &function : lifted)
     target.functions.push_back(std::move(function));
   return target;

@@ -5,6 +5,7 @@
 #include "ir/function_cloner.h"
 #include "ir/graph_builtins.h"
 #include "ir/infer.h"
+#include "plan/located.h"
 #include "support/check.h"
 
 namespace cugrt::plan {
@@ -138,8 +139,9 @@ struct Uses {
   bool any_captured = false;
 };
 
-Uses find_uses(const ir::Module &module) {
+Result<Uses> find_uses(const ir::Module &module) {
   Uses uses;
+  uint64_t inlined = 0;
   uses.called.resize(module.functions.size());
   uses.captured.resize(module.functions.size());
   for (const ir::Function &function : module.functions)
@@ -148,8 +150,17 @@ Uses find_uses(const ir::Module &module) {
         if (b.kind == BindingKind::call)
           uses.called[b.callee] = true;
         else if (ir::graph_builtin(module, b) != GraphBuiltin::none) {
-          uses.captured[ir::graph_function(function, b)] = true;
+          const uint32_t callee = ir::graph_function(function, b);
+          uses.captured[callee] = true;
           uses.any_captured = true;
+          inlined += module.functions[callee].body().bindings.size();
+          inlined += module.functions[callee].params.size();
+          if (inlined > kMaxInlinedBindings)
+            return located(Code::out_of_range, function, b.location,
+                           "the functions that are run as graphs have more than " +
+                               std::to_string(kMaxInlinedBindings) +
+                               " bindings together, counted once for each call; run fewer, or "
+                               "shorter ones");
         }
       }
   return uses;
@@ -157,10 +168,10 @@ Uses find_uses(const ir::Module &module) {
 
 } // namespace
 
-std::optional<InlinedGraphs> inline_graphs(const ir::Module &module) {
-  const Uses uses = find_uses(module);
+Result<std::optional<InlinedGraphs>> inline_graphs(const ir::Module &module) {
+  CUGRT_ASSIGN(const Uses uses, find_uses(module));
   if (!uses.any_captured)
-    return std::nullopt;
+    return std::optional<InlinedGraphs>();
   std::vector<uint32_t> numbers(module.functions.size(), UINT32_MAX);
   uint32_t kept = 0;
   for (uint32_t f = 0; f < module.functions.size(); ++f)
@@ -177,7 +188,7 @@ std::optional<InlinedGraphs> inline_graphs(const ir::Module &module) {
     out.module.functions.push_back(std::move(function).value());
     out.captures.push_back(inliner.take_captures());
   }
-  return out;
+  return std::optional(std::move(out));
 }
 
 } // namespace cugrt::plan

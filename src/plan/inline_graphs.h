@@ -27,7 +27,11 @@ struct InlinedGraphs {
   std::vector<Captures> captures; // by function of it
 };
 
-/// None when the verified module names no function to run or allocate from.
-std::optional<InlinedGraphs> inline_graphs(const ir::Module &module);
+/// No more bindings than this come from lifted functions.
+inline constexpr uint64_t kMaxInlinedBindings = uint64_t(1) << 24;
+
+/// None when the verified module names no function to run or allocate from. Error out_of_range with
+/// the place of the call that goes beyond the bound.
+Result<std::optional<InlinedGraphs>> inline_graphs(const ir::Module &module);
 
 } // namespace cugrt::plan

@@ -44,7 +44,8 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
     return Status::error(cugrt::Code::invalid_argument, "max_region_nodes must be between 1 and " +
                                                             std::to_string(kMaxRegionNodes));
-  if (std::optional<InlinedGraphs> graphs = inline_graphs(module))
+  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(module));
+  if (graphs)
     return plan_module(graphs->module, &*graphs, options, report);
   return plan_module(module, nullptr, options, report);
 }

@@ -1,11 +1,23 @@
 // The seed analysis: regions function by function, callees first; then slots and names.
 #include "plan/seed_analysis.h"
 
+#include "ir/graph_builtins.h"
 #include "plan/liveness.h"
 #include "plan/seed_parts.h"
 #include "support/check.h"
 
 namespace cugrt::plan {
+
+/// By function: whether a builtin of lifted regions names it.
+static std::vector<bool> captured_functions(const ir::Module &module) {
+  std::vector<bool> captured(module.functions.size());
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &b : block.bindings)
+        if (ir::graph_builtin(module, b) != ir::GraphBuiltin::none)
+          captured[ir::graph_function(function, b)] = true;
+  return captured;
+}
 
 SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws) {
   Result<std::vector<uint32_t>> order = callees_first(module);
@@ -13,8 +25,15 @@ SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws
   SeedAnalysis analysis;
   analysis.functions.resize(module.functions.size());
   std::vector<ResultParameters> parameters(module.functions.size());
+  const std::vector<bool> captured = captured_functions(module);
   for (uint32_t f : *order) {
     const ir::Function &function = module.functions[f];
+    if (captured[f]) {
+      analysis.functions[f].bindings.assign(bindings_in_order(function).size(),
+                                            {Verdict::stays, SeedRule::captured});
+      parameters[f].assign(function.result_types.size(), UINT32_MAX);
+      continue;
+    }
     std::vector<bool> result_storages =
         find_result_storages(module, function, parameters, flaws, parameters[f]);
     analysis.functions[f] = find_seed_regions(module, function, result_storages, flaws);
@@ -74,6 +93,8 @@ std::string seed_reason(const ir::Module &module, const ir::Function &function,
     return "a value read from device memory is not static";
   case SeedRule::control:
     return "nothing moves across control flow";
+  case SeedRule::captured:
+    return "in a function that is run as one graph already";
   }
   return "";
 }

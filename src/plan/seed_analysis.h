@@ -69,7 +69,8 @@ enum class SeedRule : uint8_t {
   builtin_extern, // an extern whose name begins with vm.builtin
   match,
   device_read,
-  control, // if, while
+  control,  // if, while
+  captured, // stays: the function is run as one graph already
 };
 
 struct SeedBinding {

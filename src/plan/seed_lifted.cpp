@@ -91,14 +91,14 @@ private:
     return symbols_;
   }
 
-  void put(ir::TypeId id) {
+  /// A storage that is given by itself may be larger; one in a tuple has the tuple's type.
+  void put(ir::TypeId id, bool in_tuple = false) {
     const ir::Type &type = module_.types[id];
     put(uint64_t(type.kind) | uint64_t(type.dtype) << 8 | uint64_t(type.scalar) << 16 |
         uint64_t(type.known_shape) << 24);
-    bool is_storage = type.kind == ir::TypeKind::storage;
     if (!flaws_.equal_in_any_bounds)
       put(type.scope);
-    if (is_storage)
+    if (type.kind == ir::TypeKind::storage && (!in_tuple || flaws_.equal_in_any_bounds))
       return;
     put(type.dims.size());
     for (ir::ExprId dim : type.dims)
@@ -108,7 +108,7 @@ private:
       put(stride);
     put(type.fields.size());
     for (ir::TypeId field : type.fields)
-      put(field);
+      put(field, true);
   }
 
   void put(const ir::AttributeValue &value) {

@@ -229,6 +229,22 @@ private:
 
   static bool is_vm_builtin(const std::string &name) { return name.rfind("vm.builtin", 0) == 0; }
 
+  /// Bindings that run nothing.
+  SeedBinding name(const Binding &b) {
+    see(function_.operands_of(b));
+    if (b.kind == BindingKind::alloc_tensor) {
+      see(function_.exprs_of(b)[0]);
+      see_results(b);
+    } else if (b.kind == BindingKind::view) {
+      see_results(b);
+      see(function_.exprs_of(b)[0]);
+    } else if (b.kind == BindingKind::alias || b.kind == BindingKind::tuple_element) {
+      if (flaws_.aliases_hide_symbols)
+        symbols_.clear();
+    }
+    return join_or_close(b, SeedRule::names_static, false);
+  }
+
   SeedBinding decide(const Binding &b) {
     std::span<const Operand> operands = function_.operands_of(b);
     begin();
@@ -258,25 +274,12 @@ private:
         see_results(b);
       return join_or_close(b, SeedRule::extern_call, true);
     case BindingKind::alloc_tensor:
-      see(operands);
-      see(function_.exprs_of(b)[0]);
-      see_results(b);
-      return join_or_close(b, SeedRule::names_static, false);
     case BindingKind::view:
-      see(operands);
-      see_results(b);
-      see(function_.exprs_of(b)[0]);
-      return join_or_close(b, SeedRule::names_static, false);
     case BindingKind::kill:
     case BindingKind::tuple:
-      see(operands);
-      return join_or_close(b, SeedRule::names_static, false);
     case BindingKind::alias:
     case BindingKind::tuple_element:
-      see(operands);
-      if (flaws_.aliases_hide_symbols)
-        symbols_.clear();
-      return join_or_close(b, SeedRule::names_static, false);
+      return name(b);
     case BindingKind::call:
       see(operands);
       return close(SeedRule::call);

@@ -90,6 +90,11 @@ private:
       bool symbolic = made.row && pick(3) == 0;
       line(made.storage + " = alloc_storage \"global\", " +
            (symbolic ? "16*n" : std::to_string(128 << pick(2))));
+      if (pick(4) == 0) {
+        std::string same = fresh("z");
+        line(same + " = alias " + made.storage);
+        made.storage = same;
+      }
       line(made.name + " = alloc_tensor " + made.storage + ", 0 : " + type(made));
     }
     t.push_back(made);
@@ -105,6 +110,11 @@ private:
       return;
     Tensor old = t[fits[pick(fits.size())]], made;
     line("kill " + old.name);
+    if (pick(4) == 0) { // the storage too; another one takes its place
+      line("kill " + old.storage);
+      std::erase_if(t, [&](const Tensor &other) { return other.root == old.root; });
+      return allocate(t);
+    }
     std::erase_if(t, [&](const Tensor &other) { return other.root == old.root; });
     made.row = old.row;
     made.storage = old.storage;

@@ -4,6 +4,7 @@
 #include "support/seed_text.h"
 
 #include "ir/text.h"
+#include "plan/planner.h"
 
 using namespace cugrt;
 using plan::PublishedFlaws;
@@ -574,4 +575,23 @@ func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {
     in (%c, %a) out ()
 slots of @cuda_graph_alloc: global 32
 )");
+}
+
+TEST_CASE("lifted functions that are run too often to put back are an error at the call") {
+  std::string text = kKernels;
+  text += "private func @long(%p: inout tensor<[8], f32>) {\n";
+  for (int i = 0; i < 4096; ++i)
+    text += "  launch @k(%p, %p)\n";
+  text += "  return\n}\nfunc @main(%x: inout tensor<[8], f32>) {\n  %args = tuple(%x)\n";
+  for (int i = 0; i < 4097; ++i)
+    text += "  host \"cuda_graph.run_or_capture\"(@long, %args, 0)\n";
+  text += "  return\n}\n";
+  Result<ir::Module> module = ir::parse_and_verify(text, "test");
+  REQUIRE(module.ok());
+  Status status = plan::make_plan(*module, {}).take_status();
+  CHECK(status.code() == Code::out_of_range);
+  CHECK(status.message().find("in @main") != std::string::npos);
+  // 4097 launches and a parameter each: the call of number 2^24 / 4097 = 4095 is the last that
+  // fits.
+  CHECK(status.location() == std::to_string(3 + 1 + 4096 + 2 + 2 + 4095 + 1) + ":3");
 }
