@@ -35,7 +35,10 @@ Status FunctionPlanner::run() {
   CUGRT_TRY(signature());
   CUGRT_TRY(block(0, 0));
   CUGRT_TRY(check_storage_overlap());
-  finish_regions(context_, index_, out_);
+  steps_before_[live_.end_time] = uint32_t(out_.steps.size());
+  if (std::vector<uint32_t> numbers = finish_regions(context_, index_, out_); !numbers.empty())
+    for (uint32_t &steps : steps_before_)
+      steps = numbers[steps];
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);
   return {};
@@ -393,7 +396,6 @@ void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t 
 void FunctionPlanner::storage_notes() {
   if (!context_.report)
     return;
-  steps_before_[live_.end_time] = uint32_t(out_.steps.size());
   for (uint32_t o = 0; o < live_.origins.size(); ++o) {
     const Origin &origin = live_.origins[o];
     const Place &place = storage_.places[o];

@@ -19,6 +19,8 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
     return Status::error(cugrt::Code::invalid_argument, "max_region_nodes must be between 1 and " +
                                                             std::to_string(kMaxRegionNodes));
+  if (options.max_lanes > 32)
+    return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
   CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
   Plan plan;
   plan.target = options.target;

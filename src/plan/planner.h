@@ -15,7 +15,8 @@ struct PlannerOptions {
   Policy policy = Policy::patch;
   bool regions = true;               // off: every step is run eagerly
   std::string target{};              // named profile, kept in the plan
-  uint32_t max_region_nodes = 10000; // at most kMaxRegionNodes
+  uint32_t max_region_nodes = 10000; // steps; at most kMaxRegionNodes
+  uint32_t max_lanes = 0;            // steps of a region side by side, 1 to 32; 0: no limit
 };
 
 /// Why a binding is, or is not, in a region: for people.

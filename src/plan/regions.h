@@ -40,7 +40,9 @@ std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint3
 std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
                                                uint32_t function, const ValueTable &values);
 
-/// Fills in what follows from a region's steps: edges, key, slots, host values.
-void finish_regions(ModuleContext &context, uint32_t function, Function &out);
+/// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
+/// put between the others; then all that names a step is renumbered, and the result gives the new
+/// numbers, one more than there were steps. Otherwise it is empty.
+std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
 
 } // namespace cugrt::plan
