@@ -32,6 +32,7 @@ Status FunctionPlanner::run() {
   out_.location = function_.location;
   out_.dynamic_count = storage_.dynamic_count;
   out_.blocks.resize(1);
+  reserve();
   CUGRT_TRY(signature());
   CUGRT_TRY(block(0, 0));
   CUGRT_TRY(check_storage_overlap());
@@ -42,6 +43,23 @@ Status FunctionPlanner::run() {
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);
   return {};
+}
+
+/// Tables that grow by doubling would take up to three times their size.
+void FunctionPlanner::reserve() {
+  size_t steps = 0, arguments = 0, launches = 0;
+  for (const ir::Block &block : function_.blocks)
+    for (const Binding &b : block.bindings)
+      if (b.kind == BindingKind::launch) {
+        ++steps;
+        arguments += b.operands.count;
+        launches += context_.module.kernels[b.callee].variants.size();
+      }
+  out_.steps.reserve(steps);
+  out_.arguments.reserve(arguments);
+  out_.accesses.reserve(arguments);
+  out_.launches.reserve(launches);
+  out_.buffers.reserve(live_.origins.size());
 }
 
 // --- Signature -----------------------------------------------------------------------------------
@@ -390,7 +408,7 @@ void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t 
     return;
   context_.report->bindings.push_back({index_, b.location,
                                        ir::print_binding(context_.module, function_, b), region,
-                                       decision.reason});
+                                       decision.reason.text()});
 }
 
 void FunctionPlanner::storage_notes() {

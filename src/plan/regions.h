@@ -20,9 +20,21 @@ namespace cugrt::plan {
 
 enum class Verdict : uint8_t { joins, joins_open, stays, closes };
 
+/// In words. A literal costs nothing: most reasons are never read.
+class Reason {
+public:
+  Reason(const char *literal) : literal_(literal) {}
+  Reason(std::string built) : built_(std::move(built)) {}
+  std::string text() const { return literal_ ? literal_ : built_; }
+
+private:
+  const char *literal_ = nullptr;
+  std::string built_;
+};
+
 struct Decision {
   Verdict verdict;
-  std::string reason; // in words
+  Reason reason;
 };
 
 class RegionRules {
