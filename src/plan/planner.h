@@ -55,7 +55,7 @@ struct PlanReport {
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report = nullptr);
 
-/// Checks a plan independently of the planner (quadratic where that is simplest): indices, steps
+/// Checks a plan independently of the planner: indices, steps
 /// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region
 /// covered by a path of its edges, edges acyclic. `ok` when all holds.
 Status validate(const Plan &plan);
