@@ -47,7 +47,8 @@ struct Pass {
   Result<ir::Module> (*run)(const ir::Module &module, const PassContext &context);
 };
 
-/// All passes, in the order of the default pipeline.
+/// All passes, in the order in which they can follow each other. The last, RewriteCudaGraph, is not
+/// in the default pipeline: the planner finds regions by itself.
 std::span<const Pass> all_passes();
 /// Nullptr when there is none.
 const Pass *find_pass(std::string_view name);

@@ -9,8 +9,8 @@
 // Tensors that are not alive at the same time share bytes; sizes are those at the symbols' upper
 // bounds. plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
+#include "ir/function_cloner.h"
 #include "passes/all_passes.h"
-#include "passes/function_cloner.h"
 #include "plan/memory_plan.h"
 
 #include "support/check.h"
@@ -19,7 +19,7 @@ namespace cugrt::passes {
 
 namespace {
 
-class MemoryPlanner : public FunctionCloner {
+class MemoryPlanner : public ir::FunctionCloner {
 public:
   MemoryPlanner(const ir::Function &source, ir::Module &target, const plan::MemoryPlan &plan)
       : FunctionCloner(source, target), plan_(plan), storages_(target.types.scope_count()) {}
@@ -65,7 +65,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   if (!context.flag("memory.plan"))
     return module;
   CUGRT_ASSIGN(const std::vector<plan::FunctionSummary> summaries, plan::summarize_all(module));
-  ir::Module target = without_functions(module);
+  ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries));
     CUGRT_ASSIGN(ir::Function planned, MemoryPlanner(function, target, plan).run());

@@ -29,6 +29,9 @@ private:
   std::vector<ExprId> identity_;
 };
 
+struct SeedAnalysis;
+struct InlinedGraphs;
+
 /// A tensor type's expressions in the plan.
 struct TensorExprs {
   std::vector<ExprId> dims, strides;
@@ -49,6 +52,8 @@ struct ModuleContext {
   const ModuleStorage &storage;
   Plan &plan;
   PlanReport *report; // may be null
+  const SeedAnalysis *seed = nullptr;    // under policy seed
+  const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions
   ExprCopier copy;
   std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used
   std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise

@@ -211,7 +211,9 @@ Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
   if (b.kind == BindingKind::launch) {
     CUGRT_ASSIGN(uint32_t step, add_kernel_step(context_, index_, values_, out_, b,
                                                 live_.time_of(ir_block, index)));
-    push_step(step, decision.verdict == Verdict::joins);
+    if (decision.verdict == Verdict::opens)
+      close_region();
+    push_step(step, decision.verdict <= Verdict::joins);
     note(b, decision, open_region_);
     if (open_region_ != kNone &&
         out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)

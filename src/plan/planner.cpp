@@ -1,7 +1,10 @@
-// make_plan: storage of the whole module, then every function, callees first.
+// make_plan: lifted functions put back, storage of the whole module, then every function, callees
+// first.
 #include "plan/planner.h"
 
 #include "plan/function_planner.h"
+#include "plan/inline_graphs.h"
+#include "plan/seed_analysis.h"
 #include "plan/storage.h"
 
 #include <algorithm>
@@ -14,6 +17,28 @@ const Function *Plan::find_function(std::string_view name) const {
   return it == functions.end() ? nullptr : &*it;
 }
 
+static Result<Plan> plan_module(const ir::Module &module, const InlinedGraphs *graphs,
+                                const PlannerOptions &options, PlanReport *report) {
+  CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
+  Plan plan;
+  plan.target = options.target;
+  plan.arenas = storage.arenas;
+  plan.functions.resize(module.functions.size());
+  ModuleContext context(module, options, storage, plan, report);
+  context.graphs = graphs;
+  SeedAnalysis seed;
+  if (options.policy == Policy::seed) {
+    seed = analyze_seed_regions(module);
+    context.seed = &seed;
+  }
+  for (uint32_t function : storage.order)
+    CUGRT_TRY(FunctionPlanner(context, function).run());
+  if (report)
+    for (const FunctionStorage &function : storage.functions)
+      report->storage_before_bytes += function.storage_bytes;
+  return plan;
+}
+
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report) {
   if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
@@ -21,18 +46,9 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                                                             std::to_string(kMaxRegionNodes));
   if (options.max_lanes > 32)
     return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
-  CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
-  Plan plan;
-  plan.target = options.target;
-  plan.arenas = storage.arenas;
-  plan.functions.resize(module.functions.size());
-  ModuleContext context(module, options, storage, plan, report);
-  for (uint32_t function : storage.order)
-    CUGRT_TRY(FunctionPlanner(context, function).run());
-  if (report)
-    for (const FunctionStorage &function : storage.functions)
-      report->storage_before_bytes += function.storage_bytes;
-  return plan;
+  if (std::optional<InlinedGraphs> graphs = inline_graphs(module))
+    return plan_module(graphs->module, &*graphs, options, report);
+  return plan_module(module, nullptr, options, report);
 }
 
 } // namespace cugrt::plan

@@ -2,6 +2,7 @@
 //
 // Rules look at a binding and say what it does to the region that may be open in its block:
 //
+//   opens        a step: begins a region of its own, and closes one that is open
 //   joins        a step: opens a region if none is open, and is part of it
 //   joins_open   no step: part of an open region, opens none
 //   stays        outside, and an open region stays open
@@ -18,7 +19,7 @@
 
 namespace cugrt::plan {
 
-enum class Verdict : uint8_t { joins, joins_open, stays, closes };
+enum class Verdict : uint8_t { opens, joins, joins_open, stays, closes };
 
 /// In words. A literal costs nothing: most reasons are never read.
 class Reason {

@@ -255,6 +255,9 @@ Result<OperandRef> ValueTable::ref(const Operand &operand, SourceLocation locati
     return ref(operand.value(), location);
   case Operand::Kind::expr:
     return OperandRef{OperandRef::Kind::expr, context_.copy(operand.expr()).index};
+  case Operand::Kind::function:
+    return located(Code::verify_error, function_, location,
+                   "a function is an operand of the cuda_graph builtins only");
   case Operand::Kind::literal:
     return std::visit(LiteralRef{*this, out_, context_.plan.exprs},
                       context_.module.literals[operand.index]);

@@ -10,6 +10,7 @@
 
 #include "support/catch.h"
 #include "support/golden.h"
+#include "support/seed_text.h"
 
 using namespace cugrt;
 
@@ -48,6 +49,10 @@ static std::string run(const std::string &command, const std::string &input) {
     ir::verify(module, diagnostics);
   if (!diagnostics.empty())
     return diagnostics.render("input", input);
+  if (command == "seed") {
+    plan::SeedAnalysis analysis = plan::analyze_seed(module);
+    return test::SeedText(module, analysis).all();
+  }
   plan::PlannerOptions options;
   if (command.ends_with("seed"))
     options.policy = plan::Policy::seed;

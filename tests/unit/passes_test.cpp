@@ -2,7 +2,7 @@
 #include "support/catch.h"
 
 #include "ir/text.h"
-#include "passes/function_cloner.h"
+#include "ir/function_cloner.h"
 #include "passes/pass.h"
 #include "support/file.h"
 
@@ -64,9 +64,9 @@ TEST_CASE("passes are found by name, and an unknown one is an error that lists t
 
 TEST_CASE("a cloned function prints as the original does, whatever it holds") {
   const ir::Module module = parse(golden_input("ir/sample.txt"));
-  ir::Module copy = without_functions(module);
+  ir::Module copy = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    Result<ir::Function> clone = FunctionCloner(function, copy).run();
+    Result<ir::Function> clone = ir::FunctionCloner(function, copy).run();
     REQUIRE(clone.ok());
     copy.functions.push_back(std::move(*clone));
   }

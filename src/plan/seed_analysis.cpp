@@ -1,0 +1,81 @@
+// The seed analysis: regions function by function, callees first; then slots and names.
+#include "plan/seed_analysis.h"
+
+#include "plan/liveness.h"
+#include "plan/seed_parts.h"
+#include "support/check.h"
+
+namespace cugrt::plan {
+
+SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws) {
+  Result<std::vector<uint32_t>> order = callees_first(module);
+  CUGRT_CHECK(order.ok()); // the verifier refuses recursion
+  SeedAnalysis analysis;
+  analysis.functions.resize(module.functions.size());
+  std::vector<ResultParameters> parameters(module.functions.size());
+  for (uint32_t f : *order) {
+    const ir::Function &function = module.functions[f];
+    std::vector<bool> result_storages =
+        find_result_storages(module, function, parameters, flaws, parameters[f]);
+    analysis.functions[f] = find_seed_regions(module, function, result_storages, flaws);
+  }
+  return analysis;
+}
+
+SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws) {
+  SeedAnalysis analysis = analyze_seed_regions(module, flaws);
+  merge_seed_storages(module, flaws, analysis);
+  name_seed_functions(module, flaws, analysis);
+  for (uint32_t f = 0; f < module.functions.size(); ++f)
+    analysis.functions[f].undefined = find_undefined(module.functions[f], analysis.functions[f]);
+  return analysis;
+}
+
+std::string seed_reason(const ir::Module &module, const ir::Function &function,
+                        const ir::Binding &b, const SeedBinding &decision) {
+  auto value = [&](ir::ValueId id) { return "%" + function.value(id).name; };
+  switch (decision.rule) {
+  case SeedRule::launch:
+    return "a launch whose operands are all static";
+  case SeedRule::extern_call:
+    return "extern \"" + module.callee_names[b.callee] +
+           "\" is taken for a launch, its operands are all static; it splits the graph where it is "
+           "a host function";
+  case SeedRule::names_static:
+    return "its operands are static: part of a region that is open";
+  case SeedRule::constant:
+    return "a constant is static";
+  case SeedRule::lifted_storage:
+    return value(b.result()) + " has a constant size: lifted";
+  case SeedRule::symbolic_storage:
+    return value(b.result()) + " has a symbolic size, so it cannot be lifted";
+  case SeedRule::result_storage:
+    return value(b.result()) + " holds a result: the next run would overwrite it";
+  case SeedRule::unplanned:
+    return "an unplanned allocation is fresh in each run";
+  case SeedRule::host_value:
+    return "a host value: no rule";
+  case SeedRule::operand_not_static:
+    return value({decision.subject}) + " is not static";
+  case SeedRule::shape_not_known:
+    return "the shape of " + value({decision.subject}) + " is not known";
+  case SeedRule::symbol_not_captured:
+    return "symbol " + function.symbols[decision.subject].name + " may not be captured";
+  case SeedRule::call:
+    return "calls of other functions are never lifted";
+  case SeedRule::host_builtin:
+    return "host builtins are never lifted";
+  case SeedRule::builtin_extern:
+    return "extern \"" + module.callee_names[b.callee] +
+           "\" is a builtin of the host, never lifted";
+  case SeedRule::match:
+    return "a match may fail, so nothing moves across it";
+  case SeedRule::device_read:
+    return "a value read from device memory is not static";
+  case SeedRule::control:
+    return "nothing moves across control flow";
+  }
+  return "";
+}
+
+} // namespace cugrt::plan
