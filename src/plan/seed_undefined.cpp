@@ -36,19 +36,20 @@ public:
   std::vector<ValueId> take() { return std::move(out_); }
 
 private:
-  /// `reaches`: the allocation call stands before, in this block or one around it.
+  /// Within a region, storages are parameters: they are used where it is launched.
+  void use(ValueId value, uint32_t region) {
+    bool lost = is_storage_[value.index]
+                    ? region == UINT32_MAX && !reaches_
+                    : !defined_[value.index] && region_of_[value.index] != region;
+    if (!lost || reported_[value.index])
+      return;
+    reported_[value.index] = true;
+    out_.push_back(value);
+  }
   void use(std::span<const Operand> operands, uint32_t region) {
-    for (const Operand &operand : operands) {
-      if (operand.kind != Operand::Kind::value || reported_[operand.index])
-        continue;
-      bool lost = is_storage_[operand.index]
-                      ? !reaches_
-                      : !defined_[operand.index] && region_of_[operand.index] != region;
-      if (!lost)
-        continue;
-      reported_[operand.index] = true;
-      out_.push_back(operand.value());
-    }
+    for (const Operand &operand : operands)
+      if (operand.kind == Operand::Kind::value)
+        use(operand.value(), region);
   }
 
   void block(uint32_t index) {
@@ -56,7 +57,11 @@ private:
     for (const Binding &b : function_.blocks[index].bindings) {
       if (seed_.allocates && number_ == seed_.allocation)
         reaches_ = true;
-      uint32_t region = seed_.bindings[number_++].region;
+      uint32_t region = seed_.bindings[number_].region;
+      if (region != UINT32_MAX && seed_.regions[region].bindings.front() == number_)
+        for (ValueId input : seed_.regions[region].inputs)
+          use(input, UINT32_MAX);
+      ++number_;
       std::span<const Operand> operands = function_.operands_of(b);
       bool is_if = b.kind == ir::BindingKind::if_;
       use(b.blocks.count ? operands.first(is_if ? 1 : b.carried_count) : operands, region);
@@ -73,7 +78,7 @@ private:
   std::vector<bool> defined_, reported_, is_storage_;
   std::vector<ValueId> out_;
   uint32_t number_ = 0;
-  bool reaches_ = false;
+  bool reaches_ = false; // the allocation call stands before, in this block or one around it
 };
 
 } // namespace

@@ -535,14 +535,6 @@ slots of @cuda_graph_alloc1: global 32
 
 TEST_CASE("symbols are in the key in the order in which they occur") {
   CHECK(analyzed(R"(
-func @main(%x: tensor<[a, b], f32>, %v: tensor<[c], f32>, %w: tensor<[b, a], f32>)
-    attributes {num_inputs = 2, capture_symbols = [c]} {
-  launch @kn(%w, %x, c)
-  %y = alloc : tensor<[8], f32>
-  return
-}
-)") == "\n@main\n");
-  CHECK(analyzed(R"(
 func @main(%v: tensor<[c], f32>, %w: tensor<[b, a], f32>) attributes {num_inputs = 1, capture_symbols = [c], upper_bounds = {a = 4, b = 4, c = 4}} {
   %s = alloc_storage "global", 32
   %y = alloc_tensor %s, 0 : tensor<[8], f32>
