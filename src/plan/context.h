@@ -1,6 +1,7 @@
 // What the parts of the planner share while one module is planned.
 #pragma once
 
+#include "plan/move_steps.h"
 #include "plan/planner.h"
 #include "plan/storage.h"
 
@@ -31,6 +32,7 @@ private:
 
 struct SeedAnalysis;
 struct InlinedGraphs;
+struct InlinedCalls;
 
 /// A tensor type's expressions in the plan.
 struct TensorExprs {
@@ -51,8 +53,10 @@ struct ModuleContext {
   const PlannerOptions &options;
   const ModuleStorage &storage;
   Plan &plan;
-  PlanReport *report; // may be null
+  PlanReport *report;                    // may be null
   const SeedAnalysis *seed = nullptr;    // under policy seed
+  const InlinedCalls *calls = nullptr;   // those that are left, under policy `patch`; may be null
+  const Moves *moves = nullptr;          // steps that were moved; may be null
   const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions
   ExprCopier copy;
   std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used

@@ -206,6 +206,11 @@ Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
   const Binding &b = function_.blocks[ir_block].bindings[index];
   mark_time(live_.time_of(ir_block, index));
   Decision decision = rules_->decide(b);
+  if (context_.report && context_.moves)
+    if (auto moved = (*context_.moves)[index_].find({ir_block, index});
+        moved != (*context_.moves)[index_].end())
+      decision.reason = decision.reason.text() + "; moved above " + moved->second +
+                        ", on which it does not depend";
   if (!context_.options.regions && decision.verdict <= Verdict::joins_open)
     decision = {Verdict::closes, "regions are switched off"};
   if (b.kind == BindingKind::launch) {

@@ -13,10 +13,11 @@ enum class Policy : uint8_t {
 
 struct PlannerOptions {
   Policy policy = Policy::patch;
-  bool regions = true;               // off: every step is run eagerly
-  std::string target{};              // named profile, kept in the plan
-  uint32_t max_region_nodes = 10000; // steps; at most kMaxRegionNodes
-  uint32_t max_lanes = 0;            // steps of a region side by side, 1 to 32; 0: no limit
+  bool regions = true;                // off: every step is run eagerly
+  std::string target{};               // named profile, kept in the plan
+  uint32_t max_region_nodes = 10000;  // steps; at most kMaxRegionNodes
+  uint32_t max_inlined_steps = 65536; // of policy patch: a call that would make more of them stays
+  uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
 };
 
 /// Why a binding is, or is not, in a region: for people.

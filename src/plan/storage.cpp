@@ -466,7 +466,8 @@ private:
   std::vector<std::vector<CallSite>> sites_; // by function
 };
 
-/// Weights belong to the function that a caller outside runs; inside the module they are operands.
+} // namespace
+
 Status check_weights(const ir::Module &module) {
   for (const ir::Function &function : module.functions)
     for (const ir::Block &block : function.blocks)
@@ -482,8 +483,6 @@ Status check_weights(const ir::Module &module) {
       }
   return {};
 }
-
-} // namespace
 
 Result<ModuleStorage> plan_storage(const ir::Module &module) {
   ModuleStorage out;
