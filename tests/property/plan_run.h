@@ -240,6 +240,8 @@ private:
            view(frame, frame.f.accesses[step.accesses.begin + 1].buffer));
       return;
     }
+    if (step.kind == plan::StepKind::empty)
+      return;
     std::vector<View> views;
     for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a)
       views.push_back(view(frame, frame.f.arguments[a].index));
