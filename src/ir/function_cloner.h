@@ -26,6 +26,9 @@ protected:
   /// Called before and after a block's bindings; its parameters are mapped already.
   virtual Status enter_block(uint32_t block) { return {}; }
   virtual Status leave_block(uint32_t block) { return {}; }
+  /// Called with the operands of a binding that has blocks, after these are copied: values of the
+  /// target that the copies use beyond the source's captures are appended here.
+  virtual void add_captures(std::vector<Operand> &operands) {}
 
   /// Appends the same binding, with operands mapped; results keep names and types.
   Status copy(const Binding &binding);
