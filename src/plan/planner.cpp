@@ -1,5 +1,5 @@
-// make_plan: lifted functions put back, or calls planned through and steps moved; storage of the
-// whole module; then every function, callees first.
+// make_plan: lifted functions put back; under policy patch calls planned through and steps moved;
+// storage of the whole module; then every function, callees first.
 #include "plan/planner.h"
 
 #include "plan/function_planner.h"
@@ -81,10 +81,10 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   if (options.max_lanes > 32)
     return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
   CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(module));
-  if (graphs)
-    return plan_module(graphs->module, {.graphs = &*graphs}, options, report);
-  return options.policy == Policy::patch ? plan_patch(module, options, report)
-                                         : plan_module(module, {}, options, report);
+  const ir::Module &whole = graphs ? graphs->module : module;
+  if (options.policy == Policy::patch)
+    return plan_patch(whole, options, report);
+  return plan_module(whole, {.graphs = graphs ? &*graphs : nullptr}, options, report);
 }
 
 } // namespace cugrt::plan
