@@ -1,4 +1,6 @@
-// Properties of RewriteCudaGraph over random modules. CUGRT_PROPERTY_SEEDS sets how many (200).
+// Properties of PlanMemory and RewriteCudaGraph over random modules. CUGRT_PROPERTY_SEEDS sets how
+// many (200).
+#include "plan_random.h"
 #include "plan_run.h"
 #include "seed_random.h"
 
@@ -45,6 +47,7 @@ template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t
   Outcome out;
   View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), w = fresh(16, 4);
   for (int round = 0; round < 2; ++round) {
+    host.turns = 4;
     std::vector<View> results = run.call(main, {x, state, y, View{}, w}, flag);
     results.push_back(state);
     results.push_back(y);
@@ -110,4 +113,40 @@ TEST_CASE("a rewritten module does what the module did, and its graphs are the p
   }
   CHECK(regions > seeds()); // the modules are not trivial
   CHECK(shared > seeds() / 2);
+}
+
+TEST_CASE("a module whose storage is planned, by either policy, does what the module did") {
+  size_t planned[2] = {0, 0};
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
+    RandomModule random(seed);
+    const ir::Module &module = random.m.module;
+    auto main = uint32_t(module.functions.size() - 1);
+    for (const char *storage_policy : {"packed", "slots"}) {
+      INFO("seed " << seed << " policy " << storage_policy);
+      passes::PassContext context;
+      REQUIRE(context.set("memory.storage_policy", storage_policy).ok());
+      Result<ir::Module> result = passes::find_pass("PlanMemory")->run(module, context);
+      INFO((result.ok() ? "" : result.status().to_string()));
+      REQUIRE(result.ok());
+      for (const ir::Function &function : result->functions)
+        for (const ir::Block &block : function.blocks)
+          for (const ir::Binding &b : block.bindings)
+            planned[storage_policy[0] == 's'] += b.kind == ir::BindingKind::alloc_tensor;
+      Result<Plan> plan = plan::make_plan(*result, {});
+      INFO((plan.ok() ? "" : plan.status().to_string()));
+      REQUIRE(plan.ok());
+      Status valid = plan::validate(*plan);
+      INFO(valid.to_string() << "\n" << plan::describe(*plan));
+      REQUIRE(valid.ok());
+      for (bool flag : {false, true}) {
+        Host ir_host, plan_host;
+        IrRun reference(module, ir_host);
+        PlanRun run(*plan, plan_host, seed);
+        Outcome expected = outcome(reference, ir_host, main, 8, flag);
+        REQUIRE((outcome(run, plan_host, main, 8, flag) == expected));
+      }
+    }
+  }
+  CHECK(planned[0] > seeds()); // the modules are not trivial
+  CHECK(planned[1] > seeds());
 }
