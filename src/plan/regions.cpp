@@ -67,7 +67,7 @@ public:
 
 private:
   void add(ExprId expr) {
-    if (!expr.valid() || seen_in_[expr.index] == region_ || exprs_.as_constant(expr))
+    if (!expr.valid() || seen_in_[expr.index] == region_)
       return;
     seen_in_[expr.index] = region_;
     exprs_.collect_symbols(expr, symbols_);

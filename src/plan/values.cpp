@@ -24,13 +24,11 @@ ExprId ValueTable::offset(ir::ValueId value) const {
 
 // --- Buffers -------------------------------------------------------------------------------------
 
-ExprId ValueTable::base_offset(const Place &place) {
-  int64_t bytes = 0;
-  if (place.base == BufferBase::arena) {
-    const StorageClass &k = storage_.classes[place.index];
-    bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes;
-  }
-  return context_.plan.exprs.constant(bytes);
+int64_t ValueTable::base_bytes(const Place &place) const {
+  if (place.base != BufferBase::arena)
+    return 0;
+  const StorageClass &k = storage_.classes[place.index];
+  return storage_.frames[k.scope].base_bytes + k.offset_bytes;
 }
 
 Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::TypeId type) {
@@ -42,7 +40,8 @@ Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::TypeId type
     buffer.index = context_.storage.arena_of_scope[storage_.classes[place.index].scope];
   else if (place.base == BufferBase::constant)
     buffer.index = context_.constant(place.index);
-  buffer.offset_bytes = exprs.add(base_offset(place), offset_bytes);
+  int64_t base = base_bytes(place);
+  buffer.offset_bytes = base == 0 ? offset_bytes : exprs.add(exprs.constant(base), offset_bytes);
   buffer.dtype = context_.module.types[type].dtype;
   const TensorExprs &tensor = context_.tensor(type);
   buffer.dims = tensor.dims;
@@ -81,8 +80,10 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   if (place.base != BufferBase::arena)
     return {}; // the runtime checks slots and allocations when sizes are known
   const StorageClass &k = storage_.classes[place.index];
-  ExprId end = exprs.add(offset_bytes, buffer.bytes);
-  int64_t upper = exprs.range(end, bounds_).upper;
+  int64_t upper;
+  auto offset = exprs.as_constant(offset_bytes), bytes = exprs.as_constant(buffer.bytes);
+  if (!offset || !bytes || __builtin_add_overflow(*offset, *bytes, &upper))
+    upper = exprs.range(exprs.add(offset_bytes, buffer.bytes), bounds_).upper;
   if (upper <= k.item.bytes)
     return {};
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
@@ -99,7 +100,7 @@ uint32_t ValueTable::workspace(uint32_t storage_class, ExprId bytes, std::string
   Buffer buffer;
   buffer.name = std::move(name);
   buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
-  buffer.offset_bytes = base_offset(place);
+  buffer.offset_bytes = context_.plan.exprs.constant(base_bytes(place));
   buffer.bytes = bytes;
   buffer.dtype = ir::DType::u8;
   buffer.dims = {bytes};
@@ -112,7 +113,8 @@ uint32_t ValueTable::temporary(uint32_t storage_class, uint32_t like) {
   buffer.name += ".next";
   buffer.base = BufferBase::arena;
   buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
-  buffer.offset_bytes = base_offset({BufferBase::arena, storage_class});
+  buffer.offset_bytes =
+      context_.plan.exprs.constant(base_bytes({BufferBase::arena, storage_class}));
   buffer.tensor = uint32_t(live_.origins.size()) + storage_class;
   return add(std::move(buffer));
 }

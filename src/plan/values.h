@@ -52,7 +52,7 @@ public:
 
 private:
   Buffer make(const Place &place, ExprId offset_bytes, ir::TypeId type);
-  ExprId base_offset(const Place &place);
+  int64_t base_bytes(const Place &place) const;
   Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
   uint32_t add(Buffer buffer);
