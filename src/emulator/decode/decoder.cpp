@@ -168,10 +168,11 @@ Status Lowering::lower_block(const BasicBlock &block, uint32_t next_in_layout) {
       apply_guard(first);
     for (size_t op = code_.locations.size(); op < code_.ops.size(); ++op)
       code_.locations.push_back(
-          {instruction_->line, instruction_->file, instruction_->source_line});
+          {instruction_->line, instruction_->file, instruction_->source_line, op == first});
   }
   OpLocation here =
       code_.locations.empty() ? OpLocation{function_.line, 0, 0} : code_.locations.back();
+  here.instructions = 0; // what follows is no instruction of the text
   if (block.successors.empty() && block.first == block.end)
     emit(OpId::ret);
   else if (block.falls_through && block.successors.back() != next_in_layout)

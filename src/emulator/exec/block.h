@@ -42,7 +42,8 @@ struct Block {
   std::byte *shared = nullptr;
   Barrier barriers[kBarriers];
   std::optional<Fault> fault;
-  uint64_t warp_instructions = 0, lane_operations = 0;
+  uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
+  ExecutionCounters counted;                            // where the launch asks for it
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after

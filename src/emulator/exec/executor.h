@@ -52,10 +52,18 @@ struct GlobalInfo {
   uint64_t address = 0, bytes = 0;
 };
 
+/// PTX instructions as written, and the same times active lanes, whatever they were decoded to.
+struct ExecutionCounters {
+  uint64_t warp_instructions = 0, lane_operations = 0;
+};
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
   std::span<const std::byte> params; // KernelInfo::param_bytes of them
+  uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool
+  /// Counts into it, which slows the launch; otherwise nothing is counted.
+  ExecutionCounters *counters = nullptr;
 };
 
 class Program {
@@ -79,10 +87,7 @@ public:
                                       const LaunchConfig &config) const = 0;
 };
 
-/// Totals since the process began, for benches and coverage: PTX instructions times active lanes.
-struct ExecutionCounters {
-  uint64_t warp_instructions = 0, lane_operations = 0;
-};
+/// Totals since the process began, of operations after decoding.
 ExecutionCounters execution_counters();
 
 } // namespace cugrt::emulator

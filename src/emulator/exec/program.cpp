@@ -85,11 +85,19 @@ void Job::work() {
     }
   }
   uint64_t instructions = 0, lanes = 0;
+  ExecutionCounters counted;
   for (auto *list : {&active, &idle})
     for (const auto &block : *list) {
       instructions += block->warp_instructions;
       lanes += block->lane_operations;
+      counted.warp_instructions += block->counted.warp_instructions;
+      counted.lane_operations += block->counted.lane_operations;
     }
+  if (ExecutionCounters *counters = launch.config->counters) {
+    std::lock_guard lock(mutex);
+    counters->warp_instructions += counted.warp_instructions;
+    counters->lane_operations += counted.lane_operations;
+  }
   total_instructions.fetch_add(instructions, std::memory_order_relaxed);
   total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
 }
@@ -333,7 +341,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                       std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
                                                 std::max(1u, threads));
   job.residents = uint32_t(resident / pool.width() + 1);
-  uint64_t helpers = std::min<uint64_t>(pool.width() - 1, job.blocks - 1);
+  uint64_t width = config.max_threads ? std::min(config.max_threads, pool.width()) : pool.width();
+  uint64_t helpers = std::min<uint64_t>(width - 1, job.blocks - 1);
   pool.run(uint32_t(helpers), [&job] { job.work(); });
   return std::move(job.fault);
 }

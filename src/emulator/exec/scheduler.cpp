@@ -102,6 +102,22 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
+/// The same in lane-operations as PTX writes them.
+uint64_t execute_counting(Warp &w, const Op *pc) {
+  const FunctionCode &code = *w.current->code;
+  ExecutionCounters &counted = w.block->counted;
+  uint64_t count = 0, instructions = 0;
+  const Op *stop = w.stop;
+  do {
+    instructions += code.locations[size_t(pc - code.ops.data())].instructions;
+    pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+    ++count;
+  } while (pc != stop);
+  counted.warp_instructions += instructions;
+  counted.lane_operations += instructions * uint32_t(__builtin_popcount(w.mask));
+  return count;
+}
+
 template <bool Full> uint64_t execute(Warp &w, const Op *pc) {
   uint64_t count = 0;
   const Op *stop = w.stop;
@@ -349,7 +365,9 @@ WarpState run_warp(Warp &w) {
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
-    uint64_t count = path.mask == ~0u ? execute<true>(w, path.pc) : execute<false>(w, path.pc);
+    uint64_t count = w.block->launch->config->counters ? execute_counting(w, path.pc)
+                     : path.mask == ~0u                ? execute<true>(w, path.pc)
+                                                       : execute<false>(w, path.pc);
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
     yields += w.leave == Leave::yielded;

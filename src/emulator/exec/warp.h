@@ -68,6 +68,7 @@ struct SpecialSlot {
 };
 struct OpLocation {
   uint32_t line = 0, file = 0, source_line = 0;
+  uint32_t instructions = 0; // PTX instructions that the operation stands for
 };
 
 /// Where a .param variable of a function lies in its frame: lane after lane.
