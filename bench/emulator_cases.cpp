@@ -120,8 +120,8 @@ std::string compare(size_t total, double tolerance, Want want, Got got) {
 std::string assume(std::string text) { return "-DASSUME=" + std::move(text); }
 
 Result<EmulatorCase> gemv_f16(jit::Compiler &compiler, Builder b) {
-  constexpr int64_t n = 4096, k = 4096;
-  CUGRT_TRY(b.compile(compiler, "matmul.cu", {"-DDTYPE_F16", assume("n==4096&&k==4096")}));
+  constexpr int64_t n = 1024, k = 1024;
+  CUGRT_TRY(b.compile(compiler, "matmul.cu", {"-DDTYPE_F16", assume("n==1024&&k==1024")}));
   auto half = [](uint64_t seed) {
     return [seed](size_t i) { return half_bits(made_up(seed << 32 | i) / 8); };
   };
@@ -144,20 +144,20 @@ Result<EmulatorCase> gemv_f16(jit::Compiler &compiler, Builder b) {
 }
 
 Result<EmulatorCase> sgemm(jit::Compiler &compiler, Builder b, std::string name, const char *entry,
-                           int64_t tile) {
-  constexpr int64_t m = 512, n = 576, k = 512;
-  CUGRT_TRY(b.compile(compiler, "matmul.cu", {assume("n==576&&k==512")}));
-  CUGRT_ASSIGN(float *a, b.floats(m * k, 3));
-  CUGRT_ASSIGN(float *c, b.floats(k * n, 4));
-  CUGRT_ASSIGN(float *y, b.zeros(m * n));
+                           int64_t tile, int64_t m, int64_t k) {
+  constexpr int64_t n = 576;
+  CUGRT_TRY(b.compile(compiler, "matmul.cu", {assume("n==576&&k==" + std::to_string(k))}));
+  CUGRT_ASSIGN(float *a, b.floats(size_t(m * k), 3));
+  CUGRT_ASSIGN(float *c, b.floats(size_t(k * n), 4));
+  CUGRT_ASSIGN(float *y, b.zeros(size_t(m * n)));
   b.arguments({m, n, k, 1, 1, 0, 0, 0, 0});
   auto check = [=] {
     return compare(
-        m * n, 1e-4,
+        size_t(m * n), 1e-4,
         [=](size_t i) {
           double sum = 0;
-          for (size_t e = 0; e < k; ++e)
-            sum += double(a[i / n * k + e]) * c[e * n + i % n];
+          for (size_t e = 0; e < size_t(k); ++e)
+            sum += double(a[i / n * size_t(k) + e]) * c[e * n + i % n];
           return sum;
         },
         [=](size_t i) { return y[i]; });
@@ -167,7 +167,7 @@ Result<EmulatorCase> sgemm(jit::Compiler &compiler, Builder b, std::string name,
 }
 
 Result<EmulatorCase> rmsnorm(jit::Compiler &compiler, Builder b) {
-  constexpr int64_t rows = 1024, columns = 4096;
+  constexpr int64_t rows = 32, columns = 4096;
   CUGRT_TRY(b.compile(compiler, "norm.cu", {"-DHAS_SCALE", assume("columns==4096")}));
   CUGRT_ASSIGN(float *x, b.floats(rows * columns, 5));
   CUGRT_ASSIGN(float *scale, b.floats(columns, 6));
@@ -190,7 +190,7 @@ Result<EmulatorCase> rmsnorm(jit::Compiler &compiler, Builder b) {
 }
 
 Result<EmulatorCase> softmax(jit::Compiler &compiler, Builder b) {
-  constexpr int64_t rows = 512, columns = 4096;
+  constexpr int64_t rows = 64, columns = 4096;
   CUGRT_TRY(b.compile(compiler, "softmax.cu", {assume("axis==4096&&inner==1")}));
   CUGRT_ASSIGN(float *x, b.floats(rows * columns, 7));
   CUGRT_ASSIGN(float *y, b.zeros(rows * columns));
@@ -210,8 +210,8 @@ Result<EmulatorCase> softmax(jit::Compiler &compiler, Builder b) {
 }
 
 Result<EmulatorCase> attention(jit::Compiler &compiler, Builder b) {
-  constexpr size_t heads = 32, kv_heads = 4, width = 128, length = 2048;
-  CUGRT_TRY(b.compile(compiler, "attention.cu", {"-DWIDTH=128", assume("heads==32&&kv_heads==4")}));
+  constexpr size_t heads = 32, kv_heads = 2, width = 128, length = 512;
+  CUGRT_TRY(b.compile(compiler, "attention.cu", {"-DWIDTH=128", assume("heads==32&&kv_heads==2")}));
   CUGRT_ASSIGN(float *q, b.floats(heads * width, 8));
   CUGRT_ASSIGN(float *keys, b.floats(length * kv_heads * width, 9));
   CUGRT_ASSIGN(float *values, b.floats(length * kv_heads * width, 10));
@@ -263,8 +263,8 @@ emulator_cases(jit::Compiler &compiler, const DeviceProfile &profile, AddressSpa
     return {};
   };
   CUGRT_TRY(add(gemv_f16(compiler, builder())));
-  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_tiled", "matmul_tiled", 16)));
-  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_register", "matmul_register", 64)));
+  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_tiled", "matmul_tiled", 16, 64, 256)));
+  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_register", "matmul_register", 64, 512, 64)));
   CUGRT_TRY(add(rmsnorm(compiler, builder())));
   CUGRT_TRY(add(softmax(compiler, builder())));
   CUGRT_TRY(add(attention(compiler, builder())));
@@ -281,7 +281,7 @@ Result<EmulatorCase> calibration_case(const DeviceProfile &profile, AddressSpace
   for (int i = 0; i < 8; ++i)
     b.ptx_ += "fma.rn.f32 %c, %c, %b, %a;\nadd.f32 %a, %a, %b;\nsetp.lt.f32 %q, %a, %c;\n";
   b.ptx_ += "sub.s32 %i, %i, 1;\nsetp.ne.s32 %p, %i, 0;\n@%p bra loop;\nret;\n}\n";
-  b.argument(uint32_t(20'000));
+  b.argument(uint32_t(4'000));
   return b.finish("calibration", "calibrate", 8, {64, 1, 1}, 0, [] { return std::string(); });
 }
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,8 +63,16 @@ struct LaunchConfig {
   uint32_t dynamic_shared_bytes = 0;
   std::span<const std::byte> params; // KernelInfo::param_bytes of them
   uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool
+  /// Called at every griddepcontrol.wait and .launch_dependents that a warp executes, from any of
+  /// the launch's threads, several at a time; the first returns when the launches that this one
+  /// follows have ended and their writes are to be seen. Null: nothing is done.
+  const std::function<void()> *wait_for_predecessors = nullptr, *launch_dependents = nullptr;
   /// Counts into it, which slows the launch; otherwise nothing is counted.
   ExecutionCounters *counters = nullptr;
+};
+
+struct LoadOptions {
+  bool optimize = true; // false: operations as they were decoded, for comparison
 };
 
 class Program {
@@ -75,7 +84,8 @@ public:
   /// unsupported, naming the opcode and its line, for what the emulator does not execute, or a
   /// .target newer than the profile.
   static Result<std::unique_ptr<Program>> load(std::string_view ptx, const DeviceProfile &profile,
-                                               AddressSpace &memory);
+                                               AddressSpace &memory,
+                                               const LoadOptions &options = {});
 
   virtual const KernelInfo *find_kernel(std::string_view name) const = 0;
   virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
