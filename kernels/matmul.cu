@@ -138,12 +138,14 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
   Acc sum[kEach][kEach] = {};
   for (long long begin = 0; begin < k; begin += kDepth) {
 #pragma unroll
-    for (int i = thread; i < kSize * kDepth; i += kThreads) {
+    for (int j = 0; j < kSize * kDepth / kThreads; ++j) { // a count that is known: no test inside
+      const int i = thread + j * kThreads;
       const long long row = tile.row + i / kDepth, depth = begin + i % kDepth;
       a_tile[i % kDepth][i / kDepth] = row < m && depth < k ? Acc(a[row * k + depth]) : Acc(0);
     }
 #pragma unroll
-    for (int i = thread; i < kSize * kDepth; i += kThreads) {
+    for (int j = 0; j < kSize * kDepth / kThreads; ++j) { // a count that is known: no test inside
+      const int i = thread + j * kThreads;
       const long long depth = begin + i / kSize, column = tile.column + i % kSize;
       c_tile[i / kSize][i % kSize] = depth < k && column < n ? Acc(c[depth * n + column]) : Acc(0);
     }

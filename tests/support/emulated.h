@@ -21,8 +21,8 @@ public:
   emulator::AddressSpace &memory() { return *memory_; }
 
   /// Loads PTX; the test fails with the message when that is refused.
-  void load(std::string_view ptx) {
-    auto program = emulator::Program::load(ptx, profile_, *memory_);
+  void load(std::string_view ptx, const emulator::LoadOptions &options = {}) {
+    auto program = emulator::Program::load(ptx, profile_, *memory_, options);
     if (!program.ok())
       FAIL(program.status().to_string());
     program_ = std::move(program).value();

@@ -1,128 +1,12 @@
 // Single opcodes of the exact class, bit for bit against arithmetic written independently.
-#include "support/emulated.h"
+#include "support/opcode_cases.h"
 
-#include <bit>
 #include <cfenv>
 #include <cmath>
-#include <functional>
 
 using namespace cugrt::test;
 
 namespace {
-
-using U = uint64_t;
-using Reference = std::function<U(U a, U b, U c, U e)>;
-
-struct Case {
-  const char *instruction; // %d from %a, %b, %c, %e; X of %X is r (32 bits), l (64), h (16), p
-  char d, a, b, c, e;      // kinds of the operands: r, l, h or 0
-  Reference reference;
-};
-
-constexpr size_t kInputs = 32 * 12;
-
-float f(U bits) { return std::bit_cast<float>(uint32_t(bits)); }
-U bits(float value) { return value != value ? 0x7fffffff : std::bit_cast<uint32_t>(value); }
-double d(U v) { return std::bit_cast<double>(v); }
-U dbits(double value) { return std::bit_cast<U>(value); }
-int32_t s(U v) { return int32_t(v); }
-uint32_t u(U v) { return uint32_t(v); }
-
-/// Values that break things, then random ones: bits of every width.
-std::vector<U> inputs(uint64_t seed) {
-  const U special[] = {0,
-                       1,
-                       2,
-                       31,
-                       32,
-                       33,
-                       63,
-                       64,
-                       0x7f,
-                       0x80,
-                       0xff,
-                       0x7fff,
-                       0x8000,
-                       0xffff,
-                       0x7fffffff,
-                       0x80000000,
-                       0xffffffff,
-                       0x3f800000,
-                       0xbf800000,
-                       0x7f800000,
-                       0xff800000,
-                       0x7fc00000,
-                       0x00000001,
-                       0x80000001,
-                       0x007fffff,
-                       0x4f000000,
-                       0x7fffffffffffffff,
-                       0x8000000000000000,
-                       ~U(0),
-                       0x3ff0000000000000,
-                       0x7ff0000000000000,
-                       0x0000000100000000};
-  Random random(seed);
-  std::vector<U> values(kInputs);
-  for (size_t i = 0; i < kInputs; ++i)
-    values[i] = i % 3 == 0   ? special[random.bits() % std::size(special)]
-                : i % 3 == 1 ? random.bits() >> (random.bits() % 64)
-                             : (random.bits() & 0x8fffffff) + 0x38000000 * (random.bits() & 1);
-  return values;
-}
-
-std::string ptx_for(const Case &c) {
-  std::string text =
-      ".version 8.0\n.target sm_80\n.address_size 64\n"
-      ".visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pe, .param "
-      ".u64 pd) {\n"
-      ".reg .b64 %la, %lb, %lc, %le, %ld, %t, %x, %o;\n.reg .b32 %ra, %rb, %rc, %re, %rd, %i;\n"
-      ".reg .b16 %ha, %hb, %hc, %he, %hd;\n"
-      "mov.u32 %i, %tid.x;\nmad.wide.u32 %o, %i, 8, 0;\n";
-  const std::pair<char, char> loads[] = {{'a', c.a}, {'b', c.b}, {'c', c.c}, {'e', c.e}};
-  for (auto [name, kind] : loads) {
-    std::string n(1, name);
-    text +=
-        "ld.param.u64 %t, [p" + n + "];\nadd.s64 %x, %t, %o;\nld.global.u64 %l" + n + ", [%x];\n";
-    if (kind == 'r')
-      text += "cvt.u32.u64 %r" + n + ", %l" + n + ";\n";
-    if (kind == 'h')
-      text += "cvt.u16.u64 %h" + n + ", %l" + n + ";\n";
-  }
-  text += std::string(c.instruction) + "\n";
-  if (c.d == 'r')
-    text += "cvt.u64.u32 %ld, %rd;\n";
-  if (c.d == 'h')
-    text += "cvt.u64.u16 %ld, %hd;\n";
-  return text + "ld.param.u64 %t, [pd];\nadd.s64 %x, %t, %o;\nst.global.u64 [%x], %ld;\nret;\n}\n";
-}
-
-U truncated(char kind, U value) {
-  return kind == 'r' ? uint32_t(value) : kind == 'h' ? uint16_t(value) : value;
-}
-
-void check(const std::vector<Case> &cases) {
-  auto a = inputs(1), b = inputs(2), c = inputs(3), e = inputs(4);
-  for (const Case &test : cases) {
-    Emulated device;
-    device.load(ptx_for(test));
-    uint64_t pd = device.allocate(kInputs * 8);
-    device.launch("k", {1, 1, 1}, {kInputs, 1, 1}, 0, device.upload(a), device.upload(b),
-                  device.upload(c), device.upload(e), pd);
-    auto got = device.download<U>(pd, kInputs);
-    for (size_t i = 0; i < kInputs; ++i) {
-      U want = truncated(test.d, test.reference(truncated(test.a, a[i]), truncated(test.b, b[i]),
-                                                truncated(test.c, c[i]), truncated(test.e, e[i])));
-      if (got[i] != want) {
-        INFO(test.instruction << std::hex << " of " << a[i] << ", " << b[i] << ", " << c[i] << ", "
-                              << e[i] << " is " << got[i] << " instead of " << want);
-        CHECK(got[i] == want);
-        break;
-      }
-    }
-    CHECK(got.size() == kInputs);
-  }
-}
 
 /// Under a rounding mode of the host, through volatiles so that nothing is folded.
 template <class F> auto rounded(int mode, F compute) {
@@ -158,7 +42,7 @@ int64_t clamp_to_integer(double v, double low, double high) {
 } // namespace
 
 TEST_CASE("integer arithmetic wraps, divides and widens as C does") {
-  check({
+  check_opcodes({
       {"add.s32 %rd, %ra, %rb;", 'r', 'r', 'r', 0, 0, [](U a, U b, U, U) { return a + b; }},
       {"sub.u64 %ld, %la, %lb;", 'l', 'l', 'l', 0, 0, [](U a, U b, U, U) { return a - b; }},
       {"add.s16 %hd, %ha, %hb;", 'h', 'h', 'h', 0, 0, [](U a, U b, U, U) { return a + b; }},
@@ -203,7 +87,7 @@ TEST_CASE("integer arithmetic wraps, divides and widens as C does") {
 }
 
 TEST_CASE("shifts clamp, fields and bytes are taken and put back") {
-  check({
+  check_opcodes({
       {"shl.b32 %rd, %ra, %rb;", 'r', 'r', 'r', 0, 0,
        [](U a, U b, U, U) { return b > 31 ? 0 : a << b; }},
       {"shr.s32 %rd, %ra, %rb;", 'r', 'r', 'r', 0, 0,
@@ -249,7 +133,7 @@ TEST_CASE("shifts clamp, fields and bytes are taken and put back") {
 }
 
 TEST_CASE("single precision is exact in every rounding, flushes and saturates") {
-  check({
+  check_opcodes({
       {"add.f32 %rd, %ra, %rb;", 'r', 'r', 'r', 0, 0,
        [](U a, U b, U, U) { return bits(f(a) + f(b)); }},
       {"mul.rn.f32 %rd, %ra, %rb;", 'r', 'r', 'r', 0, 0,
@@ -293,7 +177,7 @@ TEST_CASE("single precision is exact in every rounding, flushes and saturates") 
 }
 
 TEST_CASE("conversions round once, clamp, and turn NaN into zero") {
-  check({
+  check_opcodes({
       {"cvt.rzi.s32.f32 %rd, %ra;", 'r', 'r', 0, 0, 0,
        [](U a, U, U, U) {
          return U(clamp_to_integer(std::trunc(double(f(a))), INT32_MIN, INT32_MAX));

@@ -93,8 +93,10 @@ Status Lowering::place_variables() {
       if (code_.local_bytes > kMaxLocalBytes)
         return error("more than 512 KiB of local memory a thread");
     } else if (variable.space == Space::shared) {
-      if (!function_.is_kernel)
-        return unsupported("a .shared variable declared inside a .func function");
+      if (!function_.is_kernel) { // at one place in every kernel
+        offsets_[i] = placement_.own_shared.at({index_, uint32_t(i)});
+        continue;
+      }
       offsets_[i] = (needs_.static_shared_bytes + mask) & ~mask;
       needs_.static_shared_bytes = offsets_[i] + bytes;
       if (needs_.static_shared_bytes > kMaxSharedBytes)
@@ -156,7 +158,30 @@ Status Lowering::run() {
   }
   needs_.registers = uint32_t(
       std::count_if(slots_.begin(), slots_.end(), [](uint32_t slot) { return slot != kNoSlot; }));
+  if (out_.optimize)
+    run_passes();
   return resolve_branches();
+}
+
+void Lowering::run_passes() {
+  std::unordered_set<uint32_t> read_only;
+  for (const ConstantSlot &constant : code_.constants)
+    read_only.insert(constant.slot);
+  for (const SpecialSlot &special : code_.specials)
+    read_only.insert(special.slot);
+  for (const auto *places : {&code_.parameters, &code_.returns})
+    for (const ParamPlace &place : *places)
+      pinned_.insert(place.slot);
+  for (const Op &op : code_.ops) {
+    if (OpId(op.id) != OpId::call)
+      continue;
+    const auto &site = *static_cast<const CallSite *>(op.extra);
+    for (const auto *list : {&site.arguments, &site.results})
+      for (const Argument &argument : *list)
+        pinned_.insert(argument.slot);
+  }
+  Draft draft{code_, first_op_, fixups_, pinned_, read_only, {}};
+  emulator::optimize(draft);
 }
 
 Status Lowering::lower_block(const BasicBlock &block, uint32_t next_in_layout) {
@@ -168,10 +193,11 @@ Status Lowering::lower_block(const BasicBlock &block, uint32_t next_in_layout) {
       apply_guard(first);
     for (size_t op = code_.locations.size(); op < code_.ops.size(); ++op)
       code_.locations.push_back(
-          {instruction_->line, instruction_->file, instruction_->source_line});
+          {instruction_->line, instruction_->file, instruction_->source_line, op == first});
   }
   OpLocation here =
       code_.locations.empty() ? OpLocation{function_.line, 0, 0} : code_.locations.back();
+  here.instructions = 0; // what follows is no instruction of the text
   if (block.successors.empty() && block.first == block.end)
     emit(OpId::ret);
   else if (block.falls_through && block.successors.back() != next_in_layout)
@@ -185,16 +211,15 @@ void Lowering::emit_jump(uint32_t block) {
   emit(OpId::bra);
 }
 
-/// Targets are known once every block has its place: backward branches get the handler that counts.
+/// Targets are known once every block has its place: backward jumps get the handler that counts.
 Status Lowering::resolve_branches() {
   const Op *ops = code_.ops.data();
-  for (const Fixup &fixup : fixups_) {
+  for (const BranchFixup &fixup : fixups_) {
     Op &op = code_.ops[fixup.op];
     op.target = ops + first_op_[fixup.block];
-    if (op.target <= &op) {
-      OpId id = OpId(op.id) == OpId::bra ? OpId::bra_back : OpId::bra_if_back;
-      op.id = uint16_t(id);
-      op.run = handlers_[size_t(id)];
+    if (op.target <= &op && OpId(op.id) == OpId::bra) {
+      op.id = uint16_t(OpId::bra_back);
+      op.run = handlers_[size_t(OpId::bra_back)];
     }
   }
   for (const SwitchFixup &fixup : switch_fixups_)

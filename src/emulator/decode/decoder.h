@@ -3,10 +3,12 @@
 // Whatever the executor cannot do is refused here, at load, with the opcode and its line.
 #pragma once
 
+#include "emulator/exec/matrix.h"
 #include "emulator/exec/warp.h"
 #include "emulator/ptx/module.h"
 #include "support/status.h"
 
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +20,8 @@ struct Placement {
   std::vector<uint64_t> address;      // of each .global and .const variable; 0: not defined
   uint32_t function_shared_bytes = 0; // shared variables that .func functions use; at offset 0
   std::unordered_map<uint32_t, uint32_t> function_shared; // module variable to offset
+  /// Those that a .func function declares itself: by function and variable.
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> own_shared;
 };
 
 /// Registers, shared and local bytes that a kernel needs beside its code.
@@ -33,8 +37,10 @@ struct Decoded {
   std::vector<std::vector<uint32_t>> callees; // of each function
   std::vector<std::unique_ptr<CallSite>> call_sites;
   std::vector<std::unique_ptr<SwitchTargets>> switches;
+  std::vector<std::unique_ptr<MatrixSite>> matrices;
   uint32_t cache_count = 1; // remembered ranges: one a memory operation; 0 is shared by the rest
   bool calls_indirectly = false;
+  bool optimize = true; // run the passes over decoded code
 };
 
 Status decode_module(const ptx::Module &module, const Placement &placement, Decoded &out);

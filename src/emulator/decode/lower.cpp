@@ -27,6 +27,8 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"vote", &Lowering::lower_vote},
       {"match", &Lowering::lower_match},
       {"redux", &Lowering::lower_redux},
+      {"mma", &Lowering::lower_mma},
+      {"ldmatrix", &Lowering::lower_ldmatrix},
       {"activemask", &Lowering::lower_activemask},
       {"elect", &Lowering::lower_elect},
       {"bra", &Lowering::lower_bra},
@@ -41,7 +43,7 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"prefetch", &Lowering::lower_nothing},
       {"prefetchu", &Lowering::lower_nothing},
       {"nanosleep", &Lowering::lower_nothing},
-      {"griddepcontrol", &Lowering::lower_nothing},
+      {"griddepcontrol", &Lowering::lower_grid_dependency},
       {"pmevent", &Lowering::lower_nothing},
       {"applypriority", &Lowering::lower_nothing},
   };
@@ -64,6 +66,16 @@ Status Lowering::lower_fence(Opcode &opcode) {
   if (opcode.has("proxy") || opcode.has("mbarrier_init"))
     return refuse();
   emit(OpId::fence);
+  return {};
+}
+
+/// griddepcontrol.wait and .launch_dependents
+Status Lowering::lower_grid_dependency(Opcode &opcode) {
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(0, 0));
+  emit(*id);
   return {};
 }
 

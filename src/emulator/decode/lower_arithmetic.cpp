@@ -92,7 +92,10 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
     if ((flags & kFlagSat) && last == Type::f64)
       return refuse();
   }
-  auto id = find_op((directed ? "directed." : "") + opcode.name());
+  std::string name = (directed ? "directed." : "") + opcode.name();
+  if ((opcode.mnemonic() == "min" || opcode.mnemonic() == "max") && operand_count() == 4)
+    name.insert(3, "3"); // the form of three values
+  auto id = find_op(name);
   int sources = id ? op_info(*id).sources : -1;
   if (!id || sources < 0)
     return refuse();
@@ -210,8 +213,31 @@ Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
   return {};
 }
 
+/// cvt.rn.satfinite{.relu}.e4m3x2.f32 d, a, b; to and from f16x2 with one source.
+Status Lowering::lower_cvt_fp8(Opcode &opcode) {
+  opcode.take("rn");
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  const bool pair = opcode.has("f32"),
+             widens = opcode[opcode.size() - 1] != "f32" && opcode[opcode.size() - 1] != "f16x2";
+  CUGRT_TRY(expect_operands(pair ? 3 : 2, pair ? 3 : 2));
+  const Type from = pair ? Type::f32 : widens ? Type::b16 : Type::b32;
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
+  uint32_t b = 0;
+  if (pair) {
+    CUGRT_ASSIGN(b, source(operand(2), from));
+  }
+  CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::b32 : Type::b16));
+  emit(*id, d.slot, a, b);
+  finish(d);
+  return {};
+}
+
 /// cvt{.rounding}{.ftz}{.sat}{.relu}.D.A
 Status Lowering::lower_cvt(Opcode &opcode) {
+  if (opcode.has("e4m3x2") || opcode.has("e5m2x2"))
+    return lower_cvt_fp8(opcode);
   if (opcode.has("rna") || opcode.has("tf32")) {
     auto id = find_op(opcode.name());
     if (!id)

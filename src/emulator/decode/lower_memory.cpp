@@ -193,13 +193,20 @@ Status Lowering::lower_atom(Opcode &opcode) {
   return {};
 }
 
-/// cp.async.{ca,cg}.shared.global [d], [a], bytes {, source bytes}; its groups need no waiting.
+/// cp.async.{ca,cg}.shared.global [d], [a], bytes {, source bytes or ignore-src}, and its groups.
 Status Lowering::lower_cp(Opcode &opcode) {
   if (!opcode.take("async"))
     return refuse();
-  if (opcode.size() == 1 &&
-      (opcode.has("commit_group") || opcode.has("wait_group") || opcode.has("wait_all"))) {
-    emit(OpId::nop);
+  if (opcode.size() == 1 && (opcode.has("commit_group") || opcode.has("wait_all"))) {
+    CUGRT_TRY(expect_operands(0, 0));
+    bool waits = opcode.has("wait_all");
+    emit(waits ? OpId::cp_async_wait : OpId::cp_async_commit).flags |= waits ? kFlagWide : 0;
+    return {};
+  }
+  if (opcode.size() == 1 && opcode.has("wait_group")) {
+    CUGRT_TRY(expect_operands(1, 1));
+    CUGRT_ASSIGN(uint32_t groups, integer_constant(operand(0)));
+    emit(OpId::cp_async_wait).imm = groups;
     return {};
   }
   bool policy = take_hints(opcode);
@@ -219,9 +226,14 @@ Status Lowering::lower_cp(Opcode &opcode) {
   uint32_t source_bytes = constant_slot(bytes, false);
   if (count == 4) {
     const Operand &last = operand(3);
-    if (last.kind == Kind::reg && function_.registers[size_t(last.index)].type == Type::pred)
-      return unsupported("cp.async with an ignore-src predicate");
-    CUGRT_ASSIGN(source_bytes, source(last, Type::u32));
+    if (last.kind == Kind::reg && function_.registers[size_t(last.index)].type == Type::pred) {
+      CUGRT_ASSIGN(uint32_t ignored, source(last, Type::pred));
+      uint32_t all_bytes = source_bytes;
+      source_bytes = temporary(32);
+      emit(OpId::selp_32, source_bytes, constant_slot(0, false), all_bytes, ignored);
+    } else {
+      CUGRT_ASSIGN(source_bytes, source(last, Type::u32));
+    }
   }
   Op &op = emit(OpId::cp_async, to.slot, from.slot, 0, source_bytes, bytes);
   op.imm = int64_t(uint64_t(from.offset) << 32 | uint32_t(to.offset));

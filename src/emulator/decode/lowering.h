@@ -5,6 +5,7 @@
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/layout.h"
 #include "emulator/decode/opcode.h"
+#include "emulator/decode/passes.h"
 #include "emulator/exec/control.h"
 
 #include <map>
@@ -49,6 +50,7 @@ private:
   Status fall_off_end();
   Status lower_block(const BasicBlock &block, uint32_t next_in_layout);
   void emit_jump(uint32_t block);
+  void run_passes();
   Status resolve_branches();
 
   // operands.cpp.
@@ -67,6 +69,7 @@ private:
   Status lower(const ptx::Instruction &instruction);
   Status lower_nothing(Opcode &opcode);
   Status lower_fence(Opcode &opcode);
+  Status lower_grid_dependency(Opcode &opcode);
   Status lower_end(Opcode &opcode);
   Status lower_bra(Opcode &opcode);
   Status lower_brx(Opcode &opcode);
@@ -80,6 +83,7 @@ private:
   Status lower_pack(const Operand &d, const Operand &a, Type type);
   Status lower_unpack(const Operand &d, const Operand &a, Type type);
   Status lower_cvt(Opcode &opcode);
+  Status lower_cvt_fp8(Opcode &opcode);
 
   // lower_compare.cpp.
   Status combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated);
@@ -96,6 +100,11 @@ private:
                             std::span<const Operand *const> values);
   Status lower_atom(Opcode &opcode);
   Status lower_cp(Opcode &opcode);
+
+  // lower_matrix.cpp.
+  Result<uint32_t> fragment(const Operand &operand, bool written, std::array<uint32_t, 8> &slots);
+  Status lower_mma(Opcode &opcode);
+  Status lower_ldmatrix(Opcode &opcode);
 
   // lower_warp.cpp.
   Status lower_bar(Opcode &opcode);
@@ -138,13 +147,11 @@ private:
   std::map<std::pair<uint64_t, bool>, uint32_t> constants_;
   std::map<Special, uint32_t> specials_;
   std::map<uint32_t, uint32_t> module_shared_; // variable to offset
+  std::unordered_set<uint32_t> pinned_;        // slots that no operation names
   uint32_t condition_code_ = kNoSlot;
   std::vector<BasicBlock> blocks_;
   std::vector<uint32_t> block_of_label_, first_op_; // by block
-  struct Fixup {
-    uint32_t op, block;
-  };
-  std::vector<Fixup> fixups_;
+  std::vector<BranchFixup> fixups_;
   struct SwitchFixup {
     SwitchTargets *table;
     std::vector<uint32_t> blocks;

@@ -35,8 +35,11 @@ constexpr OpInfo kInfo[] = {
 #define LOAD(id, names, space, T, count, cls) {names, cls, -1},
 #define STORE(id, names, space, T, count, cls) {names, cls, -1},
 #define ATOM(id, names, T, cls, ...) {names, cls, -1},
+#define LANEWISE(id, names, cls, ...) {names, cls, -1},
 #define WARP(id, names, cls, ...) {names, cls, -1},
 #define CONTROL(id, names, cls, ...) {names, cls, -1},
+#define MATRIX(id, names, cls, ...) {names, cls, -1},
+#define ASYNC_COPY(id, names, cls, ...) {names, cls, -1},
 #include "emulator/decode/opcodes.def"
 };
 static_assert(std::size(kInfo) == kOpCount);

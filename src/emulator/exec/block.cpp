@@ -84,6 +84,12 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
   }
 }
 
+/// What changes from block to block, and is the same in all lanes.
+bool is_of_block(Special special) {
+  return special == Special::ctaid_x || special == Special::ctaid_y ||
+         special == Special::ctaid_z || special == Special::smid;
+}
+
 std::string location_of(const Warp &w, const Frame *frame, const Op *op) {
   const FunctionCode &code = *frame->code;
   size_t index = size_t(op - code.ops.data());
@@ -172,11 +178,15 @@ void fill_constants(const FunctionCode &code, std::byte *registers) {
   }
 }
 
-void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers) {
-  for (const SpecialSlot &special : code.specials)
-    for (uint32_t lane = 0; lane < kLanes; ++lane)
-      reinterpret_cast<uint32_t *>(registers + special.slot)[lane] =
-          special_value(w, special.special, lane);
+void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers, bool all) {
+  for (const SpecialSlot &special : code.specials) {
+    if (is_of_block(special.special))
+      fill32(registers, special.slot, special_value(w, special.special, 0));
+    else if (all)
+      for (uint32_t lane = 0; lane < kLanes; ++lane)
+        reinterpret_cast<uint32_t *>(registers + special.slot)[lane] =
+            special_value(w, special.special, lane);
+  }
 }
 
 std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
@@ -210,6 +220,8 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     fill_constants(*launch.code, w->base.registers);
     block->warps.push_back(std::move(w));
   }
+  for (const auto &w : block->warps) // the number of warps is known only now
+    fill_specials(*w, *launch.code, w->base.registers, true);
   return block;
 }
 
@@ -228,6 +240,8 @@ void begin_block(Block &block, uint64_t linear_index) {
     left -= lanes;
     w->live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
     w->frames.clear();
+    w->copies.clear();
+    std::fill(std::begin(w->copy_groups), std::end(w->copy_groups), 0u);
     w->base.lanes = w->live;
     w->path_count = 1;
     w->paths[0] = Path{};
@@ -235,7 +249,7 @@ void begin_block(Block &block, uint64_t linear_index) {
     w->paths[0].frame = &w->base;
     w->paths[0].mask = w->live;
     std::memset(w->local, AddressSpace::kPoison, launch.local_stride * kLanes);
-    fill_specials(*w, *launch.code, w->base.registers);
+    fill_specials(*w, *launch.code, w->base.registers, false);
   }
 }
 

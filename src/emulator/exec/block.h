@@ -24,6 +24,7 @@ struct Launch {
   uint32_t multiprocessors = 1;
   uint32_t shared_bytes = 0, static_shared_bytes = 0;
   uint64_t local_stride = 0;
+  bool counting = false;
   uint32_t cache_count = 0; // remembered ranges
   const std::vector<std::string_view> *files = nullptr;
   const std::vector<const FunctionCode *> *functions =
@@ -42,7 +43,8 @@ struct Block {
   std::byte *shared = nullptr;
   Barrier barriers[kBarriers];
   std::optional<Fault> fault;
-  uint64_t warp_instructions = 0, lane_operations = 0;
+  uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
+  ExecutionCounters counted;                           // where the launch asks for it
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after
@@ -61,8 +63,8 @@ void arrive(Block &block, uint32_t barrier, uint32_t threads, uint32_t expected,
 /// After threads have exited: barriers that wait for all of the block may be complete.
 void threads_exited(Block &block, uint32_t threads);
 
-/// Constants and special registers of a frame.
+/// Constants and special registers of a frame; unless `all`, only those that differ by block.
 void fill_constants(const FunctionCode &code, std::byte *registers);
-void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers);
+void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers, bool all);
 
 } // namespace cugrt::emulator

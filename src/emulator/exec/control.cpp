@@ -5,7 +5,6 @@
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -39,30 +38,6 @@ const Op *jump_back(Warp &w, const Op *op, const Op *target) {
 const Op *branch(const Op *op, Warp &w) { return jump(w, op, op->target); }
 const Op *branch_back(const Op *op, Warp &w) { return jump_back(w, op, op->target); }
 
-uint32_t taken_lanes(const Op *op, const Warp &w) {
-  uint32_t flip = op->flags & kFlagGuardNegated ? ~0u : 0;
-  return (lanes_set(w, op->guard) ^ flip) & w.mask;
-}
-
-const Op *branch_if(const Op *op, Warp &w) {
-  uint32_t taken = taken_lanes(op, w);
-  if (taken == 0)
-    return op + 1;
-  if (taken == w.mask)
-    return jump(w, op, op->target);
-  return leave(w, op, Leave::diverged, taken, op->target);
-}
-
-const Op *branch_if_back(const Op *op, Warp &w) {
-  uint32_t taken = taken_lanes(op, w);
-  if (taken == w.mask)
-    return jump_back(w, op, op->target);
-  if (taken == 0)
-    return op + 1;
-  --w.fuel;
-  return leave(w, op, Leave::diverged, taken, op->target);
-}
-
 const Op *branch_indexed(const Op *op, Warp &w) {
   return leave(w, op, Leave::switched, w.mask, nullptr);
 }
@@ -87,20 +62,6 @@ const Op *call_function(const Op *op, Warp &w) {
   if (!site->callee && site->builtin)
     return call_builtin(op, w, *site);
   return leave(w, op, Leave::called, w.mask, op + 1);
-}
-
-/// Runs the inner operation for the lanes whose predicate holds.
-const Op *guarded(const Op *op, Warp &w) {
-  uint32_t active = taken_lanes(op, w);
-  if (active == 0)
-    return op + 1;
-  if (active == w.mask)
-    return op->inner(op, w);
-  uint32_t saved = w.mask;
-  set_mask(w, active);
-  const Op *next = op->inner(op, w);
-  set_mask(w, saved);
-  return next;
 }
 
 const Op *read_clock(const Op *op, Warp &w) {
@@ -203,36 +164,16 @@ const Op *is_space(const Op *op, Warp &w) {
   return op + 1;
 }
 
-/// cp.async [d], [a], bytes, source bytes: Op::imm holds both offsets, Op::e the bytes, Op::c the
-/// slot of the source bytes. The copy is made at once: every wait finds it done.
-const Op *copy_async(const Op *op, Warp &w) {
-  uint32_t bytes = op->e;
-  uint64_t destination[kLanes], source[kLanes];
-  std::byte *to[kLanes], *from[kLanes];
-  bool wide = op->flags & kFlagWide; // of the shared address
-  uint32_t reading = 0;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    uint64_t shared = wide ? w.lane<uint64_t>(op->d)[i] : w.lane<uint32_t>(op->d)[i];
-    destination[i] = shared + uint64_t(int64_t(int32_t(op->imm)));
-    source[i] = w.lane<uint64_t>(op->a)[i] + uint64_t(op->imm >> 32);
-    reading |= uint32_t(w.lane<uint32_t>(op->c)[i] != 0) << i;
-  }
-  if (!translate(op, w, ptx::Space::shared, destination, bytes, bytes, to))
-    return w.stop;
-  uint32_t active = w.mask;
-  w.mask = active & reading;
-  bool good = translate(op, w, ptx::Space::global, source, bytes, bytes, from);
-  w.mask = active;
-  if (!good)
-    return w.stop;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(active >> i & 1))
-      continue;
-    uint32_t count = std::min(w.lane<uint32_t>(op->c)[i], bytes);
-    std::memset(to[i], 0, bytes);
-    if (count)
-      std::memcpy(to[i], from[i], count);
-  }
+/// The launch says what these do; without, the grid that it follows has ended and none waits for
+/// it.
+const Op *wait_for_grids(const Op *op, Warp &w) {
+  if (const auto *wait = w.block->launch->config->wait_for_predecessors)
+    (*wait)();
+  return op + 1;
+}
+const Op *launch_dependents(const Op *op, Warp &w) {
+  if (const auto *launch = w.block->launch->config->launch_dependents)
+    (*launch)();
   return op + 1;
 }
 

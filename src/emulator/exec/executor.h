@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,10 +53,26 @@ struct GlobalInfo {
   uint64_t address = 0, bytes = 0;
 };
 
+/// PTX instructions as written, and the same times active lanes, whatever they were decoded to.
+struct ExecutionCounters {
+  uint64_t warp_instructions = 0, lane_operations = 0;
+};
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
   std::span<const std::byte> params; // KernelInfo::param_bytes of them
+  uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool
+  /// Called at every griddepcontrol.wait and .launch_dependents that a warp executes, from any of
+  /// the launch's threads, several at a time; the first returns when the launches that this one
+  /// follows have ended and their writes are to be seen. Null: nothing is done.
+  const std::function<void()> *wait_for_predecessors = nullptr, *launch_dependents = nullptr;
+  /// Counts into it, which slows the launch; otherwise nothing is counted.
+  ExecutionCounters *counters = nullptr;
+};
+
+struct LoadOptions {
+  bool optimize = true; // false: operations as they were decoded, for comparison
 };
 
 class Program {
@@ -67,7 +84,8 @@ public:
   /// unsupported, naming the opcode and its line, for what the emulator does not execute, or a
   /// .target newer than the profile.
   static Result<std::unique_ptr<Program>> load(std::string_view ptx, const DeviceProfile &profile,
-                                               AddressSpace &memory);
+                                               AddressSpace &memory,
+                                               const LoadOptions &options = {});
 
   virtual const KernelInfo *find_kernel(std::string_view name) const = 0;
   virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
@@ -79,10 +97,7 @@ public:
                                       const LaunchConfig &config) const = 0;
 };
 
-/// Totals since the process began, for benches and coverage: PTX instructions times active lanes.
-struct ExecutionCounters {
-  uint64_t warp_instructions = 0, lane_operations = 0;
-};
+/// Totals since the process began, of operations after decoding.
 ExecutionCounters execution_counters();
 
 } // namespace cugrt::emulator

@@ -11,17 +11,17 @@ namespace cugrt::emulator {
 
 #if defined(CUGRT_EMU_X86_BUILDS)
 namespace isa_v2 {
-void fill(HandlerTable &table);
+void fill(HandlerTable &table, HandlerTable &branches);
 }
 namespace isa_v3 {
-void fill(HandlerTable &table);
+void fill(HandlerTable &table, HandlerTable &branches);
 }
 namespace isa_v4 {
-void fill(HandlerTable &table);
+void fill(HandlerTable &table, HandlerTable &branches);
 }
 #else
 namespace baseline {
-void fill(HandlerTable &table);
+void fill(HandlerTable &table, HandlerTable &branches);
 }
 #endif
 
@@ -41,7 +41,7 @@ int machine_level() {
 #endif
 
 struct Choice {
-  HandlerTable table{};
+  HandlerTable table{}, branches{};
   const char *name = "baseline";
 
   Choice() {
@@ -50,11 +50,13 @@ struct Choice {
     if (const char *wanted = std::getenv("CUGRT_EMU_ISA"))
       level = !std::strcmp(wanted, "v2") ? 2 : !std::strcmp(wanted, "v3") && level >= 3 ? 3 : level;
     name = level == 4 ? "v4" : level == 3 ? "v3" : "v2";
-    (level == 4 ? isa_v4::fill : level == 3 ? isa_v3::fill : isa_v2::fill)(table);
+    (level == 4 ? isa_v4::fill : level == 3 ? isa_v3::fill : isa_v2::fill)(table, branches);
 #else
-    baseline::fill(table);
+    baseline::fill(table, branches);
 #endif
     fill_atomics(table);
+    fill_async_copies(table);
+    fill_matrix(table);
     fill_control(table);
     fill_warp_ops(table);
   }
@@ -68,6 +70,7 @@ const Choice &choice() {
 } // namespace
 
 const HandlerTable &handlers() { return choice().table; }
+const HandlerTable &branch_handlers() { return choice().branches; }
 const char *handler_isa() { return choice().name; }
 
 } // namespace cugrt::emulator

@@ -31,8 +31,11 @@ enum class OpId : uint16_t {
 #define LOAD(id, ...) id,
 #define STORE(id, ...) id,
 #define ATOM(id, ...) id,
+#define LANEWISE(id, ...) id,
 #define WARP(id, ...) id,
 #define CONTROL(id, ...) id,
+#define MATRIX(id, ...) id,
+#define ASYNC_COPY(id, ...) id,
 #include "emulator/decode/opcodes.def"
   count
 };
@@ -42,6 +45,8 @@ using HandlerTable = std::array<HandlerPair, kOpCount>;
 
 /// Handlers for this machine's instruction set, chosen once.
 const HandlerTable &handlers();
+/// Of comparisons that also branch on their result (decode/compare_branch.h); null for other rows.
+const HandlerTable &branch_handlers();
 /// "v2", "v3", "v4" or "baseline".
 const char *handler_isa();
 

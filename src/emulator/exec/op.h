@@ -40,6 +40,9 @@ enum OpFlags : uint16_t {
   kFlagWide = 4096,       // a 64-bit value or address where the handler serves both
   kFlagIntegral = 8192,   // cvt.rni and its like: to an integer, in whatever type
   kFlagAcquire = 16384,   // .acquire, .release, .acq_rel, .sc
+  // Of loads and stores, in the place of the arithmetic ones:
+  kShapeMask = 3,      // which of Warp::shapes
+  kFlagKnownShape = 4, // an access before this one has left it there; decode/address_groups.h
 };
 
 enum class Rounding : uint8_t { nearest, zero, down, up };

@@ -1,6 +1,7 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/coverage.h"
 #include "emulator/exec/executor.h"
 #include "emulator/exec/thread_pool.h"
 #include "emulator/ptx/parser.h"
@@ -85,19 +86,29 @@ void Job::work() {
     }
   }
   uint64_t instructions = 0, lanes = 0;
+  ExecutionCounters counted;
   for (auto *list : {&active, &idle})
     for (const auto &block : *list) {
       instructions += block->warp_instructions;
       lanes += block->lane_operations;
+      counted.warp_instructions += block->counted.warp_instructions;
+      counted.lane_operations += block->counted.lane_operations;
     }
+  if (ExecutionCounters *counters = launch.config->counters) {
+    std::lock_guard lock(mutex);
+    counters->warp_instructions += counted.warp_instructions;
+    counters->lane_operations += counted.lane_operations;
+  }
   total_instructions.fetch_add(instructions, std::memory_order_relaxed);
   total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
 }
 
 class LoadedProgram : public Program {
 public:
-  LoadedProgram(const DeviceProfile &profile, AddressSpace &memory)
-      : profile_(profile), memory_(memory) {}
+  LoadedProgram(const DeviceProfile &profile, AddressSpace &memory, const LoadOptions &options)
+      : profile_(profile), memory_(memory) {
+    decoded_.optimize = options.optimize;
+  }
   ~LoadedProgram() override;
 
   Status load(std::string_view ptx);
@@ -193,33 +204,47 @@ Status LoadedProgram::initialise_variables() {
   return {};
 }
 
-/// Shared variables that .func functions name have the same offset in every kernel.
+/// Shared variables that .func functions name or declare have the same offset in every kernel.
 Status LoadedProgram::place_function_shared() {
   constexpr uint64_t kMaxSharedBytes = 16u << 20;
-  auto place = [&](const ptx::Operand &operand) {
+  uint32_t &end = placement_.function_shared_bytes;
+  // Where the variable comes to lie, or nothing when there is no room.
+  auto place = [&](const ptx::Variable &variable) -> std::optional<uint32_t> {
+    uint64_t offset = (uint64_t(end) + variable.align - 1) & ~uint64_t(variable.align - 1);
+    if (variable.bytes > kMaxSharedBytes || offset + variable.bytes > kMaxSharedBytes)
+      return std::nullopt;
+    end = uint32_t(offset + variable.bytes);
+    return uint32_t(offset);
+  };
+  auto place_named = [&](const ptx::Operand &operand) {
     if (operand.kind != ptx::Operand::Kind::variable || !operand.is_module)
       return true;
     const ptx::Variable &variable = module_->variables[size_t(operand.index)];
     if (variable.space != ptx::Space::shared || variable.bytes == 0)
       return true;
     auto [it, inserted] = placement_.function_shared.try_emplace(uint32_t(operand.index), 0);
-    if (!inserted)
-      return true;
-    uint32_t &end = placement_.function_shared_bytes;
-    it->second = (end + variable.align - 1) & ~(variable.align - 1);
-    if (variable.bytes > kMaxSharedBytes || it->second + variable.bytes > kMaxSharedBytes)
-      return false;
-    end = it->second + uint32_t(variable.bytes);
-    return true;
+    std::optional<uint32_t> offset = inserted ? place(variable) : it->second;
+    it->second = offset.value_or(0);
+    return offset.has_value();
   };
-  for (const ptx::Function &function : module_->functions) {
+  for (uint32_t f = 0; f < module_->functions.size(); ++f) {
+    const ptx::Function &function = module_->functions[f];
     if (function.is_kernel)
       continue;
+    bool fits = true;
     for (const auto *list : {&function.operands, &function.elements})
       for (const ptx::Operand &operand : *list)
-        if (!place(operand))
-          return Status::error(Code::parse_error, "more than 16 MiB of shared memory")
-              .at("ptx line " + std::to_string(function.line));
+        fits = fits && place_named(operand);
+    for (uint32_t v = 0; v < function.variables.size() && fits; ++v) {
+      if (function.variables[v].space != ptx::Space::shared)
+        continue;
+      std::optional<uint32_t> offset = place(function.variables[v]);
+      fits = offset.has_value();
+      placement_.own_shared[{f, v}] = offset.value_or(0);
+    }
+    if (!fits)
+      return Status::error(Code::parse_error, "more than 16 MiB of shared memory")
+          .at("ptx line " + std::to_string(function.line));
   }
   return {};
 }
@@ -323,6 +348,7 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                             ? launch.static_shared_bytes + config.dynamic_shared_bytes
                             : info.static_shared_bytes;
   launch.local_stride = kernel.local_stride;
+  launch.counting = config.counters || coverage::enabled();
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;
@@ -333,7 +359,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                       std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
                                                 std::max(1u, threads));
   job.residents = uint32_t(resident / pool.width() + 1);
-  uint64_t helpers = std::min<uint64_t>(pool.width() - 1, job.blocks - 1);
+  uint64_t width = config.max_threads ? std::min(config.max_threads, pool.width()) : pool.width();
+  uint64_t helpers = std::min<uint64_t>(width - 1, job.blocks - 1);
   pool.run(uint32_t(helpers), [&job] {
     try {
       job.work();
@@ -348,8 +375,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
 } // namespace
 
 Result<std::unique_ptr<Program>> Program::load(std::string_view ptx, const DeviceProfile &profile,
-                                               AddressSpace &memory) {
-  auto program = std::make_unique<LoadedProgram>(profile, memory);
+                                               AddressSpace &memory, const LoadOptions &options) {
+  auto program = std::make_unique<LoadedProgram>(profile, memory, options);
   CUGRT_TRY(program->load(ptx));
   return Result<std::unique_ptr<Program>>(std::move(program));
 }

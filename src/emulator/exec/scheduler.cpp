@@ -3,8 +3,10 @@
 //
 // Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
 // them; a warp that has used up its budget gives way to the other warps of its block.
+#include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
+#include "emulator/exec/coverage.h"
 
 #include <algorithm>
 #include <cstring>
@@ -102,6 +104,25 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
+/// The same in lane-operations as PTX writes them.
+uint64_t execute_counting(Warp &w, const Op *pc) {
+  const FunctionCode &code = *w.current->code;
+  ExecutionCounters &counted = w.block->counted;
+  uint64_t count = 0, instructions = 0;
+  const Op *stop = w.stop;
+  do {
+    instructions += code.locations[size_t(pc - code.ops.data())].instructions;
+    coverage::executed(OpId(pc->id));
+    if (pc->inner)
+      coverage::executed(OpId::guard);
+    pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+    ++count;
+  } while (pc != stop);
+  counted.warp_instructions += instructions;
+  counted.lane_operations += instructions * uint32_t(__builtin_popcount(w.mask));
+  return count;
+}
+
 template <bool Full> uint64_t execute(Warp &w, const Op *pc) {
   uint64_t count = 0;
   const Op *stop = w.stop;
@@ -160,7 +181,7 @@ bool call(Warp &w) {
   frame->lanes = lanes;
   frame->depth = caller->depth + 1;
   fill_constants(*callee, frame->registers);
-  fill_specials(w, *callee, frame->registers);
+  fill_specials(w, *callee, frame->registers, true);
   for (size_t i = 0; i < site->arguments.size(); ++i)
     copy_lanes(caller->registers + site->arguments[i].slot, site->arguments[i].bytes,
                frame->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
@@ -186,6 +207,8 @@ void leave_frame(Warp &w, Frame *frame, uint32_t lanes) {
 }
 
 void exit_lanes(Warp &w, uint32_t lanes) {
+  if (!w.copies.empty())
+    land_copies(w, lanes, 0, true);
   for (Frame *frame = w.current; frame;) {
     Frame *caller = frame->caller;
     leave_frame(w, frame, lanes);
@@ -349,7 +372,9 @@ WarpState run_warp(Warp &w) {
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
-    uint64_t count = path.mask == ~0u ? execute<true>(w, path.pc) : execute<false>(w, path.pc);
+    uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc)
+                     : path.mask == ~0u        ? execute<true>(w, path.pc)
+                                               : execute<false>(w, path.pc);
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
     yields += w.leave == Leave::yielded;

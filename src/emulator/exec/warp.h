@@ -68,6 +68,7 @@ struct SpecialSlot {
 };
 struct OpLocation {
   uint32_t line = 0, file = 0, source_line = 0;
+  uint32_t instructions = 0; // PTX instructions that the operation stands for
 };
 
 /// Where a .param variable of a function lies in its frame: lane after lane.
@@ -145,6 +146,25 @@ enum class Leave : uint8_t {
 
 struct Block;
 
+/// How the addresses of one warp access relate; without the operation's offset.
+enum class AddressKind : uint8_t { scattered, uniform, consecutive, halves };
+struct AddressShape {
+  uint64_t low, high; // lowest and highest of the active lanes
+  uint64_t bits;      // their union: for alignment
+  uint64_t first;     // lane 0's, or what it would be
+  uint64_t second;    // lane 16's
+  AddressKind kind;
+  bool lower_runs, upper_runs; // unless scattered: consecutive rather than uniform
+};
+
+/// A copy by cp.async that has been issued and not waited for.
+struct PendingCopy {
+  const std::byte *from;
+  std::byte *to;
+  uint32_t read_bytes, bytes; // the rest of the destination becomes zero
+  uint32_t lane, group;       // number of the lane's group that it belongs to
+};
+
 struct alignas(64) Warp {
   std::byte *frame = nullptr;             // registers of the running path
   const Op *stop = nullptr;               // the next operation at which another path waits
@@ -165,6 +185,8 @@ struct alignas(64) Warp {
   Path paths[kLanes];
   Frame base;
   std::vector<std::unique_ptr<Frame>> frames; // of calls under way
+  std::vector<PendingCopy> copies;
+  uint32_t copy_groups[kLanes] = {}; // committed so far, by lane
 
   Block *block = nullptr;
   const std::byte *params = nullptr;
@@ -173,7 +195,8 @@ struct alignas(64) Warp {
   uint64_t shared_bytes = 0;
   std::byte *local = nullptr; // lane after lane
   uint64_t local_stride = 0;
-  uint64_t global_offset = 0;     // from device address to backing bytes
+  uint64_t global_offset = 0; // from device address to backing bytes
+  AddressShape shapes[kShapeMask + 1];
   AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
   const AddressSpace *memory = nullptr;
 

@@ -1,4 +1,5 @@
-// Operations across the lanes of a warp: shuffles, votes, matches, reductions, barriers.
+// Operations across the lanes of a warp: matches, reductions, barriers. Shuffles and votes stand in
+// isa/lanewise.cpp.
 //
 // A .sync operation executes once every lane of its member mask that has not exited is active at
 // it. Lanes of one path may name different masks (tiles of a warp): those whose masks are complete
@@ -16,75 +17,7 @@ using u64 = uint64_t;
 
 bool active(const Warp &w, u32 lane) { return w.mask >> lane & 1; }
 
-/// The active lanes whose member masks are complete.
-u32 able_lanes(const Warp &w, u32 mask_slot) {
-  const u32 *members = w.lane<u32>(mask_slot);
-  u32 missing = w.live & ~w.mask, able = 0;
-  for (u32 i = 0; i < kLanes; ++i)
-    able |= u32((members[i] & missing) == 0) << i;
-  return able & w.mask;
-}
-
-/// True when the operation may execute now; otherwise the path has been told to wait.
-bool converged(const Op *op, Warp &w) {
-  if (w.mask == w.live) [[likely]]
-    return true;
-  u32 able = able_lanes(w, op->e);
-  if (able == w.mask)
-    return true;
-  w.leave = Leave::waiting;
-  w.at = op;
-  w.able = able;
-  w.taken = w.mask & ~able;
-  return false;
-}
-
-/// PTX ISA, shfl.sync: 0 idx, 1 up, 2 down, 3 bfly.
-template <int Mode> const Op *shuffle(const Op *op, Warp &w) {
-  if (!converged(op, w))
-    return w.stop;
-  const u32 *a = w.lane<u32>(op->a), *b = w.lane<u32>(op->b), *c = w.lane<u32>(op->c);
-  u32 result[kLanes], valid[kLanes];
-  for (u32 i = 0; i < kLanes; ++i) {
-    s32 lane = s32(i), offset = s32(b[i] & 31), clamp = s32(c[i] & 31);
-    s32 segment = s32(c[i] >> 8 & 31);
-    s32 highest = (lane & segment) | (clamp & ~segment), lowest = lane & segment;
-    s32 source = Mode == 0   ? lowest | (offset & ~segment)
-                 : Mode == 1 ? lane - offset
-                 : Mode == 2 ? lane + offset
-                             : lane ^ offset;
-    bool inside = Mode == 1 ? source >= highest : source <= highest;
-    source = inside ? source : lane;
-    result[i] = a[source & 31];
-    valid[i] = inside ? ~0u : 0;
-  }
-  u32 *d = w.lane<u32>(op->d);
-  for (u32 i = 0; i < kLanes; ++i)
-    d[i] = w.lanes[i] ? result[i] : d[i];
-  if (op->flags & kFlagHasPredicate) {
-    u32 *p = w.lane<u32>(op->cache);
-    for (u32 i = 0; i < kLanes; ++i)
-      p[i] = w.lanes[i] ? valid[i] : p[i];
-  }
-  return op + 1;
-}
-
-/// 0 all, 1 any, 2 uni, 3 ballot; over the active lanes of each lane's member mask.
-template <int Mode> const Op *vote(const Op *op, Warp &w) {
-  if (!converged(op, w))
-    return w.stop;
-  u32 holds = lanes_set(w, op->a) & w.mask;
-  const u32 *members = w.lane<u32>(op->e);
-  u32 *d = w.lane<u32>(op->d);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!active(w, i))
-      continue;
-    u32 all = members[i] & w.mask, mine = holds & all;
-    bool truth = Mode == 0 ? mine == all : Mode == 1 ? mine != 0 : mine == 0 || mine == all;
-    d[i] = Mode == 3 ? mine : truth ? ~0u : 0;
-  }
-  return op + 1;
-}
+bool converged(const Op *op, Warp &w) { return w.mask == w.live || members_arrived(op, w); }
 
 template <class T, bool All> const Op *match(const Op *op, Warp &w) {
   if (!converged(op, w))
@@ -186,6 +119,21 @@ template <int Mode> const Op *block_barrier(const Op *op, Warp &w) {
 }
 
 } // namespace
+
+bool members_arrived(const Op *op, Warp &w) {
+  const u32 *members = w.lane<u32>(op->e);
+  u32 missing = w.live & ~w.mask, able = 0;
+  for (u32 i = 0; i < kLanes; ++i)
+    able |= u32((members[i] & missing) == 0) << i;
+  able &= w.mask;
+  if (able == w.mask)
+    return true;
+  w.leave = Leave::waiting;
+  w.at = op;
+  w.able = able;
+  w.taken = w.mask & ~able;
+  return false;
+}
 
 void fill_warp_ops(HandlerTable &table) {
 #define WARP(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};

@@ -21,20 +21,20 @@ template <> struct HeldAs<f16> { using type = f32; };
 template <> struct HeldAs<bf16> { using type = f32; };
 template <class T> using Held = typename HeldAs<T>::type;
 
-template <class T> inline Held<T> take(Lane<T> bits) {
+template <class T> CUGRT_INLINE Held<T> take(Lane<T> bits) {
   if constexpr (kIsHalf<T>)
     return T::load(bits);
   else
     return get<T>(bits);
 }
 
-inline f32 integral(f32 a, Rounding mode) {
+CUGRT_INLINE f32 integral(f32 a, Rounding mode) {
   return mode == Rounding::nearest ? __builtin_nearbyintf(a)
          : mode == Rounding::zero  ? __builtin_truncf(a)
          : mode == Rounding::down  ? __builtin_floorf(a)
                                    : __builtin_ceilf(a);
 }
-inline f64 integral(f64 a, Rounding mode) {
+CUGRT_INLINE f64 integral(f64 a, Rounding mode) {
   return mode == Rounding::nearest ? __builtin_nearbyint(a)
          : mode == Rounding::zero  ? __builtin_trunc(a)
          : mode == Rounding::down  ? __builtin_floor(a)
@@ -47,7 +47,7 @@ inline constexpr D kHighest = kSigned<D> ? D(~(u64(1) << 63) >> (64 - 8 * sizeof
 template <class D> inline constexpr D kLowest = kSigned<D> ? D(~kHighest<D>) : D(0);
 
 /// Of an integral value; out of range clamps, NaN is 0.
-template <class D, class F> inline D clamp_to(F a) {
+template <class D, class F> CUGRT_INLINE D clamp_to(F a) {
   constexpr F kAbove = F(kHighest<D> / 2 + 1) * 2; // a power of two: exact
   constexpr F kBelow = F(kLowest<D>);
   D inside = a > kBelow && a < kAbove ? D(a) : D(0);
@@ -57,7 +57,7 @@ template <class D, class F> inline D clamp_to(F a) {
 
 /// A double that rounds to f16 and bf16 as the integer itself does: bits that do not fit are joined
 /// into the last one that does.
-template <class A> inline f64 sticky(A a) {
+template <class A> CUGRT_INLINE f64 sticky(A a) {
   if constexpr (sizeof(A) < 8) {
     return f64(a);
   } else {
@@ -69,7 +69,7 @@ template <class A> inline f64 sticky(A a) {
   }
 }
 
-template <class A> inline A clamp_integer(A a, s64 low, u64 high) {
+template <class A> CUGRT_INLINE A clamp_integer(A a, s64 low, u64 high) {
   if (kSigned<A> && s64(a) < low)
     return A(low);
   if (!(kSigned<A> && s64(a) < 0) && u64(a) > high)
@@ -77,13 +77,13 @@ template <class A> inline A clamp_integer(A a, s64 low, u64 high) {
   return a;
 }
 
-template <class D, class A> inline Lane<D> from_integer(A a, const Op *op) {
+template <class D, class A> CUGRT_INLINE Lane<D> from_integer(A a, uint16_t flags) {
   if constexpr (kIsHalf<D>) {
     return D::store(odd_float(sticky(a)));
   } else if constexpr (kIsReal<D>) {
     return put<D>(D(a));
   } else {
-    if (op->flags & kFlagSat) {
+    if (flags & kFlagSat) {
       s64 low = kSigned<A> ? s64(kLowest<D>) : 0;
       return put<D>(D(clamp_integer(a, low, u64(kHighest<D>))));
     }
@@ -91,18 +91,18 @@ template <class D, class A> inline Lane<D> from_integer(A a, const Op *op) {
   }
 }
 
-template <class D, class F> inline Lane<D> from_real(F a, const Op *op) {
-  bool ftz = op->flags & kFlagFtz, sat = op->flags & kFlagSat;
+template <class D, class F> CUGRT_INLINE Lane<D> from_real(F a, uint16_t flags) {
+  bool ftz = flags & kFlagFtz, sat = flags & kFlagSat;
   if constexpr (kSame<F, f32>)
     a = ftz ? flushed(a) : a;
   if constexpr (!kIsReal<D>) {
-    return put<D>(clamp_to<D>(integral(a, op->rounding())));
+    return put<D>(clamp_to<D>(integral(a, Rounding(flags >> kRoundingShift & 3))));
   } else {
-    if (op->flags & kFlagIntegral)
-      a = integral(a, op->rounding());
+    if (flags & kFlagIntegral)
+      a = integral(a, Rounding(flags >> kRoundingShift & 3));
     if constexpr (kIsHalf<D>) {
       f32 r = kSame<F, f64> ? odd_float(a) : f32(a);
-      if (op->flags & kFlagRelu)
+      if (flags & kFlagRelu)
         r = r > 0.0f || r != r ? r : 0.0f;
       return D::store(sat ? saturated(r) : r);
     } else if constexpr (kSame<D, f32>) {
@@ -118,20 +118,33 @@ template <class D, class F> inline Lane<D> from_real(F a, const Op *op) {
   }
 }
 
-template <bool Full, class D, class A> inline const Op *convert(const Op *op, Warp &w) {
+template <bool Full, class D, class A>
+CUGRT_INLINE const Op *convert_by(const Op *op, Warp &w, uint16_t flags) {
   auto *d = w.lane<Lane<D>>(op->d);
   const auto *a = w.lane<Lane<A>>(op->a);
-  const Op copy = *op; // so that stores to lanes leave flags in registers
-  if constexpr (!kIsReal<A>) {
-    CUGRT_LANE_LOOP
-    for (u32 i = 0; i < kLanes; ++i)
-      keep<Full>(w, d, i, from_integer<D, A>(get<A>(a[i]), &copy));
-  } else {
-    CUGRT_LANE_LOOP
-    for (u32 i = 0; i < kLanes; ++i)
-      keep<Full>(w, d, i, from_real<D, Held<A>>(take<A>(a[i]), &copy));
+  CUGRT_LANE_LOOP
+  for (u32 i = 0; i < kLanes; ++i) {
+    if constexpr (!kIsReal<A>)
+      keep<Full>(w, d, i, from_integer<D, A>(get<A>(a[i]), flags));
+    else
+      keep<Full>(w, d, i, from_real<D, Held<A>>(take<A>(a[i]), flags));
   }
   return op + 1;
+}
+
+/// The flags that occur most are constants, so that the loops are simple.
+template <bool Full, class D, class A> CUGRT_INLINE const Op *convert(const Op *op, Warp &w) {
+  constexpr uint16_t kTruncate = uint16_t(Rounding::zero) << kRoundingShift | kFlagIntegral;
+  if (op->flags == 0)
+    return convert_by<Full, D, A>(op, w, 0);
+  if constexpr (kIsReal<A> && kSame<D, f32>) {
+    if (op->flags == kFlagSat)
+      return convert_by<Full, D, A>(op, w, kFlagSat);
+  } else if constexpr (kSame<A, f32> && !kIsReal<D>) {
+    if (op->flags == kTruncate)
+      return convert_by<Full, D, A>(op, w, kTruncate);
+  }
+  return convert_by<Full, D, A>(op, w, op->flags);
 }
 
 #define CONVERT(id, names, D, A, cls)                                                              \

@@ -1,4 +1,5 @@
 // f32 arithmetic to nearest even, with .ftz and .sat; f32 comparisons.
+#include "emulator/exec/isa/branch.h"
 #include "emulator/exec/isa/numbers.h"
 
 namespace cugrt::emulator::CUGRT_ISA {
@@ -50,13 +51,17 @@ inline bool plain(const Op *op) { return !(op->flags & (kFlagFtz | kFlagSat)); }
     });                                                                                            \
   }
 #define COMPARE_F32(id, names, cls, ...)                                                           \
-  template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
+  template <bool Full> CUGRT_INLINE const Op *id(const Op *op, Warp &w) {                          \
     if (plain(op))                                                                                 \
       return binary<Full, u32, f32, f32>(op, w, [](f32 a, f32 b) { return truth(__VA_ARGS__); });  \
     return binary<Full, u32, f32, f32>(op, w, [](f32 a, f32 b) {                                   \
       a = flushed(a), b = flushed(b);                                                              \
       return truth(__VA_ARGS__);                                                                   \
     });                                                                                            \
+  }                                                                                                \
+  template <bool Full> const Op *id##_branch(const Op *op, Warp &w) {                              \
+    id<Full>(op, w);                                                                               \
+    return branch_to_target<Full>(op, w, guard_lanes<Full>(op, w, op->d));                         \
   }
 #include "emulator/decode/opcodes.def"
 
@@ -67,6 +72,11 @@ void fill_float(HandlerTable &table) {
 #define F32_2 F32_1
 #define F32_3 F32_1
 #define COMPARE_F32 F32_1
+#include "emulator/decode/opcodes.def"
+}
+
+void fill_float_branches(HandlerTable &table) {
+#define COMPARE_F32(id, ...) table[size_t(OpId::id)] = {id##_branch<true>, id##_branch<false>};
 #include "emulator/decode/opcodes.def"
 }
 

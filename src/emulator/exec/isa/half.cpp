@@ -8,13 +8,23 @@ namespace {
 
 inline u32 truth(bool value) { return 0u - u32(value); }
 
-template <class T> inline u32 finish(const Op *op, f64 value) {
+/// Subnormals of T to zeros of their sign.
+template <class T> CUGRT_INLINE u32 flushed_half(u32 bits) {
+  return (bits & T::kExponent) == 0 ? bits & 0x8000 : bits;
+}
+
+template <class T> CUGRT_INLINE f64 operand(const Op *op, u32 bits) {
+  return T::load(op->flags & kFlagFtz ? flushed_half<T>(bits) : bits);
+}
+
+template <class T> CUGRT_INLINE u32 finish(const Op *op, f64 value) {
   f32 r = odd_float(value);
   if (op->flags & kFlagRelu)
-    r = r > 0.0f || r != r ? r : 0.0f;
+    r = positive(r);
   if (op->flags & kFlagSat)
     r = saturated(r);
-  return T::store(r);
+  u32 bits = T::store(r);
+  return op->flags & kFlagFtz ? flushed_half<T>(bits) : bits;
 }
 
 /// Applies f to the low and, when packed, to the high halves.
@@ -29,7 +39,7 @@ template <bool Packed, class F> inline u32 halves(F f) {
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     return unary<Full, u32, u32>(op, w, [op](u32 x) {                                              \
       return halves<packed>([&](u32 shift) {                                                       \
-        f64 a = T::load(x >> shift);                                                               \
+        f64 a = operand<T>(op, x >> shift);                                                        \
         return finish<T>(op, __VA_ARGS__);                                                         \
       });                                                                                          \
     });                                                                                            \
@@ -38,7 +48,7 @@ template <bool Packed, class F> inline u32 halves(F f) {
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     return binary<Full, u32, u32, u32>(op, w, [op](u32 x, u32 y) {                                 \
       return halves<packed>([&](u32 shift) {                                                       \
-        f64 a = T::load(x >> shift), b = T::load(y >> shift);                                      \
+        f64 a = operand<T>(op, x >> shift), b = operand<T>(op, y >> shift);                        \
         return finish<T>(op, __VA_ARGS__);                                                         \
       });                                                                                          \
     });                                                                                            \
@@ -47,15 +57,16 @@ template <bool Packed, class F> inline u32 halves(F f) {
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     return ternary<Full, u32, u32, u32, u32>(op, w, [op](u32 x, u32 y, u32 z) {                    \
       return halves<packed>([&](u32 shift) {                                                       \
-        f64 a = T::load(x >> shift), b = T::load(y >> shift), c = T::load(z >> shift);             \
+        f64 a = operand<T>(op, x >> shift), b = operand<T>(op, y >> shift),                        \
+            c = operand<T>(op, z >> shift);                                                        \
         return finish<T>(op, __VA_ARGS__);                                                         \
       });                                                                                          \
     });                                                                                            \
   }
 #define COMPARE_HALF(id, names, T, cls, ...)                                                       \
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
-    return binary<Full, u32, u32, u32>(op, w, [](u32 x, u32 y) {                                   \
-      f32 a = T::load(x), b = T::load(y);                                                          \
+    return binary<Full, u32, u32, u32>(op, w, [op](u32 x, u32 y) {                                 \
+      f32 a = f32(operand<T>(op, x)), b = f32(operand<T>(op, y));                                  \
       return truth(__VA_ARGS__);                                                                   \
     });                                                                                            \
   }

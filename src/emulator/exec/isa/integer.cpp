@@ -1,4 +1,5 @@
 // Integers, bits, moves, comparisons and f64 arithmetic: rows of UNARY to QUATERNARY and COMPARE.
+#include "emulator/exec/isa/branch.h"
 #include "emulator/exec/isa/numbers.h"
 
 namespace cugrt::emulator::CUGRT_ISA {
@@ -158,8 +159,12 @@ inline u32 tf32_even(u32 a) {
         op, w, [](A a, B b, C c, E e) -> D { return D(__VA_ARGS__); });                            \
   }
 #define COMPARE(id, names, T, cls, ...)                                                            \
-  template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
+  template <bool Full> CUGRT_INLINE const Op *id(const Op *op, Warp &w) {                          \
     return binary<Full, u32, T, T>(op, w, [](T a, T b) { return truth(__VA_ARGS__); });            \
+  }                                                                                                \
+  template <bool Full> const Op *id##_branch(const Op *op, Warp &w) {                              \
+    id<Full>(op, w);                                                                               \
+    return branch_to_target<Full>(op, w, guard_lanes<Full>(op, w, op->d));                         \
   }
 #include "emulator/decode/opcodes.def"
 
@@ -171,6 +176,11 @@ void fill_integer(HandlerTable &table) {
 #define TERNARY UNARY
 #define QUATERNARY UNARY
 #define COMPARE UNARY
+#include "emulator/decode/opcodes.def"
+}
+
+void fill_integer_branches(HandlerTable &table) {
+#define COMPARE(id, ...) table[size_t(OpId::id)] = {id##_branch<true>, id##_branch<false>};
 #include "emulator/decode/opcodes.def"
 }
 

@@ -11,6 +11,9 @@
 #define CUGRT_ISA baseline
 #endif
 
+// What a handler is made of: whole, so that its constants reach the loops.
+#define CUGRT_INLINE inline __attribute__((always_inline))
+
 #if defined(__clang__)
 #define CUGRT_LANE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -56,7 +59,8 @@ template <bool Full, class D> inline void keep(const Warp &w, D *d, u32 i, D val
 }
 
 // Slots of one operation are the same or disjoint: no lane depends on another.
-template <bool Full, class D, class A, class F> inline const Op *unary(const Op *op, Warp &w, F f) {
+template <bool Full, class D, class A, class F>
+CUGRT_INLINE const Op *unary(const Op *op, Warp &w, F f) {
   auto *d = w.lane<Lane<D>>(op->d);
   const auto *a = w.lane<Lane<A>>(op->a);
   CUGRT_LANE_LOOP
@@ -66,7 +70,7 @@ template <bool Full, class D, class A, class F> inline const Op *unary(const Op 
 }
 
 template <bool Full, class D, class A, class B, class F>
-inline const Op *binary(const Op *op, Warp &w, F f) {
+CUGRT_INLINE const Op *binary(const Op *op, Warp &w, F f) {
   auto *d = w.lane<Lane<D>>(op->d);
   const auto *a = w.lane<Lane<A>>(op->a);
   const auto *b = w.lane<Lane<B>>(op->b);
@@ -77,7 +81,7 @@ inline const Op *binary(const Op *op, Warp &w, F f) {
 }
 
 template <bool Full, class D, class A, class B, class C, class F>
-inline const Op *ternary(const Op *op, Warp &w, F f) {
+CUGRT_INLINE const Op *ternary(const Op *op, Warp &w, F f) {
   auto *d = w.lane<Lane<D>>(op->d);
   const auto *a = w.lane<Lane<A>>(op->a);
   const auto *b = w.lane<Lane<B>>(op->b);
@@ -89,7 +93,7 @@ inline const Op *ternary(const Op *op, Warp &w, F f) {
 }
 
 template <bool Full, class D, class A, class B, class C, class E, class F>
-inline const Op *quaternary(const Op *op, Warp &w, F f) {
+CUGRT_INLINE const Op *quaternary(const Op *op, Warp &w, F f) {
   auto *d = w.lane<Lane<D>>(op->d);
   const auto *a = w.lane<Lane<A>>(op->a);
   const auto *b = w.lane<Lane<B>>(op->b);
@@ -107,5 +111,8 @@ void fill_rounded(HandlerTable &table);
 void fill_convert(HandlerTable &table);
 void fill_half(HandlerTable &table);
 void fill_memory(HandlerTable &table);
+void fill_lanewise(HandlerTable &table);
+void fill_integer_branches(HandlerTable &table);
+void fill_float_branches(HandlerTable &table);
 
 } // namespace cugrt::emulator::CUGRT_ISA

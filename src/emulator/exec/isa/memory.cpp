@@ -1,15 +1,21 @@
-// Loads and stores. One warp access costs one range check when its lanes touch consecutive
-// elements, when all touch the same one, or when they all lie in the allocation that the operation
-// touched last; anything else goes through exec/memory.h, which also names faults.
+// Loads and stores.
+//
+// One warp access costs one classification of its addresses and one range check. Addresses are
+//
+//     uniform       all lanes at one element
+//     consecutive   lane i at element i
+//     halves        each half of the warp uniform or consecutive: blocks that are 16 threads wide
+//     scattered     anything else
+//
+// The check is of the whole extent, from the lowest to the highest address, against the allocation
+// that the operation touched last; what it does not settle goes through exec/memory.h, which also
+// names faults. Accesses through one unchanged register at several offsets are classified once: the
+// first leaves the shape in the warp (decode/address_groups.h).
 #include "emulator/exec/memory.h"
 
-#include "emulator/exec/isa/lanes.h"
+#include "emulator/exec/isa/vectors.h"
 
 #include <cstring>
-
-#if defined(__AVX512F__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 namespace cugrt::emulator::CUGRT_ISA {
 
@@ -17,6 +23,7 @@ namespace {
 
 constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
                      klocal = ptx::Space::local, kgeneric = ptx::Space::none;
+constexpr u32 kHalf = kLanes / 2;
 
 /// Element slots of a vector access.
 template <u32 N> struct Slots {
@@ -34,48 +41,77 @@ template <class T> inline void write_element(std::byte *p, Lane<T> bits) {
   __builtin_memcpy(p, &value, sizeof(T));
 }
 
-/// How the active lanes' addresses relate.
-struct Pattern {
-  bool consecutive, uniform;
-  u32 first, last; // active lanes
-};
-
-template <bool Full, class A> inline Pattern pattern(const Warp &w, const A *a, u32 bytes) {
-  Pattern p;
-  p.first = Full ? 0 : u32(__builtin_ctz(w.mask));
-  p.last = Full ? kLanes - 1 : 31 - u32(__builtin_clz(w.mask));
-  A base = a[p.first] - A(p.first) * bytes, same = a[p.first];
-  A consecutive = 0, uniform = 0;
-  for (u32 i = 0; i < kLanes; ++i) {
-    A active = Full ? ~A(0) : A(s64(w.lanes[i]));
-    consecutive |= (a[i] ^ (base + A(i) * bytes)) & active;
-    uniform |= (a[i] ^ same) & active;
-  }
-  p.consecutive = consecutive == 0;
-  p.uniform = uniform == 0;
-  return p;
-}
-
-template <bool Full, class A>
-inline void bounds(const Warp &w, const A *a, A &low, A &high, A &all_bits) {
-  low = ~A(0), high = 0, all_bits = 0;
+template <bool Full, class A> inline void scattered(const Warp &w, const A *a, AddressShape &s) {
+  A low = ~A(0), high = 0, bits = 0;
   for (u32 i = 0; i < kLanes; ++i) {
     A active = Full ? ~A(0) : A(s64(w.lanes[i]));
     A value = a[i] & active, missing = ~active;
     low = (value | missing) < low ? (value | missing) : low;
     high = value > high ? value : high;
-    all_bits |= value;
+    bits |= value;
   }
+  s.kind = AddressKind::scattered;
+  s.low = low;
+  s.high = high;
+  s.bits = bits;
 }
 
-inline bool inside(const AddressRange &r, u64 begin, u64 bytes) {
-  return begin >= r.begin && bytes <= r.bytes && begin - r.begin <= r.bytes - bytes;
+/// The shape of the active lanes' addresses for accesses of Bytes.
+template <bool Full, u32 Bytes, class A>
+CUGRT_INLINE void classify(const Warp &w, const A *a, AddressShape &s) {
+  const u32 idle = Full ? 0 : ~w.mask;
+  const u32 first = Full ? 0 : u32(__builtin_ctz(w.mask));
+  const u32 last = Full ? kLanes - 1 : 31 - u32(__builtin_clz(w.mask));
+  const A lane0 = a[first] - A(first) * Bytes;
+  s.first = s.low = a[first];
+  s.bits = a[first];
+  const u32 consecutive = equal_lanes<Bytes>(a, lane0) | idle;
+  if (consecutive == ~0u) {
+    s.kind = AddressKind::consecutive;
+    s.first = lane0;
+    s.second = u64(lane0) + kHalf * Bytes;
+    s.lower_runs = s.upper_runs = true;
+    s.high = a[last];
+    return;
+  }
+  const u32 uniform = equal_lanes<0>(a, a[first]) | idle;
+  if (uniform == ~0u) {
+    s.kind = AddressKind::uniform;
+    s.second = a[first];
+    s.lower_runs = s.upper_runs = false;
+    s.high = a[first];
+    return;
+  }
+  constexpr u32 kLower = 0xffff, kUpper = ~kLower;
+  bool lower_runs = (consecutive & kLower) == kLower;
+  if (Full && (lower_runs || (uniform & kLower) == kLower)) {
+    bool upper_runs = (equal_lanes<Bytes>(a, A(a[kHalf] - A(kHalf) * Bytes)) & kUpper) == kUpper;
+    if (upper_runs || (equal_lanes<0>(a, a[kHalf]) & kUpper) == kUpper) {
+      s.kind = AddressKind::halves;
+      s.lower_runs = lower_runs;
+      s.upper_runs = upper_runs;
+      s.second = a[kHalf];
+      s.bits = u64(a[0]) | a[kHalf];
+      u64 lower_end = u64(a[0]) + (lower_runs ? (kHalf - 1) * Bytes : 0);
+      u64 upper_end = u64(a[kHalf]) + (upper_runs ? (kHalf - 1) * Bytes : 0);
+      s.low = s.first < s.second ? s.first : s.second;
+      s.high = lower_end > upper_end ? lower_end : upper_end;
+      return;
+    }
+  }
+  scattered<Full>(w, a, s);
 }
 
 // Lanes from and to consecutive elements at p (of lane 0; only active lanes are touched).
 template <bool Full, class T, u32 N>
-inline void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
+CUGRT_INLINE void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
   Slots<N> slots(op);
+  if constexpr (Full && sizeof(T) == 4 && N == 4) {
+    u32 *const d[4] = {w.lane<u32>(op->d), w.lane<u32>(op->b), w.lane<u32>(op->c),
+                       w.lane<u32>(op->e)};
+    gather_quads(d, [p](u32 i) { return p + i * 16; });
+    return;
+  }
   for (u32 n = 0; n < N; ++n) {
     auto *d = w.lane<Lane<T>>(slots.slot[n]);
     CUGRT_LANE_LOOP
@@ -85,7 +121,7 @@ inline void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
   }
 }
 template <bool Full, class T, u32 N>
-inline void store_consecutive(const Op *op, Warp &w, std::byte *p) {
+CUGRT_INLINE void store_consecutive(const Op *op, Warp &w, std::byte *p) {
   Slots<N> slots(op);
   const Lane<T> *s[N];
   for (u32 n = 0; n < N; ++n)
@@ -98,7 +134,7 @@ inline void store_consecutive(const Op *op, Warp &w, std::byte *p) {
 }
 
 template <bool Full, class T, u32 N>
-inline void load_uniform(const Op *op, Warp &w, const std::byte *p) {
+CUGRT_INLINE void load_uniform(const Op *op, Warp &w, const std::byte *p) {
   Slots<N> slots(op);
   Lane<T> value[N];
   for (u32 n = 0; n < N; ++n)
@@ -108,6 +144,31 @@ inline void load_uniform(const Op *op, Warp &w, const std::byte *p) {
     for (u32 i = 0; i < kLanes; ++i)
       keep<Full>(w, d, i, value[n]);
   }
+}
+
+/// One half of a warp, from lane `begin` on, at p.
+template <class T, u32 N>
+CUGRT_INLINE void load_half(const Slots<N> &slots, Warp &w, u32 begin, const std::byte *p,
+                            bool runs) {
+  for (u32 n = 0; n < N; ++n) {
+    auto *d = w.lane<Lane<T>>(slots.slot[n]) + begin;
+    if (runs) {
+      CUGRT_LANE_LOOP
+      for (u32 i = 0; i < kHalf; ++i)
+        d[i] = read_element<T>(p + (i * N + n) * sizeof(T));
+    } else {
+      Lane<T> value = read_element<T>(p + n * sizeof(T));
+      for (u32 i = 0; i < kHalf; ++i)
+        d[i] = value;
+    }
+  }
+}
+template <class T, u32 N>
+CUGRT_INLINE void store_half(const Slots<N> &slots, Warp &w, u32 begin, std::byte *p) {
+  CUGRT_LANE_LOOP
+  for (u32 i = 0; i < kHalf; ++i)
+    for (u32 n = 0; n < N; ++n)
+      write_element<T>(p + (i * N + n) * sizeof(T), w.lane<Lane<T>>(slots.slot[n])[begin + i]);
 }
 
 template <bool Full, class T, u32 N, class Where>
@@ -134,116 +195,108 @@ inline void store_each(const Op *op, Warp &w, Where where) {
         write_element<T>(where(i) + n * sizeof(T), w.lane<Lane<T>>(slots.slot[n])[i]);
 }
 
-/// 32-bit elements from anywhere, by the machine's own gather where it has one.
-template <class A> inline void gather_words(u32 *d, const A *a, u64 zero) {
-#if defined(__AVX512F__)
-  for (u32 i = 0; i < kLanes; i += 8) {
-    __m512i index =
-        sizeof(A) == 8
-            ? _mm512_loadu_si512(a + i)
-            : _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(d + i),
-                        _mm512_i64gather_epi32(index, reinterpret_cast<const int *>(zero), 1));
+template <bool Full, class T, u32 N, class Where>
+CUGRT_INLINE void load_scattered(const Op *op, Warp &w, Where where) {
+  // A 32-bit address register may be a destination: a lane's address is read before it is written.
+  if constexpr (Full && sizeof(T) == 4 && N == 1) {
+    gather_words(w.lane<u32>(op->d), where);
+  } else if constexpr (Full && sizeof(T) == 4 && N == 4) {
+    u32 *const d[4] = {w.lane<u32>(op->d), w.lane<u32>(op->b), w.lane<u32>(op->c),
+                       w.lane<u32>(op->e)};
+    gather_quads(d, where);
+  } else {
+    load_each<Full, T, N>(op, w, where);
   }
-#elif defined(__AVX2__)
-  for (u32 i = 0; i < kLanes; i += 4) {
-    __m256i index =
-        sizeof(A) == 8
-            ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(a + i))
-            : _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i *>(a + i)));
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(d + i),
-                     _mm256_i64gather_epi32(reinterpret_cast<const int *>(zero), index, 1));
-  }
-#else
-  for (u32 i = 0; i < kLanes; ++i)
-    d[i] = read_element<u32>(reinterpret_cast<const std::byte *>(zero + a[i]));
-#endif
 }
 
 /// Moves the elements once every address is known to be good. `zero` is where address 0 would be: a
 /// number, since no object needs to be there.
 template <bool Full, bool Store, class T, u32 N, class A>
-inline const Op *move(const Op *op, Warp &w, const A *a, const Pattern &shape, u64 zero) {
+CUGRT_INLINE const Op *move(const Op *op, Warp &w, const A *a, const AddressShape &s, u64 zero) {
   auto place = [zero](u64 address) { return reinterpret_cast<std::byte *>(zero + address); };
-  if (shape.consecutive) {
-    std::byte *first = place(u64(a[shape.first]) - shape.first * sizeof(T) * N);
+  auto where = [&](u32 i) { return place(a[i]); };
+  if constexpr (Full && !Store && sizeof(T) == 4 && N == 1) {
+    if (s.kind != AddressKind::scattered) { // without branches on what the halves are
+      u64 first = s.first, second = s.second;
+      u32 *d = w.lane<u32>(op->d);
+      bool lower_runs = s.lower_runs, upper_runs = s.upper_runs;
+      load_or_spread(d, place(first), lower_runs);
+      load_or_spread(d + kHalf, place(second), upper_runs);
+      return op + 1;
+    }
+  }
+  switch (s.kind) {
+  case AddressKind::consecutive:
     if constexpr (Store)
-      store_consecutive<Full, T, N>(op, w, first);
+      store_consecutive<Full, T, N>(op, w, place(s.first));
     else
-      load_consecutive<Full, T, N>(op, w, first);
-  } else if (!Store && shape.uniform) {
-    if constexpr (!Store)
-      load_uniform<Full, T, N>(op, w, place(a[shape.first]));
-  } else {
-    auto where = [&](u32 i) { return place(a[i]); };
+      load_consecutive<Full, T, N>(op, w, place(s.first));
+    return op + 1;
+  case AddressKind::uniform:
     if constexpr (Store)
       store_each<Full, T, N>(op, w, where);
-    else if constexpr (Full && sizeof(T) == 4 && N == 1)
-      gather_words(w.lane<u32>(op->d), a, zero);
     else
-      load_each<Full, T, N>(op, w, where);
+      load_uniform<Full, T, N>(op, w, place(s.first));
+    return op + 1;
+  case AddressKind::halves:
+    if constexpr (Full && !Store) {
+      Slots<N> slots(op);
+      u64 first = s.first, second = s.second;
+      bool lower_runs = s.lower_runs, upper_runs = s.upper_runs;
+      load_half<T, N>(slots, w, 0, place(first), lower_runs);
+      load_half<T, N>(slots, w, kHalf, place(second), upper_runs);
+      return op + 1;
+    } else if constexpr (Full) {
+      if (s.lower_runs && s.upper_runs) {
+        Slots<N> slots(op);
+        store_half<T, N>(slots, w, 0, place(s.first));
+        store_half<T, N>(slots, w, kHalf, place(s.second));
+        return op + 1;
+      }
+    }
+    [[fallthrough]];
+  case AddressKind::scattered:
+    if constexpr (Store)
+      store_each<Full, T, N>(op, w, where);
+    else
+      load_scattered<Full, T, N>(op, w, where);
+    return op + 1;
   }
   return op + 1;
 }
 
-/// A copy of the element's extent for the check: [begin, begin + length).
-template <bool Full, class A>
-inline bool extent(const Warp &w, const A *a, const Pattern &shape, u64 offset, u32 bytes,
-                   u64 &begin, u64 &length) {
-  if (shape.consecutive || shape.uniform) {
-    begin = u64(a[shape.first]) + offset;
-    length = shape.uniform ? bytes : u64(shape.last - shape.first + 1) * bytes;
-    return (begin & (bytes - 1)) == 0;
-  }
-  A low, high, all_bits;
-  bounds<Full>(w, a, low, high, all_bits);
-  begin = u64(low) + offset;
-  length = u64(high) - u64(low) + bytes;
-  // Lanes and offset may be misaligned in ways that cancel: the slow path decides then.
-  return ((u64(all_bits) | offset) & (bytes - 1)) == 0;
+/// The shape of an access: of its group where that is known, otherwise classified.
+template <bool Full, u32 Bytes, class A>
+CUGRT_INLINE const AddressShape &shape_of(const Op *op, Warp &w, const A *a) {
+  AddressShape &s = w.shapes[op->flags & kShapeMask];
+  if (!(Full && (op->flags & kFlagKnownShape)))
+    classify<Full, Bytes>(w, a, s);
+  return s;
+}
+
+inline bool inside(const AddressRange &r, u64 begin, u64 bytes) {
+  return begin >= r.begin && bytes <= r.bytes && begin - r.begin <= r.bytes - bytes;
 }
 
 template <bool Full, bool Store, class T, u32 N>
-inline const Op *access_global(const Op *op, Warp &w) {
+CUGRT_INLINE const Op *access_global(const Op *op, Warp &w) {
   constexpr u32 kBytes = sizeof(T) * N;
   const u64 *a = w.lane<u64>(op->a);
-  Pattern shape = pattern<Full>(w, a, kBytes);
-  u64 begin, length;
-  bool aligned = extent<Full>(w, a, shape, u64(op->imm), kBytes, begin, length);
-  if (!aligned || !inside(w.ranges[op->cache], begin, length)) [[unlikely]] {
+  const AddressShape &s = shape_of<Full, kBytes>(op, w, a);
+  const u64 offset = u64(op->imm);
+  // Lanes and offset may be misaligned in ways that cancel: the slow path decides then.
+  if (((s.bits | offset) & (kBytes - 1)) ||
+      !inside(w.ranges[op->cache], s.low + offset, s.high - s.low + kBytes)) [[unlikely]] {
     u64 addresses[kLanes];
     effective_addresses(op, w, addresses);
     if (!check_global(op, w, addresses, kBytes, kBytes))
       return w.stop;
   }
-  return move<Full, Store, T, N>(op, w, a, shape, w.global_offset + u64(op->imm));
-}
-
-template <bool Full, bool Store, class T, u32 N, class A>
-inline const Op *access_window(const Op *op, Warp &w) {
-  constexpr u32 kBytes = sizeof(T) * N;
-  const A *a = w.lane<A>(op->a);
-  Pattern shape = pattern<Full>(w, a, kBytes);
-  u64 begin, length;
-  bool aligned = extent<Full>(w, a, shape, u64(op->imm), kBytes, begin, length);
-  if (!aligned || length > w.shared_bytes || begin > w.shared_bytes - length) [[unlikely]] {
-    u64 addresses[kLanes];
-    std::byte *places[kLanes];
-    effective_addresses(op, w, addresses);
-    if (!translate(op, w, kshared, addresses, kBytes, kBytes, places))
-      return w.stop;
-    auto where = [&](u32 i) { return places[i]; };
-    if constexpr (Store)
-      store_each<Full, T, N>(op, w, where);
-    else
-      load_each<Full, T, N>(op, w, where);
-    return op + 1;
-  }
-  return move<Full, Store, T, N>(op, w, a, shape, reinterpret_cast<u64>(w.shared) + u64(op->imm));
+  return move<Full, Store, T, N>(op, w, a, s, w.global_offset + offset);
 }
 
 template <bool Full, bool Store, class T, u32 N>
-inline const Op *access_other(const Op *op, Warp &w, ptx::Space space) {
+const Op *access_checked(const Op *op, Warp &w, ptx::Space space) {
   constexpr u32 kBytes = sizeof(T) * N;
   u64 addresses[kLanes];
   std::byte *places[kLanes];
@@ -258,8 +311,20 @@ inline const Op *access_other(const Op *op, Warp &w, ptx::Space space) {
   return op + 1;
 }
 
+template <bool Full, bool Store, class T, u32 N, class A>
+CUGRT_INLINE const Op *access_window(const Op *op, Warp &w) {
+  constexpr u32 kBytes = sizeof(T) * N;
+  const A *a = w.lane<A>(op->a);
+  const AddressShape &s = shape_of<Full, kBytes>(op, w, a);
+  const u64 offset = u64(op->imm), begin = s.low + offset, length = s.high - s.low + kBytes;
+  if (((s.bits | offset) & (kBytes - 1)) || length > w.shared_bytes ||
+      begin > w.shared_bytes - length) [[unlikely]]
+    return access_checked<Full, Store, T, N>(op, w, kshared);
+  return move<Full, Store, T, N>(op, w, a, s, reinterpret_cast<u64>(w.shared) + offset);
+}
+
 template <bool Full, bool Store, class T, u32 N>
-inline const Op *access(const Op *op, Warp &w, ptx::Space space) {
+CUGRT_INLINE const Op *access(const Op *op, Warp &w, ptx::Space space) {
   if (op->flags & kFlagVolatile) [[unlikely]] {
     if constexpr (Store)
       return store_ordered(op, w, space, sizeof(T), N);
@@ -271,7 +336,7 @@ inline const Op *access(const Op *op, Warp &w, ptx::Space space) {
   if (space == kshared)
     return op->flags & kFlagWide ? access_window<Full, Store, T, N, u64>(op, w)
                                  : access_window<Full, Store, T, N, u32>(op, w);
-  return access_other<Full, Store, T, N>(op, w, space);
+  return access_checked<Full, Store, T, N>(op, w, space);
 }
 
 #define LOAD(id, names, space, T, count, cls)                                                      \

@@ -1,0 +1,58 @@
+// Which fields of a decoded operation are register slots that it reads or writes: what the passes
+// over decoded code go by.
+#pragma once
+
+#include "emulator/exec/handlers.h"
+#include "emulator/ptx/types.h"
+
+namespace cugrt::emulator {
+
+/// Fields of Op that can hold slots.
+enum SlotField : uint8_t {
+  kFieldD = 1,
+  kFieldA = 2,
+  kFieldB = 4,
+  kFieldC = 8,
+  kFieldE = 16,
+  kFieldCache = 32,
+  kFieldGuard = 64,
+};
+
+struct OperandRoles {
+  uint8_t reads = 0, writes = 0; // of SlotField
+  /// The path may stop here and go on later, after others: nothing is known of the warp's own state
+  /// behind it.
+  bool leaves = false;
+};
+
+/// A call's arguments and results, and the fragments of mma, are not among them: such slots are
+/// pinned (decode/passes.h).
+OperandRoles roles_of(const Op &op);
+
+/// The slot in a field; for each bit of `fields`, visit(slot&).
+template <class AnyOp, class Visit> void for_each_slot(AnyOp &op, uint8_t fields, Visit visit) {
+  if (fields & kFieldD)
+    visit(op.d);
+  if (fields & kFieldA)
+    visit(op.a);
+  if (fields & kFieldB)
+    visit(op.b);
+  if (fields & kFieldC)
+    visit(op.c);
+  if (fields & kFieldE)
+    visit(op.e);
+  if (fields & kFieldCache)
+    visit(op.cache);
+  if (fields & kFieldGuard)
+    visit(op.guard);
+}
+
+/// Of loads and stores; `space` and `bytes` are those of a lane's whole access.
+struct AccessInfo {
+  bool is_access = false;
+  ptx::Space space = ptx::Space::none;
+  uint32_t bytes = 0;
+};
+AccessInfo access_info(OpId id);
+
+} // namespace cugrt::emulator

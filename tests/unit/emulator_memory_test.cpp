@@ -1,0 +1,393 @@
+// Memory in every space, type and vector length; read-modify-write; operations across lanes.
+#include "support/opcode_cases.h"
+
+#include <cmath>
+
+using namespace cugrt::test;
+
+namespace {
+
+constexpr uint32_t kThreads = 64;
+
+struct Element {
+  const char *name;
+  uint32_t bytes;
+  bool is_signed;
+};
+constexpr Element kElements[] = {{"u8", 1, false}, {"s8", 1, true},   {"u16", 2, false},
+                                 {"s16", 2, true}, {"u32", 4, false}, {"u64", 8, false}};
+const char *const kSpaces[] = {"global", "shared", "local", "generic"};
+
+/// Register kind of an element, and the registers of a vector.
+char kind_of(const Element &t) { return t.bytes == 8 ? 'l' : 'r'; }
+std::string registers(const Element &t, char letter, uint32_t count) {
+  std::string text;
+  for (uint32_t i = 0; i < count; ++i)
+    text += (i ? ", %" : "%") + std::string(1, letter) + kind_of(t) + std::to_string(i);
+  return count > 1 ? "{" + text + "}" : text;
+}
+
+/// Takes a thread's elements from global memory to `space` and back through `space`, and stores
+/// each, extended to 64 bits by the load.
+std::string copy_kernel(const std::string &name, const std::string &space, const Element &t,
+                        uint32_t count) {
+  const std::string vector = count > 1 ? ".v" + std::to_string(count) : "";
+  const uint32_t bytes = t.bytes * count;
+  const std::string place = space == "generic" ? "" : "." + space;
+  std::string s = ".visible .entry " + name +
+                  "(.param .u64 pa, .param .u64 pm, .param .u64 pd) {\n"
+                  ".reg .b32 %i, %w, %vr<4>, %xr<4>;\n.reg .b64 %a, %m, %d, %t, %vl<4>, %xl<4>;\n"
+                  ".shared .align 32 .b8 m[2048];\n.local .align 32 .b8 l[64];\n"
+                  "mov.u32 %i, %tid.x;\nld.param.u64 %a, [pa];\nld.param.u64 %d, [pd];\n"
+                  "mad.wide.u32 %d, %i, 32, %d;\n";
+  s += "mad.wide.u32 %a, %i, " + std::to_string(bytes) + ", %a;\n";
+  if (space == "shared")
+    s += "mov.u32 %w, m;\nmad.lo.u32 %w, %i, " + std::to_string(bytes) +
+         ", %w;\ncvt.u64.u32 %m, %w;\n";
+  else if (space == "local")
+    s += "mov.u64 %m, l;\n";
+  else
+    s += "ld.param.u64 %m, [pm];\nmad.wide.u32 %m, %i, " + std::to_string(bytes) + ", %m;\n";
+  std::string type = vector + "." + t.name;
+  s += "ld.global" + type + " " + registers(t, 'v', count) + ", [%a];\n";
+  std::string store_type = vector + ".b" + std::to_string(8 * t.bytes);
+  s += "st" + place + store_type + " [%m], " + registers(t, 'v', count) + ";\n";
+  s += "ld" + place + type + " " + registers(t, 'x', count) + ", [%m];\n";
+  for (uint32_t i = 0; i < count; ++i) {
+    std::string x = std::string("%x") + kind_of(t) + std::to_string(i);
+    s += t.bytes == 8
+             ? "mov.u64 %t, " + x + ";\n"
+             : std::string("cvt.") + (t.is_signed ? "s64.s32" : "u64.u32") + " %t, " + x + ";\n";
+    s += "st.global.u64 [%d+" + std::to_string(8 * i) + "], %t;\n";
+  }
+  return s + "ret;\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("every type and vector goes through every space unharmed") {
+  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  for (const char *space : kSpaces)
+    for (const Element &t : kElements)
+      for (uint32_t count : {1u, 2u, 4u})
+        text += copy_kernel(std::string("k_") + space + "_" + t.name + "_" + std::to_string(count),
+                            space, t, count);
+  Emulated device;
+  device.load(text);
+  Random random(5);
+  std::vector<uint8_t> a(kThreads * 32);
+  for (uint8_t &byte : a)
+    byte = uint8_t(random.bits());
+  uint64_t pa = device.upload(a), pm = device.allocate(kThreads * 32),
+           pd = device.allocate(kThreads * 32);
+  for (const char *space : kSpaces)
+    for (const Element &t : kElements)
+      for (uint32_t count : {1u, 2u, 4u}) {
+        std::string name = std::string("k_") + space + "_" + t.name + "_" + std::to_string(count);
+        INFO(name);
+        // All threads, and all but one lane of the second warp.
+        for (uint32_t threads : {kThreads, kThreads - 1}) {
+          device.launch(name, {1, 1, 1}, {threads, 1, 1}, 0, pa, pm, pd);
+          auto got = device.download<uint64_t>(pd, kThreads * 4);
+          for (uint32_t i = 0; i < threads * count; ++i) {
+            uint64_t want = 0;
+            std::memcpy(&want, &a[i * t.bytes], t.bytes);
+            if (t.is_signed)
+              want = uint64_t(int64_t(want << (64 - 8 * t.bytes)) >> (64 - 8 * t.bytes));
+            REQUIRE(got[i / count * 4 + i % count] == want);
+          }
+        }
+      }
+}
+
+TEST_CASE("accesses of every pattern of addresses find their elements") {
+  // The address of lane i is base + 4 * index[i], read and written at two offsets through one
+  // register.
+  Emulated device;
+  device.load(R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 pi, .param .u64 pa, .param .u64 pd) {
+  .shared .align 16 .b8 m[1024];
+  .reg .b32 %i, %x, %s, %u, %v;
+  .reg .b64 %p, %a, %d;
+  mov.u32 %i, %tid.x;
+  ld.param.u64 %p, [pi];
+  mad.wide.u32 %p, %i, 4, %p;
+  ld.global.u32 %x, [%p];
+  ld.param.u64 %a, [pa];
+  mad.wide.u32 %a, %x, 4, %a;
+  ld.param.u64 %d, [pd];
+  mad.wide.u32 %d, %i, 16, %d;
+  ld.global.u32 %u, [%a];
+  ld.global.u32 %v, [%a+4];
+  st.global.v2.u32 [%d], {%u, %v};
+  mov.u32 %s, m;
+  mad.lo.u32 %s, %x, 4, %s;
+  st.shared.u32 [%s], %u;
+  st.shared.u32 [%s+512], %v;
+  ld.shared.u32 %v, [%s+512];
+  ld.shared.u32 %u, [%s];
+  st.global.v2.u32 [%d+8], {%u, %v};
+  ret;
+})");
+  std::vector<uint32_t> a(256);
+  for (uint32_t i = 0; i < a.size(); ++i)
+    a[i] = 7 * i + 1;
+  Random random(9);
+  std::vector<std::function<uint32_t(uint32_t)>> patterns = {
+      [](uint32_t) { return 5u; },
+      [](uint32_t lane) { return lane + 3; },
+      [](uint32_t lane) { return lane % 16; },
+      [](uint32_t lane) { return lane / 16 * 40; },
+      [](uint32_t lane) { return lane < 16 ? lane : 70u; },
+      [](uint32_t lane) { return lane < 16 ? 70u : lane; },
+      [](uint32_t lane) { return lane < 16 ? lane + 32 : lane - 16; },
+      [](uint32_t lane) { return 31 - lane; },
+      [](uint32_t lane) { return lane * 3; },
+      [&](uint32_t) { return uint32_t(random.bits() % 100); },
+      [](uint32_t lane) { return lane == 17 ? 99u : lane; },
+  };
+  uint64_t pa = device.upload(a);
+  for (size_t n = 0; n < patterns.size(); ++n)
+    for (uint32_t threads : {32u, 31u, 20u, 1u}) {
+      INFO("pattern " << n << ", " << threads << " threads");
+      std::vector<uint32_t> index(32);
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        index[lane] = patterns[n](lane);
+      uint64_t pd = device.allocate(32 * 16);
+      device.launch("k", {1, 1, 1}, {threads, 1, 1}, 0, device.upload(index), pa, pd);
+      auto got = device.download<uint32_t>(pd, 32 * 4);
+      for (uint32_t lane = 0; lane < threads; ++lane)
+        for (uint32_t i = 0; i < 4; ++i)
+          REQUIRE(got[lane * 4 + i] == a[index[lane] + i % 2]);
+    }
+}
+
+TEST_CASE("atomic operations return the old value and leave the new one") {
+  struct Case {
+    std::string name;
+    uint32_t bytes;
+    std::function<U(U old, U a, U b)> next;
+    bool has_second = false;
+  };
+  std::vector<Case> cases;
+  auto half = [](U v) { // of f16, normal numbers only
+    return v == 0 ? 0.0f
+                  : std::ldexp(float(1024 + (v & 1023)), int(v >> 10 & 31) - 25) *
+                        (v & 0x8000 ? -1 : 1);
+  };
+  auto to_half = [](float v) -> U { // exact cases only
+    if (v == 0)
+      return 0;
+    int e = std::ilogb(std::fabs(v));
+    return U(std::signbit(v)) << 15 | U(e + 15) << 10 |
+           (U(std::ldexp(std::fabs(v), 10 - e)) & 1023);
+  };
+  auto bf = [](U v) { return f(v << 16); };
+  auto to_bf = [](float v) { return bits(v) >> 16; };
+  for (const char *t : {"u32", "s32", "u64", "s64"}) {
+    uint32_t bytes = t[1] == '3' ? 4 : 8;
+    bool is_signed = *t == 's';
+    auto less = [=](U x, U y) {
+      return !is_signed ? x < y : bytes == 4 ? s(x) < s(y) : int64_t(x) < int64_t(y);
+    };
+    cases.push_back(
+        {std::string("min.") + t, bytes, [=](U o, U a, U) { return less(a, o) ? a : o; }});
+    cases.push_back(
+        {std::string("max.") + t, bytes, [=](U o, U a, U) { return less(o, a) ? a : o; }});
+    cases.push_back({std::string("add.") + t, bytes, [](U o, U a, U) { return o + a; }});
+  }
+  for (const char *w : {"32", "64"}) {
+    uint32_t bytes = *w == '3' ? 4 : 8;
+    std::string b = std::string(".b") + w;
+    cases.push_back({"and" + b, bytes, [](U o, U a, U) { return o & a; }});
+    cases.push_back({"or" + b, bytes, [](U o, U a, U) { return o | a; }});
+    cases.push_back({"xor" + b, bytes, [](U o, U a, U) { return o ^ a; }});
+    cases.push_back({"exch" + b, bytes, [](U, U a, U) { return a; }});
+    cases.push_back({"cas" + b, bytes, [](U o, U a, U c) { return o == a ? c : o; }, true});
+  }
+  cases.push_back({"cas.b16", 2, [](U o, U a, U c) { return o == a ? c : o; }, true});
+  cases.push_back({"inc.u32", 4, [](U o, U a, U) { return o >= a ? 0 : o + 1; }});
+  cases.push_back({"dec.u32", 4, [](U o, U a, U) { return o == 0 || o > a ? a : o - 1; }});
+  cases.push_back({"add.f32", 4, [](U o, U a, U) { return bits(f(o) + f(a)); }});
+  cases.push_back({"add.f64", 8, [](U o, U a, U) { return dbits(d(o) + d(a)); }});
+  cases.push_back({"add.noftz.f16", 2, [=](U o, U a, U) { return to_half(half(o) + half(a)); }});
+  cases.push_back({"add.noftz.bf16", 2, [=](U o, U a, U) { return to_bf(bf(o) + bf(a)); }});
+  cases.push_back({"add.noftz.f16x2", 4, [=](U o, U a, U) {
+                     return to_half(half(o & 0xffff) + half(a & 0xffff)) |
+                            to_half(half(o >> 16) + half(a >> 16)) << 16;
+                   }});
+  cases.push_back({"add.noftz.bf16x2", 4, [=](U o, U a, U) {
+                     return to_bf(bf(o & 0xffff) + bf(a & 0xffff)) |
+                            to_bf(bf(o >> 16) + bf(a >> 16)) << 16;
+                   }});
+  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case &c = cases[i];
+    std::string k(1, c.bytes == 8 ? 'l' : c.bytes == 4 ? 'r' : 'h');
+    text += ".visible .entry k" + std::to_string(i) +
+            "(.param .u64 pm, .param .u64 pa, .param .u64 pd) {\n.reg .b32 %i, %ra, %rb, %rd; .reg "
+            ".b16 %ha, "
+            "%hb, %hd; .reg .b64 %m, %a, %d, %la, %lb, %ld;\nmov.u32 %i, %tid.x;\n"
+            "ld.param.u64 %m, [pm]; mad.wide.u32 %m, %i, 8, %m; ld.param.u64 %a, [pa]; "
+            "mad.wide.u32 %a, %i, "
+            "16, %a;\nld.param.u64 %d, [pd]; mad.wide.u32 %d, %i, 8, %d;\n";
+    std::string type = "b" + std::to_string(8 * c.bytes);
+    text +=
+        "ld.global." + type + " %" + k + "a, [%a]; ld.global." + type + " %" + k + "b, [%a+8];\n";
+    text += "atom.global." + c.name + " %" + k + "d, [%m], %" + k + "a" +
+            (c.has_second ? ", %" + k + "b" : "") + ";\nst.global." + type + " [%d], %" + k +
+            "d;\nret;\n}\n";
+  }
+  Emulated device;
+  device.load(text);
+  Random random(3);
+  for (size_t n = 0; n < cases.size(); ++n) {
+    const Case &c = cases[n];
+    INFO(c.name);
+    std::vector<U> m(kThreads), a(2 * kThreads);
+    const bool is_float = c.name.find('f') != std::string::npos;
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      auto number = [&]() -> U { // small integers are exact in every format
+        float v = float(int(random.bits() % 64) - 32);
+        return c.name.find("f64") != std::string::npos    ? dbits(v)
+               : c.name.find("bf16") != std::string::npos ? to_bf(v) | to_bf(v) << 16
+               : c.name.find("f16") != std::string::npos  ? to_half(v) | to_half(v) << 16
+                                                          : bits(v);
+      };
+      m[i] = is_float ? number() : i % 3 ? random.bits() : random.bits() % 4;
+      a[2 * i] = is_float     ? number()
+                 : i % 5 == 0 ? m[i]
+                 : i % 3      ? random.bits()
+                              : random.bits() % 4;
+      a[2 * i + 1] = random.bits();
+    }
+    const U mask = c.bytes == 8 ? ~U(0) : (U(1) << (8 * c.bytes)) - 1;
+    uint64_t pm = device.upload(m), pd = device.upload(std::vector<U>(kThreads));
+    device.launch("k" + std::to_string(n), {1, 1, 1}, {kThreads, 1, 1}, 0, pm, device.upload(a),
+                  pd);
+    auto after = device.download<U>(pm, kThreads), old = device.download<U>(pd, kThreads);
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      REQUIRE((old[i] & mask) == (m[i] & mask));
+      REQUIRE((after[i] & mask) ==
+              (c.next(m[i] & mask, a[2 * i] & mask, a[2 * i + 1] & mask) & mask));
+      REQUIRE((after[i] & ~mask) == (m[i] & ~mask));
+    }
+  }
+}
+
+TEST_CASE("operations across lanes agree with loops over the lanes") {
+  struct Case {
+    std::string text; // %rd (or %q, a predicate, as 1 or 0) from %ra, %rb and %m, the member mask
+    std::function<U(const std::vector<U> &a, uint32_t lane, uint32_t members)> want;
+  };
+  auto over = [](auto combine) {
+    return [=](const std::vector<U> &a, uint32_t, uint32_t members) {
+      U r = 0;
+      bool first = true;
+      for (uint32_t i = 0; i < 32; ++i)
+        if (members >> i & 1) {
+          r = first ? a[i] : U(uint32_t(combine(uint32_t(r), uint32_t(a[i]))));
+          first = false;
+        }
+      return r;
+    };
+  };
+  using W = uint32_t;
+  auto count_odd = [](const std::vector<U> &a, uint32_t members) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 32; ++i)
+      n += (members >> i & 1) && (a[i] & 1);
+    return n;
+  };
+  auto size = [](uint32_t members) { return uint32_t(std::popcount(members)); };
+  auto equal = [](const std::vector<U> &a, uint32_t lane, uint32_t members) {
+    U r = 0;
+    for (uint32_t i = 0; i < 32; ++i)
+      r |= U((members >> i & 1) && a[i] == a[lane]) << i;
+    return r;
+  };
+  const std::string odd =
+      "{ .reg .pred p, q; .reg .b32 t; and.b32 t, %ra, 1; setp.ne.u32 p, t, 0; ";
+  const std::string as_number = " selp.u32 %rd, 1, 0, q; }";
+  const std::vector<Case> cases = {
+      {"redux.sync.add.u32 %rd, %ra, %m;", over([](W x, W y) { return x + y; })},
+      {"redux.sync.add.s32 %rd, %ra, %m;", over([](W x, W y) { return x + y; })},
+      {"redux.sync.min.u32 %rd, %ra, %m;", over([](W x, W y) { return std::min(x, y); })},
+      {"redux.sync.max.u32 %rd, %ra, %m;", over([](W x, W y) { return std::max(x, y); })},
+      {"redux.sync.min.s32 %rd, %ra, %m;",
+       over([](W x, W y) { return W(std::min(int32_t(x), int32_t(y))); })},
+      {"redux.sync.max.s32 %rd, %ra, %m;",
+       over([](W x, W y) { return W(std::max(int32_t(x), int32_t(y))); })},
+      {"redux.sync.and.b32 %rd, %ra, %m;", over([](W x, W y) { return x & y; })},
+      {"redux.sync.or.b32 %rd, %ra, %m;", over([](W x, W y) { return x | y; })},
+      {"redux.sync.xor.b32 %rd, %ra, %m;", over([](W x, W y) { return x ^ y; })},
+      {odd + "vote.sync.all.pred q, p, %m;" + as_number,
+       [=](const std::vector<U> &a, uint32_t, uint32_t m) {
+         return U(count_odd(a, m) == size(m));
+       }},
+      {odd + "vote.sync.any.pred q, p, %m;" + as_number,
+       [=](const std::vector<U> &a, uint32_t, uint32_t m) { return U(count_odd(a, m) != 0); }},
+      {odd + "vote.sync.uni.pred q, p, %m;" + as_number,
+       [=](const std::vector<U> &a, uint32_t, uint32_t m) {
+         return U(count_odd(a, m) == 0 || count_odd(a, m) == size(m));
+       }},
+      {odd + "vote.sync.ballot.b32 %rd, p, %m; }",
+       [](const std::vector<U> &a, uint32_t, uint32_t m) {
+         U r = 0;
+         for (uint32_t i = 0; i < 32; ++i)
+           r |= U((m >> i & 1) && (a[i] & 1)) << i;
+         return r;
+       }},
+      {"match.any.sync.b32 %rd, %ra, %m;", equal},
+      {"{ .reg .b64 t; cvt.u64.u32 t, %ra; shl.b64 t, t, 31; match.any.sync.b64 %rd, t, %m; }",
+       equal},
+      {"{ .reg .pred q; match.all.sync.b32 %rd|q, %ra, %m; @q add.u32 %rd, %rd, 1; }",
+       [=](const std::vector<U> &a, uint32_t lane, uint32_t m) {
+         return equal(a, lane, m) == m ? U(uint32_t(m + 1)) : 0;
+       }},
+      {"{ .reg .pred q; .reg .b64 t; cvt.u64.u32 t, %ra; match.all.sync.b64 %rd|q, t, %m; }",
+       [=](const std::vector<U> &a, uint32_t lane, uint32_t m) {
+         return equal(a, lane, m) == m ? U(m) : 0;
+       }},
+      {"{ .reg .pred q; elect.sync %rd|q, %m; @q add.u32 %rd, %rd, 100; }",
+       [](const std::vector<U> &, uint32_t lane, uint32_t m) {
+         uint32_t leader = uint32_t(std::countr_zero(m));
+         return U(leader + (lane == leader ? 100 : 0));
+       }},
+      {"activemask.b32 %rd;",
+       [](const std::vector<U> &, uint32_t, uint32_t) { return U(0xffffffff); }},
+  };
+  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  for (size_t i = 0; i < cases.size(); ++i)
+    text +=
+        ".visible .entry k" + std::to_string(i) +
+        "(.param .u64 pa, .param .u64 pm, .param .u64 pd) {\n.reg .b32 %i, %ra, %m, %rd; .reg .b64 "
+        "%x, %o;\n"
+        "mov.u32 %i, %tid.x; mul.wide.u32 %o, %i, 8; ld.param.u64 %x, [pa]; add.s64 %x, %x, %o; "
+        "ld.global.u32 %ra, [%x];\nld.param.u64 %x, [pm]; add.s64 %x, %x, %o; ld.global.u32 %m, "
+        "[%x];\n" +
+        cases[i].text +
+        "\nld.param.u64 %x, [pd]; add.s64 %x, %x, %o; st.global.u32 [%x], %rd; ret;\n}\n";
+  Emulated device;
+  device.load(text);
+  Random random(4);
+  for (size_t n = 0; n < cases.size(); ++n)
+    for (int round = 0; round < 4; ++round) {
+      INFO(cases[n].text << ", round " << round);
+      std::vector<U> a(32), m(32);
+      // All lanes together, or two groups of lanes that each name themselves.
+      uint32_t group = round % 2 ? uint32_t(random.bits()) | 1 : 0xffffffff;
+      for (uint32_t i = 0; i < 32; ++i) {
+        a[i] = round < 2 ? uint32_t(random.bits()) % 5 * 0x40000001 : 77;
+        m[i] = group >> i & 1 ? group : ~group;
+      }
+      uint64_t pd = device.upload(std::vector<U>(32));
+      device.launch("k" + std::to_string(n), {1, 1, 1}, {32, 1, 1}, 0, device.upload(a),
+                    device.upload(m), pd);
+      auto got = device.download<U>(pd, 32);
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        REQUIRE(got[lane] == cases[n].want(a, lane, uint32_t(m[lane])));
+    }
+}
