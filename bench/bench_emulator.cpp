@@ -3,9 +3,10 @@
 //
 // Each kernel runs once with counting, which gives its lane-operations (PTX instructions as written
 // times active lanes, however they are executed), then N times without, on one thread and on two in
-// turn. Launches are short and the best counts, since others use the machine too. The calibration
-// loop (fma, add, setp) runs in the same rounds: `relative` is a kernel's rate over the loop's on
-// one thread. `load_ptx` is the time to load 33 KB of PTX. What is shown says nothing about a GPU.
+// turn, each after one that is not timed. Launches are short and the best counts, since others use
+// the machine too. The calibration loop (fma, add, setp) runs in the same rounds: `relative` is a
+// kernel's rate over the loop's on one thread. `load_ptx` is the time to load 33 KB of PTX. What is
+// shown says nothing about a GPU.
 #include "bench/emulator_cases.h"
 #include "bench/support/report.h"
 #include "emulator/exec/handlers.h"
@@ -85,6 +86,7 @@ Result<std::vector<Measured>> measure(const std::vector<EmulatorCase> &cases, in
     for (size_t i = 0; i < cases.size(); ++i)
       for (size_t t = 0; t < std::size(kThreads); ++t) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1)); // a fresh share of the processor
+        CUGRT_TRY(cases[i].launch(kThreads[t], nullptr));          // its data in the caches
         double start = now_ms(), start_cpu = process_cpu_ms();
         CUGRT_TRY(cases[i].launch(kThreads[t], nullptr));
         Measured &m = measured[i];
