@@ -19,7 +19,8 @@ constexpr uint64_t kAlignment = 512;
 cugrt_null_driver_calls g_calls;
 bool g_mark_launches;
 std::atomic<uint64_t> g_next_handle = 0x1000, g_next_address = kFirstAddress;
-thread_local CUcontext g_current;
+// Without a call to find it.
+[[gnu::tls_model("initial-exec")]] thread_local CUcontext g_current;
 
 template <class Handle> Handle new_handle() {
   return reinterpret_cast<Handle>(g_next_handle.fetch_add(16));

@@ -14,7 +14,7 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    CachedRegion region{&frame, i, false, nullptr, {}};
+    CachedRegion region{&frame, i, &frame.function.regions[i].name, false, nullptr, {}};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
       region.has_choices |= frame.program.step_launches[step].count > 1;
@@ -23,20 +23,26 @@ uint32_t GraphCache::add_function(const Frame &frame) {
   return first;
 }
 
-Status GraphCache::launch(uint32_t number, driver::StreamRef stream) {
-  CachedRegion &region = regions_[number];
-  if (region.last && region.last->bound_to(*region.frame)) [[likely]] {
-    CUGRT_TRY(launch_instance(region, *region.last, stream));
-    ++counters_.regions_hit;
-    return {};
-  }
-  return launch_changed(number, stream);
+/// The frame has changed since the region's last launch.
+Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
+  const CachedRegion &region = regions_[number];
+  if (region.last && region.last->can_follow(*region.frame))
+    return launch_moved(number, stream);
+  return launch_by_key(number, stream);
 }
 
-Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance,
-                                   driver::StreamRef stream) {
-  instance.last_launch = ++launches_;
-  return instance.launch(stream, region.frame->function.regions[region.index].name);
+/// The key is the one that the last instance is bound to: only addresses differ.
+Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  auto fields = region.last->follow(*region.frame);
+  if (!fields.ok()) [[unlikely]] {
+    drop_last(region);
+    return fields.take_status();
+  }
+  CUGRT_TRY(launch_instance(region, *region.last, stream));
+  counters_.fields_patched += *fields;
+  ++(*fields ? counters_.regions_patched : counters_.regions_hit);
+  return {};
 }
 
 void GraphCache::make_key(uint32_t number) {
@@ -59,7 +65,7 @@ Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
   return static_cast<uint32_t>(region.classes.size() - 1);
 }
 
-Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
+Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (options_.eager)
     return launch_eagerly(region, stream);
@@ -130,6 +136,12 @@ Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef 
   }
   ++counters_.regions_eager;
   return {};
+}
+
+void GraphCache::drop_last(const CachedRegion &region) {
+  for (InstanceId id = 0; id < slots_.size(); ++id)
+    if (slots_[id].instance.get() == region.last)
+      return drop(id);
 }
 
 void GraphCache::drop(InstanceId id) {

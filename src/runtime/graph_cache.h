@@ -32,7 +32,14 @@ public:
   uint32_t add_function(const Frame &frame);
 
   /// Launches a region with what its frame holds. Context current.
-  Status launch(uint32_t region, driver::StreamRef stream);
+  Status launch(uint32_t region, driver::StreamRef stream) {
+    CachedRegion &cached = regions_[region];
+    if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
+      return launch_changed(region, stream);
+    CUGRT_TRY(launch_instance(cached, *cached.last, stream));
+    ++counters_.regions_hit;
+    return {};
+  }
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
@@ -51,7 +58,8 @@ public:
 private:
   struct CachedRegion {
     const Frame *frame;
-    uint32_t index;           // Function::regions
+    uint32_t index; // Function::regions
+    const std::string *name;
     bool has_choices = false; // some step has variants: classes are told apart
     GraphInstance *last = nullptr;
     std::vector<std::shared_ptr<const RegionClass>> classes;
@@ -63,14 +71,20 @@ private:
   };
 
   Status launch_changed(uint32_t number, driver::StreamRef stream);
+  Status launch_by_key(uint32_t number, driver::StreamRef stream);
+  Status launch_moved(uint32_t number, driver::StreamRef stream);
   Status launch_eagerly(const CachedRegion &region, driver::StreamRef stream);
-  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
+  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream) {
+    instance.last_launch = ++launches_;
+    return instance.launch(stream, *region.name);
+  }
   Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
                driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id);
   Result<uint32_t> find_class(CachedRegion &region);
   void make_key(uint32_t number);
   void drop(InstanceId id);
+  void drop_last(const CachedRegion &region);
   bool is_idle(InstanceId id, driver::StreamRef stream);
 
   const LoadedCode &code_;
