@@ -14,10 +14,11 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    CachedRegion region{&frame, i, &frame.function.regions[i].name, false, nullptr, {}};
+    CachedRegion region{&frame, i, &frame.function.regions[i].name, {}, nullptr, {}};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
-      region.has_choices |= frame.program.step_launches[step].count > 1;
+      if (frame.program.step_launches[step].count > 1)
+        region.choices.push_back(step);
     regions_.push_back(std::move(region));
   }
   return first;
@@ -34,14 +35,13 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
 /// The key is the one that the last instance is bound to: only addresses differ.
 Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
-  auto fields = region.last->follow(*region.frame);
-  if (!fields.ok()) [[unlikely]] {
+  auto counts = region.last->follow(*region.frame);
+  if (!counts.ok()) [[unlikely]] {
     drop_last(region);
-    return fields.take_status();
+    return counts.take_status();
   }
   CUGRT_TRY(launch_instance(region, *region.last, stream));
-  counters_.fields_patched += *fields;
-  ++(*fields ? counters_.regions_patched : counters_.regions_hit);
+  count(*counts);
   return {};
 }
 
@@ -53,16 +53,32 @@ void GraphCache::make_key(uint32_t number) {
     key_.push_back(region.frame->symbols[symbol.index]);
 }
 
+/// Costs what the choices cost, not what the region has: classes differ in nothing else.
 Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
-  if (!region.has_choices && !region.classes.empty())
-    return uint32_t(0);
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(*region.frame, region.index));
-  for (uint32_t i = 0; i < region.classes.size(); ++i)
-    if (region.classes[i]->launches == launches)
+  const Frame &frame = *region.frame;
+  uint32_t first_step = frame.function.regions[region.index].steps.begin;
+  chosen_.clear();
+  for (uint32_t step : region.choices) {
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
+    chosen_.push_back(launch);
+  }
+  for (uint32_t i = 0; i < region.classes.size(); ++i) {
+    bool same = true;
+    for (size_t c = 0; same && c < chosen_.size(); ++c)
+      same = region.classes[i]->launches[region.choices[c] - first_step] == chosen_[c];
+    if (same)
       return i;
+  }
+  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
   region.classes.push_back(std::make_shared<const RegionClass>(
-      make_region_class(*region.frame, region.index, std::move(launches))));
+      make_region_class(frame, region.index, std::move(launches))));
   return static_cast<uint32_t>(region.classes.size() - 1);
+}
+
+void GraphCache::count(const PatchCounts &counts) {
+  counters_.fields_patched += counts.fields;
+  counters_.expressions_evaluated += counts.evaluated;
+  ++(counts.fields ? counters_.regions_patched : counters_.regions_hit);
 }
 
 Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
@@ -94,15 +110,14 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
 Status GraphCache::rebind(uint32_t number, InstanceId id) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
-  auto fields = instance.rebind(*region.frame, code_);
-  if (!fields.ok()) {
+  auto counts = instance.rebind(*region.frame, code_);
+  if (!counts.ok()) {
     drop(id);
-    return fields.take_status();
+    return counts.take_status();
   }
   policy_.rebind(id, key_);
   policy_.touch(id);
-  counters_.fields_patched += *fields;
-  ++(*fields ? counters_.regions_patched : counters_.regions_hit);
+  count(*counts);
   region.last = &instance;
   return {};
 }

@@ -13,7 +13,7 @@ namespace cugrt::runtime {
 struct Counters {
   uint64_t runs = 0;
   uint64_t regions_built = 0, regions_hit = 0, regions_patched = 0, regions_eager = 0;
-  uint64_t fields_patched = 0, eager_steps = 0;
+  uint64_t fields_patched = 0, expressions_evaluated = 0, eager_steps = 0;
   uint64_t instances_evicted = 0, largest_nodes = 0, largest_edges = 0;
 };
 
@@ -60,7 +60,7 @@ private:
     const Frame *frame;
     uint32_t index; // Function::regions
     const std::string *name;
-    bool has_choices = false; // some step has variants: classes are told apart
+    std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
     GraphInstance *last = nullptr;
     std::vector<std::shared_ptr<const RegionClass>> classes;
   };
@@ -81,6 +81,7 @@ private:
   Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
                driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id);
+  void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
   void make_key(uint32_t number);
   void drop(InstanceId id);
@@ -92,8 +93,9 @@ private:
   Counters &counters_;
   InstancePolicy policy_;
   std::vector<CachedRegion> regions_;
-  std::vector<Slot> slots_; // by InstanceId
-  std::vector<int64_t> key_;
+  std::vector<Slot> slots_;      // by InstanceId
+  std::vector<int64_t> key_;     // scratch
+  std::vector<uint32_t> chosen_; // likewise
   LaunchScratch scratch_;
   uint64_t launches_ = 0, completed_ = 0, built_ = 0;
 };

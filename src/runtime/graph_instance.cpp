@@ -133,8 +133,8 @@ Status GraphInstance::instantiate(const Frame &frame) {
   return {};
 }
 
-Result<uint64_t> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
-  fields_ = 0;
+Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
+  counts_ = {};
   for (size_t i = 0; i < topology_->inputs.size(); ++i) {
     CUGRT_ASSIGN(uint64_t value, input_value(frame, topology_->inputs[i]));
     if (value == inputs_[i])
@@ -144,7 +144,7 @@ Result<uint64_t> GraphInstance::rebind(const Frame &frame, const LoadedCode &cod
   }
   CUGRT_TRY(apply(frame));
   frame_serial_ = frame.serial;
-  return fields_;
+  return counts_;
 }
 
 /// After everything it points to is in its place for good.
@@ -168,7 +168,7 @@ void GraphInstance::make_base_patches() {
 }
 
 /// Addresses only: each dependent argument moves by as much as its base.
-Result<uint64_t> GraphInstance::follow(const Frame &frame) {
+Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
   uint64_t fields = frame.move_count;
@@ -193,7 +193,7 @@ Result<uint64_t> GraphInstance::follow(const Frame &frame) {
   }
   CUGRT_TRY(apply(frame));
   frame_serial_ = frame.serial;
-  return fields;
+  return PatchCounts{fields, fields};
 }
 
 /// Returns the number of fields.
@@ -216,6 +216,7 @@ Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
   for (uint32_t i = input.values.begin; i < input.values.end(); ++i) {
     auto [number, node] = topology_->dependents[i];
     const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+    ++counts_.evaluated;
     uint32_t source = launch.sources.begin + number - topology_->first_value[node];
     auto value = frame.value(frame.program.sources[source]);
     if (!value.ok())
@@ -223,23 +224,24 @@ Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
     if (*value != values_[number]) {
       values_[number] = *value;
       touch(node, kParams);
-      ++fields_;
+      ++counts_.fields;
     }
   }
   for (uint32_t i = input.dims.begin; i < input.dims.end(); ++i) {
     uint32_t node = topology_->dependents[i].node;
     const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+    ++counts_.evaluated;
     CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
     if (dims == dims_[node])
       continue;
     if (dims.enabled != dims_[node].enabled) {
       touch(node, kEnabled);
       marks_[node] ^= kDisabled;
-      ++fields_;
+      ++counts_.fields;
     }
     if (dims.enabled) {
       touch(node, kParams);
-      ++fields_;
+      ++counts_.fields;
     }
     dims_[node] = dims;
     params_[node] = driver::KernelNodeParams(launch_params(frame, code, node));

@@ -13,6 +13,12 @@
 
 namespace cugrt::runtime {
 
+/// What a rebind did.
+struct PatchCounts {
+  uint64_t fields = 0;    // node parameters that changed
+  uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
+};
+
 class GraphInstance {
 public:
   /// Builds node by node from the class and the frame's values, instantiates, and uploads in stream
@@ -21,15 +27,15 @@ public:
                                                       std::shared_ptr<const RegionClass> topology,
                                                       driver::StreamRef stream);
 
-  /// Patches what differs between the frame and what the instance is bound to; returns the number
-  /// of fields set. After an error the instance is in no known state and must be destroyed.
-  Result<uint64_t> rebind(const Frame &frame, const LoadedCode &code);
+  /// Patches what differs between the frame and what the instance is bound to. After an error the
+  /// instance is in no known state and must be destroyed.
+  Result<PatchCounts> rebind(const Frame &frame, const LoadedCode &code);
   bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
 
   /// Whether nothing but the frame's moves is between them and what the instance is bound to.
   bool can_follow(const Frame &frame) const { return frame_serial_ == frame.moves_since; }
   /// As rebind(), when can_follow().
-  Result<uint64_t> follow(const Frame &frame);
+  Result<PatchCounts> follow(const Frame &frame);
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
     return exec_.launch(stream, name);
@@ -91,7 +97,7 @@ private:
   std::vector<uint8_t> marks_;                   // of each node: what apply() has to do
   std::vector<uint32_t> touched_;                // nodes to look at in apply(): the first ones
   size_t touched_count_ = 0;
-  uint64_t fields_ = 0; // set by this rebind
+  PatchCounts counts_; // of this rebind
   uint64_t frame_serial_ = 0;
 };
 

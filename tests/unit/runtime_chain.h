@@ -9,8 +9,11 @@ using namespace cugrt::runtime;
 
 struct Chain {
   explicit Chain(int steps = 3, SessionOptions options = {}, FakeDriver::Options driver = {})
+      : Chain(PlanMaker::chain(steps), steps, std::move(options), driver) {}
+  /// Of a plan whose result is x + steps * a.
+  Chain(plan::Plan plan, int steps, SessionOptions options = {}, FakeDriver::Options driver = {})
       : machine(driver), device(machine.open()), steps(steps) {
-    executable = must(TestDevice::compile(*device, PlanMaker::chain(steps)));
+    executable = must(TestDevice::compile(*device, std::move(plan)));
     session = must(Session::open(executable, device, options));
     for (int i = 0; i < 3; ++i)
       memory.push_back(must(driver::DeviceBuffer::allocate(device->context(), 4096)));

@@ -119,6 +119,80 @@ TEST_CASE("addresses are accepted exactly where a comparison of all ranges accep
   CHECK(accepted > 500);
 }
 
+namespace {
+
+/// Three steps over n rows among `fixed` steps that depend on nothing.
+plan::Plan mostly_fixed(int fixed) {
+  PlanMaker maker(64);
+  uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
+  uint32_t t = maker.arena_tensor(), u = maker.arena_tensor();
+  uint32_t v = maker.arena_tensor(), w = maker.arena_tensor();
+  maker.step(x, t, a);
+  for (int i = 0; i < fixed; ++i)
+    maker.step(i % 2 ? w : v, i % 2 ? v : w, a, 16);
+  maker.step(t, u, a);
+  maker.step(u, y, a);
+  maker.region();
+  return std::move(maker.plan);
+}
+
+struct Switch {
+  size_t setters, calls;
+  uint64_t fields, evaluated;
+  friend bool operator==(const Switch &, const Switch &) = default;
+};
+
+/// What the driver and the patch program had to do for a switch from 5 rows to `rows`.
+Switch cost_of_switch(int fixed, int64_t rows) {
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  options.cache.policy.pin_uses = 1000;
+  Chain chain(mostly_fixed(fixed), 3, options);
+  chain.run(5);
+  Counters before = chain.counters();
+  chain.machine.fake.forget();
+  chain.run(rows);
+  Counters after = chain.counters();
+  CHECK(after.regions_patched == 1);
+  return {chain.machine.fake.count(kSetter), chain.machine.fake.call_count(),
+          after.fields_patched - before.fields_patched,
+          after.expressions_evaluated - before.expressions_evaluated};
+}
+
+} // namespace
+
+TEST_CASE("a shape switch costs what depends on the symbol, not what the region has") {
+  // Of each dependent node the count changes and, from 20 to 160 elements of 32 a block, the grid.
+  Switch small = cost_of_switch(20, 40);
+  CHECK(small.setters == 3);
+  CHECK(small.fields == 6);
+  CHECK(small.evaluated == 6);
+  CHECK(cost_of_switch(600, 40) == small);
+  // To 24 elements, still one block: the grid is evaluated and found unchanged.
+  Switch one_block = cost_of_switch(20, 6);
+  CHECK(one_block.setters == 3);
+  CHECK(one_block.fields == 3);
+  CHECK(one_block.evaluated == 6);
+}
+
+TEST_CASE("a dimension that becomes zero disables the nodes that depend on it, and only those") {
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  options.cache.policy.pin_uses = 1000;
+  Chain chain(mostly_fixed(20), 3, options);
+  chain.run(5);
+  chain.machine.fake.forget();
+  chain.run(0);
+  CHECK(chain.machine.fake.count("cuGraphNodeSetEnabled") == 3);
+  CHECK(chain.machine.fake.count(kSetter) == 0);
+  CHECK(chain.machine.fake.launches().size() == 20);
+  chain.machine.fake.forget();
+  chain.run(7, 2, 1); // enabled again, with what has changed meanwhile
+  CHECK(chain.machine.fake.count("cuGraphNodeSetEnabled") == 3);
+  CHECK(chain.machine.fake.count(kSetter) == 3);
+  CHECK(chain.counters().regions_built == 1);
+}
+
 TEST_CASE("a run leaves its context current where none was, and another one as it was") {
   FakeDriver::Options options;
   options.devices = 2;
