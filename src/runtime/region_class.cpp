@@ -1,6 +1,7 @@
 // Making of patch programs; see region_class.h.
 #include "runtime/region_class.h"
 
+#include "runtime/legality.h"
 #include "runtime/step_launch.h"
 #include "support/check.h"
 
@@ -67,6 +68,14 @@ private:
   void add_node(uint32_t node) {
     const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
     class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
+    // Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
+    bool is_kernel = launch.kind == LaunchKind::kernel || !launch.fixed;
+    NodeKind kind = is_kernel                         ? NodeKind::kernel
+                    : launch.kind == LaunchKind::copy ? NodeKind::copy
+                                                      : NodeKind::fill;
+    const Change argument_changes[] = {is_kernel ? Change::argument : Change::address};
+    const Change dim_changes[] = {Change::grid, Change::block, Change::shared_bytes,
+                                  Change::becomes_empty};
     for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
       const ValueSource &source = frame_.program.sources[i];
       auto value = static_cast<uint32_t>(class_.node_of_value.size());
@@ -79,6 +88,7 @@ private:
         found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
       if (source.kind == ValueSource::Kind::host)
         found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+      CUGRT_CHECK(found_.empty() || can_patch(kind, argument_changes));
       for (uint32_t input : found_)
         add_dependent(lists_[input].values, value);
       // The dimensions of a copy or fill follow from its size, which is an argument.
@@ -92,6 +102,7 @@ private:
       symbols_of(launch.block[i], found_);
     }
     symbols_of(launch.shared_bytes, found_);
+    CUGRT_CHECK(found_.empty() || can_patch(kind, dim_changes));
     for (uint32_t input : found_)
       add_dependent(lists_[input].dims, node);
   }
