@@ -95,9 +95,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, decision, stream);
   case InstancePolicy::Decision::Kind::eager:
-    code_.device().log()(LogLevel::info, "region " +
-                                             region.frame->function.regions[region.index].name +
-                                             " is launched eagerly: " + decision.reason);
+    log_eager(region, decision.reason);
     return launch_eagerly(region, stream);
   default:
     break;
@@ -130,17 +128,44 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
     ++counters_.instances_evicted;
   }
   std::shared_ptr<const RegionClass> made = region.classes[topology];
-  CUGRT_ASSIGN(std::unique_ptr<GraphInstance> instance,
-               GraphInstance::build(*region.frame, code_, made, stream));
+  auto instance = GraphInstance::build(*region.frame, code_, made, stream);
+  while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
+    if (!give_up_one(stream)) {
+      log_eager(region, instance.status().message());
+      return launch_eagerly(region, stream);
+    }
+    instance = GraphInstance::build(*region.frame, code_, made, stream);
+  }
+  if (!instance.ok())
+    return instance.take_status();
   uint64_t bytes = options_.cost.bytes(made->node_count());
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key_, (uint64_t(number) << 32) | topology, bytes);
-  slots_[id] = {number, ++built_, std::move(instance)};
+  slots_[id] = {number, ++built_, std::move(*instance)};
   region.last = slots_[id].instance.get();
   ++counters_.regions_built;
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made->node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made->edge_count());
   return launch_instance(region, *region.last, stream);
+}
+
+void GraphCache::log_eager(const CachedRegion &region, const std::string &reason) const {
+  code_.device().log()(LogLevel::info,
+                       "region " + *region.name + " is launched eagerly: " + reason);
+}
+
+bool GraphCache::give_up_one(driver::StreamRef stream) {
+  std::optional<InstanceId> oldest = policy_.oldest();
+  if (!oldest)
+    return false;
+  if (!is_idle(*oldest, stream)) {
+    if (!stream.synchronize().ok())
+      return false;
+    completed_ = launches_;
+  }
+  drop(*oldest);
+  ++counters_.instances_evicted;
+  return true;
 }
 
 Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef stream) {

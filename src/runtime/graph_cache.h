@@ -41,6 +41,10 @@ public:
     return {};
   }
 
+  /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
+  /// the one of the last launch, if it must. False when there is none. Context current.
+  bool give_up_one(driver::StreamRef stream);
+
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
 
@@ -84,6 +88,7 @@ private:
   void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
   void make_key(uint32_t number);
+  void log_eager(const CachedRegion &region, const std::string &reason) const;
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
   bool is_idle(InstanceId id, driver::StreamRef stream);

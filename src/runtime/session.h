@@ -66,6 +66,8 @@ private:
   Status bind_results(FunctionState &state, bool after_match);
   Status bind_result(FunctionState &state, uint32_t slot);
   Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
+  Result<driver::DeviceBuffer> allocate_memory(uint64_t bytes);
+  std::string memory_figures() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
   Status check_overlaps(FunctionState &state);

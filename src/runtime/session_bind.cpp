@@ -165,15 +165,45 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
   memory = {};
-  auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), wanted);
+  auto allocated = wanted > bytes
+                       ? driver::DeviceBuffer::allocate(code_->device().context(), wanted)
+                       : allocate_memory(bytes);
   if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
-    allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+    allocated = allocate_memory(bytes);
   if (!allocated.ok())
     return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
                                       " of function @" + state.frame.function.name + ", " +
-                                      std::to_string(wanted) + " bytes");
+                                      std::to_string(bytes) + " bytes");
   memory = std::move(*allocated);
   return memory.address();
+}
+
+/// When the device's memory is full, graph instances go first; what remains is an error with the
+/// figures.
+Result<driver::DeviceBuffer> Session::allocate_memory(uint64_t bytes) {
+  while (true) {
+    auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+    if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
+      return allocated;
+    if (!cache_.give_up_one(last_stream_))
+      return allocated.take_status().in(memory_figures());
+  }
+}
+
+std::string Session::memory_figures() const {
+  uint64_t arena_bytes = 0, result_bytes = 0;
+  for (const driver::DeviceBuffer &arena : arenas_)
+    arena_bytes += arena.size_bytes();
+  for (const auto &state : functions_)
+    for (const driver::DeviceBuffer &memory : state->result_memory)
+      result_bytes += memory.size_bytes();
+  std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
+                     std::to_string(weights_->memory().size_bytes()) + " of weights, " +
+                     std::to_string(result_bytes) + " of results and no graph instances";
+  if (auto memory = code_->device().context().memory(); memory.ok())
+    text += "; the device has " + std::to_string(memory->free_bytes) + " of " +
+            std::to_string(memory->total_bytes) + " bytes free";
+  return text;
 }
 
 Status Session::check_given_result(const FunctionState &state, uint32_t result,
