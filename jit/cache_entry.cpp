@@ -72,8 +72,12 @@ std::optional<CacheEntry> read_entry(std::string_view file) {
   CacheEntry entry;
   entry.kind = static_cast<OutputKind>(kind);
   entry.compiler = {get<int32_t>(file, 16), get<int32_t>(file, 20), get_digest(file, 40)};
+  // Only zeros pad it: there is one file for an entry, and nothing hides in it.
   std::string_view architecture = file.substr(24, kArchitectureBytes);
-  entry.architecture = architecture.substr(0, architecture.find('\0'));
+  size_t length = std::min(architecture.find('\0'), architecture.size());
+  if (architecture.find_first_not_of('\0', length) != std::string_view::npos)
+    return std::nullopt;
+  entry.architecture = architecture.substr(0, length);
   entry.key = get_digest(file, 72);
   entry.payload = payload;
   return entry;

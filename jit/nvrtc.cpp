@@ -91,7 +91,7 @@ std::string loaded_library() {
     void *symbol = dlsym(handle, "nvrtcVersion");
     bool known = symbol && dladdr(symbol, &info) && info.dli_fname;
     std::string path = known ? info.dli_fname : "";
-    dlclose(handle); // one reference of many
+    dlclose(handle);                                          // one reference of many
     if (path.find('/') != std::string::npos && is_file(path)) // it may have been replaced since
       return path;
   }
@@ -140,6 +140,19 @@ const char *load_api(void *handle, NvrtcApi &api) {
 #undef CUGRT_NVRTC_LOAD
   (void)load(handle, "nvrtcSetFlowCallback", api.SetFlowCallback);
   return nullptr;
+}
+
+/// NVRTC opens its builtins by bare name. A wheel's folder is on no loader's path, so the copy
+/// beside the library is opened first: the loader then finds it by that name. Stays open, as NVRTC
+/// does.
+void preload_builtins(const Nvrtc &nvrtc) {
+  std::string name =
+      "/libnvrtc-builtins.so." + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor);
+  for (const std::string &library : {nvrtc.location.library, resolved(nvrtc.location.library)})
+    if (std::string path = folder_of(library) + name; is_file(path)) {
+      (void)dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+      return;
+    }
 }
 
 void stamp_file(std::string &text, const std::string &path) {
@@ -211,6 +224,7 @@ Result<std::unique_ptr<Nvrtc>> open_nvrtc(const NvrtcLocation &location) {
   nvrtc->architectures.resize(static_cast<size_t>(architectures));
   if (architectures && nvrtc->api.GetSupportedArchs(nvrtc->architectures.data()) != 0)
     nvrtc->architectures.clear();
+  preload_builtins(*nvrtc);
   return nvrtc;
 }
 

@@ -86,8 +86,16 @@ Status stub_library(const std::string &path) {
 
 bool is_stub(CUresult result) { return result == CUDA_ERROR_STUB_LIBRARY; }
 
+/// The error of a call that is made before the table is filled: names come from the library itself.
+Status early_error(const Library &library, CUresult result, std::string_view call) {
+  DriverApi names;
+  names.GetErrorName = library.symbol<decltype(names.GetErrorName)>("cuGetErrorName");
+  names.GetErrorString = library.symbol<decltype(names.GetErrorString)>("cuGetErrorString");
+  return driver_error(names, result, call, library.path);
+}
+
 /// Fills the table. Rows that a supported driver must have are errors when they are missing.
-Status resolve(DriverLibrary &driver, PFN_cuGetProcAddress_v12000 get) {
+Status resolve(DriverLibrary &driver, const Library &library, PFN_cuGetProcAddress_v12000 get) {
   for (const Row &row : kRows) {
     if (row.version > driver.version)
       continue;
@@ -97,7 +105,11 @@ Status resolve(DriverLibrary &driver, PFN_cuGetProcAddress_v12000 get) {
         get(row.entry, &pointer, row.version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
     if (result == CUDA_SUCCESS && pointer && found == CU_GET_PROC_ADDRESS_SUCCESS)
       row.set(driver.api, pointer);
-    else if (row.need == Need::required)
+    else if (row.need == Need::optional)
+      continue;
+    else if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND)
+      return early_error(library, result, std::string("cuGetProcAddress of ") + row.entry);
+    else
       return Status::error(Code::unsupported,
                            "the CUDA driver " + driver.path + " has no " + row.entry + " of CUDA " +
                                version_text(row.version) + "; reinstall the driver");
@@ -134,13 +146,12 @@ Result<std::unique_ptr<DriverLibrary>> from_library(const Library &library, Driv
   if (CUresult result = get_version(&driver->version); result != CUDA_SUCCESS) {
     if (is_stub(result))
       return stub_library(library.path);
-    return Status::error(Code::driver_error, "cuDriverGetVersion (" + library.path + ") failed: " +
-                                                 std::to_string(static_cast<int>(result)));
+    return early_error(library, result, "cuDriverGetVersion");
   }
   auto get = library.symbol<PFN_cuGetProcAddress_v12000>("cuGetProcAddress_v2");
   if (driver->version < kOldestDriver || !get)
     return too_old(library.path, driver->version);
-  CUGRT_TRY(resolve(*driver, get));
+  CUGRT_TRY(resolve(*driver, library, get));
   CUGRT_TRY(initialise(*driver));
   return driver;
 }

@@ -75,6 +75,7 @@ Range FunctionBuilder::add_operands(std::span<const Operand> operands) {
   for (const Operand &o : operands) {
     CUGRT_CHECK(o.kind != Operand::Kind::value || o.index < function_.values.size());
     CUGRT_CHECK(o.kind != Operand::Kind::expr || o.index < module_.exprs.size());
+    // Functions may be named before they are added: o.kind function is not checked.
     CUGRT_CHECK(o.kind != Operand::Kind::literal || o.index < module_.literals.size());
   }
   Range range{static_cast<uint32_t>(function_.operands.size()),

@@ -310,6 +310,8 @@ Result<int64_t> ExprPool::evaluate(ExprId id, std::span<const int64_t> symbols) 
 }
 
 Interval ExprPool::range(ExprId id, std::span<const Interval> bounds) const {
+  if (const ExprNode &n = nodes_[id.index]; n.kind == ExprKind::constant) // most of them
+    return {n.value, n.value};
   return narrow(Ranger(*this, id, bounds).range(id));
 }
 
@@ -322,6 +324,8 @@ ExprId ExprPool::copy_to(ExprPool &target, ExprId id, std::span<const ExprId> re
 }
 
 void ExprPool::collect_symbols(ExprId id, std::vector<SymbolId> &symbols) const {
+  if (nodes_[id.index].kind == ExprKind::constant)
+    return;
   SymbolCollector(*this, id, symbols).collect(id);
 }
 

@@ -13,6 +13,8 @@ TypeId operand_type(Module &module, const Function &function, const Operand &ope
     return function.value(operand.value()).type;
   case Operand::Kind::expr:
     return module.types.scalar(ScalarKind::integer, operand.expr());
+  case Operand::Kind::function:
+    return module.types.simple(TypeKind::object);
   case Operand::Kind::literal:
     break;
   }

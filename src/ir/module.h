@@ -142,12 +142,14 @@ struct Operand {
     value,   // Function::values
     expr,    // an integer expression (symbol parameters of kernels, shape elements)
     literal, // Module::literals
+    function, // Module::functions: what a cuda_graph builtin runs (ir/graph_builtins.h)
   };
   Kind kind = Kind::none;
   uint32_t index = 0;
   static Operand of(ValueId value) { return {Kind::value, value.index}; }
   static Operand of(ExprId expr) { return {Kind::expr, expr.index}; }
   static Operand of_literal(uint32_t literal) { return {Kind::literal, literal}; }
+  static Operand of_function(uint32_t function) { return {Kind::function, function}; }
   ValueId value() const { return {index}; }
   ExprId expr() const { return {index}; }
   friend bool operator==(const Operand &, const Operand &) = default;

@@ -118,6 +118,21 @@ bool Parser::operands(std::vector<Operand> &out) {
          });
 }
 
+/// As operands, where functions may be named too.
+bool Parser::operands_or_functions(std::vector<Operand> &out) {
+  return expect_sign("(", "before operands") && list(")", "operands", [&] {
+           Operand o;
+           if (token_.kind != TokenKind::global)
+             return operand(o) && (out.push_back(o), true);
+           auto it = function_names_.find(token_.text);
+           if (it == function_names_.end())
+             return fail(token_.location, "unknown function @" + std::string(token_.text));
+           out.push_back(Operand::of_function(it->second));
+           advance();
+           return true;
+         });
+}
+
 /// The type of operand i, none while it is unknown because of an earlier error.
 const Type *Parser::operand_value_type(const Draft &d, size_t i) {
   if (d.poisoned || d.operands[i].kind != Operand::Kind::value)
@@ -406,7 +421,7 @@ bool Parser::host_or_extern(Draft &d) {
     if (plain)
       callee_names_.emplace(key, d.binding.callee);
   }
-  return operands(d.operands) && attributes(d.attributes) &&
+  return operands_or_functions(d.operands) && attributes(d.attributes) &&
          (!accept_sign(":") || type_list(d.types));
 }
 

@@ -147,6 +147,7 @@ private:
   bool value_operand(Draft &d);
   bool operand(Operand &out);
   bool operands(std::vector<Operand> &out);
+  bool operands_or_functions(std::vector<Operand> &out);
   void note_poison(Draft &d);
   const Type *operand_value_type(const Draft &d, size_t i);
   bool launch(Draft &d);

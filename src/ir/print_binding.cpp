@@ -32,6 +32,9 @@ void Printer::operand(const Operand &o) {
   case Operand::Kind::literal:
     append_attribute_value(out_, module_.literals[o.index]);
     return;
+  case Operand::Kind::function:
+    *this << "@" << module_.functions[o.index].name;
+    return;
   }
 }
 
@@ -211,6 +214,7 @@ bool Printer::carried_as_default(const Type &type, const Operand &initial) const
   };
   switch (initial.kind) {
   case Operand::Kind::none:
+  case Operand::Kind::function:
     return type.kind == TypeKind::object;
   case Operand::Kind::expr:
     return scalar(ScalarKind::integer);

@@ -2,7 +2,7 @@
 //
 // verifier.cpp: the module, kernels, constants, recursion · verify_function.cpp: names, symbols,
 // scopes, blocks · verify_binding.cpp: the rules of each kind of binding · verify_call.cpp:
-// launches and calls.
+// launches and calls · verify_graph.cpp: builtins of lifted regions.
 //
 // Bindings are visited in order, and three facts are kept: which block each value is visible in,
 // which symbols are defined, and which tensors and storages have been killed.
@@ -100,9 +100,18 @@ private:
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
   bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
-  bool host_call(const Binding &b) { return host_or_extern(b); }
   bool extern_call(const Binding &b) { return host_or_extern(b); }
   bool host_or_extern(const Binding &b);
+
+  // --- verify_graph.cpp ---
+  bool host_call(const Binding &b);
+  bool no_functions(const Binding &b, size_t from);
+  bool graph_operands(const Binding &b, size_t index);
+  bool graph_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
+  bool graph_key(const Binding &b, const Function &callee, std::span<const TypeId> arguments);
+  bool get_cached_alloc(const Binding &b);
+  bool run_or_capture(const Binding &b);
+
   bool writable(const Binding &b, const Operand &o, const std::string &who);
   /// Whether a value of type `from` may stand where `to` is declared. With `at_run`, dimensions
   /// that cannot be compared now are compared by the runtime.

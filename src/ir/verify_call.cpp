@@ -39,8 +39,10 @@ bool FunctionVerifier::assignable(TypeId from, TypeId to, bool at_run) const {
       if (!assignable(a.fields[i], b.fields[i], at_run))
         return false;
     return true;
-  case TypeKind::storage:
-    return a.scope == b.scope && dims_agree();
+  case TypeKind::storage: // a larger one does as well where a function is given it
+    return a.scope == b.scope &&
+           (a.dims == b.dims || (at_run && m_.exprs.range(a.dims[0], bounds_).lower >=
+                                               m_.exprs.range(b.dims[0], bounds_).upper));
   case TypeKind::string:
   case TypeKind::dtype:
   case TypeKind::object:
@@ -171,6 +173,13 @@ bool FunctionVerifier::call(const Binding &b) {
   if (b.callee >= module_.functions.size())
     return fail(f_.location, "a binding names a function that does not exist");
   const Function &callee = module_.functions[b.callee];
+  auto is_storage = [&](TypeId t) { return type(t).kind == TypeKind::storage; };
+  if (std::any_of(callee.params.begin(), callee.params.end(),
+                  [&](const Parameter &p) { return is_storage(callee.value(p.value).type); }) ||
+      std::any_of(callee.result_types.begin(), callee.result_types.end(), is_storage))
+    return fail(b, "function @" + callee.name +
+                       " takes or gives storages; it is run by cuda_graph.run_or_capture or "
+                       "cuda_graph.get_cached_alloc");
   if (b.operands.count != callee.params.size())
     return fail(b, "function @" + callee.name + " takes " + std::to_string(callee.params.size()) +
                        " operands, not " + std::to_string(b.operands.count));

@@ -276,7 +276,11 @@ void FunctionVerifier::parameters() {
     parameter(i);
     define(v);
     defined_[v.index] = true;
-    node_of_[v.index] = add_node(f_.params[i].access != Access::in, false);
+    // A storage is there to be written. What a private function is given it may end.
+    TypeKind kind = type(v).kind;
+    bool memory = kind == TypeKind::tensor || kind == TypeKind::storage;
+    node_of_[v.index] = add_node(f_.params[i].access != Access::in || kind == TypeKind::storage,
+                                 f_.is_private && memory);
   }
 }
 
@@ -367,7 +371,7 @@ bool FunctionVerifier::yields(const Binding &b, uint32_t number, std::span<const
 }
 
 void FunctionVerifier::binding(const Binding &b, uint32_t nesting) {
-  bool good = counts(b);
+  bool good = counts(b) && (b.kind == BindingKind::host_call || no_functions(b, 0));
   if (good)
     for (const Operand &o : f_.operands_of(b))
       good = use_operand(o, b.location, &b) && good;

@@ -1,8 +1,8 @@
 // EliminateDeadBindings: removes pure bindings whose results nothing uses: ops, allocations, views,
 // constants, shapes and their like. Launches, calls and constructs stay, and with them what they
 // use; kills go with what they kill. Matches and reads stay: they check, and define symbols.
+#include "ir/function_cloner.h"
 #include "passes/all_passes.h"
-#include "passes/function_cloner.h"
 
 namespace cugrt::passes {
 
@@ -74,7 +74,7 @@ private:
   std::vector<bool> live_;
 };
 
-class Eliminator : public FunctionCloner {
+class Eliminator : public ir::FunctionCloner {
 public:
   Eliminator(const ir::Function &source, ir::Module &target)
       : FunctionCloner(source, target), liveness_(source) {}
@@ -91,7 +91,7 @@ private:
 } // namespace
 
 Result<ir::Module> eliminate_dead_bindings(const ir::Module &module, const PassContext &) {
-  ir::Module target = without_functions(module);
+  ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function live, Eliminator(function, target).run());
     target.functions.push_back(std::move(live));

@@ -11,8 +11,8 @@
 // dtype and the concatenation of one operand are aliases. Operands with strides are made contiguous
 // first.
 #include "codegen/op_emitter.h"
+#include "ir/function_cloner.h"
 #include "passes/all_passes.h"
-#include "passes/function_cloner.h"
 #include "plan/located.h"
 
 namespace cugrt::passes {
@@ -21,7 +21,7 @@ namespace {
 
 using ir::Op;
 
-class Legalizer : public FunctionCloner {
+class Legalizer : public ir::FunctionCloner {
 public:
   Legalizer(const ir::Function &source, ir::Module &target, codegen::KernelTable &table)
       : FunctionCloner(source, target), table_(table) {}
@@ -187,7 +187,7 @@ Status Legalizer::legalize(const ir::Binding &binding) {
 } // namespace
 
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &) {
-  ir::Module target = without_functions(module);
+  ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions);
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function legal, Legalizer(function, target, table).run());

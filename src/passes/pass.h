@@ -13,7 +13,10 @@
 
 namespace cugrt::passes {
 
-enum class OptionType : uint8_t { flag };
+enum class OptionType : uint8_t {
+  flag,   // true or false
+  choice, // one of the words that `choices` lists, separated by '|'
+};
 
 /// A row of options.def.
 struct OptionInfo {
@@ -21,6 +24,7 @@ struct OptionInfo {
   OptionType type;
   std::string_view default_value;
   std::string_view description;
+  std::string_view choices; // "true|false" of flags
 };
 
 std::span<const OptionInfo> known_options();
@@ -35,6 +39,7 @@ public:
 
   /// The value set, or the option's default. The option must be known and of that type.
   bool flag(std::string_view name) const;
+  std::string_view choice(std::string_view name) const { return value(name, OptionType::choice); }
 
 private:
   std::string_view value(std::string_view name, OptionType type) const;
@@ -47,7 +52,8 @@ struct Pass {
   Result<ir::Module> (*run)(const ir::Module &module, const PassContext &context);
 };
 
-/// All passes, in the order of the default pipeline.
+/// All passes, in the order in which they can follow each other. The last, RewriteCudaGraph, is not
+/// in the default pipeline: the planner finds regions by itself.
 std::span<const Pass> all_passes();
 /// Nullptr when there is none.
 const Pass *find_pass(std::string_view name);

@@ -3,13 +3,15 @@
 
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::passes {
 
 namespace {
 
 constexpr OptionInfo kOptions[] = {
-#define CUGRT_PASS_OPTION(name, type, default_value, description)                                  \
-  {name, OptionType::type, default_value, description},
+#define CUGRT_PASS_OPTION(name, type, default_value, description, choices)                         \
+  {name, OptionType::type, default_value, description, choices},
 #include "passes/options.def"
 #undef CUGRT_PASS_OPTION
 };
@@ -19,6 +21,25 @@ const OptionInfo *find_option(std::string_view name) {
     if (option.name == name)
       return &option;
   return nullptr;
+}
+
+/// "a or b" of "a|b".
+std::string listed(std::string_view choices) {
+  std::string list;
+  for (char c : choices)
+    c == '|' ? list += " or " : list += c;
+  return list;
+}
+
+/// Whether `value` is one of the words in `choices`, which are separated by '|'.
+bool is_choice(std::string_view choices, std::string_view value) {
+  for (size_t begin = 0; begin <= choices.size();) {
+    const size_t end = std::min(choices.find('|', begin), choices.size());
+    if (choices.substr(begin, end - begin) == value)
+      return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 } // namespace
@@ -34,10 +55,10 @@ Status PassContext::set(std::string_view name, std::string_view value) {
     return Status::error(Code::not_found, "there is no pass option '" + std::string(name) +
                                               "'; the options are " + known);
   }
-  if (value != "true" && value != "false")
+  if (!is_choice(option->choices, value))
     return Status::error(Code::invalid_argument, "pass option " + std::string(name) + " is '" +
-                                                     std::string(value) +
-                                                     "', but must be true or false");
+                                                     std::string(value) + "', but must be " +
+                                                     listed(option->choices));
   values_.insert_or_assign(std::string(name), std::string(value));
   return {};
 }

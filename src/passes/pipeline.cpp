@@ -12,6 +12,9 @@ constexpr Pass kPasses[] = {
      eliminate_dead_bindings},
     {"PlanMemory", "put allocations into planned storage, sized at the symbols' upper bounds",
      plan_memory},
+    {"RewriteCudaGraph",
+     "lift static regions into functions that run as one graph, and share storage among functions",
+     rewrite_cuda_graph},
 };
 
 } // namespace

@@ -1,4 +1,5 @@
-// PlanMemory: allocations get places in planned storage, one storage for each scope of a function.
+// PlanMemory: allocations get places in planned storage. Policy `packed`: one storage for each
+// scope of a function.
 //
 //   %a = alloc : tensor<[n, 64], f32>    %storage = alloc_storage "global", 32768
 //   launch @k(%x, %a)                    %a = alloc_tensor %storage, 0 : tensor<[n, 64], f32>
@@ -9,66 +10,158 @@
 // Tensors that are not alive at the same time share bytes; sizes are those at the symbols' upper
 // bounds. plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
+//
+// Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
+// stands before its first tensor, and tensors begin at its first byte.
+#include "ir/function_cloner.h"
 #include "passes/all_passes.h"
-#include "passes/function_cloner.h"
 #include "plan/memory_plan.h"
+#include "plan/slots.h"
 
 #include "support/check.h"
+
+#include <algorithm>
 
 namespace cugrt::passes {
 
 namespace {
 
-class MemoryPlanner : public FunctionCloner {
+/// A storage of the target, and how deep in nested blocks it is allocated.
+struct StorageValue {
+  ir::ValueId value;
+  size_t depth = 0;
+};
+
+/// What both policies share: tensors in storages, which nested blocks capture.
+class PlannedCloner : public ir::FunctionCloner {
 public:
-  MemoryPlanner(const ir::Function &source, ir::Module &target, const plan::MemoryPlan &plan)
-      : FunctionCloner(source, target), plan_(plan), storages_(target.types.scope_count()) {}
+  using FunctionCloner::FunctionCloner;
+
+protected:
+  Status visit(const ir::Binding &binding) override {
+    if (binding.blocks.count == 0)
+      return copy(binding);
+    captures_.emplace_back();
+    Status status = copy(binding);
+    captures_.pop_back();
+    return status;
+  }
+
+  void add_captures(std::vector<ir::Operand> &operands) override {
+    for (const ir::Operand &storage : captures_.back())
+      operands.push_back(storage);
+  }
+
+  StorageValue bind_storage(uint32_t scope, ir::ExprId bytes, SourceLocation location) {
+    const bool is_global = scope == 0;
+    const ir::ValueId value =
+        bind_value(ir::BindingKind::alloc_storage,
+                   is_global ? "storage" : module().types.scope_name(scope) + "_storage", {},
+                   std::span(&bytes, 1), module().types.storage(scope, bytes), location);
+    return {value, captures_.size()};
+  }
+
+  void bind_tensor(const ir::Binding &alloc, const StorageValue &storage, int64_t offset_bytes) {
+    const ir::Operand operand = ir::Operand::of(storage.value);
+    for (size_t depth = storage.depth; depth < captures_.size(); ++depth)
+      if (std::find(captures_[depth].begin(), captures_[depth].end(), operand) ==
+          captures_[depth].end())
+        captures_[depth].push_back(operand);
+    const ir::Value &value = source().value(alloc.result());
+    const ir::ExprId offset = module().exprs.constant(offset_bytes);
+    map(alloc.result(), bind_value(ir::BindingKind::alloc_tensor, value.name, storage.value,
+                                   std::span(&offset, 1), value.type, alloc.location));
+  }
+
+private:
+  std::vector<std::vector<ir::Operand>> captures_; // storages used in the blocks that are open
+};
+
+class PackedPlanner : public PlannedCloner {
+public:
+  PackedPlanner(const ir::Function &source, ir::Module &target, const plan::MemoryPlan &plan)
+      : PlannedCloner(source, target), plan_(plan), storages_(target.types.scope_count()) {}
 
 protected:
   Status enter_block(uint32_t block) override {
-    if (block != 0)
-      return {};
-    for (const plan::ScopePlan &scope : plan_.scopes) {
-      const ir::ExprId bytes = module().exprs.constant(scope.peak_bytes);
-      const bool is_global = scope.scope == 0;
-      storages_[scope.scope] = bind_value(
-          ir::BindingKind::alloc_storage,
-          is_global ? "storage" : module().types.scope_name(scope.scope) + "_storage", {},
-          std::span(&bytes, 1), module().types.storage(scope.scope, bytes), source().location);
-    }
+    if (block == 0)
+      for (const plan::ScopePlan &scope : plan_.scopes)
+        storages_[scope.scope] =
+            bind_storage(scope.scope, module().exprs.constant(scope.peak_bytes), source().location);
     return {};
   }
 
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::alloc)
-      return copy(binding);
+      return PlannedCloner::visit(binding);
     const plan::TensorPlan *tensor = plan_.find(binding.result());
     CUGRT_CHECK(tensor);
     if (!tensor->planned)
       return copy(binding);
-    const ir::Value &value = source().value(binding.result());
-    const ir::ExprId offset = module().exprs.constant(tensor->offset_bytes);
-    map(binding.result(),
-        bind_value(ir::BindingKind::alloc_tensor, value.name, storages_[tensor->scope],
-                   std::span(&offset, 1), value.type, binding.location));
+    bind_tensor(binding, storages_[tensor->scope], tensor->offset_bytes);
     return {};
   }
 
 private:
   const plan::MemoryPlan &plan_;
-  std::vector<ir::ValueId> storages_; // by scope
+  std::vector<StorageValue> storages_; // by scope
 };
+
+class SlotsPlanner : public PlannedCloner {
+public:
+  SlotsPlanner(const ir::Function &source, ir::Module &target, const plan::SlotPlan &plan)
+      : PlannedCloner(source, target), plan_(plan), storages_(plan.slots.size()) {}
+
+protected:
+  Status visit(const ir::Binding &binding) override {
+    if (binding.kind != ir::BindingKind::alloc)
+      return PlannedCloner::visit(binding);
+    const plan::SlotTensor *tensor = plan_.find(binding.result());
+    CUGRT_CHECK(tensor);
+    if (tensor->slot == plan::kNoSlot)
+      return copy(binding);
+    const plan::StorageSlot &slot = plan_.slots[tensor->slot];
+    if (slot.first_tensor == tensor->tensor)
+      storages_[tensor->slot] = bind_storage(slot.scope, slot.bytes, binding.location);
+    bind_tensor(binding, storages_[tensor->slot], 0);
+    return {};
+  }
+
+private:
+  const plan::SlotPlan &plan_;
+  std::vector<StorageValue> storages_; // by slot
+};
+
+Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &function,
+                                 std::span<const plan::FunctionSummary> summaries,
+                                 ir::Module &target) {
+  CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries));
+  return PackedPlanner(function, target, plan).run();
+}
+
+Result<ir::Function> plan_slots(const ir::Function &function, ir::Module &target) {
+  CUGRT_ASSIGN(const plan::SlotPlan plan, plan::plan_slots(target, function));
+  CUGRT_ASSIGN(ir::Function planned, SlotsPlanner(function, target, plan).run());
+  std::erase_if(planned.extra_attributes, [](const ir::Attribute &attribute) {
+    return attribute.name == plan::kPlanDynamicResults;
+  });
+  return planned;
+}
 
 } // namespace
 
 Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context) {
   if (!context.flag("memory.plan"))
     return module;
-  CUGRT_ASSIGN(const std::vector<plan::FunctionSummary> summaries, plan::summarize_all(module));
-  ir::Module target = without_functions(module);
+  const bool by_slots = context.choice("memory.storage_policy") == "slots";
+  std::vector<plan::FunctionSummary> summaries;
+  if (!by_slots) {
+    CUGRT_ASSIGN(summaries, plan::summarize_all(module));
+  }
+  ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries));
-    CUGRT_ASSIGN(ir::Function planned, MemoryPlanner(function, target, plan).run());
+    CUGRT_ASSIGN(ir::Function planned, by_slots ? plan_slots(function, target)
+                                                : plan_packed(module, function, summaries, target));
     target.functions.push_back(std::move(planned));
   }
   return target;

@@ -33,7 +33,7 @@ CUGRT_ENUMERATORS(ParamKind, "tensor", "weight", "scalar", "shape")
 CUGRT_ENUMERATORS(SlotKind, "param", "result")
 CUGRT_ENUMERATORS(BufferBase, "arena", "slot", "weight", "constant", "dynamic")
 CUGRT_ENUMERATORS(ArgumentKind, "buffer", "expr", "host_value", "bits")
-CUGRT_ENUMERATORS(StepKind, "kernel", "copy", "fill")
+CUGRT_ENUMERATORS(StepKind, "kernel", "copy", "fill", "empty")
 CUGRT_ENUMERATORS(HostValueKind, "param", "expr", "literal", "host_result", "object")
 CUGRT_ENUMERATORS(ItemKind, "region", "step", "allocate", "release", "host_call", "call", "match",
                   "read", "if", "while", "copy_back", "extern_call")

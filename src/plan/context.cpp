@@ -1,6 +1,7 @@
 // Interning of what functions share: expressions, kernels, codes, constants; and literals' bits.
 #include "plan/context.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -21,8 +22,10 @@ ExprId ExprCopier::operator()(ExprId expr) {
   if (!expr.valid())
     return expr;
   uint32_t &copy = copies_[expr.index];
-  if (copy == kNone)
-    copy = from_.copy_to(to_, expr, identity_).index;
+  if (copy == kNone) {
+    auto constant = from_.as_constant(expr);
+    copy = (constant ? to_.constant(*constant) : from_.copy_to(to_, expr, identity_)).index;
+  }
   return {copy};
 }
 
@@ -38,7 +41,55 @@ ModuleContext::ModuleContext(const ir::Module &module, const PlannerOptions &opt
                              const ModuleStorage &storage, Plan &plan, PlanReport *report)
     : module(module), options(options), storage(storage), plan(plan), report(report),
       copy(module, plan.exprs), kernels(module.kernels.size(), kNone),
-      constants(module.constants.size(), kNone) {}
+      constants(module.constants.size(), kNone), tensor_of_type_(module.types.size(), kNone) {}
+
+const TensorExprs &ModuleContext::tensor(ir::TypeId id) {
+  uint32_t &index = tensor_of_type_[id.index];
+  if (index != kNone)
+    return tensors_[index];
+  index = uint32_t(tensors_.size());
+  ir::Type type = module.types[id];
+  TensorExprs &out = tensors_.emplace_back();
+  if (type.known_shape) {
+    out.dims = type.dims = copy(type.dims);
+    out.strides = type.strides = copy(type.strides);
+    out.bytes = ir::tensor_bytes(plan.exprs, type);
+  }
+  return out;
+}
+
+const LaunchRules &ModuleContext::launch_rules(uint32_t ir_kernel,
+                                               std::span<const ExprId> symbols) {
+  uint64_t hash = ir_kernel;
+  for (ExprId symbol : symbols) {
+    hash = (hash ^ symbol.index) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  auto [known, end] = rules_of_hash_.equal_range(hash);
+  for (; known != end; ++known)
+    if (known->second->kernel == ir_kernel &&
+        std::equal(symbols.begin(), symbols.end(), known->second->symbols.begin(),
+                   known->second->symbols.end()))
+      return *known->second;
+  LaunchRules &out =
+      launch_rules_.emplace_back(LaunchRules{ir_kernel, {symbols.begin(), symbols.end()}, {}});
+  auto substituted = [&](ExprId expr) {
+    return expr.valid() ? copy.substitute(expr, symbols) : expr;
+  };
+  for (const ir::KernelVariant &variant : module.kernels[ir_kernel].variants) {
+    LaunchRule rule;
+    rule.predicate = substituted(variant.predicate);
+    for (size_t i = 0; i < 3; ++i) {
+      rule.grid[i] = substituted(variant.grid[i]);
+      rule.block[i] = substituted(variant.block[i]);
+    }
+    rule.shared_bytes = substituted(variant.shared_bytes);
+    out.rules.push_back(rule);
+    out.workspace_bytes.push_back(substituted(variant.workspace_bytes));
+  }
+  rules_of_hash_.emplace(hash, &out);
+  return out;
+}
 
 uint32_t ModuleContext::code(const ir::Kernel &kernel) {
   auto [it, added] = codes_.try_emplace({kernel.code_kind, kernel.code, kernel.options},

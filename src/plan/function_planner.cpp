@@ -32,13 +32,34 @@ Status FunctionPlanner::run() {
   out_.location = function_.location;
   out_.dynamic_count = storage_.dynamic_count;
   out_.blocks.resize(1);
+  reserve();
   CUGRT_TRY(signature());
   CUGRT_TRY(block(0, 0));
   CUGRT_TRY(check_storage_overlap());
-  finish_regions(context_, index_, out_);
+  steps_before_[live_.end_time] = uint32_t(out_.steps.size());
+  if (std::vector<uint32_t> numbers = finish_regions(context_, index_, out_); !numbers.empty())
+    for (uint32_t &steps : steps_before_)
+      steps = numbers[steps];
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);
   return {};
+}
+
+/// Tables that grow by doubling would take up to three times their size.
+void FunctionPlanner::reserve() {
+  size_t steps = 0, arguments = 0, launches = 0;
+  for (const ir::Block &block : function_.blocks)
+    for (const Binding &b : block.bindings)
+      if (b.kind == BindingKind::launch) {
+        ++steps;
+        arguments += b.operands.count;
+        launches += context_.module.kernels[b.callee].variants.size();
+      }
+  out_.steps.reserve(steps);
+  out_.arguments.reserve(arguments);
+  out_.accesses.reserve(arguments);
+  out_.launches.reserve(launches);
+  out_.buffers.reserve(live_.origins.size());
 }
 
 // --- Signature -----------------------------------------------------------------------------------
@@ -185,12 +206,19 @@ Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
   const Binding &b = function_.blocks[ir_block].bindings[index];
   mark_time(live_.time_of(ir_block, index));
   Decision decision = rules_->decide(b);
+  if (context_.report && context_.moves)
+    if (auto moved = (*context_.moves)[index_].find({ir_block, index});
+        moved != (*context_.moves)[index_].end())
+      decision.reason = decision.reason.text() + "; moved above " + moved->second +
+                        ", on which it does not depend";
   if (!context_.options.regions && decision.verdict <= Verdict::joins_open)
     decision = {Verdict::closes, "regions are switched off"};
   if (b.kind == BindingKind::launch) {
     CUGRT_ASSIGN(uint32_t step, add_kernel_step(context_, index_, values_, out_, b,
                                                 live_.time_of(ir_block, index)));
-    push_step(step, decision.verdict == Verdict::joins);
+    if (decision.verdict == Verdict::opens)
+      close_region();
+    push_step(step, decision.verdict <= Verdict::joins);
     note(b, decision, open_region_);
     if (open_region_ != kNone &&
         out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)
@@ -387,13 +415,12 @@ void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t 
     return;
   context_.report->bindings.push_back({index_, b.location,
                                        ir::print_binding(context_.module, function_, b), region,
-                                       decision.reason});
+                                       decision.reason.text()});
 }
 
 void FunctionPlanner::storage_notes() {
   if (!context_.report)
     return;
-  steps_before_[live_.end_time] = uint32_t(out_.steps.size());
   for (uint32_t o = 0; o < live_.origins.size(); ++o) {
     const Origin &origin = live_.origins[o];
     const Place &place = storage_.places[o];

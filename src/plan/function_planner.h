@@ -19,6 +19,7 @@ public:
 
 private:
   // --- function_planner.cpp: signature, walk, simple bindings ---
+  void reserve();
   Status signature();
   Status parameter(uint32_t index);
   Status results();

@@ -37,25 +37,9 @@ std::vector<ir::Interval> symbol_bounds(const Function &function);
 bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
                  std::span<const ir::Interval> bounds);
 
-enum class HazardKind : uint8_t { raw, war, waw };
-
-struct Hazard {
-  uint32_t from, to; // steps, counted from the region's first
-  HazardKind kind;
-  uint32_t buffer; // what `to` touches
-  ByteRange overlap;
-};
-
-/// Hazards from which every other one of these steps follows along paths, by ascending `to`.
-/// `ranges` are those of all buffers of the function.
-std::vector<Hazard> find_hazards(const Function &function, Range steps,
-                                 std::span<const ByteRange> ranges);
-
-/// Removes duplicates and edges that a path of others implies. Every edge goes from a lower to a
-/// higher number; the result is sorted. Exact.
-std::vector<Edge> transitive_reduction(uint32_t node_count, std::vector<Edge> edges);
-
-/// "RAW %lv0 [0, 4096) of arena global"
-std::string hazard_reason(const Plan &plan, const Function &function, const Hazard &hazard);
+/// Why step `to` must wait for the earlier step `from`: "RAW %lv0 [0, 4096) of arena global"; empty
+/// where they may run side by side. `ranges` are those of all buffers of the function.
+std::string hazard_between(const Plan &plan, const Function &function,
+                           std::span<const ByteRange> ranges, const Step &from, const Step &to);
 
 } // namespace cugrt::plan

@@ -22,7 +22,10 @@ public:
       : context_(context), function_(context.module.functions[function]),
         storage_(context.storage.functions[function]), values_(values), out_(out),
         binding_(binding), kernel_(context.module.kernels[binding.callee]),
-        replacement_(kernel_.symbols.size()) {}
+        replacement_(context.scratch_exprs), accesses_(context.scratch_accesses) {
+    replacement_.assign(kernel_.symbols.size(), {});
+    accesses_.clear();
+  }
 
   Result<uint32_t> run(uint32_t time) {
     Step step;
@@ -135,7 +138,7 @@ private:
   }
 
   Result<Argument> expr_argument(const ir::KernelParam &param, ExprId expr) {
-    std::vector<SymbolId> symbols;
+    std::vector<SymbolId> symbols; // none of a constant
     context_.module.exprs.collect_symbols(expr, symbols);
     for (SymbolId symbol : symbols)
       if (function_.symbols[symbol.index].source == ir::SymbolSource::device)
@@ -191,31 +194,39 @@ private:
     return {};
   }
 
-  Result<ExprId> substituted(ExprId expr) {
-    if (!expr.valid())
-      return expr;
+  /// Rules must not use a symbol for which a value is passed that only the host knows.
+  Status check_symbols() const {
+    if (std::all_of(replacement_.begin(), replacement_.end(), [](ExprId e) { return e.valid(); }))
+      return {};
     std::vector<SymbolId> symbols;
-    context_.module.exprs.collect_symbols(expr, symbols);
+    auto collect = [&](ExprId expr) {
+      if (expr.valid())
+        context_.module.exprs.collect_symbols(expr, symbols);
+    };
+    for (const ir::KernelVariant &variant : kernel_.variants) {
+      for (size_t i = 0; i < 3; ++i) {
+        collect(variant.grid[i]);
+        collect(variant.block[i]);
+      }
+      for (ExprId expr : {variant.predicate, variant.shared_bytes, variant.workspace_bytes})
+        collect(expr);
+    }
     for (SymbolId symbol : symbols)
       if (!replacement_[symbol.index].valid())
         return fail("has launch rules over " + kernel_.symbols[symbol.index] +
                     ", for which it passes a value that is known only during the run; pass an "
                     "expression over symbols");
-    return context_.copy.substitute(expr, replacement_);
+    return {};
   }
 
   Status launch_rules(Step &step, uint32_t time) {
+    CUGRT_TRY(check_symbols());
     step.launches = {uint32_t(out_.launches.size()), uint32_t(kernel_.variants.size())};
     uint32_t storage_class = storage_.workspace_at(time);
-    for (const ir::KernelVariant &variant : kernel_.variants) {
-      LaunchRule rule;
-      CUGRT_ASSIGN(rule.predicate, substituted(variant.predicate));
-      for (size_t i = 0; i < 3; ++i) {
-        CUGRT_ASSIGN(rule.grid[i], substituted(variant.grid[i]));
-        CUGRT_ASSIGN(rule.block[i], substituted(variant.block[i]));
-      }
-      CUGRT_ASSIGN(rule.shared_bytes, substituted(variant.shared_bytes));
-      CUGRT_ASSIGN(ExprId workspace, substituted(variant.workspace_bytes));
+    const LaunchRules &rules = context_.launch_rules(binding_.callee, replacement_);
+    for (size_t variant = 0; variant < rules.rules.size(); ++variant) {
+      LaunchRule rule = rules.rules[variant];
+      ExprId workspace = rules.workspace_bytes[variant];
       if (workspace.valid() && storage_class != kNone) {
         std::string name = kernel_.name + ".workspace";
         rule.workspace = values_.workspace(storage_class, workspace, std::move(name));
@@ -233,8 +244,8 @@ private:
   Function &out_;
   const ir::Binding &binding_;
   const ir::Kernel &kernel_;
-  std::vector<ExprId> replacement_; // by kernel symbol
-  std::vector<BufferAccess> accesses_;
+  std::vector<ExprId> &replacement_; // by kernel symbol
+  std::vector<BufferAccess> &accesses_;
 };
 
 } // namespace

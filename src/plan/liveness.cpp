@@ -274,9 +274,16 @@ private:
     return {};
   }
 
+  bool is_parameter(ValueId value) const {
+    return std::any_of(function_.params.begin(), function_.params.end(),
+                       [&](const ir::Parameter &p) { return p.value == value; });
+  }
+
   Status tuple_element(const Binding &b) {
     ValueId tuple = out_.alias_of[function_.operands_of(b)[0].index];
     ir::Range fields = out_.fields_of[tuple.index];
+    if (fields.count == 0 && is_parameter(tuple))
+      return {}; // of a lifted function, whose caller knows; the planner refuses it elsewhere
     std::optional<int64_t> index = module_.exprs.as_constant(function_.exprs_of(b)[0]);
     if (!index || *index < 0 || *index >= fields.count ||
         !out_.fields[fields.begin + uint32_t(*index)].valid())

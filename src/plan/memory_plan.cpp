@@ -67,7 +67,7 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
       }
     if (items.empty())
       continue;
-    CUGRT_ASSIGN(Packing packing, pack(items));
+    CUGRT_ASSIGN(Packing packing, pack(items, planner_pack_options(items.size())));
     ScopePlan out;
     out.scope = scope;
     out.peak_bytes = packing.peak_bytes;

@@ -119,6 +119,12 @@ Packing pack_canonical(std::span<const PackItem> items, const PackOptions &optio
 
 } // namespace
 
+PackOptions planner_pack_options(size_t item_count) {
+  constexpr size_t kToTheByte = 1024;
+  constexpr int64_t kPageBytes = 2 << 20;
+  return {.granule_bytes = item_count > kToTheByte ? kPageBytes : 1};
+}
+
 Result<int64_t> lower_bound_bytes(std::span<const PackItem> items) {
   CUGRT_TRY(check(items));
   return largest_load(items);

@@ -43,6 +43,10 @@ struct PackOptions {
 };
 inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 
+/// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where
+/// the search would cost more than all the rest, memory is had in pages of 2 MiB.
+PackOptions planner_pack_options(size_t item_count);
+
 /// The largest sum of bytes alive at one step: no packing is smaller.
 Result<int64_t> lower_bound_bytes(std::span<const PackItem> items);
 /// Code::out_of_range when sizes overflow. The same items in another order get the same offsets, up

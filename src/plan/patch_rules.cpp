@@ -1,4 +1,5 @@
 // The rules of policy `patch`: only true dynamism ends a region.
+#include "plan/inline_calls.h"
 #include "plan/regions.h"
 
 namespace cugrt::plan {
@@ -10,7 +11,10 @@ namespace {
 class PatchRules final : public RegionRules {
 public:
   PatchRules(const ModuleContext &context, uint32_t function, const ValueTable &values)
-      : module_(context.module), function_(context.module.functions[function]), values_(values) {}
+      : module_(context.module), function_(context.module.functions[function]), values_(values) {
+    if (context.calls)
+      stays_ = context.calls->stays[function];
+  }
 
   bool copies_join() const override { return true; }
 
@@ -19,8 +23,8 @@ public:
     case BindingKind::launch:
       return launch(b);
     case BindingKind::call:
-      return {Verdict::closes,
-              "a call of @" + module_.functions[b.callee].name + ": its regions are its own"};
+      return {Verdict::closes, "a call of @" + module_.functions[b.callee].name +
+                                   ", whose regions are its own: " + why_it_stays()};
     case BindingKind::host_call:
       return {Verdict::closes, "host builtin \"" + module_.callee_names[b.callee] +
                                    "\" runs on the host, and everything before it must have ended"};
@@ -48,6 +52,11 @@ public:
   }
 
 private:
+  /// Calls are asked for in the order in which they were looked at.
+  std::string why_it_stays() {
+    return next_call_ < stays_.size() ? stays_[next_call_++] : "calls are not planned through here";
+  }
+
   Decision launch(const ir::Binding &b) const {
     for (const ir::Operand &operand : function_.operands_of(b))
       if (operand.kind == ir::Operand::Kind::value && values_.is_dynamic(operand.value()))
@@ -60,6 +69,8 @@ private:
   const ir::Module &module_;
   const ir::Function &function_;
   const ValueTable &values_;
+  std::vector<std::string> stays_; // why calls are left, in program order
+  size_t next_call_ = 0;
 };
 
 } // namespace

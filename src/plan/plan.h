@@ -188,10 +188,11 @@ struct BufferAccess {
   friend bool operator==(const BufferAccess &, const BufferAccess &) = default;
 };
 
-enum class StepKind : uint8_t { kernel, copy, fill };
+enum class StepKind : uint8_t { kernel, copy, fill, empty };
 
 /// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the
-/// byte `fill_byte` all over accesses[0].
+/// byte `fill_byte` all over accesses[0]; an empty step does nothing, it stands in a region where
+/// several steps wait for the same others.
 struct Step {
   StepKind kind = StepKind::kernel;
   std::string name; // for people: kernel and result, as in node names

@@ -1,7 +1,11 @@
-// make_plan: storage of the whole module, then every function, callees first.
+// make_plan: lifted functions put back, or calls planned through and steps moved; storage of the
+// whole module; then every function, callees first.
 #include "plan/planner.h"
 
 #include "plan/function_planner.h"
+#include "plan/inline_calls.h"
+#include "plan/inline_graphs.h"
+#include "plan/seed_analysis.h"
 #include "plan/storage.h"
 
 #include <algorithm>
@@ -14,23 +18,73 @@ const Function *Plan::find_function(std::string_view name) const {
   return it == functions.end() ? nullptr : &*it;
 }
 
-Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
-                       PlanReport *report) {
-  if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
-    return Status::error(cugrt::Code::invalid_argument, "max_region_nodes must be between 1 and " +
-                                                            std::to_string(kMaxRegionNodes));
+namespace {
+
+struct Prepared {
+  const InlinedGraphs *graphs = nullptr;
+  const InlinedCalls *calls = nullptr;
+  const Moves *moves = nullptr;
+};
+
+Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
+                         const PlannerOptions &options, PlanReport *report) {
   CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
   Plan plan;
   plan.target = options.target;
   plan.arenas = storage.arenas;
   plan.functions.resize(module.functions.size());
   ModuleContext context(module, options, storage, plan, report);
+  context.graphs = prepared.graphs;
+  context.calls = prepared.calls;
+  context.moves = prepared.moves;
+  SeedAnalysis seed;
+  if (options.policy == Policy::seed) {
+    seed = analyze_seed_regions(module);
+    context.seed = &seed;
+  }
   for (uint32_t function : storage.order)
     CUGRT_TRY(FunctionPlanner(context, function).run());
   if (report)
     for (const FunctionStorage &function : storage.functions)
       report->storage_before_bytes += function.storage_bytes;
   return plan;
+}
+
+/// Calls planned through, then steps moved.
+Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
+                        PlanReport *report) {
+  CUGRT_TRY(check_weights(module));
+  CUGRT_ASSIGN(std::optional<InlinedCalls> calls, inline_calls(module, options.max_inlined_steps));
+  if (report && calls)
+    for (const InlinedCall &call : calls->inlined)
+      report->bindings.push_back(
+          {call.function, call.location, call.call, kNone,
+           "planned through: its " + std::to_string(call.steps) + " steps are its caller's"});
+  const ir::Module &inlined = calls ? calls->module : module;
+  Prepared prepared{.calls = calls ? &*calls : nullptr};
+  if (!options.regions)
+    return plan_module(inlined, prepared, options, report);
+  CUGRT_ASSIGN(auto moved, move_steps(inlined));
+  if (!moved)
+    return plan_module(inlined, prepared, options, report);
+  prepared.moves = &moved->second;
+  return plan_module(moved->first, prepared, options, report);
+}
+
+} // namespace
+
+Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
+                       PlanReport *report) {
+  if (options.max_region_nodes == 0 || options.max_region_nodes > kMaxRegionNodes)
+    return Status::error(cugrt::Code::invalid_argument, "max_region_nodes must be between 1 and " +
+                                                            std::to_string(kMaxRegionNodes));
+  if (options.max_lanes > 32)
+    return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
+  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(module));
+  if (graphs)
+    return plan_module(graphs->module, {.graphs = &*graphs}, options, report);
+  return options.policy == Policy::patch ? plan_patch(module, options, report)
+                                         : plan_module(module, {}, options, report);
 }
 
 } // namespace cugrt::plan

@@ -13,9 +13,11 @@ enum class Policy : uint8_t {
 
 struct PlannerOptions {
   Policy policy = Policy::patch;
-  bool regions = true;               // off: every step is run eagerly
-  std::string target{};              // named profile, kept in the plan
-  uint32_t max_region_nodes = 10000; // at most kMaxRegionNodes
+  bool regions = true;                // off: every step is run eagerly
+  std::string target{};               // named profile, kept in the plan
+  uint32_t max_region_nodes = 10000;  // steps; at most kMaxRegionNodes
+  uint32_t max_inlined_steps = 65536; // of policy patch: a call that would make more of them stays
+  uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
 };
 
 /// Why a binding is, or is not, in a region: for people.
@@ -54,7 +56,7 @@ struct PlanReport {
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report = nullptr);
 
-/// Checks a plan independently of the planner (quadratic where that is simplest): indices, steps
+/// Checks a plan independently of the planner: indices, steps
 /// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region
 /// covered by a path of its edges, edges acyclic. `ok` when all holds.
 Status validate(const Plan &plan);

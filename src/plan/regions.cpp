@@ -1,10 +1,9 @@
 // What follows from a region's steps once all of them are known.
 #include "plan/regions.h"
 
-#include "plan/hazards.h"
+#include "plan/region_graph.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace cugrt::plan {
 
@@ -20,7 +19,7 @@ namespace {
 class Dependencies {
 public:
   Dependencies(const ir::ExprPool &exprs, const Function &function)
-      : exprs_(exprs), function_(function) {}
+      : exprs_(exprs), function_(function), seen_in_(exprs.size(), 0) {}
 
   void add(const Step &step) {
     for (uint32_t i = step.arguments.begin; i < step.arguments.end(); ++i) {
@@ -60,54 +59,122 @@ public:
     region.key = std::move(symbols_);
     region.slots = std::move(slots_);
     region.host_values = std::move(host_values_);
+    symbols_ = {};
+    slots_ = {};
+    host_values_ = {};
+    ++region_;
   }
 
 private:
   void add(ExprId expr) {
-    if (expr.valid() && !exprs_.as_constant(expr) && seen_.insert({expr.index, 0}).second)
-      exprs_.collect_symbols(expr, symbols_);
+    if (!expr.valid() || seen_in_[expr.index] == region_ || exprs_.as_constant(expr))
+      return;
+    seen_in_[expr.index] = region_;
+    exprs_.collect_symbols(expr, symbols_);
   }
 
   const ir::ExprPool &exprs_;
   const Function &function_;
-  std::unordered_map<uint32_t, char> seen_;
+  std::vector<uint32_t> seen_in_; // by expression: the last region, counted from 1, that has it
+  uint32_t region_ = 1;
   std::vector<SymbolId> symbols_;
   std::vector<uint32_t> slots_, host_values_;
 };
 
-void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t region, const Function &out,
-                    std::vector<Hazard> hazards) {
-  auto before = [](const Hazard &a, const Hazard &b) {
-    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-  };
-  std::stable_sort(hazards.begin(), hazards.end(), before);
-  for (const Edge &edge : out.regions[region].edges) {
-    Hazard key{edge.from, edge.to, HazardKind::raw, 0, {}};
-    auto hazard = std::lower_bound(hazards.begin(), hazards.end(), key, before);
-    context.report->edges.push_back(
-        {function, region, edge, hazard_reason(context.plan, out, *hazard)});
+/// Edges of region `r`, whose nodes are steps by now. An edge at an empty step stands for those
+/// between the steps at its ends.
+void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const Function &out,
+                    std::span<const ByteRange> ranges) {
+  const Region &region = out.regions[r];
+  auto step = [&](uint32_t node) -> const Step & { return out.steps[region.steps.begin + node]; };
+  auto is_empty = [&](uint32_t node) { return step(node).kind == StepKind::empty; };
+  std::vector<uint32_t> before(region.steps.count, kNone), after(region.steps.count, kNone);
+  for (const Edge &edge : region.edges) { // one of each empty step's neighbours
+    before[edge.to] = edge.from;
+    if (after[edge.from] == kNone)
+      after[edge.from] = edge.to;
   }
+  for (const Edge &edge : region.edges) {
+    uint32_t from = is_empty(edge.from) ? before[edge.from] : edge.from;
+    uint32_t to = is_empty(edge.to) ? after[edge.to] : edge.to;
+    std::string reason = hazard_between(context.plan, out, ranges, step(from), step(to));
+    if (reason.empty())
+      reason = "the limit of " + std::to_string(context.options.max_lanes) + " lanes";
+    if (is_empty(edge.to))
+      reason += ", for all that wait here";
+    if (is_empty(edge.from))
+      reason += ", and the like of all before";
+    context.report->edges.push_back({function, r, edge, std::move(reason)});
+  }
+}
+
+/// Puts empty steps where the graphs have empty nodes.
+std::vector<uint32_t> insert_empty_steps(Function &out, std::span<const RegionGraph> graphs) {
+  std::vector<uint32_t> numbers(out.steps.size() + 1);
+  std::vector<Step> steps;
+  uint32_t next = 0; // of the old steps
+  auto copy_until = [&](uint32_t end) {
+    for (; next < end; ++next) {
+      numbers[next] = uint32_t(steps.size());
+      steps.push_back(std::move(out.steps[next]));
+    }
+  };
+  for (uint32_t r = 0; r < out.regions.size(); ++r) { // in the order of their steps
+    Range &range = out.regions[r].steps;
+    uint32_t first = range.begin;
+    copy_until(first);
+    range = {uint32_t(steps.size()), uint32_t(graphs[r].nodes.size())};
+    for (uint32_t node : graphs[r].nodes) {
+      if (node != kNone) {
+        copy_until(first + node + 1);
+        continue;
+      }
+      const Step &following = out.steps[next];
+      Step empty;
+      empty.kind = StepKind::empty;
+      empty.name = "join";
+      empty.arguments.begin = following.arguments.begin;
+      empty.launches.begin = following.launches.begin;
+      empty.accesses.begin = following.accesses.begin;
+      empty.location = following.location;
+      steps.push_back(std::move(empty));
+    }
+  }
+  copy_until(uint32_t(out.steps.size()));
+  numbers.back() = uint32_t(steps.size());
+  out.steps = std::move(steps);
+  for (Block &block : out.blocks)
+    for (Item &item : block.items)
+      if (item.kind == ItemKind::step)
+        item.index = numbers[item.index];
+  return numbers;
 }
 
 } // namespace
 
-void finish_regions(ModuleContext &context, uint32_t function, Function &out) {
+std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out) {
   std::vector<ByteRange> ranges = byte_ranges(context.plan, out);
+  std::vector<RegionGraph> graphs(out.regions.size());
+  bool has_empty = false;
+  Dependencies dependencies(context.plan.exprs, out);
   for (uint32_t r = 0; r < out.regions.size(); ++r) {
     Region &region = out.regions[r];
-    Dependencies dependencies(context.plan.exprs, out);
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       dependencies.add(out.steps[s]);
     dependencies.finish(region);
-    std::vector<Hazard> hazards = find_hazards(out, region.steps, ranges);
-    std::vector<Edge> edges;
-    edges.reserve(hazards.size());
-    for (const Hazard &hazard : hazards)
-      edges.push_back({hazard.from, hazard.to});
-    region.edges = transitive_reduction(region.steps.count, std::move(edges));
-    if (context.report)
-      add_edge_notes(context, function, r, out, std::move(hazards));
+    graphs[r] =
+        make_region_graph(out, region.steps, ranges, {.max_lanes = context.options.max_lanes});
+    region.edges = std::move(graphs[r].edges);
+    if (graphs[r].nodes.size() != region.steps.count)
+      has_empty = true;
   }
+  std::vector<uint32_t> numbers;
+  if (has_empty)
+    numbers = insert_empty_steps(out, graphs);
+  if (context.report)
+    for (uint32_t r = 0; r < out.regions.size(); ++r)
+      add_edge_notes(context, function, r, out, ranges);
+  return numbers;
 }
 
 } // namespace cugrt::plan

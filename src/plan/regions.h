@@ -2,6 +2,7 @@
 //
 // Rules look at a binding and say what it does to the region that may be open in its block:
 //
+//   opens        a step: begins a region of its own, and closes one that is open
 //   joins        a step: opens a region if none is open, and is part of it
 //   joins_open   no step: part of an open region, opens none
 //   stays        outside, and an open region stays open
@@ -18,11 +19,23 @@
 
 namespace cugrt::plan {
 
-enum class Verdict : uint8_t { joins, joins_open, stays, closes };
+enum class Verdict : uint8_t { opens, joins, joins_open, stays, closes };
+
+/// In words. A literal costs nothing: most reasons are never read.
+class Reason {
+public:
+  Reason(const char *literal) : literal_(literal) {}
+  Reason(std::string built) : built_(std::move(built)) {}
+  std::string text() const { return literal_ ? literal_ : built_; }
+
+private:
+  const char *literal_ = nullptr;
+  std::string built_;
+};
 
 struct Decision {
   Verdict verdict;
-  std::string reason; // in words
+  Reason reason;
 };
 
 class RegionRules {
@@ -40,7 +53,9 @@ std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint3
 std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
                                                uint32_t function, const ValueTable &values);
 
-/// Fills in what follows from a region's steps: edges, key, slots, host values.
-void finish_regions(ModuleContext &context, uint32_t function, Function &out);
+/// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
+/// put between the others; then all that names a step is renumbered, and the result gives the new
+/// numbers, one more than there were steps. Otherwise it is empty.
+std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
 
 } // namespace cugrt::plan

@@ -1,27 +1,17 @@
-// The rules of policy `seed`: the published ones. A binding is lifted when everything that it
-// touches is static: weights, storage that can be lifted, and what is made from them.
+// The rules of policy `seed`, as the planner asks for them: what the seed analysis has found,
+// binding by binding. The analysis takes an extern call for a launch, as published; here it ends
+// the region, since it is a host function as far as the plan can know, so one region of the
+// analysis may become several.
 //
-//   binding                     all operands static             else
-//   alloc_storage               liftable: stays, static         stays
-//   alloc                       -                               stays
-//   launch                      opens or joins                  closes
-//   alloc_tensor, view, kill    joins open, static              closes
-//   alias, tuple, get           joins open, static              closes (constant: never)
-//   call, host, extern, read    closes                          closes
-//   if, while, match            closes                          closes
-//   shape, literal              stays                           stays
-//
-// A storage can be lifted when its size is constant and nothing of it is returned. The published
-// pass does not close regions at `if` and match, and follows results only through aliases and
-// tuples; both lose data, so here they close and results are followed through views too.
+// Where the module runs lifted functions, each call of one is a region, whatever the analysis says.
 #include "plan/regions.h"
 
-#include <algorithm>
+#include "plan/inline_graphs.h"
+#include "plan/seed_analysis.h"
+
+#include <utility>
 
 namespace cugrt::plan {
-
-using ir::BindingKind;
-using ir::Operand;
 
 namespace {
 
@@ -29,148 +19,53 @@ class SeedRules final : public RegionRules {
 public:
   SeedRules(const ModuleContext &context, uint32_t function)
       : module_(context.module), function_(context.module.functions[function]),
-        live_(context.storage.liveness[function]), static_(function_.values.size(), false),
-        capturable_(function_.symbols.size(), false), output_storage_(live_.origins.size(), false) {
-    for (size_t i = 0; i < function_.symbols.size(); ++i)
-      capturable_[i] = function_.symbols[i].capturable;
-    for (uint32_t i = 0; i < function_.params.size(); ++i)
-      if (function_.is_weight(i))
-        weight(function_.params[i].value);
-    for (const ir::Block &block : function_.blocks)
-      for (const Operand &result : function_.results_of(block))
-        if (result.kind == Operand::Kind::value)
-          mark_output(result.value());
-  }
+        seed_(context.seed->functions[function]),
+        captures_(context.graphs ? context.graphs->captures[function] : Captures()),
+        explains_(context.report) {}
 
   bool copies_join() const override { return false; }
 
   Decision decide(const ir::Binding &b) override {
-    switch (b.kind) {
-    case BindingKind::alloc_storage:
-      return storage(b);
-    case BindingKind::alloc:
-      return {Verdict::stays, "an unplanned allocation is fresh in each run"};
-    case BindingKind::launch: {
-      std::string why = not_static(b);
-      return why.empty() ? Decision{Verdict::joins, "a launch whose operands are all static"}
-                         : Decision{Verdict::closes, std::move(why)};
-    }
-    case BindingKind::alloc_tensor:
-    case BindingKind::view:
-    case BindingKind::kill:
-    case BindingKind::alias:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element: {
-      std::string why = not_static(b);
-      if (!why.empty())
-        return {Verdict::closes, std::move(why)};
-      for (uint32_t i = 0; i < b.result_count; ++i)
-        static_[b.result(i).index] = true;
-      return {Verdict::joins_open, "its operands are static: part of a region that is open"};
-    }
-    case BindingKind::constant:
-      static_[b.result().index] = true;
-      return {Verdict::joins_open, "a constant is static"};
-    case BindingKind::shape:
-    case BindingKind::literal:
-      return {Verdict::stays, "a host value: no rule"};
-    case BindingKind::call:
-      return {Verdict::closes, "calls of other functions are never lifted"};
-    case BindingKind::host_call:
-      return {Verdict::closes, "host builtins are never lifted"};
-    case BindingKind::extern_call:
-      return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
-                                   "\" is taken for a host function until it is resolved"};
-    case BindingKind::read_symbol:
-      return {Verdict::closes, "a value read from device memory is not static"};
-    case BindingKind::match_shape:
-      return {Verdict::closes, "a match may fail, so nothing moves across it"};
-    case BindingKind::if_:
-    case BindingKind::while_:
-      return {Verdict::closes, "nothing moves across control flow"};
-    case BindingKind::op:
-      return {Verdict::closes, "a tensor-level op"};
-    }
-    return {Verdict::closes, ""};
+    uint32_t number = next_++;
+    uint32_t capture = captures_.empty() ? kNoCapture : captures_[number];
+    bool changed = capture != std::exchange(last_capture_, capture);
+    if (capture != kNoCapture)
+      return captured(b, changed);
+    const SeedBinding &found = seed_.bindings[number];
+    Verdict verdict = b.kind == ir::BindingKind::extern_call ? Verdict::closes : found.verdict;
+    if (changed) // the region that is open is a captured one
+      verdict = verdict == Verdict::joins        ? Verdict::opens
+                : verdict == Verdict::joins_open ? Verdict::closes
+                                                 : verdict;
+    return {verdict, explains_ ? seed_reason(module_, function_, b, found) : std::string()};
   }
 
 private:
-  void weight(ir::ValueId value) {
-    static_[value.index] = true;
-    std::vector<SymbolId> symbols;
-    for (ExprId dim : module_.types[function_.value(value).type].dims)
-      module_.exprs.collect_symbols(dim, symbols);
-    for (SymbolId symbol : symbols)
-      capturable_[symbol.index] = true;
-  }
-
-  void mark_output(ir::ValueId value) {
-    if (uint32_t origin = live_.origin(value); origin != kNoOrigin)
-      if (uint32_t parent = live_.origins[origin].parent; parent != kNoOrigin)
-        output_storage_[parent] = true;
-    ir::Range fields = live_.fields_of[value.index];
-    for (uint32_t i = fields.begin; i < fields.end(); ++i)
-      if (live_.fields[i].valid())
-        mark_output(live_.fields[i]);
-  }
-
-  Decision storage(const ir::Binding &b) {
-    std::string name = "%" + function_.value(b.result()).name;
-    if (!module_.exprs.as_constant(function_.exprs_of(b)[0]))
-      return {Verdict::stays, name + " has a symbolic size, so it cannot be lifted"};
-    if (output_storage_[live_.origin(b.result())])
-      return {Verdict::stays, name + " holds a result: the next run would overwrite it"};
-    static_[b.result().index] = true;
-    return {Verdict::stays, name + " has a constant size: lifted"};
-  }
-
-  std::string symbol_not_capturable(ExprId expr) const {
-    std::vector<SymbolId> symbols;
-    module_.exprs.collect_symbols(expr, symbols);
-    for (SymbolId symbol : symbols)
-      if (!capturable_[symbol.index])
-        return "symbol " + function_.symbols[symbol.index].name + " may not be captured";
-    return "";
-  }
-
-  std::string type_not_static(ir::ValueId value) const {
-    const ir::Type &type = module_.types[function_.value(value).type];
-    if (!type.known_shape)
-      return "the shape of %" + function_.value(value).name + " is not known";
-    for (ExprId dim : type.dims)
-      if (std::string why = symbol_not_capturable(dim); !why.empty())
-        return why;
-    return "";
-  }
-
-  /// Why one of the operands, or the result's type, is not static; empty when all are.
-  std::string not_static(const ir::Binding &b) const {
-    for (const Operand &operand : function_.operands_of(b)) {
-      std::string why;
-      if (operand.kind == Operand::Kind::expr)
-        why = symbol_not_capturable(operand.expr());
-      else if (operand.kind == Operand::Kind::value)
-        why = static_[operand.index]
-                  ? type_not_static(operand.value())
-                  : "%" + function_.value(operand.value()).name + " is not static";
-      if (!why.empty())
-        return why;
+  Decision captured(const ir::Binding &b, bool first) {
+    fresh_ = fresh_ || first;
+    switch (b.kind) {
+    case ir::BindingKind::launch:
+      return {std::exchange(fresh_, false) ? Verdict::opens : Verdict::joins,
+              "in a function that is run as one graph"};
+    case ir::BindingKind::extern_call:
+      return {Verdict::closes, "in a function that is run as one graph, but a host function: it "
+                               "splits the graph"};
+    case ir::BindingKind::op:
+      return {Verdict::closes, "a tensor-level op"};
+    default:
+      return {fresh_ ? Verdict::stays : Verdict::joins_open,
+              "in a function that is run as one graph: names storage, runs nothing"};
     }
-    for (ExprId expr : function_.exprs_of(b))
-      if (std::string why = symbol_not_capturable(expr); !why.empty())
-        return why;
-    for (uint32_t i = 0; i < b.result_count; ++i)
-      if (std::string why = type_not_static(b.result(i)); !why.empty())
-        return why;
-    return "";
   }
 
   const ir::Module &module_;
   const ir::Function &function_;
-  const Liveness &live_;
-  std::vector<bool> static_;         // by value
-  std::vector<bool> capturable_;     // by symbol
-  std::vector<bool> output_storage_; // by origin
+  const SeedFunction &seed_;
+  const Captures captures_;
+  const bool explains_; // somebody reads the reasons
+  uint32_t next_ = 0;   // bindings come in program order
+  uint32_t last_capture_ = kNoCapture;
+  bool fresh_ = false; // the captured function has no step yet
 };
 
 } // namespace

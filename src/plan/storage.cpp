@@ -298,7 +298,7 @@ Status pack_frames(FunctionStorage &storage, size_t scope_count) {
       }
     if (items.empty())
       continue;
-    CUGRT_ASSIGN(Packing packing, pack(items));
+    CUGRT_ASSIGN(Packing packing, pack(items, planner_pack_options(items.size())));
     for (size_t i = 0; i < members.size(); ++i)
       storage.classes[members[i]].offset_bytes = packing.offsets[i];
     storage.frames[scope].peak_bytes = packing.peak_bytes;
@@ -368,6 +368,8 @@ public:
 
   Status run() {
     size_t scopes = module_.types.scope_count();
+    for (uint32_t f = 0; f < module_.functions.size(); ++f)
+      sites_.push_back(call_sites(module_.functions[f], out_.liveness[f]));
     for (uint32_t f : out_.order)
       for (uint32_t scope = 0; scope < scopes; ++scope)
         lower_bound(f, scope);
@@ -384,25 +386,25 @@ private:
     FunctionStorage &storage = out_.functions[f];
     const ir::Function &function = module_.functions[f];
     std::vector<ir::Interval> bounds = function.symbol_bounds();
-    std::map<uint32_t, Wide> changes; // by time
-    auto alive = [&](uint32_t begin, uint32_t end, int64_t bytes) {
-      changes[begin] += bytes;
-      changes[end] -= bytes;
+    std::vector<Wide> alive(size_t(live.end_time) + 2, 0); // changes, by time
+    auto add = [&](uint32_t begin, uint32_t end, int64_t bytes) {
+      alive[begin] += bytes;
+      alive[end] -= bytes;
     };
     for (const StorageClass &k : storage.classes)
       if (k.scope == scope &&
           (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage))
-        alive(k.item.begin, k.item.end, k.item.bytes);
+        add(k.item.begin, k.item.end, k.item.bytes);
     for (const Origin &origin : live.origins) {
       const ir::Type &type = module_.types[function.value(origin.value).type];
       if (origin.kind == OriginKind::tensor && origin.used() && type.scope == scope)
         if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
-          alive(origin.begin, origin.end, *bytes);
+          add(origin.begin, origin.end, *bytes);
     }
-    for (const CallSite &site : call_sites(function, live))
-      alive(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);
+    for (const CallSite &site : sites_[f])
+      add(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);
     Wide sum = 0, most = 0;
-    for (const auto &[time, change] : changes)
+    for (Wide change : alive)
       most = std::max(most, sum += change);
     storage.frames[scope].lower_bound_bytes = int64_t(std::min<Wide>(most, INT64_MAX));
   }
@@ -410,7 +412,9 @@ private:
   Status raise_callees(uint32_t f, uint32_t scope) {
     FunctionStorage &storage = out_.functions[f];
     const ir::Function &function = module_.functions[f];
-    std::vector<CallSite> sites = call_sites(function, out_.liveness[f]);
+    const std::vector<CallSite> &sites = sites_[f];
+    if (sites.empty())
+      return {};
     std::vector<int64_t> tops = tops_at(sites, storage, scope);
     for (size_t i = 0; i < sites.size(); ++i) {
       auto top = checked_add(storage.frames[scope].base_bytes, tops[i]);
@@ -459,9 +463,11 @@ private:
 
   const ir::Module &module_;
   ModuleStorage &out_;
+  std::vector<std::vector<CallSite>> sites_; // by function
 };
 
-/// Weights belong to the function that a caller outside runs; inside the module they are operands.
+} // namespace
+
 Status check_weights(const ir::Module &module) {
   for (const ir::Function &function : module.functions)
     for (const ir::Block &block : function.blocks)
@@ -477,8 +483,6 @@ Status check_weights(const ir::Module &module) {
       }
   return {};
 }
-
-} // namespace
 
 Result<ModuleStorage> plan_storage(const ir::Module &module) {
   ModuleStorage out;

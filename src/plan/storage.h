@@ -67,6 +67,10 @@ struct ModuleStorage {
 
 Result<ModuleStorage> plan_storage(const ir::Module &module);
 
+/// Weights belong to the function that a caller outside runs: a call of a public function that has
+/// some is an error.
+Status check_weights(const ir::Module &module);
+
 /// Whether what a loop's body yields for carried value `i` lies in bytes that the copies of the
 /// other carried values overwrite, so that it must be set aside first.
 bool needs_temporary(const ir::Function &function, const Liveness &live, const ir::Binding &loop,

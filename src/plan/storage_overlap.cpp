@@ -1,46 +1,107 @@
 // Tensors that the module lays into one storage by hand must not share bytes while both are live:
 // one would overwrite the other. (Two names for the same bytes are written as a view.)
+//
+// Tensors of a storage are taken by begin of life. Bytes at the symbols' upper bounds are kept in a
+// map of disjoint ranges; where two overlap there, the expressions decide, and if they tell the two
+// apart, the later one goes to a list that is compared with one by one.
 #include "plan/function_planner.h"
 #include "plan/hazards.h"
 #include "plan/located.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 namespace cugrt::plan {
+namespace {
+
+struct Laid {
+  uint32_t origin;
+  int64_t begin, end; // bytes
+};
+
+/// The tensors of one storage that may be alive.
+class StorageRanges {
+public:
+  /// `ended(origin)`: its life is over; `conflict(origin)`: it may share bytes with the new one.
+  /// Gives the origin of a tensor that is in the way, or kNoOrigin.
+  template <class Ended, class Conflict>
+  uint32_t add(const Laid &laid, Ended ended, Conflict conflict) {
+    bool apart = true;
+    auto it = ranges_.upper_bound(laid.begin);
+    if (it != ranges_.begin() && std::prev(it)->second.end > laid.begin)
+      --it;
+    while (it != ranges_.end() && it->first < laid.end) {
+      if (ended(it->second.origin)) {
+        it = ranges_.erase(it);
+        continue;
+      }
+      if (conflict(it->second.origin))
+        return it->second.origin;
+      apart = false;
+      ++it;
+    }
+    std::erase_if(others_, [&](const Laid &other) { return ended(other.origin); });
+    for (const Laid &other : others_)
+      if (other.begin < laid.end && laid.begin < other.end && conflict(other.origin))
+        return other.origin;
+    if (apart)
+      ranges_.emplace(laid.begin, laid);
+    else
+      others_.push_back(laid);
+    return kNoOrigin;
+  }
+  void clear() {
+    ranges_.clear();
+    others_.clear();
+  }
+
+private:
+  std::map<int64_t, Laid> ranges_; // by begin, disjoint
+  std::vector<Laid> others_;
+};
+
+} // namespace
 
 Status FunctionPlanner::check_storage_overlap() {
-  // Tensors by storage and begin of life; those of the same storage that are still alive are
-  // compared.
   std::vector<uint32_t> tensors;
   for (uint32_t o = 0; o < live_.origins.size(); ++o)
     if (live_.origins[o].kind == OriginKind::tensor && live_.origins[o].used())
       tensors.push_back(o);
-  std::sort(tensors.begin(), tensors.end(), [&](uint32_t a, uint32_t b) {
+  auto before = [&](uint32_t a, uint32_t b) {
     const Origin &x = live_.origins[a], &y = live_.origins[b];
     return std::tuple(x.parent, x.begin, a) < std::tuple(y.parent, y.begin, b);
-  });
-  struct Alive {
-    uint32_t origin;
-    Buffer buffer;
   };
-  std::vector<Alive> alive;
+  if (!std::is_sorted(tensors.begin(), tensors.end(), before))
+    std::sort(tensors.begin(), tensors.end(), before);
+  StorageRanges laid_out;
+  uint32_t storage = kNoOrigin;
   for (uint32_t tensor : tensors) {
     const Origin &origin = live_.origins[tensor];
-    std::erase_if(alive, [&](const Alive &other) {
-      const Origin &o = live_.origins[other.origin];
-      return o.parent != origin.parent || o.end <= origin.begin;
-    });
-    Buffer buffer = values_.whole_buffer(origin.value);
-    for (const Alive &other : alive)
-      if (may_overlap(context_.plan.exprs, buffer, other.buffer, values_.bounds())) {
-        const Origin &o = live_.origins[other.origin];
-        return fail(function_.value(origin.value).location,
-                    "%" + function_.value(origin.value).name + " may share bytes of %" +
-                        function_.value(live_.origins[origin.parent].value).name + " with %" +
-                        function_.value(o.value).name +
-                        " while both are live; move one of them, or take a view");
-      }
-    alive.push_back({tensor, std::move(buffer)});
+    if (std::exchange(storage, origin.parent) != origin.parent)
+      laid_out.clear();
+    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
+    ExprId size = context_.tensor(function_.value(origin.value).type).bytes;
+    int64_t end = INT64_MAX;
+    int64_t bytes = size.valid() ? context_.plan.exprs.range(size, values_.bounds()).upper : end;
+    if (offset.upper == INT64_MAX || __builtin_add_overflow(offset.upper, bytes, &end))
+      end = INT64_MAX;
+    if (offset.lower >= end)
+      continue;
+    uint32_t other = laid_out.add(
+        {tensor, offset.lower, end},
+        [&](uint32_t o) { return live_.origins[o].end <= origin.begin; },
+        [&](uint32_t o) {
+          return may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
+                             values_.whole_buffer(live_.origins[o].value), values_.bounds());
+        });
+    if (other != kNoOrigin)
+      return fail(function_.value(origin.value).location,
+                  "%" + function_.value(origin.value).name + " may share bytes of %" +
+                      function_.value(live_.origins[origin.parent].value).name + " with %" +
+                      function_.value(live_.origins[other].value).name +
+                      " while both are live; move one of them, or take a view");
   }
   return {};
 }

@@ -1,5 +1,7 @@
-// Regions of plans, checked without the planner's sweep: all pairs of accesses that share bytes are
-// looked at (found by sorting each space's accesses), and each must be joined by a path.
+// Regions of plans, checked without the planner's sweep. Each space's bytes are walked in the order
+// of the steps: a read needs a path from the last write of every byte, a write one from the last
+// write and from every read since; all other pairs follow. Paths are found on chains of the
+// region's own edges, or with a bit for each pair of nodes where there are many chains.
 #include "plan/validate.h"
 
 #include <algorithm>
@@ -8,90 +10,167 @@
 namespace cugrt::plan {
 namespace {
 
+class Paths {
+public:
+  Paths(uint32_t node_count, std::vector<Edge> edges) : chain_(node_count), at_(node_count) {
+    std::sort(edges.begin(), edges.end(), [](const Edge &a, const Edge &b) {
+      return std::pair(a.to, a.from) < std::pair(b.to, b.from);
+    });
+    std::vector<uint32_t> tails; // by chain
+    std::vector<uint32_t> length;
+    for (uint32_t node = 0, e = 0; node < node_count; ++node) {
+      chain_[node] = uint32_t(tails.size());
+      for (; e < edges.size() && edges[e].to == node; ++e)
+        if (tails[chain_[edges[e].from]] == edges[e].from)
+          chain_[node] = chain_[edges[e].from];
+      if (chain_[node] == tails.size()) {
+        tails.push_back(node);
+        length.push_back(0);
+      }
+      tails[chain_[node]] = node;
+      at_[node] = length[chain_[node]]++;
+    }
+    width_ = tails.size();
+    by_bits_ = width_ > kMostChains;
+    if (by_bits_)
+      width_ = (node_count + 31) / 32;
+    rows_.assign(width_ * node_count, 0);
+    for (const Edge &edge : edges) // sources are complete: all their edges have lower targets
+      add(&rows_[width_ * edge.to], edge.from);
+  }
+
+  bool path(uint32_t from, uint32_t to) const {
+    const uint32_t *row = &rows_[width_ * to];
+    return by_bits_ ? (row[from / 32] >> (from % 32)) & 1 : row[chain_[from]] > at_[from];
+  }
+
+private:
+  static constexpr size_t kMostChains = 64;
+
+  void add(uint32_t *row, uint32_t from) const {
+    const uint32_t *other = &rows_[width_ * from];
+    for (size_t i = 0; i < width_; ++i)
+      row[i] = by_bits_ ? row[i] | other[i] : std::max(row[i], other[i]);
+    if (by_bits_)
+      row[from / 32] |= uint32_t(1) << (from % 32);
+    else
+      row[chain_[from]] = std::max(row[chain_[from]], at_[from] + 1);
+  }
+
+  size_t width_ = 0; // of a row: how much of each chain reaches the node, or bits
+  bool by_bits_ = false;
+  std::vector<uint32_t> chain_, at_; // by node: its chain, its place there
+  std::vector<uint32_t> rows_;
+};
+
 struct Touch {
-  uint32_t step; // within the region
-  bool writes;
-  int64_t begin, end;
-  uint32_t buffer;
+  uint32_t step = kNone; // within the region
+  uint32_t buffer = kNone;
+};
+
+/// Reads since the last write, latest first. One that reaches a later one is left out.
+struct Read {
+  Touch touch;
+  uint32_t next;
+};
+
+struct Bytes {
+  int64_t end;
+  Touch writer;
+  uint32_t reads = kNone; // RegionCheck::reads_
 };
 
 class RegionCheck {
 public:
+  /// `ranges`: of all buffers of the function, at the symbols' bounds.
   RegionCheck(const Plan &plan, const Function &function, const Region &region,
-              std::span<const ir::Interval> bounds)
-      : plan_(plan), f_(function), region_(region), bounds_(bounds) {}
+              std::span<const std::pair<int64_t, int64_t>> ranges)
+      : plan_(plan), f_(function), region_(region), ranges_(ranges),
+        paths_(region.steps.count, region.edges) {}
 
   Status run() {
     CUGRT_TRY(dependencies());
-    close_paths();
-    std::map<std::pair<BufferBase, uint32_t>, std::vector<Touch>> spaces;
-    for (uint32_t s = 0; s < region_.steps.count; ++s) {
-      Range accesses = f_.steps[region_.steps.begin + s].accesses;
-      for (uint32_t a = accesses.begin; a < accesses.end(); ++a) {
-        const BufferAccess &access = f_.accesses[a];
-        const Buffer &buffer = f_.buffers[access.buffer];
-        auto [begin, end] = range(buffer);
-        if (begin < end)
-          spaces[{buffer.base, buffer.index}].push_back(
-              {s, access.access != Access::in, begin, end, access.buffer});
-      }
-    }
-    for (auto &[space, touches] : spaces)
-      CUGRT_TRY(covered(touches));
+    for (uint32_t s = 0; s < region_.steps.count; ++s)
+      for (bool writes : {false, true})
+        CUGRT_TRY(step(s, writes));
     return {};
   }
 
 private:
+  using Space = std::map<int64_t, Bytes>; // by begin, disjoint
+
   Status fail(const std::string &what) const {
     return plan_error(f_, "region " + region_.name + ": " + what);
   }
 
-  std::pair<int64_t, int64_t> range(const Buffer &buffer) const {
-    if (!buffer.bytes.valid())
-      return {0, INT64_MAX};
-    ir::Interval offset = plan_.exprs.range(buffer.offset_bytes, bounds_);
-    ir::Interval bytes = plan_.exprs.range(buffer.bytes, bounds_);
-    int64_t end = INT64_MAX;
-    if (offset.upper != INT64_MAX && bytes.upper != INT64_MAX &&
-        __builtin_add_overflow(offset.upper, bytes.upper, &end))
-      end = INT64_MAX;
-    return {std::max<int64_t>(offset.lower, 0), end};
+  Status step(uint32_t s, bool writes) {
+    Range accesses = f_.steps[region_.steps.begin + s].accesses;
+    for (uint32_t a = accesses.begin; a < accesses.end(); ++a) {
+      const BufferAccess &access = f_.accesses[a];
+      const Buffer &buffer = f_.buffers[access.buffer];
+      auto [begin, end] = ranges_[access.buffer];
+      if (begin >= end || (writes ? access.access == Access::in : access.access == Access::out))
+        continue;
+      Space &space = spaces_[{buffer.base, buffer.index}];
+      Touch touch{s, access.buffer};
+      cut(space, begin);
+      cut(space, end);
+      for (auto it = space.lower_bound(begin); it != space.end() && it->first < end; ++it)
+        CUGRT_TRY(writes ? before_write(it->second, touch) : before_read(it->second, touch));
+      if (writes) {
+        space.erase(space.lower_bound(begin), space.lower_bound(end));
+        space[begin] = {end, touch, kNone};
+      } else {
+        read(space, begin, end, touch);
+      }
+    }
+    return {};
   }
 
-  /// reach_[to] has a bit for every step that a path leads from.
-  void close_paths() {
-    words_ = (region_.steps.count + 63) / 64;
-    reach_.assign(words_ * region_.steps.count, 0);
-    std::vector<Edge> edges = region_.edges;
-    std::sort(edges.begin(), edges.end(), [](const Edge &a, const Edge &b) { return a.to < b.to; });
-    for (const Edge &edge : edges) { // sources are complete: all their edges have lower targets
-      for (size_t w = 0; w < words_; ++w)
-        reach_[edge.to * words_ + w] |= reach_[edge.from * words_ + w];
-      reach_[edge.to * words_ + edge.from / 64] |= uint64_t(1) << (edge.from % 64);
+  static void cut(Space &space, int64_t at) {
+    auto it = space.lower_bound(at);
+    if (it == space.begin() || std::prev(it)->second.end <= at)
+      return;
+    --it;
+    Bytes upper = it->second;
+    it->second.end = at;
+    space.emplace(at, upper);
+  }
+
+  void read(Space &space, int64_t begin, int64_t end, Touch touch) {
+    for (auto it = space.lower_bound(begin); begin < end; ++it) {
+      if (it == space.end() || it->first > begin) { // nobody has been there
+        int64_t hole_end = it == space.end() ? end : std::min(end, it->first);
+        it = space.emplace(begin, Bytes{hole_end, {}, kNone}).first;
+      }
+      uint32_t next = it->second.reads;
+      while (next != kNone && (reads_[next].touch.step == touch.step ||
+                               paths_.path(reads_[next].touch.step, touch.step)))
+        next = reads_[next].next;
+      reads_.push_back({touch, next});
+      it->second.reads = uint32_t(reads_.size() - 1);
+      begin = it->second.end;
     }
   }
-  bool path(uint32_t from, uint32_t to) const {
-    return (reach_[to * words_ + from / 64] >> (from % 64)) & 1;
+
+  Status before_read(const Bytes &bytes, Touch touch) const { return joined(bytes.writer, touch); }
+
+  Status before_write(const Bytes &bytes, Touch touch) {
+    CUGRT_TRY(joined(bytes.writer, touch));
+    if (checked_ == std::pair(bytes.reads, touch.step)) // as the bytes before it
+      return {};
+    for (uint32_t r = bytes.reads; r != kNone; r = reads_[r].next)
+      CUGRT_TRY(joined(reads_[r].touch, touch));
+    checked_ = {bytes.reads, touch.step};
+    return {};
   }
 
-  Status covered(std::vector<Touch> &touches) const {
-    if (std::none_of(touches.begin(), touches.end(), [](const Touch &t) { return t.writes; }))
+  Status joined(Touch a, Touch b) const {
+    if (a.step == kNone || a.step == b.step || paths_.path(a.step, b.step))
       return {};
-    std::sort(touches.begin(), touches.end(), [](const Touch &a, const Touch &b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.step < b.step;
-    });
-    for (size_t i = 0; i < touches.size(); ++i)
-      for (size_t j = i + 1; j < touches.size() && touches[j].begin < touches[i].end; ++j) {
-        const Touch &a = touches[i], &b = touches[j];
-        if ((!a.writes && !b.writes) || a.step == b.step)
-          continue;
-        if (!path(std::min(a.step, b.step), std::max(a.step, b.step)))
-          return fail("steps " + std::to_string(std::min(a.step, b.step)) + " and " +
-                      std::to_string(std::max(a.step, b.step)) + " share bytes of %" +
-                      f_.buffers[a.buffer].name + " and %" + f_.buffers[b.buffer].name +
-                      ", but no path of edges joins them");
-      }
-    return {};
+    return fail("steps " + std::to_string(a.step) + " and " + std::to_string(b.step) +
+                " share bytes of %" + f_.buffers[a.buffer].name + " and %" +
+                f_.buffers[b.buffer].name + ", but no path of edges joins them");
   }
 
   Status in_key(ExprId id) const {
@@ -152,10 +231,26 @@ private:
   const Plan &plan_;
   const Function &f_;
   const Region &region_;
-  std::span<const ir::Interval> bounds_;
-  size_t words_ = 0;
-  std::vector<uint64_t> reach_;
+  std::span<const std::pair<int64_t, int64_t>> ranges_;
+  Paths paths_;
+  std::map<std::pair<BufferBase, uint32_t>, Space> spaces_;
+  std::vector<Read> reads_;
+  std::pair<uint32_t, uint32_t> checked_{kNone, kNone}; // reads, and the step that follows them
 };
+
+/// Every byte that the buffer may cover.
+std::pair<int64_t, int64_t> range_of(const Plan &plan, const Buffer &buffer,
+                                     std::span<const ir::Interval> bounds) {
+  if (!buffer.bytes.valid())
+    return {0, INT64_MAX};
+  ir::Interval offset = plan.exprs.range(buffer.offset_bytes, bounds);
+  ir::Interval bytes = plan.exprs.range(buffer.bytes, bounds);
+  int64_t end = INT64_MAX;
+  if (offset.upper != INT64_MAX && bytes.upper != INT64_MAX &&
+      __builtin_add_overflow(offset.upper, bytes.upper, &end))
+    end = INT64_MAX;
+  return {std::max<int64_t>(offset.lower, 0), end};
+}
 
 /// Every pointer that a step passes is among its accesses, with at least the declared access, and
 /// nothing read-only is written.
@@ -205,8 +300,12 @@ Status validate_regions(const Plan &plan) {
     for (const Symbol &symbol : function.symbols)
       bounds.push_back(symbol.bounds);
     CUGRT_TRY(check_accesses(plan, function));
+    std::vector<std::pair<int64_t, int64_t>> ranges;
+    ranges.reserve(function.buffers.size());
+    for (const Buffer &buffer : function.buffers)
+      ranges.push_back(range_of(plan, buffer, bounds));
     for (const Region &region : function.regions)
-      CUGRT_TRY(RegionCheck(plan, function, region, bounds).run());
+      CUGRT_TRY(RegionCheck(plan, function, region, ranges).run());
   }
   return {};
 }

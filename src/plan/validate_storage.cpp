@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace cugrt::plan {
 namespace {
@@ -65,7 +66,6 @@ public:
       if (life.arena != kNone)
         own[life.arena].add(life.bytes);
     CUGRT_TRY(disjoint());
-    CUGRT_TRY(below_callees());
     for (const CallTime &call : calls_)
       for (size_t arena = 0; arena < own.size(); ++arena)
         own[arena].add(callees_[call.callee][arena]);
@@ -229,39 +229,79 @@ private:
     return false;
   }
 
+  /// Lives by begin and calls by time, merged. What was alive and did not share a byte with
+  /// anything at its begin stands in a map of its arena; what the expressions alone tell apart, in
+  /// a list.
   Status disjoint() {
-    std::vector<Life *> order;
-    for (Life &life : lives_)
-      if (!life.touches.empty())
+    std::vector<const Life *> order;
+    for (const Life &life : lives_)
+      if (!life.touches.empty() && !life.bytes.empty())
         order.push_back(&life);
     std::stable_sort(order.begin(), order.end(),
                      [](const Life *a, const Life *b) { return a->begin < b->begin; });
-    std::vector<Life *> alive;
-    for (Life *life : order) {
-      std::erase_if(alive, [&](const Life *other) { return other->end <= life->begin; });
-      for (const Life *other : alive)
-        if (share_bytes(*life, *other))
-          return plan_error(f_, "%" + f_.buffers[life->buffers[0]].name + " and %" +
-                                    f_.buffers[other->buffers[0]].name +
-                                    " are live together and share bytes of arena " +
-                                    plan_.arenas[life->arena].scope);
-      alive.push_back(life);
+    alive_.resize(plan_.arenas.size());
+    size_t next = 0;
+    for (const CallTime &call : calls_) { // in the order of the run
+      for (; next < order.size() && order[next]->begin <= call.time; ++next)
+        CUGRT_TRY(begin_life(*order[next]));
+      for (uint32_t arena = 0; arena < alive_.size(); ++arena)
+        CUGRT_TRY(above_callers(call, arena));
     }
+    for (; next < order.size(); ++next)
+      CUGRT_TRY(begin_life(*order[next]));
     return {};
   }
 
-  Status below_callees() const {
-    for (const CallTime &call : calls_)
-      for (const Life &life : lives_) {
-        if (call.time < life.begin || call.time >= life.end)
-          continue;
-        const Extent &callee = callees_[call.callee][life.arena];
-        if (!callee.empty() && callee.begin < life.bytes.end && life.bytes.begin < callee.end)
-          return plan_error(f_, "@" + plan_.functions[call.callee].name + " overwrites %" +
-                                    f_.buffers[life.buffers[0]].name +
-                                    ", which is live when it is called");
+  /// Calls visit(life) for those that may share bytes with `bytes` and live at `time`.
+  template <class Visit>
+  Status for_alive(uint32_t arena, const Extent &bytes, uint32_t time, Visit visit) {
+    auto &[ranges, others] = alive_[arena];
+    auto it = ranges.upper_bound(bytes.begin);
+    if (it != ranges.begin())
+      --it;
+    while (it != ranges.end() && it->first < bytes.end) {
+      if (it->second->end <= time) {
+        it = ranges.erase(it);
+        continue;
       }
+      if (bytes.begin < it->second->bytes.end)
+        CUGRT_TRY(visit(*it->second));
+      ++it;
+    }
+    std::erase_if(others, [&](const Life *life) { return life->end <= time; });
+    for (const Life *life : others)
+      if (bytes.begin < life->bytes.end && life->bytes.begin < bytes.end)
+        CUGRT_TRY(visit(*life));
     return {};
+  }
+
+  Status begin_life(const Life &life) {
+    bool apart = true;
+    CUGRT_TRY(for_alive(life.arena, life.bytes, life.begin, [&](const Life &other) -> Status {
+      apart = false;
+      if (!share_bytes(life, other))
+        return {};
+      return plan_error(f_, "%" + f_.buffers[life.buffers[0]].name + " and %" +
+                                f_.buffers[other.buffers[0]].name +
+                                " are live together and share bytes of arena " +
+                                plan_.arenas[life.arena].scope);
+    }));
+    if (apart)
+      alive_[life.arena].ranges.emplace(life.bytes.begin, &life);
+    else
+      alive_[life.arena].others.push_back(&life);
+    return {};
+  }
+
+  Status above_callers(const CallTime &call, uint32_t arena) {
+    const Extent &callee = callees_[call.callee][arena];
+    if (callee.empty())
+      return {};
+    return for_alive(arena, callee, call.time, [&](const Life &life) -> Status {
+      return plan_error(f_, "@" + plan_.functions[call.callee].name + " overwrites %" +
+                                f_.buffers[life.buffers[0]].name +
+                                ", which is live when it is called");
+    });
   }
 
   const Plan &plan_;
@@ -270,9 +310,14 @@ private:
   std::span<const Extents> callees_;
   std::vector<ir::Interval> bounds_;
   std::vector<Place> places_;
-  std::map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
+  std::unordered_map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
   std::vector<Life> lives_;
   std::vector<CallTime> calls_;
+  struct Alive {
+    std::map<int64_t, const Life *> ranges; // by first byte, disjoint; some have ended
+    std::vector<const Life *> others;
+  };
+  std::vector<Alive> alive_; // by arena
   uint32_t time_ = 0, block_ = 0;
 };
 

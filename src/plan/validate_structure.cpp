@@ -193,7 +193,7 @@ private:
         CUGRT_TRY(kernel_step(step, plan_.kernels[step.kernel]));
         continue;
       }
-      uint32_t count = step.kind == StepKind::copy ? 2 : 1;
+      uint32_t count = step.kind == StepKind::copy ? 2 : step.kind == StepKind::fill ? 1 : 0;
       if (step.accesses.count != count || step.arguments.count || step.launches.count)
         return fail("step '" + step.name + "' has arguments or accesses that its kind has not");
       for (uint32_t i = 0; i < count; ++i) {

@@ -33,7 +33,7 @@ ExprId ValueTable::base_offset(const Place &place) {
   return context_.plan.exprs.constant(bytes);
 }
 
-Buffer ValueTable::make(const Place &place, ExprId offset_bytes, const ir::Type &type) {
+Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::TypeId type) {
   ir::ExprPool &exprs = context_.plan.exprs;
   Buffer buffer;
   buffer.base = place.base;
@@ -43,13 +43,11 @@ Buffer ValueTable::make(const Place &place, ExprId offset_bytes, const ir::Type 
   else if (place.base == BufferBase::constant)
     buffer.index = context_.constant(place.index);
   buffer.offset_bytes = exprs.add(base_offset(place), offset_bytes);
-  buffer.dtype = type.dtype;
-  if (type.known_shape) {
-    ir::Type copy = type;
-    copy.dims = buffer.dims = context_.copy(type.dims);
-    copy.strides = buffer.strides = context_.copy(type.strides);
-    buffer.bytes = ir::tensor_bytes(exprs, copy);
-  }
+  buffer.dtype = context_.module.types[type].dtype;
+  const TensorExprs &tensor = context_.tensor(type);
+  buffer.dims = tensor.dims;
+  buffer.strides = tensor.strides;
+  buffer.bytes = tensor.bytes;
   return buffer;
 }
 
@@ -66,7 +64,7 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
   CUGRT_CHECK(origin != kNoOrigin);
   const Place &place = storage_.places[origin];
   ExprId relative = offset(value);
-  Buffer buffer = make(place, relative, type(value));
+  Buffer buffer = make(place, relative, function_.value(value).type);
   buffer.name = function_.value(value).name;
   buffer.tensor = origin;
   CUGRT_TRY(check_within(live_.origins[origin], place, relative, buffer, value, location));
@@ -131,14 +129,13 @@ uint32_t ValueTable::result_slot(uint32_t slot, uint32_t like, ExprId offset_byt
 
 void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) {
   ir::ExprPool &exprs = context_.plan.exprs;
-  const ir::Type &tensor_type = type(tensor);
-  ir::Type element = tensor_type;
-  element.dims.clear();
-  element.strides.clear();
   uint32_t origin = live_.origin(tensor);
-  ExprId bytes = exprs.constant(ir::info(tensor_type.dtype).bytes_per_block);
-  Buffer buffer =
-      make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), element);
+  ExprId bytes = exprs.constant(ir::info(type(tensor).dtype).bytes_per_block);
+  Buffer buffer = make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)),
+                       function_.value(tensor).type);
+  buffer.dims.clear();
+  buffer.strides.clear();
+  buffer.bytes = bytes;
   buffer.name = function_.value(tensor).name + "." + function_.symbols[symbol.index].name;
   buffer.tensor = origin;
   elements_[symbol.index] = add(std::move(buffer));
@@ -258,6 +255,9 @@ Result<OperandRef> ValueTable::ref(const Operand &operand, SourceLocation locati
     return ref(operand.value(), location);
   case Operand::Kind::expr:
     return OperandRef{OperandRef::Kind::expr, context_.copy(operand.expr()).index};
+  case Operand::Kind::function:
+    return located(Code::verify_error, function_, location,
+                   "a function is an operand of the cuda_graph builtins only");
   case Operand::Kind::literal:
     return std::visit(LiteralRef{*this, out_, context_.plan.exprs},
                       context_.module.literals[operand.index]);

@@ -24,7 +24,7 @@ public:
   Result<uint32_t> buffer(ir::ValueId value, SourceLocation location);
   /// The same, without a row in the plan.
   Buffer whole_buffer(ir::ValueId value) {
-    return make(storage_.places[live_.origin(value)], offset(value), type(value));
+    return make(storage_.places[live_.origin(value)], offset(value), function_.value(value).type);
   }
   Result<OperandRef> ref(ir::ValueId value, SourceLocation location);
   Result<OperandRef> ref(const ir::Operand &operand, SourceLocation location);
@@ -51,7 +51,7 @@ public:
   std::span<const ir::Interval> bounds() const { return bounds_; }
 
 private:
-  Buffer make(const Place &place, ExprId offset_bytes, const ir::Type &type);
+  Buffer make(const Place &place, ExprId offset_bytes, ir::TypeId type);
   ExprId base_offset(const Place &place);
   Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);

@@ -2,6 +2,7 @@
 #include "runtime/device.h"
 
 #include <cstdlib>
+#include <map>
 
 namespace cugrt::runtime {
 
@@ -54,6 +55,10 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
   device->library_ = std::move(library);
   if (device->library_)
     CUGRT_TRY(device->open_context(options));
+  bool shared = device->library_ && device->library_->kind != driver::DriverKind::table;
+  device->health_ =
+      DeviceHealth::of(shared ? device->library_->path : std::string(), device->ordinal_);
+  CUGRT_TRY(device->check());
   return device;
 }
 
@@ -108,17 +113,33 @@ Status Device::require_driver() const {
 }
 
 Status Device::note(Status status) {
-  if (status.code() != Code::device_lost)
-    return status;
-  std::lock_guard lock(mutex_);
-  if (!lost_.load(std::memory_order_relaxed)) {
-    cause_ = status.clone();
-    lost_.store(true, std::memory_order_release);
-  }
+  if (status.code() == Code::device_lost)
+    health_->lose(status);
   return status;
 }
 
-Status Device::first_cause() const {
+std::shared_ptr<DeviceHealth> DeviceHealth::of(const std::string &library_path, int ordinal) {
+  if (library_path.empty())
+    return std::make_shared<DeviceHealth>();
+  static std::mutex mutex; // guards open
+  static std::map<std::pair<std::string, int>, std::weak_ptr<DeviceHealth>> open;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<DeviceHealth> &slot = open[{library_path, ordinal}];
+  std::shared_ptr<DeviceHealth> health = slot.lock();
+  if (!health)
+    slot = health = std::make_shared<DeviceHealth>();
+  return health;
+}
+
+void DeviceHealth::lose(const Status &cause) {
+  std::lock_guard lock(mutex_);
+  if (!lost()) {
+    cause_ = cause.clone();
+    lost_.store(true, std::memory_order_release);
+  }
+}
+
+Status DeviceHealth::cause() const {
   std::lock_guard lock(mutex_);
   return cause_.clone().in("the device was lost by an earlier error");
 }

@@ -1,8 +1,8 @@
 // Device: a driver with one context on it, the compiler, the code cache and the host builtins.
 // Behind cugrt_runtime; shared by everything that is made from it.
 //
-// A sticky driver error ends CUDA for the process. The first one is kept here, and everything that
-// belongs to the device repeats it (check()).
+// A sticky driver error ends CUDA for the process. The first one is kept, and everything that
+// belongs to the same driver and device repeats it (check()), whichever Device met it.
 #pragma once
 
 #include "driver/context.h"
@@ -32,6 +32,23 @@ struct DeviceLimits {
   uint32_t shared_bytes_per_block = 48 << 10; // with opting in
 };
 
+/// The first sticky error of one driver's device. Shared by all Devices that are open on it;
+/// forgotten with the last one of them, since the driver itself repeats such an error.
+class DeviceHealth {
+public:
+  /// The one of `ordinal` of the driver at `library_path`; a path of its own if that is empty.
+  static std::shared_ptr<DeviceHealth> of(const std::string &library_path, int ordinal);
+
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  void lose(const Status &cause);
+  Status cause() const;
+
+private:
+  std::atomic<bool> lost_ = false;
+  mutable std::mutex mutex_; // guards cause_
+  Status cause_;
+};
+
 class Device {
 public:
   static Result<std::shared_ptr<Device>> open(DeviceOptions options);
@@ -57,9 +74,9 @@ public:
 
   /// The first sticky error, if one was met. One relaxed load when all is well.
   Status check() const {
-    if (!lost_.load(std::memory_order_acquire)) [[likely]]
+    if (!health_->lost()) [[likely]]
       return {};
-    return first_cause();
+    return health_->cause();
   }
   /// Keeps the cause of a lost device; hands the status on.
   Status note(Status status);
@@ -68,7 +85,6 @@ private:
   Device() = default;
   Status open_context(const DeviceOptions &options);
   Status read_limits();
-  Status first_cause() const;
 
   Logger log_;
   std::shared_ptr<void> log_owner_;
@@ -79,10 +95,7 @@ private:
   bool stream_ordered_allocation_ = false;
   std::unique_ptr<jit::Compiler> compiler_;
   HostFunctions host_functions_;
-
-  std::atomic<bool> lost_ = false;
-  mutable std::mutex mutex_; // guards cause_
-  Status cause_;
+  std::shared_ptr<DeviceHealth> health_; // never null
 };
 
 /// The driver that CUGRT_DRIVER names; system when it is unset.

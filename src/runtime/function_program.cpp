@@ -21,6 +21,8 @@ public:
       auto first = static_cast<uint32_t>(program_.launches.size());
       if (function_.steps[i].kind == plan::StepKind::kernel)
         CUGRT_TRY(add_kernel(i));
+      else if (function_.steps[i].kind == plan::StepKind::empty)
+        program_.launches.push_back({.kind = LaunchKind::empty, .step = i});
       else
         add_transfer(i);
       auto count = static_cast<uint32_t>(program_.launches.size()) - first;

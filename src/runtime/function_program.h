@@ -39,6 +39,7 @@ enum class LaunchKind : uint8_t {
   kernel,
   copy, // sources: destination, source, bytes
   fill, // sources: destination, bytes, byte
+  empty,
 };
 
 /// One launch: a step with one of its variants.

@@ -97,7 +97,10 @@ Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
     const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
     const std::string &name = step_of(frame, topology, node).name;
     const uint64_t *values = values_.data() + topology.first_value[node];
-    if (launch.kind == LaunchKind::kernel || !launch.fixed) {
+    if (launch.kind == LaunchKind::empty) {
+      CUGRT_ASSIGN(driver::GraphNode added, graph.add_empty(after, name));
+      nodes_.push_back(added);
+    } else if (launch.kind == LaunchKind::kernel || !launch.fixed) {
       CUGRT_ASSIGN(driver::GraphNode added,
                    graph.add_kernel(launch_params(frame, code, node), after, name));
       nodes_.push_back(added);

@@ -33,6 +33,8 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
     if (launch.kind == LaunchKind::kernel) {
       row.kind = "kernel";
       row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
+    } else if (launch.kind == LaunchKind::empty) {
+      row.kind = "empty";
     } else {
       row.kind = launch.kind == LaunchKind::copy ? "copy" : "fill";
       if (!launch.fixed)

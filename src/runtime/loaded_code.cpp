@@ -144,9 +144,12 @@ CUfunction LoadedCode::function(const LaunchProgram &launch) const {
     return copy_kernel_.get();
   case LaunchKind::fill:
     return fill_kernel_.get();
-  default:
-    return kernels_[launch.kernel][launch.variant].kernel.get();
+  case LaunchKind::empty:
+    return nullptr;
+  case LaunchKind::kernel:
+    break;
   }
+  return kernels_[launch.kernel][launch.variant].kernel.get();
 }
 
 std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &launch) const {

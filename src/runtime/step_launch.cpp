@@ -95,6 +95,8 @@ Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
 
 Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
                                const DeviceLimits &limits) {
+  if (launch.kind == LaunchKind::empty)
+    return LaunchDims{};
   if (launch.kind != LaunchKind::kernel)
     return transfer_dims(frame, launch);
   LaunchDims dims;
@@ -121,7 +123,7 @@ Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
   CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
   const LaunchProgram &launch = frame.program.launches[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
-  if (!dims.enabled)
+  if (!dims.enabled || launch.kind == LaunchKind::empty)
     return {};
   scratch.values.clear();
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {

@@ -175,6 +175,49 @@ func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>, %state: inout tensor<
   }
 }
 
+TEST_CASE("many readers and then writers of parts meet in an empty node, with equal results") {
+  std::string text = module_text([] {
+    std::string f = "func @main(%s: inout tensor<[64], f32>, %x: tensor<[16], f32>, "
+                    "%y: inout tensor<[64], f32>) {\n";
+    for (int k = 0; k < 5; ++k) {
+      std::string n = std::to_string(k);
+      f += "  %m" + n + " = alloc_storage \"global\", 256\n  %t" + n + " = alloc_tensor %m" + n +
+           ", 0 : tensor<[64], f32>\n  launch @scale(%s, %t" + n + ", 64, " + n + ".5)\n";
+    }
+    for (int p = 0; p < 4; ++p) {
+      std::string n = std::to_string(p);
+      f += "  %v" + n + " = view %s, " + std::to_string(64 * p) +
+           " : tensor<[16], f32>\n  launch @accumulate(%x, %v" + n + ", 16)\n";
+    }
+    for (int k = 0; k < 5; ++k)
+      f += "  launch @accumulate(%t" + std::to_string(k) + ", %y, 64)\n";
+    return f + "  return\n}\n";
+  }());
+  CHECK(Module::parse(text).plan_report(CUGRT_REPORT_TEXT).find("for all that wait here") !=
+        std::string::npos);
+  std::vector<float> s = numbers(64, 3), x = numbers(16, 4), y = numbers(64, 5);
+  std::vector<double> expected_s, expected_y;
+  for (size_t i = 0; i < 64; ++i) {
+    expected_s.push_back(double(s[i]) + x[i % 16]);
+    expected_y.push_back(y[i] + s[i] * (0.5 + 1.5 + 2.5 + 3.5 + 4.5));
+  }
+  std::vector<std::vector<float>> outcomes;
+  for (auto options : {Program::sized(), Program::eager()}) {
+    Program program(text, options);
+    Buffer state = upload(s), in = upload(x), sum = upload(y);
+    program.session.run(program.main, {state.tensor(CUGRT_F32, {64}), in.tensor(CUGRT_F32, {16}),
+                                       sum.tensor(CUGRT_F32, {64})});
+    program.session.synchronize();
+    std::vector<float> out = download<float>(state.address(), 64);
+    check_close(out, expected_s, 1e-6);
+    std::vector<float> sums = download<float>(sum.address(), 64);
+    check_close(sums, expected_y, 1e-5);
+    out.insert(out.end(), sums.begin(), sums.end());
+    outcomes.push_back(std::move(out));
+  }
+  CHECK(std::memcmp(outcomes[0].data(), outcomes[1].data(), 128 * sizeof(float)) == 0);
+}
+
 TEST_CASE("branches, loops and calls of the host give what the module says") {
   Program program(module_text(R"(
 private func @twice(%x: tensor<[m], f32>, %y: out tensor<[m], f32>) {

@@ -1,10 +1,12 @@
 // Goldens of the passes: the command is `opt` and names of passes (none: the default pipeline),
-// with options as NAME=VALUE.
+// with options as NAME=VALUE. `plan` runs them likewise and describes the plan that policy seed makes
+// of the result.
 #include "support/catch.h"
 #include "support/golden.h"
 
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "plan/planner.h"
 
 #include <sstream>
 
@@ -17,7 +19,8 @@ static std::string run(const std::string &command, const std::string &input) {
   std::istringstream words(command);
   std::string word;
   words >> word;
-  REQUIRE(word == "opt");
+  REQUIRE((word == "opt" || word == "plan"));
+  const bool plans = word == "plan";
   std::vector<const passes::Pass *> pipeline;
   passes::PassContext context;
   while (words >> word) {
@@ -39,7 +42,15 @@ static std::string run(const std::string &command, const std::string &input) {
   Result<ir::Module> again = ir::parse_and_verify(printed, "result");
   INFO((again.ok() ? "" : again.status().message()));
   CHECK(again.ok()); // what a pass gives is a verified module
-  return printed;
+  if (!plans || !again.ok())
+    return printed;
+  plan::PlannerOptions options;
+  options.policy = plan::Policy::seed;
+  Result<plan::Plan> plan = plan::make_plan(*again, options);
+  if (!plan.ok())
+    return plan.status().location() + ": error: " + plan.status().message() + "\n";
+  CHECK(plan::validate(*plan).ok());
+  return plan::describe(*plan);
 }
 
 static const bool registered = test::register_goldens("passes", GOLDEN_FOLDER "/passes", run);

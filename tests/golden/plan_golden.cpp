@@ -2,6 +2,7 @@
 //
 //   plan, plan seed   the plan under a policy
 //   notes, notes seed each binding with its region or the rule that kept it out
+//   plan calls        policy patch, with calls left as they are
 //   storage           every planned tensor's place and life
 //   edges             why each edge exists
 #include "ir/text.h"
@@ -10,6 +11,7 @@
 
 #include "support/catch.h"
 #include "support/golden.h"
+#include "support/seed_text.h"
 
 using namespace cugrt;
 
@@ -48,9 +50,15 @@ static std::string run(const std::string &command, const std::string &input) {
     ir::verify(module, diagnostics);
   if (!diagnostics.empty())
     return diagnostics.render("input", input);
+  if (command == "seed") {
+    plan::SeedAnalysis analysis = plan::analyze_seed(module);
+    return test::SeedText(module, analysis).all();
+  }
   plan::PlannerOptions options;
   if (command.ends_with("seed"))
     options.policy = plan::Policy::seed;
+  if (command.ends_with("calls"))
+    options.max_inlined_steps = 0;
   plan::PlanReport report;
   auto result = plan::make_plan(module, options, &report);
   if (!result.ok())

@@ -6,6 +6,7 @@
 #include "plan/serialize.h"
 
 #include <cstdlib>
+#include <map>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -126,6 +127,28 @@ TEST_CASE("every hazard is covered by a path, and no edge is implied by others")
                   REQUIRE(path[i][j]);
           }
       }
+  }
+}
+
+TEST_CASE("steps of seed's regions are in patch's regions, under any limit of lanes") {
+  auto in_regions = [](const plan::Function &f) {
+    std::map<std::string, int> steps;
+    for (const plan::Region &region : f.regions)
+      for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+        steps[f.steps[s].name] += f.steps[s].kind == plan::StepKind::kernel;
+    return steps;
+  };
+  for (uint32_t seed = 2000; seed < 2000 + seeds(); ++seed) {
+    INFO("seed " << seed);
+    RandomModule random(seed, 40);
+    Plan narrow = planned(random.m.module, {.policy = Policy::seed});
+    Plan wide = planned(random.m.module, {.max_inlined_steps = 0, .max_lanes = seed % 4});
+    REQUIRE(plan::validate(wide).ok());
+    for (size_t f = 0; f < narrow.functions.size(); ++f) {
+      std::map<std::string, int> patch = in_regions(wide.functions[f]);
+      for (const auto &[name, count] : in_regions(narrow.functions[f]))
+        REQUIRE(count <= patch[name]);
+    }
   }
 }
 

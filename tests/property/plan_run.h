@@ -114,6 +114,10 @@ private:
     case ir::BindingKind::alloc_tensor:
       *result = fresh(words(frame, b.result()), 77);
       break;
+    case ir::BindingKind::alias:
+    case ir::BindingKind::match_shape: // of dimensions that agree
+      *result = views[0];
+      break;
     case ir::BindingKind::launch:
       run_kernel(m_.kernels[b.callee].name, views);
       break;
@@ -236,6 +240,8 @@ private:
            view(frame, frame.f.accesses[step.accesses.begin + 1].buffer));
       return;
     }
+    if (step.kind == plan::StepKind::empty)
+      return;
     std::vector<View> views;
     for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a)
       views.push_back(view(frame, frame.f.arguments[a].index));
@@ -304,6 +310,8 @@ private:
         REQUIRE((lies[i].memory == results[i].memory && lies[i].begin == results[i].begin));
       return;
     }
+    case plan::ItemKind::match: // of dimensions that agree
+      return;
     case plan::ItemKind::if_:
       return block(frame, item.blocks.begin + (frame.flag ? 0 : 1));
     case plan::ItemKind::while_:

@@ -2,25 +2,45 @@
 #include "support/alloc_fault.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <new>
 
 namespace {
 
 struct State {
   bool counting = false, and_after = false, triggered = false;
-  uint64_t remaining = 0;
+  const char *spared_library = nullptr;
+  uint64_t nth = 0, count = 0;
   int64_t live = 0;
 };
 thread_local State state;
 
+// Asked only when an allocation is about to fail.
+bool spared() {
+  if (!state.spared_library)
+    return false;
+  void *frames[64];
+  int count = backtrace(frames, 64);
+  for (int i = 0; i < count; ++i) {
+    Dl_info info;
+    if (dladdr(frames[i], &info) && info.dli_fname &&
+        std::strstr(info.dli_fname, state.spared_library))
+      return true;
+  }
+  return false;
+}
+
+bool fails() {
+  uint64_t number = state.count++;
+  return (number == state.nth || (state.and_after && number > state.nth)) && !spared();
+}
+
 void *allocate(std::size_t size, std::size_t alignment) {
-  if (state.counting) {
-    if (state.remaining == 0 && (state.and_after || !state.triggered)) {
-      state.triggered = true;
-      return nullptr;
-    }
-    if (state.remaining > 0)
-      --state.remaining;
+  if (state.counting && fails()) {
+    state.triggered = true;
+    return nullptr;
   }
   void *p = alignment <= alignof(std::max_align_t)
                 ? std::malloc(size ? size : 1)
@@ -69,9 +89,15 @@ void operator delete[](void *p, const std::nothrow_t &) noexcept { release(p); }
 
 namespace cugrt::test {
 
-FailAt::FailAt(uint64_t nth, bool and_after) {
-  state.remaining = nth;
+FailAt::FailAt(uint64_t nth, bool and_after, const char *spared_library) {
+  if (spared_library) {
+    void *frame;
+    backtrace(&frame, 1); // loads what it needs
+  }
+  state.nth = nth;
+  state.count = 0;
   state.and_after = and_after;
+  state.spared_library = spared_library;
   state.triggered = false;
   state.counting = true;
 }
@@ -79,6 +105,17 @@ FailAt::FailAt(uint64_t nth, bool and_after) {
 FailAt::~FailAt() { state.counting = false; }
 
 bool FailAt::triggered() const { return state.triggered; }
+
+CountAllocations::CountAllocations() {
+  state.nth = UINT64_MAX;
+  state.count = 0;
+  state.and_after = state.triggered = false;
+  state.counting = true;
+}
+
+CountAllocations::~CountAllocations() { state.counting = false; }
+
+uint64_t CountAllocations::count() const { return state.count; }
 
 int64_t live_allocations() { return state.live; }
 

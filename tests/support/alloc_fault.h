@@ -1,9 +1,9 @@
 // Host memory that runs out at the nth allocation, for fault suites.
 //
 // The implementation (alloc_fault.cpp) replaces operator new and delete in the executable that
-// links it. Allocations are counted only while a FailAt or CountAllocations lives, on the thread
-// that made it; then live allocations are counted too, so that a test can tell whether anything
-// leaked.
+// links it; shared libraries use the replacement too, since it is an ordinary dynamic symbol there.
+// Only allocations of the thread that made a FailAt or CountAllocations count for it, and only one
+// of these lives at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,26 @@
 namespace cugrt::test {
 
 /// From construction to destruction the `nth` allocation (from 0) throws std::bad_alloc, and all
-/// after it when `and_after` is set.
+/// after it when `and_after` is set. One that a shared library makes whose path holds
+/// `spared_library`, or makes through others, does not fail.
 class FailAt {
 public:
-  explicit FailAt(uint64_t nth, bool and_after = false);
+  explicit FailAt(uint64_t nth, bool and_after = false, const char *spared_library = nullptr);
   ~FailAt();
   FailAt(const FailAt &) = delete;
   FailAt &operator=(const FailAt &) = delete;
   /// Whether the nth allocation was reached.
   bool triggered() const;
+};
+
+/// Counts allocations from its construction on.
+class CountAllocations {
+public:
+  CountAllocations();
+  ~CountAllocations();
+  CountAllocations(const CountAllocations &) = delete;
+  CountAllocations &operator=(const CountAllocations &) = delete;
+  uint64_t count() const;
 };
 
 /// Allocations of this thread minus deallocations of what this thread allocated.

@@ -22,6 +22,7 @@ class Outcome:
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)  # (title, detail)
     skips: list = dataclasses.field(default_factory=list)  # reasons
+    notes: list = dataclasses.field(default_factory=list)  # lines that a script wants shown
     seconds: float = 0.0
 
 
@@ -125,16 +126,34 @@ def run_catch(program):
     return outcome
 
 
+def told_failures(lines):
+    """[(title, detail)] of the lines "failed: TITLE" and the indented ones after each."""
+    failures = []
+    for line in lines:
+        if line.startswith("failed: "):
+            failures.append((line[len("failed: "):], []))
+        elif failures and line.startswith("  "):
+            failures[-1][1].append(line[2:])
+    return [(title, "\n".join(detail)) for title, detail in failures]
+
+
+def last_paragraph(lines):
+    return lines[len(lines) - lines[::-1].index(""):] if "" in lines else []
+
+
 def run_script(program):
     outcome = Outcome()
     status, output, timed_out = execute(program.command, program)
-    lines = output.strip().splitlines() or [""]
+    lines = output.rstrip().splitlines() or [""]
     counts = COUNT_LINE.match(lines[-1])
     if counts and not timed_out and status in (0, 1) and (status == 0) == (int(counts[2]) == 0):
         outcome.passed = int(counts[1])
         outcome.skips = [f"{program.label}: see its output"] * int(counts[3])
-        outcome.failures = [(f"{program.label} (its case {i + 1})", tail(output) if i == 0 else "")
-                            for i in range(int(counts[2]))]
+        outcome.notes = last_paragraph(lines[:-1])
+        told = told_failures(lines[:-1])
+        outcome.failures = told if len(told) == int(counts[2]) else [
+            (f"{program.label} (its case {i + 1})", tail(output) if i == 0 else "")
+            for i in range(int(counts[2]))]
     elif status == 0 and not timed_out and not counts:
         outcome.passed = 1
     elif status == SKIPPED_EXIT and not timed_out:

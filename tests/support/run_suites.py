@@ -3,10 +3,13 @@
 
   run_suites.py [--jobs N] [--timeout SECONDS] [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
+  run_suites.py --names [SUITE...]      prints their names
 
 A suite is what Meson knows as one: `test(NAME, ..., suite: SUITE)`. A test is a Catch2 executable,
 of which every test case counts, or a Python script, which counts as one case, or as many as its
-last line says in the form `N passed, N failed, N skipped`. Either is skipped when it exits with 77
+last line says in the form `N passed, N failed, N skipped`; its failures are then the lines
+`failed: TITLE` with the indented ones after them, and what stands between its last empty line and
+the counts is shown. Either is skipped when it exits with 77
 before any case has run; the last line that it printed is the reason. An executable that crashes or
 exceeds its time is a failure by its own name, and the cases it finished still count.
 
@@ -49,6 +52,8 @@ def print_outcome(done, total, program, outcome):
             print(f"    {line}")
     for reason in outcome.skips:
         print(f"  skipped: {reason}")
+    for note in outcome.notes:
+        print(f"  {note}")
     sys.stdout.flush()
 
 
@@ -67,6 +72,7 @@ def run_all(programs, jobs):
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
     parser.add_argument("--folders", action="store_true")
+    parser.add_argument("--names", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=900.0)
     own, rest = parser.parse_known_args(arguments)
@@ -81,6 +87,9 @@ def main():
     except suite_plan.UnknownSuite as error:
         print(error, file=sys.stderr)
         return 2
+    if own.names:
+        print("\n".join(name for name, _ in requests))
+        return 0
     if own.folders:
         print("\n".join(suite_plan.folders(requests)))
         return 0

@@ -4,13 +4,10 @@
   check_install.py BUILD_FOLDER
 
 Installs below a fresh folder, moves that folder, and builds a C99 and a C++20 program with
-pkg-config alone, then both with CMake where that is installed. Where no target declares libcugrt.so
-it exits with 77.
+pkg-config alone, then both with CMake.
 """
 import glob
-import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,12 +29,6 @@ def run(*command, **environment):
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
     return done.stdout
-
-
-def declares_library(build):
-    with open(os.path.join(build, "meson-info", "intro-targets.json")) as file:
-        return any(target["name"] == "cugrt" and target["type"] == "shared library"
-                   for target in json.load(file))
 
 
 def find(prefix, pattern):
@@ -68,9 +59,6 @@ def check_pkg_config(prefix, out, sysroot):
 
 
 def check_cmake(prefix, out):
-    if not shutil.which("cmake"):
-        print("cmake is not installed: its package file was not tried")
-        return
     run("cmake", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", out)
     for name in ("user_c", "user_cpp"):
@@ -79,9 +67,6 @@ def check_cmake(prefix, out):
 
 def main():
     build = sys.argv[1]
-    if not declares_library(build):
-        print("no target declares libcugrt.so")
-        return 77
     with tempfile.TemporaryDirectory() as work:
         staged, moved = os.path.join(work, "staged"), os.path.join(work, "moved", "elsewhere")
         run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", staged)

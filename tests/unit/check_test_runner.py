@@ -97,6 +97,17 @@ class Runner(unittest.TestCase):
         outcome = self.run_program("", "echo 5 passed, 2 failed, 1 skipped; exit 1", is_catch=False)
         self.assertEqual(self.counts(outcome), (5, 2, 1))
 
+    def test_a_script_may_tell_its_failures_and_have_lines_shown(self):
+        said = ["failed: seed 7", "  a line", "    another", "failed: seed 9", "", "99 % alike",
+                "5 passed, 2 failed, 0 skipped"]
+        outcome = self.run_program("", "\n".join(f'echo "{s}"' for s in said) + "\nexit 1",
+                                   is_catch=False)
+        self.assertEqual(outcome.failures, [("seed 7", "a line\n  another"), ("seed 9", "")])
+        self.assertEqual(outcome.notes, ["99 % alike"])
+        outcome = self.run_program("", "echo; echo all alike; echo 5 passed, 0 failed, 0 skipped",
+                                   is_catch=False)
+        self.assertEqual((outcome.passed, outcome.notes), (5, ["all alike"]))
+
     def test_a_script_whose_count_denies_its_status_is_a_failure(self):
         for ending in ["echo 5 passed, 0 failed, 0 skipped; exit 1",
                        "echo 5 passed, 1 failed, 0 skipped; exit 0"]:

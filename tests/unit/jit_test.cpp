@@ -166,6 +166,17 @@ TEST_CASE("an entry is read back and nothing else is an entry") {
     }
 }
 
+TEST_CASE("an entry with anything but zeros behind its architecture is no entry") {
+  // The checksum is right: only the padding is not what write_entry makes of "sm_90".
+  std::string file = write_entry(key_of(1), kCompiler, OutputKind::cubin,
+                                 std::string_view("sm_90\0x", 7), "payload");
+  CHECK_FALSE(read_entry(file));
+  std::string longest(16, 'a'); // no padding at all
+  auto entry = read_entry(write_entry(key_of(1), kCompiler, OutputKind::cubin, longest, "payload"));
+  REQUIRE(entry);
+  CHECK(entry->architecture == longest);
+}
+
 TEST_CASE("what is stored is found, by another cache on the same folder too") {
   TemporaryFolder folder;
   {
@@ -486,6 +497,17 @@ TEST_CASE("NVRTC is found where the environment says, or the error names the pla
   overwrite(folder.path + "/libnvrtc.so.13", "not a library");
   NvrtcLocation broken = must(find_nvrtc(folder.path));
   CHECK(open_nvrtc(broken).status().code() == Code::not_found);
+}
+
+TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wheel's folder") {
+  auto nvrtc = must(open_nvrtc(must(find_nvrtc(""))));
+  std::string name = "libnvrtc-builtins.so." + std::to_string(nvrtc->major) + "." +
+                     std::to_string(nvrtc->minor);
+  std::string folder = fs::path(nvrtc->location.library).parent_path();
+  REQUIRE(fs::exists(folder + "/" + name));
+  void *opened = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD); // before anything was compiled
+  REQUIRE(opened);
+  dlclose(opened);
 }
 
 TEST_CASE("PTX and cubins are compiled without a GPU") {

@@ -1,8 +1,8 @@
 // Pass context, pass table, and the cloner that passes are made from.
 #include "support/catch.h"
 
+#include "ir/function_cloner.h"
 #include "ir/text.h"
-#include "passes/function_cloner.h"
 #include "passes/pass.h"
 #include "support/file.h"
 
@@ -64,9 +64,9 @@ TEST_CASE("passes are found by name, and an unknown one is an error that lists t
 
 TEST_CASE("a cloned function prints as the original does, whatever it holds") {
   const ir::Module module = parse(golden_input("ir/sample.txt"));
-  ir::Module copy = without_functions(module);
+  ir::Module copy = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    Result<ir::Function> clone = FunctionCloner(function, copy).run();
+    Result<ir::Function> clone = ir::FunctionCloner(function, copy).run();
     REQUIRE(clone.ok());
     copy.functions.push_back(std::move(*clone));
   }
@@ -101,4 +101,134 @@ TEST_CASE("an error of a pass names the pass, the function, the op, the dtype an
   CHECK(status.location() == "4:3");
   for (const char *word : {"LegalizeOps", "@main", "concat", "q4_0"})
     CHECK(status.message().find(word) != std::string::npos);
+}
+
+// --- RewriteCudaGraph ----------------------------------------------------------------------------
+
+namespace {
+
+std::string rewritten(const std::string &text, std::vector<std::string_view> passes) {
+  ir::Module module = parse(text);
+  std::vector<const Pass *> pipeline;
+  for (std::string_view name : passes)
+    pipeline.push_back(find_pass(name));
+  Result<ir::Module> result = run_passes(std::move(module), pipeline, PassContext());
+  return result.ok() ? ir::print(*result) : result.status().message();
+}
+
+const char *const kUnplanned = R"(cugrt 1
+
+kernel @k {
+  source "k.cu"
+  entry "k"
+  params (x: in any, y: out any, n: symbol i64)
+  launch { grid (1, 1, 1) block (8, 1, 1) }
+}
+
+func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %a = alloc : tensor<[8], f32>
+  launch @k(%x, %a, 8)
+  %b = alloc : tensor<[8], f32>
+  launch @k(%a, %b, 8)
+  %y = alloc : tensor<[8], f32>
+  launch @k(%b, %y, 8)
+  return %y
+}
+)";
+
+} // namespace
+
+TEST_CASE("RewriteCudaGraph lifts what is in planned storage, so it comes after PlanMemory") {
+  CHECK(rewritten(kUnplanned, {"RewriteCudaGraph"}) == kUnplanned);
+  CHECK(rewritten(kUnplanned, {"PlanMemory", "RewriteCudaGraph"})
+            .find("run_or_capture\"(@main_cuda_graph_capture, %args, 0)") != std::string::npos);
+  CHECK(all_passes().back().name == "RewriteCudaGraph");
+}
+
+TEST_CASE("a key of more symbols than a shape has dimensions is an error that names the function") {
+  std::string sum, dims;
+  for (char c = 'a'; c <= 'i'; ++c) { // nine
+    dims += std::string(c == 'a' ? "" : ", ") + "%" + c + ": tensor<[" + c + "], f32>";
+    sum += std::string(c == 'a' ? "" : " + ") + c;
+  }
+  const std::string kernel =
+      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
+  const std::string text = kernel + "func @main(%x: out tensor<[8], f32>, " + dims +
+                           ") attributes {num_inputs = 1} {\n" +
+                           "  %s = alloc_storage \"global\", 32\n"
+                           "  %t = alloc_tensor %s, 0 : tensor<[8], f32>\n"
+                           "  launch @k(%a, %t, " +
+                           sum + ")\n  return\n}\n";
+  const std::string message = rewritten(text, {"RewriteCudaGraph"});
+  CHECK(message.find("in @main") != std::string::npos);
+  CHECK(message.find("depends on 9 symbols") != std::string::npos);
+}
+
+TEST_CASE(
+    "names of storages leave their regions, and functions are shared over storages of any size") {
+  auto function = [](const std::string &name, int bytes) {
+    return "\nfunc @" + name + R"((%w: tensor<[8], f32>) attributes {num_inputs = 0} {
+  %s = alloc_storage "global", )" +
+           std::to_string(bytes) + R"(
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  launch @k(%w, %a, 8)
+  %same = alias %s
+  %pair = tuple(%same, %a)
+  host "look"(%a)
+  kill %a
+  %b = alloc_tensor %same, 0 : tensor<[8], f32>
+  host "look"(%b)
+  %c = get %pair, 0
+  kill %c
+  return
+}
+)";
+  };
+  const std::string kernel =
+      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
+  for (int bytes : {32, 64, 128}) {
+    const std::string text =
+        rewritten(kernel + function("one", 64) + function("two", bytes), {"RewriteCudaGraph"});
+    INFO(text);
+    CHECK(ir::parse_and_verify(text, "result").ok());
+    const bool shared = text.find("@one_cuda_graph_capture, %args, 1") != std::string::npos;
+    CHECK(shared == (bytes == 64)); // %pair holds a storage, so its type says how large
+  }
+}
+
+TEST_CASE("tuples go into regions as they are, and come out as their parts") {
+  const std::string kernel =
+      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
+  const std::string text = rewritten(kernel + R"(
+
+func @tuples(%x: tensor<[8], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
+  %before = tuple(%w, 3)
+  %s = alloc_storage "global", 64
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  launch @k(%w, %a, 8)
+  %v = get %before, 0
+  %pair = tuple(%v, %a, "text")
+  %nested = tuple(%pair, %before)
+  %b = alloc_tensor %s, 32 : tensor<[8], f32>
+  launch @k(%a, %b, 8)
+  host "see"(%nested, %b)
+  return
+}
+)",
+                                     {"RewriteCudaGraph"});
+  const std::string expected = R"(
+  %before = tuple(%w, 3)
+  %s = host "cuda_graph.get_cached_alloc"(@cuda_graph_alloc, 0) : storage<"global", 64>
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  %args = tuple(%w, %a, %before, %s)
+  %v, %b = host "cuda_graph.run_or_capture"(@tuples_cuda_graph_capture, %args, 0) : (tensor<[8], f32>, tensor<[8], f32>)
+  %pair = tuple(%v, %a, "text")
+  %nested = tuple(%pair, %before)
+  host "see"(%nested, %b)
+  return
+)";
+  INFO(text);
+  CHECK(text.find(expected) != std::string::npos);
+  CHECK(rewritten(text, {"RewriteCudaGraph"}) == text);
+  CHECK(rewritten(text, {"PlanMemory"}) == text);
 }

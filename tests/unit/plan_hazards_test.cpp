@@ -1,5 +1,5 @@
-// Hazards and their reduction, against the definitions.
-#include "plan/hazards.h"
+// Graphs of regions, against the definitions of hazards and of their transitive reduction.
+#include "plan/region_graph.h"
 
 #include "support/catch.h"
 
@@ -33,12 +33,15 @@ struct Steps {
     function.accesses.insert(function.accesses.end(), accesses.begin(), accesses.end());
     function.steps.push_back(s);
   }
-  std::vector<Edge> edges() {
-    std::vector<Edge> out;
+  RegionGraph graph(const GraphOptions &options = {}) {
     Range all{0, uint32_t(function.steps.size())};
-    for (const Hazard &h : find_hazards(function, all, byte_ranges(plan, function)))
-      out.push_back({h.from, h.to});
-    return transitive_reduction(all.count, out);
+    return make_region_graph(function, all, byte_ranges(plan, function), options);
+  }
+  /// Between steps, with no empty nodes.
+  std::vector<Edge> edges() {
+    RegionGraph g = graph({.join_from = 0});
+    CHECK(g.nodes.size() == function.steps.size());
+    return g.edges;
   }
 };
 
@@ -133,61 +136,277 @@ TEST_CASE("buffers next to each other at symbolic offsets are told apart") {
 
 namespace {
 
-/// The closure by Warshall, and the reduction by its definition: an edge is kept unless a longer
-/// path joins its ends.
-std::vector<Edge> reference_reduction(uint32_t n, const std::vector<Edge> &edges) {
-  std::vector<std::vector<bool>> path(n, std::vector<bool>(n, false));
+using Matrix = std::vector<std::vector<bool>>;
+
+/// Paths between nodes, by Warshall.
+Matrix closure(size_t n, const std::vector<Edge> &edges) {
+  Matrix path(n, std::vector<bool>(n, false));
   for (const Edge &e : edges)
     path[e.from][e.to] = true;
-  for (uint32_t k = 0; k < n; ++k)
-    for (uint32_t i = 0; i < n; ++i)
-      for (uint32_t j = 0; j < n; ++j)
-        path[i][j] = path[i][j] || (path[i][k] && path[k][j]);
-  std::vector<Edge> kept;
+  for (size_t k = 0; k < n; ++k)
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; path[i][k] && j < n; ++j)
+        path[i][j] = path[i][j] || path[k][j];
+  return path;
+}
+
+/// Which steps must follow which: every pair of accesses that share a byte and of which one writes.
+Matrix required(const Steps &s) {
+  size_t n = s.function.steps.size();
+  std::vector<Edge> edges;
+  auto conflict = [&](const BufferAccess &x, const BufferAccess &y) {
+    const Buffer &p = s.function.buffers[x.buffer], &q = s.function.buffers[y.buffer];
+    int64_t pb = *s.plan.exprs.as_constant(p.offset_bytes),
+            pe = pb + *s.plan.exprs.as_constant(p.bytes);
+    int64_t qb = *s.plan.exprs.as_constant(q.offset_bytes),
+            qe = qb + *s.plan.exprs.as_constant(q.bytes);
+    return (ir::writes(x.access) || ir::writes(y.access)) && p.base == q.base &&
+           p.index == q.index && pb < qe && qb < pe;
+  };
   for (uint32_t i = 0; i < n; ++i)
-    for (uint32_t j = 0; j < n; ++j) {
-      bool direct = path[i][j];
-      for (uint32_t k = 0; k < n && direct; ++k)
-        direct = !(path[i][k] && path[k][j]);
-      if (direct)
-        kept.push_back({i, j});
+    for (uint32_t j = i + 1; j < n; ++j) {
+      Range a = s.function.steps[i].accesses, b = s.function.steps[j].accesses;
+      bool any = false;
+      for (uint32_t x = a.begin; x < a.end(); ++x)
+        for (uint32_t y = b.begin; y < b.end(); ++y)
+          any = any || conflict(s.function.accesses[x], s.function.accesses[y]);
+      if (any)
+        edges.push_back({i, j});
     }
-  return kept;
+  return closure(n, edges);
+}
+
+/// Paths between steps of a graph that may have empty nodes, numbered as steps.
+Matrix between_steps(const RegionGraph &graph, size_t steps) {
+  Matrix all = closure(graph.nodes.size(), graph.edges), path(steps, std::vector<bool>(steps));
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (size_t j = 0; j < graph.nodes.size(); ++j)
+      if (graph.nodes[i] != kNone && graph.nodes[j] != kNone)
+        path[graph.nodes[i]][graph.nodes[j]] = all[i][j];
+  return path;
+}
+
+bool any_implied(const RegionGraph &graph) {
+  Matrix path = closure(graph.nodes.size(), graph.edges);
+  for (const Edge &e : graph.edges)
+    for (size_t k = 0; k < graph.nodes.size(); ++k)
+      if (path[e.from][k] && path[k][e.to])
+        return true;
+  return false;
+}
+
+void check_order(const RegionGraph &graph, size_t steps) {
+  uint32_t next = 0;
+  for (uint32_t node : graph.nodes)
+    if (node != kNone)
+      CHECK(node == next++);
+  CHECK(next == steps);
+  CHECK(std::is_sorted(graph.edges.begin(), graph.edges.end()));
+  for (const Edge &e : graph.edges)
+    REQUIRE((e.from < e.to && e.to < graph.nodes.size()));
+}
+
+size_t empty_nodes(const RegionGraph &graph) {
+  return size_t(std::count(graph.nodes.begin(), graph.nodes.end(), kNone));
+}
+
+/// Steps that touch up to three random ranges of a few kinds of memory: whole, parts, neighbours.
+Steps random_steps(uint32_t seed) {
+  std::mt19937 random(seed);
+  Steps s;
+  s.function.slots.resize(1);
+  uint32_t count = 2 + random() % 70, kinds = 1 + random() % 6, cells = 1 + random() % 24;
+  for (uint32_t i = 0; i < count; ++i) {
+    std::vector<BufferAccess> accesses;
+    for (uint32_t a = 0, n = 1 + random() % 3; a < n; ++a) {
+      uint32_t begin = random() % cells, length = 1 + random() % (random() % kinds ? 2 : cells);
+      bool slot = random() % 4 == 0;
+      accesses.push_back(
+          {s.buffer(begin * 8, (begin + length) * 8, slot ? BufferBase::slot : BufferBase::arena),
+           Access(random() % 3 ? 0 : 1 + random() % 2)});
+    }
+    s.step(accesses);
+  }
+  return s;
 }
 
 } // namespace
 
-TEST_CASE("the reduction equals its definition on random graphs, narrow and wide") {
-  std::mt19937 random(3);
-  for (int round = 0; round < 60; ++round) {
-    uint32_t n = 2 + random() % 60, density = 1 + random() % 12;
-    std::vector<Edge> edges;
-    for (uint32_t j = 1; j < n; ++j)
-      for (uint32_t i = 0; i < j; ++i)
-        if (random() % density == 0)
-          edges.push_back({i, j});
-    CHECK(transitive_reduction(n, edges) == reference_reduction(n, edges));
+TEST_CASE("paths between steps are those of the hazards, and no edge is implied by others") {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    Steps s = random_steps(seed);
+    size_t n = s.function.steps.size();
+    Matrix expected = required(s);
+    for (uint32_t join_from : {0, 2, 4}) {
+      INFO("seed " << seed << " join_from " << join_from);
+      RegionGraph graph = s.graph({.join_from = join_from});
+      check_order(graph, n);
+      REQUIRE(between_steps(graph, n) == expected);
+      REQUIRE_FALSE(any_implied(graph));
+    }
   }
 }
 
-TEST_CASE("the reduction is exact beyond 32 parallel steps") {
-  // 40 steps side by side, all read by one, with an implied edge from the first root.
-  std::vector<Edge> edges;
-  for (uint32_t i = 1; i <= 40; ++i) {
-    edges.push_back({0, i});
-    edges.push_back({i, 41});
+TEST_CASE("many readers and then writers of parts meet in one empty node") {
+  for (uint32_t n : {4u, 10u, 100u}) {
+    Steps s;
+    uint32_t whole = s.buffer(0, 8 * n);
+    s.step({{whole, Access::out}});
+    for (uint32_t i = 0; i < n; ++i)
+      s.step({{whole, Access::in}});
+    for (uint32_t i = 0; i < n; ++i)
+      s.step({{s.buffer(8 * i, 8 * i + 8), Access::out}});
+    RegionGraph graph = s.graph();
+    check_order(graph, 2 * n + 1);
+    CHECK(empty_nodes(graph) == 1);
+    CHECK(graph.nodes[n + 1] == kNone); // after the readers
+    CHECK(graph.edges.size() == 3 * n); // to the readers, to the node, from it
+    CHECK(between_steps(graph, 2 * n + 1) == required(s));
   }
-  edges.push_back({0, 41});
-  std::vector<Edge> kept = transitive_reduction(42, edges);
+}
+
+TEST_CASE("many writers of parts and then readers of the whole meet in one empty node") {
+  constexpr uint32_t n = 50;
+  Steps s;
+  uint32_t whole = s.buffer(0, 8 * n);
+  for (uint32_t i = 0; i < n; ++i)
+    s.step({{s.buffer(8 * i, 8 * i + 8), Access::out}});
+  for (uint32_t i = 0; i < n; ++i) // each with something of its own, too
+    s.step({{whole, Access::in}, {s.buffer(1000 + 8 * i, 1008 + 8 * i), Access::out}});
+  RegionGraph graph = s.graph();
+  CHECK(empty_nodes(graph) == 1);
+  CHECK(graph.edges.size() == 2 * n);
+  CHECK(between_steps(graph, 2 * n) == required(s));
+}
+
+TEST_CASE("steps that each read all of many tensors meet in one empty node") {
+  constexpr uint32_t n = 20;
+  Steps s;
+  std::vector<BufferAccess> all;
+  for (uint32_t i = 0; i < n; ++i) {
+    uint32_t tensor = s.buffer(64 * i, 64 * i + 8);
+    s.step({{tensor, Access::out}});
+    all.push_back({tensor, Access::in});
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    std::vector<BufferAccess> accesses = all;
+    accesses.push_back({s.buffer(10'000 + 8 * i, 10'008 + 8 * i), Access::out});
+    s.step(accesses);
+  }
+  RegionGraph graph = s.graph();
+  CHECK(empty_nodes(graph) == 1);
+  CHECK(graph.edges.size() == 2 * n);
+}
+
+TEST_CASE("one step that waits for many has edges and no empty node") {
+  Steps s;
+  uint32_t a = s.buffer(0, 8);
+  s.step({{a, Access::out}});
+  for (int i = 0; i < 40; ++i)
+    s.step({{a, Access::in}});
+  s.step({{a, Access::out}});
+  RegionGraph graph = s.graph();
+  CHECK(empty_nodes(graph) == 0);
+  CHECK(graph.edges.size() == 80);
+}
+
+TEST_CASE("the reduction is exact beyond 32 parallel steps") {
+  // 40 steps side by side, all read by one that also reads what the first step of all wrote.
+  Steps s;
+  uint32_t root = s.buffer(0, 8);
+  s.step({{root, Access::out}});
+  std::vector<BufferAccess> all = {{root, Access::in}};
+  for (uint32_t i = 1; i <= 40; ++i) {
+    uint32_t own = s.buffer(8 * i, 8 * i + 8);
+    s.step({{root, Access::in}, {own, Access::out}});
+    all.push_back({own, Access::in});
+  }
+  s.step(all);
+  std::vector<Edge> kept = s.edges();
   CHECK(kept.size() == 80);
   CHECK(std::find(kept.begin(), kept.end(), Edge{0, 41}) == kept.end());
 }
 
-TEST_CASE("a chain of many steps with all implied edges to the root is reduced to the chain") {
-  std::vector<Edge> edges;
-  for (uint32_t i = 1; i < 5000; ++i) {
-    edges.push_back({i - 1, i});
-    edges.push_back({0, i});
-  }
-  CHECK(transitive_reduction(5000, edges).size() == 4999);
+TEST_CASE("in large regions with more than 32 parallel steps edges are sound") {
+  // 50 chains side by side, 100 steps each, that look at their neighbour's last value.
+  constexpr uint32_t chains = 50, length = 100;
+  Steps s;
+  for (uint32_t c = 0; c < chains; ++c)
+    s.buffer(8 * c, 8 * c + 8);
+  for (uint32_t i = 0; i < length; ++i)
+    for (uint32_t c = 0; c < chains; ++c)
+      s.step({{(c + 1) % chains, Access::in}, {c, Access::inout}});
+  RegionGraph graph = s.graph();
+  check_order(graph, chains * length);
+  // Every hazard is between steps at most two rounds apart: paths of that length suffice.
+  std::vector<std::vector<uint32_t>> before(chains * length);
+  for (const Edge &e : graph.edges)
+    before[e.to].push_back(e.from);
+  auto reaches = [&](uint32_t from, uint32_t to) {
+    std::vector<uint32_t> open = {to};
+    std::vector<bool> seen(chains * length, false);
+    while (!open.empty()) {
+      uint32_t node = open.back();
+      open.pop_back();
+      if (node == from)
+        return true;
+      for (uint32_t b : before[node])
+        if (b >= from && !seen[b]) {
+          seen[b] = true;
+          open.push_back(b);
+        }
+    }
+    return false;
+  };
+  for (uint32_t i = 2; i < length; ++i)
+    for (uint32_t c = 0; c < chains; c += 7) {
+      uint32_t to = i * chains + c, neighbour = (c + 1) % chains;
+      REQUIRE(reaches(to - chains, to));
+      uint32_t last = neighbour > c ? (i - 1) * chains + neighbour : i * chains + neighbour;
+      REQUIRE(reaches(last, to));
+    }
+}
+
+TEST_CASE("a chain of many steps that all read the first one's output is a chain") {
+  Steps s;
+  uint32_t first = s.buffer(0, 8), rest = s.buffer(8, 16);
+  s.step({{first, Access::out}, {rest, Access::out}});
+  for (uint32_t i = 1; i < 5000; ++i)
+    s.step({{first, Access::in}, {rest, Access::inout}});
+  CHECK(s.edges().size() == 4999);
+}
+
+TEST_CASE("a limit of lanes bounds how many steps run side by side, and keeps the hazards") {
+  for (uint32_t seed = 0; seed < 100; ++seed)
+    for (uint32_t lanes : {1u, 2u, 5u, 32u}) {
+      INFO("seed " << seed << " lanes " << lanes);
+      Steps s = random_steps(seed);
+      size_t n = s.function.steps.size();
+      RegionGraph graph = s.graph({.max_lanes = lanes});
+      check_order(graph, n);
+      Matrix path = between_steps(graph, n), hazards = required(s);
+      for (size_t i = 0; i < n; ++i)
+        for (size_t j = 0; j < n; ++j)
+          REQUIRE((!hazards[i][j] || path[i][j]));
+      // The most steps without a path between any two are n less a largest matching of the closure
+      // (Dilworth).
+      std::vector<size_t> matched(n, n);
+      size_t matching = 0;
+      for (size_t i = 0; i < n; ++i) {
+        std::vector<bool> seen(n, false);
+        auto augment = [&](auto &&self, size_t from) -> bool {
+          for (size_t to = 0; to < n; ++to)
+            if (path[from][to] && !seen[to]) {
+              seen[to] = true;
+              if (matched[to] == n || self(self, matched[to])) {
+                matched[to] = from;
+                return true;
+              }
+            }
+          return false;
+        };
+        matching += augment(augment, i);
+      }
+      REQUIRE(n - matching <= lanes);
+    }
 }

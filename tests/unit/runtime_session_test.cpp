@@ -295,6 +295,26 @@ TEST_CASE("a sticky error poisons the device, and its first cause is repeated") 
   CHECK(!Session::open(chain.executable, chain.device, {}).ok());
 }
 
+TEST_CASE("a lost device is lost for everything that is open on it, of the same driver") {
+  TestDevice machine;
+  auto open = [&](const char *path) {
+    auto library = must(driver::make_driver(machine.fake.api()));
+    library->kind = driver::DriverKind::path; // a table of functions shares nothing
+    library->path = path;
+    runtime::DeviceOptions options;
+    options.cache_folder = "off";
+    return runtime::Device::open(std::move(library), options);
+  };
+  auto one = must(open("libone.so")), other = must(open("libone.so")), apart = must(open("two.so"));
+  (void)one->note(Status::error(Code::device_lost, "illegal address in 'k'"));
+  CHECK(one->check().code() == Code::device_lost);
+  CHECK(contains(other->check().message(), "illegal address in 'k'"));
+  CHECK(apart->check().ok());
+  CHECK(open("libone.so").status().code() == Code::device_lost);
+  one.reset(), other.reset();
+  CHECK(open("libone.so").ok());
+}
+
 TEST_CASE("whichever driver call fails, there is one clear error, nothing leaks, and a fresh "
           "session works") {
   auto scenario = [](Chain &chain) -> Status {

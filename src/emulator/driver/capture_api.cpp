@@ -96,6 +96,7 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
       capture->thread != std::this_thread::get_id())
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
+  std::vector<Ref<Event>> events = driver.events.all();
   CUresult result = CUDA_SUCCESS;
   if (capture->invalidated)
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -105,7 +106,7 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
     participant->capture = nullptr;
     participant->capture_dependencies.clear();
   }
-  for (const Ref<Event> &event : driver.events.all())
+  for (const Ref<Event> &event : events)
     if (event->capture == capture) {
       event->capture = nullptr;
       event->captured_nodes.clear();
@@ -172,6 +173,7 @@ CUresult set_dependencies(Driver &driver, CUstream handle, CUgraphNode *nodes,
   std::vector<CUgraphNode> read;
   CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
   auto &to = stream->capture_dependencies;
+  to.reserve(to.size() + read.size());
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
     to.clear();
   for (CUgraphNode node : read)

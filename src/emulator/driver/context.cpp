@@ -20,26 +20,23 @@ CUresult check_flags(unsigned flags) {
   return one && !(flags & ~kContextFlags) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-Ref<Stream> make_builtin_stream(Driver &driver, const Ref<Context> &context) {
-  auto stream = std::make_shared<Stream>();
-  stream->context = context;
-  stream->id = driver.next_id++;
-  return stream;
-}
-
 Ref<Context> make_context(Driver &driver, unsigned flags) {
   auto context = std::make_shared<Context>();
+  auto stream = std::make_shared<Stream>();
+  driver.contexts.insert(context);
   context->id = driver.next_id++;
   context->flags = flags;
-  context->legacy_stream = make_builtin_stream(driver, context);
-  context->legacy_stream->legacy = true;
-  driver.contexts.insert(context);
+  context->legacy_stream = stream;
+  stream->context = context;
+  stream->id = driver.next_id++;
+  stream->legacy = true;
   return context;
 }
 
-// Waits for the context's work, then frees what it holds. Taken and left with the lock.
-void empty_context(Driver &driver, const Ref<Context> &context, Lock &lock) {
-  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+// Waits for the context's pending work, then frees what it holds. Taken and left with the lock;
+// allocates nothing.
+void empty_context(Driver &driver, const Ref<Context> &context, const std::vector<TaskPtr> &tasks,
+                   Lock &lock) {
   lock.unlock();
   wait_all(driver, tasks);
   lock.lock();
@@ -54,6 +51,7 @@ CUresult create(Driver &driver, CUcontext *out, unsigned flags, CUdevice device)
     return CUDA_ERROR_INVALID_DEVICE;
   CUGRT_EMU_TRY(check_flags(flags));
   Lock lock(driver.mutex);
+  t_stack.reserve(t_stack.size() + 1);
   *out = make_context(driver, flags)->handle;
   // "The created context is made current to the calling thread": pushed.
   t_stack.push_back(*out);
@@ -75,10 +73,11 @@ CUresult current_context(Driver &driver, Ref<Context> *out) {
 }
 
 std::vector<TaskPtr> pending_work(Driver &driver, Context &context) {
-  std::vector<TaskPtr> tasks = std::move(context.orphans);
-  context.orphans.clear();
+  auto done = [&](const TaskPtr &task) { return driver.scheduler->done(task); };
+  std::erase_if(context.orphans, done);
+  std::vector<TaskPtr> tasks = context.orphans;
   auto add = [&](const Ref<Stream> &stream) {
-    if (stream && stream->tail)
+    if (stream && !done(stream->tail))
       tasks.push_back(stream->tail);
   };
   add(context.legacy_stream);
@@ -86,8 +85,6 @@ std::vector<TaskPtr> pending_work(Driver &driver, Context &context) {
     add(stream);
   for (const Ref<Stream> &stream : context.streams)
     add(stream);
-  std::erase_if(tasks, [&](const TaskPtr &task) { return driver.scheduler->done(task); });
-  context.orphans = tasks;
   return tasks;
 }
 
@@ -113,8 +110,7 @@ void destroy_context_contents(Driver &driver, Context &context) {
     driver.modules.erase(module->handle);
     module->context = nullptr;
   }
-  for (const Ref<Library> &library : driver.libraries.all())
-    library->modules.erase(&context);
+  driver.libraries.for_each([&](const Ref<Library> &library) { library->modules.erase(&context); });
   context.streams.clear();
   context.events.clear();
   context.modules.clear();
@@ -154,13 +150,14 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     Lock lock(driver.mutex);
     if (!driver.primary)
       return CUDA_ERROR_INVALID_CONTEXT;
+    std::vector<TaskPtr> tasks = pending_work(driver, *driver.primary);
     if (--driver.primary_retains)
       return CUDA_SUCCESS;
     // "The context is automatically reset once the last reference to it is released."
     Ref<Context> context = std::move(driver.primary);
     driver.primary = nullptr;
     driver.contexts.erase(context->handle);
-    empty_context(driver, context, lock);
+    empty_context(driver, context, tasks, lock);
     context->legacy_stream = nullptr;
     return CUDA_SUCCESS;
   });
@@ -177,7 +174,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
     Lock lock(driver.mutex);
     // "Resetting the primary context does not release it": the handle stays alive.
     if (Ref<Context> context = driver.primary)
-      empty_context(driver, context, lock);
+      empty_context(driver, context, pending_work(driver, *context), lock);
     driver.primary_flags = 0;
     return CUDA_SUCCESS;
   });
@@ -250,12 +247,13 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
     // The primary context is released, not destroyed.
     if (!context || context->primary)
       return CUDA_ERROR_INVALID_CONTEXT;
+    std::vector<TaskPtr> tasks = pending_work(driver, *context);
     driver.contexts.erase(handle);
     // "If ctx is current to the calling thread then ctx will also be popped from the current
     // thread's context stack."
     if (!t_stack.empty() && t_stack.back() == handle)
       t_stack.pop_back();
-    empty_context(driver, context, lock);
+    empty_context(driver, context, tasks, lock);
     context->legacy_stream = nullptr;
     return CUDA_SUCCESS;
   });

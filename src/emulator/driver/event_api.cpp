@@ -26,8 +26,8 @@ CUresult record(Driver &driver, CUevent handle, CUstream stream_handle, unsigned
   CUGRT_EMU_TRY(capture_state(*stream));
   if (stream->capture && !(flags & CU_EVENT_RECORD_EXTERNAL)) {
     // Records which nodes the event stands for; other streams join the capture by waiting for it.
-    event->capture = stream->capture;
     event->captured_nodes = stream->capture_dependencies;
+    event->capture = stream->capture;
     event->task = nullptr;
     return CUDA_SUCCESS;
   }
@@ -46,13 +46,15 @@ CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
     event.capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
+  auto &to = stream->capture_dependencies;
+  to.reserve(to.size() + event.captured_nodes.size()); // the joining below is all or nothing
   if (!stream->capture) {
-    stream->capture = event.capture;
-    stream->capture_dependencies.clear();
     event.capture->streams.push_back(stream->handle);
+    stream->capture = event.capture;
+    to.clear();
   }
   for (CUgraphNode node : event.captured_nodes)
-    if (auto &to = stream->capture_dependencies; std::find(to.begin(), to.end(), node) == to.end())
+    if (std::find(to.begin(), to.end(), node) == to.end())
       to.push_back(node);
   return CUDA_SUCCESS;
 }
@@ -131,8 +133,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
     auto event = std::make_shared<Event>();
     event->context = context;
     event->flags = flags;
-    context->events.push_back(event);
-    *out = driver.events.insert(event);
+    *out = driver.events.insert(event, [&] { context->events.push_back(event); });
     return CUDA_SUCCESS;
   });
 }

@@ -10,6 +10,7 @@
 // Objects are shared: a lookup keeps its object alive while another thread destroys the handle.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,8 @@ template <class Object, class Handle, uint8_t kKind> class HandleTable {
 public:
   using Pointer = std::shared_ptr<Object>;
 
-  /// Gives the object its handle (Object::handle). CUDA's handles are typed pointers.
+  /// Gives the object its handle (Object::handle). CUDA's handles are typed pointers. Throws
+  /// std::bad_alloc; then nothing has changed.
   Handle insert(Pointer object) {
     std::unique_lock lock(mutex_);
     uint32_t index;
@@ -30,8 +32,9 @@ public:
       if (slots_.size() >= kMaxSlots)
         throw std::bad_alloc();
       index = uint32_t(slots_.size());
+      free_.reserve(
+          std::max(slots_.size() + 1, slots_.capacity())); // so that erase never allocates
       slots_.emplace_back();
-      free_.reserve(slots_.capacity()); // so that erase never allocates
     } else {
       index = free_.back();
       free_.pop_back();
@@ -41,6 +44,19 @@ public:
     ++live_;
     Handle handle = encode(slot.generation, index);
     slot.object->handle = handle;
+    return handle;
+  }
+
+  /// The same; then calls `enter`, which enters the object elsewhere. When that throws, the handle
+  /// is dead again.
+  template <class Enter> Handle insert(Pointer object, Enter &&enter) {
+    Handle handle = insert(std::move(object));
+    try {
+      enter();
+    } catch (...) {
+      erase(handle);
+      throw;
+    }
     return handle;
   }
 
@@ -63,6 +79,14 @@ public:
     free_.push_back(uint32_t(slot - slots_.data()));
     --live_;
     return object;
+  }
+
+  /// Calls `visit` with every object, under the table's lock.
+  template <class Visit> void for_each(Visit &&visit) const {
+    std::shared_lock lock(mutex_);
+    for (const Slot &slot : slots_)
+      if (slot.object)
+        visit(slot.object);
   }
 
   std::vector<Pointer> all() const {

@@ -20,9 +20,15 @@ CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
     auto kernel = std::make_shared<Kernel>();
     kernel->library = library.get();
     kernel->name = info->name;
-    library->kernels[info->name] = driver.kernels.insert(kernel);
+    CUkernel &handle = library->kernels[info->name];
+    handle = driver.kernels.insert(kernel);
   }
   return CUDA_SUCCESS;
+}
+
+void forget_kernels(Driver &driver, const Library &library) {
+  for (auto &[name, kernel] : library.kernels)
+    driver.kernels.erase(kernel);
 }
 
 CUresult load(Driver &driver, CUlibrary *out, const void *code) {
@@ -33,8 +39,13 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code) {
   auto library = std::make_shared<Library>();
   library->ptx = ptx; // the caller may free its copy
   Lock lock(driver.mutex);
-  CUGRT_EMU_TRY(list_kernels(driver, library));
-  *out = driver.libraries.insert(library);
+  try {
+    CUGRT_EMU_TRY(list_kernels(driver, library));
+    *out = driver.libraries.insert(library);
+  } catch (...) {
+    forget_kernels(driver, *library);
+    throw;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -73,15 +84,16 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_optio
 CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Library> library = driver.libraries.erase(handle);
+    Ref<Library> library = driver.libraries.find(handle);
     if (!library)
       return CUDA_ERROR_INVALID_HANDLE;
-    for (auto &[name, kernel] : library->kernels)
-      driver.kernels.erase(kernel);
     std::vector<TaskPtr> tasks;
-    for (auto &[context, module] : library->modules) {
+    for (auto &[context, module] : library->modules)
       for (TaskPtr &task : pending_work(driver, *context))
         tasks.push_back(std::move(task));
+    driver.libraries.erase(handle);
+    forget_kernels(driver, *library);
+    for (auto &[context, module] : library->modules) {
       driver.modules.erase(module->handle);
       for (auto &[name, function] : module->functions)
         driver.functions.erase(function);

@@ -41,6 +41,17 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
   });
 }
 
+void free_in_stream(Driver &driver, const Ref<Stream> &stream, CUdeviceptr address) {
+  auto task = std::make_shared<Task>();
+  task->kind = TaskKind::device;
+  task->run_always = true; // memory comes back even after a fault
+  task->action = [&driver, address](CUresult) {
+    driver.allocations->free(*driver.memory, address, MemoryKind::device_async);
+    return CUDA_SUCCESS;
+  };
+  enqueue(driver, stream, task);
+}
+
 uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 } // namespace
@@ -89,10 +100,9 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
   return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &lock) -> CUresult {
     if (!address)
       return CUDA_SUCCESS;
-    bool found = false;
-    CUGRT_EMU_TRY(driver.allocations->begin_free(address, &found));
     // Work that uses it finishes first, as it does with the real driver.
     std::vector<TaskPtr> tasks = pending_work(driver, *context);
+    CUGRT_EMU_TRY(driver.allocations->begin_free(address));
     lock.unlock();
     wait_all(driver, tasks);
     return driver.allocations->free(*driver.memory, address, MemoryKind::device);
@@ -208,16 +218,13 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     if (stream->capture)
       return CUDA_ERROR_NOT_SUPPORTED;
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    bool found = false;
-    CUGRT_EMU_TRY(driver.allocations->begin_free(address, &found));
-    auto task = std::make_shared<Task>();
-    task->kind = TaskKind::device;
-    task->run_always = true; // memory comes back even after a fault
-    task->action = [&driver, address](CUresult) {
-      driver.allocations->free(*driver.memory, address, MemoryKind::device_async);
-      return CUDA_SUCCESS;
-    };
-    enqueue(driver, stream, task);
+    CUGRT_EMU_TRY(driver.allocations->begin_free(address));
+    try {
+      free_in_stream(driver, stream, address);
+    } catch (...) {
+      driver.allocations->cancel_free(address);
+      throw;
+    }
     return CUDA_SUCCESS;
   });
 }

@@ -75,14 +75,18 @@ CUresult MemoryTable::free(AddressSpace &memory, uint64_t address, MemoryKind ki
   return CUDA_SUCCESS;
 }
 
-CUresult MemoryTable::begin_free(uint64_t address, bool *needs_free) {
+CUresult MemoryTable::begin_free(uint64_t address) {
   std::lock_guard lock(mutex_);
   auto it = device_.find(address);
-  *needs_free = it != device_.end() && !it->second.freed && it->second.kind != MemoryKind::mapped;
-  if (!*needs_free)
+  if (it == device_.end() || it->second.freed || it->second.kind == MemoryKind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   it->second.freed = true;
   return CUDA_SUCCESS;
+}
+
+void MemoryTable::cancel_free(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  device_.at(address).freed = false;
 }
 
 void MemoryTable::free_context(AddressSpace &memory, Context *context) {

@@ -39,7 +39,8 @@ public:
   /// `address` is the beginning of a live range of the kind.
   CUresult free(AddressSpace &memory, uint64_t address, MemoryKind kind);
   /// Marks a range so that a second cuMemFreeAsync is refused at once.
-  CUresult begin_free(uint64_t address, bool *needs_free);
+  CUresult begin_free(uint64_t address);
+  void cancel_free(uint64_t address);
   void free_context(AddressSpace &memory, Context *context);
 
   /// The range that holds the address: device address or host address.

@@ -82,8 +82,7 @@ Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
   auto module = std::make_shared<Module>();
   module->program = std::move(program);
   module->context = context;
-  context->modules.push_back(module);
-  driver.modules.insert(module);
+  driver.modules.insert(module, [&] { context->modules.push_back(module); });
   return module;
 }
 
@@ -119,7 +118,13 @@ CUresult find_function(Driver &driver, const Ref<Module> &module, const std::str
   // Without opting in, static and dynamic shared memory share the ordinary limit.
   int limit = driver.config.profile->max_shared_bytes_per_block;
   function->max_dynamic_shared_bytes = std::max(0, limit - int(info->static_shared_bytes));
-  module->functions[name] = driver.functions.insert(function);
+  auto entry = module->functions.try_emplace(name, nullptr).first;
+  try {
+    entry->second = driver.functions.insert(function);
+  } catch (...) {
+    module->functions.erase(entry);
+    throw;
+  }
   *out = function;
   return CUDA_SUCCESS;
 }
@@ -133,9 +138,15 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
   }
   std::unique_ptr<Program> program;
   CUGRT_EMU_TRY(parse(driver, library.ptx, &program));
-  *out = add_module(driver, std::move(program), context);
+  auto entry = library.modules.try_emplace(context.get()).first;
+  try {
+    entry->second = add_module(driver, std::move(program), context);
+  } catch (...) {
+    library.modules.erase(entry);
+    throw;
+  }
+  *out = entry->second;
   (*out)->of_library = true;
-  library.modules[context.get()] = *out;
   return CUDA_SUCCESS;
 }
 

@@ -123,7 +123,7 @@ struct UserObject {
   CUuserObject handle = nullptr;
   void *pointer = nullptr;
   CUhostFn destroy = nullptr;
-  uint64_t references = 0; // the program's and the graphs'
+  uint64_t references = 0; // the program's and the graphs'; the destructor is queued at none
 };
 
 } // namespace cugrt::emulator::api

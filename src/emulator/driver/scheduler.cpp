@@ -1,20 +1,24 @@
 // Implementation of the task scheduler; see scheduler.h.
 #include "emulator/driver/scheduler.h"
 
+#include <algorithm>
 #include <tuple>
 
 namespace cugrt::emulator::api {
 
 namespace {
+
 thread_local bool t_in_host_callback = false;
-}
 
-bool in_host_callback() { return t_in_host_callback; }
-
-bool Scheduler::Earlier::operator()(const TaskPtr &a, const TaskPtr &b) const {
-  return std::tuple(a->order_major, a->order_minor, a.get()) <
+// For std::push_heap and its like, whose front is the largest.
+bool later(const TaskPtr &a, const TaskPtr &b) {
+  return std::tuple(a->order_major, a->order_minor, a.get()) >
          std::tuple(b->order_major, b->order_minor, b.get());
 }
+
+} // namespace
+
+bool in_host_callback() { return t_in_host_callback; }
 
 Scheduler::Scheduler(unsigned device_threads) : width_(device_threads ? device_threads : 1) {}
 
@@ -29,82 +33,98 @@ Scheduler::~Scheduler() {
     thread.join();
 }
 
+// Where a thread cannot be had, the next submission tries again.
 void Scheduler::start_threads() {
-  if (!threads_.empty())
-    return;
-  for (unsigned i = 0; i < width_; ++i)
-    threads_.emplace_back([this] { device_loop(); });
-  threads_.emplace_back([this] { host_loop(); });
+  threads_.reserve(width_ + 1);
+  while (threads_.size() < width_ + 1) {
+    bool host = threads_.empty();
+    threads_.emplace_back([this, host] { host ? host_loop() : device_loop(); });
+  }
 }
 
-void Scheduler::depend(const TaskPtr &task, const TaskPtr &before) {
-  if (!before || before == task)
-    return;
-  std::lock_guard lock(mutex_);
-  if (before->done)
-    return;
-  before->dependents.push_back(task);
-  ++task->pending;
+void Scheduler::make_room(size_t tasks) {
+  size_t wanted = unfinished_ + tasks;
+  for (std::vector<TaskPtr> *queue : {&device_ready_, &host_ready_, &finishing_})
+    if (queue->capacity() < wanted)
+      queue->reserve(std::max(wanted, 2 * queue->capacity()));
 }
 
-void Scheduler::submit(std::span<const TaskPtr> tasks, bool caller_waits) {
+// Enters the edges with their predecessors, all of them or none.
+void Scheduler::link(const Submission &submission) {
+  const auto &edges = submission.edges_;
+  size_t linked = 0;
+  try {
+    for (; linked < edges.size(); ++linked)
+      if (!edges[linked].before->done) {
+        edges[linked].before->dependents.push_back(edges[linked].task);
+        ++edges[linked].task->pending;
+      }
+  } catch (...) {
+    while (linked--)
+      if (!edges[linked].before->done) {
+        edges[linked].before->dependents.pop_back();
+        --edges[linked].task->pending;
+      }
+    throw;
+  }
+}
+
+void Scheduler::submit(const Submission &submission, bool caller_waits) {
   std::lock_guard lock(mutex_);
   start_threads();
+  make_room(submission.tasks_.size());
+  link(submission);
+  // From here on nothing fails.
   uint64_t major = ++sequence_;
-  for (const TaskPtr &task : tasks) {
+  unfinished_ += submission.tasks_.size();
+  for (const TaskPtr &task : submission.tasks_)
     task->order_major = major;
-    task->submitted = true;
-  }
-  for (const TaskPtr &task : tasks)
-    if (task->pending == 0 && !task->done)
+  for (const TaskPtr &task : submission.tasks_)
+    if (task->pending == 0)
       make_ready(task, !caller_waits);
+  finish_all(!caller_waits);
 }
 
-// A marker finishes here; finish() in turn makes its dependents ready, level by level, so that
-// depth costs no stack: it keeps its own list.
-void Scheduler::make_ready(const TaskPtr &task, bool wake) {
+// finish_all() must follow, since a marker finishes at once.
+void Scheduler::make_ready(TaskPtr task, bool wake) {
   switch (task->kind) {
   case TaskKind::marker:
-    finish(task, wake);
+    finishing_.push_back(std::move(task));
     break;
   case TaskKind::device:
-    device_ready_.insert(task);
+    device_ready_.push_back(std::move(task));
+    std::push_heap(device_ready_.begin(), device_ready_.end(), later);
     if (wake)
       work_.notify_one();
     break;
   case TaskKind::host:
-    host_ready_.insert(task);
+    host_ready_.push_back(std::move(task));
+    std::push_heap(host_ready_.begin(), host_ready_.end(), later);
     host_work_.notify_one();
     break;
   }
 }
 
-void Scheduler::finish(const TaskPtr &task, bool wake) {
-  std::vector<TaskPtr> finished{task};
-  while (!finished.empty()) {
-    TaskPtr current = std::move(finished.back());
-    finished.pop_back();
-    if (current->done)
-      continue;
-    current->done = true;
-    current->finished_at = Task::Clock::now();
-    current->action = nullptr;
-    for (TaskPtr &next : current->dependents) {
-      if (--next->pending || !next->submitted)
-        continue;
-      if (next->kind == TaskKind::marker)
-        finished.push_back(std::move(next));
-      else
-        make_ready(next, wake);
-    }
-    current->dependents.clear();
+// Markers make others ready, level by level; depth costs no stack.
+void Scheduler::finish_all(bool wake) {
+  while (!finishing_.empty()) {
+    TaskPtr task = std::move(finishing_.back());
+    finishing_.pop_back();
+    task->done = true;
+    task->finished_at = Task::Clock::now();
+    --unfinished_;
+    for (TaskPtr &next : task->dependents)
+      if (--next->pending == 0)
+        make_ready(std::move(next), wake);
+    task->dependents.clear();
   }
   finished_.notify_all();
 }
 
-void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadySet &ready) {
-  TaskPtr task = *ready.begin();
-  ready.erase(ready.begin());
+void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
+  std::pop_heap(ready.begin(), ready.end(), later);
+  TaskPtr task = std::move(ready.back());
+  ready.pop_back();
   auto action = std::move(task->action);
   bool device = task->kind == TaskKind::device;
   running_ += device;
@@ -125,7 +145,8 @@ void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadySet &ready) {
   action = nullptr; // what it holds is released without the lock
   lock.lock();
   running_ -= device;
-  finish(task, true);
+  finishing_.push_back(std::move(task));
+  finish_all(true);
 }
 
 void Scheduler::device_loop() {

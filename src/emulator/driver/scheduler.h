@@ -13,6 +13,9 @@
 // graph's nodes is therefore legal, adversarial and reproducible. Submitting tells nothing of the
 // order in which streams run, just as on hardware.
 //
+// Host memory may run out in submit() only, which then has done nothing: it makes room for all that
+// will happen to its tasks, so that nothing allocates from there to their end.
+//
 // After a device task has failed, the poisoned device runs nothing more: later tasks finish with
 // the first failure's code without running, so that every waiter returns.
 #pragma once
@@ -25,8 +28,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <span>
 #include <thread>
 #include <vector>
 
@@ -49,9 +50,30 @@ struct Task {
   // The scheduler's, under its lock.
   uint64_t order_major = 0;
   uint32_t pending = 0;
-  bool submitted = false, done = false;
+  bool done = false;
   std::vector<TaskPtr> dependents;
   Clock::time_point finished_at{}; // valid when done
+};
+
+/// Tasks that become runnable together, and what they wait for. Building one changes nothing but
+/// itself.
+class Submission {
+public:
+  void add(TaskPtr task) { tasks_.push_back(std::move(task)); }
+  /// `task`, which is or will be added, runs after `before`; no effect when that is null or has
+  /// finished by then.
+  void depend(const TaskPtr &task, const TaskPtr &before) {
+    if (before && before != task)
+      edges_.push_back({task, before});
+  }
+
+private:
+  friend class Scheduler;
+  struct Edge {
+    TaskPtr task, before;
+  };
+  std::vector<TaskPtr> tasks_;
+  std::vector<Edge> edges_;
 };
 
 class Scheduler {
@@ -59,12 +81,10 @@ public:
   explicit Scheduler(unsigned device_threads);
   ~Scheduler(); // waits for what runs; what has not started is dropped
 
-  /// One submission: `tasks` become runnable together. Edges among them, and from earlier tasks,
-  /// are declared first with depend(). With `caller_waits` no thread is woken: the caller runs them
-  /// in wait().
-  void submit(std::span<const TaskPtr> tasks, bool caller_waits = false);
-  /// `task` (not submitted yet) runs after `before`; no effect when that has finished or is null.
-  void depend(const TaskPtr &task, const TaskPtr &before);
+  /// With `caller_waits` no thread is woken: the caller runs the tasks in wait(). Throws
+  /// std::bad_alloc, or std::system_error when there is no thread to be had; then nothing has
+  /// happened.
+  void submit(const Submission &submission, bool caller_waits = false);
 
   bool done(const TaskPtr &task) const;
   /// Returns when the task has finished; meanwhile the calling thread runs device tasks.
@@ -77,22 +97,23 @@ public:
   void clear_poison() { poison_.store(CUDA_SUCCESS, std::memory_order_release); }
 
 private:
-  struct Earlier {
-    bool operator()(const TaskPtr &a, const TaskPtr &b) const;
-  };
-  using ReadySet = std::set<TaskPtr, Earlier>;
+  using ReadyHeap = std::vector<TaskPtr>; // the smallest order key is its front
 
   void device_loop();
   void host_loop();
-  void run(std::unique_lock<std::mutex> &lock, ReadySet &ready);
-  void make_ready(const TaskPtr &task, bool wake);
-  void finish(const TaskPtr &task, bool wake);
+  void run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready);
   void start_threads();
+  void make_room(size_t tasks);
+  void link(const Submission &submission);
+  void make_ready(TaskPtr task, bool wake);
+  void finish_all(bool wake);
 
   mutable std::mutex mutex_;
   std::condition_variable work_, host_work_, finished_;
-  ReadySet device_ready_, host_ready_;
-  std::vector<std::thread> threads_;
+  ReadyHeap device_ready_, host_ready_;
+  std::vector<TaskPtr> finishing_;   // markers that are ready, and what has just run
+  size_t unfinished_ = 0;            // tasks submitted and not done: each queue has room for all
+  std::vector<std::thread> threads_; // the host thread, then the device threads
   unsigned width_, running_ = 0;
   uint64_t sequence_ = 0;
   bool stopping_ = false;

@@ -9,13 +9,14 @@ namespace cugrt::emulator::api {
 namespace {
 
 Ref<Stream> per_thread_stream(Driver &driver, const Ref<Context> &context) {
-  Ref<Stream> &stream = context->per_thread_streams[std::this_thread::get_id()];
-  if (!stream) {
-    stream = std::make_shared<Stream>();
-    stream->context = context;
-    stream->per_thread = true;
-    stream->id = driver.next_id++;
-  }
+  auto known = context->per_thread_streams.find(std::this_thread::get_id());
+  if (known != context->per_thread_streams.end())
+    return known->second;
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->per_thread = true;
+  stream->id = driver.next_id++;
+  context->per_thread_streams.emplace(std::this_thread::get_id(), stream);
   return stream;
 }
 
@@ -46,23 +47,6 @@ CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out) {
   return driver.scheduler->poison();
 }
 
-// The legacy stream waits for all blocking streams of its context, and they for it.
-void order_in_stream(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task) {
-  Scheduler &scheduler = *driver.scheduler;
-  scheduler.depend(task, stream->tail);
-  Context &context = *stream->context;
-  if (stream->legacy)
-    for_blocking_streams(context, [&](Stream &other) { scheduler.depend(task, other.tail); });
-  else if (stream->blocking())
-    scheduler.depend(task, context.legacy_stream->tail);
-}
-
-void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task, bool caller_waits) {
-  order_in_stream(driver, stream, task);
-  stream->tail = task;
-  driver.scheduler->submit({&task, 1}, caller_waits);
-}
-
 namespace {
 
 TaskPtr device_task(std::function<CUresult(CUresult)> action) {
@@ -72,8 +56,21 @@ TaskPtr device_task(std::function<CUresult(CUresult)> action) {
   return task;
 }
 
-struct TaskMaker {
-  Driver &driver;
+TaskPtr host_task(const HostWork &work) {
+  auto task = std::make_shared<Task>();
+  task->kind = TaskKind::host;
+  task->action = [work](CUresult) {
+    work.function(work.user);
+    return CUDA_SUCCESS;
+  };
+  return task;
+}
+
+} // namespace
+
+struct TaskBatch::TaskMaker {
+  TaskBatch &batch;
+  Driver &driver = batch.driver_;
 
   TaskPtr operator()(const KernelWork &work) const {
     return device_task([&driver = driver, work](CUresult) { return run_kernel(driver, work); });
@@ -84,33 +81,57 @@ struct TaskMaker {
   TaskPtr operator()(const FillWork &work) const {
     return device_task([&driver = driver, work](CUresult) { return run_fill(driver, work.fill); });
   }
-  TaskPtr operator()(const HostWork &work) const {
-    auto task = std::make_shared<Task>();
-    task->kind = TaskKind::host;
-    task->action = [work](CUresult) {
-      work.function(work.user);
-      return CUDA_SUCCESS;
-    };
-    return task;
-  }
+  TaskPtr operator()(const HostWork &work) const { return host_task(work); }
   TaskPtr operator()(const EventRecordWork &work) const {
     auto task = std::make_shared<Task>();
-    work.event->task = task;
-    work.event->capture = nullptr;
+    batch.records_.emplace_back(work.event, task);
     return task;
   }
+  // Waits for the last record before it, which may be one of the same graph.
   TaskPtr operator()(const EventWaitWork &work) const {
     auto task = std::make_shared<Task>();
-    driver.scheduler->depend(task, work.event->task);
+    TaskPtr recorded = work.event->task;
+    for (const auto &[event, record] : batch.records_)
+      if (event == work.event)
+        recorded = record;
+    batch.depend(task, recorded);
     return task;
   }
   TaskPtr operator()(const EmptyWork &) const { return std::make_shared<Task>(); }
   TaskPtr operator()(const ChildWork &) const { return std::make_shared<Task>(); }
 };
 
-} // namespace
+TaskPtr TaskBatch::add(const Work &work) {
+  TaskPtr task = std::visit(TaskMaker{*this}, work);
+  add(task);
+  return task;
+}
 
-TaskPtr make_task(Driver &driver, const Work &work) { return std::visit(TaskMaker{driver}, work); }
+// The legacy stream waits for all blocking streams of its context, and they for it.
+void TaskBatch::order_in_stream(const Stream &stream, const TaskPtr &task) {
+  depend(task, stream.tail);
+  Context &context = *stream.context;
+  if (stream.legacy)
+    for_blocking_streams(context, [&](Stream &other) { depend(task, other.tail); });
+  else if (stream.blocking())
+    depend(task, context.legacy_stream->tail);
+}
+
+void TaskBatch::submit(bool caller_waits) {
+  driver_.scheduler->submit(submission_, caller_waits);
+  for (auto &[event, task] : records_) {
+    event->task = std::move(task);
+    event->capture = nullptr;
+  }
+}
+
+void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task) {
+  TaskBatch batch(driver);
+  batch.add(task);
+  batch.order_in_stream(*stream, task);
+  batch.submit();
+  stream->tail = task;
+}
 
 CUresult capture_state(const Stream &stream) {
   return stream.capture && stream.capture->invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
@@ -149,14 +170,18 @@ CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work, Tas
   if (stream->capture) {
     CUGRT_EMU_TRY(capture_state(*stream));
     CUgraphNode node;
-    const auto &before = stream->capture_dependencies;
+    auto &before = stream->capture_dependencies;
+    before.reserve(1);
     CUGRT_EMU_TRY(add_node(driver, *stream->capture->graph, before.data(), nullptr, before.size(),
                            std::move(work), &node));
-    stream->capture_dependencies.assign(1, node);
+    before.assign(1, node);
     return CUDA_SUCCESS;
   }
-  TaskPtr task = make_task(driver, work);
-  enqueue(driver, stream, task, caller_waits);
+  TaskBatch batch(driver);
+  TaskPtr task = batch.add(work);
+  batch.order_in_stream(*stream, task);
+  batch.submit(caller_waits);
+  stream->tail = task;
   if (out)
     *out = task;
   return CUDA_SUCCESS;

@@ -14,15 +14,31 @@ CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out);
 /// The same without the sticky error.
 CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out);
 
-/// Declares what `task` waits for when it is next in the stream: the stream's last task and, by the
-/// rules of the legacy stream, the last tasks of others.
-void order_in_stream(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task);
-/// order_in_stream, submit, and `task` is the stream's new tail.
-void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task,
-             bool caller_waits = false);
+/// The tasks of one call on their way to the scheduler. Others see nothing of them before submit(),
+/// which does all that there is to do or, when it throws, nothing. Needs the lock throughout.
+class TaskBatch {
+public:
+  explicit TaskBatch(Driver &driver) : driver_(driver) {}
 
-/// A task that does the work; nothing is declared or submitted yet.
-TaskPtr make_task(Driver &driver, const Work &work);
+  void add(TaskPtr task) { submission_.add(std::move(task)); }
+  /// Makes and adds a task that does the work.
+  TaskPtr add(const Work &work);
+  void depend(const TaskPtr &task, const TaskPtr &before) { submission_.depend(task, before); }
+  /// `task` is next in the stream: it waits for the stream's last task and, by the rules of the
+  /// legacy stream, for the last tasks of others.
+  void order_in_stream(const Stream &stream, const TaskPtr &task);
+  /// Events that the work records stand for their tasks from then on. Once only.
+  void submit(bool caller_waits = false);
+
+private:
+  struct TaskMaker;
+  Driver &driver_;
+  Submission submission_;
+  std::vector<std::pair<Ref<Event>, TaskPtr>> records_;
+};
+
+/// order_in_stream, submit, and `task` is the stream's new tail.
+void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task);
 /// Enqueues the work or, while the stream is captured, adds a node. `task` gets the task, or
 /// nullptr.
 CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work,

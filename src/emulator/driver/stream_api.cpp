@@ -21,8 +21,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
   // cuCtxGetStreamPriorityRange, it will automatically be clamped."
   stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   stream->id = driver.next_id++;
-  context->streams.push_back(stream);
-  *out = driver.streams.insert(stream);
+  *out = driver.streams.insert(stream, [&] { context->streams.push_back(stream); });
   return CUDA_SUCCESS;
 }
 
@@ -48,8 +47,10 @@ TaskPtr join(Driver &driver, const Ref<Stream> &stream) {
   if (!stream->legacy)
     return stream->tail;
   auto task = std::make_shared<Task>();
-  order_in_stream(driver, stream, task);
-  driver.scheduler->submit({&task, 1}, true);
+  TaskBatch batch(driver);
+  batch.add(task);
+  batch.order_in_stream(*stream, task);
+  batch.submit(true);
   return task;
 }
 
@@ -82,13 +83,14 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
     // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
     // called, the function will return immediately and the resources associated with hStream will
     // be released automatically once the device has completed all work in hStream."
-    Ref<Stream> stream = driver.streams.erase(handle);
+    Ref<Stream> stream = driver.streams.find(handle);
     if (!stream)
       return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture)
-      stream->capture->invalidated = true;
     if (!driver.scheduler->done(stream->tail))
       stream->context->orphans.push_back(stream->tail);
+    driver.streams.erase(handle);
+    if (stream->capture)
+      stream->capture->invalidated = true;
     std::erase(stream->context->streams, stream);
     return CUDA_SUCCESS;
   });

@@ -67,8 +67,13 @@ void set_access(Driver &driver, uint64_t address, Driver::Mapping &mapping, bool
     return;
   if (on) {
     on = driver.memory->map_file(address, mapping.bytes, mapping.memory->file, mapping.offset);
-    if (on)
-      driver.allocations->add_mapped(address, mapping.bytes);
+    try {
+      if (on)
+        driver.allocations->add_mapped(address, mapping.bytes);
+    } catch (...) {
+      driver.memory->unmap_file(address);
+      throw;
+    }
   } else {
     driver.memory->unmap_file(address);
     driver.allocations->remove_mapped(address);
@@ -119,7 +124,12 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alig
     auto address = driver.memory->reserve(bytes, std::max<uint64_t>(alignment, kGranularity));
     if (!address.ok())
       return CUDA_ERROR_OUT_OF_MEMORY;
-    driver.reservations[*address] = bytes;
+    try {
+      driver.reservations.emplace(*address, bytes);
+    } catch (...) {
+      driver.memory->release(*address, bytes);
+      throw;
+    }
     *out = *address;
     return CUDA_SUCCESS;
   });
@@ -147,18 +157,21 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     if (!out || !bytes || !whole(bytes) || flags)
       return CUDA_ERROR_INVALID_VALUE;
     CUGRT_EMU_TRY(check_properties(prop));
-    if (!driver.allocations->take(bytes))
-      return CUDA_ERROR_OUT_OF_MEMORY;
     auto memory = std::make_shared<Physical>();
-    memory->file = make_file(bytes);
-    if (memory->file < 0) {
-      driver.allocations->give_back(bytes);
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     memory->bytes = bytes;
     memory->properties = *prop;
-    Lock lock(driver.mutex);
-    *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
+    if (!driver.allocations->take(bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    memory->file = make_file(bytes);
+    try {
+      if (memory->file < 0)
+        throw std::bad_alloc();
+      Lock lock(driver.mutex);
+      *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
+    } catch (...) {
+      driver.allocations->give_back(bytes);
+      throw;
+    }
     return CUDA_SUCCESS;
   });
 }

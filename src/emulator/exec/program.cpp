@@ -334,7 +334,14 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                                                 std::max(1u, threads));
   job.residents = uint32_t(resident / pool.width() + 1);
   uint64_t helpers = std::min<uint64_t>(pool.width() - 1, job.blocks - 1);
-  pool.run(uint32_t(helpers), [&job] { job.work(); });
+  pool.run(uint32_t(helpers), [&job] {
+    try {
+      job.work();
+    } catch (...) { // host memory; the others need not go on
+      job.failed = true;
+      throw;
+    }
+  });
   return std::move(job.fault);
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <system_error>
 
 namespace cugrt::emulator {
 
@@ -49,7 +48,7 @@ void ThreadPool::run(uint32_t helpers, const std::function<void()> &work) {
     try {
       while (threads_.size() < width_ - 1)
         threads_.emplace_back([this] { loop(); });
-    } catch (const std::system_error &) {
+    } catch (const std::exception &) {
       // The machine gives no more threads: those there are will do.
     }
     jobs_.push_back(&job);
@@ -58,11 +57,24 @@ void ThreadPool::run(uint32_t helpers, const std::function<void()> &work) {
     wake_.notify_one();
   else
     wake_.notify_all();
-  work();
+  std::exception_ptr failure;
+  job.run(failure);
   std::unique_lock lock(mutex_);
   if (auto it = std::find(jobs_.begin(), jobs_.end(), &job); it != jobs_.end())
     jobs_.erase(it);
   done_.wait(lock, [&] { return job.running == 0; });
+  if (!failure)
+    failure = job.failure;
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void ThreadPool::Job::run(std::exception_ptr &failed) const noexcept {
+  try {
+    (*work)();
+  } catch (...) {
+    failed = std::current_exception();
+  }
 }
 
 void ThreadPool::loop() {
@@ -76,8 +88,11 @@ void ThreadPool::loop() {
     if (--job->wanted == 0)
       jobs_.pop_front();
     lock.unlock();
-    (*job->work)();
+    std::exception_ptr failure;
+    job->run(failure);
     lock.lock();
+    if (failure)
+      job->failure = failure;
     if (--job->running == 0)
       done_.notify_all();
   }

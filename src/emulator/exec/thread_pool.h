@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -23,12 +24,16 @@ public:
   /// Threads that can work at one launch, the calling one included.
   uint32_t width() const { return width_; }
   /// Calls `work` on this thread and on up to `helpers` others; returns when all have returned.
+  /// What one of them throws is thrown then.
   void run(uint32_t helpers, const std::function<void()> &work);
 
 private:
   struct Job {
     const std::function<void()> *work;
     uint32_t wanted, running = 0;
+    std::exception_ptr failure{}; // of a helper
+
+    void run(std::exception_ptr &failed) const noexcept;
   };
   explicit ThreadPool(uint32_t width);
   void loop();

@@ -71,13 +71,16 @@ uint64_t mix(uint64_t x) {
 }
 
 struct LaunchPlan {
-  Driver &driver;
+  TaskBatch batch;
   uint64_t seed;
-  std::vector<TaskPtr> tasks;
 
-  TaskPtr add(TaskPtr task) {
-    task->order_minor = mix(seed + tasks.size());
-    tasks.push_back(task);
+  TaskPtr shuffle(TaskPtr task) {
+    task->order_minor = mix(seed++);
+    return task;
+  }
+  TaskPtr add_marker() {
+    auto task = std::make_shared<Task>();
+    batch.add(task);
     return task;
   }
 
@@ -88,22 +91,22 @@ struct LaunchPlan {
     spans.reserve(graph.nodes.size());
     for (const ExecNode &node : graph.nodes) {
       if (node.body) {
-        TaskPtr inner_begin = add(std::make_shared<Task>()), inner_end = std::make_shared<Task>();
+        TaskPtr inner_begin = add_marker(), inner_end = add_marker();
         expand(*node.body, inner_begin, inner_end);
-        spans.emplace_back(inner_begin, add(inner_end));
+        spans.emplace_back(inner_begin, inner_end);
       } else {
         // "Disabled nodes are functionally equivalent to empty nodes until they are reenabled."
-        TaskPtr task = add(node.enabled ? make_task(driver, node.work) : std::make_shared<Task>());
+        TaskPtr task = node.enabled ? shuffle(batch.add(node.work)) : add_marker();
         spans.emplace_back(task, task);
       }
     }
     for (size_t i = 0; i < spans.size(); ++i) {
-      driver.scheduler->depend(spans[i].first, begin);
+      batch.depend(spans[i].first, begin);
       for (uint32_t before : graph.nodes[i].dependencies)
-        driver.scheduler->depend(spans[i].first, spans[before].second);
-      driver.scheduler->depend(end, spans[i].second);
+        batch.depend(spans[i].first, spans[before].second);
+      batch.depend(end, spans[i].second);
     }
-    driver.scheduler->depend(end, begin);
+    batch.depend(end, begin);
   }
 };
 
@@ -125,9 +128,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   CUGRT_EMU_TRY(snapshot(graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
-  exec.user_objects = graph.user_objects;
-  for (auto &[object, count] : exec.user_objects)
-    object->references += count;
+  exec.user_objects = graph.user_objects; // the caller counts the references
   error->result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return CUDA_SUCCESS;
 }
@@ -139,17 +140,16 @@ ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node) {
 
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream) {
-  LaunchPlan plan{driver, mix(driver.config.seed) ^ mix(exec->launches++), {}};
-  auto begin = std::make_shared<Task>(), end = std::make_shared<Task>();
-  order_in_stream(driver, stream, begin);
+  LaunchPlan plan{TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
+  TaskPtr begin = plan.add_marker(), end = plan.add_marker();
+  plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.
-  driver.scheduler->depend(begin, exec->last_launch);
+  plan.batch.depend(begin, exec->last_launch);
   plan.expand(exec->body, begin, end);
-  plan.tasks.push_back(begin);
-  plan.tasks.push_back(end);
+  plan.batch.submit();
+  ++exec->launches;
   stream->tail = exec->last_launch = end;
   driver.counters.graph_launches.fetch_add(1, std::memory_order_relaxed);
-  driver.scheduler->submit(plan.tasks);
   return CUDA_SUCCESS;
 }
 

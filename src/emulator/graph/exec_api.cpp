@@ -16,6 +16,8 @@ CUresult make_exec(Driver &driver, CUgraphExec *out, CUgraph handle, uint64_t fl
   auto exec = std::make_shared<GraphExec>();
   CUGRT_EMU_TRY(instantiate(driver, *graph, flags, *exec, error));
   *out = driver.execs.insert(exec);
+  for (auto &[object, count] : exec->user_objects)
+    object->references += count;
   return CUDA_SUCCESS;
 }
 
@@ -172,16 +174,12 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<GraphExec> exec = driver.execs.erase(handle);
+    Ref<GraphExec> exec = driver.execs.find(handle);
     if (!exec)
       return CUDA_ERROR_INVALID_VALUE;
     // Launches that are under way hold copies of the work. User objects wait for them.
-    auto finished = release_user_objects(driver, exec->user_objects);
-    TaskPtr last = exec->last_launch;
-    lock.unlock();
-    if (!finished.empty())
-      driver.scheduler->wait(last);
-    run_destructors(driver, std::move(finished));
+    release_user_objects(driver, exec->user_objects, exec->last_launch);
+    driver.execs.erase(handle);
     return CUDA_SUCCESS;
   });
 }

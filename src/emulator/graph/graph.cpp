@@ -34,6 +34,12 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
 
 namespace {
 
+// So that the next push_back cannot fail.
+void reserve_one(std::vector<GraphEdge> &edges) {
+  if (edges.size() == edges.capacity())
+    edges.reserve(std::max<size_t>(4, 2 * edges.size()));
+}
+
 bool zero(const CUgraphEdgeData &data) {
   return !data.from_port && !data.to_port && !data.type &&
          std::all_of(std::begin(data.reserved), std::end(data.reserved),
@@ -64,6 +70,8 @@ CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdg
 }
 
 void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data) {
+  reserve_one(to.dependencies);
+  reserve_one(from.dependents);
   to.dependencies.push_back({&from, data});
   from.dependents.push_back({&to, data});
 }
@@ -89,8 +97,10 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
     return CUDA_ERROR_INVALID_VALUE;
   node->id = driver.next_id++;
-  graph.nodes.push_back(node);
-  *out = driver.nodes.insert(node);
+  node->dependencies.reserve(before.size());
+  for (const auto &dependency : before)
+    reserve_one(dependency->dependents);
+  *out = driver.nodes.insert(node, [&] { graph.nodes.push_back(node); });
   for (const auto &dependency : before)
     add_edge(*dependency, *node, {});
   return CUDA_SUCCESS;
@@ -110,9 +120,11 @@ void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
   std::erase(graph.nodes, node);
 }
 
-std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
-  auto clone = make_graph(driver);
+namespace {
+
+void clone_nodes(Driver &driver, const Graph &graph, const std::shared_ptr<Graph> &clone) {
   clone->clone_of = graph.id;
+  clone->nodes.reserve(graph.nodes.size());
   std::unordered_map<const GraphNode *, GraphNode *> copies;
   for (const auto &node : graph.nodes) {
     auto copy = std::make_shared<GraphNode>();
@@ -135,40 +147,47 @@ std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
     for (const GraphEdge &edge : node->dependents)
       copies[node.get()]->dependents.push_back({copies[edge.node], edge.data});
   }
+}
+
+} // namespace
+
+std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
+  auto clone = make_graph(driver);
+  try {
+    clone_nodes(driver, graph, clone);
+    clone->user_objects = graph.user_objects;
+  } catch (...) {
+    destroy_graph(driver, clone);
+    throw;
+  }
   // "graph execution or cloning" takes its own references to the user objects.
-  clone->user_objects = graph.user_objects;
   for (auto &[object, count] : clone->user_objects)
     object->references += count;
   return clone;
 }
 
-std::vector<std::shared_ptr<UserObject>> release_user_objects(Driver &driver,
-                                                              UserReferences &references) {
-  std::vector<std::shared_ptr<UserObject>> finished;
-  for (auto &[object, count] : references) {
-    object->references -= count;
-    if (object->references == 0) {
-      driver.user_objects.erase(object->handle);
-      finished.push_back(object);
-    }
-  }
-  references.clear();
-  return finished;
-}
-
 // "Destructor callbacks [...] are executed by a shared internal thread": the host thread, after
-// what is already queued there.
-void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> objects) {
-  for (auto &object : objects) {
+// what is already queued there. They are queued before anything is given up, since that may fail.
+void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after) {
+  Submission destructors;
+  for (auto &[object, count] : references) {
+    if (object->references != count)
+      continue;
     auto task = std::make_shared<Task>();
     task->kind = TaskKind::host;
     task->run_always = true;
-    task->action = [object](CUresult) {
-      object->destroy(object->pointer);
+    task->action = [destroy = object->destroy, pointer = object->pointer](CUresult) {
+      destroy(pointer);
       return CUDA_SUCCESS;
     };
-    driver.scheduler->submit({&task, 1});
+    destructors.depend(task, after);
+    destructors.add(std::move(task));
   }
+  driver.scheduler->submit(destructors);
+  for (auto &[object, count] : references)
+    if (!(object->references -= count))
+      driver.user_objects.erase(object->handle);
+  references.clear();
 }
 
 } // namespace cugrt::emulator::api

@@ -96,11 +96,10 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
 /// The instance's node that was made from `node`; nullptr when there is none.
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 
-/// Drops references; calls no destructor itself: finished objects are returned to be destroyed
-/// without the lock.
+/// Drops references. Destructors of objects that nobody refers to any more are called on the host
+/// thread, after the task `after`, which may be nullptr. Throws as Scheduler::submit does; then
+/// nothing has changed.
 using UserReferences = std::map<std::shared_ptr<UserObject>, uint64_t>;
-std::vector<std::shared_ptr<UserObject>> release_user_objects(Driver &driver,
-                                                              UserReferences &references);
-void run_destructors(Driver &driver, std::vector<std::shared_ptr<UserObject>> objects);
+void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after);
 
 } // namespace cugrt::emulator::api

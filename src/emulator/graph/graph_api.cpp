@@ -83,18 +83,27 @@ CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *t
     EdgeList list;
     CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
     // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
-    for (size_t i = 0; i < count; ++i) {
-      auto &[a, b] = list.edges[i];
-      CUgraphEdgeData edge = data ? data[i] : CUgraphEdgeData{};
-      CUresult result = check_edge(*a, *b, edge);
-      if (result != CUDA_SUCCESS) {
-        while (i--) {
-          list.edges[i].first->dependents.pop_back();
-          list.edges[i].second->dependencies.pop_back();
-        }
-        return result;
+    size_t added = 0;
+    auto take_back = [&] {
+      while (added--) {
+        list.edges[added].first->dependents.pop_back();
+        list.edges[added].second->dependencies.pop_back();
       }
-      add_edge(*a, *b, edge);
+    };
+    try {
+      for (; added < count; ++added) {
+        auto &[a, b] = list.edges[added];
+        CUgraphEdgeData edge = data ? data[added] : CUgraphEdgeData{};
+        CUresult result = check_edge(*a, *b, edge);
+        if (result != CUDA_SUCCESS) {
+          take_back();
+          return result;
+        }
+        add_edge(*a, *b, edge);
+      }
+    } catch (...) {
+      take_back();
+      throw;
     }
     return CUDA_SUCCESS;
   });
@@ -150,8 +159,8 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
     for (const Ref<Stream> &stream : driver.streams.all())
       if (stream->capture && stream->capture->graph == graph)
         return CUDA_ERROR_INVALID_VALUE;
+    release_user_objects(driver, graph->user_objects, nullptr);
     destroy_graph(driver, graph);
-    run_destructors(driver, release_user_objects(driver, graph->user_objects));
     return CUDA_SUCCESS;
   });
 }
@@ -314,7 +323,7 @@ CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned int count) {
                             if (count > object->references)
                               return CUDA_ERROR_INVALID_VALUE;
                             UserReferences references{{object, count}};
-                            run_destructors(driver, release_user_objects(driver, references));
+                            release_user_objects(driver, references, nullptr);
                             return CUDA_SUCCESS;
                           });
 }
@@ -328,9 +337,9 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject hand
                             if (!graph || (flags & ~unsigned(CU_GRAPH_USER_OBJECT_MOVE)) ||
                                 (move && count > object->references))
                               return CUDA_ERROR_INVALID_VALUE;
+                            graph->user_objects[object] += count;
                             if (!move)
                               object->references += count;
-                            graph->user_objects[object] += count;
                             return CUDA_SUCCESS;
                           });
 }
@@ -345,10 +354,10 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject han
                             auto held = graph->user_objects.find(object);
                             if (held == graph->user_objects.end() || held->second < count)
                               return CUDA_ERROR_INVALID_VALUE;
+                            UserReferences references{{object, count}};
+                            release_user_objects(driver, references, nullptr);
                             if (!(held->second -= count))
                               graph->user_objects.erase(held);
-                            UserReferences references{{object, count}};
-                            run_destructors(driver, release_user_objects(driver, references));
                             return CUDA_SUCCESS;
                           });
 }

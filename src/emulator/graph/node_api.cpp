@@ -14,10 +14,19 @@ CUresult add(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependen
   return graph_call(graph_handle, [&](Driver &driver, Graph &graph) -> CUresult {
     Work work;
     CUGRT_EMU_TRY(make(driver, &work));
-    CUresult result = add_node(driver, graph, dependencies, data, count, work, out);
-    if (auto *child = std::get_if<ChildWork>(&work); child && result != CUDA_SUCCESS)
-      destroy_graph(driver, child->graph);
-    return result;
+    auto drop_child = [&] {
+      if (auto *child = std::get_if<ChildWork>(&work))
+        destroy_graph(driver, child->graph);
+    };
+    try {
+      CUresult result = add_node(driver, graph, dependencies, data, count, work, out);
+      if (result != CUDA_SUCCESS)
+        drop_child();
+      return result;
+    } catch (...) {
+      drop_child();
+      throw;
+    }
   });
 }
 

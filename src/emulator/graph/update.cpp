@@ -171,7 +171,7 @@ bool pair_graphs(const ExecGraph &exec, const Graph &graph, Pairing &pairing,
 
 struct Change {
   ExecNode *target;
-  const GraphNode *source;
+  Work work;
 };
 
 // Collects the changes of one level and of its child graphs, or says why there are none.
@@ -196,7 +196,7 @@ bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const 
     Reason reason = check_change(driver, whole, target.work, source->work);
     if (reason != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return fail(info, reason, source), false;
-    changes.push_back({&target, source});
+    changes.push_back({&target, source->work});
   }
   return true;
 }
@@ -220,8 +220,8 @@ CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, c
   if (!plan_update(driver, whole, exec, graph, changes, info))
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   // Parameters only: whether a node is enabled is the instance's.
-  for (const Change &change : changes)
-    change.target->work = change.source->work;
+  for (Change &change : changes)
+    change.target->work = std::move(change.work);
   return CUDA_SUCCESS;
 }
 

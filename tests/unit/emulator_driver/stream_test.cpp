@@ -103,6 +103,7 @@ TEST_CASE("Elapsed time needs two recorded, timed and finished events") {
   OK(CU(cuEventRecord)(b, nullptr));
   CHECK(CU(cuEventElapsedTime)(&ms, a, b) == CUDA_ERROR_NOT_READY);
   gate.open = true;
+  OK(CU(cuStreamSynchronize)(nullptr)); // the host function has left the gate
   for (CUevent event : {a, b, untimed})
     OK(CU(cuEventDestroy_v2)(event));
 }

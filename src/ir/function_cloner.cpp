@@ -1,12 +1,12 @@
 // Copying functions.
-#include "passes/function_cloner.h"
+#include "ir/function_cloner.h"
 
 #include "support/check.h"
 
-namespace cugrt::passes {
+namespace cugrt::ir {
 
-ir::Module without_functions(const ir::Module &module) {
-  ir::Module copy;
+Module without_functions(const Module &module) {
+  Module copy;
   copy.exprs = module.exprs;
   copy.types = module.types;
   copy.kernels = module.kernels;
@@ -16,64 +16,65 @@ ir::Module without_functions(const ir::Module &module) {
   return copy;
 }
 
-FunctionCloner::FunctionCloner(const ir::Function &source, ir::Module &target)
+FunctionCloner::FunctionCloner(const Function &source, Module &target)
     : source_(source), module_(target), builder_(target, source.name),
       values_(source.values.size()) {}
 
-ir::ValueId FunctionCloner::mapped(ir::ValueId value) const {
+ValueId FunctionCloner::mapped(ValueId value) const {
   CUGRT_CHECK(values_[value.index].valid());
   return values_[value.index];
 }
 
-ir::Operand FunctionCloner::mapped(ir::Operand operand) const {
-  return operand.kind == ir::Operand::Kind::value ? ir::Operand::of(mapped(operand.value()))
-                                                  : operand;
+Operand FunctionCloner::mapped(Operand operand) const {
+  return operand.kind == Operand::Kind::value ? Operand::of(mapped(operand.value())) : operand;
 }
 
-std::vector<ir::Operand> FunctionCloner::mapped(std::span<const ir::Operand> operands) const {
-  std::vector<ir::Operand> result;
+std::vector<Operand> FunctionCloner::mapped(std::span<const Operand> operands) const {
+  std::vector<Operand> result;
   result.reserve(operands.size());
-  for (const ir::Operand &operand : operands)
+  for (const Operand &operand : operands)
     result.push_back(mapped(operand));
   return result;
 }
 
-ir::ValueId FunctionCloner::bind_value(ir::BindingKind kind, std::string_view hint,
-                                       ir::ValueId operand, std::span<const ir::ExprId> exprs,
-                                       ir::TypeId type, SourceLocation location) {
-  ir::Binding binding{};
+ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint, ValueId operand,
+                                   std::span<const ExprId> exprs, TypeId type,
+                                   SourceLocation location) {
+  Binding binding{};
   binding.kind = kind;
   binding.location = location;
-  const ir::Operand of = ir::Operand::of(operand);
+  const Operand of = Operand::of(operand);
   const std::string name(hint);
   return builder_.bind(binding, std::span(&of, operand.valid() ? 1 : 0), exprs, {},
                        std::span(&name, 1), std::span(&type, 1));
 }
 
-Status FunctionCloner::copy(const ir::Binding &binding) {
-  ir::Binding target = binding;
+Status FunctionCloner::copy(const Binding &binding) {
+  Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));
+  std::vector<Operand> operands = mapped(source_.operands_of(binding));
+  if (binding.blocks.count)
+    add_captures(operands);
   std::vector<std::string> names;
-  std::vector<ir::TypeId> types;
+  std::vector<TypeId> types;
   for (uint32_t i = 0; i < binding.result_count; ++i) {
     names.push_back(source_.value(binding.result(i)).name);
-    types.push_back(source_.value(binding.result(i)).type);
+    types.push_back(result_type(binding, operands, i));
   }
-  const ir::ValueId first =
-      builder_.bind(target, mapped(source_.operands_of(binding)), source_.exprs_of(binding),
-                    source_.attributes_of(binding), names, types);
+  const ValueId first = builder_.bind(target, operands, source_.exprs_of(binding),
+                                      source_.attributes_of(binding), names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
   return {};
 }
 
-Status FunctionCloner::copy_blocks(const ir::Binding &binding, ir::Binding &target) {
+Status FunctionCloner::copy_blocks(const Binding &binding, Binding &target) {
   for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b) {
-    const ir::Block &block = source_.blocks[b];
-    std::vector<ir::TypeId> types;
+    const Block &block = source_.blocks[b];
+    std::vector<TypeId> types;
     std::vector<std::string> names;
     for (uint32_t i = 0; i < block.param_count; ++i) {
-      const ir::Value &param = source_.values[block.first_param + i];
+      const Value &param = source_.values[block.first_param + i];
       types.push_back(param.type);
       names.push_back(param.name);
     }
@@ -90,22 +91,22 @@ Status FunctionCloner::copy_blocks(const ir::Binding &binding, ir::Binding &targ
 
 Status FunctionCloner::copy_body(uint32_t block) {
   CUGRT_TRY(enter_block(block));
-  for (const ir::Binding &binding : source_.blocks[block].bindings)
+  for (const Binding &binding : source_.blocks[block].bindings)
     CUGRT_TRY(visit(binding));
   return leave_block(block);
 }
 
-Result<ir::Function> FunctionCloner::run() {
-  ir::Function &target = builder_.function();
+Result<Function> FunctionCloner::run() {
+  Function &target = builder_.function();
   target.is_private = source_.is_private;
   target.num_inputs = source_.num_inputs;
   target.result_types = source_.result_types;
   target.extra_attributes = source_.extra_attributes;
   target.location = source_.location;
-  for (const ir::Symbol &symbol : source_.symbols)
+  for (const Symbol &symbol : source_.symbols)
     builder_.symbol(symbol);
-  for (const ir::Parameter &param : source_.params) {
-    const ir::Value &value = source_.value(param.value);
+  for (const Parameter &param : source_.params) {
+    const Value &value = source_.value(param.value);
     map(param.value, builder_.param(value.name, value.type, param.access, param.alignment_bytes,
                                     value.location));
   }
@@ -113,4 +114,4 @@ Result<ir::Function> FunctionCloner::run() {
   return builder_.finish(mapped(source_.results_of(source_.body())), source_.body().end_location);
 }
 
-} // namespace cugrt::passes
+} // namespace cugrt::ir

@@ -1,0 +1,67 @@
+// Copies a function binding by binding; passes override what they change.
+//
+// The target module starts as a copy of the source's pools, kernels, constants, literals and names,
+// so expressions, types and symbols keep their ids; only values get new ones. Bindings of nested
+// blocks are visited in place, between those before and after them.
+#pragma once
+
+#include "ir/builder.h"
+
+namespace cugrt::ir {
+
+/// Everything of `module` but its functions.
+Module without_functions(const Module &module);
+
+class FunctionCloner {
+public:
+  /// `source` belongs to a module whose pools `target` was copied from.
+  FunctionCloner(const Function &source, Module &target);
+  virtual ~FunctionCloner() = default;
+
+  Result<Function> run();
+
+protected:
+  /// Called for each binding, in order. Must map every result that later bindings use.
+  virtual Status visit(const Binding &binding) { return copy(binding); }
+  /// Called before and after a block's bindings; its parameters are mapped already.
+  virtual Status enter_block(uint32_t block) { return {}; }
+  virtual Status leave_block(uint32_t block) { return {}; }
+  /// Called with the operands of a binding that has blocks, after these are copied: values of the
+  /// target that the copies use beyond the source's captures are appended here.
+  virtual void add_captures(std::vector<Operand> &operands) {}
+
+  /// Appends the same binding, with operands mapped; results keep names and types.
+  Status copy(const Binding &binding);
+  /// The type of result `i` of a binding whose operands are mapped; by default that of the source.
+  virtual TypeId result_type(const Binding &binding, std::span<const Operand> operands,
+                             uint32_t i) {
+    return source_.value(binding.result(i)).type;
+  }
+
+  /// Appends a binding of no operands or one, that has one result and a place in the text.
+  ValueId bind_value(BindingKind kind, std::string_view hint, ValueId operand,
+                     std::span<const ExprId> exprs, TypeId type, SourceLocation location);
+
+  void map(ValueId from, ValueId to) { values_[from.index] = to; }
+  ValueId mapped(ValueId value) const;
+  Operand mapped(Operand operand) const;
+  std::vector<Operand> mapped(std::span<const Operand> operands) const;
+
+  const Function &source() const { return source_; }
+  Module &module() const { return module_; }
+  FunctionBuilder &builder() { return builder_; }
+  const Type &type_of(ValueId source_value) const {
+    return module_.types[source_.value(source_value).type];
+  }
+
+private:
+  Status copy_blocks(const Binding &binding, Binding &target);
+  Status copy_body(uint32_t block);
+
+  const Function &source_;
+  Module &module_;
+  FunctionBuilder builder_;
+  std::vector<ValueId> values_; // by source value
+};
+
+} // namespace cugrt::ir

@@ -1,0 +1,59 @@
+// The host builtins of lifted regions: what the pass RewriteCudaGraph writes and the planner reads.
+//
+//   %s0, %s1 = host "cuda_graph.get_cached_alloc"(@cuda_graph_alloc, 0) : (storage<..>,
+//   storage<..>) %args = tuple(%a, %s0, %key) %b = host
+//   "cuda_graph.run_or_capture"(@main_cuda_graph_capture, %args, 0, %key) : tensor<..>
+//
+// get_cached_alloc gives the storages that a function allocates, the same ones each time.
+// run_or_capture runs a function on the fields of a tuple as one graph; its results are the
+// function's. The number tells the calls of a module apart; the shape, where there is one, is what
+// the function's last parameter takes, and the key under which its graph is kept.
+#pragma once
+
+#include "ir/module.h"
+
+namespace cugrt::ir {
+
+enum class GraphBuiltin : uint8_t { none, get_cached_alloc, run_or_capture };
+
+inline constexpr std::string_view kGetCachedAlloc = "cuda_graph.get_cached_alloc";
+inline constexpr std::string_view kRunOrCapture = "cuda_graph.run_or_capture";
+
+inline GraphBuiltin graph_builtin(const Module &module, const Binding &b) {
+  if (b.kind != BindingKind::host_call)
+    return GraphBuiltin::none;
+  const std::string &name = module.callee_names[b.callee];
+  return name == kGetCachedAlloc ? GraphBuiltin::get_cached_alloc
+         : name == kRunOrCapture ? GraphBuiltin::run_or_capture
+                                 : GraphBuiltin::none;
+}
+
+/// The operands of a call, in order.
+enum GraphOperand : uint8_t { kGraphFunction, kGraphArguments, kGraphIndex, kGraphKey };
+inline constexpr uint8_t kAllocIndex = 1; // of get_cached_alloc, which takes no arguments
+
+/// The function that a builtin's call names; the verifier has checked that it does.
+inline uint32_t graph_function(const Function &function, const Binding &b) {
+  return function.operands_of(b)[kGraphFunction].index;
+}
+
+/// What may stand in a function that run_or_capture runs: no host, no control flow, no calls.
+inline bool may_be_captured(BindingKind kind) {
+  switch (kind) {
+  case BindingKind::alloc_tensor:
+  case BindingKind::kill:
+  case BindingKind::launch:
+  case BindingKind::extern_call:
+  case BindingKind::alias:
+  case BindingKind::view:
+  case BindingKind::tuple:
+  case BindingKind::tuple_element:
+  case BindingKind::constant:
+  case BindingKind::op:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace cugrt::ir

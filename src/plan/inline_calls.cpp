@@ -1,0 +1,374 @@
+// Inlining, callees first, so that what a callee calls is already in it.
+#include "plan/inline_calls.h"
+
+#include "ir/function_cloner.h"
+#include "ir/infer.h"
+#include "ir/text.h"
+#include "plan/liveness.h"
+#include "plan/sizes.h"
+
+#include <algorithm>
+
+namespace cugrt::plan {
+namespace {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::ExprId;
+using ir::Operand;
+using ir::TypeId;
+using ir::TypeKind;
+using ir::ValueId;
+
+uint32_t count_steps(const ir::Function &function) {
+  uint32_t steps = 0;
+  for (const ir::Block &block : function.blocks)
+    for (const Binding &b : block.bindings)
+      steps += b.kind == BindingKind::launch;
+  return steps;
+}
+
+/// One callee's bindings, appended to the function that is being built.
+class Body {
+public:
+  Body(ir::Module &module, ir::FunctionBuilder &builder, const ir::Function &callee,
+       std::vector<ExprId> symbols)
+      : module_(module), builder_(builder), callee_(callee), symbols_(std::move(symbols)),
+        values_(callee.values.size()) {}
+
+  void map(ValueId callee_value, Operand operand) { values_[callee_value.index] = operand; }
+  /// Results of the callee that its caller does not return get storage of their own.
+  void plan_result(ValueId allocated) { planned_.push_back(allocated); }
+
+  /// Gives the results.
+  std::vector<Operand> run() {
+    for (const Binding &b : callee_.body().bindings)
+      binding(b);
+    return mapped(callee_.results_of(callee_.body()));
+  }
+
+private:
+  ExprId expr(ExprId e) {
+    return module_.exprs.as_constant(e) ? e : module_.exprs.substitute(e, symbols_);
+  }
+  TypeId type(ValueId value) {
+    return ir::substitute_type(module_, callee_.value(value).type, symbols_);
+  }
+  Operand mapped(const Operand &operand) {
+    if (operand.kind == Operand::Kind::value)
+      return values_[operand.index];
+    return operand.kind == Operand::Kind::expr ? Operand::of(expr(operand.expr())) : operand;
+  }
+  std::vector<Operand> mapped(std::span<const Operand> operands) {
+    std::vector<Operand> out;
+    for (const Operand &operand : operands)
+      out.push_back(mapped(operand));
+    return out;
+  }
+
+  void binding(const Binding &b) {
+    if (b.kind == BindingKind::alloc &&
+        std::find(planned_.begin(), planned_.end(), b.result()) != planned_.end())
+      return planned_alloc(b);
+    Binding out = b;
+    blocks(b, out);
+    std::vector<Operand> operands = mapped(callee_.operands_of(b));
+    std::vector<ExprId> exprs;
+    for (ExprId e : callee_.exprs_of(b))
+      exprs.push_back(expr(e));
+    std::vector<std::string> names;
+    std::vector<TypeId> types;
+    for (uint32_t i = 0; i < b.result_count; ++i) {
+      names.push_back(callee_.value(b.result(i)).name);
+      types.push_back(type(b.result(i)));
+    }
+    ValueId first = builder_.bind(out, operands, exprs, callee_.attributes_of(b), names, types);
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      map(b.result(i), Operand::of(ValueId{first.index + i}));
+  }
+
+  void planned_alloc(const Binding &b) {
+    const std::string &name = callee_.value(b.result()).name;
+    TypeId tensor = type(b.result());
+    ir::Type copy = module_.types[tensor];
+    ExprId bytes = ir::tensor_bytes(module_.exprs, copy), offset = module_.exprs.constant(0);
+    Operand storage = Operand::of(bind(BindingKind::alloc_storage, name + "_storage", {}, bytes,
+                                       module_.types.storage(copy.scope, bytes), b.location));
+    map(b.result(), Operand::of(bind(BindingKind::alloc_tensor, name, std::span(&storage, 1),
+                                     offset, tensor, b.location)));
+  }
+  ValueId bind(BindingKind kind, const std::string &name, std::span<const Operand> operands,
+               ExprId expr, TypeId type, SourceLocation location) {
+    Binding made{};
+    made.kind = kind;
+    made.location = location;
+    return builder_.bind(made, operands, std::span(&expr, 1), {}, std::span(&name, 1),
+                         std::span(&type, 1));
+  }
+
+  void blocks(const Binding &b, Binding &out) {
+    for (uint32_t n = b.blocks.begin; n < b.blocks.end(); ++n) {
+      const ir::Block &block = callee_.blocks[n];
+      std::vector<TypeId> types;
+      std::vector<std::string> names;
+      for (uint32_t i = 0; i < block.param_count; ++i) {
+        types.push_back(type({block.first_param + i}));
+        names.push_back(callee_.values[block.first_param + i].name);
+      }
+      uint32_t copied = builder_.begin_block(types, names);
+      if (n == b.blocks.begin)
+        out.blocks.begin = copied;
+      for (uint32_t i = 0; i < block.param_count; ++i)
+        map({block.first_param + i}, Operand::of(builder_.block_param(copied, i)));
+      for (const Binding &inner : block.bindings)
+        binding(inner);
+      builder_.end_block(mapped(callee_.results_of(block)), block.end_location);
+    }
+  }
+
+  ir::Module &module_;
+  ir::FunctionBuilder &builder_;
+  const ir::Function &callee_;
+  std::vector<ExprId> symbols_; // by callee symbol: what stands for it in the caller
+  std::vector<Operand> values_; // by callee value
+  std::vector<ValueId> planned_;
+};
+
+struct Callee {
+  const ir::Function *function; // inlined itself
+  const FunctionSummary *summary;
+  uint32_t steps;
+  std::vector<ValueId> allocated; // by result: its `alloc`, or invalid
+  bool results_apart;             // no two of its fresh results lie in the same memory
+};
+
+/// Copies a function with its calls planned through.
+class Inliner final : public ir::FunctionCloner {
+public:
+  Inliner(const ir::Function &source, uint32_t number, ir::Module &target,
+          std::span<const Callee> callees, const Liveness &live, uint32_t max_steps,
+          InlinedCalls &out)
+      : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
+        max_steps_(max_steps), bounds_(source.symbol_bounds()), out_(out),
+        steps_(count_steps(source)) {
+    for (const Operand &result : source.results_of(source.body()))
+      if (result.kind == Operand::Kind::value)
+        returned_.push_back(live.alias_of[result.index]);
+  }
+
+protected:
+  Status visit(const Binding &b) override {
+    if (b.kind != BindingKind::call)
+      return copy(b);
+    const Callee &callee = callees_[b.callee];
+    symbols_.clear();
+    std::string why = reason_to_stay(b, callee);
+    if (!why.empty()) {
+      out_.stays[number_].push_back(std::move(why));
+      return copy(b);
+    }
+    out_.inlined.push_back({number_, b.location, printed(b), b.callee, callee.steps});
+    steps_ += callee.steps;
+    const std::vector<std::string> &left = out_.stays[b.callee];
+    out_.stays[number_].insert(out_.stays[number_].end(), left.begin(), left.end());
+    inline_call(b, callee);
+    return {};
+  }
+
+private:
+  std::string printed(const Binding &b) const {
+    return "call @" + callees_[b.callee].function->name;
+  }
+
+  /// Empty where the call can be planned through; then symbols_ hold what its symbols become.
+  std::string reason_to_stay(const Binding &b, const Callee &callee) {
+    const ir::Function &f = *callee.function;
+    if (steps_ > max_steps_ || callee.steps > max_steps_ - steps_)
+      return "with its " + std::to_string(callee.steps) +
+             " steps the caller would have more than " + std::to_string(max_steps_);
+    if (!f.is_private && f.num_inputs < f.params.size())
+      return "it has weights of its own";
+    if (!callee.results_apart)
+      return "two of its results are copies of the same memory";
+    std::vector<TypeId> types;
+    std::span<const Operand> operands = source().operands_of(b);
+    for (const Operand &operand : operands)
+      types.push_back(ir::operand_type(module(), source(), operand));
+    symbols_ = ir::bind_callee_symbols(module(), f, types);
+    if (std::string why = unchecked_symbol(f); !why.empty())
+      return why;
+    for (size_t p = 0; p < f.params.size(); ++p)
+      if (std::string why = unchecked_param(f, p, types[p]); !why.empty())
+        return why;
+    std::span<const Operand> results = f.results_of(f.body());
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      if (results[i].kind == Operand::Kind::value &&
+          ir::substitute_type(module(), f.value(results[i].value()).type, symbols_) !=
+              source().value(b.result(i)).type)
+        return "result " + std::to_string(i) + " has another type in the callee";
+    return writes_shared(operands, f);
+  }
+
+  /// A bound of the callee's that the caller does not keep is checked where it is called.
+  std::string unchecked_symbol(const ir::Function &f) {
+    for (size_t s = 0; s < f.symbols.size(); ++s) {
+      const ir::Symbol &symbol = f.symbols[s];
+      if (symbol.source != ir::SymbolSource::parameter) {
+        symbols_[s] = {}; // made when it is inlined
+        continue;
+      }
+      if (!symbols_[s].valid())
+        return "its symbol " + symbol.name + " does not follow from the arguments' types";
+      ir::Interval range = module().exprs.range(symbols_[s], bounds_);
+      if (range.lower < symbol.bounds.lower || range.upper > symbol.bounds.upper)
+        return "the bounds of its symbol " + symbol.name + " are narrower than the caller's";
+    }
+    // So that types with such symbols can be compared: any id that is no other symbol's.
+    for (size_t s = 0; s < f.symbols.size(); ++s)
+      if (f.symbols[s].source != ir::SymbolSource::parameter)
+        symbols_[s] = module().exprs.symbol({uint32_t(builder().function().symbols.size() + s)});
+    return "";
+  }
+
+  std::string unchecked_param(const ir::Function &f, size_t p, TypeId argument) {
+    const ir::Parameter &param = f.params[p];
+    const ir::Value &value = f.value(param.value);
+    const ir::Type &type = module().types[value.type];
+    if (type.kind == TypeKind::tensor && param.alignment_bytes > natural_alignment(type.dtype))
+      return "the alignment of %" + value.name + " is checked where it is called";
+    if (type.kind == TypeKind::scalar && type.dims.empty())
+      return "";
+    if (ir::substitute_type(module(), value.type, symbols_) != argument)
+      return "the type of %" + value.name + " is checked where it is called";
+    return "";
+  }
+
+  uint32_t memory_of(const Operand &operand) const {
+    uint32_t origin =
+        operand.kind == Operand::Kind::value ? live_.origin(operand.value()) : kNoOrigin;
+    return origin != kNoOrigin && live_.origins[origin].parent != kNoOrigin
+               ? live_.origins[origin].parent
+               : origin;
+  }
+
+  std::string writes_shared(std::span<const Operand> operands, const ir::Function &f) const {
+    for (size_t p = 0; p < f.params.size(); ++p) {
+      if (!ir::writes(f.params[p].access))
+        continue;
+      uint32_t memory = memory_of(operands[p]);
+      if (memory == kNoOrigin)
+        continue;
+      const Origin &origin = live_.origins[memory];
+      if (origin.kind == OriginKind::constant ||
+          (origin.kind == OriginKind::parameter &&
+           (!ir::writes(source().params[origin.index].access) || source().is_weight(origin.index))))
+        return "it writes what its caller may not";
+      for (size_t q = 0; q < operands.size(); ++q)
+        if (q != p && memory_of(operands[q]) == memory)
+          return "it writes memory that two of its arguments lie in";
+    }
+    return "";
+  }
+
+  void inline_call(const Binding &b, const Callee &callee) {
+    const ir::Function &f = *callee.function;
+    for (size_t s = 0; s < f.symbols.size(); ++s)
+      if (f.symbols[s].source != ir::SymbolSource::parameter) {
+        bounds_.push_back(f.symbols[s].bounds);
+        symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
+      }
+    Body body(module(), builder(), f, symbols_);
+    std::span<const Operand> operands = source().operands_of(b);
+    for (size_t p = 0; p < f.params.size(); ++p)
+      body.map(f.params[p].value, as_value(mapped(operands[p]), f.value(f.params[p].value).name));
+    for (uint32_t i = 0; i < b.result_count; ++i) {
+      bool returned = std::find(returned_.begin(), returned_.end(),
+                                live_.alias_of[b.result(i).index]) != returned_.end();
+      TypeId type = source().value(b.result(i)).type;
+      if (callee.allocated[i].valid() && !returned &&
+          max_tensor_bytes(module().exprs, module().types[type], bounds_))
+        body.plan_result(callee.allocated[i]);
+    }
+    std::vector<Operand> results = body.run();
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      map(b.result(i), as_value(results[i], source().value(b.result(i)).name).value());
+  }
+
+  /// An expression or literal as a host value.
+  Operand as_value(Operand operand, const std::string &name) {
+    if (operand.kind == Operand::Kind::value)
+      return operand;
+    TypeId type = ir::operand_type(module(), builder().function(), operand);
+    Binding literal{};
+    literal.kind = BindingKind::literal;
+    return Operand::of(builder().bind(literal, std::span(&operand, 1), {}, {}, std::span(&name, 1),
+                                      std::span(&type, 1)));
+  }
+
+  const uint32_t number_;
+  const std::span<const Callee> callees_;
+  const Liveness &live_;
+  const uint32_t max_steps_;
+  std::vector<ir::Interval> bounds_; // of the symbols of what is built
+  InlinedCalls &out_;
+  uint32_t steps_;
+  std::vector<ValueId> returned_;
+  std::vector<ExprId> symbols_; // by symbol of the callee that is being looked at
+};
+
+bool has_calls(const ir::Module &module) {
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const Binding &b : block.bindings)
+        if (b.kind == BindingKind::call)
+          return true;
+  return false;
+}
+
+Callee make_callee(const ir::Function &function, const Liveness &live,
+                   const FunctionSummary &summary) {
+  std::span<const Operand> results = function.results_of(function.body());
+  Callee callee{&function, &summary, count_steps(function), {}, true};
+  callee.allocated.resize(results.size());
+  std::vector<uint32_t> memories;
+  for (size_t i = 0; i < results.size(); ++i) {
+    uint32_t origin =
+        results[i].kind == Operand::Kind::value ? live.origin(results[i].value()) : kNoOrigin;
+    if (origin == kNoOrigin || summary.results[i].kind != FunctionSummary::SourceKind::fresh)
+      continue;
+    const Origin &o = live.origins[origin];
+    memories.push_back(o.parent == kNoOrigin ? origin : o.parent);
+    if (o.kind == OriginKind::alloc && live.whole[results[i].index])
+      callee.allocated[i] = o.value;
+  }
+  std::sort(memories.begin(), memories.end());
+  callee.results_apart = std::adjacent_find(memories.begin(), memories.end()) == memories.end();
+  return callee;
+}
+
+} // namespace
+
+Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module, uint32_t max_steps) {
+  if (!has_calls(module))
+    return std::optional<InlinedCalls>();
+  CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
+  InlinedCalls out;
+  out.module = ir::without_functions(module);
+  out.module.functions.resize(module.functions.size()); // never moved: callees point to them
+  out.stays.resize(module.functions.size());
+  std::vector<FunctionSummary> summaries(module.functions.size());
+  std::vector<Callee> callees(module.functions.size());
+  for (uint32_t f : order) {
+    const ir::Function &source = module.functions[f];
+    CUGRT_ASSIGN(Liveness live, analyze_liveness(module, source, summaries));
+    summaries[f] = summarize(source, live);
+    CUGRT_ASSIGN(out.module.functions[f],
+                 Inliner(source, f, out.module, callees, live, max_steps, out).run());
+    const ir::Function &made = out.module.functions[f];
+    CUGRT_ASSIGN(Liveness made_live, analyze_liveness(out.module, made, summaries));
+    callees[f] = make_callee(made, made_live, summaries[f]);
+  }
+  return std::optional(std::move(out));
+}
+
+} // namespace cugrt::plan

@@ -1,0 +1,381 @@
+// One sweep over a region's accesses in program order, with a timeline for every space that is
+// written (plan/timeline.h). A read makes RAW hazards with the writers of its segments, a write
+// makes WAR hazards with their readers, or WAW ones with the writer where nobody has read. Whatever
+// else must wait follows along paths. What a step waits for is reduced at once (plan/reach.h):
+// latest first, what reaches another that was kept is dropped.
+//
+// Empty nodes. N readers and then M writers of parts would be N * M edges. What one access of a
+// step waits for, and what the step as a whole does, is remembered as a set, if it is large enough.
+// When a second step waits for the same set, an empty node is made for it:
+//
+//   r1 ─┬─▸ w1        r1 ─┐     ┌─▸ w1
+//   r2 ─┼─▸ w2        r2 ─┼─▸ ○ ┼─▸ w2         It stands in the order before the first step that
+//   r3 ─┴─▸ w3        r3 ─┘     └─▸ w3         waited for the set, and that one is given it too.
+//
+// A list of readers is walked up to a tail that was waited for before. An empty node is on no lane:
+// it has been reached where everything that reaches it has.
+#include "plan/region_graph.h"
+
+#include "plan/reach.h"
+#include "plan/timeline.h"
+
+#include <array>
+#include <functional>
+#include <unordered_map>
+
+namespace cugrt::plan {
+namespace {
+
+// Rows of bits for more steps than this are too large; lanes are then taken over.
+constexpr uint32_t kMostForBits = 4096;
+
+/// A list's head; `set` holds its readers up to `rest`, where it has been waited for as a whole.
+struct Reader {
+  uint32_t step, next = kNone;
+  uint32_t set = kNone, rest = kNone;
+};
+
+template <class Reach> class Sweep {
+public:
+  Sweep(const Function &function, Range steps, std::span<const ByteRange> ranges,
+        const GraphOptions &options)
+      : function_(function), steps_(steps), ranges_(ranges), options_(options),
+        reach_(steps.count, options.max_lanes), waits_(steps.count), row_(reach_.empty_row()) {}
+
+  /// False, at once, where lanes do not suffice but bits would be small.
+  bool run() {
+    find_written();
+    for (uint32_t s = 0; s < steps_.count; ++s) {
+      waiting_ = s;
+      singles_.clear();
+      found_.clear();
+      accesses();
+      settle();
+      if (!reach_.close(s, row_) && steps_.count <= kMostForBits)
+        return false;
+    }
+    return true;
+  }
+
+  RegionGraph take() {
+    RegionGraph graph;
+    std::vector<uint32_t> numbers = number_nodes(graph.nodes);
+    graph.edges.reserve(kept_.size());
+    for (uint32_t s = 0; s < steps_.count; ++s)
+      for (uint32_t w = waits_[s].begin; w < waits_[s].end(); ++w)
+        graph.edges.push_back({numbers[kept_[w]], numbers[s]});
+    for (const Set &set : sets_)
+      if (set.node != kNone)
+        for (uint32_t node : set.waits)
+          graph.edges.push_back({numbers[node], numbers[set.node]});
+    std::sort(graph.edges.begin(), graph.edges.end());
+    return graph;
+  }
+
+private:
+  using Row = typename Reach::Row;
+
+  /// Steps that several others wait for.
+  struct Set {
+    std::vector<uint32_t> steps; // descending
+    uint32_t first_waiting;
+    uint32_t node = kNone;       // the empty node, once there is one: from steps_.count on
+    std::vector<uint32_t> waits; // of the empty node: steps, reduced
+    Row row;                     // what reaches it
+  };
+
+  // --- Accesses ---
+
+  /// Spaces without a number are written by none of the steps.
+  static constexpr uint32_t kUnwritten = kNone;
+
+  uint32_t &timeline_of(const ByteRange &range) {
+    std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
+    if (range.index >= list.size())
+      list.resize(range.index + 1, kUnwritten);
+    return list[range.index];
+  }
+  uint32_t find_timeline(const ByteRange &range) const {
+    const std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
+    return range.index < list.size() ? list[range.index] : kUnwritten;
+  }
+
+  template <class Visit> void for_accesses(uint32_t step, Visit visit) const {
+    Range range = function_.steps[steps_.begin + step].accesses;
+    for (uint32_t i = range.begin; i < range.end(); ++i)
+      visit(function_.accesses[i]);
+  }
+
+  void find_written() {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < steps_.count; ++s)
+      for_accesses(s, [&](const BufferAccess &access) {
+        if (!ir::writes(access.access))
+          return;
+        uint32_t &timeline = timeline_of(ranges_[access.buffer]);
+        if (timeline == kUnwritten)
+          timeline = count++;
+      });
+    timelines_.resize(count);
+  }
+
+  void accesses() {
+    for_accesses(waiting_, [&](const BufferAccess &access) {
+      const ByteRange &range = ranges_[access.buffer];
+      uint32_t timeline = find_timeline(range);
+      if (ir::reads(access.access) && timeline != kUnwritten && range.begin < range.end)
+        read(timelines_[timeline], range);
+    });
+    for_accesses(waiting_, [&](const BufferAccess &access) {
+      const ByteRange &range = ranges_[access.buffer];
+      if (ir::writes(access.access) && range.begin < range.end)
+        write(timelines_[find_timeline(range)], range);
+    });
+  }
+
+  void read(Timeline &timeline, const ByteRange &range) {
+    size_t first = singles_.size();
+    timeline.each(range.begin, range.end, [&](Segment &segment) {
+      if (segment.writer != kNone && segment.writer != waiting_)
+        singles_.push_back(segment.writer);
+      if (segment.readers == kNone || readers_[segment.readers].step != waiting_) {
+        readers_.push_back({.step = waiting_, .next = segment.readers});
+        segment.readers = uint32_t(readers_.size() - 1);
+      }
+    });
+    share(singles_, first);
+  }
+
+  void write(Timeline &timeline, const ByteRange &range) {
+    uint32_t last_list = kNone;
+    writers_.clear();
+    timeline.each(range.begin, range.end, [&](Segment &segment) {
+      uint32_t list = segment.readers;
+      if (list != kNone && readers_[list].step == waiting_)
+        list = readers_[list].next;           // an update in place
+      if (list != kNone && list != last_list) // neighbours often have the same
+        wait_for_readers(list);
+      if (list == kNone && segment.writer != kNone && segment.writer != waiting_)
+        writers_.push_back(segment.writer); // else the readers have waited for it
+      last_list = list;
+    });
+    share(writers_, 0);
+    singles_.insert(singles_.end(), writers_.begin(), writers_.end());
+    timeline.replace(range.begin, range.end, waiting_);
+  }
+
+  void wait_for_readers(uint32_t list) {
+    size_t first = singles_.size();
+    uint32_t at = list;
+    for (; at != kNone && readers_[at].set == kNone; at = readers_[at].next)
+      singles_.push_back(readers_[at].step);
+    if (uint32_t set = share(singles_, first); set != kNone) {
+      readers_[list].set = set;
+      readers_[list].rest = at;
+    }
+    for (; at != kNone; at = readers_[at].rest) {
+      if (readers_[at].set == kNone)
+        return wait_for_readers(at);
+      found(readers_[at].set);
+    }
+  }
+
+  // --- Sets ---
+
+  /// The step waits for a set that an earlier one has waited for; what is in its own stands among
+  /// the singles already.
+  void found(uint32_t set) {
+    if (sets_[set].first_waiting != waiting_)
+      found_.push_back(set);
+  }
+
+  /// Remembers what `list` holds from `first` on as a set, or moves it to found_ where it is known.
+  /// Gives the set; kNone where it would be too small.
+  uint32_t share(std::vector<uint32_t> &list, size_t first) {
+    if (options_.join_from == 0 || list.size() - first < options_.join_from)
+      return kNone;
+    auto begin = list.begin() + ptrdiff_t(first);
+    std::sort(begin, list.end(), std::greater<>());
+    list.erase(std::unique(begin, list.end()), list.end());
+    if (list.size() - first < options_.join_from)
+      return kNone;
+    uint64_t hash = list.size() - first;
+    for (size_t i = first; i < list.size(); ++i) {
+      hash = (hash ^ list[i]) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    }
+    auto [known, end] = set_of_hash_.equal_range(hash);
+    for (; known != end; ++known) {
+      const Set &set = sets_[known->second];
+      if (!std::equal(begin, list.end(), set.steps.begin(), set.steps.end()))
+        continue;
+      found(known->second);
+      if (set.first_waiting != waiting_)
+        list.resize(first);
+      return known->second;
+    }
+    set_of_hash_.emplace(hash, uint32_t(sets_.size()));
+    Set set{{begin, list.end()}, waiting_, kNone, {}, reach_.empty_row()};
+    for (uint32_t step : set.steps)
+      reach_.join(set.row, step);
+    sets_.push_back(std::move(set));
+    return uint32_t(sets_.size() - 1);
+  }
+
+  bool is_step(uint32_t node) const { return node < steps_.count; }
+  const Set &set_of(uint32_t node) const { return sets_[set_of_node_[node - steps_.count]]; }
+
+  /// Makes the set's empty node and gives it to the first step that waited for the set. False where
+  /// that one had no need to: then this step is the first.
+  bool make_node(uint32_t index) {
+    Set &set = sets_[index];
+    auto is_member = [&](uint32_t node) {
+      return std::binary_search(set.steps.begin(), set.steps.end(), node, std::greater<>());
+    };
+    Range &waits = waits_[set.first_waiting];
+    auto begin = kept_.begin() + waits.begin, end = kept_.begin() + waits.end();
+    if (std::none_of(begin, end, is_member)) {
+      set.first_waiting = waiting_;
+      return false;
+    }
+    set.node = steps_.count + uint32_t(set_of_node_.size());
+    set_of_node_.push_back(index);
+    auto kept = std::remove_if(begin, end, is_member);
+    *kept++ = set.node;
+    waits.count = uint32_t(kept - begin);
+    Row row = reach_.empty_row();
+    for (uint32_t step : set.steps)
+      if (!reach_.reaches(step, row)) {
+        set.waits.push_back(step);
+        reach_.join(row, step);
+      }
+    return true;
+  }
+
+  // --- What a step waits for ---
+
+  void settle() {
+    size_t first = kept_.size();
+    reduce(first);
+    if (uint32_t tail = reach_.tail_to_wait_for(row_); tail != Reach::kNoNode) {
+      singles_.push_back(tail);
+      reduce(first);
+    }
+    waits_[waiting_] = {uint32_t(first), uint32_t(kept_.size() - first)};
+  }
+
+  /// Fills kept_ from `first` on, and row_.
+  void reduce(size_t first) {
+    reduce_singles(first);
+    std::sort(found_.begin(), found_.end(), std::greater<>());
+    for (size_t i = 0; i < found_.size(); ++i) {
+      uint32_t index = found_[i];
+      if (reach_.covers(row_, sets_[index].row))
+        continue;
+      if (sets_[index].node == kNone && !make_node(index)) {
+        const std::vector<uint32_t> &steps = sets_[index].steps;
+        singles_.insert(singles_.end(), steps.begin(), steps.end());
+        found_.erase(found_.begin() + ptrdiff_t(i));
+        return reduce(first);
+      }
+      keep_node(first, sets_[index]);
+    }
+    share_kept(first);
+  }
+
+  void reduce_singles(size_t first) {
+    std::sort(singles_.begin(), singles_.end(), std::greater<>());
+    kept_.resize(first);
+    row_ = reach_.empty_row();
+    for (uint32_t node : singles_)
+      if (!reach_.reaches(node, row_)) {
+        kept_.push_back(node);
+        reach_.join(row_, node);
+      }
+  }
+
+  /// Keeps an empty node in place of what it makes unnecessary.
+  void keep_node(size_t first, const Set &set) {
+    auto implied = [&](uint32_t node) {
+      return is_step(node) ? reach_.reaches(node, set.row)
+                           : reach_.covers(set.row, set_of(node).row);
+    };
+    kept_.erase(std::remove_if(kept_.begin() + ptrdiff_t(first), kept_.end(), implied),
+                kept_.end());
+    kept_.push_back(set.node);
+    reach_.merge(row_, set.row);
+  }
+
+  /// What the step waits for, one by one, as a set.
+  void share_kept(size_t first) {
+    if (options_.join_from == 0 || kept_.size() - first < options_.join_from)
+      return;
+    auto steps_end = std::stable_partition(kept_.begin() + ptrdiff_t(first), kept_.end(),
+                                           [&](uint32_t node) { return !is_step(node); });
+    size_t steps = size_t(steps_end - kept_.begin()), known = found_.size();
+    share(kept_, steps);
+    if (found_.size() == known)
+      return;
+    uint32_t index = found_.back();
+    found_.pop_back();
+    if (sets_[index].node != kNone || make_node(index))
+      keep_node(first, sets_[index]);
+    else
+      kept_.insert(kept_.end(), sets_[index].steps.begin(), sets_[index].steps.end());
+  }
+
+  /// Steps in order, empty nodes before the first step that waits for them. Gives numbers by node.
+  std::vector<uint32_t> number_nodes(std::vector<uint32_t> &nodes) const {
+    std::vector<uint32_t> numbers(steps_.count + set_of_node_.size()), order;
+    for (uint32_t node = 0; node < set_of_node_.size(); ++node)
+      order.push_back(steps_.count + node);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return set_of(a).first_waiting < set_of(b).first_waiting;
+    });
+    nodes.reserve(numbers.size());
+    size_t next = 0;
+    for (uint32_t s = 0; s < steps_.count; ++s) {
+      for (; next < order.size() && set_of(order[next]).first_waiting == s; ++next) {
+        numbers[order[next]] = uint32_t(nodes.size());
+        nodes.push_back(kNone);
+      }
+      numbers[s] = uint32_t(nodes.size());
+      nodes.push_back(s);
+    }
+    return numbers;
+  }
+
+  const Function &function_;
+  const Range steps_;
+  const std::span<const ByteRange> ranges_;
+  const GraphOptions &options_;
+  Reach reach_;
+  std::array<std::vector<uint32_t>, 5> timeline_of_; // by BufferBase and index
+  std::vector<Timeline> timelines_;
+  std::vector<Reader> readers_;
+  std::vector<Set> sets_;
+  std::vector<uint32_t> set_of_node_; // by empty node
+  std::unordered_multimap<uint64_t, uint32_t> set_of_hash_;
+  std::vector<Range> waits_;   // by step: into kept_
+  std::vector<uint32_t> kept_; // nodes
+
+  // Of the step that is being looked at.
+  uint32_t waiting_ = 0;
+  std::vector<uint32_t> singles_, writers_; // steps that it waits for
+  std::vector<uint32_t> found_;             // sets
+  Row row_;
+};
+
+} // namespace
+
+RegionGraph make_region_graph(const Function &function, Range steps,
+                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+  Sweep<LaneReach> lanes(function, steps, ranges, options);
+  if (lanes.run())
+    return lanes.take();
+  Sweep<BitReach> bits(function, steps, ranges, options);
+  bits.run();
+  return bits.take();
+}
+
+} // namespace cugrt::plan

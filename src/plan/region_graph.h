@@ -1,0 +1,29 @@
+// The graph of one region: its nodes and edges, from the byte ranges that its steps touch.
+#pragma once
+
+#include "plan/hazards.h"
+
+namespace cugrt::plan {
+
+struct GraphOptions {
+  /// The most steps that may run side by side, up to 32; 0: no limit. A step beyond waits for one
+  /// that it would not have to wait for.
+  uint32_t max_lanes = 0;
+  /// Where two steps wait for the same nodes, this many or more, an empty node joins these; 0:
+  /// never.
+  uint32_t join_from = 4;
+};
+
+struct RegionGraph {
+  /// Steps in program order, counted from the region's first, and kNone for empty nodes.
+  std::vector<uint32_t> nodes;
+  /// Between nodes, transitively reduced, sorted. Exact where 32 lanes hold the steps, and for up
+  /// to 4096 steps in any case; beyond, some edges may be implied by others.
+  std::vector<Edge> edges;
+};
+
+/// `ranges` are those of all buffers of the function.
+RegionGraph make_region_graph(const Function &function, Range steps,
+                              std::span<const ByteRange> ranges, const GraphOptions &options);
+
+} // namespace cugrt::plan

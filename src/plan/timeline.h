@@ -1,0 +1,72 @@
+// Who touched the bytes of one space last: segments with their last writer, and who has read them
+// since.
+//
+//   bytes   │◂──── w 3 ────▸│◂─ w 5 ─▸│◂──── w 3 ────▸│
+//   readers │   6 ▸ 4       │         │   4           │     lists, latest first; segments that come
+//                                                           of one share their lists' tails
+#pragma once
+
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace cugrt::plan {
+
+struct Segment {
+  int64_t end = 0;
+  uint32_t writer = kNone;
+  uint32_t readers = kNone; // a list
+};
+
+/// The segments of one space, by their first byte; disjoint, with holes where nothing was touched.
+class Timeline {
+public:
+  /// Calls visit(segment) for the segments that make up [begin, end), made where needed.
+  template <class Visit> void each(int64_t begin, int64_t end, Visit visit) {
+    auto it = segments_.lower_bound(begin);
+    if (it != segments_.end() && it->first == begin && it->second.end == end)
+      return visit(it->second);
+    it = split(begin, it);
+    for (int64_t at = begin; at < end; ++it) {
+      if (it == segments_.end() || it->first > at) {
+        int64_t hole_end = it == segments_.end() ? end : std::min(end, it->first);
+        it = segments_.emplace_hint(it, at, Segment{hole_end, kNone, kNone});
+      } else if (it->second.end > end) {
+        Segment upper = it->second;
+        it->second.end = end;
+        segments_.emplace_hint(std::next(it), end, upper);
+      }
+      visit(it->second);
+      at = it->second.end;
+    }
+  }
+
+  /// After each(begin, end): one segment in place of those.
+  void replace(int64_t begin, int64_t end, uint32_t writer) {
+    auto it = segments_.find(begin);
+    if (it->second.end != end)
+      segments_.erase(std::next(it), segments_.lower_bound(end));
+    it->second = Segment{end, writer, kNone};
+  }
+
+private:
+  using Map = std::map<int64_t, Segment>;
+
+  /// `it` is lower_bound(at), and still is afterwards: a segment that covers `at` is cut there.
+  Map::iterator split(int64_t at, Map::iterator it) {
+    if (it == segments_.begin() || (it != segments_.end() && it->first == at))
+      return it;
+    auto before = std::prev(it);
+    if (before->second.end <= at)
+      return it;
+    Segment upper = before->second;
+    before->second.end = at;
+    return segments_.emplace_hint(it, at, upper);
+  }
+
+  Map segments_;
+};
+
+} // namespace cugrt::plan

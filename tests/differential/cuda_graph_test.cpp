@@ -1,0 +1,155 @@
+// Modules whose regions RewriteCudaGraph has lifted: they give the bytes that the module as written
+// gives, and their graphs are built once and then hit.
+#include "support/api_fixture.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+// y = 6x while b is alive; then r = d + y with d = 6x or 12x. Small integers times x: exact.
+const char *const kModule = R"(cugrt 1
+
+kernel @scale {
+  inline """
+extern "C" __global__ void scale(const float *x, float *y, long long n, float a) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * a;
+  }
+  """
+  entry "scale"
+  params (x: in f32, y: out f32, n: symbol i64, a: scalar f32)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+
+kernel @accumulate {
+  inline """
+extern "C" __global__ void accumulate(const float *x, float *y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] += x[i];
+  }
+  """
+  entry "accumulate"
+  params (x: in f32, y: inout f32, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+
+private func @six(%p: tensor<[n], f32>, %q: out tensor<[n], f32>)
+    attributes {upper_bounds = {n = 256}, capture_symbols = [n]} {
+  %s = alloc_storage "global", 1024
+  %t = alloc_storage "global", 1024
+  %a = alloc_tensor %s, 0 : tensor<[n], f32>
+  launch @scale(%p, %a, n, 2.0)
+  %b = alloc_tensor %t, 0 : tensor<[n], f32>
+  launch @scale(%a, %b, n, 3.0)
+  launch @scale(%b, %q, n, 1.0)
+  return
+}
+
+func @main(%x: tensor<[n], f32>, %flag: bool) -> (tensor<[n], f32>)
+    attributes {upper_bounds = {n = 256}, capture_symbols = [n]} {
+  %s = alloc_storage "global", 1024
+  %t = alloc_storage "global", 1024
+  %a = alloc_tensor %s, 0 : tensor<[n], f32>
+  launch @scale(%x, %a, n, 2.0)
+  %b = alloc_tensor %t, 0 : tensor<[n], f32>
+  launch @scale(%a, %b, n, 0.5)
+  launch @accumulate(%a, %b, n)
+  kill %a
+  %y = alloc : tensor<[n], f32>
+  call @six(%x, %y)
+  %d = alloc_tensor %s, 0 : tensor<[n], f32>
+  launch @scale(%b, %d, n, 1.0)
+  if %flag using (%b, %d) {
+    launch @accumulate(%b, %d, n)
+    yield
+  } else {
+    %u = alloc_storage "global", 1024
+    %e = alloc_tensor %u, 0 : tensor<[n], f32>
+    launch @scale(%b, %e, n, 4.0)
+    launch @scale(%e, %d, n, 1.0)
+    yield
+  }
+  %r = alloc : tensor<[n], f32>
+  launch @scale(%d, %r, n, 1.0)
+  launch @accumulate(%y, %r, n)
+  return %r
+}
+)";
+
+struct Program {
+  Program(const Module &module, cugrt_policy policy, bool eager = false)
+      : executable(compile(module, policy)),
+        session(executable, emulated_runtime(), Weights(), options(eager)),
+        main(executable.function("main")) {}
+
+  static Executable compile(const Module &module, cugrt_policy policy) {
+    auto options = detail::sized<cugrt_compile_options>();
+    options.policy = policy;
+    return Executable(emulated_runtime(), module, &options);
+  }
+  static cugrt_session_options options(bool eager) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.eager = eager;
+    return options;
+  }
+
+  std::vector<float> run(const Buffer &x, int64_t n, bool flag) {
+    std::vector<Value> results = session.run(main, {x.tensor(CUGRT_F32, {n}), flag});
+    session.synchronize();
+    return download<float>(results[0].as.tensor.address, size_t(n));
+  }
+
+  Executable executable;
+  Session session;
+  Function main;
+};
+
+} // namespace
+
+TEST_CASE("lifted regions give the bytes of the module as written, under either policy") {
+  Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
+  CHECK(rewritten.print().find("@main_cuda_graph_capture") != std::string::npos);
+  Program eager(module, CUGRT_POLICY_SEED, true);
+  Program seed(rewritten, CUGRT_POLICY_SEED), patch(rewritten, CUGRT_POLICY_PATCH);
+  for (int64_t n : {256, 3, 256, 100})
+    for (bool flag : {false, true}) {
+      INFO("n = " << n << ", flag " << flag);
+      std::vector<float> values = numbers(size_t(n), uint32_t(n));
+      Buffer x = upload(values);
+      std::vector<double> expected;
+      for (float value : values)
+        expected.push_back(double(value) * (flag ? 12 : 18));
+      check_close(eager.run(x, n, flag), expected, 0);
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        check_close(seed.run(x, n, flag), expected, 0);
+        check_close(patch.run(x, n, flag), expected, 0);
+      }
+    }
+}
+
+TEST_CASE("a lifted region is built once for each key, then its graph is hit") {
+  Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
+  Program as_written(module, CUGRT_POLICY_SEED), lifted(rewritten, CUGRT_POLICY_SEED);
+  Buffer x = upload(numbers(256, 1));
+  for (Program *program : {&as_written, &lifted}) {
+    // Two regions of main around the call, one of the branch, one of the callee.
+    program->run(x, 256, true);
+    CHECK(program->session.counters().regions_built == 4);
+    CHECK(program->session.counters().regions_hit == 0);
+    for (int repeat = 0; repeat < 3; ++repeat)
+      program->run(x, 256, true);
+    CHECK(program->session.counters().regions_built == 4);
+    CHECK(program->session.counters().regions_hit == 12);
+    program->run(x, 7, true); // another key
+    CHECK(program->session.counters().regions_built == 8);
+    CHECK(program->session.counters().regions_eager == 0);
+    CHECK(program->session.counters().regions_patched == 0);
+  }
+}
+
+TEST_CASE("switched off, the pass gives the module back") {
+  Module module = Module::parse(kModule);
+  CHECK(module.run_passes({"RewriteCudaGraph"}, {"backend.use_cuda_graph=false"}).print() ==
+        module.print());
+}

@@ -1,0 +1,259 @@
+// Our side of the oracle suite: reads modules, writes what storage policy `slots` and region policy
+// `seed` make of them.
+//
+// One request a line on standard input, one answer a line on standard output, both JSON:
+//
+//   {"text": "cugrt 1 ..", "slots": true, "flaws": ["control_keeps_region", ..]}
+//
+// With "slots", storage is planned first and the regions are those of the result. Flaws are the
+// published behaviours that are mended by default; an unknown one is an error. A module that is
+// refused gives {"error": message}.
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "plan/seed_analysis.h"
+#include "plan/slots.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+
+using namespace cugrt;
+using nlohmann::json;
+
+namespace {
+
+struct Flaws {
+  plan::SlotFlaws slots;
+  plan::PublishedFlaws seed;
+};
+
+struct FlawName {
+  std::string_view name;
+  bool &(*of)(Flaws &);
+};
+
+constexpr FlawName kFlaws[] = {
+#define SEED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
+    {"pool_outlives_branch",
+     [](Flaws &flaws) -> bool & { return flaws.slots.pool_outlives_branch; }},
+    {"repeated_part_breaks",
+     [](Flaws &flaws) -> bool & { return flaws.slots.repeated_part_breaks; }},
+    SEED_FLAW(control_keeps_region) SEED_FLAW(match_keeps_region) SEED_FLAW(results_are_no_uses)
+        SEED_FLAW(conditions_are_no_uses) SEED_FLAW(matches_are_no_uses)
+            SEED_FLAW(views_hide_results) SEED_FLAW(merge_ignores_calls)
+                SEED_FLAW(unused_storage_breaks_merge) SEED_FLAW(allocation_at_first_storage)
+                    SEED_FLAW(aliases_hide_symbols) SEED_FLAW(results_hide_symbols)
+                        SEED_FLAW(equal_in_any_bounds)
+#undef SEED_FLAW
+};
+
+Flaws flaws_of(const json &names) {
+  Flaws flaws;
+  for (const std::string name : names) {
+    const auto *found = std::find_if(std::begin(kFlaws), std::end(kFlaws),
+                                     [&](const FlawName &flaw) { return flaw.name == name; });
+    if (found == std::end(kFlaws))
+      throw std::runtime_error("no flaw is called " + name);
+    found->of(flaws) = true;
+  }
+  return flaws;
+}
+
+std::string name_of(const ir::Function &function, ir::ValueId value) {
+  return function.value(value).name;
+}
+
+json names_of(const ir::Function &function, std::span<const ir::ValueId> values) {
+  json names = json::array();
+  for (ir::ValueId value : values)
+    names.push_back(name_of(function, value));
+  return names;
+}
+
+// --- Storage policy slots ------------------------------------------------------------------------
+
+/// In program order: storages, tensors in them, unplanned allocations, and where blocks begin and
+/// end.
+class Skeleton {
+public:
+  Skeleton(const ir::Module &module, const ir::Function &function, const plan::SlotPlan &plan)
+      : module_(module), function_(function), plan_(plan) {
+    block(0);
+  }
+  json out = json::array();
+
+private:
+  void add(const std::vector<std::string> &row) { out.push_back(row); }
+
+  void block(uint32_t number) {
+    for (const ir::Binding &b : function_.blocks[number].bindings) {
+      if (b.kind == ir::BindingKind::alloc)
+        alloc(b.result());
+      for (uint32_t i = 0; i < b.blocks.count; ++i) {
+        const std::string path = name_of(function_, b.result()) + "." + std::to_string(i);
+        add({"block", path});
+        block(b.blocks.begin + i);
+        add({"end", path});
+      }
+    }
+  }
+
+  void alloc(ir::ValueId value) {
+    const plan::SlotTensor &tensor = *plan_.find(value);
+    const std::string name = name_of(function_, value);
+    if (tensor.slot == plan::kNoSlot) {
+      add({"alloc", name});
+      return;
+    }
+    const plan::StorageSlot &slot = plan_.slots[tensor.slot];
+    const std::string storage = "S:" + name_of(function_, slot.first_tensor);
+    if (slot.first_tensor == value)
+      add({"storage", storage, module_.exprs.to_string(slot.bytes, function_.symbol_names()),
+           module_.types.scope_name(slot.scope), std::string(ir::info(slot.dtype).name)});
+    add({"tensor", name, storage});
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  const plan::SlotPlan &plan_;
+};
+
+/// A slot that is used in a block which its allocation does not dominate: `seed` has no module to
+/// work on.
+bool is_well_formed(const ir::Function &function, const plan::SlotPlan &plan) {
+  std::vector<uint32_t> parent(function.blocks.size(), UINT32_MAX);
+  std::vector<uint32_t> block_of(function.values.size());
+  for (uint32_t number = 0; number < function.blocks.size(); ++number)
+    for (const ir::Binding &b : function.blocks[number].bindings) {
+      for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
+        parent[nested] = number;
+      if (b.kind == ir::BindingKind::alloc)
+        block_of[b.result().index] = number;
+    }
+  for (const plan::SlotTensor &tensor : plan.tensors) {
+    if (tensor.slot == plan::kNoSlot)
+      continue;
+    uint32_t block = block_of[tensor.tensor.index];
+    while (block != UINT32_MAX && block != plan.slots[tensor.slot].block)
+      block = parent[block];
+    if (block == UINT32_MAX)
+      return false;
+  }
+  return true;
+}
+
+// --- Region policy seed --------------------------------------------------------------------------
+
+/// Every binding in the analysis' order: {"line", "block", "blocks", "storage"}.
+void list_bindings(const ir::Function &function, uint32_t block, json &out) {
+  for (const ir::Binding &b : function.blocks[block].bindings) {
+    json row = {{"line", b.location.line}, {"block", block}};
+    if (b.kind == ir::BindingKind::alloc_storage)
+      row["storage"] = name_of(function, b.result());
+    if (b.blocks.count > 0)
+      row["blocks"] = {b.blocks.begin, b.blocks.begin + 1};
+    out.push_back(std::move(row));
+    for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
+      list_bindings(function, nested, out);
+  }
+}
+
+json region_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
+                 const plan::SeedRegion &region) {
+  json symbols = json::array();
+  for (ir::SymbolId symbol : region.symbols)
+    symbols.push_back(function.symbols[symbol.index].name);
+  return {{"block", region.block},
+          {"bindings", region.bindings},
+          {"inputs", names_of(function, region.inputs)},
+          {"outputs", names_of(function, region.outputs)},
+          {"symbols", symbols},
+          {"index", region.capture_index},
+          {"function", analysis.lifted[region.lifted].name}};
+}
+
+json seed_function_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
+                        const plan::SeedFunction &seed) {
+  json out = {{"name", function.name}, {"bindings", json::array()}};
+  list_bindings(function, 0, out["bindings"]);
+  out["regions"] = json::array();
+  for (const plan::SeedRegion &region : seed.regions)
+    out["regions"].push_back(region_json(function, analysis, region));
+  out["storages"] = json::array();
+  for (const plan::SeedStorage &storage : seed.storages)
+    out["storages"].push_back({{"name", name_of(function, storage.value)},
+                               {"lifted", storage.lifted()},
+                               {"slot", storage.slot == UINT32_MAX ? json() : json(storage.slot)}});
+  out["allocation"] = seed.allocates ? json(seed.allocation) : json();
+  out["undefined"] = names_of(function, seed.undefined);
+  return out;
+}
+
+json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
+  const plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
+  json out = {{"functions", json::array()}, {"slots", json::array()}};
+  for (size_t i = 0; i < module.functions.size(); ++i)
+    out["functions"].push_back(
+        seed_function_json(module.functions[i], analysis, analysis.functions[i]));
+  for (const plan::SeedSlot &slot : analysis.slots)
+    out["slots"].push_back(
+        json::array({slot.bytes, module.types.scope_name(slot.scope), slot.function,
+                     name_of(module.functions[slot.function],
+                             analysis.functions[slot.function].storages[slot.storage].value)}));
+  out["merge_fails"] = analysis.merge_fails_on != UINT32_MAX;
+  return out;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+json error(Status status) { return {{"error", status.to_string()}}; }
+
+json answer(const json &request) {
+  const Flaws flaws = flaws_of(request.at("flaws"));
+  Result<ir::Module> module = ir::parse_and_verify(request.at("text").get<std::string>(), "module");
+  if (!module.ok())
+    return error(module.take_status());
+  json out = json::object();
+  if (request.at("slots").get<bool>()) {
+    bool well_formed = true;
+    out["skeletons"] = json::object();
+    ir::Module pools = *module;
+    for (const ir::Function &function : module->functions) {
+      Result<plan::SlotPlan> plan = plan::plan_slots(pools, function, flaws.slots);
+      if (!plan.ok())
+        return error(plan.take_status());
+      if (plan->breaks)
+        return {{"exception", "token"}};
+      out["skeletons"][function.name] = Skeleton(pools, function, *plan).out;
+      well_formed = well_formed && is_well_formed(function, *plan);
+    }
+    out["well_formed"] = well_formed;
+    if (!well_formed)
+      return out;
+    passes::PassContext context;
+    if (!context.set("memory.storage_policy", "slots").ok())
+      throw std::runtime_error("there is no storage policy slots");
+    const passes::Pass *pipeline[] = {passes::find_pass("PlanMemory")};
+    module = passes::run_passes(std::move(*module), pipeline, context);
+    if (!module.ok())
+      return error(module.take_status());
+  }
+  out["seed"] = seed_json(*module, flaws.seed);
+  return out;
+}
+
+} // namespace
+
+int main() {
+  std::ios::sync_with_stdio(false);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    json out;
+    try {
+      out = answer(json::parse(line));
+    } catch (const std::exception &failure) {
+      out = {{"error", failure.what()}};
+    }
+    std::cout << out.dump() << std::endl;
+  }
+}

@@ -1,0 +1,152 @@
+// Properties of PlanMemory and RewriteCudaGraph over random modules. CUGRT_PROPERTY_SEEDS sets how
+// many (200).
+#include "plan_random.h"
+#include "plan_run.h"
+#include "seed_random.h"
+
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "plan/planner.h"
+
+#include <cstdlib>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using plan::Plan;
+using plan::Policy;
+
+static uint32_t seeds() {
+  const char *text = std::getenv("CUGRT_PROPERTY_SEEDS");
+  return text ? uint32_t(std::strtoul(text, nullptr, 10)) : 200;
+}
+
+namespace {
+
+ir::Module verified(const std::string &text) {
+  Result<ir::Module> module = ir::parse_and_verify(text, "module");
+  INFO(text << (module.ok() ? "" : module.status().message()));
+  REQUIRE(module.ok());
+  return std::move(*module);
+}
+
+ir::Module rewritten(const ir::Module &module) {
+  Result<ir::Module> result =
+      passes::find_pass("RewriteCudaGraph")->run(module, passes::PassContext());
+  REQUIRE(result.ok());
+  return std::move(*result);
+}
+
+struct Outcome {
+  std::vector<Words> tensors;
+  std::vector<uint32_t> trace;
+  friend bool operator==(const Outcome &, const Outcome &) = default;
+};
+
+/// Runs main twice with the same state, as a session would.
+template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t n, bool flag) {
+  Outcome out;
+  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), w = fresh(16, 4);
+  for (int round = 0; round < 2; ++round) {
+    host.turns = 4;
+    std::vector<View> results = run.call(main, {x, state, y, View{}, w}, flag);
+    results.push_back(state);
+    results.push_back(y);
+    for (const View &view : results)
+      out.tensors.emplace_back(view.memory->begin() + ptrdiff_t(view.begin),
+                               view.memory->begin() + ptrdiff_t(view.begin + view.count));
+  }
+  out.trace = host.trace;
+  return out;
+}
+
+/// Names of the steps in regions, region by region.
+std::vector<std::vector<std::string>> region_steps(const Plan &plan) {
+  std::vector<std::vector<std::string>> out;
+  for (const plan::Function &function : plan.functions)
+    for (const plan::Region &region : function.regions) {
+      out.emplace_back();
+      for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+        out.back().push_back(function.steps[s].name);
+    }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a rewritten module does what the module did, and its graphs are the planner's regions") {
+  size_t regions = 0, shared = 0;
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
+    INFO("seed " << seed);
+    RandomSeedModule random(seed);
+    ir::Module module = verified(random.text());
+    ir::Module result = rewritten(module);
+    std::string text = ir::print(result);
+    ir::Module again = verified(text);
+    REQUIRE(ir::print(again) == text);
+    REQUIRE(ir::print(rewritten(again)) == text); // there is nothing left to lift
+    shared += result.functions.size() > module.functions.size();
+    for (Policy policy : {Policy::seed, Policy::patch}) {
+      Result<Plan> before = plan::make_plan(module, {.policy = policy});
+      Result<Plan> plan = plan::make_plan(again, {.policy = policy});
+      INFO((before.ok() ? "" : before.status().to_string()));
+      REQUIRE(before.ok());
+      INFO(text << (plan.ok() ? "" : plan.status().to_string()));
+      REQUIRE(plan.ok());
+      Status valid = plan::validate(*plan);
+      INFO(valid.to_string() << "\n" << plan::describe(*plan));
+      REQUIRE(valid.ok());
+      if (policy == Policy::seed) {
+        REQUIRE(region_steps(*plan) == region_steps(*before));
+        regions += region_steps(*plan).size();
+      }
+      auto main = uint32_t(plan->find_function("main") - plan->functions.data());
+      auto source_main = uint32_t(module.find_function("main") - module.functions.data());
+      for (size_t n : {1, 8})
+        for (bool flag : {false, true}) {
+          Host ir_host, plan_host;
+          IrRun reference(module, ir_host);
+          PlanRun run(*plan, plan_host, seed);
+          Outcome expected = outcome(reference, ir_host, source_main, n, flag);
+          REQUIRE((outcome(run, plan_host, main, n, flag) == expected));
+        }
+    }
+  }
+  CHECK(regions > seeds()); // the modules are not trivial
+  CHECK(shared > seeds() / 2);
+}
+
+TEST_CASE("a module whose storage is planned, by either policy, does what the module did") {
+  size_t planned[2] = {0, 0};
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
+    RandomModule random(seed);
+    const ir::Module &module = random.m.module;
+    auto main = uint32_t(module.functions.size() - 1);
+    for (const char *storage_policy : {"packed", "slots"}) {
+      INFO("seed " << seed << " policy " << storage_policy);
+      passes::PassContext context;
+      REQUIRE(context.set("memory.storage_policy", storage_policy).ok());
+      Result<ir::Module> result = passes::find_pass("PlanMemory")->run(module, context);
+      INFO((result.ok() ? "" : result.status().to_string()));
+      REQUIRE(result.ok());
+      for (const ir::Function &function : result->functions)
+        for (const ir::Block &block : function.blocks)
+          for (const ir::Binding &b : block.bindings)
+            planned[storage_policy[0] == 's'] += b.kind == ir::BindingKind::alloc_tensor;
+      Result<Plan> plan = plan::make_plan(*result, {});
+      INFO((plan.ok() ? "" : plan.status().to_string()));
+      REQUIRE(plan.ok());
+      Status valid = plan::validate(*plan);
+      INFO(valid.to_string() << "\n" << plan::describe(*plan));
+      REQUIRE(valid.ok());
+      for (bool flag : {false, true}) {
+        Host ir_host, plan_host;
+        IrRun reference(module, ir_host);
+        PlanRun run(*plan, plan_host, seed);
+        Outcome expected = outcome(reference, ir_host, main, 8, flag);
+        REQUIRE((outcome(run, plan_host, main, 8, flag) == expected));
+      }
+    }
+  }
+  CHECK(planned[0] > seeds()); // the modules are not trivial
+  CHECK(planned[1] > seeds());
+}

@@ -1,0 +1,97 @@
+// The seed analysis as text, for tests to compare with.
+//
+//   @main
+//     %s1: slot 0
+//     %s3: stays, %s3 holds a result: the next run would overwrite it
+//     allocation before binding 0
+//     region 0 @main_cuda_graph_capture: alloc_tensor %a2; launch @k(%a1, %a2); kill %a1
+//       in (%a1, %s2) out (%a2) symbols (m)
+//   slots global 32, global 32
+#pragma once
+
+#include "ir/text.h"
+#include "plan/seed_analysis.h"
+
+#include <string>
+
+namespace cugrt::test {
+
+class SeedText {
+public:
+  SeedText(const ir::Module &module, const plan::SeedAnalysis &analysis)
+      : module_(module), analysis_(analysis) {}
+
+  std::string all() {
+    for (uint32_t f = 0; f < module_.functions.size(); ++f)
+      function(f);
+    if (!analysis_.slots.empty()) {
+      text_ += "slots of @" + analysis_.allocation_name + ":";
+      for (const plan::SeedSlot &slot : analysis_.slots)
+        text_ += (&slot == analysis_.slots.data() ? " " : ", ") +
+                 module_.types.scope_name(slot.scope) + " " + std::to_string(slot.bytes);
+      text_ += "\n";
+    }
+    return std::move(text_);
+  }
+
+private:
+  void function(uint32_t f) {
+    const ir::Function &function = module_.functions[f];
+    const plan::SeedFunction &seed = analysis_.functions[f];
+    list_.clear();
+    collect(function, 0);
+    text_ += "@" + function.name + "\n";
+    for (const plan::SeedStorage &s : seed.storages) {
+      text_ += "  %" + function.value(s.value).name + ": ";
+      if (!s.lifted())
+        text_ += "stays, " +
+                 seed_reason(module_, function, *list_[s.binding], seed.bindings[s.binding]) + "\n";
+      else
+        text_ += s.slot == UINT32_MAX ? "unused\n" : "slot " + std::to_string(s.slot) + "\n";
+    }
+    if (seed.allocates)
+      text_ += "  allocation before " +
+               ir::print_binding(module_, function, *list_[seed.allocation]) + "\n";
+    for (const plan::SeedRegion &r : seed.regions)
+      region(function, r);
+    if (!seed.undefined.empty())
+      text_ += "  undefined (" + names(function, seed.undefined) + ")\n";
+  }
+
+  void region(const ir::Function &function, const plan::SeedRegion &r) {
+    text_ += "  region " + std::to_string(r.capture_index) + " @" +
+             analysis_.lifted[r.lifted].name + "\n";
+    for (uint32_t number : r.bindings)
+      text_ += "    " + ir::print_binding(module_, function, *list_[number]) + "\n";
+    text_ += "    in (" + names(function, r.inputs) + ") out (" + names(function, r.outputs) + ")";
+    if (!r.symbols.empty()) {
+      text_ += " symbols (";
+      for (const ir::SymbolId &s : r.symbols)
+        text_ += (&s == r.symbols.data() ? "" : ", ") + function.symbols[s.index].name;
+      text_ += ")";
+    }
+    text_ += "\n";
+  }
+
+  std::string names(const ir::Function &function, const std::vector<ir::ValueId> &values) {
+    std::string text;
+    for (ir::ValueId v : values)
+      text += (text.empty() ? "%" : ", %") + function.value(v).name;
+    return text;
+  }
+
+  void collect(const ir::Function &function, uint32_t block) {
+    for (const ir::Binding &b : function.blocks[block].bindings) {
+      list_.push_back(&b);
+      for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
+        collect(function, nested);
+    }
+  }
+
+  const ir::Module &module_;
+  const plan::SeedAnalysis &analysis_;
+  std::vector<const ir::Binding *> list_;
+  std::string text_;
+};
+
+} // namespace cugrt::test

@@ -1,0 +1,223 @@
+// Policy `patch`: calls planned through, and steps moved above what ended a region.
+#include "plan/planner.h"
+
+#include "ir/text.h"
+#include "support/catch.h"
+
+using namespace cugrt;
+using namespace cugrt::plan;
+
+namespace {
+
+const char *const kKernels = R"(cugrt 1
+kernel @k {
+  inline "k"
+  entry "k"
+  params (x: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (32, 1, 1) }
+}
+kernel @update {
+  inline "update"
+  entry "update"
+  params (y: inout f32)
+  launch { grid (1, 1, 1) block (32, 1, 1) }
+}
+)";
+
+struct Planned {
+  Plan plan;
+  PlanReport report;
+
+  const Function &main() const { return *plan.find_function("main"); }
+  /// Steps of each region of @main, by the tensor that they write.
+  std::vector<std::vector<std::string>> regions() const {
+    std::vector<std::vector<std::string>> out;
+    for (const Region &region : main().regions) {
+      out.emplace_back();
+      for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+        out.back().push_back(main().steps[s].name.substr(main().steps[s].name.find('%')));
+    }
+    return out;
+  }
+  bool says(const std::string &text) const {
+    for (const BindingNote &note : report.bindings)
+      if (note.reason.find(text) != std::string::npos)
+        return true;
+    return false;
+  }
+};
+
+using Regions = std::vector<std::vector<std::string>>;
+
+Planned planned(const std::string &functions, PlannerOptions options = {}) {
+  auto module = ir::parse_and_verify(kKernels + functions, "test");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  Planned out;
+  auto plan = make_plan(*module, options, &out.report);
+  INFO((plan.ok() ? "" : plan.status().to_string()));
+  REQUIRE(plan.ok());
+  REQUIRE(validate(*plan).ok());
+  out.plan = std::move(*plan);
+  return out;
+}
+
+const std::string kLeaf = R"(
+private func @leaf(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %r = alloc : tensor<[8], f32>
+  launch @k(%u, %r)
+  return %r
+}
+)";
+
+/// @main with two planned tensors %a and %b, a result %y, and `body` between.
+std::string main_with(const std::string &body, const std::string &more_params = "") {
+  return "func @main(%x: tensor<[8], f32>" + more_params + R"() -> (tensor<[8], f32>) {
+  %sa = alloc_storage "global", 32
+  %sb = alloc_storage "global", 32
+  %sc = alloc_storage "global", 32
+  %a = alloc_tensor %sa, 0 : tensor<[8], f32>
+  %b = alloc_tensor %sb, 0 : tensor<[8], f32>
+  %c = alloc_tensor %sc, 0 : tensor<[8], f32>
+  %y = alloc : tensor<[8], f32>
+)" + body +
+         "  return %y\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("a callee's steps join the caller's region") {
+  Planned p = planned(kLeaf + main_with("  launch @k(%x, %a)\n"
+                                        "  %o = call @leaf(%a)\n"
+                                        "  launch @k(%o, %y)\n"));
+  CHECK(p.regions() == Regions{{"%a", "%r", "%y"}});
+  CHECK(p.says("planned through: its 1 steps"));
+}
+
+TEST_CASE("what a callee calls is planned through as well") {
+  Planned p = planned(kLeaf + R"(
+private func @twice(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %o = call @leaf(%u)
+  %p = call @leaf(%o)
+  return %p
+}
+)" +
+                      main_with("  launch @k(%x, %a)\n"
+                                "  %o = call @twice(%a)\n"
+                                "  launch @k(%o, %y)\n"));
+  REQUIRE(p.main().regions.size() == 1);
+  CHECK(p.main().regions[0].steps.count == 4);
+}
+
+TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") {
+  std::string functions = kLeaf;
+  std::string last = "leaf"; // each calls the one before it twice: 2^20 steps
+  for (int i = 0; i < 20; ++i) {
+    std::string name = "f" + std::to_string(i);
+    functions += "private func @" + name + R"((%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %o = call @)" + last +
+                 R"((%u)
+  %p = call @)" + last +
+                 R"((%o)
+  return %p
+}
+)";
+    last = name;
+  }
+  Planned p = planned(functions + main_with("  launch @k(%x, %a)\n"
+                                            "  %o = call @f19(%a)\n"
+                                            "  launch @k(%o, %y)\n"),
+                      {.max_inlined_steps = 64});
+  for (const Function &f : p.plan.functions)
+    CHECK(f.steps.size() <= 64);
+  CHECK(p.says("the caller would have more than 64"));
+}
+
+TEST_CASE("a call stays where the run checks something that inlining would lose") {
+  struct Case {
+    const char *callee, *call, *reason;
+  };
+  for (const Case &c : {
+           Case{R"(
+private func @f(%u: tensor<[n], f32>, %v: tensor<[n], f32>) attributes {upper_bounds = {n = 4}} {
+  return
+}
+)",
+                "  call @f(%a, %b)\n", "the bounds of its symbol n are narrower"},
+           Case{R"(
+private func @f(%u: inout tensor<[8], f32>, %v: tensor<[8], f32>) {
+  launch @update(%u)
+  return
+}
+)",
+                "  %view = view %a, 0 : tensor<[8], f32>\n  call @f(%a, %b)\n", ""},
+       }) {
+    INFO(c.reason);
+    Planned p =
+        planned(c.callee + main_with(std::string("  launch @k(%x, %a)\n  launch @k(%x, %b)\n") +
+                                     c.call + "  launch @k(%a, %y)\n"));
+    CHECK((*c.reason ? p.says(c.reason) : p.says("planned through")));
+  }
+}
+
+TEST_CASE("a step that does not depend on a branch moves above it") {
+  Planned p = planned(main_with(R"(  launch @k(%x, %a)
+  if %flag using (%b, %x) {
+    launch @k(%x, %b)
+    yield
+  } else {
+    yield
+  }
+  launch @k(%x, %c)
+  launch @k(%c, %y)
+)",
+                                ", %flag: bool"));
+  CHECK(p.regions() == Regions{{"%a", "%c", "%y"}, {"%b"}});
+  CHECK(p.says("moved above the branches in line"));
+}
+
+TEST_CASE("a step that reads what a branch writes, or writes what it reads, stays below it") {
+  for (const char *after :
+       {"  launch @k(%b, %y)\n", "  launch @k(%x, %a)\n  launch @k(%a, %y)\n"}) {
+    INFO(after);
+    Planned p = planned(main_with(std::string(R"(  launch @k(%x, %a)
+  if %flag using (%a, %b) {
+    launch @k(%a, %b)
+    yield
+  } else {
+    yield
+  }
+)") + after,
+                                  ", %flag: bool"));
+    REQUIRE(p.main().regions.size() == 3);
+    CHECK_FALSE(p.says("moved above"));
+  }
+}
+
+TEST_CASE("nothing moves above a host builtin, nor above a branch that runs one") {
+  for (const char *middle : {"  host \"look\"(%a)\n", R"(  if %flag using (%a) {
+    host "look"(%a)
+    yield
+  } else {
+    yield
+  }
+)"}) {
+    INFO(middle);
+    Planned p = planned(main_with(std::string("  launch @k(%x, %a)\n") + middle +
+                                      "  launch @k(%x, %c)\n  launch @k(%c, %y)\n",
+                                  ", %flag: bool"));
+    CHECK(p.regions() == Regions{{"%a"}, {"%c", "%y"}});
+  }
+}
+
+TEST_CASE("a step on planned storage moves above a launch on unplanned storage") {
+  Planned p = planned(main_with(R"(  %d = alloc : tensor<[8], f32>
+  launch @k(%x, %a)
+  launch @k(%a, %d)
+  launch @k(%d, %b)
+  launch @k(%a, %c)
+  launch @k(%c, %y)
+)"));
+  CHECK(p.regions() == Regions{{"%a", "%c", "%y"}});
+  CHECK(p.says("moved above the launch of @k"));
+}
