@@ -14,7 +14,8 @@
  *
  * Threads. Runtime, module, executable and function handles may be used by several threads at once.
  * A session is used by one thread at a time; a second one gets CUGRT_BUSY. Statuses and texts are
- * values.
+ * values. A run leaves the thread's current CUDA context as it is; where there was none, the runtime's
+ * own stays current, so that the next run need not set it again.
  *
  * Streams. Runs of one session follow each other on the device, whatever streams they go to. A caller's
  * stream must live until the session has run on another one, was synchronised or is freed.

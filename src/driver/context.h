@@ -38,6 +38,8 @@ public:
   const DriverApi &api() const { return *api_; }
   CUcontext get() const { return context_; }
   CUdevice device() const { return device_; }
+  /// Whether this is the device's primary context, which ends with its last user.
+  bool is_primary() const { return static_cast<bool>(retained_); }
   /// "sm_90", from the device's compute capability.
   const std::string &architecture() const { return architecture_; }
   /// 90 for 9.0.

@@ -131,6 +131,33 @@ struct UpdateOutcome {
   bool ok() const { return result == CU_GRAPH_EXEC_UPDATE_SUCCESS; }
 };
 
+/// A kernel node's parameters in the driver's form, kept by whoever sets them often. The array of
+/// argument pointers is referred to, not copied.
+class KernelNodeParams {
+public:
+  KernelNodeParams() = default;
+  explicit KernelNodeParams(const LaunchParams &launch);
+
+private:
+  friend class KernelSetter;
+  CUDA_KERNEL_NODE_PARAMS_v2 params_{};
+};
+
+/// GraphExec::set_kernel for many nodes: what a call needs, taken out of the instance once.
+class KernelSetter {
+public:
+  CUresult operator()(GraphNode node, const KernelNodeParams &params) const {
+    return set_(exec_, node, &params.params_);
+  }
+
+private:
+  friend class GraphExec;
+  KernelSetter(const DriverApi &api, CUgraphExec exec)
+      : set_(api.GraphExecKernelNodeSetParams), exec_(exec) {}
+  decltype(DriverApi::GraphExecKernelNodeSetParams) set_;
+  CUgraphExec exec_;
+};
+
 class GraphExec {
 public:
   struct Traits {
@@ -151,9 +178,15 @@ public:
 
   /// Moves the instance to the device, in stream order, so that the first launch does not pay.
   Status upload(StreamRef stream) const;
-  Status launch(StreamRef stream, std::string_view name) const;
+  Status launch(StreamRef stream, const std::string &name) const {
+    CUresult result = handle_.api().GraphLaunch(handle_.get(), stream.get());
+    return result == CUDA_SUCCESS ? Status() : failure(result, "cuGraphLaunch", name);
+  }
 
   /// Setters affect later launches only.
+  KernelSetter kernel_setter() const { return {handle_.api(), handle_.get()}; }
+  /// The error of a failed call of a kernel_setter().
+  Status setter_failure(CUresult result, std::string_view name) const;
   Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
   Status set_memcpy(GraphNode node, const CopyParams &params, std::string_view name) const;
   Status set_memset(GraphNode node, const FillParams &params, std::string_view name) const;
@@ -165,6 +198,7 @@ public:
 
 private:
   explicit GraphExec(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  Status failure(CUresult result, std::string_view call, std::string_view name) const;
   UniqueHandle<Traits> handle_;
 };
 

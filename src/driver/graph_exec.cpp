@@ -27,6 +27,9 @@ const char *reason_text(CUgraphInstantiateResult reason) {
 
 } // namespace
 
+KernelNodeParams::KernelNodeParams(const LaunchParams &launch)
+    : params_(kernel_params<CUDA_KERNEL_NODE_PARAMS_v2>(launch)) {}
+
 Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
                                          InstantiateFailure *failure) {
   const DriverApi &api = graph.api();
@@ -51,16 +54,18 @@ Status GraphExec::upload(StreamRef stream) const {
   return {};
 }
 
-Status GraphExec::launch(StreamRef stream, std::string_view name) const {
-  CUGRT_DRIVER(handle_.api(), GraphLaunch, (handle_.get(), stream.get()), name);
-  return {};
+Status GraphExec::failure(CUresult result, std::string_view call, std::string_view name) const {
+  return driver_error(handle_.api(), result, call, name);
 }
 
 Status GraphExec::set_kernel(GraphNode node, const LaunchParams &params,
                              std::string_view name) const {
-  CUDA_KERNEL_NODE_PARAMS_v2 kernel = kernel_params<CUDA_KERNEL_NODE_PARAMS_v2>(params);
-  CUGRT_DRIVER(handle_.api(), GraphExecKernelNodeSetParams, (handle_.get(), node, &kernel), name);
-  return {};
+  CUresult result = kernel_setter()(node, KernelNodeParams(params));
+  return result == CUDA_SUCCESS ? Status() : setter_failure(result, name);
+}
+
+Status GraphExec::setter_failure(CUresult result, std::string_view name) const {
+  return failure(result, "cuGraphExecKernelNodeSetParams", name);
 }
 
 Status GraphExec::set_memcpy(GraphNode node, const CopyParams &params,

@@ -62,6 +62,14 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
   return device;
 }
 
+/// Runs leave the context current on threads that had none; on this one it must not outlive us.
+Device::~Device() {
+  CUcontext current = nullptr;
+  if (library_ && context_.is_primary() && api().CtxGetCurrent(&current) == CUDA_SUCCESS &&
+      current == context_.get())
+    (void)api().CtxSetCurrent(nullptr);
+}
+
 Status Device::open_context(const DeviceOptions &options) {
   if (options.context) {
     CUGRT_ASSIGN(context_,

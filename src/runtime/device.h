@@ -55,6 +55,7 @@ public:
   /// On a driver that is already open (tests and benches bring their own table).
   static Result<std::shared_ptr<Device>> open(std::unique_ptr<driver::DriverLibrary> library,
                                               DeviceOptions options);
+  ~Device();
   Device(const Device &) = delete;
 
   bool has_driver() const { return library_ != nullptr; }

@@ -12,6 +12,7 @@ Frame::Frame(const plan::Plan &plan, const plan::Function &function, const Funct
     : plan(plan), function(function), program(program), symbols(function.symbols.size()),
       bases(program.base_count), base_bytes(program.base_count),
       host_values(function.host_values.size()) {
+  moves.resize(program.slot_count);
   for (size_t i = 0; i < host_values.size(); ++i)
     if (function.host_values[i].kind == plan::HostValueKind::literal)
       host_values[i] = function.host_values[i].bits;

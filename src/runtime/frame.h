@@ -23,7 +23,26 @@ struct Frame {
   std::vector<uint64_t> host_values; // an int64_t, the bits of a double, or an opaque pointer
   uint64_t serial = 1;
 
-  void changed() { ++serial; }
+  /// A base that moved, and by how much.
+  struct Move {
+    uint32_t base;
+    uint64_t by;
+  };
+  /// All that has changed since the frame's serial was `moves_since` (0: more has changed): the
+  /// first `move_count` of `moves`; no base is there twice.
+  uint64_t moves_since = 0;
+  std::vector<Move> moves; // room for each slot
+  size_t move_count = 0;
+
+  void changed() {
+    ++serial;
+    moves_since = 0;
+  }
+  /// The first `count` of `moves` were made, and nothing else.
+  void end_moves(size_t count) {
+    move_count = count;
+    moves_since = serial++;
+  }
   void set_base(uint32_t base, uint64_t address, uint64_t bytes) {
     if (bases[base] != address || base_bytes[base] != bytes) {
       bases[base] = address;

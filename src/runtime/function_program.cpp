@@ -1,6 +1,7 @@
 // Translation of a plan's steps into value sources; see function_program.h.
 #include "runtime/function_program.h"
 
+#include "runtime/legality.h"
 #include "runtime/scalar_bits.h"
 #include "support/check.h"
 
@@ -120,17 +121,23 @@ private:
                          .step = step_index};
     launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
     uint32_t destination = function_.accesses[step.accesses.begin].buffer;
-    launch.fixed = is_fixed(destination);
+    std::vector<Change> changes;
+    changes_of_place(destination, changes);
     program_.sources.push_back(address_of(destination));
     if (launch.kind == LaunchKind::copy) {
       uint32_t source = function_.accesses[step.accesses.begin + 1].buffer;
-      launch.fixed = launch.fixed && is_fixed(source);
+      changes_of_place(source, changes);
       program_.sources.push_back(address_of(source));
     }
     ExprId bytes = function_.buffers[destination].bytes;
     CUGRT_CHECK(bytes.valid());
     auto constant = plan_.exprs.as_constant(bytes);
-    launch.fixed = launch.fixed && constant && *constant > 0;
+    if (!constant)
+      changes.insert(changes.end(), {Change::size, Change::becomes_empty});
+    // A node of its own kind where setters take whatever may change; else our own kernel, which
+    // takes any memory and size. One of no bytes cannot be built at all.
+    NodeKind kind = launch.kind == LaunchKind::copy ? NodeKind::copy : NodeKind::fill;
+    launch.fixed = can_patch(kind, changes) && constant && *constant > 0;
     if (constant)
       program_.sources.push_back({.bits = static_cast<uint64_t>(*constant)});
     else
@@ -142,12 +149,14 @@ private:
     program_.launches.push_back(launch);
   }
 
-  bool is_fixed(uint32_t buffer_index) const {
+  /// What may change about a buffer's place from run to run. Memory that callers bring may be of
+  /// any kind that the device can read.
+  void changes_of_place(uint32_t buffer_index, std::vector<Change> &changes) const {
     const plan::Buffer &buffer = function_.buffers[buffer_index];
-    bool stays =
-        buffer.base == plan::BufferBase::arena || buffer.base == plan::BufferBase::constant;
-    return stays && (!buffer.offset_bytes.valid() ||
-                     plan_.exprs.as_constant(buffer.offset_bytes).has_value());
+    if (buffer.base != plan::BufferBase::arena && buffer.base != plan::BufferBase::constant)
+      changes.insert(changes.end(), {Change::address, Change::memory_kind});
+    else if (buffer.offset_bytes.valid() && !plan_.exprs.as_constant(buffer.offset_bytes))
+      changes.push_back(Change::address);
   }
 
   const plan::Plan &plan_;

@@ -4,6 +4,7 @@
 #include "cugrt/cugrt.h"
 #include "driver/memory.h"
 #include "runtime/frame.h"
+#include "runtime/last_binding.h"
 
 namespace cugrt::runtime {
 
@@ -15,8 +16,11 @@ struct FunctionState {
   Frame frame;
   uint32_t first_region = 0; // of the graph cache
 
-  // The last binding that passed every check; a run that brings the same again checks nothing.
-  bool bound = false;
+  bool is_region = false; // the body is one region and nothing else
+
+  // The last binding that passed every check. The values below are those of the last one that was
+  // bound from the start: addresses may have moved since.
+  LastBinding last;
   std::vector<cugrt_value> params;        // one for each parameter, weights included
   std::vector<cugrt_value> given_results; // as the caller gave them
 
@@ -26,6 +30,7 @@ struct FunctionState {
   std::vector<driver::DeviceBuffer> result_memory; // by result
   std::vector<cugrt_value> results;                // as last handed out
   uint64_t results_serial = 0;                     // of the frame that `results` describe
+  std::vector<uint32_t> results_in_slots;          // those whose address moves with a slot
 
   // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
   // knows.

@@ -14,29 +14,35 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    CachedRegion region{&frame, i, false, nullptr, {}};
+    CachedRegion region{&frame, i, &frame.function.regions[i].name, {}, nullptr, {}};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
-      region.has_choices |= frame.program.step_launches[step].count > 1;
+      if (frame.program.step_launches[step].count > 1)
+        region.choices.push_back(step);
     regions_.push_back(std::move(region));
   }
   return first;
 }
 
-Status GraphCache::launch(uint32_t number, driver::StreamRef stream) {
-  CachedRegion &region = regions_[number];
-  if (region.last && region.last->bound_to(*region.frame)) [[likely]] {
-    CUGRT_TRY(launch_instance(region, *region.last, stream));
-    ++counters_.regions_hit;
-    return {};
-  }
-  return launch_changed(number, stream);
+/// The frame has changed since the region's last launch.
+Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
+  const CachedRegion &region = regions_[number];
+  if (region.last && region.last->can_follow(*region.frame))
+    return launch_moved(number, stream);
+  return launch_by_key(number, stream);
 }
 
-Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance,
-                                   driver::StreamRef stream) {
-  instance.last_launch = ++launches_;
-  return instance.launch(stream, region.frame->function.regions[region.index].name);
+/// The key is the one that the last instance is bound to: only addresses differ.
+Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  auto counts = region.last->follow(*region.frame);
+  if (!counts.ok()) [[unlikely]] {
+    drop_last(region);
+    return counts.take_status();
+  }
+  CUGRT_TRY(launch_instance(region, *region.last, stream));
+  count(*counts);
+  return {};
 }
 
 void GraphCache::make_key(uint32_t number) {
@@ -47,19 +53,35 @@ void GraphCache::make_key(uint32_t number) {
     key_.push_back(region.frame->symbols[symbol.index]);
 }
 
+/// Costs what the choices cost, not what the region has: classes differ in nothing else.
 Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
-  if (!region.has_choices && !region.classes.empty())
-    return uint32_t(0);
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(*region.frame, region.index));
-  for (uint32_t i = 0; i < region.classes.size(); ++i)
-    if (region.classes[i]->launches == launches)
+  const Frame &frame = *region.frame;
+  uint32_t first_step = frame.function.regions[region.index].steps.begin;
+  chosen_.clear();
+  for (uint32_t step : region.choices) {
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
+    chosen_.push_back(launch);
+  }
+  for (uint32_t i = 0; i < region.classes.size(); ++i) {
+    bool same = true;
+    for (size_t c = 0; same && c < chosen_.size(); ++c)
+      same = region.classes[i]->launches[region.choices[c] - first_step] == chosen_[c];
+    if (same)
       return i;
+  }
+  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
   region.classes.push_back(std::make_shared<const RegionClass>(
-      make_region_class(*region.frame, region.index, std::move(launches))));
+      make_region_class(frame, region.index, std::move(launches))));
   return static_cast<uint32_t>(region.classes.size() - 1);
 }
 
-Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
+void GraphCache::count(const PatchCounts &counts) {
+  counters_.fields_patched += counts.fields;
+  counters_.expressions_evaluated += counts.evaluated;
+  ++(counts.fields ? counters_.regions_patched : counters_.regions_hit);
+}
+
+Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (options_.eager)
     return launch_eagerly(region, stream);
@@ -73,9 +95,7 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, decision, stream);
   case InstancePolicy::Decision::Kind::eager:
-    code_.device().log()(LogLevel::info, "region " +
-                                             region.frame->function.regions[region.index].name +
-                                             " is launched eagerly: " + decision.reason);
+    log_eager(region, decision.reason);
     return launch_eagerly(region, stream);
   default:
     break;
@@ -88,15 +108,14 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
 Status GraphCache::rebind(uint32_t number, InstanceId id) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
-  auto fields = instance.rebind(*region.frame, code_);
-  if (!fields.ok()) {
+  auto counts = instance.rebind(*region.frame, code_);
+  if (!counts.ok()) {
     drop(id);
-    return fields.take_status();
+    return counts.take_status();
   }
   policy_.rebind(id, key_);
   policy_.touch(id);
-  counters_.fields_patched += *fields;
-  ++(*fields ? counters_.regions_patched : counters_.regions_hit);
+  count(*counts);
   region.last = &instance;
   return {};
 }
@@ -109,17 +128,44 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
     ++counters_.instances_evicted;
   }
   std::shared_ptr<const RegionClass> made = region.classes[topology];
-  CUGRT_ASSIGN(std::unique_ptr<GraphInstance> instance,
-               GraphInstance::build(*region.frame, code_, made, stream));
+  auto instance = GraphInstance::build(*region.frame, code_, made, stream);
+  while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
+    if (!give_up_one(stream)) {
+      log_eager(region, instance.status().message());
+      return launch_eagerly(region, stream);
+    }
+    instance = GraphInstance::build(*region.frame, code_, made, stream);
+  }
+  if (!instance.ok())
+    return instance.take_status();
   uint64_t bytes = options_.cost.bytes(made->node_count());
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key_, (uint64_t(number) << 32) | topology, bytes);
-  slots_[id] = {number, ++built_, std::move(instance)};
+  slots_[id] = {number, ++built_, std::move(*instance)};
   region.last = slots_[id].instance.get();
   ++counters_.regions_built;
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made->node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made->edge_count());
   return launch_instance(region, *region.last, stream);
+}
+
+void GraphCache::log_eager(const CachedRegion &region, const std::string &reason) const {
+  code_.device().log()(LogLevel::info,
+                       "region " + *region.name + " is launched eagerly: " + reason);
+}
+
+bool GraphCache::give_up_one(driver::StreamRef stream) {
+  std::optional<InstanceId> oldest = policy_.oldest();
+  if (!oldest)
+    return false;
+  if (!is_idle(*oldest, stream)) {
+    if (!stream.synchronize().ok())
+      return false;
+    completed_ = launches_;
+  }
+  drop(*oldest);
+  ++counters_.instances_evicted;
+  return true;
 }
 
 Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef stream) {
@@ -130,6 +176,12 @@ Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef 
   }
   ++counters_.regions_eager;
   return {};
+}
+
+void GraphCache::drop_last(const CachedRegion &region) {
+  for (InstanceId id = 0; id < slots_.size(); ++id)
+    if (slots_[id].instance.get() == region.last)
+      return drop(id);
 }
 
 void GraphCache::drop(InstanceId id) {

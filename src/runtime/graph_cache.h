@@ -13,7 +13,7 @@ namespace cugrt::runtime {
 struct Counters {
   uint64_t runs = 0;
   uint64_t regions_built = 0, regions_hit = 0, regions_patched = 0, regions_eager = 0;
-  uint64_t fields_patched = 0, eager_steps = 0;
+  uint64_t fields_patched = 0, expressions_evaluated = 0, eager_steps = 0;
   uint64_t instances_evicted = 0, largest_nodes = 0, largest_edges = 0;
 };
 
@@ -32,7 +32,18 @@ public:
   uint32_t add_function(const Frame &frame);
 
   /// Launches a region with what its frame holds. Context current.
-  Status launch(uint32_t region, driver::StreamRef stream);
+  Status launch(uint32_t region, driver::StreamRef stream) {
+    CachedRegion &cached = regions_[region];
+    if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
+      return launch_changed(region, stream);
+    CUGRT_TRY(launch_instance(cached, *cached.last, stream));
+    ++counters_.regions_hit;
+    return {};
+  }
+
+  /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
+  /// the one of the last launch, if it must. False when there is none. Context current.
+  bool give_up_one(driver::StreamRef stream);
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
@@ -51,8 +62,9 @@ public:
 private:
   struct CachedRegion {
     const Frame *frame;
-    uint32_t index;           // Function::regions
-    bool has_choices = false; // some step has variants: classes are told apart
+    uint32_t index; // Function::regions
+    const std::string *name;
+    std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
     GraphInstance *last = nullptr;
     std::vector<std::shared_ptr<const RegionClass>> classes;
   };
@@ -63,14 +75,22 @@ private:
   };
 
   Status launch_changed(uint32_t number, driver::StreamRef stream);
+  Status launch_by_key(uint32_t number, driver::StreamRef stream);
+  Status launch_moved(uint32_t number, driver::StreamRef stream);
   Status launch_eagerly(const CachedRegion &region, driver::StreamRef stream);
-  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
+  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream) {
+    instance.last_launch = ++launches_;
+    return instance.launch(stream, *region.name);
+  }
   Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
                driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id);
+  void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
   void make_key(uint32_t number);
+  void log_eager(const CachedRegion &region, const std::string &reason) const;
   void drop(InstanceId id);
+  void drop_last(const CachedRegion &region);
   bool is_idle(InstanceId id, driver::StreamRef stream);
 
   const LoadedCode &code_;
@@ -78,8 +98,9 @@ private:
   Counters &counters_;
   InstancePolicy policy_;
   std::vector<CachedRegion> regions_;
-  std::vector<Slot> slots_; // by InstanceId
-  std::vector<int64_t> key_;
+  std::vector<Slot> slots_;      // by InstanceId
+  std::vector<int64_t> key_;     // scratch
+  std::vector<uint32_t> chosen_; // likewise
   LaunchScratch scratch_;
   uint64_t launches_ = 0, completed_ = 0, built_ = 0;
 };

@@ -7,11 +7,6 @@ namespace cugrt::runtime {
 
 namespace {
 
-enum Mark : uint8_t {
-  kParams = 1,  // parameters differ from the node's
-  kEnabled = 2, // the node is to be enabled or disabled
-};
-
 /// The value of a class's input in a frame, as 64 bits.
 Result<uint64_t> input_value(const Frame &frame, const RegionClass::Input &input) {
   switch (input.kind) {
@@ -39,6 +34,7 @@ GraphInstance::build(const Frame &frame, const LoadedCode &code,
   CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
   CUGRT_TRY(instance->add_nodes(frame, code));
   CUGRT_TRY(instance->instantiate(frame));
+  instance->make_base_patches();
   CUGRT_TRY(instance->exec_.upload(stream));
   instance->frame_serial_ = frame.serial;
   return instance;
@@ -66,8 +62,12 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
   }
   for (uint64_t &value : values_)
     pointers_.push_back(&value);
+  for (uint32_t node = 0; node < topology.node_count(); ++node)
+    params_.emplace_back(launch_params(frame, code, node));
   marks_.resize(topology.node_count());
-  touched_.reserve(topology.node_count());
+  touched_.resize(topology.node_count());
+  for (uint32_t node = 0; node < topology.node_count(); ++node)
+    marks_[node] = dims_[node].enabled ? 0 : kDisabled;
   return {};
 }
 
@@ -136,8 +136,8 @@ Status GraphInstance::instantiate(const Frame &frame) {
   return {};
 }
 
-Result<uint64_t> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
-  fields_ = 0;
+Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
+  counts_ = {};
   for (size_t i = 0; i < topology_->inputs.size(); ++i) {
     CUGRT_ASSIGN(uint64_t value, input_value(frame, topology_->inputs[i]));
     if (value == inputs_[i])
@@ -145,23 +145,81 @@ Result<uint64_t> GraphInstance::rebind(const Frame &frame, const LoadedCode &cod
     inputs_[i] = value;
     CUGRT_TRY(renew(frame, code, topology_->inputs[i]));
   }
-  CUGRT_TRY(apply(frame, code));
+  CUGRT_TRY(apply(frame));
   frame_serial_ = frame.serial;
-  return fields_;
+  return counts_;
 }
 
-void GraphInstance::touch(uint32_t node, uint8_t what) {
-  ++fields_;
-  // A node that is disabled may carry marks from earlier, but is not in the list then.
-  touched_.push_back(node);
-  marks_[node] |= what;
+/// After everything it points to is in its place for good.
+void GraphInstance::make_base_patches() {
+  for (const RegionClass::BaseUse &use : topology_->base_uses) {
+    BasePatch &patch = base_patches_.emplace_back();
+    if (use.input == kNone)
+      continue;
+    Range values = topology_->inputs[use.input].values;
+    patch.bound = &inputs_[use.input];
+    if (values.count != 1)
+      continue;
+    auto [value, node] = topology_->dependents[values.begin];
+    patch.value = &values_[value];
+    patch.mark = &marks_[node];
+    patch.node = nodes_[node];
+    patch.params = &params_[node];
+    patch.number = node;
+    patch.alone = use.alone;
+  }
+}
+
+/// Addresses only: each dependent argument moves by as much as its base.
+Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
+  driver::KernelSetter set = exec_.kernel_setter();
+  BasePatch *patches = base_patches_.data();
+  uint64_t fields = frame.move_count;
+  for (const Frame::Move *move = frame.moves.data(), *end = move + frame.move_count; move != end;
+       ++move) {
+    uint64_t by = move->by;
+    BasePatch &patch = patches[move->base];
+    if (!patch.value) [[unlikely]] {
+      fields += follow_several(move->base, by) - 1;
+      continue;
+    }
+    *patch.value += by;
+    *patch.bound += by;
+    if (!patch.alone || *patch.mark != 0) {
+      if (*patch.mark != (kParams | kListed))
+        touch(patch.number, kParams);
+      continue;
+    }
+    CUresult result = set(patch.node, *patch.params);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return exec_.setter_failure(result, step_of(frame, *topology_, patch.number).name);
+  }
+  CUGRT_TRY(apply(frame));
+  frame_serial_ = frame.serial;
+  return PatchCounts{fields, fields};
+}
+
+/// Returns the number of fields.
+uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
+  uint32_t input = topology_->base_uses[base].input;
+  if (input == kNone)
+    return 0;
+  inputs_[input] += by;
+  Range values = topology_->inputs[input].values;
+  for (uint32_t i = values.begin; i < values.end(); ++i) {
+    RegionClass::Dependent dependent = topology_->dependents[i];
+    values_[dependent.value] += by;
+    touch(dependent.node, kParams);
+  }
+  return values.count;
 }
 
 Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
                             const RegionClass::Input &input) {
   for (uint32_t i = input.values.begin; i < input.values.end(); ++i) {
-    uint32_t number = topology_->dependents[i], node = topology_->node_of_value[number];
+    auto [number, node] = topology_->dependents[i];
     const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+    ++counts_.evaluated;
     uint32_t source = launch.sources.begin + number - topology_->first_value[node];
     auto value = frame.value(frame.program.sources[source]);
     if (!value.ok())
@@ -169,44 +227,64 @@ Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
     if (*value != values_[number]) {
       values_[number] = *value;
       touch(node, kParams);
+      ++counts_.fields;
     }
   }
   for (uint32_t i = input.dims.begin; i < input.dims.end(); ++i) {
-    uint32_t node = topology_->dependents[i];
+    uint32_t node = topology_->dependents[i].node;
     const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+    ++counts_.evaluated;
     CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
     if (dims == dims_[node])
       continue;
-    if (dims.enabled != dims_[node].enabled)
+    if (dims.enabled != dims_[node].enabled) {
       touch(node, kEnabled);
-    if (dims.enabled)
+      marks_[node] ^= kDisabled;
+      ++counts_.fields;
+    }
+    if (dims.enabled) {
       touch(node, kParams);
+      ++counts_.fields;
+    }
     dims_[node] = dims;
+    params_[node] = driver::KernelNodeParams(launch_params(frame, code, node));
   }
   return {};
 }
 
 /// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
 /// its launch dimensions are not the ones that it will have.
-Status GraphInstance::apply(const Frame &frame, const LoadedCode &code) {
-  for (uint32_t node : touched_)
-    if (marks_[node])
-      CUGRT_TRY(set_node(frame, code, node));
-  touched_.clear();
+Status GraphInstance::apply(const Frame &frame) {
+  driver::KernelSetter set = exec_.kernel_setter();
+  const driver::GraphNode *nodes = nodes_.data();
+  const driver::KernelNodeParams *params = params_.data();
+  uint8_t *marks = marks_.data();
+  const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
+  for (const uint32_t *node = touched_.data(); node != end; ++node) {
+    if (marks[*node] != (kParams | kListed)) [[unlikely]] {
+      CUGRT_TRY(set_node(frame, *node));
+      continue;
+    }
+    marks[*node] = 0;
+    CUresult result = set(nodes[*node], params[*node]);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return exec_.setter_failure(result, step_of(frame, *topology_, *node).name);
+  }
   return {};
 }
 
-Status GraphInstance::set_node(const Frame &frame, const LoadedCode &code, uint32_t node) {
+/// Of a node that is, was or will be disabled.
+Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
   const std::string &name = step_of(frame, *topology_, node).name;
-  bool enabled = dims_[node].enabled;
-  if (enabled && (marks_[node] & kParams)) {
-    CUGRT_TRY(exec_.set_kernel(nodes_[node], launch_params(frame, code, node), name));
-    marks_[node] &= static_cast<uint8_t>(~kParams);
-  }
-  if (marks_[node] & kEnabled) {
+  uint8_t marks = marks_[node];
+  bool enabled = !(marks & kDisabled);
+  if (enabled && (marks & kParams))
+    if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+        result != CUDA_SUCCESS)
+      return exec_.setter_failure(result, name);
+  if (marks & kEnabled)
     CUGRT_TRY(exec_.set_enabled(nodes_[node], enabled, name));
-    marks_[node] &= static_cast<uint8_t>(~kEnabled);
-  }
+  marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }
 

@@ -13,6 +13,12 @@
 
 namespace cugrt::runtime {
 
+/// What a rebind did.
+struct PatchCounts {
+  uint64_t fields = 0;    // node parameters that changed
+  uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
+};
+
 class GraphInstance {
 public:
   /// Builds node by node from the class and the frame's values, instantiates, and uploads in stream
@@ -21,12 +27,17 @@ public:
                                                       std::shared_ptr<const RegionClass> topology,
                                                       driver::StreamRef stream);
 
-  /// Patches what differs between the frame and what the instance is bound to; returns the number
-  /// of fields set. After an error the instance is in no known state and must be destroyed.
-  Result<uint64_t> rebind(const Frame &frame, const LoadedCode &code);
+  /// Patches what differs between the frame and what the instance is bound to. After an error the
+  /// instance is in no known state and must be destroyed.
+  Result<PatchCounts> rebind(const Frame &frame, const LoadedCode &code);
   bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
 
-  Status launch(driver::StreamRef stream, std::string_view name) const {
+  /// Whether nothing but the frame's moves is between them and what the instance is bound to.
+  bool can_follow(const Frame &frame) const { return frame_serial_ == frame.moves_since; }
+  /// As rebind(), when can_follow().
+  Result<PatchCounts> follow(const Frame &frame);
+
+  Status launch(driver::StreamRef stream, const std::string &name) const {
     return exec_.launch(stream, name);
   }
 
@@ -39,14 +50,38 @@ public:
   uint64_t last_launch = 0;
 
 private:
+  enum Mark : uint8_t {
+    kParams = 1,   // parameters differ from the node's
+    kEnabled = 2,  // the node is to be enabled or disabled
+    kListed = 4,   // in touched_
+    kDisabled = 8, // by its dimensions
+  };
+
+  /// What a base that moves changes, with addresses of the fields: what follow() reads.
+  struct alignas(64) BasePatch {
+    uint64_t *value = nullptr; // its only argument; null: there are none or several
+    uint64_t *bound = nullptr; // in inputs_
+    uint8_t *mark = nullptr;   // of the argument's node
+    driver::GraphNode node = nullptr;
+    const driver::KernelNodeParams *params = nullptr;
+    uint32_t number = 0; // of the node
+    bool alone = false;  // nothing else touches the node: it is set at once
+  };
+
   GraphInstance() = default;
+  void make_base_patches();
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status add_nodes(const Frame &frame, const LoadedCode &code);
   Status instantiate(const Frame &frame);
   Status renew(const Frame &frame, const LoadedCode &code, const RegionClass::Input &input);
-  Status apply(const Frame &frame, const LoadedCode &code);
-  Status set_node(const Frame &frame, const LoadedCode &code, uint32_t node);
-  void touch(uint32_t node, uint8_t what);
+  uint64_t follow_several(uint32_t base, uint64_t by);
+  Status apply(const Frame &frame);
+  Status set_node(const Frame &frame, uint32_t node);
+  void touch(uint32_t node, uint8_t what) {
+    if (!(marks_[node] & kListed))
+      touched_[touched_count_++] = node;
+    marks_[node] |= static_cast<uint8_t>(what | kListed);
+  }
   driver::LaunchParams launch_params(const Frame &frame, const LoadedCode &code, uint32_t node);
 
   std::shared_ptr<const RegionClass> topology_;
@@ -57,9 +92,12 @@ private:
   std::vector<uint64_t> values_; // of all nodes' arguments
   std::vector<void *> pointers_; // to each of values_, which never moves
   std::vector<LaunchDims> dims_;
-  std::vector<uint8_t> marks_;    // of each node: what apply() has to do
-  std::vector<uint32_t> touched_; // nodes with marks of this rebind
-  uint64_t fields_ = 0;
+  std::vector<driver::KernelNodeParams> params_; // as of values_ and dims_
+  std::vector<BasePatch> base_patches_;          // of each base
+  std::vector<uint8_t> marks_;                   // of each node: what apply() has to do
+  std::vector<uint32_t> touched_;                // nodes to look at in apply(): the first ones
+  size_t touched_count_ = 0;
+  PatchCounts counts_; // of this rebind
   uint64_t frame_serial_ = 0;
 };
 

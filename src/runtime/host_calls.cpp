@@ -80,7 +80,7 @@ Status HostProgram::call(FunctionState &state, const plan::Item &item) {
     return Status::error(Code::out_of_range, "calls nest deeper than " +
                                                  std::to_string(kMaxCallDepth) + " at @" +
                                                  callee.frame.function.name);
-  callee.bound = false; // what its own callers bound is overwritten
+  callee.last.forget(); // what its own callers bound is overwritten
   CUGRT_TRY(bind_callee(state, item, callee));
   ++depth_;
   Status status = run(item.index);

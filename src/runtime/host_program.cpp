@@ -119,9 +119,15 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
   CUGRT_TRY(release(state, buffer.index)); // of an earlier iteration
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
-  if (!address.ok())
-    return address.take_status().in("tensor %" + buffer.name + ", " + std::to_string(bytes) +
-                                    " bytes");
+  while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
+         session_.cache_.give_up_one(stream_))
+    address = session_.dynamic_memory_.allocate(bytes, stream_);
+  if (!address.ok()) {
+    bool full = address.status().code() == Code::out_of_device_memory;
+    return address.take_status()
+        .in(full ? session_.memory_figures() : "allocation")
+        .in("tensor %" + buffer.name + ", " + std::to_string(bytes) + " bytes");
+  }
   state.dynamic_blocks[buffer.index] = *address;
   state.frame.set_base(state.frame.program.base_of(buffer), *address, bytes);
   return {};

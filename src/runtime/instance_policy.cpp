@@ -119,6 +119,14 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
   entry.key = std::move(renewed);
 }
 
+std::optional<InstanceId> InstancePolicy::oldest() const {
+  std::optional<InstanceId> oldest;
+  for (InstanceId i = 0; i < entries_.size(); ++i)
+    if (entries_[i].alive && (!oldest || entries_[i].last_use < entries_[*oldest].last_use))
+      oldest = i;
+  return oldest;
+}
+
 void InstancePolicy::remove(InstanceId instance) {
   Entry &entry = entries_[instance];
   by_key_.erase(entry.key);

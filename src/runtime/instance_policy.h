@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -62,6 +63,8 @@ public:
   /// Now the most recently used one.
   void touch(InstanceId instance) { entries_[instance].last_use = ++clock_; }
   void remove(InstanceId instance);
+  /// The least recently used one.
+  std::optional<InstanceId> oldest() const;
 
   uint64_t bytes() const { return bytes_; }
   size_t size() const { return count_; }

@@ -1,6 +1,7 @@
 // Making of patch programs; see region_class.h.
 #include "runtime/region_class.h"
 
+#include "runtime/legality.h"
 #include "runtime/step_launch.h"
 #include "support/check.h"
 
@@ -29,6 +30,7 @@ public:
     class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
     flatten();
     add_edges();
+    add_base_uses();
     return std::move(class_);
   }
 
@@ -66,6 +68,14 @@ private:
   void add_node(uint32_t node) {
     const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
     class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
+    // Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
+    bool is_kernel = launch.kind == LaunchKind::kernel || !launch.fixed;
+    NodeKind kind = is_kernel                         ? NodeKind::kernel
+                    : launch.kind == LaunchKind::copy ? NodeKind::copy
+                                                      : NodeKind::fill;
+    const Change argument_changes[] = {is_kernel ? Change::argument : Change::address};
+    const Change dim_changes[] = {Change::grid, Change::block, Change::shared_bytes,
+                                  Change::becomes_empty};
     for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
       const ValueSource &source = frame_.program.sources[i];
       auto value = static_cast<uint32_t>(class_.node_of_value.size());
@@ -78,10 +88,11 @@ private:
         found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
       if (source.kind == ValueSource::Kind::host)
         found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+      CUGRT_CHECK(found_.empty() || can_patch(kind, argument_changes));
       for (uint32_t input : found_)
         add_dependent(lists_[input].values, value);
       // The dimensions of a copy or fill follow from its size, which is an argument.
-      if (launch.kind != LaunchKind::kernel)
+      if (launch.kind != LaunchKind::kernel && source.kind != ValueSource::Kind::address)
         for (uint32_t input : found_)
           add_dependent(lists_[input].dims, node);
     }
@@ -91,20 +102,33 @@ private:
       symbols_of(launch.block[i], found_);
     }
     symbols_of(launch.shared_bytes, found_);
+    CUGRT_CHECK(found_.empty() || can_patch(kind, dim_changes));
     for (uint32_t input : found_)
       add_dependent(lists_[input].dims, node);
   }
 
   void flatten() {
-    auto append = [&](const std::vector<uint32_t> &list) {
-      Range range{static_cast<uint32_t>(class_.dependents.size()),
-                  static_cast<uint32_t>(list.size())};
-      class_.dependents.insert(class_.dependents.end(), list.begin(), list.end());
-      return range;
-    };
+    auto end = [&] { return static_cast<uint32_t>(class_.dependents.size()); };
     for (size_t i = 0; i < class_.inputs.size(); ++i) {
-      class_.inputs[i].values = append(lists_[i].values);
-      class_.inputs[i].dims = append(lists_[i].dims);
+      RegionClass::Input &input = class_.inputs[i];
+      input.values = {end(), static_cast<uint32_t>(lists_[i].values.size())};
+      for (uint32_t value : lists_[i].values)
+        class_.dependents.push_back({value, class_.node_of_value[value]});
+      input.dims = {end(), static_cast<uint32_t>(lists_[i].dims.size())};
+      for (uint32_t node : lists_[i].dims)
+        class_.dependents.push_back({kNone, node});
+    }
+  }
+
+  void add_base_uses() {
+    std::vector<uint32_t> bases_of_node(class_.node_count());
+    for (uint32_t input : base_input_)
+      for (uint32_t value : input == kNone ? std::vector<uint32_t>() : lists_[input].values)
+        ++bases_of_node[class_.node_of_value[value]];
+    for (uint32_t input : base_input_) {
+      bool one = input != kNone && lists_[input].values.size() == 1;
+      bool alone = one && bases_of_node[class_.node_of_value[lists_[input].values[0]]] == 1;
+      class_.base_uses.push_back({input, alone});
     }
   }
 

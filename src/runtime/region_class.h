@@ -16,6 +16,9 @@
 namespace cugrt::runtime {
 
 struct RegionClass {
+  struct Dependent {
+    uint32_t value, node; // `value` of arguments only
+  };
   struct Input {
     enum class Kind : uint8_t { symbol, base, host } kind;
     uint32_t index;     // SymbolId, base or host value of the frame
@@ -29,7 +32,13 @@ struct RegionClass {
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
   uint32_t key_size = 0;
-  std::vector<uint32_t> dependents;
+  /// What a base is an argument of.
+  struct BaseUse {
+    uint32_t input = kNone; // index into inputs; kNone: nothing depends on the base
+    bool alone = false;     // one argument only, and no other base is one of its node
+  };
+  std::vector<BaseUse> base_uses; // of each base
+  std::vector<Dependent> dependents;
 
   size_t node_count() const { return launches.size(); }
   size_t edge_count() const { return predecessors.size(); }

@@ -2,6 +2,8 @@
 // host's program in host_program.cpp.
 #include "runtime/session.h"
 
+#include "driver/driver_error.h"
+
 #include "runtime/function_state.h"
 #include "runtime/host_program.h"
 #include "runtime/symbol_binding.h"
@@ -98,6 +100,13 @@ Status Session::add_functions() {
         return function.symbols[symbol.index].source == ir::SymbolSource::match;
       }));
     }
+    for (uint32_t r = 0; r < function.results.size(); ++r)
+      if (uint32_t buffer = function.results[r].buffer;
+          buffer != kNone && function.buffers[buffer].base == plan::BufferBase::slot)
+        state->results_in_slots.push_back(r);
+    const std::vector<plan::Item> &items = function.blocks[0].items;
+    state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
+                       items[0].index == 0 && function.dynamic_count == 0;
     state->first_region = cache_.add_function(state->frame);
     functions_.push_back(std::move(state));
   }
@@ -109,40 +118,23 @@ Session::~Session() {
     (void)last_stream_.synchronize();
 }
 
-Status Session::run(uint32_t function, const RunRequest &request) {
-  InUse use(in_use_);
-  if (!use.taken()) [[unlikely]]
-    return InUse::refusal();
-  CUGRT_TRY(code_->device().check());
-  Status status = run_exclusively(function, request);
-  if (!status.ok()) [[unlikely]]
-    return code_->device().note(std::move(status));
-  ++counters_.runs;
-  return status;
-}
+// --- A run. The functions are inline so that a repeated run is a straight line. ---
 
-Status Session::run_exclusively(uint32_t function, const RunRequest &request) {
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  FunctionState &state = *functions_[function];
-  Change change = compare(state, request);
-  if (change != Change::none) {
-    bool was_bound = std::exchange(state.bound, false);
-    CUGRT_TRY(bind(state, request, was_bound ? change : Change::all));
-    state.bound = true;
+/// On a thread without a current context ours stays current, so that later runs find it there; of
+/// another one that is current, ours is pushed over it for the run.
+[[gnu::always_inline]] inline Status Session::enter_context(bool &pushed) {
+  const driver::Context &context = code_->device().context();
+  const driver::DriverApi &api = context.api();
+  CUcontext current = nullptr;
+  CUGRT_DRIVER(api, CtxGetCurrent, (&current), "");
+  if (current == context.get()) [[likely]]
+    return {};
+  if (!current) {
+    CUGRT_DRIVER(api, CtxSetCurrent, (context.get()), "");
+    return {};
   }
-  driver::StreamRef stream =
-      request.own_stream
-          ? own_stream_.ref()
-          : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
-  CUGRT_TRY(order_on(stream, request.own_stream));
-  HostProgram program(*this, stream);
-  if (Status status = program.run(function); !status.ok()) {
-    state.bound = false;
-    return status;
-  }
-  if (state.results_serial != state.frame.serial)
-    CUGRT_TRY(describe_results(state));
-  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
+  CUGRT_DRIVER(api, CtxPushCurrent, (context.get()), "");
+  pushed = true;
   return {};
 }
 
@@ -162,6 +154,65 @@ Status Session::order_on(driver::StreamRef stream, bool own) {
   last_stream_ = stream;
   in_flight_ = true;
   return {};
+}
+
+[[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
+                                                     driver::StreamRef stream) {
+  if (!state.is_region)
+    return HostProgram(*this, stream).run(function);
+  if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
+    return std::move(status).at(
+        executable().location(state.frame.function.blocks[0].items[0].location));
+  return {};
+}
+
+[[gnu::always_inline]] inline Status
+Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
+  if (state.last.match(state.frame, request.arguments, request.results, state.results) ==
+      LastBinding::Match::different) [[unlikely]] {
+    state.last.forget();
+    state.frame.changed(); // some bases may have moved
+    CUGRT_TRY(bind(state, request));
+    remember(state, request);
+  }
+  driver::StreamRef stream =
+      request.own_stream
+          ? own_stream_.ref()
+          : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
+  if (!request.own_stream || !in_flight_ || !(stream == last_stream_)) [[unlikely]]
+    CUGRT_TRY(order_on(stream, request.own_stream));
+  if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
+    state.last.forget();
+    return status;
+  }
+  if (state.results_serial != state.frame.serial)
+    CUGRT_TRY(update_results(state));
+  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
+  return {};
+}
+
+[[gnu::always_inline]] inline Status Session::run_exclusively(uint32_t function,
+                                                              const RunRequest &request) {
+  bool pushed = false;
+  CUGRT_TRY(enter_context(pushed));
+  Status status = run_in_context(*functions_[function], function, request);
+  if (pushed) [[unlikely]] {
+    CUcontext popped;
+    (void)code_->device().api().CtxPopCurrent(&popped);
+  }
+  return status;
+}
+
+Status Session::run(uint32_t function, const RunRequest &request) {
+  InUse use(in_use_);
+  if (!use.taken()) [[unlikely]]
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  Status status = run_exclusively(function, request);
+  if (!status.ok()) [[unlikely]]
+    return code_->device().note(std::move(status));
+  ++counters_.runs;
+  return status;
 }
 
 Status Session::synchronize() {

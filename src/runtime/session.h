@@ -52,25 +52,29 @@ public:
 private:
   friend class HostProgram;
   class InUse;
-  enum class Change { none, addresses, all };
-
   Session(std::shared_ptr<LoadedCode> code, GraphCache::Options options);
   Status allocate(const SessionOptions &options);
   Status add_functions();
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
-  Change compare(const FunctionState &state, const RunRequest &request) const;
+  Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
   Status check_counts(const FunctionState &state, const RunRequest &request) const;
-  Status bind(FunctionState &state, const RunRequest &request, Change change);
-  Status bind_addresses(FunctionState &state, const RunRequest &request);
+  Status bind(FunctionState &state, const RunRequest &request);
+  void remember(FunctionState &state, const RunRequest &request);
+  std::vector<BoundRange> fixed_ranges() const;
   Status bind_results(FunctionState &state, bool after_match);
   Status bind_result(FunctionState &state, uint32_t slot);
   Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
+  Result<driver::DeviceBuffer> allocate_memory(uint64_t bytes);
+  std::string memory_figures() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
   Status check_overlaps(FunctionState &state);
   std::string range_name(const FunctionState &state, uint32_t name) const;
   Status describe_results(FunctionState &state);
+  Status update_results(FunctionState &state);
+  Status enter_context(bool &pushed);
   Status order_on(driver::StreamRef stream, bool own);
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
@@ -82,7 +86,7 @@ private:
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
   LaunchScratch scratch_;
-  std::vector<BoundRange> ranges_;
+  std::vector<BoundRange> ranges_; // scratch of check_overlaps()
 
   driver::Stream own_stream_;
   driver::Event order_event_;

@@ -1,7 +1,7 @@
 // Binding of a run's arguments and results to a session's function.
 //
-// Three cases, by what differs from the binding that was checked last: nothing (no work), addresses
-// only (their alignment and the overlaps are checked), anything else (everything is).
+// By what differs from the binding that was checked last (last_binding.h): nothing (no work),
+// addresses only (which it takes over), anything else (bind(), which makes every check).
 #include "runtime/function_state.h"
 #include "runtime/session.h"
 #include "runtime/symbol_binding.h"
@@ -18,11 +18,6 @@ namespace {
 constexpr uint32_t kWeightsRange = UINT32_MAX, kConstantsRange = UINT32_MAX - 1,
                    kFirstArenaRange = UINT32_MAX - 4096;
 
-bool same_shape(const cugrt_tensor &a, const cugrt_tensor &b) {
-  return a.dtype == b.dtype && a.rank == b.rank && a.rank <= CUGRT_MAX_RANK &&
-         std::equal(a.dims, a.dims + a.rank, b.dims);
-}
-
 std::string hex_text(uint64_t value) {
   char text[20];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
@@ -34,46 +29,6 @@ std::string range_text(const BoundRange &range) {
 }
 
 } // namespace
-
-Session::Change Session::compare(const FunctionState &state, const RunRequest &request) const {
-  const std::vector<uint32_t> &call_params = state.frame.program.call_params;
-  if (!state.bound || request.arguments.size() != call_params.size() ||
-      (!request.results.empty() && request.results.size() != state.results.size()))
-    return Change::all;
-  Change change = Change::none;
-  for (size_t i = 0; i < call_params.size(); ++i) {
-    const cugrt_value &now = request.arguments[i], &last = state.params[call_params[i]];
-    if (now.kind != last.kind)
-      return Change::all;
-    if (now.kind == CUGRT_VALUE_TENSOR) {
-      if (!same_shape(now.as.tensor, last.as.tensor))
-        return Change::all;
-      if (now.as.tensor.address != last.as.tensor.address)
-        change = Change::addresses;
-    } else if (now.kind == CUGRT_VALUE_SHAPE) {
-      if (now.as.shape.rank != last.as.shape.rank || now.as.shape.rank > CUGRT_MAX_RANK ||
-          !std::equal(now.as.shape.dims, now.as.shape.dims + now.as.shape.rank, last.as.shape.dims))
-        return Change::all;
-    } else if (now.as.integer != last.as.integer) { // the bits of a float, too
-      return Change::all;
-    }
-  }
-  for (size_t i = 0; i < state.results.size(); ++i) {
-    const cugrt_value none{}, &now = request.results.empty() ? none : request.results[i];
-    const cugrt_value &last = state.given_results[i], &handed_out = state.results[i];
-    // What a run handed out comes back in the same array: nothing was bound there, or the same.
-    bool returned = now.kind == CUGRT_VALUE_TENSOR && handed_out.kind == CUGRT_VALUE_TENSOR &&
-                    now.as.tensor.address == handed_out.as.tensor.address;
-    uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
-    uint64_t before = last.kind == CUGRT_VALUE_TENSOR ? last.as.tensor.address : 0;
-    if (!returned && address != before)
-      return Change::all;
-    if (address != 0 && address == before && !same_shape(now.as.tensor, last.as.tensor) &&
-        !returned)
-      return Change::all;
-  }
-  return change;
-}
 
 Status Session::check_counts(const FunctionState &state, const RunRequest &request) const {
   const plan::Function &function = state.frame.function;
@@ -91,10 +46,8 @@ Status Session::check_counts(const FunctionState &state, const RunRequest &reque
   return {};
 }
 
-Status Session::bind(FunctionState &state, const RunRequest &request, Change change) {
+Status Session::bind(FunctionState &state, const RunRequest &request) {
   CUGRT_TRY(check_counts(state, request));
-  if (change == Change::addresses)
-    return bind_addresses(state, request);
   for (size_t i = 0; i < request.arguments.size(); ++i)
     state.params[state.frame.program.call_params[i]] = request.arguments[i];
   CUGRT_TRY(bind_parameters(state.frame, state.params));
@@ -111,24 +64,45 @@ Status Session::bind(FunctionState &state, const RunRequest &request, Change cha
   return check_overlaps(state);
 }
 
-Status Session::bind_addresses(FunctionState &state, const RunRequest &request) {
-  const plan::Function &function = state.frame.function;
-  const std::vector<uint32_t> &call_params = state.frame.program.call_params;
-  for (size_t i = 0; i < call_params.size(); ++i) {
-    if (request.arguments[i].kind != CUGRT_VALUE_TENSOR)
-      continue;
-    uint64_t address = request.arguments[i].as.tensor.address;
-    cugrt_tensor &last = state.params[call_params[i]].as.tensor;
-    if (address == last.address)
-      continue;
-    const plan::Param &param = function.params[call_params[i]];
-    uint64_t bytes = param.slot != kNone ? state.frame.base_bytes[param.slot] : 0;
-    CUGRT_TRY(check_address(function, call_params[i], address, bytes));
-    last.address = address;
+/// The binding has passed every check: what the next run is compared with.
+void Session::remember(FunctionState &state, const RunRequest &request) {
+  const Frame &frame = state.frame;
+  const plan::Function &function = frame.function;
+  size_t arguments = request.arguments.size();
+  std::vector<LastBinding::Place> places(arguments + state.results.size());
+  auto use_slot = [&](LastBinding::Place &place, uint32_t slot, uint32_t alignment_bytes) {
+    place.slot = slot;
+    place.movable = true;
+    place.written = ir::writes(function.slots[slot].access);
+    place.bytes = frame.base_bytes[slot];
+    place.alignment_bytes = std::max<uint32_t>(alignment_bytes, 1);
+  };
+  for (size_t i = 0; i < arguments; ++i) {
+    const plan::Param &param = function.params[frame.program.call_params[i]];
     if (param.slot != kNone)
-      state.frame.set_base(param.slot, address, bytes);
+      use_slot(places[i], param.slot, param.alignment_bytes);
   }
-  return check_overlaps(state);
+  for (size_t i = 0; i < state.result_slots.size(); ++i) {
+    const plan::Slot &slot = function.slots[state.result_slots[i]];
+    LastBinding::Place &place = places[arguments + slot.index];
+    use_slot(place, state.result_slots[i], slot.alignment_bytes);
+    // Where its size follows from a match, the run itself binds the slot.
+    place.movable = !state.result_after_match[i];
+  }
+  state.last.set(frame, request.arguments, state.given_results, std::move(places), fixed_ranges());
+}
+
+/// Ranges that stay as long as the session: nothing that a run writes may overlap them, and it
+/// writes all of the arenas.
+std::vector<BoundRange> Session::fixed_ranges() const {
+  std::vector<BoundRange> ranges;
+  ranges.push_back(
+      {weights_->memory().address(), weights_->memory().size_bytes(), false, kWeightsRange});
+  ranges.push_back(
+      {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
+  for (uint32_t i = 0; i < arenas_.size(); ++i)
+    ranges.push_back({arenas_[i].address(), arenas_[i].size_bytes(), true, kFirstArenaRange + i});
+  return ranges;
 }
 
 Status Session::bind_results(FunctionState &state, bool after_match) {
@@ -191,15 +165,45 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
   memory = {};
-  auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), wanted);
+  auto allocated = wanted > bytes
+                       ? driver::DeviceBuffer::allocate(code_->device().context(), wanted)
+                       : allocate_memory(bytes);
   if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
-    allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+    allocated = allocate_memory(bytes);
   if (!allocated.ok())
     return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
                                       " of function @" + state.frame.function.name + ", " +
-                                      std::to_string(wanted) + " bytes");
+                                      std::to_string(bytes) + " bytes");
   memory = std::move(*allocated);
   return memory.address();
+}
+
+/// When the device's memory is full, graph instances go first; what remains is an error with the
+/// figures.
+Result<driver::DeviceBuffer> Session::allocate_memory(uint64_t bytes) {
+  while (true) {
+    auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+    if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
+      return allocated;
+    if (!cache_.give_up_one(last_stream_))
+      return allocated.take_status().in(memory_figures());
+  }
+}
+
+std::string Session::memory_figures() const {
+  uint64_t arena_bytes = 0, result_bytes = 0;
+  for (const driver::DeviceBuffer &arena : arenas_)
+    arena_bytes += arena.size_bytes();
+  for (const auto &state : functions_)
+    for (const driver::DeviceBuffer &memory : state->result_memory)
+      result_bytes += memory.size_bytes();
+  std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
+                     std::to_string(weights_->memory().size_bytes()) + " of weights, " +
+                     std::to_string(result_bytes) + " of results and no graph instances";
+  if (auto memory = code_->device().context().memory(); memory.ok())
+    text += "; the device has " + std::to_string(memory->free_bytes) + " of " +
+            std::to_string(memory->total_bytes) + " bytes free";
+  return text;
 }
 
 Status Session::check_given_result(const FunctionState &state, uint32_t result,
@@ -229,22 +233,14 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
 
 Status Session::check_overlaps(FunctionState &state) {
   const Frame &frame = state.frame;
-  ranges_.clear();
-  bool any_written = false;
+  ranges_ = fixed_ranges();
   for (uint32_t s = 0; s < frame.function.slots.size(); ++s) {
     bool written = ir::writes(frame.function.slots[s].access);
-    any_written = any_written || written;
     ranges_.push_back({frame.bases[s], frame.base_bytes[s], written, s});
     if (frame.bases[s] + frame.base_bytes[s] < frame.bases[s])
       return Status::error(Code::invalid_argument,
                            range_name(state, s) + " wraps around the end of the address space");
   }
-  ranges_.push_back(
-      {weights_->memory().address(), weights_->memory().size_bytes(), false, kWeightsRange});
-  ranges_.push_back(
-      {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
-  for (uint32_t i = 0; i < arenas_.size(); ++i)
-    ranges_.push_back({arenas_[i].address(), arenas_[i].size_bytes(), true, kFirstArenaRange + i});
   Overlap overlap;
   if (!find_overlap(ranges_, overlap))
     return {};
@@ -268,6 +264,20 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   if (slot.kind == plan::SlotKind::param)
     return "parameter %" + state.frame.function.params[slot.index].name;
   return "result " + std::to_string(slot.index);
+}
+
+/// After a run whose frame is not the one that the results describe.
+Status Session::update_results(FunctionState &state) {
+  if (state.results_serial == 0 || state.results_serial != state.frame.moves_since)
+    return describe_results(state);
+  const plan::Function &function = state.frame.function;
+  for (uint32_t result : state.results_in_slots) {
+    CUGRT_ASSIGN(uint64_t address,
+                 state.frame.address(function.buffers[function.results[result].buffer]));
+    state.results[result].as.tensor.address = address;
+  }
+  state.results_serial = state.frame.serial;
+  return {};
 }
 
 /// What a run hands out: tensors with dimensions and address, host scalars with their values.

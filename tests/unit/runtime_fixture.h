@@ -140,7 +140,9 @@ public:
     return static_cast<uint32_t>(function().buffers.size() - 1);
   }
 
-  void step(uint32_t from, uint32_t to, uint32_t host_value) {
+  /// `fixed_count`: a step that depends on no symbol.
+  void step(uint32_t from, uint32_t to, uint32_t host_value, int64_t fixed_count = 0) {
+    ir::ExprId count = fixed_count ? plan.exprs.constant(fixed_count) : this->count;
     auto at = [](const auto &list) { return static_cast<uint32_t>(list.size()); };
     plan::Step step;
     step.name = "add" + std::to_string(function().steps.size());

@@ -1,5 +1,5 @@
 // runtime: sessions on the fake driver: counting, patching, ordering, refusals, failures.
-#include "runtime_fixture.h"
+#include "runtime_chain.h"
 
 #include "runtime/graph_report.h"
 
@@ -8,54 +8,6 @@
 using namespace cugrt;
 using namespace cugrt::runtime;
 using namespace cugrt::test;
-
-namespace {
-
-/// A session of a chain of `steps` adds, and memory for its argument and result.
-struct Chain {
-  explicit Chain(int steps = 3, SessionOptions options = {}, FakeDriver::Options driver = {})
-      : machine(driver), device(machine.open()), steps(steps) {
-    executable = must(TestDevice::compile(*device, PlanMaker::chain(steps)));
-    session = must(Session::open(executable, device, options));
-    for (int i = 0; i < 3; ++i)
-      memory.push_back(must(driver::DeviceBuffer::allocate(device->context(), 4096)));
-  }
-
-  Status try_run(int64_t n, uint64_t x, uint64_t y, float a = 1) {
-    cugrt_value arguments[] = {tensor(x, {n, 4}), floating(a)};
-    result = y ? tensor(y, {n, 4}) : cugrt_value{};
-    RunRequest request;
-    request.arguments = arguments;
-    request.results = {&result, 1};
-    return session->run(0, request);
-  }
-
-  /// Runs with x = 0, 1, 2, ... and checks every element of the result.
-  void run(int64_t n, int x = 0, int y = 1, float a = 1) {
-    auto *in = reinterpret_cast<float *>(memory[x].address());
-    for (int64_t i = 0; i < n * 4; ++i)
-      in[i] = static_cast<float>(i);
-    must(try_run(n, memory[x].address(), y < 0 ? 0 : memory[y].address(), a));
-    must(session->synchronize());
-    REQUIRE(result.kind == CUGRT_VALUE_TENSOR);
-    REQUIRE(result.as.tensor.dims[0] == n);
-    const auto *out = reinterpret_cast<const float *>(result.as.tensor.address);
-    for (int64_t i = 0; i < n * 4; ++i)
-      REQUIRE(out[i] == static_cast<float>(i) + a * static_cast<float>(steps));
-  }
-
-  Counters counters() { return must(session->totals()).counters; }
-
-  TestDevice machine;
-  std::shared_ptr<Device> device;
-  std::shared_ptr<const Executable> executable;
-  std::unique_ptr<Session> session;
-  std::vector<driver::DeviceBuffer> memory;
-  cugrt_value result{};
-  int steps;
-};
-
-} // namespace
 
 TEST_CASE("the first run builds, a repeated one hits, other addresses and shapes are patched") {
   Chain chain;
@@ -83,11 +35,10 @@ TEST_CASE("a repeated run makes one driver call beside the launch") {
   RunRequest request;
   request.arguments = arguments;
   must(chain.session->run(0, request));
-  // Pushing and popping a context that is current already is one query.
-  driver::ContextGuard guard = must(chain.device->context().enter());
   chain.machine.fake.forget();
   must(chain.session->run(0, request));
   CHECK(chain.machine.fake.count("cuGraphLaunch") == 1);
+  CHECK(chain.machine.fake.count("cuCtxGetCurrent") == 1);
   CHECK(chain.machine.fake.call_count() == 2);
 }
 
@@ -228,6 +179,95 @@ TEST_CASE("evicted instances are destroyed, and the budget holds") {
       REQUIRE(chain.machine.fake.live().execs <= 2);
     }
   CHECK(chain.counters().instances_evicted > 0);
+}
+
+TEST_CASE(
+    "instances never exceed the budget under ten thousand random keys, and results are right") {
+  SessionOptions options;
+  InstanceCost cost;
+  options.cache.policy.budget_bytes = 5 * cost.bytes(2) + 1;
+  FakeDriver::Options driver;
+  driver.record = false;
+  Chain chain(2, options, driver);
+  auto *in = reinterpret_cast<float *>(chain.memory[0].address());
+  auto *out = reinterpret_cast<float *>(chain.memory[1].address());
+  for (int k = 0; k < 256; ++k)
+    in[k] = static_cast<float>(k);
+  uint32_t random = 1;
+  for (int i = 0; i < 10000; ++i) {
+    random = random * 1664525u + 1013904223u;
+    int64_t n = random >> 20 & 63;
+    must(chain.try_run(n, chain.memory[0].address(), chain.memory[1].address(),
+                       static_cast<float>(i)));
+    REQUIRE(must(chain.session->totals()).instance_bytes <= options.cache.policy.budget_bytes);
+    REQUIRE(chain.machine.fake.live().execs <= 5);
+    int64_t wrong = 0;
+    for (int64_t k = 0; k < n * 4; ++k)
+      wrong += out[k] != static_cast<float>(k + 2 * i);
+    REQUIRE(wrong == 0);
+  }
+  CHECK(chain.counters().instances_evicted > 10);
+  CHECK(chain.counters().regions_patched > 10);
+}
+
+TEST_CASE("an instance that is running is not destroyed: its turn comes when its work has ended") {
+  SessionOptions options;
+  options.cache.policy.budget_bytes = InstanceCost().bytes(3);
+  Chain chain(3, options);
+  chain.run(5);
+  chain.machine.fake.hold(true);
+  for (int64_t n : {6, 6, 6})
+    must(chain.try_run(n, chain.memory[0].address(), chain.memory[1].address()));
+  CHECK(chain.machine.fake.count("cuGraphExecDestroy") == 0);
+  CHECK(chain.counters().regions_patched == 1); // setters are for later launches: they may
+  chain.machine.fake.hold(false);
+}
+
+TEST_CASE("when the device is full, instances are given up, and the new one is built") {
+  Chain chain;
+  for (int64_t n : {1, 2, 3})
+    chain.run(n);
+  chain.machine.fake.fail_nth_of("cuGraphInstantiateWithParams", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  chain.run(4);
+  CHECK(chain.counters().instances_evicted == 1);
+  CHECK(chain.counters().regions_built == 4);
+  CHECK(chain.machine.fake.live().execs == 3);
+  chain.run(2); // the least recently used one went, key 1's
+  CHECK(chain.counters().regions_hit == 1);
+}
+
+TEST_CASE("a graph that cannot be had for want of memory is launched step by step") {
+  Chain chain;
+  chain.machine.fake.fail_nth_of("cuGraphInstantiateWithParams", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  chain.run(4);
+  CHECK(chain.counters().regions_eager == 1);
+  chain.run(4);
+  CHECK(chain.counters().regions_built == 1);
+}
+
+TEST_CASE("memory that is not there is an error with the figures, after the instances have gone; "
+          "the session goes on") {
+  FakeDriver::Options driver;
+  driver.device_bytes = 1 << 20;
+  Chain chain(3, {}, driver);
+  chain.run(5);
+  std::vector<driver::DeviceBuffer> hog;
+  for (uint64_t bytes = 1 << 19; bytes > 0; bytes /= 2)
+    while (true) {
+      auto taken = driver::DeviceBuffer::allocate(chain.device->context(), bytes);
+      if (!taken.ok())
+        break;
+      hog.push_back(std::move(*taken));
+    }
+  Status status = chain.try_run(5, chain.memory[0].address(), 0);
+  CHECK(status.code() == Code::out_of_device_memory);
+  CHECK(contains(status.message(), "result 0 of function @main, 80 bytes"));
+  CHECK(contains(status.message(), "the session holds 2048 bytes of arenas"));
+  CHECK(contains(status.message(), "the device has 0 of 1048576 bytes free"));
+  CHECK(chain.counters().instances_evicted == 1);
+  hog.clear();
+  chain.run(5, 0, -1);
+  chain.run(5);
 }
 
 TEST_CASE("an argument that does not fit the compiled kernel is found when the session opens") {

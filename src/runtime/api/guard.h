@@ -15,7 +15,8 @@ namespace cugrt::runtime::api {
 template <class Body> cugrt_status *guarded(Body &&body) noexcept {
   try {
     try {
-      return give_status(body());
+      Status status = body();
+      return status.ok() ? nullptr : give_status(std::move(status));
     } catch (const std::bad_alloc &) {
       return out_of_memory_status();
     } catch (const BrokenInvariant &broken) {

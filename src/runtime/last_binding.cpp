@@ -1,0 +1,230 @@
+// Comparison of a run with the last binding; see last_binding.h. Every instruction of match() is
+// paid on every run.
+#include "runtime/last_binding.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace cugrt::runtime {
+
+namespace {
+
+bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+  return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
+uint64_t dtype_and_rank(const cugrt_tensor &tensor) {
+  static_assert(offsetof(cugrt_tensor, rank) == offsetof(cugrt_tensor, dtype) + sizeof(int32_t));
+  uint64_t both;
+  std::memcpy(&both, &tensor.dtype, sizeof both);
+  return both;
+}
+
+template <size_t Rank> bool same_dims(const int64_t *a, const int64_t *b) {
+  if constexpr (Rank == 0)
+    return true;
+  else
+    return a[Rank - 1] == b[Rank - 1] && same_dims<Rank - 1>(a, b);
+}
+
+/// Kind, dtype, rank and dimensions; not the address. `last` is a tensor of that rank.
+template <size_t Rank> bool same_tensor(const cugrt_value &now, const cugrt_value &last) {
+  return now.kind == CUGRT_VALUE_TENSOR &&
+         dtype_and_rank(now.as.tensor) == dtype_and_rank(last.as.tensor) &&
+         same_dims<Rank>(now.as.tensor.dims, last.as.tensor.dims);
+}
+
+bool same_shape(const cugrt_value &now, const cugrt_value &last) {
+  return now.kind == CUGRT_VALUE_SHAPE && now.as.shape.rank == last.as.shape.rank &&
+         std::equal(last.as.shape.dims, last.as.shape.dims + last.as.shape.rank, now.as.shape.dims);
+}
+
+/// How an argument is compared: tensors by rank, 0 to CUGRT_MAX_RANK, then shapes, then scalars by
+/// kind. No gaps, so that the switch over them needs no bounds.
+constexpr int32_t kShape = CUGRT_MAX_RANK + 1, kScalar = kShape + 1 - CUGRT_VALUE_INT;
+
+int32_t form_of(const cugrt_value &value) {
+  if (value.kind == CUGRT_VALUE_TENSOR)
+    return static_cast<int32_t>(value.as.tensor.rank);
+  return value.kind == CUGRT_VALUE_SHAPE ? kShape : kScalar + value.kind;
+}
+
+} // namespace
+
+/// Where moves of the frame's bases go; two pointers at hand.
+struct LastBinding::Mover {
+  explicit Mover(Frame &frame)
+      : frame(frame), next(frame.moves.data()), bases(frame.bases.data()) {}
+  void move(uint32_t base, uint64_t by) {
+    bases[base] += by;
+    next->base = base;
+    next->by = by;
+    ++next;
+  }
+  Frame &frame;
+  Frame::Move *next;
+  uint64_t *bases;
+};
+
+void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments,
+                      std::span<const cugrt_value> results, std::vector<Place> places,
+                      std::vector<BoundRange> fixed) {
+  argument_count_ = arguments.size();
+  entries_.resize(places.size());
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    bool argument = i < argument_count_;
+    entries_[i].value = argument ? arguments[i] : results[i - argument_count_];
+    entries_[i].form = argument ? form_of(arguments[i]) : 0;
+    entries_[i].place = places[i];
+    if (places[i].slot != kNone)
+      entries_[i].place.others.fill(frame.bases[places[i].slot]);
+  }
+  results_bound_ = std::any_of(results.begin(), results.end(),
+                               [](const auto &value) { return value.kind != CUGRT_VALUE_NONE; });
+  fixed_ = std::move(fixed);
+  valid_ = true;
+}
+
+LastBinding::Match LastBinding::match(Frame &frame, std::span<const cugrt_value> arguments,
+                                      std::span<const cugrt_value> results,
+                                      const std::vector<cugrt_value> &handed_out) {
+  if (!valid_ || arguments.size() != argument_count_) [[unlikely]]
+    return Match::different;
+  unchecked_ = false;
+  Entry *next = entries_.data();
+  Mover mover(frame);
+  for (const cugrt_value &now : arguments) {
+    Entry &entry = *next++;
+    const cugrt_value &last = entry.value;
+    bool same = false;
+    switch (entry.form) {
+#define CUGRT_RANK(rank)                                                                           \
+  case rank:                                                                                       \
+    same = same_tensor<rank>(now, last);                                                           \
+    break;
+      CUGRT_RANK(0)
+      CUGRT_RANK(1)
+      CUGRT_RANK(2)
+      CUGRT_RANK(3)
+      CUGRT_RANK(4)
+      CUGRT_RANK(5)
+      CUGRT_RANK(6)
+      CUGRT_RANK(7)
+      CUGRT_RANK(8)
+#undef CUGRT_RANK
+    case kShape:
+      if (!same_shape(now, last))
+        return Match::different;
+      continue;
+    case kScalar + CUGRT_VALUE_INT:
+    case kScalar + CUGRT_VALUE_FLOAT: // by its bits
+    case kScalar + CUGRT_VALUE_BOOL:
+      if (now.kind != last.kind || now.as.integer != last.as.integer)
+        return Match::different;
+      continue;
+    default:
+      __builtin_unreachable();
+    }
+    if (!same)
+      return Match::different;
+    if (now.as.tensor.address != last.as.tensor.address &&
+        !take(mover, entry, now.as.tensor.address))
+      return Match::different;
+  }
+  if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]
+    return Match::different;
+  if (mover.next == frame.moves.data())
+    return Match::same;
+  frame.end_moves(static_cast<size_t>(mover.next - frame.moves.data()));
+  return !unchecked_ || check_all(frame) ? Match::moved : Match::different;
+}
+
+/// Another address for a tensor whose shape is the same.
+inline bool LastBinding::take(Mover &mover, Entry &entry, uint64_t address) {
+  Place &place = entry.place;
+  uint64_t &last = entry.value.as.tensor.address;
+  if (place.others[0] != address && !find_place(mover.frame, place, address)) [[unlikely]]
+    return false;
+  place.others[0] = last;
+  mover.move(place.slot, address - last);
+  last = address;
+  return true;
+}
+
+/// Looks further; what is found or found to be good comes first.
+[[gnu::noinline]] bool LastBinding::find_place(const Frame &frame, Place &place, uint64_t address) {
+  if (!place.movable || address % place.alignment_bytes != 0 ||
+      (address == 0 && place.bytes != 0) || address + place.bytes < address)
+    return false;
+  auto known = std::find(place.others.begin(), place.others.end(), address);
+  if (known == place.others.end() && !add_place(frame, place, address))
+    unchecked_ = true;
+  if (known == place.others.end())
+    --known; // the one that was left longest ago makes way
+  std::move_backward(place.others.begin(), known, known + 1);
+  place.others[0] = address;
+  return true;
+}
+
+/// Whether the place is apart from all current ones; forgets what it overlaps elsewhere.
+bool LastBinding::add_place(const Frame &frame, Place &place, uint64_t address) {
+  for (const BoundRange &range : fixed_)
+    if ((place.written || range.written) && overlap(address, place.bytes, range.begin, range.bytes))
+      return false;
+  for (Entry &entry : entries_) {
+    Place &other = entry.place;
+    if (other.slot == kNone || &other == &place || !(place.written || other.written))
+      continue;
+    uint64_t current = frame.bases[other.slot];
+    if (overlap(address, place.bytes, current, other.bytes))
+      return false;
+    for (uint64_t &known : other.others)
+      if (overlap(address, place.bytes, known, other.bytes))
+        known = current;
+  }
+  return true;
+}
+
+/// Checks all current places against each other; no others are known then.
+bool LastBinding::check_all(const Frame &frame) {
+  ranges_ = fixed_;
+  for (Entry &entry : entries_) {
+    Place &place = entry.place;
+    if (place.slot == kNone)
+      continue;
+    uint64_t current = frame.bases[place.slot];
+    ranges_.push_back({current, place.bytes, place.written, place.slot});
+    place.others.fill(current);
+  }
+  Overlap overlap;
+  return !find_overlap(ranges_, overlap);
+}
+
+bool LastBinding::match_results(Mover &mover, std::span<const cugrt_value> results,
+                                const std::vector<cugrt_value> &handed_out) {
+  if (results.size() != handed_out.size())
+    return false;
+  size_t first = argument_count_;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const cugrt_value &now = results[i];
+    Entry &entry = entries_[first + i];
+    const cugrt_value &last = entry.value;
+    uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
+    // What a run handed out comes back in the same array: nothing was bound there, or the same.
+    if (address != 0 && handed_out[i].kind == CUGRT_VALUE_TENSOR &&
+        address == handed_out[i].as.tensor.address)
+      continue;
+    if (address == 0 && last.kind == CUGRT_VALUE_NONE)
+      continue;
+    bool same = address != 0 && last.kind == CUGRT_VALUE_TENSOR &&
+                dtype_and_rank(now.as.tensor) == dtype_and_rank(last.as.tensor) &&
+                std::equal(last.as.tensor.dims, last.as.tensor.dims + last.as.tensor.rank,
+                           now.as.tensor.dims);
+    if (!same || (address != last.as.tensor.address && !take(mover, entry, address)))
+      return false;
+  }
+  return true;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,148 @@
+// runtime: a random sequence of keys, buffers and streams under a budget that holds two instances,
+// so that it meets builds, hits, patches and evictions, against the same sequence launched step by
+// step: equal bytes after every run.
+#include "support/api_fixture.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// Row sums of a layer with a skip, and a state that every run adds to.
+const char *const kModule = R"(cugrt 1
+
+kernel @accumulate {
+  inline """
+extern "C" __global__ void accumulate(const float *x, float *y, long long n, float a) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = y[i] * a + x[i];
+  }
+  """
+  entry "accumulate"
+  params (x: in f32, y: inout f32, n: symbol i64, a: scalar f32)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+
+func @main(%x: tensor<[n, m], f32>, %w: tensor<[m, 8], f32>, %state: inout tensor<[n], f32>, %a: float)
+    -> (tensor<[n, 8], f32>, tensor<[n], f32>) attributes {upper_bounds = {n = 24, m = 12}} {
+  %h = matmul(%x, %w)
+  %r = relu(%h)
+  %y = add(%r, %r)
+  %s = reduce_sum(%y) {axes = [1], keep_dims = false}
+  launch @accumulate(%s, %state, n, %a)
+  return %y, %s
+}
+)";
+
+constexpr size_t kRows = 24, kColumns = 12, kWidth = 8;
+
+/// One session with buffers of its own, two of each kind, all alike at the beginning.
+struct Side {
+  explicit Side(Executable &executable, cugrt_session_options options)
+      : session(executable, emulated_runtime(), Weights(), options), main(executable.function(0)) {
+    for (uint32_t i = 0; i < 2; ++i) {
+      x.push_back(upload(numbers(kRows * kColumns, 3 + i)));
+      w.push_back(upload(numbers(kColumns * kWidth, 5 + i)));
+      state.push_back(upload(std::vector<float>(kRows, float(i))));
+      y.push_back(upload(std::vector<float>(kRows * kWidth, -1)));
+      s.push_back(upload(std::vector<float>(kRows, -1)));
+    }
+  }
+
+  struct Step {
+    int64_t n, m;
+    uint32_t x, w, state, y, s; // which buffer; 2, of results: the session's memory
+    uint32_t stream;            // 0: the session's own
+    double a;
+  };
+
+  /// All bytes that the run may have written.
+  std::vector<float> run(const Step &step, std::span<Stream> streams) {
+    std::vector<Value> arguments = {x[step.x].tensor(CUGRT_F32, {step.n, step.m}),
+                                    w[step.w].tensor(CUGRT_F32, {step.m, 8}),
+                                    state[step.state].tensor(CUGRT_F32, {step.n}), step.a};
+    std::vector<Value> results(2);
+    if (step.y < 2)
+      results[0] = y[step.y].tensor(CUGRT_F32, {step.n, 8});
+    if (step.s < 2)
+      results[1] = s[step.s].tensor(CUGRT_F32, {step.n});
+    session.run_into(main, arguments, results,
+                     step.stream ? streams[step.stream - 1].native() : nullptr);
+    session.synchronize();
+    auto all = download<float>(results[0].as.tensor.address, elements(results[0].as.tensor));
+    auto add = [&](const std::vector<float> &more) {
+      all.insert(all.end(), more.begin(), more.end());
+    };
+    add(download<float>(results[1].as.tensor.address, elements(results[1].as.tensor)));
+    for (uint32_t i = 0; i < 2; ++i) {
+      add(download<float>(state[i].address(), kRows));
+      add(download<float>(y[i].address(), kRows * kWidth));
+      add(download<float>(s[i].address(), kRows));
+    }
+    return all;
+  }
+
+  Session session;
+  Function main;
+  std::vector<Buffer> x, w, state, y, s;
+};
+
+} // namespace
+
+TEST_CASE("results equal those of single launches, bit for bit, whatever the sequence of keys, "
+          "buffers and streams") {
+  Executable executable(emulated_runtime(), Module::parse(kModule));
+  auto options = detail::sized<cugrt_session_options>();
+  options.instance_budget_bytes = 160000; // two instances of five nodes
+  Side graphs(executable, options);
+  options.eager = 1;
+  Side eager(executable, options);
+  std::vector<Stream> streams;
+  streams.emplace_back(emulated_runtime());
+  streams.emplace_back(emulated_runtime());
+  uint32_t seed = 42;
+  auto pick = [&](uint32_t count) {
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 16) % count;
+  };
+  Side::Step step{5, 4, 0, 0, 0, 0, 0, 0, 0.5};
+  for (int i = 0; i < 300; ++i) {
+    // Mostly one thing changes at a time; some keys come often, others once.
+    switch (pick(8)) {
+    case 0:
+      step.n = pick(3) ? 5 + 3 * pick(2) : pick(kRows + 1);
+      break;
+    case 1:
+      step.m = pick(3) ? 4 : 1 + pick(kColumns);
+      break;
+    case 2:
+      step.x = pick(2), step.w = pick(2);
+      break;
+    case 3:
+      step.state = pick(2);
+      break;
+    case 4:
+      step.y = pick(3), step.s = pick(3);
+      break;
+    case 5:
+      step.a = 0.25 * pick(4);
+      break;
+    case 6:
+      step.stream = pick(3);
+      break;
+    default:
+      break;
+    }
+    INFO("run " << i << ", n = " << step.n << ", m = " << step.m);
+    std::vector<float> a = graphs.run(step, streams), b = eager.run(step, streams);
+    REQUIRE(a.size() == b.size());
+    REQUIRE(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+    REQUIRE(graphs.session.counters().instance_bytes <= options.instance_budget_bytes);
+  }
+  cugrt_counters counters = graphs.session.counters();
+  CHECK(counters.regions_built > 2);
+  CHECK(counters.regions_hit > 10);
+  CHECK(counters.regions_patched > 10);
+  CHECK(counters.instances_evicted > 0);
+  CHECK(eager.session.counters().regions_eager == 300);
+}

@@ -1,0 +1,262 @@
+// runtime: every row of the legality table against what the emulated driver answers.
+//
+// A row's change is made to an instance three ways: by the node's setter, by a whole update with a
+// graph that has the change, and by disabling the node. The verdict says which must work and which
+// must not.
+#include "support/catch.h"
+
+#include "driver/graph.h"
+#include "driver/memory.h"
+#include "runtime/legality.h"
+
+#include <functional>
+#include <map>
+
+using namespace cugrt;
+using namespace cugrt::driver;
+using namespace cugrt::runtime;
+
+namespace {
+
+constexpr const char *kCode = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry first(.param .u64 p) { ret; }
+.visible .entry second(.param .u64 p) { ret; }
+)";
+
+template <class T> T must(Result<T> result) {
+  INFO((result.ok() ? std::string() : result.status().to_string()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+
+const DriverLibrary &library() {
+  static auto opened = must(open_driver({DriverKind::path, CUGRT_TEST_EMULATOR}));
+  return *opened;
+}
+
+CUlaunchAttribute cluster(unsigned x) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = x;
+  attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  return attribute;
+}
+
+CUlaunchAttribute priority(int value) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+  attribute.value.priority = value;
+  return attribute;
+}
+
+CUlaunchAttribute cooperative() {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attribute.value.cooperative = 1;
+  return attribute;
+}
+
+/// What a graph of one node and a successor holds; a change edits it.
+struct Parts {
+  NodeKind kind = NodeKind::kernel;
+  uint64_t argument = 0;
+  void *arguments[1] = {&argument};
+  LaunchParams kernel;
+  std::vector<CUlaunchAttribute> attributes;
+  CopyParams copy;
+  FillParams fill;
+  bool second_is_kernel = false, edge = true, third = false;
+
+  Parts() = default;
+  Parts(const Parts &other) { *this = other; }
+  Parts &operator=(const Parts &other) {
+    kind = other.kind, argument = other.argument, kernel = other.kernel;
+    attributes = other.attributes, copy = other.copy, fill = other.fill;
+    second_is_kernel = other.second_is_kernel, edge = other.edge, third = other.third;
+    kernel.arguments = arguments;
+    kernel.attributes = attributes;
+    return *this;
+  }
+};
+
+class Bench {
+public:
+  Bench()
+      : context(must(Context::retain_primary(library().api, 0))),
+        module(must(KernelModule::load(context, kCode, "two kernels"))),
+        first(must(module.kernel("first"))), second(must(module.kernel("second"))),
+        a(must(DeviceBuffer::allocate(context, 4096))),
+        b(must(DeviceBuffer::allocate(context, 4096))),
+        pinned(must(PinnedBuffer::allocate(context, 4096))) {}
+
+  Parts parts(NodeKind kind) {
+    Parts parts;
+    parts.kind = kind;
+    parts.kernel = {first.get(), {8, 1, 1}, {32, 1, 1}, 0, nullptr, {}};
+    parts.copy = {a.address(), b.address(), 256};
+    parts.fill = {a.address(), 256, 1, 1};
+    return parts;
+  }
+
+  Result<Graph> build(const Parts &given, GraphNode *node) {
+    Parts parts = given;
+    CUGRT_ASSIGN(Graph graph, Graph::create(context));
+    GraphRef ref = graph.ref();
+    if (parts.kind == NodeKind::copy) {
+      CUGRT_ASSIGN(*node, ref.add_memcpy(parts.copy, {}, "node"));
+    } else if (parts.kind == NodeKind::fill) {
+      CUGRT_ASSIGN(*node, ref.add_memset(parts.fill, {}, "node"));
+    } else {
+      CUGRT_ASSIGN(*node, ref.add_kernel(parts.kernel, {}, "node"));
+    }
+    std::vector<GraphNode> after;
+    if (parts.edge)
+      after.push_back(*node);
+    Parts plain = this->parts(NodeKind::kernel);
+    plain.kernel.arguments = plain.arguments;
+    auto next = parts.second_is_kernel ? ref.add_kernel(plain.kernel, after, "next")
+                                       : ref.add_empty(after, "next");
+    CUGRT_TRY(next.take_status());
+    if (parts.third)
+      CUGRT_TRY(ref.add_empty({}, "third").take_status());
+    return graph;
+  }
+
+  struct Answers {
+    bool setter, update, disabled;
+  };
+  Answers ask(const Parts &before, const Parts &after, bool attribute) {
+    GraphNode node = nullptr, other = nullptr;
+    Graph graph = must(build(before, &node));
+    auto instantiate = [&] { return must(GraphExec::instantiate(graph.ref(), "g")); };
+    Answers answers{};
+    GraphExec set = instantiate();
+    Parts copy = after;
+    // Attributes are not among the parameters of a setter.
+    answers.setter = !attribute && after.kind != NodeKind::graph &&
+                     (after.kind == NodeKind::copy   ? set.set_memcpy(node, copy.copy, "node")
+                      : after.kind == NodeKind::fill ? set.set_memset(node, copy.fill, "node")
+                                                     : set.set_kernel(node, copy.kernel, "node"))
+                         .ok();
+    auto changed = build(after, &other);
+    if (changed.ok())
+      answers.update = must(instantiate().update(changed->ref())).ok();
+    answers.disabled = instantiate().set_enabled(node, false, "node").ok();
+    return answers;
+  }
+
+  Context context;
+  KernelModule module;
+  Kernel first, second;
+  DeviceBuffer a, b;
+  PinnedBuffer pinned;
+};
+
+using Edit = std::function<void(Bench &, Parts &)>;
+
+/// How each change is made. Changes of context need a second device.
+const std::map<std::pair<NodeKind, Change>, Edit> kEdits = {
+    {{NodeKind::kernel, Change::argument}, [](Bench &, Parts &p) { p.argument = 7; }},
+    {{NodeKind::kernel, Change::grid}, [](Bench &, Parts &p) { p.kernel.grid.x = 3; }},
+    {{NodeKind::kernel, Change::block}, [](Bench &, Parts &p) { p.kernel.block.x = 64; }},
+    {{NodeKind::kernel, Change::shared_bytes},
+     [](Bench &, Parts &p) { p.kernel.dynamic_shared_bytes = 1024; }},
+    {{NodeKind::kernel, Change::function},
+     [](Bench &bench, Parts &p) { p.kernel.function = bench.second.get(); }},
+    {{NodeKind::kernel, Change::becomes_empty}, [](Bench &, Parts &p) { p.kernel.grid.x = 0; }},
+    {{NodeKind::kernel, Change::cluster}, [](Bench &, Parts &p) { p.attributes = {cluster(4)}; }},
+    {{NodeKind::kernel, Change::priority},
+     [](Bench &, Parts &p) { p.attributes = {priority(-1)}; }},
+    {{NodeKind::kernel, Change::cooperative},
+     [](Bench &, Parts &p) { p.attributes = {cooperative()}; }},
+    {{NodeKind::copy, Change::address},
+     [](Bench &bench, Parts &p) { p.copy.source = bench.b.address() + 512; }},
+    {{NodeKind::copy, Change::size}, [](Bench &, Parts &p) { p.copy.size_bytes = 100; }},
+    {{NodeKind::copy, Change::becomes_empty}, [](Bench &, Parts &p) { p.copy.size_bytes = 0; }},
+    {{NodeKind::copy, Change::memory_kind},
+     [](Bench &bench, Parts &p) {
+       p.copy.source = reinterpret_cast<uint64_t>(bench.pinned.data());
+       p.copy.source_kind = MemoryKind::host;
+     }},
+    {{NodeKind::fill, Change::address},
+     [](Bench &bench, Parts &p) { p.fill.destination = bench.b.address(); }},
+    {{NodeKind::fill, Change::value}, [](Bench &, Parts &p) { p.fill.value = 9; }},
+    {{NodeKind::fill, Change::size}, [](Bench &, Parts &p) { p.fill.count = 100; }},
+    {{NodeKind::fill, Change::becomes_empty}, [](Bench &, Parts &p) { p.fill.count = 0; }},
+    {{NodeKind::fill, Change::memory_kind},
+     [](Bench &bench, Parts &p) {
+       p.fill.destination = reinterpret_cast<uint64_t>(bench.pinned.data());
+     }},
+    {{NodeKind::graph, Change::nodes}, [](Bench &, Parts &p) { p.third = true; }},
+    {{NodeKind::graph, Change::edges}, [](Bench &, Parts &p) { p.edge = false; }},
+    {{NodeKind::graph, Change::node_kind}, [](Bench &, Parts &p) { p.second_is_kernel = true; }},
+};
+
+} // namespace
+
+TEST_CASE("the driver answers each change as the legality table says") {
+  Bench bench;
+  size_t untested = 0;
+  for (const Legality &row : legality_table()) {
+    auto edit = kEdits.find({row.node, row.change});
+    if (edit == kEdits.end()) {
+      ++untested;
+      CHECK(row.change == Change::context);
+      continue;
+    }
+    INFO("node kind " << int(row.node) << ", change " << int(row.change) << ": " << row.why);
+    Parts before = bench.parts(row.node);
+    Parts after = before;
+    edit->second(bench, after);
+    after = Parts(after); // its pointers
+    if (row.change == Change::cluster)
+      before.attributes = {cluster(2)};
+    before = Parts(before);
+    GraphNode node = nullptr;
+    if (row.change == Change::cluster && !bench.build(before, &node).ok()) {
+      ++untested; // a driver without clusters
+      continue;
+    }
+    bool attribute = !after.attributes.empty();
+    Bench::Answers answers = bench.ask(before, after, attribute);
+    switch (row.verdict) {
+    case Verdict::node_patch:
+      CHECK(answers.setter);
+      break;
+    case Verdict::disable:
+      CHECK_FALSE(answers.setter);
+      CHECK(answers.disabled);
+      break;
+    case Verdict::whole_update:
+      CHECK_FALSE(answers.setter);
+      CHECK(answers.update);
+      break;
+    case Verdict::try_update:
+      break; // either answer is right
+    case Verdict::rebuild:
+      CHECK_FALSE(answers.setter);
+      CHECK_FALSE(answers.update);
+      break;
+    }
+  }
+  CHECK(untested <= 2);
+}
+
+TEST_CASE("every row says why, and stands once") {
+  for (const Legality &row : legality_table()) {
+    CHECK(std::string(row.why).size() > 10);
+    CHECK(legality(row.node, row.change) == &row);
+  }
+  CHECK(legality(NodeKind::fill, Change::grid) == nullptr);
+}
+
+TEST_CASE("copies are patched only while their memory stays of its kind") {
+  const Change moves[] = {Change::address}, memory[] = {Change::address, Change::memory_kind};
+  CHECK(can_patch(NodeKind::copy, moves));
+  CHECK_FALSE(can_patch(NodeKind::copy, memory));
+  const Change fills[] = {Change::size};
+  CHECK_FALSE(can_patch(NodeKind::fill, fills));
+}
