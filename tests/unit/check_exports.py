@@ -56,10 +56,11 @@ def check_the_check():
 
 
 def shared_libraries(build):
-    """The product's shared libraries by name; those that only tests use are not held to the rules."""
+    """The product's shared libraries by name; those of tests and benches are not held to the rules."""
     with open(os.path.join(build, "meson-info", "intro-targets.json")) as file:
         return {target["name"]: target["filename"][0] for target in json.load(file)
-                if target["type"] == "shared library" and "/tests/" not in target["defined_in"]}
+                if target["type"] == "shared library"
+                and not re.search("/(tests|bench)/", target["defined_in"])}
 
 
 def main():
