@@ -1,8 +1,9 @@
-// Copies and fills of any number of bytes, for steps whose size or address changes from run to run: in
-// a graph they are kernel nodes, since the driver refuses to give copy and fill nodes new sizes or
-// other kinds of memory.
+// Copies and fills of any number of bytes, for steps whose size or address changes from run to run:
+// in a graph they are kernel nodes, since the driver refuses to give copy and fill nodes new sizes
+// or other kinds of memory.
 //
-// Sixteen bytes a thread and step where both addresses allow it, single bytes otherwise and at the end.
+// Sixteen bytes a thread and step where both addresses allow it, single bytes otherwise and at the
+// end.
 
 typedef unsigned char Byte;
 typedef unsigned long long Count;

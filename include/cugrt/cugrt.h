@@ -1,24 +1,26 @@
 /* cugrt: a CUDA graph runtime. C ABI.
  *
  * One function is exported: cugrt_get_api returns a table of functions. The table, structs and
- * enumerations only ever grow at their ends: a client compiled against an older header keeps working.
- * Set struct_size of every parameter struct to its sizeof (CUGRT_INIT does it and zeroes the rest).
+ * enumerations only ever grow at their ends: a client compiled against an older header keeps
+ * working. Set struct_size of every parameter struct to its sizeof (CUGRT_INIT does it and zeroes
+ * the rest).
  *
- * Errors. Functions that can fail return a cugrt_status *: NULL is success; anything else describes the
- * failure and is freed by its receiver with status_free. Outputs are written only on success. The
- * library prints nothing, throws nothing and never ends the process.
+ * Errors. Functions that can fail return a cugrt_status *: NULL is success; anything else describes
+ * the failure and is freed by its receiver with status_free. Outputs are written only on success.
+ * The library prints nothing, throws nothing and never ends the process.
  *
- * Ownership. Handles are freed by the matching *_free, which accepts NULL. A handle keeps what it was
- * made from alive: a module may be freed before the executable compiled from it. Text handed out is a
- * cugrt_text, freed by its receiver; const char * results belong to the handle that was asked.
+ * Ownership. Handles are freed by the matching *_free, which accepts NULL. A handle keeps what it
+ * was made from alive: a module may be freed before the executable compiled from it. Text handed
+ * out is a cugrt_text, freed by its receiver; const char * results belong to the handle that was
+ * asked.
  *
  * Threads. Runtime, module, executable and function handles may be used by several threads at once.
  * A session is used by one thread at a time; a second one gets CUGRT_BUSY. Statuses and texts are
- * values. A run leaves the thread's current CUDA context as it is; where there was none, the runtime's
- * own stays current, so that the next run need not set it again.
+ * values. A run leaves the thread's current CUDA context as it is; where there was none, the
+ * runtime's own stays current, so that the next run need not set it again.
  *
- * Streams. Runs of one session follow each other on the device, whatever streams they go to. A caller's
- * stream must live until the session has run on another one, was synchronised or is freed.
+ * Streams. Runs of one session follow each other on the device, whatever streams they go to. A
+ * caller's stream must live until the session has run on another one, was synchronised or is freed.
  *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
  * native streams (CUstream) void *. Dimensions count elements.
@@ -42,7 +44,7 @@ extern "C" {
 #define CUGRT_API_VERSION 1u
 #define CUGRT_MAX_RANK 8
 
-/* ---- Enumerations: append only ---------------------------------------------------------------- */
+/* ---- Enumerations: append only ------------------------------------------------------------- */
 
 typedef enum cugrt_code {
   CUGRT_OK = 0,
@@ -93,7 +95,7 @@ typedef enum cugrt_dtype {
 } cugrt_dtype;
 
 typedef enum cugrt_driver_kind {
-  CUGRT_DRIVER_DEFAULT = 0,  /* CUGRT_DRIVER in the environment: system (unset), emulated, or a path */
+  CUGRT_DRIVER_DEFAULT = 0,  /* by CUGRT_DRIVER in the environment; unset: system */
   CUGRT_DRIVER_SYSTEM = 1,   /* libcuda.so.1 */
   CUGRT_DRIVER_EMULATED = 2, /* libcugrt-emu.so */
   CUGRT_DRIVER_PATH = 3,     /* driver_path */
@@ -124,7 +126,10 @@ typedef enum cugrt_value_kind {
   CUGRT_VALUE_OBJECT = 8 /* `integer` is a handle of the builtins' own */
 } cugrt_value_kind;
 
-typedef enum cugrt_memory_kind { CUGRT_MEMORY_DEVICE = 0, CUGRT_MEMORY_PINNED = 1 } cugrt_memory_kind;
+typedef enum cugrt_memory_kind {
+  CUGRT_MEMORY_DEVICE = 0,
+  CUGRT_MEMORY_PINNED = 1
+} cugrt_memory_kind;
 
 typedef enum cugrt_code_kind {
   CUGRT_CODE_SOURCE = 0, /* CUDA C++ text */
@@ -132,7 +137,7 @@ typedef enum cugrt_code_kind {
   CUGRT_CODE_CUBIN = 2
 } cugrt_code_kind;
 
-/* ---- Handles ---------------------------------------------------------------------------------- */
+/* ---- Handles ------------------------------------------------------------------------------- */
 
 typedef struct cugrt_status cugrt_status;
 typedef struct cugrt_text cugrt_text;
@@ -146,7 +151,7 @@ typedef struct cugrt_buffer cugrt_buffer;
 typedef struct cugrt_stream cugrt_stream;
 typedef struct cugrt_event cugrt_event;
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values -------------------------------------------------------------------------------- */
 
 /* A contiguous tensor on the device, or (weights, constants) in host memory. */
 typedef struct cugrt_tensor {
@@ -172,13 +177,19 @@ typedef struct cugrt_value {
   } as;
 } cugrt_value;
 
-/* ---- Parameter structs ------------------------------------------------------------------------ */
+/* ---- Parameter structs --------------------------------------------------------------------- */
 
 /* cugrt_run_options run = CUGRT_INIT(cugrt_run_options); */
 #ifdef __cplusplus
-#define CUGRT_INIT(type) [] { type value{}; value.struct_size = sizeof value; return value; }()
+#define CUGRT_INIT(type)                                                                           \
+  [] {                                                                                             \
+    type value{};                                                                                  \
+    value.struct_size = sizeof value;                                                              \
+    return value;                                                                                  \
+  }()
 #else
-#define CUGRT_INIT(type) {.struct_size = sizeof(type)}
+#define CUGRT_INIT(type)                                                                           \
+  { .struct_size = sizeof(type) }
 #endif
 
 typedef void (*cugrt_log_callback)(void *user, cugrt_log_level level, const char *message);
@@ -193,12 +204,13 @@ typedef struct cugrt_runtime_options {
   cugrt_log_callback log;   /* called from any thread; must not call into cugrt */
   void *log_user;
   int32_t log_level; /* cugrt_log_level: the most detailed one wanted */
-  void *context;     /* CUcontext that the caller owns and keeps alive; NULL: the device's primary one */
+  void
+      *context; /* CUcontext that the caller owns and keeps alive; NULL: the device's primary one */
 } cugrt_runtime_options;
 
 typedef struct cugrt_runtime_info {
   size_t struct_size;
-  int32_t emulated; /* 1: results are computed on the CPU by the emulated driver */
+  int32_t emulated;       /* 1: results are computed on the CPU by the emulated driver */
   int32_t driver_version; /* 13000: CUDA 13.0 */
   int32_t device_count;
   int32_t capability_major, capability_minor;
@@ -214,8 +226,8 @@ typedef struct cugrt_symbol_value {
 
 typedef struct cugrt_plan_options {
   size_t struct_size;
-  int32_t policy; /* cugrt_policy */
-  int32_t format; /* cugrt_report_format */
+  int32_t policy;                    /* cugrt_policy */
+  int32_t format;                    /* cugrt_report_format */
   const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
   size_t symbol_count;
 } cugrt_plan_options;
@@ -236,7 +248,8 @@ typedef struct cugrt_compile_options {
   int32_t policy;           /* cugrt_policy */
   const char *architecture; /* "sm_90"; NULL: the runtime's device */
   uint32_t threads;         /* 0: as many as the machine has cores */
-  cugrt_progress_callback progress; /* called from this thread or from compiling ones, one at a time */
+  cugrt_progress_callback
+      progress; /* called from this thread or from compiling ones, one at a time */
   void *progress_user;
   const volatile int32_t *cancel; /* compilation stops with CUGRT_CANCELLED once this is not 0 */
   const cugrt_kernel_code *codes;
@@ -245,20 +258,22 @@ typedef struct cugrt_compile_options {
 
 typedef struct cugrt_session_options {
   size_t struct_size;
-  const cugrt_weights *weights;  /* for every weight parameter, by name; copied to the device at opening */
+  const cugrt_weights
+      *weights; /* for every weight parameter, by name; copied to the device at opening */
   uint64_t instance_budget_bytes; /* for graph instances; 0: 64 MiB */
-  int32_t eager; /* 1: build no graphs; every step is launched one by one */
+  int32_t eager;                  /* 1: build no graphs; every step is launched one by one */
 } cugrt_session_options;
 
 typedef struct cugrt_run_options {
   size_t struct_size;
-  const cugrt_value *arguments; /* the function's per-call parameters, in order; weights not among them */
+  const cugrt_value
+      *arguments; /* the function's per-call parameters, in order; weights not among them */
   size_t argument_count;
   /* In: a tensor with an address (and the result's dtype and dimensions) is written there; what an
    * earlier run handed out may be left as it is. Out: every result, with address and dimensions. */
   cugrt_value *results;
-  size_t result_count; /* 0, or the number of the function's results */
-  void *stream;  /* native stream of the caller; NULL: the session's own */
+  size_t result_count;        /* 0, or the number of the function's results */
+  void *stream;               /* native stream of the caller; NULL: the session's own */
   int32_t use_default_stream; /* 1: `stream` NULL means CUDA's default stream */
 } cugrt_run_options;
 
@@ -279,22 +294,23 @@ typedef struct cugrt_counters {
   size_t struct_size;
   uint64_t runs;
   uint64_t regions_built, regions_hit, regions_patched, regions_eager;
-  uint64_t fields_patched;  /* node parameters set */
-  uint64_t eager_steps;     /* steps launched one by one, those of eager regions among them */
+  uint64_t fields_patched; /* node parameters set */
+  uint64_t eager_steps;    /* steps launched one by one, those of eager regions among them */
   uint64_t instances, instances_evicted;
   uint64_t largest_nodes, largest_edges; /* of the largest instance built */
-  uint64_t instance_bytes;  /* estimated device and host memory of the instances alive */
+  uint64_t instance_bytes; /* estimated device and host memory of the instances alive */
   uint64_t arena_bytes, arena_lower_bound_bytes, arena_tensor_bytes; /* all scopes together */
   uint64_t weight_bytes, result_bytes;
 } cugrt_counters;
 
-/* A host builtin. Arguments and results are those of the IR's host call; tensors are device tensors.
- * Work is to be put on `stream`. A non-NULL status (made by status_create) ends the run with it. */
+/* A host builtin. Arguments and results are those of the IR's host call; tensors are device
+ * tensors. Work is to be put on `stream`. A non-NULL status (made by status_create) ends the run
+ * with it. */
 typedef cugrt_status *(*cugrt_host_function)(void *user, const cugrt_value *arguments,
                                              size_t argument_count, cugrt_value *results,
                                              size_t result_count, void *stream);
 
-/* ---- The table -------------------------------------------------------------------------------- */
+/* ---- The table ----------------------------------------------------------------------------- */
 
 typedef struct cugrt_api {
   size_t struct_size;
@@ -305,8 +321,9 @@ typedef struct cugrt_api {
   cugrt_status *(*status_create)(cugrt_code code, const char *message);
   cugrt_code (*status_code)(const cugrt_status *status);
   const char *(*status_message)(const cugrt_status *status);
-  const char *(*status_location)(const cugrt_status *status);   /* "" when unknown */
-  const char *(*status_cuda_error)(const cugrt_status *status); /* "" when the driver is not the cause */
+  const char *(*status_location)(const cugrt_status *status); /* "" when unknown */
+  const char *(*status_cuda_error)(
+      const cugrt_status *status); /* "" when the driver is not the cause */
   void (*status_free)(cugrt_status *status);
 
   /* Text. */
@@ -318,7 +335,8 @@ typedef struct cugrt_api {
   cugrt_status *(*runtime_create)(const cugrt_runtime_options *options, cugrt_runtime **runtime);
   void (*runtime_free)(cugrt_runtime *runtime);
   cugrt_status *(*runtime_get_info)(cugrt_runtime *runtime, cugrt_runtime_info *info);
-  /* What driver, device, compiler and cache are found, what is missing and what to do. Text or JSON. */
+  /* What driver, device, compiler and cache are found, what is missing and what to do. Text or
+   * JSON. */
   cugrt_status *(*doctor)(const cugrt_runtime_options *options, cugrt_report_format format,
                           cugrt_text **report, int32_t *usable);
   cugrt_status *(*runtime_register_host_function)(cugrt_runtime *runtime, const char *name,
@@ -327,7 +345,7 @@ typedef struct cugrt_api {
   /* Memory, streams, events. A NULL stream makes copies synchronous. */
   cugrt_status *(*buffer_create)(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
                                  cugrt_buffer **buffer);
-  uint64_t (*buffer_address)(const cugrt_buffer *buffer); /* on the device */
+  uint64_t (*buffer_address)(const cugrt_buffer *buffer);   /* on the device */
   void *(*buffer_host_pointer)(const cugrt_buffer *buffer); /* of pinned memory; else NULL */
   uint64_t (*buffer_bytes)(const cugrt_buffer *buffer);
   void (*buffer_free)(cugrt_buffer *buffer);
@@ -335,8 +353,8 @@ typedef struct cugrt_api {
                                   uint64_t bytes, cugrt_stream *stream);
   cugrt_status *(*copy_to_host)(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
                                 cugrt_stream *stream);
-  cugrt_status *(*copy_on_device)(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
-                                  cugrt_stream *stream);
+  cugrt_status *(*copy_on_device)(cugrt_runtime *runtime, uint64_t to, uint64_t from,
+                                  uint64_t bytes, cugrt_stream *stream);
   cugrt_status *(*fill)(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
                         cugrt_stream *stream);
   cugrt_status *(*stream_create)(cugrt_runtime *runtime, cugrt_stream **stream);
@@ -346,7 +364,8 @@ typedef struct cugrt_api {
   cugrt_status *(*event_create)(cugrt_runtime *runtime, cugrt_event **event);
   cugrt_status *(*event_record)(cugrt_event *event, void *native_stream);
   cugrt_status *(*event_synchronize)(cugrt_event *event);
-  cugrt_status *(*event_elapsed_milliseconds)(cugrt_event *from, cugrt_event *to, double *milliseconds);
+  cugrt_status *(*event_elapsed_milliseconds)(cugrt_event *from, cugrt_event *to,
+                                              double *milliseconds);
   void (*event_free)(cugrt_event *event);
 
   /* Modules. Kernel source paths are relative to the file, or to base_folder. */
@@ -369,7 +388,8 @@ typedef struct cugrt_api {
   cugrt_status *(*weights_create)(cugrt_weights **weights);
   cugrt_status *(*weights_load)(const char *safetensors_path, cugrt_weights **weights);
   /* `tensor->address` is a host pointer; the bytes are copied. */
-  cugrt_status *(*weights_add)(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor);
+  cugrt_status *(*weights_add)(cugrt_weights *weights, const char *name,
+                               const cugrt_tensor *tensor);
   size_t (*weights_count)(const cugrt_weights *weights);
   cugrt_status *(*weights_at)(const cugrt_weights *weights, size_t index, const char **name,
                               cugrt_tensor *tensor);
@@ -386,14 +406,17 @@ typedef struct cugrt_api {
                                             const cugrt_function **function);
   const char *(*function_name)(const cugrt_function *function);
   size_t (*function_param_count)(const cugrt_function *function); /* weights among them */
-  cugrt_status *(*function_param)(const cugrt_function *function, size_t index, cugrt_param_info *info);
+  cugrt_status *(*function_param)(const cugrt_function *function, size_t index,
+                                  cugrt_param_info *info);
   size_t (*function_result_count)(const cugrt_function *function);
-  cugrt_status *(*function_result)(const cugrt_function *function, size_t index, cugrt_param_info *info);
+  cugrt_status *(*function_result)(const cugrt_function *function, size_t index,
+                                   cugrt_param_info *info);
   /* The dimensions of parameter (is_result 0) or result `index` at these symbol values: exactly
-   * CUGRT_MAX_RANK numbers are written, zeros after the rank. A symbol that the dimensions need and that is
-   * not given, and a name that the function does not have, are errors. */
+   * CUGRT_MAX_RANK numbers are written, zeros after the rank. A symbol that the dimensions need and
+   * that is not given, and a name that the function does not have, are errors. */
   cugrt_status *(*function_dims)(const cugrt_function *function, int32_t is_result, size_t index,
-                                 const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims);
+                                 const cugrt_symbol_value *symbols, size_t symbol_count,
+                                 int64_t *dims);
   size_t (*function_symbol_count)(const cugrt_function *function);
   const char *(*function_symbol_name)(const cugrt_function *function, size_t index);
 

@@ -1,7 +1,7 @@
 // FunctionBuilder: the only way functions come to be, from the parser and from passes alike.
 //
-// Bindings are appended in order; nested blocks are opened and closed like brackets. The builder does
-// not check the rules of the IR (the verifier does), only that ids exist.
+// Bindings are appended in order; nested blocks are opened and closed like brackets. The builder
+// does not check the rules of the IR (the verifier does), only that ids exist.
 #pragma once
 
 #include "ir/module.h"
@@ -15,8 +15,9 @@ class FunctionBuilder {
 public:
   FunctionBuilder(Module &module, std::string name);
 
-  /// Value names are made from hints: kept when still free, else with a suffix; "" gives v0, v1, ...
-  /// Characters that the text form does not allow in names become '_'. The same holds for symbols.
+  /// Value names are made from hints: kept when still free, else with a suffix; "" gives v0, v1,
+  /// ... Characters that the text form does not allow in names become '_'. The same holds for
+  /// symbols.
   ValueId param(std::string name, TypeId type, Access access = Access::in,
                 uint32_t alignment_bytes = 0, SourceLocation location = {});
   SymbolId symbol(Symbol symbol);
@@ -38,10 +39,11 @@ public:
                std::span<const Attribute> attributes, std::span<const std::string> hints,
                std::span<const TypeId> result_types);
 
-  /// Opens a nested block; bindings go there until end_block. Returns its number within the function,
-  /// for Binding::blocks of the binding that is appended after its blocks are closed; the two blocks
-  /// of one binding must be opened one after the other and get consecutive numbers.
-  uint32_t begin_block(std::span<const TypeId> param_types = {}, std::span<const std::string> names = {});
+  /// Opens a nested block; bindings go there until end_block. Returns its number within the
+  /// function, for Binding::blocks of the binding that is appended after its blocks are closed; the
+  /// two blocks of one binding must be opened one after the other and get consecutive numbers.
+  uint32_t begin_block(std::span<const TypeId> param_types = {},
+                       std::span<const std::string> names = {});
   ValueId block_param(uint32_t block, uint32_t i) const;
   void end_block(std::span<const Operand> results, SourceLocation location = {});
 
@@ -63,7 +65,8 @@ private:
   Module &module_;
   Function function_;
   std::vector<OpenBlock> open_blocks_;
-  std::unordered_map<std::string, uint32_t> names_; // value names taken, with the next suffix to try
+  std::unordered_map<std::string, uint32_t>
+      names_; // value names taken, with the next suffix to try
   std::unordered_map<std::string, uint32_t> symbol_names_, callee_names_;
 };
 

@@ -1,15 +1,16 @@
 // Symbolic integer expressions: dimensions, byte offsets, launch dimensions, predicates.
 //
-// Expressions are hash-consed in a pool and named by a 32-bit id: two structurally equal expressions of
-// one pool have equal ids. Building folds constants and brings sums and products into one form: terms
-// and factors sorted, like terms joined, constants last, constant factors multiplied out (so 4*(n+1)*64
-// and 256*n + 256 are one expression); beyond kMaxTerms terms or where a coefficient would overflow, the
-// operands stay as they are. The form depends on the operands alone, never on what else is in the pool.
-// A symbol is a number that is local to its function (or kernel declaration); the pool does not know
-// names.
+// Expressions are hash-consed in a pool and named by a 32-bit id: two structurally equal
+// expressions of one pool have equal ids. Building folds constants and brings sums and products
+// into one form: terms and factors sorted, like terms joined, constants last, constant factors
+// multiplied out (so 4*(n+1)*64 and 256*n + 256 are one expression); beyond kMaxTerms terms or
+// where a coefficient would overflow, the operands stay as they are. The form depends on the
+// operands alone, never on what else is in the pool. A symbol is a number that is local to its
+// function (or kernel declaration); the pool does not know names.
 //
-// Values are 64-bit signed. Comparisons give 0 or 1; select(c, a, b) is a when c is not 0. Division is
-// as in support/checked_math.h. Evaluation that overflows or divides by zero is an error, never a wrap.
+// Values are 64-bit signed. Comparisons give 0 or 1; select(c, a, b) is a when c is not 0. Division
+// is as in support/checked_math.h. Evaluation that overflows or divides by zero is an error, never
+// a wrap.
 #pragma once
 
 #include "support/status.h"
@@ -23,10 +24,21 @@
 namespace cugrt::ir {
 
 enum class ExprKind : uint8_t {
-  constant, symbol,                        // leaves
-  add, sub, mul, floordiv, ceildiv, mod,   // two operands
-  min, max, eq, ne, lt, le,                // two operands; gt and ge are written with swapped operands
-  select,                                  // three operands
+  constant,
+  symbol, // leaves
+  add,
+  sub,
+  mul,
+  floordiv,
+  ceildiv,
+  mod, // two operands
+  min,
+  max,
+  eq,
+  ne,
+  lt,
+  le,     // two operands; gt and ge are written with swapped operands
+  select, // three operands
 };
 
 struct ExprId {
@@ -79,7 +91,8 @@ public:
   uint32_t depth(ExprId id) const { return depth_[id.index]; }
   /// Nodes of the expression written out as a tree; saturates at UINT32_MAX.
   uint32_t tree_size(ExprId id) const { return tree_size_[id.index]; }
-  /// A total order that depends on structure alone: symbols by number, then operators, then constants.
+  /// A total order that depends on structure alone: symbols by number, then operators, then
+  /// constants.
   int compare(ExprId a, ExprId b) const;
   std::optional<int64_t> as_constant(ExprId id) const;
 
@@ -94,8 +107,8 @@ public:
   ExprId copy_to(ExprPool &target, ExprId id, std::span<const ExprId> replacement) const;
   /// Adds the symbols that occur, each once, in order of first occurrence, to `symbols`.
   void collect_symbols(ExprId id, std::vector<SymbolId> &symbols) const;
-  /// As written in IR text, fewest parentheses; `names[i]` is the name of symbol i ("s<i>" where there
-  /// is none). Expressions that share so much that they would fill megabytes are elided.
+  /// As written in IR text, fewest parentheses; `names[i]` is the name of symbol i ("s<i>" where
+  /// there is none). Expressions that share so much that they would fill megabytes are elided.
   std::string to_string(ExprId id, std::span<const std::string> names) const;
 
 private:

@@ -1,10 +1,11 @@
 // The module: kernels, constants and functions over tensors.
 //
-// Everything of a function stands in a few flat arrays, named by 32-bit ids; bindings hold ranges into
-// them. A function is built front to back by FunctionBuilder (ir/builder.h) and not changed afterwards:
-// passes read one and build another. Ids are dense, so that analyses keep their facts in plain vectors.
+// Everything of a function stands in a few flat arrays, named by 32-bit ids; bindings hold ranges
+// into them. A function is built front to back by FunctionBuilder (ir/builder.h) and not changed
+// afterwards: passes read one and build another. Ids are dense, so that analyses keep their facts
+// in plain vectors.
 //
-//   Module ── exprs, types          pools shared by all functions; symbols are numbered per function
+//   Module ── exprs, types          pools of all functions; symbols are numbered per function
 //     ├─ Kernel     source, entry, parameters with access, launch variants
 //     ├─ Constant   a named tensor with its bytes
 //     └─ Function   symbols, values, operands, exprs, attributes
@@ -35,9 +36,9 @@ struct ValueId {
   friend auto operator<=>(ValueId, ValueId) = default;
 };
 
-/// The copy constructor is written out so that the type is not trivially copyable: libstdc++ 12 takes a variant
-/// of strings, vectors and trivial types for one that always holds a value, and destroys garbage when
-/// memory runs out while one is copied.
+/// The copy constructor is written out so that the type is not trivially copyable: libstdc++ 12
+/// takes a variant of strings, vectors and trivial types for one that always holds a value, and
+/// destroys garbage when memory runs out while one is copied.
 struct DTypeLiteral {
   DType dtype;
   DTypeLiteral(DType d) : dtype(d) {}
@@ -47,8 +48,9 @@ struct DTypeLiteral {
 };
 
 /// Attribute values and literals.
-using AttributeValue = std::variant<bool, int64_t, double, std::string, DTypeLiteral, std::vector<int64_t>,
-                                    std::vector<double>, std::vector<std::string>>;
+using AttributeValue =
+    std::variant<bool, int64_t, double, std::string, DTypeLiteral, std::vector<int64_t>,
+                 std::vector<double>, std::vector<std::string>>;
 
 struct Attribute {
   std::string name{};
@@ -63,9 +65,9 @@ inline bool reads(Access access) { return access != Access::out; }
 inline bool writes(Access access) { return access != Access::in; }
 
 enum class KernelParamKind : uint8_t {
-  tensor,        // a device pointer to the first element; access and dtype declared
-  scalar,        // a host value, passed by value as `dtype`
-  symbol,        // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
+  tensor, // a device pointer to the first element; access and dtype declared
+  scalar, // a host value, passed by value as `dtype`
+  symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
   device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
 };
 
@@ -74,20 +76,20 @@ struct KernelParam {
   KernelParamKind kind = KernelParamKind::tensor;
   Access access = Access::in; // of tensors
   DType dtype = DType::f32;
-  bool any_dtype = false;     // of tensors: the kernel takes the address whatever the dtype
-  SymbolId symbol;            // of symbols: its number within the kernel declaration
+  bool any_dtype = false; // of tensors: the kernel takes the address whatever the dtype
+  SymbolId symbol;        // of symbols: its number within the kernel declaration
 };
 
 /// One way to launch the kernel. The first variant whose predicate holds is taken.
 struct KernelVariant {
-  std::string entry;               // the compiled function; empty: the kernel's
-  ExprId predicate;                // invalid: always
+  std::string entry; // the compiled function; empty: the kernel's
+  ExprId predicate;  // invalid: always
   std::array<ExprId, 3> grid, block;
-  ExprId shared_bytes;             // dynamic shared memory; invalid: 0
-  ExprId workspace_bytes;          // scratch passed as a last pointer argument; invalid: none
+  ExprId shared_bytes;               // dynamic shared memory; invalid: 0
+  ExprId workspace_bytes;            // scratch passed as a last pointer argument; invalid: none
   std::array<uint32_t, 3> cluster{}; // zeros: none
   bool cooperative = false;
-  bool programmatic = false;       // written with wait and trigger
+  bool programmatic = false; // written with wait and trigger
 };
 
 enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
@@ -95,11 +97,12 @@ enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file }
 struct Kernel {
   std::string name{};
   CodeKind code_kind = CodeKind::source_file;
-  std::string code;  // a path relative to the module's file ("builtin:softmax.cu": one of the library's own), or text
+  std::string code;  // a path relative to the module's file ("builtin:softmax.cu": one of the
+                     // library's own), or text
   std::string entry; // the function's name in the compiled code
   std::vector<std::string> options; // of the compiler
   std::vector<KernelParam> params;
-  std::vector<std::string> symbols; // names of the kernel's symbols, by SymbolId
+  std::vector<std::string> symbols;    // names of the kernel's symbols, by SymbolId
   std::vector<KernelVariant> variants; // at least one
   SourceLocation location{};
 };
@@ -138,10 +141,10 @@ struct Value {
 /// An operand of a binding.
 struct Operand {
   enum class Kind : uint8_t {
-    none,    // an absent optional operand
-    value,   // Function::values
-    expr,    // an integer expression (symbol parameters of kernels, shape elements)
-    literal, // Module::literals
+    none,     // an absent optional operand
+    value,    // Function::values
+    expr,     // an integer expression (symbol parameters of kernels, shape elements)
+    literal,  // Module::literals
     function, // Module::functions: what a cuda_graph builtin runs (ir/graph_builtins.h)
   };
   Kind kind = Kind::none;
@@ -161,15 +164,16 @@ enum class BindingKind : uint8_t {
 #undef CUGRT_BINDING
 };
 
-/// One binding. Which fields a kind uses stands in bindings.def; its results are consecutive values.
+/// One binding. Which fields a kind uses stands in bindings.def; its results are consecutive
+/// values.
 struct Binding {
   BindingKind kind;
   uint32_t callee = UINT32_MAX; // op, kernel, function, constant, or callee name: see bindings.def
   uint32_t first_result = 0, result_count = 0;
-  Range operands;    // Function::operands
-  Range exprs;       // Function::exprs
-  Range attributes;  // Function::attributes
-  Range blocks;      // Function::blocks: nested ones
+  Range operands;             // Function::operands
+  Range exprs;                // Function::exprs
+  Range attributes;           // Function::attributes
+  Range blocks;               // Function::blocks: nested ones
   uint32_t carried_count = 0; // of while: the first operands are initial values, the rest captures
   SourceLocation location{};
 
@@ -186,7 +190,7 @@ struct Block {
 
 struct Parameter {
   ValueId value;
-  Access access = Access::in; // of tensors; out and inout are the caller's buffers or state
+  Access access = Access::in;   // of tensors; out and inout are the caller's buffers or state
   uint32_t alignment_bytes = 0; // of tensors: a power of two that callers guarantee; 0: the dtype's
 };
 

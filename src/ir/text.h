@@ -13,8 +13,8 @@ inline constexpr size_t kMaxTextBytes = size_t(512) << 20;
 inline constexpr uint32_t kMaxNesting = 64; // of blocks, tuples and parentheses
 inline constexpr uint32_t kMaxOperands = 4096;
 
-/// Parses one module. Every error goes to `diagnostics`; the module is usable only when there is none.
-/// Names are resolved and ops' result types inferred; rules of meaning are the verifier's.
+/// Parses one module. Every error goes to `diagnostics`; the module is usable only when there is
+/// none. Names are resolved and ops' result types inferred; rules of meaning are the verifier's.
 Module parse(std::string_view text, Diagnostics &diagnostics);
 
 /// parse(print(m)) prints the same text, and print(parse(t)) == t for printed text.
@@ -23,8 +23,8 @@ std::string print_type(const Module &module, const Function *function, TypeId ty
 /// One binding on one line (nested blocks elided), as plans and messages quote it.
 std::string print_binding(const Module &module, const Function &function, const Binding &binding);
 
-/// Checks every rule of docs/ir.md beyond grammar: single assignment and dominance, captures, types of
-/// operands against kernels, functions and ops, exactly one definition for every symbol, bounds.
+/// Checks every rule of docs/ir.md beyond grammar: single assignment and dominance, captures, types
+/// of operands against kernels, functions and ops, exactly one definition for every symbol, bounds.
 void verify(const Module &module, Diagnostics &diagnostics);
 
 /// Parse and verify; `file` names the text in messages.

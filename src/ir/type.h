@@ -23,23 +23,26 @@ struct TypeId {
 enum class TypeKind : uint8_t {
   tensor,  // dtype, scope; dims when the shape is known; strides when not contiguous
   storage, // scope; dims[0] is its bytes
-  scalar,  // a host scalar: int, float or bool; dims[0] is its value where a symbol or expression names it
+  scalar,  // a host scalar: int, float or bool; dims[0] is its value where a symbol or expression
+           // names it
   shape,   // a host list of integers; dims when known
   tuple,   // fields
-  string, dtype, object,
+  string,
+  dtype,
+  object,
 };
 
 enum class ScalarKind : uint8_t { integer, floating, boolean };
 
 struct Type {
   TypeKind kind = TypeKind::object;
-  DType dtype = DType::f32;                  // of a tensor
-  ScalarKind scalar = ScalarKind::integer;   // of a scalar
-  bool known_shape = true;                   // of a tensor or shape
-  uint32_t scope = 0;                        // of a tensor or storage: TypePool::scope_name()
+  DType dtype = DType::f32;                // of a tensor
+  ScalarKind scalar = ScalarKind::integer; // of a scalar
+  bool known_shape = true;                 // of a tensor or shape
+  uint32_t scope = 0;                      // of a tensor or storage: TypePool::scope_name()
   std::vector<ExprId> dims;
-  std::vector<ExprId> strides;               // in elements; empty: contiguous
-  std::vector<TypeId> fields;                // of a tuple
+  std::vector<ExprId> strides; // in elements; empty: contiguous
+  std::vector<TypeId> fields;  // of a tuple
   friend bool operator==(const Type &, const Type &) = default;
 };
 
@@ -49,11 +52,12 @@ public:
   TypeId intern(Type type);
   const Type &operator[](TypeId id) const { return types_[id.index]; }
   size_t size() const { return types_.size(); }
-  /// How deep tuples nest (0: no tuple), and how many non-tuples are inside, written out; saturating.
+  /// How deep tuples nest (0: no tuple), and how many non-tuples are inside, written out;
+  /// saturating.
   uint32_t nesting(TypeId id) const { return extents_[id.index].nesting; }
   uint32_t leaf_count(TypeId id) const { return extents_[id.index].leaf_count; }
 
-  uint32_t scope(std::string_view name); // interned
+  uint32_t scope(std::string_view name);                                         // interned
   const std::string &scope_name(uint32_t scope) const { return scopes_[scope]; } // 0 is "global"
   size_t scope_count() const { return scopes_.size(); }
 
@@ -75,8 +79,9 @@ private:
 };
 
 /// The one rule for a tensor's size: the product of the outer dimensions times the blocks of the
-/// innermost one, ceildiv(last, elements per block), times the block's bytes; rank 0 is one element.
-/// With strides: the bytes from the first to the last element touched, 0 when any dimension is 0.
+/// innermost one, ceildiv(last, elements per block), times the block's bytes; rank 0 is one
+/// element. With strides: the bytes from the first to the last element touched, 0 when any
+/// dimension is 0.
 ExprId tensor_bytes(ExprPool &exprs, const Type &tensor);
 
 } // namespace cugrt::ir

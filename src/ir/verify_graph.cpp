@@ -107,8 +107,9 @@ bool FunctionVerifier::run_or_capture(const Binding &b) {
                        " arguments, not " + std::to_string(arguments.size()));
   for (const Operand &result : callee.results_of(callee.body()))
     if (result.kind != Operand::Kind::value)
-      return fail(b, "function @" + callee.name + " returns a host value; only what it was given "
-                                                  "or made can come out of a graph");
+      return fail(b, "function @" + callee.name +
+                         " returns a host value; only what it was given "
+                         "or made can come out of a graph");
   std::vector<ExprId> symbols = bind_callee_symbols(m_, callee, arguments);
   for (size_t i = 0; i < symbols.size(); ++i)
     if (!symbols[i].valid())

@@ -10,7 +10,8 @@ namespace cugrt {
 
 using Digest = std::array<uint8_t, 32>;
 
-/// Feeds fields one by one; each is prefixed with its length, so that no two lists of fields collide.
+/// Feeds fields one by one; each is prefixed with its length, so that no two lists of fields
+/// collide.
 class Digester {
 public:
   Digester();

@@ -74,8 +74,8 @@ Status write_file(const std::string &path, std::string_view bytes) {
       done += static_cast<size_t>(n);
   }
   // mkostemp makes the file private; results are for everyone to read.
-  if (status.ok() && (::fchmod(file.fd, 0644) != 0 ||
-                      ::rename(temporary.c_str(), path.c_str()) != 0))
+  if (status.ok() &&
+      (::fchmod(file.fd, 0644) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0))
     status = file_error("write", path, errno);
   if (!status.ok())
     ::unlink(temporary.c_str());

@@ -9,8 +9,8 @@
 
 namespace cugrt {
 
-/// Reads a regular file of at most `limit_bytes`. A folder, a larger file or an unreadable one is an
-/// error that names the path.
+/// Reads a regular file of at most `limit_bytes`. A folder, a larger file or an unreadable one is
+/// an error that names the path.
 Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 
 /// Writes beside `path`, then renames: readers see the old file or the new one, never a part. The

@@ -18,21 +18,21 @@ namespace cugrt {
 /// The values are part of the C ABI (cugrt_code): append only.
 enum class Code : int {
   ok = 0,
-  invalid_argument = 1,     // the caller passed something that cannot be right
-  parse_error = 2,          // text, plan, weights or another file is malformed
-  verify_error = 3,         // well-formed IR that breaks a rule of the IR
-  not_found = 4,            // a name, file, kernel or device does not exist
-  unsupported = 5,          // legal, but not available here: driver too old, no device
-  out_of_range = 6,         // a size or symbol is outside its bounds, or arithmetic overflows
+  invalid_argument = 1, // the caller passed something that cannot be right
+  parse_error = 2,      // text, plan, weights or another file is malformed
+  verify_error = 3,     // well-formed IR that breaks a rule of the IR
+  not_found = 4,        // a name, file, kernel or device does not exist
+  unsupported = 5,      // legal, but not available here: driver too old, no device
+  out_of_range = 6,     // a size or symbol is outside its bounds, or arithmetic overflows
   out_of_host_memory = 7,
   out_of_device_memory = 8,
   io_error = 9,
-  compile_error = 10,       // a kernel does not compile; the message holds the log
-  driver_error = 11,        // a CUDA driver call failed; cuda_error() names the error
-  device_lost = 12,         // a sticky CUDA error: every object of the device repeats the first cause
-  busy = 13,                // a session is used by two threads at once
+  compile_error = 10, // a kernel does not compile; the message holds the log
+  driver_error = 11,  // a CUDA driver call failed; cuda_error() names the error
+  device_lost = 12,   // a sticky CUDA error: every object of the device repeats the first cause
+  busy = 13,          // a session is used by two threads at once
   cancelled = 14,
-  internal = 15,            // a broken invariant: a bug in cugrt
+  internal = 15, // a broken invariant: a bug in cugrt
 };
 
 /// The code's name as written above, for messages and JSON.
@@ -51,8 +51,8 @@ public:
   /// "CUDA_ERROR_OUT_OF_MEMORY" and the like; empty when the driver was not the cause.
   const std::string &cuda_error() const;
 
-  /// Setters return the status itself, so that they chain; no effect on success. The location is set
-  /// only where none is known yet: the innermost one wins.
+  /// Setters return the status itself, so that they chain; no effect on success. The location is
+  /// set only where none is known yet: the innermost one wins.
   Status &&at(std::string location) &&;
   Status &&with_cuda_error(std::string name) &&;
   /// Puts "context: " before the message.

@@ -1,6 +1,6 @@
 // Goldens of the passes: the command is `opt` and names of passes (none: the default pipeline),
-// with options as NAME=VALUE. `plan` runs them likewise and describes the plan that policy seed makes
-// of the result.
+// with options as NAME=VALUE. `plan` runs them likewise and describes the plan that policy seed
+// makes of the result.
 #include "support/catch.h"
 #include "support/golden.h"
 

@@ -104,7 +104,7 @@ struct FakeState {
   std::map<std::string, uint64_t> globals;
 
   std::vector<FakeContext> primary;
-  std::map<CUdeviceptr, uint64_t> allocations; // address to bytes
+  std::map<CUdeviceptr, uint64_t> allocations;      // address to bytes
   std::map<CUdeviceptr, uint64_t> host_allocations; // address to bytes
   std::map<CUdeviceptr, uint64_t> reservations;
   std::map<CUdeviceptr, uint64_t> mappings;

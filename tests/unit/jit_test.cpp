@@ -501,8 +501,8 @@ TEST_CASE("NVRTC is found where the environment says, or the error names the pla
 
 TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wheel's folder") {
   auto nvrtc = must(open_nvrtc(must(find_nvrtc(""))));
-  std::string name = "libnvrtc-builtins.so." + std::to_string(nvrtc->major) + "." +
-                     std::to_string(nvrtc->minor);
+  std::string name =
+      "libnvrtc-builtins.so." + std::to_string(nvrtc->major) + "." + std::to_string(nvrtc->minor);
   std::string folder = fs::path(nvrtc->location.library).parent_path();
   REQUIRE(fs::exists(folder + "/" + name));
   void *opened = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD); // before anything was compiled

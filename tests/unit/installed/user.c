@@ -1,4 +1,5 @@
-/* A C99 program outside the tree: asks for a module's text to be parsed and prints what is wrong. */
+/* A C99 program outside the tree: asks for a module's text to be parsed and prints what is wrong.
+ */
 #include <cugrt/cugrt.h>
 
 #include <stdio.h>
