@@ -13,6 +13,7 @@
 // result depends on nothing but the items.
 #include "plan/pack_greedy.h"
 
+#include "plan/slot_pool.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -196,30 +197,6 @@ private:
   std::set<std::pair<int64_t, int64_t>> by_size_; // (size, offset)
 };
 
-/// A token of the pairwise policy: reused as a whole, by one item after the other.
-struct Tokens {
-  std::vector<int64_t> bytes;
-  std::set<std::pair<int64_t, uint32_t>> free; // (bytes, token)
-
-  uint32_t take(int64_t size) {
-    auto fit = free.lower_bound({size, 0});
-    if (fit == free.end() || (fit->first - 1) / 16 >= size) { // the largest smaller one may grow
-      if (fit != free.begin() && std::prev(fit)->first >= size / 16)
-        --fit;
-      else
-        fit = free.end();
-    }
-    if (fit == free.end()) {
-      bytes.push_back(size);
-      return uint32_t(bytes.size() - 1);
-    }
-    uint32_t token = fit->second;
-    free.erase(fit);
-    bytes[token] = std::max(bytes[token], size);
-    return token;
-  }
-};
-
 /// Calls take(i) for every item in order of begin, after give(j) for every item that has ended.
 void in_time(std::span<const PackItem> items, auto &&take, auto &&give) {
   std::vector<uint32_t> begins(items.size()), ends;
@@ -262,25 +239,33 @@ Packing pack_slots(std::span<const PackItem> items) {
   int64_t unit = 1;
   for (const PackItem &item : items)
     unit = std::max(unit, item.alignment);
-  Tokens tokens;
-  std::vector<uint32_t> token_of(items.size(), 0);
-  in_time(
-      items, [&](uint32_t i) { token_of[i] = tokens.take(*checked_align(items[i].bytes, unit)); },
-      [&](uint32_t i) {
-        tokens.free.insert({tokens.bytes[token_of[i]], token_of[i]});
-      });
+  SlotPool pool; // of one scope and dtype
+  std::vector<int64_t> slots;
+  std::vector<uint32_t> slot_of(items.size(), 0);
+  auto take = [&](uint32_t i) {
+    int64_t bytes = *checked_align(items[i].bytes, unit);
+    auto slot = pool.take(0, ir::DType::u8, {}, bytes);
+    if (!slot)
+      slots.push_back(0);
+    slot_of[i] = slot.value_or(static_cast<uint32_t>(slots.size() - 1));
+    slots[slot_of[i]] = std::max(slots[slot_of[i]], bytes);
+  };
+  auto give = [&](uint32_t i) {
+    pool.give_back(slot_of[i], 0, ir::DType::u8, {}, slots[slot_of[i]]);
+  };
+  in_time(items, take, give);
   Packing packing;
   std::vector<int64_t> starts;
-  for (int64_t bytes : tokens.bytes) {
+  for (int64_t bytes : slots) {
     starts.push_back(packing.peak_bytes);
     packing.peak_bytes += bytes;
   }
   packing.offsets.assign(items.size(), 0);
-  packing.peak_bytes = 0; // of what lies in the tokens, like everywhere
+  packing.peak_bytes = 0; // of what lies in the slots, like everywhere
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].bytes == 0)
       continue;
-    packing.offsets[i] = starts[token_of[i]];
+    packing.offsets[i] = starts[slot_of[i]];
     packing.peak_bytes = std::max(packing.peak_bytes, packing.offsets[i] + items[i].bytes);
   }
   return packing;

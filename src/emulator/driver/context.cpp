@@ -7,7 +7,44 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-thread_local std::vector<CUcontext> t_stack;
+// A thread's stack of current contexts. Programs call the driver from static destructors too, when
+// the main thread's objects with destructors are gone: so this one has none, holds nothing while it
+// is empty, and works again after ~Leftovers has run.
+class ContextStack {
+public:
+  bool empty() const { return !handles_ || handles_->empty(); }
+  CUcontext top() const { return handles_->back(); }
+  void set_top(CUcontext handle) { handles_->back() = handle; }
+  /// The next push allocates nothing.
+  void reserve_one() {
+    static thread_local struct Leftovers {
+      ContextStack *stack;
+      ~Leftovers() { stack->release(); }
+    } leftovers{this};
+    (void)leftovers;
+    if (!handles_)
+      handles_ = new std::vector<CUcontext>;
+    handles_->reserve(handles_->size() + 1);
+  }
+  void push(CUcontext handle) {
+    reserve_one();
+    handles_->push_back(handle);
+  }
+  void pop() {
+    handles_->pop_back();
+    if (handles_->empty())
+      release();
+  }
+
+private:
+  void release() {
+    delete handles_;
+    handles_ = nullptr;
+  }
+  std::vector<CUcontext> *handles_ = nullptr;
+};
+
+constinit thread_local ContextStack t_stack;
 
 constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX |
                                    CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE |
@@ -51,19 +88,19 @@ CUresult create(Driver &driver, CUcontext *out, unsigned flags, CUdevice device)
     return CUDA_ERROR_INVALID_DEVICE;
   CUGRT_EMU_TRY(check_flags(flags));
   Lock lock(driver.mutex);
-  t_stack.reserve(t_stack.size() + 1);
+  t_stack.reserve_one();
   *out = make_context(driver, flags)->handle;
   // "The created context is made current to the calling thread": pushed.
-  t_stack.push_back(*out);
+  t_stack.push(*out);
   return CUDA_SUCCESS;
 }
 
 } // namespace
 
 CUresult current_context_any(Driver &driver, Ref<Context> *out) {
-  if (t_stack.empty() || !t_stack.back())
+  if (t_stack.empty() || !t_stack.top())
     return CUDA_ERROR_INVALID_CONTEXT;
-  *out = driver.contexts.find(t_stack.back());
+  *out = driver.contexts.find(t_stack.top());
   return *out ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
@@ -251,8 +288,8 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
     driver.contexts.erase(handle);
     // "If ctx is current to the calling thread then ctx will also be popped from the current
     // thread's context stack."
-    if (!t_stack.empty() && t_stack.back() == handle)
-      t_stack.pop_back();
+    if (!t_stack.empty() && t_stack.top() == handle)
+      t_stack.pop();
     empty_context(driver, context, tasks, lock);
     context->legacy_stream = nullptr;
     return CUDA_SUCCESS;
@@ -265,7 +302,7 @@ CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext handle) {
   return call([&](Driver &driver) -> CUresult {
     if (!driver.contexts.find(handle))
       return CUDA_ERROR_INVALID_CONTEXT;
-    t_stack.push_back(handle);
+    t_stack.push(handle);
     return CUDA_SUCCESS;
   });
 }
@@ -275,8 +312,8 @@ CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *out) {
     if (t_stack.empty())
       return CUDA_ERROR_INVALID_CONTEXT;
     if (out)
-      *out = t_stack.back();
-    t_stack.pop_back();
+      *out = t_stack.top();
+    t_stack.pop();
     return CUDA_SUCCESS;
   });
 }
@@ -290,16 +327,16 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
       // "If ctx is NULL, this call pops the top of the CPU thread's context stack, if it is not
       // empty."
       if (!t_stack.empty())
-        t_stack.pop_back();
+        t_stack.pop();
       return CUDA_SUCCESS;
     }
     if (!driver.contexts.find(handle))
       return CUDA_ERROR_INVALID_CONTEXT;
     // "If there already is a context on the top of the stack, it is replaced."
     if (t_stack.empty())
-      t_stack.push_back(handle);
+      t_stack.push(handle);
     else
-      t_stack.back() = handle;
+      t_stack.set_top(handle);
     return CUDA_SUCCESS;
   });
 }
@@ -310,7 +347,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
       return CUDA_ERROR_INVALID_VALUE;
     // "If no context is bound to the calling CPU thread then *pctx is set to NULL and CUDA_SUCCESS
     // is returned."
-    *out = t_stack.empty() ? nullptr : t_stack.back();
+    *out = t_stack.empty() ? nullptr : t_stack.top();
     return CUDA_SUCCESS;
   });
 }

@@ -136,3 +136,38 @@ TEST_CASE("A fault can be injected by the environment") {
   CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NO_DEVICE);
   OK(CU(cuDeviceGetCount)(&count));
 }
+
+namespace {
+
+/// Calls the driver when its thread's objects are destroyed.
+struct LateCaller {
+  CUcontext context = nullptr;
+  CUcontext *left = nullptr, *pushed = nullptr;
+  ~LateCaller() {
+    if (!context)
+      return;
+    CU(cuCtxGetCurrent)(left);
+    CU(cuCtxPushCurrent_v2)(context);
+    CU(cuCtxGetCurrent)(pushed);
+    CU(cuCtxPopCurrent_v2)(nullptr);
+  }
+};
+
+thread_local LateCaller t_late;
+
+} // namespace
+
+TEST_CASE(
+    "The driver may be called when the thread's other objects are gone, as at a process's end") {
+  Session session;
+  CUcontext left = session.context, pushed = nullptr;
+  std::thread([&] {
+    t_late = {}; // made before the driver's own of this thread, so destroyed after them
+    OK(CU(cuCtxSetCurrent)(session.context));
+    t_late.left = &left;
+    t_late.pushed = &pushed;
+    t_late.context = session.context;
+  }).join();
+  CHECK(left == nullptr);
+  CHECK(pushed == session.context);
+}
