@@ -152,8 +152,11 @@ def fuzz_seconds(options):
 
 
 def fuzz_programs(options):
-    """Each fuzz target, for a stretch of time, on what is committed and what earlier runs found."""
+    """Each fuzz target, for a stretch of time, on what is committed and what earlier runs found. The
+    seed is fixed, so that what one change is held to the next one is too; naming --seconds explores:
+    each run takes another seed."""
     seconds = fuzz_seconds(options)
+    seed = 0 if options else 1
     tests = os.path.join(ROOT, "build-asan", "tests", "fuzz")
     for target in sorted(glob.glob(os.path.join(tests, "fuzz_*"))):
         if not (os.path.isfile(target) and os.access(target, os.X_OK)):
@@ -164,7 +167,8 @@ def fuzz_programs(options):
         artifacts = os.path.join(ROOT, "build-asan", "artifacts", "")
         for folder in [corpora[0], artifacts]:
             os.makedirs(folder, exist_ok=True)
-        command = [target, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2560",
+        command = [target, f"-max_total_time={seconds}", f"-seed={seed}",
+                   "-timeout=20", "-rss_limit_mb=2560",
                    "-error_exitcode=1",  # its own default, 77, means a skip here
                    f"-artifact_prefix={artifacts}{name}-", "-verbosity=0",
                    *[corpus for corpus in corpora if os.path.isdir(corpus)]]
