@@ -59,7 +59,7 @@ def check_pkg_config(prefix, out, sysroot):
 
 
 def check_cmake(prefix, out):
-    run("cmake", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "-G", "Ninja", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", out)
     for name in ("user_c", "user_cpp"):
         expect_message(os.path.join(out, name), os.path.dirname(find(prefix, "**/libcugrt.so")))
