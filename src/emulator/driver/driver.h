@@ -16,7 +16,7 @@
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory_table.h"
 #include "emulator/driver/objects.h"
-#include "emulator/graph/graph.h"
+#include "emulator/graph/conditional.h"
 
 #include <atomic>
 #include <mutex>
@@ -63,6 +63,7 @@ public:
     Ref<Physical> memory;
     bool accessible = false;
   };
+  ConditionalTable conditionals;
   std::map<uint64_t, uint64_t> reservations; // cuMemAddressReserve: address to bytes
   std::map<uint64_t, Mapping> mappings;      // cuMemMap, by address
 

@@ -196,6 +196,16 @@ CUresult run_kernel(Driver &driver, const KernelWork &work) {
   config.block = work.block;
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
+  // "Handles can only be set from the context with which they are associated."
+  std::function<bool(uint64_t, uint32_t)> set_conditional = [&](uint64_t handle, uint32_t value) {
+    Ref<Conditional> conditional = driver.conditionals.find(handle);
+    if (!conditional || conditional->context != work.function->context)
+      return false;
+    conditional->value = value;
+    conditional->assigned = true;
+    return true;
+  };
+  config.set_conditional = &set_conditional;
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
