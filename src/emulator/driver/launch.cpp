@@ -67,7 +67,8 @@ CUresult check_cluster(Driver &driver, const KernelWork &work,
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   bool single = cluster[0] == 1 && cluster[1] == 1 && cluster[2] == 1;
   if (!single)
-    driver.set_message("thread block clusters are not emulated: launch with cluster size 1");
+    driver.report(Check::refused,
+                  "thread block clusters are not emulated: launch with cluster size 1");
   return single ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -210,7 +211,7 @@ CUresult run_kernel(Driver &driver, const KernelWork &work) {
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;
-  driver.set_message(fault->message);
+  driver.report(Check::fault, fault->message);
   return fault_code(fault->kind);
 }
 
