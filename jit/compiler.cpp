@@ -8,11 +8,13 @@
 
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_compile.h"
+#include "jit/worker_process.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 namespace cugrt::jit {
 
@@ -50,12 +52,15 @@ struct Compiler::State {
   std::optional<CompilerIdentity> identity;
   std::unique_ptr<Nvrtc> nvrtc; // set once, then constant
   Status open_error;
+  std::string worker; // the program; empty: none
+  bool workers_failed = false;
 
   void search();
   std::string note_name() const;
   void recall(const CodeCache &cache);
   void remember(CodeCache &cache) const;
   Result<const Nvrtc *> open(CodeCache &cache);
+  bool identified(const CodeCache &cache);
   std::optional<CompilerIdentity> expected(CodeCache &cache);
 };
 
@@ -136,15 +141,19 @@ Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
   return nvrtc.get();
 }
 
+/// Whether it is known what an entry must match. With the lock held.
+bool Compiler::State::identified(const CodeCache &cache) {
+  search();
+  if (!identity && location.ok())
+    recall(cache);
+  return identity || !location.ok();
+}
+
 /// What an entry must match; empty: anything. Opens NVRTC only when nothing is remembered of it.
 std::optional<CompilerIdentity> Compiler::State::expected(CodeCache &cache) {
   std::lock_guard<std::mutex> lock(mutex);
-  search();
-  if (!identity && location.ok()) {
-    recall(cache);
-    if (!identity)
-      (void)open(cache).ok(); // a library that does not open is as good as none
-  }
+  if (!identified(cache))
+    (void)open(cache).ok(); // a library that does not open is as good as none
   return identity;
 }
 
@@ -152,6 +161,7 @@ Compiler::Compiler(CompilerConfig config, Logger log)
     : cache_(std::make_unique<CodeCache>(config.cache, log)), state_(std::make_unique<State>()) {
   state_->config = std::move(config);
   state_->log = log;
+  state_->worker = find_worker(state_->config.worker);
 }
 
 Compiler::~Compiler() = default;
@@ -176,11 +186,23 @@ Result<CompileResult> Compiler::compile(const CompileRequest &request) {
 
 Result<CompileResult> Compiler::compile(const CompileRequest &request,
                                         const std::atomic<bool> *cancel) {
+  CUGRT_ASSIGN(std::optional<CompileResult> found, find(request));
+  return found ? Result<CompileResult>(std::move(*found)) : compile_here(request, cancel);
+}
+
+Result<std::optional<CompileResult>> Compiler::find(const CompileRequest &request) {
+  auto start = std::chrono::steady_clock::now();
+  CUGRT_TRY(target_architecture(request).take_status());
+  auto bytes = cache_->find(key(request), state_->expected(*cache_));
+  if (!bytes)
+    return std::optional<CompileResult>();
+  return std::optional(CompileResult{std::move(*bytes), {}, true, milliseconds_since(start)});
+}
+
+Result<CompileResult> Compiler::compile_here(const CompileRequest &request,
+                                             const std::atomic<bool> *cancel) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
-  CacheKey wanted = key(request);
-  if (auto bytes = cache_->find(wanted, state_->expected(*cache_)))
-    return CompileResult{std::move(*bytes), {}, true, milliseconds_since(start)};
   const Nvrtc *nvrtc = nullptr;
   CompilerIdentity identity;
   {
@@ -193,9 +215,53 @@ Result<CompileResult> Compiler::compile(const CompileRequest &request,
     identity = *state_->identity;
   }
   CUGRT_ASSIGN(CompileResult result, compile_with_nvrtc(*nvrtc, request, target, cancel));
-  cache_->store(wanted, identity, request.kind, target, result.bytes);
+  cache_->store(key(request), identity, request.kind, target, result.bytes);
   result.milliseconds = milliseconds_since(start);
   return result;
+}
+
+Result<CompileResult> Compiler::compile_there(const CompileRequest &request, WorkerProcess &worker,
+                                              const CompilerIdentity &identity,
+                                              const std::atomic<bool> *cancel) {
+  auto start = std::chrono::steady_clock::now();
+  CUGRT_ASSIGN(std::string target, target_architecture(request));
+  CUGRT_ASSIGN(CompileResult result, worker.compile(request, target, cancel));
+  cache_->store(key(request), identity, request.kind, target, result.bytes);
+  result.milliseconds = milliseconds_since(start);
+  return result;
+}
+
+Result<WorkerProcess> Compiler::start_worker() {
+  NvrtcLocation location;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->search();
+    if (state_->worker.empty() || state_->workers_failed || !state_->location.ok())
+      return Status::error(Code::not_found, "there is no program to compile in parallel");
+    location = *state_->location;
+  }
+  return WorkerProcess::start(state_->worker, location);
+}
+
+bool Compiler::is_identified() {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->identified(*cache_);
+}
+
+void Compiler::identify(const CompilerIdentity &identity) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->identity)
+    return;
+  state_->identity = identity;
+  state_->remember(*cache_);
+}
+
+void Compiler::give_up_workers(const Status &reason) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (std::exchange(state_->workers_failed, true))
+    return;
+  state_->log(LogLevel::warning, "kernels are compiled one at a time in this process: '" +
+                                     state_->worker + "' cannot be used: " + reason.message());
 }
 
 Result<CompilerIdentity> Compiler::identity() {
@@ -220,6 +286,7 @@ CompilerReport Compiler::report() const {
   std::lock_guard<std::mutex> lock(state_->mutex);
   state_->search();
   report.found = state_->location.ok() && state_->open_error.ok();
+  report.worker = state_->workers_failed ? std::string() : state_->worker;
   if (state_->location.ok()) {
     report.library = state_->location->library;
     report.include_folder = state_->location->include_folder;
