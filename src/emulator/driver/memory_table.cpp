@@ -110,6 +110,25 @@ void MemoryTable::free_context(AddressSpace &memory, Context *context) {
     }
 }
 
+MemoryTable::Usage MemoryTable::usage_of(const Context *context, bool unowned) const {
+  std::lock_guard lock(mutex_);
+  Usage usage;
+  auto counts = [&](const MemoryRange &range) {
+    return range.context == context || (unowned && !range.context);
+  };
+  for (const auto &[begin, range] : device_)
+    if (counts(range)) {
+      ++usage.device;
+      usage.device_bytes += range.bytes;
+    }
+  for (const auto &[begin, range] : host_)
+    if (counts(range)) {
+      ++usage.host;
+      usage.host_bytes += range.bytes;
+    }
+  return usage;
+}
+
 const MemoryRange *MemoryTable::find_locked(const Map &map, uint64_t address) const {
   auto it = map.upper_bound(address);
   if (it == map.begin())

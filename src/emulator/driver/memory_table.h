@@ -55,6 +55,11 @@ public:
   CUresult begin_free(uint64_t address);
   void cancel_free(uint64_t address);
   void free_context(AddressSpace &memory, Context *context);
+  struct Usage {
+    uint64_t device = 0, device_bytes = 0, host = 0, host_bytes = 0;
+  };
+  /// What belongs to the context; with `unowned`, what belongs to none as well.
+  Usage usage_of(const Context *context, bool unowned) const;
 
   /// The range that holds the address: device address or host address.
   std::optional<MemoryRange> find(uint64_t address) const;
