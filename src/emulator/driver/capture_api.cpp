@@ -54,7 +54,8 @@ std::vector<Ref<Stream>> participants(Driver &driver, const Capture &capture, Co
 }
 
 // Every node that a joined stream ended with must lead to where the origin stands.
-bool unjoined(Driver &driver, const std::vector<Ref<Stream>> &streams, const Stream &origin) {
+bool unjoined(Driver &driver, const std::vector<Ref<Stream>> &streams, const Stream &origin,
+              const Capture &capture) {
   std::set<const GraphNode *> joined;
   std::vector<const GraphNode *> work;
   auto visit = [&](const GraphNode *node) {
@@ -69,13 +70,15 @@ bool unjoined(Driver &driver, const std::vector<Ref<Stream>> &streams, const Str
     for (const GraphEdge &edge : node->dependencies)
       visit(edge.node);
   }
+  auto is_apart = [&](CUgraphNode handle) {
+    Ref<GraphNode> node = driver.nodes.find(handle);
+    return node && !joined.count(node.get());
+  };
   for (const Ref<Stream> &stream : streams)
-    for (CUgraphNode handle : stream->capture_dependencies) {
-      Ref<GraphNode> node = driver.nodes.find(handle);
-      if (node && !joined.count(node.get()))
-        return true;
-    }
-  return false;
+    if (std::any_of(stream->capture_dependencies.begin(), stream->capture_dependencies.end(),
+                    is_apart))
+      return true;
+  return std::any_of(capture.left_behind.begin(), capture.left_behind.end(), is_apart);
 }
 
 CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
@@ -100,7 +103,7 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
   CUresult result = CUDA_SUCCESS;
   if (capture->invalidated)
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  else if (unjoined(driver, streams, *stream))
+  else if (unjoined(driver, streams, *stream, *capture))
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   for (const Ref<Stream> &participant : streams) {
     participant->capture = nullptr;

@@ -70,6 +70,51 @@ Ref<Context> make_context(Driver &driver, unsigned flags) {
   return context;
 }
 
+std::string counted(uint64_t count, const char *what, uint64_t bytes = 0) {
+  std::string text = std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  return bytes ? text + " (" + std::to_string(bytes) + " bytes)" : text;
+}
+
+// What the program has not destroyed itself. Graphs, and memory that belongs to no context, are
+// left when the last context goes; libraries may outlive it.
+std::string leftovers(Driver &driver, const Context &context) {
+  bool last = driver.contexts.size() == (driver.contexts.find(context.handle) ? 1 : 0);
+  MemoryTable::Usage usage = driver.allocations->usage_of(&context, last);
+  uint64_t modules = 0, execs = 0;
+  for (const Ref<Module> &module : context.modules)
+    modules += !module->of_library;
+  driver.execs.for_each(
+      [&](const Ref<GraphExec> &exec) { execs += exec->context.get() == &context; });
+  std::string text;
+  auto add = [&](uint64_t count, const char *what, uint64_t bytes = 0) {
+    if (count)
+      text += (text.empty() ? "" : ", ") + counted(count, what, bytes);
+  };
+  add(usage.device, "device allocation", usage.device_bytes);
+  add(usage.host, "host allocation", usage.host_bytes);
+  add(modules, "module");
+  add(context.streams.size(), "stream");
+  add(context.events.size(), "event");
+  add(execs, "graph instance");
+  if (last)
+    add(driver.graphs.size(), "graph");
+  return text;
+}
+
+void report_leftovers(Driver &driver, const Context &context) {
+  if (!driver.findings.enabled(Check::leak))
+    return;
+  try {
+    std::string text = leftovers(driver, context);
+    if (!text.empty())
+      driver.findings.report(
+          Check::leak, std::string(context.primary ? "the primary context"
+                                                   : "context " + std::to_string(context.id)) +
+                           " was destroyed with " + text + " left");
+  } catch (...) { // no host memory to say it
+  }
+}
+
 // Waits for the context's pending work, then frees what it holds. Taken and left with the lock;
 // allocates nothing.
 void empty_context(Driver &driver, const Ref<Context> &context, const std::vector<TaskPtr> &tasks,
@@ -77,6 +122,7 @@ void empty_context(Driver &driver, const Ref<Context> &context, const std::vecto
   lock.unlock();
   wait_all(driver, tasks);
   lock.lock();
+  report_leftovers(driver, *context);
   destroy_context_contents(driver, *context);
   driver.scheduler->clear_poison();
 }

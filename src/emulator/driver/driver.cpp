@@ -57,6 +57,9 @@ CUresult Driver::reinitialize() {
       !reservations.empty())
     return CUDA_ERROR_ILLEGAL_STATE;
   old = std::move(scheduler);
+  for (const Ref<MemoryPool> &pool : pools.all())
+    pools.erase(pool->handle);
+  default_pool = nullptr;
   memory = nullptr;
   allocations = nullptr;
   initialized = false;

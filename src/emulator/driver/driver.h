@@ -60,6 +60,9 @@ public:
   HandleTable<GraphExec, CUgraphExec, 10> execs;
   HandleTable<UserObject, CUuserObject, 11> user_objects;
   HandleTable<Physical, Physical *, 12> physical;
+  HandleTable<MemoryPool, CUmemoryPool, 14> pools;
+  Ref<MemoryPool> default_pool;           // made at the first question
+  std::weak_ptr<MemoryPool> current_pool; // none: the default one
   struct Mapping {
     uint64_t bytes = 0, offset = 0;
     Ref<Physical> memory;

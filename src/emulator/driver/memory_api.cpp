@@ -192,25 +192,6 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
   });
 }
 
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
-    if (stream->capture) // allocation nodes are not emulated
-      return CUDA_ERROR_NOT_SUPPORTED;
-    CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    // The address is known at once; memory is taken at once too, so that exhaustion shows here.
-    MemoryRange range;
-    CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::device_async,
-                                               nullptr, 0, &range));
-    *out = range.begin;
-    return CUDA_SUCCESS;
-  });
-}
-
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);

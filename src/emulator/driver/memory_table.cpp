@@ -1,10 +1,13 @@
 // Bookkeeping of allocations; see memory_table.h.
 #include "emulator/driver/memory_table.h"
 
+#include <algorithm>
+
 namespace cugrt::emulator::api {
 
 CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind,
-                               Context *context, unsigned flags, MemoryRange *out) {
+                               Context *context, unsigned flags, MemoryRange *out,
+                               std::shared_ptr<MemoryPool> pool) {
   bool pinned = kind == MemoryKind::pinned;
   if (bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -14,7 +17,8 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   Result<uint64_t> address = memory.allocate(bytes);
   if (!address.ok())
     return CUDA_ERROR_OUT_OF_MEMORY;
-  MemoryRange range{*address, bytes, kind, context, *address, flags, next_id_++, false};
+  MemoryRange range{*address, bytes,      kind,  context,        *address,
+                    flags,    next_id_++, false, std::move(pool)};
   if (pinned)
     range.begin = reinterpret_cast<uint64_t>(memory.host(*address));
   try {
@@ -25,6 +29,11 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   }
   if (!pinned)
     used_ += bytes;
+  if (range.pool) {
+    uint64_t used = range.pool->used_bytes += bytes;
+    range.pool->used_high = std::max<uint64_t>(range.pool->used_high, used);
+    range.pool->reserved_high = std::max<uint64_t>(range.pool->reserved_high, used);
+  }
   *out = range;
   return CUDA_SUCCESS;
 }
@@ -39,7 +48,7 @@ CUresult MemoryTable::register_host(uint64_t address, uint64_t bytes, unsigned f
   if (overlaps || find_locked(host_, address))
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   host_.emplace(address, MemoryRange{address, bytes, MemoryKind::registered, context, 0, flags,
-                                     next_id_++, false});
+                                     next_id_++, false, nullptr});
   return CUDA_SUCCESS;
 }
 
@@ -58,6 +67,8 @@ void MemoryTable::release(AddressSpace &memory, Map::iterator it, Map &map) {
     memory.free(range.device_address);
   if (&map == &device_)
     used_ -= range.bytes;
+  if (range.pool)
+    range.pool->used_bytes -= range.bytes;
   map.erase(it);
 }
 
@@ -99,6 +110,25 @@ void MemoryTable::free_context(AddressSpace &memory, Context *context) {
     }
 }
 
+MemoryTable::Usage MemoryTable::usage_of(const Context *context, bool unowned) const {
+  std::lock_guard lock(mutex_);
+  Usage usage;
+  auto counts = [&](const MemoryRange &range) {
+    return range.context == context || (unowned && !range.context);
+  };
+  for (const auto &[begin, range] : device_)
+    if (counts(range)) {
+      ++usage.device;
+      usage.device_bytes += range.bytes;
+    }
+  for (const auto &[begin, range] : host_)
+    if (counts(range)) {
+      ++usage.host;
+      usage.host_bytes += range.bytes;
+    }
+  return usage;
+}
+
 const MemoryRange *MemoryTable::find_locked(const Map &map, uint64_t address) const {
   auto it = map.upper_bound(address);
   if (it == map.begin())
@@ -122,7 +152,7 @@ std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
 void MemoryTable::add_mapped(uint64_t address, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   device_.emplace(address, MemoryRange{address, bytes, MemoryKind::mapped, nullptr, address, 0,
-                                       next_id_++, false});
+                                       next_id_++, false, nullptr});
 }
 
 void MemoryTable::remove_mapped(uint64_t address) {

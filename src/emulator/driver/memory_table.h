@@ -8,13 +8,25 @@
 #include "emulator/device/address_space.h"
 #include "emulator/driver/cuda_api.h"
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 
 namespace cugrt::emulator::api {
 
 struct Context;
+
+/// Where stream-ordered allocations come from. The counts change when memory is freed on the device
+/// thread; the rest is guarded by Driver::mutex.
+struct MemoryPool {
+  CUmemoryPool handle = nullptr;
+  uint64_t max_bytes = 0; // 0: the device's memory
+  uint64_t release_threshold = 0;
+  int reuse[3] = {1, 1, 1}; // as the attributes are numbered
+  std::atomic<uint64_t> used_bytes{0}, used_high{0}, reserved_high{0};
+};
 
 enum class MemoryKind : uint8_t { device, device_async, pinned, registered, mapped };
 
@@ -26,6 +38,7 @@ struct MemoryRange {
   unsigned flags = 0;
   uint64_t id = 0;
   bool freed = false; // a stream-ordered free is on its way
+  std::shared_ptr<MemoryPool> pool;
 };
 
 class MemoryTable {
@@ -33,7 +46,7 @@ public:
   explicit MemoryTable(uint64_t device_bytes) : limit_(device_bytes) {}
 
   CUresult allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind, Context *context,
-                    unsigned flags, MemoryRange *out);
+                    unsigned flags, MemoryRange *out, std::shared_ptr<MemoryPool> pool = nullptr);
   CUresult register_host(uint64_t address, uint64_t bytes, unsigned flags, Context *context);
   CUresult unregister_host(uint64_t address);
   /// `address` is the beginning of a live range of the kind.
@@ -42,6 +55,11 @@ public:
   CUresult begin_free(uint64_t address);
   void cancel_free(uint64_t address);
   void free_context(AddressSpace &memory, Context *context);
+  struct Usage {
+    uint64_t device = 0, device_bytes = 0, host = 0, host_bytes = 0;
+  };
+  /// What belongs to the context; with `unowned`, what belongs to none as well.
+  Usage usage_of(const Context *context, bool unowned) const;
 
   /// The range that holds the address: device address or host address.
   std::optional<MemoryRange> find(uint64_t address) const;

@@ -34,6 +34,7 @@ struct Capture {
   /// Nodes that no captured work depends on and that the origin stream has not joined show unjoined
   /// work.
   std::vector<CUstream> streams;
+  std::vector<CUgraphNode> left_behind; // where streams stood that were destroyed meanwhile
 };
 
 struct Stream {

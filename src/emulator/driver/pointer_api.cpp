@@ -52,7 +52,7 @@ CUresult put_attribute(Driver &driver, const MemoryRange &range, CUpointer_attri
   case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
     return put(out, int(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
   case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-    return put(out, CUmemoryPool(nullptr));
+    return put(out, range.pool ? range.pool->handle : nullptr);
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
     return put(out, size_t(range.bytes));
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -80,19 +80,6 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
   default:
     return 8;
   }
-}
-
-CUmemoryPool default_pool() { return reinterpret_cast<CUmemoryPool>(uint64_t(0xF) << 48 | 16); }
-
-template <class Out> CUresult give_pool(Out *out, CUdevice device) {
-  return call([&](Driver &) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    *out = default_pool();
-    return CUDA_SUCCESS;
-  });
 }
 
 } // namespace
@@ -134,26 +121,5 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute 
         put(out[i], int(CU_DEVICE_INVALID));
     }
     return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
-  return give_pool(out, device);
-}
-
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
-  return give_pool(out, device);
-}
-
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
-                                         CUstream stream) {
-  if (pool != default_pool())
-    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
-  return cuMemAllocAsync(out, bytes, stream);
-}
-
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
-  return call([&](Driver &) -> CUresult {
-    return pool == default_pool() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }

@@ -88,9 +88,13 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
       return CUDA_ERROR_INVALID_HANDLE;
     if (!driver.scheduler->done(stream->tail))
       stream->context->orphans.push_back(stream->tail);
-    driver.streams.erase(handle);
-    if (stream->capture)
+    // The origin's capture can never be ended; another stream's work counts at its end all the same.
+    if (stream->capture && stream->capture->origin == handle)
       stream->capture->invalidated = true;
+    else if (stream->capture)
+      for (CUgraphNode node : stream->capture_dependencies)
+        stream->capture->left_behind.push_back(node);
+    driver.streams.erase(handle);
     std::erase(stream->context->streams, stream);
     return CUDA_SUCCESS;
   });

@@ -66,6 +66,31 @@ TEST_CASE("Captured work is recorded, not run, across streams that join") {
   OK(CU(cuGraphDestroy)(graph));
 }
 
+TEST_CASE("A stream that took part may be destroyed before the capture ends; its work still counts") {
+  bool joins = GENERATE(true, false);
+  Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUstream third = nullptr;
+  OK(CU(cuStreamCreate)(&third, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.a));
+  OK(CU(cuStreamWaitEvent)(third, s.event, 0));
+  OK(CU(cuMemsetD32Async)(s.cell + 4, 2, 1, third));
+  if (joins) {
+    OK(CU(cuEventRecord)(s.event, third));
+    OK(CU(cuStreamWaitEvent)(s.a, s.event, 0));
+  }
+  OK(CU(cuStreamDestroy_v2)(third));
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  if (!joins)
+    return s.end_fails(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  size_t nodes = 0;
+  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  CHECK(nodes == 2);
+  OK(CU(cuGraphDestroy)(graph));
+}
+
 TEST_CASE("Kernels are captured with their arguments") {
   Session session;
   CUfunction affine = kernel(load_kernels(), "affine");

@@ -192,6 +192,63 @@ TEST_CASE("Stream-ordered allocations are freed in stream order") {
   OK(CU(cuStreamDestroy_v2)(stream));
 }
 
+TEST_CASE("A pool counts what is in use, keeps its settings and may be the current one") {
+  Session session;
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  props.maxSize = 1 << 20;
+  CUmemoryPool pool = nullptr, found = nullptr, standard = nullptr;
+  OK(CU(cuMemPoolCreate)(&pool, &props));
+  OK(CU(cuDeviceGetDefaultMemPool)(&standard, 0));
+  OK(CU(cuDeviceGetMemPool)(&found, 0));
+  CHECK(found == standard);
+  CHECK(pool != standard);
+
+  CUdeviceptr a = 0, b = 0;
+  OK(CU(cuMemAllocFromPoolAsync)(&a, 4096, pool, nullptr));
+  cuuint64_t used = 0;
+  OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+  CHECK(used == 4096);
+  OK(CU(cuPointerGetAttribute)(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a));
+  CHECK(found == pool);
+  // "Applications can control the maximum size of the pool".
+  CHECK(CU(cuMemAllocFromPoolAsync)(&b, 1 << 20, pool, nullptr) == CUDA_ERROR_OUT_OF_MEMORY);
+  OK(CU(cuMemFreeAsync)(a, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+  CHECK(used == 0);
+  OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+  CHECK(used == 4096);
+  // "High watermark can only be reset to zero."
+  CHECK(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used) ==
+        CUDA_ERROR_INVALID_VALUE);
+  used = 0;
+  OK(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+  used = 77;
+  OK(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &used));
+  used = 0;
+  OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &used));
+  CHECK(used == 77);
+  int enabled = 0;
+  OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &enabled));
+  CHECK(enabled == 1); // "(default enabled)"
+
+  OK(CU(cuDeviceSetMemPool)(0, pool));
+  OK(CU(cuMemAllocAsync)(&a, 64, nullptr));
+  OK(CU(cuPointerGetAttribute)(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a));
+  CHECK(found == pool);
+  // "Destroying the current mempool of a device sets the default mempool of that device as the
+  // current mempool"; what came from it stays until it is freed.
+  OK(CU(cuMemPoolDestroy)(pool));
+  CHECK(CU(cuMemPoolDestroy)(pool) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuDeviceGetMemPool)(&found, 0));
+  CHECK(found == standard);
+  OK(CU(cuMemFree_v2)(a));
+  // "A device's default memory pool cannot be destroyed."
+  CHECK(CU(cuMemPoolDestroy)(standard) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   Session session;
   constexpr size_t kBytes = size_t(2) << 20;
