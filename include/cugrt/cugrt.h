@@ -275,6 +275,15 @@ typedef struct cugrt_compile_options {
   size_t code_count;
 } cugrt_compile_options;
 
+/* What the instance policy reckons with; 0: as assumed (10 KiB a node, 16 KiB an instance; where
+ * times are not known, a key earns an instance of its own by its second use). */
+typedef struct cugrt_costs {
+  size_t struct_size;
+  uint64_t node_bytes, instance_bytes; /* of device and host together */
+  uint64_t build_ns, build_node_ns;    /* to make an instance; for each of its nodes */
+  uint64_t patch_node_ns;              /* to set one node */
+} cugrt_costs;
+
 typedef struct cugrt_session_options {
   size_t struct_size;
   const cugrt_weights
@@ -284,6 +293,8 @@ typedef struct cugrt_session_options {
   int32_t strict;                 /* 1: whatever would be launched outside of a graph is an error */
   uint32_t record_capacity;       /* launch records kept; 0: none, at no cost; at most 2^20 */
   int32_t time_steps; /* 1: steps launched one by one are timed on the device, for their records */
+  const cugrt_costs *costs; /* NULL: as assumed, or measured */
+  int32_t measure_costs;    /* 1: measures them, once for each runtime: some milliseconds */
 } cugrt_session_options;
 
 typedef struct cugrt_run_options {
@@ -325,7 +336,22 @@ typedef struct cugrt_counters {
   uint64_t weight_bytes, result_bytes;
   /* By cugrt_eager_reason. Launches of regions; eager_outside: steps. */
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
+  uint64_t regions_prepared; /* instances taken over from session_prepare */
 } cugrt_counters;
+
+/* What came of preparing a function for one set of symbol values. */
+typedef struct cugrt_prepare_report {
+  size_t struct_size;
+  uint64_t regions; /* of the function */
+  uint64_t built;   /* have an instance now, on the device */
+  uint64_t present; /* had one */
+  uint64_t unknown; /* depend on a symbol that was not given */
+  uint64_t refused; /* did not fit */
+  uint64_t built_bytes;
+  int32_t reason;     /* cugrt_eager_reason, of the first that was refused, with its figures: */
+  const char *region; /* its name, as long as the executable lives; NULL when none was refused */
+  uint64_t needed_bytes, free_bytes; /* of an instance; left of the budget */
+} cugrt_prepare_report;
 
 /* What became of one launch. Strings live as long as the executable. Times of the host are of the
  * steady clock (CLOCK_MONOTONIC). */
@@ -484,6 +510,20 @@ typedef struct cugrt_api {
    * record's struct_size is that of all `capacity` ones. */
   cugrt_status *(*session_read_launches)(cugrt_session *session, cugrt_launch_record *records,
                                          size_t capacity, size_t *count);
+  /* Makes the graph instances of a function's regions for these values of its symbols, and uploads
+   * them, without running anything: the first run with these values finds them. What does not fit
+   * is told in the report and is no error. May be called from any thread, also while another one
+   * runs the session. */
+  cugrt_status *(*session_prepare)(cugrt_session *session, const cugrt_function *function,
+                                   const cugrt_symbol_value *symbols, size_t symbol_count,
+                                   cugrt_prepare_report *report);
+  cugrt_status *(*session_get_costs)(cugrt_session *session, cugrt_costs *costs);
+  /* Which nodes' fields differ between two sets of symbol values, as text or JSON: what an instance
+   * is patched by when it goes from one to the other. */
+  cugrt_status *(*function_key_difference)(const cugrt_function *function,
+                                           const cugrt_symbol_value *from, size_t from_count,
+                                           const cugrt_symbol_value *to, size_t to_count,
+                                           cugrt_report_format format, cugrt_text **report);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

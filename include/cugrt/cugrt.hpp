@@ -352,6 +352,16 @@ public:
     return {dims, dims + (is_result ? result(index) : param(index)).rank};
   }
 
+  /// Which nodes' fields differ between two sets of values.
+  std::string key_difference(std::span<const cugrt_symbol_value> from,
+                             std::span<const cugrt_symbol_value> to,
+                             cugrt_report_format format = CUGRT_REPORT_TEXT) const {
+    cugrt_text *text = nullptr;
+    check(api().function_key_difference(function_, from.data(), from.size(), to.data(), to.size(),
+                                        format, &text));
+    return detail::take_text(text);
+  }
+
 private:
   const cugrt_function *function_;
 };
@@ -414,6 +424,17 @@ public:
     auto counters = detail::sized<cugrt_counters>();
     check(api().session_get_counters(handle_, &counters));
     return counters;
+  }
+  /// Makes and uploads instances for these values; see cugrt_api.session_prepare.
+  cugrt_prepare_report prepare(Function function, std::span<const cugrt_symbol_value> symbols) {
+    auto report = detail::sized<cugrt_prepare_report>();
+    check(api().session_prepare(handle_, function.get(), symbols.data(), symbols.size(), &report));
+    return report;
+  }
+  cugrt_costs costs() const {
+    auto costs = detail::sized<cugrt_costs>();
+    check(api().session_get_costs(handle_, &costs));
+    return costs;
   }
   /// What launches became since the last call, the oldest first; empty unless the session was
   /// opened with record_capacity.

@@ -1,6 +1,8 @@
 // Opening a device and what it remembers; see device.h.
 #include "runtime/device.h"
 
+#include "runtime/cost_model.h"
+
 #include <cstdlib>
 #include <map>
 
@@ -103,6 +105,17 @@ Status Device::read_limits() {
     stream_ordered_allocation_ = pools != 0;
   }
   return {};
+}
+
+Result<InstanceCost> Device::costs() {
+  std::lock_guard lock(costs_mutex_);
+  if (!costs_) {
+    auto measured = measure_costs(*this);
+    if (!measured.ok())
+      return measured.take_status().in("measuring what graph instances cost");
+    costs_ = *measured;
+  }
+  return *costs_;
 }
 
 Status Device::require_driver() const {

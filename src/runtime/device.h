@@ -8,6 +8,7 @@
 #include "driver/context.h"
 #include "jit/compiler.h"
 #include "runtime/host_functions.h"
+#include "runtime/instance_cost.h"
 
 #include <atomic>
 #include <memory>
@@ -72,6 +73,9 @@ public:
   const Logger &log() const { return log_; }
   bool stream_ordered_allocation() const { return stream_ordered_allocation_; }
 
+  /// Measured when first asked for; see cost_model.h. Any thread.
+  Result<InstanceCost> costs();
+
   /// The first sticky error, if one was met. One relaxed load when all is well.
   Status check() const {
     if (!health_->lost()) [[likely]]
@@ -96,6 +100,8 @@ private:
   std::unique_ptr<jit::Compiler> compiler_;
   HostFunctions host_functions_;
   std::shared_ptr<DeviceHealth> health_; // never null
+  std::mutex costs_mutex_;               // guards costs_; held while it is measured
+  std::optional<InstanceCost> costs_;
 };
 
 /// The driver that CUGRT_DRIVER names; system when it is unset.

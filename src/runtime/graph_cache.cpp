@@ -48,12 +48,11 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-void GraphCache::make_key(uint32_t number) {
-  const CachedRegion &region = regions_[number];
-  key_.clear();
-  key_.push_back(number);
-  for (ir::SymbolId symbol : region.frame->function.regions[region.index].key)
-    key_.push_back(region.frame->symbols[symbol.index]);
+std::vector<int64_t> GraphCache::key_of(uint32_t number, const Frame &frame) const {
+  std::vector<int64_t> key{number};
+  for (ir::SymbolId symbol : frame.function.regions[regions_[number].index].key)
+    key.push_back(frame.symbols[symbol.index]);
+  return key;
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
@@ -101,6 +100,7 @@ Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance
 
 Status GraphCache::launch_logged(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
+  ProfilerRange range(log_.ranges(), *region.name);
   LaunchRecord record = log_.begin(*region.frame, region.index, *region.name);
   record_ = &record;
   Status status;
@@ -120,12 +120,14 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (options_.eager)
     return launch_eagerly(region, EagerReason::requested, stream);
-  make_key(number);
+  if (prepared_.waiting())
+    adopt_prepared();
+  key_ = key_of(number, *region.frame);
   CUGRT_ASSIGN(uint32_t topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(region.classes[topology]->node_count());
-  InstancePolicy::Decision decision =
-      policy_.decide(key_, (uint64_t(number) << 32) | topology, bytes,
-                     [&](InstanceId id) { return is_idle(id, stream); });
+  InstancePolicy::Decision decision = policy_.decide(
+      key_, (uint64_t(number) << 32) | topology, bytes,
+      [&](InstanceId id) { return is_idle(id, stream); }, uses_to_earn(*region.classes[topology]));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, decision, stream);
@@ -178,16 +180,44 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
   if (!instance.ok())
     return instance.take_status();
   uint64_t bytes = options_.cost.bytes(made->node_count());
-  slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
-  InstanceId id = policy_.add(key_, (uint64_t(number) << 32) | topology, bytes);
-  slots_[id] = {number, ++built_, std::move(*instance)};
-  region.last = slots_[id].instance.get();
+  region.last = keep(number, topology, key_, bytes, std::move(*instance));
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
-  counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made->node_count());
-  counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made->edge_count());
   return launch_instance(region, *region.last, stream);
+}
+
+GraphInstance *GraphCache::keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
+                                uint64_t bytes, std::unique_ptr<GraphInstance> instance) {
+  slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
+  InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, bytes);
+  const RegionClass &made = instance->topology();
+  counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.node_count());
+  counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
+  slots_[id] = {number, ++built_, std::move(instance)};
+  return slots_[id].instance.get();
+}
+
+/// A key that is patched to costs setters each time it comes, an instance of its own one build: it
+/// is worth that once the setters have cost as much, whatever comes later (the ski rental rule,
+/// never more than twice the best choice).
+uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
+  const InstanceCost &cost = options_.cost;
+  if (cost.patch_node_ns == 0)
+    return options_.policy.pin_uses;
+  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_node_ns * topology.key_nodes);
+  uint64_t uses = cost.build_ns_of(topology.node_count()) / switch_ns;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(uses, 2, 1u << 20));
+}
+
+Status GraphCache::attribute(uint32_t number, Status status) const {
+  const CachedRegion &region = regions_[number];
+  std::string key;
+  for (ir::SymbolId symbol : region.frame->function.regions[region.index].key)
+    key += (key.empty() ? " with " : ", ") + region.frame->function.symbols[symbol.index].name +
+           " = " + std::to_string(region.frame->symbols[symbol.index]);
+  return std::move(status).in("region " + *region.name + " of function @" +
+                              region.frame->function.name + key);
 }
 
 bool GraphCache::give_up_one(driver::StreamRef stream) {
@@ -209,8 +239,8 @@ Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason
   const plan::Function &function = region.frame->function;
   Range steps = function.regions[region.index].steps;
   auto text = [&] {
-    return "region " + *region.name + " of function @" + function.name + " (" +
-           std::to_string(steps.count) + " steps from '" + function.steps[steps.begin].name + "')";
+    return "region " + *region.name + " (" + std::to_string(steps.count) + " steps from '" +
+           function.steps[steps.begin].name + "')";
   };
   ++counters_.eager[static_cast<size_t>(reason)];
   if (options_.strict)
@@ -241,6 +271,7 @@ Status GraphCache::launch_step(const Frame &frame, uint32_t step, EagerReason re
   ++counters_.eager_steps;
   if (!log_.on())
     return runtime::launch_step(frame, code_, step, stream, scratch_);
+  ProfilerRange range(log_.ranges(), name);
   LaunchRecord record = log_.begin(frame, kNone, name);
   record.kind = CUGRT_LAUNCH_STEP;
   record.reason = reason;

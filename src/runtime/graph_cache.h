@@ -7,12 +7,14 @@
 #include "runtime/graph_instance.h"
 #include "runtime/instance_policy.h"
 #include "runtime/launch_log.h"
+#include "runtime/prepared_instances.h"
 
 namespace cugrt::runtime {
 
 /// Totals of a session; see cugrt_counters.
 struct Counters {
   uint64_t runs = 0;
+  uint64_t regions_prepared = 0; // instances that were made ahead
   uint64_t regions_built = 0, regions_hit = 0, regions_patched = 0, regions_eager = 0;
   uint64_t fields_patched = 0, expressions_evaluated = 0, eager_steps = 0;
   uint64_t instances_evicted = 0, largest_nodes = 0, largest_edges = 0;
@@ -54,6 +56,17 @@ public:
   /// An error in strict mode: `what` falls out of graphs.
   Status check_strict(const std::string &what, EagerReason reason) const;
 
+  /// Makes an instance for the region with what `frame`, a frame of the caller's own, holds, unless
+  /// there is one, uploads it on `stream` and leaves it for the next launch that needs one. Adds to
+  /// the report. Any thread. Context current.
+  Status prepare(uint32_t region, const Frame &frame, driver::StreamRef stream,
+                 PrepareReport &report);
+  /// Takes in what prepare() has made.
+  void adopt_prepared();
+
+  /// An error of a region's launch, with function, region and key.
+  Status attribute(uint32_t region, Status status) const;
+
   /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
   /// the one of the last launch, if it must. False when there is none. Context current.
   bool give_up_one(driver::StreamRef stream);
@@ -61,6 +74,7 @@ public:
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
 
+  const InstanceCost &cost() const { return options_.cost; }
   uint64_t instance_bytes() const { return policy_.bytes(); }
   size_t instance_count() const { return policy_.size(); }
 
@@ -97,7 +111,11 @@ private:
   Status rebind(uint32_t number, InstanceId id);
   void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
-  void make_key(uint32_t number);
+  std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
+  /// Takes in an instance for `key`.
+  GraphInstance *keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
+                      uint64_t bytes, std::unique_ptr<GraphInstance> instance);
+  uint32_t uses_to_earn(const RegionClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
@@ -110,6 +128,7 @@ private:
   LaunchLog &log_;
   LaunchRecord *record_ = nullptr; // of the launch that is on its way
   InstancePolicy policy_;
+  PreparedInstances prepared_;
   std::vector<CachedRegion> regions_;
   std::vector<Slot> slots_;      // by InstanceId
   std::vector<int64_t> key_;     // scratch

@@ -3,6 +3,10 @@
 
 #include "runtime/loaded_code.h"
 
+#include <bit>
+#include <cstdio>
+#include <optional>
+
 namespace cugrt::runtime {
 
 namespace {
@@ -23,6 +27,41 @@ const plan::Step &step_of(const Frame &frame, const RegionClass &topology, uint3
   return frame.function.steps[frame.program.launches[topology.launches[node]].step];
 }
 
+std::string address_text(uint64_t address) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+  return text;
+}
+
+/// "n from 5 to 40", "%x from 0x7f00 to 0x8000"; without `before`: "n = 5".
+std::string input_change_text(const Frame &frame, const RegionClass::Input &input,
+                              std::optional<uint64_t> before, uint64_t after) {
+  using Kind = RegionClass::Input::Kind;
+  const plan::Function &function = frame.function;
+  auto number = [](uint64_t bits) { return std::to_string(static_cast<int64_t>(bits)); };
+  auto text = [&](const std::string &name, auto &&value) {
+    return before ? name + " from " + value(*before) + " to " + value(after)
+                  : name + " = " + value(after);
+  };
+  if (input.kind == Kind::symbol)
+    return text(function.symbols[input.index].name, number);
+  if (input.kind == Kind::base) {
+    if (input.index >= function.slots.size())
+      return text("base " + std::to_string(input.index), address_text);
+    const plan::Slot &slot = function.slots[input.index];
+    return text(slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
+                                                   : "result " + std::to_string(slot.index),
+                address_text);
+  }
+  const plan::HostValue &value = function.host_values[input.index];
+  std::string name = value.kind == plan::HostValueKind::param
+                         ? "%" + function.params[value.index].name
+                         : "host value " + std::to_string(input.index);
+  if (value.scalar != ir::ScalarKind::floating)
+    return text(name, number);
+  return text(name, [](uint64_t bits) { return std::to_string(std::bit_cast<double>(bits)); });
+}
+
 } // namespace
 
 Result<std::unique_ptr<GraphInstance>>
@@ -30,6 +69,8 @@ GraphInstance::build(const Frame &frame, const LoadedCode &code,
                      std::shared_ptr<const RegionClass> topology, driver::StreamRef stream) {
   std::unique_ptr<GraphInstance> instance(new GraphInstance);
   instance->topology_ = std::move(topology);
+  instance->code_ = &code;
+  instance->changes_.reserve(instance->topology_->inputs.size());
   CUGRT_TRY(instance->evaluate(frame, code));
   CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
   CUGRT_TRY(instance->add_nodes(frame, code));
@@ -51,12 +92,12 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
     const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
     auto dims = launch_dims(frame, launch, code.limits());
     if (!dims.ok())
-      return dims.take_status();
+      return attribute(dims.take_status(), frame, node, "launch dimensions");
     dims_.push_back(*dims);
     for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
       auto value = frame.value(frame.program.sources[i]);
       if (!value.ok())
-        return value.take_status().in("step '" + step_of(frame, topology, node).name + "'");
+        return attribute(value.take_status(), frame, node, "arguments");
       values_.push_back(*value);
     }
   }
@@ -97,24 +138,22 @@ Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
     const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
     const std::string &name = step_of(frame, topology, node).name;
     const uint64_t *values = values_.data() + topology.first_value[node];
-    if (launch.kind == LaunchKind::empty) {
-      CUGRT_ASSIGN(driver::GraphNode added, graph.add_empty(after, name));
-      nodes_.push_back(added);
-    } else if (launch.kind == LaunchKind::kernel || !launch.fixed) {
-      CUGRT_ASSIGN(driver::GraphNode added,
-                   graph.add_kernel(launch_params(frame, code, node), after, name));
-      nodes_.push_back(added);
-    } else if (launch.kind == LaunchKind::copy) {
-      driver::CopyParams copy{
-          .destination = values[0], .source = values[1], .size_bytes = values[2]};
-      CUGRT_ASSIGN(driver::GraphNode added, graph.add_memcpy(copy, after, name));
-      nodes_.push_back(added);
-    } else {
-      driver::FillParams fill{
-          .destination = values[0], .count = values[1], .value = static_cast<uint32_t>(values[2])};
-      CUGRT_ASSIGN(driver::GraphNode added, graph.add_memset(fill, after, name));
-      nodes_.push_back(added);
-    }
+    auto add = [&]() -> Result<driver::GraphNode> {
+      if (launch.kind == LaunchKind::empty)
+        return graph.add_empty(after, name);
+      if (launch.kind == LaunchKind::kernel || !launch.fixed)
+        return graph.add_kernel(launch_params(frame, code, node), after, name);
+      if (launch.kind == LaunchKind::copy)
+        return graph.add_memcpy(
+            {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
+      return graph.add_memset(
+          {.destination = values[0], .count = values[1], .value = static_cast<uint32_t>(values[2])},
+          after, name);
+    };
+    auto added = add();
+    if (!added.ok())
+      return attribute(added.take_status(), frame, node, "node");
+    nodes_.push_back(*added);
   }
   return {};
 }
@@ -126,22 +165,74 @@ Status GraphInstance::instantiate(const Frame &frame) {
   if (!exec.ok()) {
     for (uint32_t node = 0; failure.node && node < nodes_.size(); ++node)
       if (nodes_[node] == failure.node)
-        return exec.take_status().in("step '" + step_of(frame, *topology_, node).name + "'");
+        return attribute(exec.take_status(), frame, node, "instantiation");
     return exec.take_status();
   }
   exec_ = std::move(*exec);
   for (uint32_t node = 0; node < nodes_.size(); ++node)
     if (!dims_[node].enabled)
-      CUGRT_TRY(exec_.set_enabled(nodes_[node], false, step_of(frame, *topology_, node).name));
+      if (Status status =
+              exec_.set_enabled(nodes_[node], false, step_of(frame, *topology_, node).name);
+          !status.ok())
+        return attribute(std::move(status), frame, node, "node");
   return {};
+}
+
+/// An error about one node, with its step's place in the module, the symbols that its fields depend
+/// on and, while a change is on its way, their old and new values.
+Status GraphInstance::attribute(Status status, const Frame &frame, uint32_t node,
+                                const char *what) const {
+  const plan::Step &step = step_of(frame, *topology_, node);
+  std::string changes = changes_text(frame, node);
+  return std::move(status)
+      .in(std::string(what) + " of step '" + step.name + "'" +
+          (changes.empty() ? "" : " (" + changes + ")"))
+      .at(code_->executable().location(step.location));
+}
+
+Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32_t node) const {
+  const std::string &name = step_of(frame, *topology_, node).name;
+  return attribute(exec_.setter_failure(result, name), frame, node, "patch");
+}
+
+std::string GraphInstance::changes_text(const Frame &frame, uint32_t node) const {
+  auto depends = [&](const RegionClass::Input &input) {
+    for (Range range : {input.values, input.dims})
+      for (uint32_t i = range.begin; i < range.end(); ++i)
+        if (topology_->dependents[i].node == node)
+          return true;
+    return false;
+  };
+  std::string text;
+  auto add = [&](const RegionClass::Input &input, std::optional<uint64_t> before, uint64_t after) {
+    if (depends(input))
+      text += (text.empty() ? "" : ", ") + input_change_text(frame, input, before, after);
+  };
+  if (following_) {
+    for (size_t i = 0; i < frame.move_count; ++i) {
+      const Frame::Move &move = frame.moves[i];
+      if (uint32_t input = topology_->base_uses[move.base].input; input != kNone)
+        add(topology_->inputs[input], frame.bases[move.base] - move.by, frame.bases[move.base]);
+    }
+  } else if (!changes_.empty()) {
+    for (const InputChange &change : changes_)
+      add(topology_->inputs[change.input], change.before, inputs_[change.input]);
+  } else {
+    for (uint32_t i = 0; i < topology_->key_size; ++i)
+      add(topology_->inputs[i], std::nullopt, inputs_[i]);
+  }
+  return text;
 }
 
 Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
   counts_ = {};
-  for (size_t i = 0; i < topology_->inputs.size(); ++i) {
+  following_ = false;
+  changes_.clear();
+  for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
     CUGRT_ASSIGN(uint64_t value, input_value(frame, topology_->inputs[i]));
     if (value == inputs_[i])
       continue;
+    changes_.push_back({i, inputs_[i]});
     inputs_[i] = value;
     CUGRT_TRY(renew(frame, code, topology_->inputs[i]));
   }
@@ -172,6 +263,7 @@ void GraphInstance::make_base_patches() {
 
 /// Addresses only: each dependent argument moves by as much as its base.
 Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
+  following_ = true;
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
   uint64_t fields = frame.move_count;
@@ -192,7 +284,7 @@ Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
     }
     CUresult result = set(patch.node, *patch.params);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return exec_.setter_failure(result, step_of(frame, *topology_, patch.number).name);
+      return setter_failure(result, frame, patch.number);
   }
   CUGRT_TRY(apply(frame));
   frame_serial_ = frame.serial;
@@ -223,7 +315,7 @@ Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
     uint32_t source = launch.sources.begin + number - topology_->first_value[node];
     auto value = frame.value(frame.program.sources[source]);
     if (!value.ok())
-      return value.take_status().in("step '" + step_of(frame, *topology_, node).name + "'");
+      return attribute(value.take_status(), frame, node, "arguments");
     if (*value != values_[number]) {
       values_[number] = *value;
       touch(node, kParams);
@@ -234,7 +326,10 @@ Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
     uint32_t node = topology_->dependents[i].node;
     const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
     ++counts_.evaluated;
-    CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
+    auto evaluated = launch_dims(frame, launch, code.limits());
+    if (!evaluated.ok())
+      return attribute(evaluated.take_status(), frame, node, "launch dimensions");
+    const LaunchDims &dims = *evaluated;
     if (dims == dims_[node])
       continue;
     if (dims.enabled != dims_[node].enabled) {
@@ -268,7 +363,7 @@ Status GraphInstance::apply(const Frame &frame) {
     marks[*node] = 0;
     CUresult result = set(nodes[*node], params[*node]);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return exec_.setter_failure(result, step_of(frame, *topology_, *node).name);
+      return setter_failure(result, frame, *node);
   }
   return {};
 }
@@ -281,9 +376,10 @@ Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
   if (enabled && (marks & kParams))
     if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
         result != CUDA_SUCCESS)
-      return exec_.setter_failure(result, name);
+      return setter_failure(result, frame, node);
   if (marks & kEnabled)
-    CUGRT_TRY(exec_.set_enabled(nodes_[node], enabled, name));
+    if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
+      return attribute(std::move(status), frame, node, "patch");
   marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "driver/graph.h"
+#include "runtime/instance_cost.h"
 #include "runtime/region_class.h"
 #include "runtime/step_launch.h"
 
@@ -42,6 +43,7 @@ public:
   }
 
   const RegionClass &topology() const { return *topology_; }
+  std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
   /// The values of the key's symbols that the instance is bound to.
   std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
@@ -69,7 +71,15 @@ private:
   };
 
   GraphInstance() = default;
+  /// What an input of the class was before the rebind that is on its way.
+  struct InputChange {
+    uint32_t input;
+    uint64_t before;
+  };
   void make_base_patches();
+  Status attribute(Status status, const Frame &frame, uint32_t node, const char *what) const;
+  Status setter_failure(CUresult result, const Frame &frame, uint32_t node) const;
+  std::string changes_text(const Frame &frame, uint32_t node) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status add_nodes(const Frame &frame, const LoadedCode &code);
   Status instantiate(const Frame &frame);
@@ -84,6 +94,7 @@ private:
   }
   driver::LaunchParams launch_params(const Frame &frame, const LoadedCode &code, uint32_t node);
 
+  const LoadedCode *code_ = nullptr;
   std::shared_ptr<const RegionClass> topology_;
   driver::Graph graph_;
   driver::GraphExec exec_;
@@ -97,16 +108,10 @@ private:
   std::vector<uint8_t> marks_;                   // of each node: what apply() has to do
   std::vector<uint32_t> touched_;                // nodes to look at in apply(): the first ones
   size_t touched_count_ = 0;
-  PatchCounts counts_; // of this rebind
+  PatchCounts counts_;               // of this rebind
+  std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
+  bool following_ = false;           // which of the two
   uint64_t frame_serial_ = 0;
-};
-
-/// What an instance takes on device and host together. Measured constants of others until a context
-/// calibrates its own: 10 KB a node is what CUDA's own STF library reckons with.
-struct InstanceCost {
-  uint64_t node_bytes = 10 << 10;
-  uint64_t instance_bytes = 16 << 10;
-  uint64_t bytes(size_t nodes) const { return instance_bytes + nodes * node_bytes; }
 };
 
 } // namespace cugrt::runtime

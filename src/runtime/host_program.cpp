@@ -63,6 +63,7 @@ Status HostProgram::run(uint32_t function) {
   FunctionState &state = *session_.functions_[function];
   // What the last run left allocated, its results for instance, is done with.
   CUGRT_TRY(release_all(state));
+  ProfilerRange range(session_.log_.ranges(), state.frame.function.name);
   return run_block(state, 0);
 }
 
@@ -78,9 +79,7 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
   using plan::ItemKind;
   switch (item.kind) {
   case ItemKind::region:
-    return session_.log_.on()
-               ? session_.cache_.launch_logged(state.first_region + item.index, stream_)
-               : session_.cache_.launch(state.first_region + item.index, stream_);
+    return run_region(state.first_region + item.index);
   case ItemKind::step:
     return run_step(state, item.index);
   case ItemKind::allocate:
@@ -104,6 +103,15 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
     return copy(state, item);
   }
   CUGRT_CHECK(!"an item of unknown kind");
+  return {};
+}
+
+Status HostProgram::run_region(uint32_t number) {
+  GraphCache &cache = session_.cache_;
+  Status status =
+      session_.log_.on() ? cache.launch_logged(number, stream_) : cache.launch(number, stream_);
+  if (!status.ok()) [[unlikely]]
+    return cache.attribute(number, std::move(status));
   return {};
 }
 

@@ -24,6 +24,7 @@ public:
 private:
   Status run_block(FunctionState &state, uint32_t block);
   Status run_item(FunctionState &state, const plan::Item &item);
+  Status run_region(uint32_t number);
   Status run_step(FunctionState &state, uint32_t step);
   Status allocate(FunctionState &state, const plan::Item &item);
   Status release(FunctionState &state, uint32_t dynamic);

@@ -39,7 +39,7 @@ bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_i
   std::sort(candidates.begin(), candidates.end(), [&](InstanceId a, InstanceId b) {
     return entries_[a].last_use < entries_[b].last_use;
   });
-  uint64_t left = bytes_;
+  uint64_t left = this->bytes();
   for (InstanceId candidate : candidates) {
     give_up.push_back(candidate);
     left -= entries_[candidate].bytes;
@@ -51,7 +51,8 @@ bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_i
 }
 
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
-                                                uint64_t bytes, const IsIdle &is_idle) {
+                                                uint64_t bytes, const IsIdle &is_idle,
+                                                uint32_t pin_uses) {
   Decision decision;
   scratch_.assign(key.begin(), key.end());
   uint32_t uses = count_use(scratch_);
@@ -72,7 +73,7 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
       decision.instance = i;
     }
   }
-  bool earned = uses >= options_.pin_uses;
+  bool earned = uses >= (pin_uses ? pin_uses : options_.pin_uses);
   bool fits = bytes_ + bytes <= options_.budget_bytes;
   if ((of_class < options_.class_pool && fits) ||
       ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision.give_up))) {
@@ -97,7 +98,10 @@ InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, 
     free_.push_back(static_cast<InstanceId>(entries_.size() - 1));
   }
   InstanceId instance = free_.back();
-  by_key_[entry.key] = instance;
+  {
+    std::lock_guard lock(mutex_);
+    by_key_[entry.key] = instance;
+  }
   entries_[instance] = std::move(entry);
   free_.pop_back();
   bytes_ += bytes;
@@ -110,9 +114,17 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
   if (std::equal(key.begin(), key.end(), entry.key.begin(), entry.key.end()))
     return;
   Key renewed(key.begin(), key.end());
-  by_key_[renewed] = instance;
-  by_key_.erase(entry.key);
+  {
+    std::lock_guard lock(mutex_);
+    by_key_[renewed] = instance;
+    by_key_.erase(entry.key);
+  }
   entry.key = std::move(renewed);
+}
+
+bool InstancePolicy::contains(std::span<const int64_t> key) const {
+  std::lock_guard lock(mutex_);
+  return by_key_.contains(Key(key.begin(), key.end()));
 }
 
 std::optional<InstanceId> InstancePolicy::oldest() const {
@@ -125,7 +137,10 @@ std::optional<InstanceId> InstancePolicy::oldest() const {
 
 void InstancePolicy::remove(InstanceId instance) {
   Entry &entry = entries_[instance];
-  by_key_.erase(entry.key);
+  {
+    std::lock_guard lock(mutex_);
+    by_key_.erase(entry.key);
+  }
   bytes_ -= entry.bytes;
   --count_;
   entry.alive = false;

@@ -16,13 +16,15 @@
 //
 // Patching is legal while an instance runs: setters affect later launches only, and runs of a
 // session are ordered on the device anyway. Giving up an instance is not: it must be idle.
-// Thread-compatible.
+// Thread-compatible, but for contains() and bytes().
 #pragma once
 
 #include "runtime/launch_log.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -54,8 +56,9 @@ public:
 
   /// `key` holds the region's number and its symbols' values; `topology` numbers the region's
   /// class; `bytes` is the size of a new instance. Counts a use of the key.
+  /// From its use number `pin_uses` on (0: as in the options) a key earns an instance.
   Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes,
-                  const IsIdle &is_idle);
+                  const IsIdle &is_idle, uint32_t pin_uses = 0);
 
   /// A new instance, as decided; its number is reused after remove().
   InstanceId add(std::span<const int64_t> key, uint64_t topology, uint64_t bytes);
@@ -67,7 +70,9 @@ public:
   /// The least recently used one.
   std::optional<InstanceId> oldest() const;
 
-  uint64_t bytes() const { return bytes_; }
+  /// These two may be asked by any thread.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  bool contains(std::span<const int64_t> key) const;
   size_t size() const { return count_; }
   /// Every number given out so far is below this.
   size_t capacity() const { return entries_.size(); }
@@ -93,10 +98,12 @@ private:
   PolicyOptions options_;
   std::vector<Entry> entries_; // by instance
   std::vector<InstanceId> free_;
+  mutable std::mutex mutex_; // held while by_key_ changes, and where another thread reads it
   std::unordered_map<Key, InstanceId, KeyHash> by_key_;
   std::unordered_map<Key, uint32_t, KeyHash> uses_; // bounded: forgotten when it grows too large
   Key scratch_;
-  uint64_t clock_ = 0, bytes_ = 0;
+  uint64_t clock_ = 0;
+  std::atomic<uint64_t> bytes_ = 0;
   size_t count_ = 0;
 };
 

@@ -27,7 +27,7 @@ Status LaunchLog::allocate() {
                                                  std::to_string(options_.capacity) +
                                                  " records is asked for; at most " +
                                                  std::to_string(kMaxCapacity) + " are possible");
-  if (options_.time_steps && !on())
+  if (options_.time_steps && options_.capacity == 0)
     return Status::error(Code::invalid_argument, "steps are to be timed, but no records are kept: "
                                                  "set record_capacity");
   ring_.resize(options_.capacity);
@@ -50,6 +50,8 @@ LaunchRecord LaunchLog::begin(const Frame &frame, uint32_t region, const std::st
 }
 
 void LaunchLog::end(LaunchRecord record) {
+  if (ring_.empty())
+    return;
   record.host_ns = steady_ns() - record.begin_ns;
   record.sequence = next_;
   Entry &entry = ring_[next_ % ring_.size()];

@@ -10,6 +10,7 @@
 #include "cugrt/cugrt.h"
 #include "driver/stream.h"
 #include "plan/plan.h"
+#include "runtime/profiler_ranges.h"
 
 #include <array>
 #include <chrono>
@@ -70,6 +71,7 @@ public:
   struct Options {
     size_t capacity = 0;     // records; 0: off
     bool time_steps = false; // on the device, too
+    bool ranges = false;     // for a profiler, whether records are kept or not
   };
   static constexpr size_t kMaxCapacity = size_t(1) << 20;
 
@@ -79,7 +81,9 @@ public:
   /// All memory that records take; out_of_range for more than kMaxCapacity.
   Status allocate();
 
-  bool on() const { return options_.capacity != 0; }
+  /// Whether anything is to be told.
+  bool on() const { return options_.capacity != 0 || options_.ranges; }
+  bool ranges() const { return options_.ranges; }
 
   /// A record that begins now; to be handed to end().
   LaunchRecord begin(const Frame &frame, uint32_t region, const std::string &name) const;

@@ -118,6 +118,12 @@ private:
       for (uint32_t node : lists_[i].dims)
         class_.dependents.push_back({kNone, node});
     }
+    std::vector<bool> of_key(class_.node_count());
+    for (uint32_t i = 0; i < class_.key_size; ++i)
+      for (Range range : {class_.inputs[i].values, class_.inputs[i].dims})
+        for (uint32_t d = range.begin; d < range.end(); ++d)
+          of_key[class_.dependents[d].node] = true;
+    class_.key_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
   }
 
   void add_base_uses() {

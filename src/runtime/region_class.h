@@ -32,6 +32,7 @@ struct RegionClass {
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
   uint32_t key_size = 0;
+  size_t key_nodes = 0; // nodes with a field that depends on the key
   /// What a base is an argument of.
   struct BaseUse {
     uint32_t input = kNone; // index into inputs; kNone: nothing depends on the base

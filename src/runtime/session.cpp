@@ -6,6 +6,7 @@
 
 #include "runtime/function_state.h"
 #include "runtime/host_program.h"
+#include "runtime/named_symbols.h"
 #include "runtime/symbol_binding.h"
 
 #include <algorithm>
@@ -40,14 +41,19 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,
-                                               const SessionOptions &options) {
+                                               const SessionOptions &given) {
+  SessionOptions options = given;
   if (options.cache.eager && options.cache.strict)
     return Status::error(Code::invalid_argument,
                          "a session cannot be both eager and strict: strict mode refuses whatever "
                          "is not launched as part of a graph");
   CUGRT_TRY(device->require_driver());
   CUGRT_TRY(device->check());
+  options.log.ranges = options.log.ranges || profiler_attached();
   auto opened = [&]() -> Result<std::unique_ptr<Session>> {
+    if (options.measure_costs) {
+      CUGRT_ASSIGN(options.cache.cost, device->costs());
+    }
     CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
     std::unique_ptr<Session> session(new Session(std::move(code), options));
     CUGRT_TRY(session->allocate(options));
@@ -81,13 +87,7 @@ Status Session::add_functions() {
     const plan::Function &function = plan.functions[f];
     const FunctionProgram &program = executable().program(f);
     auto state = std::make_unique<FunctionState>(plan, function, program);
-    for (size_t i = 0; i < arenas_.size(); ++i)
-      state->frame.set_base(program.first_arena + static_cast<uint32_t>(i), arenas_[i].address(),
-                            arenas_[i].size_bytes());
-    for (size_t i = 0; i < plan.constants.size(); ++i)
-      state->frame.set_base(program.first_constant + static_cast<uint32_t>(i),
-                            code_->constant_address(static_cast<uint32_t>(i)),
-                            plan.constants[i].bytes.size());
+    set_fixed_bases(state->frame);
     state->params = weights_->params(f);
     state->given_results.resize(function.results.size());
     state->results.resize(function.results.size());
@@ -117,6 +117,16 @@ Status Session::add_functions() {
     functions_.push_back(std::move(state));
   }
   return {};
+}
+
+/// Addresses that stay as long as the session.
+void Session::set_fixed_bases(Frame &frame) const {
+  const plan::Plan &plan = executable().plan();
+  for (uint32_t i = 0; i < arenas_.size(); ++i)
+    frame.set_base(frame.program.first_arena + i, arenas_[i].address(), arenas_[i].size_bytes());
+  for (uint32_t i = 0; i < plan.constants.size(); ++i)
+    frame.set_base(frame.program.first_constant + i, code_->constant_address(i),
+                   plan.constants[i].bytes.size());
 }
 
 Session::~Session() {
@@ -169,8 +179,8 @@ Status Session::order_on(driver::StreamRef stream, bool own) {
     return HostProgram(*this, stream).run(function);
   }
   if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
-    return std::move(status).at(
-        executable().location(state.frame.function.blocks[0].items[0].location));
+    return cache_.attribute(state.first_region, std::move(status))
+        .at(executable().location(state.frame.function.blocks[0].items[0].location));
   return {};
 }
 
@@ -246,6 +256,7 @@ Result<Session::Totals> Session::totals() {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
+  cache_.adopt_prepared();
   Totals totals;
   totals.counters = counters_;
   totals.instances = cache_.instance_count();
@@ -262,8 +273,45 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
+  cache_.adopt_prepared();
   visit(cache_.instances());
   return {};
+}
+
+/// On what this thread has to itself: a frame, a stream, and instances that nobody else knows. Of
+/// the session only what stays as it is while it lives is read.
+Result<PrepareReport> Session::prepare(uint32_t function,
+                                       std::span<const cugrt_symbol_value> symbols) {
+  CUGRT_TRY(code_->device().check());
+  const plan::Function &planned = executable().plan().functions[function];
+  Frame frame(executable().plan(), planned, executable().program(function));
+  CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(frame, symbols));
+  set_fixed_bases(frame);
+  const std::vector<cugrt_value> &params = weights_->params(function);
+  for (uint32_t i = 0; i < params.size(); ++i)
+    if (params[i].kind == CUGRT_VALUE_TENSOR)
+      frame.set_base(frame.program.first_weight + i, params[i].as.tensor.address, 0);
+  frame.serial = 0; // no frame of the session's: instances are compared before they are used
+  PrepareReport report;
+  report.regions = planned.regions.size();
+  auto make = [&]() -> Status {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    CUGRT_ASSIGN(driver::Stream stream, driver::Stream::create(code_->device().context()));
+    for (uint32_t r = 0; r < planned.regions.size(); ++r) {
+      if (missing_symbol(frame, planned.regions[r], given)) {
+        ++report.unknown;
+        continue;
+      }
+      uint32_t number = functions_[function]->first_region + r;
+      if (Status status = cache_.prepare(number, frame, stream.ref(), report); !status.ok())
+        return std::move(status).in("region " + planned.regions[r].name + " of function @" +
+                                    planned.name);
+    }
+    return {};
+  };
+  if (Status status = make(); !status.ok())
+    return code_->device().note(std::move(status));
+  return report;
 }
 
 Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {

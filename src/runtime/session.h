@@ -20,6 +20,7 @@ struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
   GraphCache::Options cache;
   LaunchLog::Options log;
+  bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
 };
 
 struct RunRequest {
@@ -41,6 +42,10 @@ public:
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
 
+  /// Makes and uploads the instances of a function's regions for these values of its symbols. May
+  /// be called from any thread, also while another one runs the session.
+  Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
+
   const Executable &executable() const { return code_->executable(); }
   struct Totals {
     Counters counters;
@@ -51,6 +56,8 @@ public:
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
   /// Moves records out of the launch log; see LaunchLog::read.
   Result<size_t> read_launches(std::span<LaunchRecord> records);
+  /// What the instance policy reckons with.
+  const InstanceCost &cost() const { return cache_.cost(); }
 
 private:
   friend class HostProgram;
@@ -58,6 +65,7 @@ private:
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Status allocate(const SessionOptions &options);
   Status add_functions();
+  void set_fixed_bases(Frame &frame) const;
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);

@@ -24,9 +24,9 @@ namespace {
 
 struct Options {
   std::string module, function, weights, output, driver, policy = "patch";
-  std::vector<std::string> inputs, settings;
+  std::vector<std::string> inputs, settings, prepared;
   unsigned repeat = 1;
-  bool eager = false, stats = false;
+  bool eager = false, strict = false, stats = false;
 };
 
 // One per-call parameter with what it is bound to.
@@ -329,6 +329,63 @@ void emit_results(const Options &options, cugrt::Runtime &runtime, const cugrt::
   }
 }
 
+// "n=1,8,32" for each symbol: every combination of them.
+std::vector<Symbols> parse_prepared(const std::vector<std::string> &lists) {
+  std::vector<Symbols> all = {{}};
+  for (const std::string &list : lists) {
+    size_t equals = list.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw UserError("--prepare takes SYMBOL=N,N..., not '" + list + "'");
+    std::vector<Symbols> extended;
+    for (size_t at = equals + 1; at <= list.size();) {
+      size_t comma = std::min(list.find(',', at), list.size());
+      for (Symbols symbols : all) {
+        Symbols one = parse_symbols({list.substr(0, equals + 1) + list.substr(at, comma - at)});
+        symbols.insert(symbols.end(), one.begin(), one.end());
+        extended.push_back(std::move(symbols));
+      }
+      at = comma + 1;
+    }
+    all = std::move(extended);
+    if (all.size() > 10000)
+      throw UserError("--prepare asks for more than 10000 combinations");
+  }
+  return lists.empty() ? std::vector<Symbols>() : all;
+}
+
+const char *refusal_text(int32_t reason) {
+  switch (reason) {
+  case CUGRT_EAGER_REQUESTED:
+    return "the run is eager";
+  case CUGRT_EAGER_TOO_LARGE:
+    return "larger than the whole instance budget";
+  case CUGRT_EAGER_BUDGET_FULL:
+    return "the instance budget is full";
+  default:
+    return "the device has no memory for it";
+  }
+}
+
+void prepare(cugrt::Session &session, const cugrt::Function &function, const Symbols &symbols) {
+  std::vector<cugrt_symbol_value> values;
+  std::string text;
+  for (const auto &[name, value] : symbols) {
+    values.push_back({name.c_str(), value});
+    text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  }
+  cugrt_prepare_report report = session.prepare(function, values);
+  std::fprintf(stderr, "prepared %s: of %llu regions %llu built, %llu present, %llu refused\n",
+               text.c_str(), (unsigned long long)report.regions, (unsigned long long)report.built,
+               (unsigned long long)report.present, (unsigned long long)report.refused);
+  if (report.refused)
+    std::fprintf(stderr, "  region %s needs %llu bytes, %llu are left: %s\n", report.region,
+                 (unsigned long long)report.needed_bytes, (unsigned long long)report.free_bytes,
+                 refusal_text(report.reason));
+  if (report.unknown)
+    std::fprintf(stderr, "  %llu regions depend on symbols that were not given\n",
+                 (unsigned long long)report.unknown);
+}
+
 void print_counters(const cugrt::Session &session) {
   cugrt_counters c = session.counters();
   std::fprintf(stderr,
@@ -368,7 +425,10 @@ void run(const Options &options) {
 
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;
+  settings.strict = options.strict;
   cugrt::Session session(executable, runtime, weights, settings);
+  for (const Symbols &symbols : parse_prepared(options.prepared))
+    prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
   for (unsigned i = 0; i < options.repeat; ++i)
     results = session.run(function, values);
@@ -411,6 +471,13 @@ void add_run(CLI::App &app) {
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--eager", options->eager, "Launches step by step, without graphs");
+  command->add_flag("--strict", options->strict,
+                    "What is not launched as part of a graph is an error");
+  command
+      ->add_option("--prepare", options->prepared,
+                   "SYMBOL=N,N...: makes graphs for these values before the run")
+      ->expected(1)
+      ->multi_option_policy(list);
   command->add_flag("--stats", options->stats, "Prints counters to stderr");
   command->callback([options] { run(*options); });
 }

@@ -165,8 +165,9 @@ TEST_CASE("strict mode refuses a region that is not built, by its name and the r
   Status status = chain.try_run(5, chain.memory[0].address(), chain.memory[1].address());
   CHECK(status.code() == Code::unsupported);
   CHECK(status.message() ==
-        "strict mode: region main.0 of function @main (3 steps from 'add0') is not launched as "
-        "part of a graph, because an instance would be larger than the whole instance budget");
+        "region main.0 of function @main with n = 5: strict mode: region main.0 (3 steps from "
+        "'add0') is not launched as part of a graph, because an instance would be larger than the "
+        "whole instance budget");
   CHECK(chain.machine.fake.launches().empty());
 }
 

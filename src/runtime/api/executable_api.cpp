@@ -4,6 +4,7 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
+#include "runtime/key_difference.h"
 #include "runtime/module_plan.h"
 
 namespace cugrt::runtime::api {
@@ -278,6 +279,22 @@ const char *function_symbol_name(const cugrt_function *function, size_t index) {
   return function->plan().symbols[index].name.c_str();
 }
 
+cugrt_status *function_key_difference(const cugrt_function *function,
+                                      const cugrt_symbol_value *from, size_t from_count,
+                                      const cugrt_symbol_value *to, size_t to_count,
+                                      cugrt_report_format format, cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(from || !from_count);
+    CUGRT_REQUIRE(to || !to_count);
+    CUGRT_REQUIRE(report);
+    CUGRT_ASSIGN(std::string text, key_difference(*function->executable, function->index,
+                                                  {from, from_count}, {to, to_count}, format));
+    *report = new cugrt_text{std::move(text)};
+    return {};
+  });
+}
+
 } // namespace
 
 void add_executable_entries(cugrt_api &table) {
@@ -294,6 +311,7 @@ void add_executable_entries(cugrt_api &table) {
   table.function_dims = function_dims;
   table.function_symbol_count = function_symbol_count;
   table.function_symbol_name = function_symbol_name;
+  table.function_key_difference = function_key_difference;
 }
 
 } // namespace cugrt::runtime::api

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
 constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
 constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
+constexpr size_t kPrepareBytes = CUGRT_SIZE_THROUGH(cugrt_prepare_report, free_bytes);
+constexpr size_t kCostsBytes = CUGRT_SIZE_THROUGH(cugrt_costs, patch_node_ns);
 constexpr size_t kRecordBytes = CUGRT_SIZE_THROUGH(cugrt_launch_record, device_us);
 
 cugrt_launch_record to_abi(const LaunchRecord &record) {
@@ -60,6 +62,18 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     session_options.cache.strict = options.strict != 0;
     session_options.log.capacity = options.record_capacity;
     session_options.log.time_steps = options.time_steps != 0;
+    CUGRT_ASSIGN(cugrt_costs costs,
+                 read_struct(options.costs, "cugrt_costs", kCostsBytes, cugrt_costs{}));
+    InstanceCost &cost = session_options.cache.cost;
+    cost.node_bytes = costs.node_bytes ? costs.node_bytes : cost.node_bytes;
+    cost.instance_bytes = costs.instance_bytes ? costs.instance_bytes : cost.instance_bytes;
+    cost.build_ns = costs.build_ns;
+    cost.build_node_ns = costs.build_node_ns;
+    cost.patch_node_ns = costs.patch_node_ns;
+    if (options.costs && options.measure_costs)
+      return Status::error(Code::invalid_argument,
+                           "cugrt_session_options gives costs and asks to measure them");
+    session_options.measure_costs = options.measure_costs != 0;
     auto made = std::make_unique<cugrt_session>();
     made->data = executable->data;
     CUGRT_ASSIGN(made->session,
@@ -130,6 +144,7 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
   filled.eager_##name = totals.counters.eager[enumerator];
 #include "runtime/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
+    filled.regions_prepared = totals.counters.regions_prepared;
     return write_struct(filled, counters, "counters", kCountersBytes);
   });
 }
@@ -176,6 +191,47 @@ cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record 
   });
 }
 
+cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *function,
+                              const cugrt_symbol_value *symbols, size_t symbol_count,
+                              cugrt_prepare_report *out) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(symbols || !symbol_count);
+    if (function->executable != &session->session->executable())
+      return Status::error(Code::invalid_argument,
+                           "the function is of another executable than the session");
+    CUGRT_ASSIGN(PrepareReport report,
+                 session->session->prepare(function->index, {symbols, symbol_count}));
+    cugrt_prepare_report filled{};
+    filled.regions = report.regions;
+    filled.built = report.built;
+    filled.present = report.present;
+    filled.unknown = report.unknown;
+    filled.refused = report.refused;
+    filled.built_bytes = report.built_bytes;
+    filled.reason = static_cast<int32_t>(report.reason);
+    filled.region = report.region ? report.region->c_str() : nullptr;
+    filled.needed_bytes = report.needed_bytes;
+    filled.free_bytes = report.free_bytes;
+    return write_struct(filled, out, "report", kPrepareBytes);
+  });
+}
+
+cugrt_status *session_get_costs(cugrt_session *session, cugrt_costs *costs) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    const InstanceCost &cost = session->session->cost();
+    cugrt_costs filled{0,
+                       cost.node_bytes,
+                       cost.instance_bytes,
+                       cost.build_ns,
+                       cost.build_node_ns,
+                       cost.patch_node_ns};
+    return write_struct(filled, costs, "costs", kCostsBytes);
+  });
+}
+
 void session_free(cugrt_session *session) { delete session; }
 
 } // namespace
@@ -188,6 +244,8 @@ void add_session_entries(cugrt_api &table) {
   table.session_graph_report = session_graph_report;
   table.session_free = session_free;
   table.session_read_launches = session_read_launches;
+  table.session_prepare = session_prepare;
+  table.session_get_costs = session_get_costs;
 }
 
 } // namespace cugrt::runtime::api

@@ -1,0 +1,37 @@
+// Look-up of symbols by name; see named_symbols.h.
+#include "runtime/named_symbols.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbol_value> values) {
+  const std::vector<plan::Symbol> &symbols = frame.function.symbols;
+  GivenSymbols given(symbols.size());
+  for (const cugrt_symbol_value &value : values) {
+    std::string name = value.name ? value.name : "";
+    auto found = std::find_if(symbols.begin(), symbols.end(),
+                              [&](const plan::Symbol &symbol) { return symbol.name == name; });
+    if (found == symbols.end())
+      return Status::error(Code::not_found, "function @" + frame.function.name +
+                                                " has no symbol named '" + name + "'");
+    if (value.value < found->bounds.lower || value.value > found->bounds.upper)
+      return Status::error(Code::out_of_range, "function @" + frame.function.name + ": symbol " +
+                                                   name + " = " + std::to_string(value.value) +
+                                                   " is outside of its bounds");
+    auto index = static_cast<uint32_t>(found - symbols.begin());
+    frame.set_symbol(ir::SymbolId{index}, value.value);
+    given[index] = true;
+  }
+  return given;
+}
+
+const plan::Symbol *missing_symbol(const Frame &frame, const plan::Region &region,
+                                   const GivenSymbols &given) {
+  for (ir::SymbolId symbol : region.key)
+    if (!given[symbol.index])
+      return &frame.function.symbols[symbol.index];
+  return nullptr;
+}
+
+} // namespace cugrt::runtime

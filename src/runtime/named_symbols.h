@@ -1,0 +1,22 @@
+// Symbol values by name, as users give them, into a frame.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "runtime/frame.h"
+
+#include <span>
+
+namespace cugrt::runtime {
+
+/// Which of the function's symbols have been given a value.
+using GivenSymbols = std::vector<bool>;
+
+/// Sets the frame's symbols. A name that the function does not have and a value outside of its
+/// bounds are errors.
+Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbol_value> values);
+
+/// The first symbol of a region's key that was not given; nullptr when all were.
+const plan::Symbol *missing_symbol(const Frame &frame, const plan::Region &region,
+                                   const GivenSymbols &given);
+
+} // namespace cugrt::runtime

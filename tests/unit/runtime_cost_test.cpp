@@ -1,0 +1,197 @@
+// runtime: the constants of the instance policy, given and measured; differences between keys; and
+// to whom failures of the driver are put down.
+#include "runtime_chain.h"
+
+#include "runtime/cost_model.h"
+#include "runtime/key_difference.h"
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+using namespace cugrt::test;
+
+TEST_CASE("a line through two points has what is constant and what comes with each step") {
+  Line line = line_through(10, 250, 110, 2250);
+  CHECK(line.slope == 20);
+  CHECK(line.constant == 50);
+  CHECK(line_through(10, 300, 110, 200).slope == 0); // noise
+  CHECK(line_through(10, 300, 110, 200).constant == 300);
+  CHECK(line_through(10, 100, 110, 2100).constant == 0); // never negative
+}
+
+TEST_CASE("with costs given, a key earns its instance when patching has cost as much as building") {
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  options.cache.cost.build_ns = 400;
+  options.cache.cost.build_node_ns = 200;
+  options.cache.cost.patch_node_ns = 50;
+  // 3 nodes depend on n: (400 + 3 * 200) / (3 * 50) = 6 uses.
+  Chain chain(3, options);
+  for (int use = 1; use <= 5; ++use) {
+    chain.run(5);
+    chain.run(6);
+  }
+  CHECK(chain.counters().regions_built == 1);
+  chain.run(5); // the sixth use
+  CHECK(chain.counters().regions_built == 2);
+  uint64_t patched = chain.counters().regions_patched;
+  for (int i = 0; i < 3; ++i) {
+    chain.run(6);
+    chain.run(5);
+  }
+  CHECK(chain.counters().regions_patched == patched);
+}
+
+TEST_CASE("the bytes of a node and an instance are those given") {
+  SessionOptions options;
+  options.cache.cost.node_bytes = 100;
+  options.cache.cost.instance_bytes = 7;
+  Chain chain(3, options);
+  chain.run(5);
+  CHECK(must(chain.session->totals()).instance_bytes == 307);
+}
+
+TEST_CASE("costs are measured once for a device, when a session asks") {
+  Chain chain;
+  chain.machine.fake.define_kernel("cugrt_nothing", {8});
+  auto before = chain.machine.fake.live();
+  chain.machine.fake.forget();
+  SessionOptions options;
+  auto session = must(Session::open(chain.executable, chain.device, options));
+  CHECK(chain.machine.fake.count("cuGraphCreate") == 0);
+  options.measure_costs = true;
+  session = must(Session::open(chain.executable, chain.device, options));
+  size_t graphs = chain.machine.fake.count("cuGraphCreate");
+  CHECK(graphs > 2);
+  CHECK(session->cost().build_node_ns > 0);
+  CHECK(session->cost().patch_node_ns > 0);
+  CHECK(session->cost().node_bytes == InstanceCost().node_bytes); // this driver's memory stays
+  session = must(Session::open(chain.executable, chain.device, options));
+  CHECK(chain.machine.fake.count("cuGraphCreate") == graphs);
+  session.reset();
+  CHECK(chain.machine.fake.live() == before);
+}
+
+namespace {
+
+std::string difference(Chain &chain, int64_t from, int64_t to, cugrt_report_format format) {
+  cugrt_symbol_value a{"n", from}, b{"n", to};
+  return must(key_difference(*chain.executable, 0, {&a, 1}, {&b, 1}, format));
+}
+
+} // namespace
+
+TEST_CASE("the difference of two keys names the nodes and fields that a patch would set") {
+  Chain chain(2);
+  // 5 rows are 20 elements in one block of 32, 40 rows 160 in five.
+  CHECK(difference(chain, 5, 40, CUGRT_REPORT_TEXT) ==
+        "@main region main.0, key n = 5 -> n = 40: 2 of 2 nodes differ\n"
+        "  0 add0: grid (1, 1, 1) -> (5, 1, 1), argument 2 20 -> 160\n"
+        "  1 add1: grid (1, 1, 1) -> (5, 1, 1), argument 2 20 -> 160\n");
+  CHECK(difference(chain, 5, 6, CUGRT_REPORT_TEXT) ==
+        "@main region main.0, key n = 5 -> n = 6: 2 of 2 nodes differ\n"
+        "  0 add0: argument 2 20 -> 24\n"
+        "  1 add1: argument 2 20 -> 24\n");
+  CHECK(difference(chain, 5, 5, CUGRT_REPORT_TEXT) ==
+        "@main region main.0, key n = 5 -> n = 5: 0 of 2 nodes differ\n");
+  CHECK(contains(difference(chain, 5, 0, CUGRT_REPORT_TEXT), "enabled yes -> no"));
+  CHECK(contains(difference(chain, 5, 6, CUGRT_REPORT_JSON), "\"same_class\": true"));
+  cugrt_symbol_value n{"n", 5};
+  CHECK(contains(
+      key_difference(*chain.executable, 0, {&n, 1}, {}, CUGRT_REPORT_TEXT).status().message(),
+      "give a value for symbol n on both sides"));
+}
+
+namespace {
+
+/// A chain that is patched rather than built, whose steps have places in the module.
+struct Patched : Chain {
+  static plan::Plan located() {
+    plan::Plan plan = PlanMaker::chain(3);
+    for (uint32_t i = 0; i < 3; ++i)
+      plan.functions[0].steps[i].location = {10 + i, 3};
+    return plan;
+  }
+  static SessionOptions one_instance() {
+    SessionOptions options;
+    options.cache.policy.class_pool = 1;
+    options.cache.policy.pin_uses = 1000;
+    return options;
+  }
+  Patched() : Chain(located(), 3, one_instance()) {}
+
+  Status failing(const char *entry, uint64_t nth, int64_t n, int x, int y, float a = 1) {
+    machine.fake.fail_nth_of(entry, nth, CUDA_ERROR_INVALID_VALUE);
+    Status status = try_run(n, memory[x].address(), memory[y].address(), a);
+    machine.fake.fail_nth_of(entry, 0, CUDA_SUCCESS);
+    INFO(status.to_string());
+    CHECK(status.code() == Code::driver_error);
+    CHECK(status.cuda_error() == "CUDA_ERROR_INVALID_VALUE");
+    run(n, x, y, a); // the session goes on
+    return status;
+  }
+};
+
+constexpr const char *kSetter = "cuGraphExecKernelNodeSetParams";
+
+std::string hex(uint64_t address) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a refused setter names step, place, symbol, old and new value") {
+  Patched chain;
+  chain.run(5);
+  Status status = chain.failing(kSetter, 2, 40, 0, 1);
+  CHECK(status.location() == "test.cugrt:11:3");
+  CHECK(contains(status.message(),
+                 "region main.0 of function @main with n = 40: patch of step "
+                 "'add1' (n from 5 to 40): cuGraphExecKernelNodeSetParams (add1)"));
+}
+
+TEST_CASE("a refused setter of an address names the parameter and both addresses") {
+  Patched chain;
+  chain.run(5);
+  std::string from = hex(chain.memory[0].address()), to = hex(chain.memory[2].address());
+  Status status = chain.failing(kSetter, 1, 5, 2, 1);
+  CHECK(status.location() == "test.cugrt:10:3");
+  CHECK(contains(status.message(), "patch of step 'add0' (%x from " + from + " to " + to + ")"));
+  chain.run(5, 0, 1);
+  from = hex(chain.memory[1].address());
+  status = chain.failing(kSetter, 1, 5, 0, 2);
+  CHECK(status.location() == "test.cugrt:12:3");
+  CHECK(contains(status.message(), "patch of step 'add2' (result 0 from " + from + " to " + to));
+}
+
+TEST_CASE("a refused setter of a scalar names it with both values") {
+  Patched chain;
+  chain.run(5);
+  Status status = chain.failing(kSetter, 3, 5, 0, 1, 2.5f);
+  CHECK(contains(status.message(), "patch of step 'add2' (%a from 1.000000 to 2.500000)"));
+}
+
+TEST_CASE("a node that cannot be disabled, added, instantiated or launched is put down to its step "
+          "or region, with the key") {
+  Patched chain;
+  chain.run(5);
+  Status status = chain.failing("cuGraphNodeSetEnabled", 1, 0, 0, 1);
+  CHECK(contains(status.message(), "patch of step 'add0' (n from 5 to 0): cuGraphNodeSetEnabled"));
+  status = chain.failing("cuGraphLaunch", 1, 7, 0, 1);
+  CHECK(contains(status.message(), "region main.0 of function @main with n = 7: cuGraphLaunch"));
+}
+
+TEST_CASE("failures while an instance is made name the step and the symbols that it depends on") {
+  Patched chain;
+  Status status = chain.failing("cuGraphAddKernelNode", 2, 5, 0, 1);
+  CHECK(status.location() == "test.cugrt:11:3");
+  CHECK(contains(status.message(), "node of step 'add1' (n = 5): cuGraphAdd"));
+}
+
+TEST_CASE("a graph that cannot be instantiated names the region and its key") {
+  Patched chain;
+  Status status = chain.failing("cuGraphInstantiateWithParams", 1, 5, 0, 1);
+  CHECK(contains(status.message(),
+                 "region main.0 of function @main with n = 5: cuGraphInstantiateWithParams"));
+}
