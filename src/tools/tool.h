@@ -27,6 +27,8 @@ void add_run(CLI::App &app);
 void add_plan(CLI::App &app);
 void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
+void add_bench(CLI::App &app);
+void add_trace(CLI::App &app);
 
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
