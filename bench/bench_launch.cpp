@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kSizes[] = {1, 10, 100, 1000, 10'000};
 constexpr uint32_t kAmortisedSizes[] = {10, 100, 1000, 10'000};
 constexpr double kEmulatedSeconds = 1.2, kNullSeconds = 0.4, kRealSeconds = 3,
-                 kTotalsSeconds = 10; // a case; more where three rounds take longer
+                 kTotalsSeconds = 6; // a case; more where three rounds take longer
 
 struct Arguments {
   std::optional<std::string> json;

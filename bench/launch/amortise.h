@@ -12,7 +12,8 @@ namespace cugrt::bench {
 inline constexpr uint32_t kRunCounts[] = {1, 10, 100, 1000, 10'000};
 
 /// Totals of one way of running the same thing, in host microseconds from before the first call
-/// until the device is idle. Of three measurements the one with the median total.
+/// until the device is idle. Of three measurements, if they are short, the one with the
+/// median total.
 struct RunTotals {
   std::string mode;                            // plain, explicit or patched
   double first_us = 0, repeat_us = 0;          // the first run, the mean of the others

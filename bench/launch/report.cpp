@@ -58,12 +58,13 @@ bool is_recorded(Mode mode) { return mode == Mode::captured || mode == Mode::rec
 std::string not_measured(const BenchDriver &driver, Mode mode) {
   std::string text;
   auto say = [&](const char *what) { text += (text.empty() ? "" : "; ") + std::string(what); };
+  say("runs, totals, break_even_runs: stand with the cases amortise_ and mix_");
   if (driver.kind == DriverClass::emulated)
     say("device_us, device_us_per_node: there is no GPU, kernels run on the CPU");
   if (driver.kind == DriverClass::null)
     say("device_us, device_us_per_node: nothing is executed");
   if (mode == Mode::plain) {
-    say("instantiate_us, add, upload, set, bytes: plain launches have no graph");
+    say("bare_launch_us, instantiate_us, add, upload, set, bytes: plain launches have no graph");
     return text;
   }
   if (driver.kind != DriverClass::real)
@@ -71,8 +72,9 @@ std::string not_measured(const BenchDriver &driver, Mode mode) {
   if (driver.kind == DriverClass::emulated)
     say("host_bytes_per_node: the emulated driver shares the heap");
   if (is_recorded(mode))
-    say("host_bytes_per_node: taken of the runtime's instances; set: refused, or done without the "
-        "runtime's knowledge of what changed");
+    say("host_bytes_per_node: taken of the runtime's instances; set: stands with mode patched");
+  if (is_recorded(mode) || mode == Mode::rebuild)
+    say("bare_launch_us: host_us_repeat is that");
   if (mode == Mode::explicit_graph || mode == Mode::rebuild)
     say("set: stands with mode patched");
   if (mode == Mode::patched)
@@ -147,9 +149,8 @@ void add_rows(const AmortisedCase &measured, const BenchDriver &driver, std::vec
     row["regions_patched"] = way.patched;
     if (way.mode == "explicit" && measured.break_even_runs)
       row["break_even_runs"] = *measured.break_even_runs;
-    row["not_measured"] = measured.note.empty()
-                              ? "parts of a build: stand with the modes"
-                              : "parts of a build: stand with the modes; " + measured.note;
+    row["not_measured"] = "figures of single launches: stand with the modes" +
+                          (measured.note.empty() ? "" : "; " + measured.note);
     rows.push_back(std::move(row));
   }
 }

@@ -36,6 +36,20 @@ Result<driver::DriverChoice> choice_of(DriverClass kind) {
   }
 }
 
+CUlaunchConfig config_of(const driver::LaunchParams &params) {
+  CUlaunchConfig config{};
+  config.gridDimX = params.grid.x;
+  config.gridDimY = params.grid.y;
+  config.gridDimZ = params.grid.z;
+  config.blockDimX = params.block.x;
+  config.blockDimY = params.block.y;
+  config.blockDimZ = params.block.z;
+  config.sharedMemBytes = params.dynamic_shared_bytes;
+  config.attrs = const_cast<CUlaunchAttribute *>(params.attributes.data());
+  config.numAttrs = static_cast<unsigned>(params.attributes.size());
+  return config;
+}
+
 } // namespace
 
 Result<std::unique_ptr<BenchDriver>> BenchDriver::open(DriverClass kind) {
@@ -97,15 +111,7 @@ Result<LaunchList> LaunchList::make(const runtime::Frame &frame, const runtime::
     driver::LaunchParams &params = list.nodes_[i].params;
     params.arguments = list.pointers_.data() + first_value[i];
     list.setters_.emplace_back(params);
-    CUlaunchConfig config{};
-    config.gridDimX = params.grid.x, config.gridDimY = params.grid.y,
-    config.gridDimZ = params.grid.z;
-    config.blockDimX = params.block.x, config.blockDimY = params.block.y,
-    config.blockDimZ = params.block.z;
-    config.sharedMemBytes = params.dynamic_shared_bytes;
-    config.attrs = const_cast<CUlaunchAttribute *>(params.attributes.data());
-    config.numAttrs = static_cast<unsigned>(params.attributes.size());
-    list.configs_.push_back(config);
+    list.configs_.push_back(config_of(params));
   }
   return list;
 }

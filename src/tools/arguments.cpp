@@ -1,0 +1,207 @@
+// Reading, drawing and placing of arguments; see arguments.h.
+#include "arguments.h"
+
+#include "dtypes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+namespace tool {
+
+namespace {
+
+std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &inputs) {
+  std::map<std::string, std::string> by_name;
+  for (const std::string &input : inputs) {
+    size_t equals = input.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == input.size())
+      throw UserError("--input takes NAME=FILE.npy, NAME=random or NAME=NUMBER, not '" + input +
+                      "'");
+    if (!by_name.emplace(input.substr(0, equals), input.substr(equals + 1)).second)
+      throw UserError("--input names '" + input.substr(0, equals) + "' twice");
+  }
+  return by_name;
+}
+
+cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
+  char *end = nullptr;
+  switch (argument.info.kind) {
+  case CUGRT_VALUE_INT: {
+    long long number = std::strtoll(text.c_str(), &end, 10);
+    if (!*end)
+      return cugrt::Value(static_cast<int64_t>(number));
+    break;
+  }
+  case CUGRT_VALUE_FLOAT: {
+    double number = std::strtod(text.c_str(), &end);
+    if (!*end)
+      return cugrt::Value(number);
+    break;
+  }
+  case CUGRT_VALUE_BOOL:
+    if (text == "true" || text == "false")
+      return cugrt::Value(text == "true");
+    break;
+  default:
+    throw UserError("parameter '" + std::string(argument.info.name) +
+                    "' cannot be given on the command line");
+  }
+  throw UserError("--input " + std::string(argument.info.name) + ": '" + text +
+                  "' is not a value of its type");
+}
+
+// IEEE 754 half precision by arithmetic: not every compiler has a type for it here.
+uint16_t half_bits(float value) {
+  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  double magnitude = std::fabs(value);
+  if (magnitude < 0x1p-14) // subnormal: a multiple of 2^-24
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24)));
+  int exponent = std::ilogb(magnitude);
+  auto fraction =
+      static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)) - 1024);
+  return static_cast<uint16_t>(sign | (((exponent + 15) << 10) + fraction));
+}
+
+} // namespace
+
+Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine) {
+  Array array{dtype, dims, std::vector<std::byte>(tensor_bytes(dtype, dims))};
+  std::byte *to = array.bytes.data();
+  auto fill = [&](auto sample) {
+    for (size_t at = 0; at < array.bytes.size(); at += sizeof(decltype(sample()))) {
+      auto element = sample();
+      std::memcpy(to + at, &element, sizeof element);
+    }
+  };
+  auto real = [&] { return static_cast<float>(engine() >> 8) / 8388608.0f - 1.0f; };
+  auto whole = [&] { return engine() & 7u; };
+  switch (dtype) {
+  case CUGRT_F32:
+    fill([&] { return real(); });
+    break;
+  case CUGRT_F64:
+    fill([&] { return static_cast<double>(real()); });
+    break;
+  case CUGRT_F16:
+    fill([&] { return half_bits(real()); });
+    break;
+  case CUGRT_BF16:
+    fill([&] {
+      float value = real();
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      return static_cast<uint16_t>(bits >> 16);
+    });
+    break;
+  case CUGRT_BOOL:
+    fill([&] { return static_cast<uint8_t>(engine() & 1u); });
+    break;
+  case CUGRT_I8:
+  case CUGRT_U8:
+    fill([&] { return static_cast<uint8_t>(whole()); });
+    break;
+  case CUGRT_I16:
+  case CUGRT_U16:
+    fill([&] { return static_cast<uint16_t>(whole()); });
+    break;
+  case CUGRT_I32:
+  case CUGRT_U32:
+    fill([&] { return static_cast<uint32_t>(whole()); });
+    break;
+  case CUGRT_I64:
+  case CUGRT_U64:
+    fill([&] { return static_cast<uint64_t>(whole()); });
+    break;
+  default:
+    throw UserError(std::string("random input of dtype ") + dtype_name(dtype) + " is not defined");
+  }
+  return array;
+}
+
+namespace {
+
+bool is_name(const char *text) {
+  return std::isalpha(static_cast<unsigned char>(*text)) || *text == '_';
+}
+
+// Symbols that stand alone as a dimension of a given array take that dimension's value.
+// Disagreement is left to the runtime's own check, whose message names both places.
+void learn_symbols(const cugrt::Function &function, const Argument &argument, Symbols &symbols) {
+  const std::vector<int64_t> &dims = argument.host->dims;
+  for (uint32_t i = 0; i < argument.info.rank && i < dims.size(); ++i)
+    for (size_t s = 0; s < function.symbol_count(); ++s) {
+      std::string name = function.symbol_name(s);
+      bool known = std::any_of(symbols.begin(), symbols.end(),
+                               [&](auto &symbol) { return symbol.first == name; });
+      if (!known && is_name(argument.info.dim_names[i]) && name == argument.info.dim_names[i])
+        symbols.emplace_back(name, dims[i]);
+    }
+}
+
+} // namespace
+
+cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name) {
+  if (!name.empty())
+    return executable.function(name);
+  if (executable.function_count() == 0)
+    throw UserError("the module has no public function");
+  for (size_t i = 0; i < executable.function_count(); ++i)
+    if (executable.function(i).name() == "main")
+      return executable.function(i);
+  if (executable.function_count() == 1)
+    return executable.function(size_t(0));
+  throw UserError(
+      "the module has several functions and none is named main: say which with --function");
+}
+
+std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
+                                     const std::vector<std::string> &given, Symbols symbols) {
+  std::map<std::string, std::string> inputs = parse_inputs(given);
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < function.param_count(); ++i)
+    if (cugrt_param_info info = function.param(i); !info.weight)
+      arguments.push_back({i, info, {}, {}, {}, {}});
+  for (auto &[name, source] : inputs) {
+    auto found = std::find_if(arguments.begin(), arguments.end(),
+                              [&name = name](auto &a) { return name == a.info.name; });
+    if (found == arguments.end())
+      throw UserError("function '" + function.name() + "' has no input named '" + name + "'");
+    if (found->info.kind != CUGRT_VALUE_TENSOR)
+      found->value = parse_scalar(*found, source);
+    else if (source != "random") {
+      found->host = read_npy(source);
+      learn_symbols(function, *found, symbols);
+    }
+  }
+  std::vector<cugrt_symbol_value> values;
+  for (auto &[name, value] : symbols)
+    values.push_back({name.c_str(), value});
+
+  std::mt19937 engine(1);
+  for (Argument &argument : arguments) {
+    const std::string name = argument.info.name;
+    if (argument.info.kind != CUGRT_VALUE_TENSOR) {
+      if (argument.value.kind == CUGRT_VALUE_NONE)
+        throw UserError("give a value for parameter '" + name + "': --input " + name + "=NUMBER");
+      continue;
+    }
+    if (argument.info.access != CUGRT_OUT && !inputs.count(name))
+      throw UserError("no value for input '" + name + "': --input " + name + "=FILE.npy, or " +
+                      name + "=random");
+    argument.dims = argument.host ? argument.host->dims : function.dims(argument.param, values);
+    int32_t dtype = argument.host ? argument.host->dtype : argument.info.dtype;
+    if (!argument.host && argument.info.access != CUGRT_OUT)
+      argument.host = random_array(dtype, argument.dims, engine);
+    argument.buffer =
+        cugrt::Buffer(runtime, std::max<uint64_t>(1, tensor_bytes(dtype, argument.dims)));
+    argument.value = argument.buffer.tensor(static_cast<cugrt_dtype>(dtype), argument.dims);
+    if (argument.host)
+      cugrt::copy_to_device(runtime, argument.buffer.address(), argument.host->bytes);
+  }
+  return arguments;
+}
+
+} // namespace tool

@@ -1,0 +1,34 @@
+// Arguments of a function for the commands that run one: from files, at random, as numbers.
+#pragma once
+
+#include "npy.h"
+#include "tool.h"
+
+#include <optional>
+#include <random>
+
+namespace tool {
+
+/// One per-call parameter with what it is bound to.
+struct Argument {
+  size_t param; // of the function
+  cugrt_param_info info;
+  std::optional<Array> host; // input data; absent for `out` buffers
+  cugrt::Buffer buffer;      // of tensors
+  std::vector<int64_t> dims;
+  cugrt::Value value;
+};
+
+/// The function of that name; without a name main, or the only one.
+cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name);
+
+/// One for each per-call parameter, with a buffer on the device. `given` are NAME=FILE.npy,
+/// NAME=random and NAME=NUMBER. Symbols get their values from `symbols` and from the shapes of
+/// given inputs; with all of them known, the remaining inputs are drawn at random (a fixed seed).
+std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
+                                     const std::vector<std::string> &given, Symbols symbols);
+
+/// Floats are drawn from [-1, 1), integers from [0, 8), so that ids and counts stay small.
+Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine);
+
+} // namespace tool

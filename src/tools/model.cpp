@@ -1,0 +1,172 @@
+// Opening a model step by step; see model.h.
+#include "model.h"
+
+#include "dtypes.h"
+
+#include <chrono>
+#include <random>
+
+namespace tool {
+
+namespace {
+
+/// Adds a span for as long as it lives.
+class SpanScope {
+public:
+  SpanScope(std::vector<Span> *spans, std::string name) : spans_(spans) {
+    span_.name = std::move(name);
+    span_.category = "open";
+    span_.begin_ns = now_ns();
+  }
+  SpanScope(const SpanScope &) = delete;
+  ~SpanScope() {
+    span_.end_ns = now_ns();
+    if (spans_)
+      spans_->push_back(std::move(span_));
+  }
+
+private:
+  std::vector<Span> *spans_;
+  Span span_;
+};
+
+} // namespace
+
+int64_t now_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+void add_model_options(CLI::App &command, ModelOptions &options) {
+  auto list = CLI::MultiOptionPolicy::TakeAll;
+  command.add_option("MODULE", options.module, "The module's file; - is standard input")
+      ->required();
+  command.add_option("--function", options.function,
+                     "The function; default: main, or the only one");
+  command.add_option("--weights", options.weights,
+                     "A .safetensors file; none: weights are drawn at random");
+  command
+      .add_option("--input", options.inputs,
+                  "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars")
+      ->expected(1)
+      ->multi_option_policy(list);
+  command
+      .add_option("--set", options.settings,
+                  "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(list);
+  command.add_option("--policy", options.policy, "What makes a region")
+      ->check(CLI::IsMember({"patch", "seed"}));
+  command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
+}
+
+std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
+  for (const std::string &setting : settings) {
+    bool named = setting.find('=') != std::string::npos;
+    if (!named && lists.empty())
+      throw UserError("--set takes SYMBOL=N or SYMBOL=N,N,..., as in --set n=1,8, not '" + setting +
+                      "'");
+    Symbols parsed = parse_symbols({named ? setting : lists.back().first + "=" + setting});
+    if (named)
+      lists.emplace_back(parsed[0].first, std::vector<int64_t>());
+    lists.back().second.push_back(parsed[0].second);
+  }
+  std::vector<Symbols> all(1);
+  for (const auto &[name, values] : lists) {
+    std::vector<Symbols> longer;
+    for (const Symbols &symbols : all)
+      for (int64_t value : values) {
+        longer.push_back(symbols);
+        longer.back().emplace_back(name, value);
+      }
+    if (longer.size() > kMostKeys)
+      throw UserError("--set gives more than " + std::to_string(kMostKeys) + " combinations");
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::string symbols_text(const Symbols &symbols) {
+  std::string text;
+  for (const auto &[name, value] : symbols)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(value);
+  return text;
+}
+
+Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(options) {
+  {
+    SpanScope span(spans, "load module");
+    module_.emplace(load_module(options.module));
+  }
+  if (!options.weights.empty()) {
+    SpanScope span(spans, "load weights");
+    weights_.emplace(cugrt::Weights::load(options.weights));
+  }
+  {
+    SpanScope span(spans, "open driver");
+    runtime_.emplace(open_runtime(options.driver));
+    cugrt_runtime_info info = runtime_->info();
+    emulated_ = info.emulated != 0;
+    driver_ = emulated_ ? "EMULATED" : info.device_name;
+  }
+  SpanScope span(spans, "plan and compile");
+  auto compile = cugrt::detail::sized<cugrt_compile_options>();
+  compile.policy = parse_policy(options.policy);
+  executable_.emplace(*runtime_, *module_, &compile);
+  function_.emplace(choose_function(*executable_, options.function));
+  if (!weights_)
+    draw_weights(symbol_combinations(options.settings).front());
+}
+
+/// Of every public function: a session wants them all.
+void Model::draw_weights(const Symbols &symbols) {
+  weights_.emplace();
+  std::mt19937 engine(2);
+  std::vector<std::string> drawn;
+  for (size_t f = 0; f < executable_->function_count(); ++f) {
+    cugrt::Function function = executable_->function(f);
+    std::vector<cugrt_symbol_value> values;
+    for (const auto &[name, value] : symbols)
+      for (size_t s = 0; s < function.symbol_count(); ++s)
+        if (function.symbol_name(s) == name)
+          values.push_back({name.c_str(), value});
+    for (size_t i = 0; i < function.param_count(); ++i) {
+      cugrt_param_info info = function.param(i);
+      if (!info.weight || std::find(drawn.begin(), drawn.end(), info.name) != drawn.end())
+        continue;
+      Array array = random_array(info.dtype, function.dims(i, values), engine);
+      weights_->add(info.name, array.bytes.data(), static_cast<cugrt_dtype>(info.dtype),
+                    array.dims);
+      drawn.emplace_back(info.name);
+    }
+  }
+}
+
+cugrt::Session Model::open(cugrt_session_options options) {
+  return cugrt::Session(*executable_, *runtime_, *weights_, options);
+}
+
+std::vector<Argument> Model::arguments(const Symbols &symbols) {
+  std::vector<std::string> given = options_.inputs;
+  for (size_t i = 0; i < function_->param_count(); ++i) {
+    cugrt_param_info info = function_->param(i);
+    std::string prefix = std::string(info.name) + "=";
+    bool named = std::any_of(given.begin(), given.end(), [&](const std::string &input) {
+      return input.compare(0, prefix.size(), prefix) == 0;
+    });
+    if (!info.weight && info.kind == CUGRT_VALUE_TENSOR && info.access != CUGRT_OUT && !named)
+      given.push_back(prefix + "random");
+  }
+  return make_arguments(*runtime_, *function_, given, symbols);
+}
+
+std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments) {
+  std::vector<cugrt::Value> values;
+  for (const Argument &argument : arguments)
+    values.push_back(argument.value);
+  return values;
+}
+
+} // namespace tool

@@ -1,0 +1,66 @@
+// A user's model, opened for measuring: what `cugrt bench` and `cugrt trace` share.
+//
+// Inputs that are not given are drawn at random, and so are all weights when there is no file of
+// them: both commands look at time, not at results.
+#pragma once
+
+#include "arguments.h"
+
+#include <optional>
+
+namespace tool {
+
+struct ModelOptions {
+  std::string module, function, weights, driver, policy = "patch";
+  std::vector<std::string> inputs, settings;
+};
+void add_model_options(CLI::App &command, ModelOptions &options);
+
+/// Nanoseconds of the steady clock, which launch records are in, too.
+int64_t now_ns();
+
+/// What took how long on the host.
+struct Span {
+  std::string name, category;
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// "n=1,8,32" and "m=3,4" are six combinations; one without symbols when nothing is set. At most
+/// kMostKeys. CLI11 hands over such a list cut at its commas.
+inline constexpr size_t kMostKeys = 1024;
+std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings);
+/// "n=8, m=3".
+std::string symbols_text(const Symbols &symbols);
+
+class Model {
+public:
+  /// Steps of opening are added to `spans`, when it is not null.
+  Model(const ModelOptions &options, std::vector<Span> *spans);
+
+  cugrt::Runtime &runtime() { return *runtime_; }
+  cugrt::Function function() const { return *function_; }
+  /// The device's name, or EMULATED.
+  const std::string &driver() const { return driver_; }
+  bool emulated() const { return emulated_; }
+
+  cugrt::Session open(cugrt_session_options options);
+  /// Arguments of a run with these values of the symbols.
+  std::vector<Argument> arguments(const Symbols &symbols);
+
+private:
+  void draw_weights(const Symbols &symbols);
+
+  const ModelOptions options_;
+  std::optional<cugrt::Module> module_;
+  std::optional<cugrt::Weights> weights_;
+  std::optional<cugrt::Runtime> runtime_;
+  std::optional<cugrt::Executable> executable_;
+  std::optional<cugrt::Function> function_;
+  std::string driver_;
+  bool emulated_ = false;
+};
+
+/// The values of arguments, as a run takes them.
+std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments);
+
+} // namespace tool

@@ -1,0 +1,193 @@
+// cugrt trace: runs a function and writes what happened when, as Chrome's trace format
+// (chrome://tracing, Perfetto, speedscope).
+//
+//   process cugrt
+//     thread 1 "host"    opening, each run and its wait, and inside of a run the launches of
+//     regions
+//                        and steps with their parts: build, patch, launch
+//     thread 2 "device"  steps launched one by one, as long as events on the device say. Only their
+//                        lengths are known; they are drawn one after another, none before its
+//                        launch
+//
+// A session waits after each run, so that the records of its launches are complete.
+#include "model.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+namespace tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  ModelOptions model;
+  std::string output;
+  unsigned repeat = 3;
+  bool eager = false;
+};
+
+constexpr uint32_t kRecords = 1 << 16; // of one run
+constexpr int kHost = 1, kDevice = 2;
+
+const char *kind_name(int32_t kind) {
+  static constexpr const char *kNames[] = {"hit", "patched", "built", "eager", "step"};
+  return kind >= 0 && kind < static_cast<int32_t>(std::size(kNames)) ? kNames[kind] : "launch";
+}
+
+const char *reason_name(int32_t reason) {
+  static constexpr const char *kNames[] = {"",
+                                           "the session is eager",
+                                           "an instance is larger than the budget",
+                                           "the budget is full",
+                                           "the device is full",
+                                           "the plan has the step outside of regions"};
+  return reason >= 0 && reason < static_cast<int32_t>(std::size(kNames)) ? kNames[reason]
+                                                                         : "unknown";
+}
+
+/// Events in the order in which they are added; viewers sort by time.
+class Trace {
+public:
+  void add(const std::string &name, const char *category, int thread, int64_t begin_ns,
+           int64_t end_ns, Json arguments = Json::object()) {
+    if (origin_ns_ < 0)
+      origin_ns_ = begin_ns;
+    events_.push_back({{"name", name},
+                       {"cat", category},
+                       {"ph", "X"},
+                       {"pid", 1},
+                       {"tid", thread},
+                       {"ts", microseconds(begin_ns - origin_ns_)},
+                       {"dur", microseconds(std::max<int64_t>(end_ns - begin_ns, 0))},
+                       {"args", std::move(arguments)}});
+  }
+
+  void add_launch(const cugrt_launch_record &record) {
+    expected_ = std::max(expected_, record.sequence + 1);
+    ++seen_;
+    int64_t begin = record.begin_ns, end = begin + record.host_ns;
+    Json arguments = {{"kind", kind_name(record.kind)}, {"run", record.run}};
+    std::string key;
+    for (uint32_t i = 0; i < std::min<uint32_t>(record.key_size, CUGRT_MAX_KEY); ++i)
+      key += (key.empty() ? "" : ", ") + std::string(record.key_names[i]) + "=" +
+             std::to_string(record.key_values[i]);
+    if (!key.empty())
+      arguments["key"] = key;
+    if (record.kind != CUGRT_LAUNCH_STEP) {
+      arguments["nodes"] = record.nodes;
+      arguments["fields_patched"] = record.fields_patched;
+    }
+    if (record.reason != CUGRT_EAGER_NOT)
+      arguments["reason"] = reason_name(record.reason);
+    add(record.name, record.kind == CUGRT_LAUNCH_STEP ? "step" : "region", kHost, begin, end,
+        std::move(arguments));
+    // Their lengths are recorded; setting and building come first, the launch last.
+    if (record.build_ns > 0)
+      add("build", "part", kHost, begin, begin + record.build_ns);
+    if (record.patch_ns > 0)
+      add("patch", "part", kHost, begin, begin + record.patch_ns);
+    if (record.launch_ns > 0 && record.kind != CUGRT_LAUNCH_STEP)
+      add("launch", "part", kHost, end - record.launch_ns, end);
+    if (record.kind == CUGRT_LAUNCH_STEP && record.device_us >= 0) {
+      int64_t from = std::max(device_end_ns_, begin);
+      device_end_ns_ = from + static_cast<int64_t>(record.device_us * 1e3);
+      add(record.name, "device", kDevice, from, device_end_ns_, {{"run", record.run}});
+    }
+  }
+
+  Json finish(const Model &model) {
+    auto named = [&](const char *what, int thread, const std::string &name) {
+      events_.push_back(
+          {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", name}}}});
+    };
+    named("process_name", kHost, "cugrt on " + model.driver());
+    named("thread_name", kHost, "host");
+    named("thread_name", kDevice, model.emulated() ? "device, EMULATED" : "device");
+    return {{"traceEvents", std::move(events_)},
+            {"displayTimeUnit", "ns"},
+            {"otherData", {{"driver", model.driver()}, {"launches_lost", expected_ - seen_}}}};
+  }
+
+private:
+  static double microseconds(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+  Json events_ = Json::array();
+  int64_t origin_ns_ = -1, device_end_ns_ = 0;
+  uint64_t expected_ = 0, seen_ = 0;
+};
+
+void run_once(Model &model, cugrt::Session &session, const std::string &key,
+              std::span<const cugrt::Value> values, Trace &trace) {
+  int64_t begin = now_ns();
+  session.run(model.function(), values);
+  int64_t queued = now_ns();
+  session.synchronize();
+  int64_t done = now_ns();
+  Json arguments = key.empty() ? Json::object() : Json{{"symbols", key}};
+  trace.add("run " + model.function().name(), "run", kHost, begin, queued, std::move(arguments));
+  trace.add("wait", "run", kHost, queued, done);
+  for (const cugrt_launch_record &record : session.read_launches())
+    trace.add_launch(record);
+}
+
+void write(const std::string &path, const Json &json) {
+  if (path == "-") {
+    std::cout << json.dump(1) << "\n";
+    return;
+  }
+  std::ofstream file(path);
+  file << json.dump(1) << "\n";
+  file.close();
+  if (!file)
+    throw UserError("cannot write " + path);
+}
+
+void trace(const Options &options) {
+  std::vector<Symbols> keys = symbol_combinations(options.model.settings);
+  std::vector<Span> spans;
+  Model model(options.model, &spans);
+  auto settings = cugrt::detail::sized<cugrt_session_options>();
+  settings.eager = options.eager;
+  settings.record_capacity = kRecords;
+  settings.time_steps = 1;
+  int64_t begin = now_ns();
+  cugrt::Session session = model.open(settings);
+  spans.push_back({"open session", "open", begin, now_ns()});
+  Trace trace;
+  for (const Span &span : spans)
+    trace.add(span.name, span.category.c_str(), kHost, span.begin_ns, span.end_ns);
+  for (const Symbols &symbols : keys) {
+    std::vector<Argument> arguments = model.arguments(symbols);
+    std::vector<cugrt::Value> values = values_of(arguments);
+    for (unsigned i = 0; i < options.repeat; ++i)
+      run_once(model, session, symbols_text(symbols), values, trace);
+  }
+  write(options.output, trace.finish(model));
+}
+
+} // namespace
+
+void add_trace(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand(
+      "trace", "Runs a module's function and writes what happened when, as Chrome trace JSON");
+  add_model_options(*command, options->model);
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write, for chrome://tracing or Perfetto; - is standard output")
+      ->required();
+  command->add_option("--repeat", options->repeat, "Runs for each combination of symbols")
+      ->check(CLI::Range(1, 100000));
+  command->add_flag("--eager", options->eager,
+                    "Launches step by step, each timed on the device, without graphs");
+  command->callback([options] { trace(*options); });
+}
+
+} // namespace tool

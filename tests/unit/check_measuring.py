@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""`cugrt bench` and `cugrt trace` on a small model and the emulated driver: what they print and write.
+
+  check_measuring.py TOOL
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+# Three launches, one after another: a product, an activation, a softmax.
+MODULE = """cugrt 1
+
+func @main(%x: tensor<[n, 16], f32>, %w: tensor<[16, 4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {num_inputs = 1, lower_bounds = {n = 1}, upper_bounds = {n = 64}} {
+  %h = matmul(%x, %w)
+  %r = relu(%h)
+  %p = softmax(%r) {axis = -1}
+  return %p
+}
+"""
+TESTS = []
+
+
+def test(title):
+    def add(function):
+        TESTS.append((title, function))
+        return function
+    return add
+
+
+class Tool:
+    def __init__(self, path, folder):
+        self.path, self.folder = path, folder
+        self.environment = {**os.environ, "CUGRT_DRIVER": "emulated"}
+
+    def run(self, *arguments, status=0):
+        done = subprocess.run([self.path, *arguments], cwd=self.folder, env=self.environment, capture_output=True,
+                              text=True, check=False)
+        assert done.returncode == status, f"exit {done.returncode}, not {status}: {done.stderr}"
+        return done
+
+    def rows(self, *arguments):
+        return json.loads(self.run("bench", "model.cugrt", "--runs", "5", "--json", *arguments).stdout)
+
+    def events(self, *arguments):
+        self.run("trace", "model.cugrt", "-o", "trace.json", *arguments)
+        with open(os.path.join(self.folder, "trace.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        assert trace["otherData"] == {"driver": "EMULATED", "launches_lost": 0}, trace["otherData"]
+        return trace["traceEvents"]
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r}, not {expected!r}"
+
+
+def within(inner, outer):
+    slack = 0.0011  # microseconds are written with three digits after the point
+    return (inner["ts"] >= outer["ts"] - slack and
+            inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + slack)
+
+
+@test("bench prints a line for each value of a symbol, and that nothing about a GPU follows")
+def _(tool):
+    lines = tool.run("bench", "model.cugrt", "--set", "n=1,8,32", "--runs", "5").stdout.splitlines()
+    assert lines[0].startswith("EMULATED, nothing about a GPU follows"), lines[0]
+    equal([line.split()[0] for line in lines[2:]], ["n=1", "n=8", "n=32"])
+
+
+@test("bench's rows have the graph's size, host times, and no device times without a device")
+def _(tool):
+    rows = tool.rows("--set", "n=1,8,32")
+    equal([row["case"] for row in rows], ["n=1", "n=8", "n=32"])
+    for row in rows:
+        equal((row["driver"], row["first"], row["nodes"], row["edges"], row["runs"]), ("EMULATED", "built", 3, 2, 5))
+        for way in ("graph", "eager"):
+            assert 0 < row[f"{way}_us_q1"] <= row[f"{way}_us"] <= row[f"{way}_us_q3"], row
+            equal(row[f"{way}_device_us"], None)
+        assert row["not_measured"], row
+
+
+@test("bench tells a first run that patched an instance from one that built one")
+def _(tool):
+    # A class may have four instances before a value must be used twice to earn one.
+    rows = tool.rows("--set", "n=8,9,10,11,12,13")
+    equal([row["first"] for row in rows], ["built"] * 4 + ["patched"] * 2)
+
+
+@test("bench takes all combinations of several symbols, and refuses a value without a symbol")
+def _(tool):
+    with open(os.path.join(tool.folder, "two.cugrt"), "w", encoding="utf-8") as file:
+        file.write(MODULE.replace("[n, 16]", "[n, m, 16]").replace("[n, 4]", "[n, m, 4]").replace(
+            "{n = 1}", "{n = 1, m = 1}").replace("{n = 64}", "{n = 64, m = 64}"))
+    done = tool.run("bench", "two.cugrt", "--json", "--runs", "1", "--set", "n=1,2", "--set", "m=3,4")
+    equal([row["case"] for row in json.loads(done.stdout)], ["n=1, m=3", "n=1, m=4", "n=2, m=3", "n=2, m=4"])
+    done = tool.run("bench", "model.cugrt", "--set", "5", status=1)
+    assert "--set takes SYMBOL=N" in done.stderr, done.stderr
+
+
+@test("trace has the steps of opening, every run, and each launch within its run")
+def _(tool):
+    events = tool.events("--set", "n=2,5", "--repeat", "3")
+    spans = [event for event in events if event["ph"] == "X"]
+    equal([span["name"] for span in spans if span["cat"] == "open"],
+          ["load module", "open driver", "plan and compile", "open session"])
+    runs = [span for span in spans if span["name"] == "run main"]
+    equal([span["args"]["symbols"] for span in runs], ["n=2"] * 3 + ["n=5"] * 3)
+    regions = [span for span in spans if span["cat"] == "region"]
+    equal([span["args"]["kind"] for span in regions], ["built", "hit", "hit"] * 2)
+    equal([span["args"]["key"] for span in regions], ["n=2"] * 3 + ["n=5"] * 3)
+    equal({span["args"]["nodes"] for span in regions}, {3})
+    for region, run in zip(regions, runs):
+        assert within(region, run), (region, run)
+    parts = [span for span in spans if span["cat"] == "part"]
+    equal(sum(span["name"] == "build" for span in parts), 2)
+    equal(sum(span["name"] == "launch" for span in parts), 6)
+    for part in parts:
+        assert any(within(part, region) for region in regions), part
+
+
+@test("trace of single launches has each step on the host and, by events, on the device")
+def _(tool):
+    events = tool.events("--set", "n=2", "--repeat", "2", "--eager")
+    steps = [event for event in events if event.get("cat") == "step"]
+    device = [event for event in events if event.get("cat") == "device"]
+    equal(len(steps), 6)
+    equal([event["name"] for event in device], [event["name"] for event in steps])
+    equal({event["args"]["kind"] for event in events if event.get("cat") == "region"}, {"eager"})
+    for before, after in zip(device, device[1:]):
+        assert before["ts"] + before["dur"] <= after["ts"] + 0.0011, (before, after)
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert "device, EMULATED" in names, names
+
+
+@test("trace writes to standard output when asked, and tells a file that it cannot write")
+def _(tool):
+    done = tool.run("trace", "model.cugrt", "--set", "n=1", "--repeat", "1", "-o", "-")
+    assert json.loads(done.stdout)["traceEvents"]
+    done = tool.run("trace", "model.cugrt", "--set", "n=1", "-o", "no/such/folder/trace.json", status=1)
+    assert "cannot write no/such/folder/trace.json" in done.stderr, done.stderr
+
+
+def main():
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "model.cugrt"), "w", encoding="utf-8") as file:
+            file.write(MODULE)
+        tool = Tool(sys.argv[1], folder)
+        for title, function in TESTS:
+            try:
+                function(tool)
+            except (AssertionError, KeyError, IndexError, ValueError) as error:
+                failed.append((title, f"{type(error).__name__}: {error}"))
+    for title, detail in failed:
+        print(f"failed: {title}")
+        print("\n".join("  " + line for line in detail.splitlines()))
+    print(f"{len(TESTS) - len(failed)} passed, {len(failed)} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
