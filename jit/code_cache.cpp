@@ -379,4 +379,30 @@ uint64_t CodeCache::prune(uint64_t limit_bytes) {
   return state_->report.writable ? state_->prune(limit_bytes) : 0;
 }
 
+uint64_t CodeCache::remove_invalid() {
+  uint64_t removed = 0;
+  for (const CacheEntryInfo &entry : list())
+    removed += !entry.valid && ::unlink(entry.path.c_str()) == 0;
+  return removed;
+}
+
+Result<uint64_t> CodeCache::export_to(const std::string &folder) const {
+  if (!state_->report.readable) // constant once the cache is open
+    return Status::error(Code::not_found,
+                         "there is no code cache to export: " + state_->report.problem);
+  if (std::string problem = make_folders(folder); !problem.empty())
+    return Status::error(Code::io_error, "cannot make the folder '" + folder + "': " + problem);
+  uint64_t copied = 0;
+  for (const CacheEntryInfo &entry : list()) {
+    if (!entry.valid)
+      continue;
+    auto bytes = read_file(entry.path, kMaxEntryBytes);
+    if (!bytes.ok()) // evicted by another process since
+      continue;
+    CUGRT_TRY(write_file(folder + entry.path.substr(entry.path.rfind('/')), *bytes));
+    ++copied;
+  }
+  return copied;
+}
+
 } // namespace cugrt::jit

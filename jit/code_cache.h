@@ -88,6 +88,11 @@ public:
   std::vector<CacheEntryInfo> list() const;
   /// Removes the oldest-read entries until at most `limit_bytes` remain; returns how many went.
   uint64_t prune(uint64_t limit_bytes);
+  /// Removes what list() finds invalid; returns how many went.
+  uint64_t remove_invalid();
+  /// Copies every valid entry to `folder`, which is made if need be: what becomes
+  /// the read-only folder of other machines. Returns the number of entries.
+  Result<uint64_t> export_to(const std::string &folder) const;
 
 private:
   struct State;

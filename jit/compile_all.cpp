@@ -50,7 +50,8 @@ public:
     progress_.total = requests.size();
     std::map<CacheKey, size_t> first;
     for (size_t i = 0; i < requests.size(); ++i) {
-      auto [found, inserted] = first.try_emplace(Compiler::key(requests[i]), i);
+      keys_.push_back(Compiler::key(requests[i]));
+      auto [found, inserted] = first.try_emplace(keys_.back(), i);
       source_.push_back(found->second);
       if (inserted)
         order_.push_back(i);
@@ -152,7 +153,7 @@ private:
     for (size_t i : order_) {
       if (stopped())
         return;
-      auto found = compiler_.find(requests_[i]);
+      auto found = compiler_.find(requests_[i], keys_[i]);
       if (found.ok() && !*found) {
         missing.push_back(i);
         continue;
@@ -171,7 +172,7 @@ private:
     try {
       for (size_t at; (at = next_.fetch_add(1)) < order_.size() && !stopped();) {
         size_t i = order_[at];
-        Result<CompileResult> result = compile(requests_[i], thread);
+        Result<CompileResult> result = compile(i, thread);
         results_[i].emplace(std::move(result));
         std::lock_guard<std::mutex> lock(mutex_);
         tell(i);
@@ -184,17 +185,19 @@ private:
     }
   }
 
-  Result<CompileResult> compile(const CompileRequest &request, size_t thread) {
+  Result<CompileResult> compile(size_t i, size_t thread) {
+    const CompileRequest &request = requests_[i];
     if (thread >= workers_.size())
-      return compiler_.compile_here(request, options_.cancel);
+      return compiler_.compile_here(request, keys_[i], options_.cancel);
     Worker &worker = workers_[thread];
     // One that failed on a kernel has said so; the next kernel gets another.
     if (worker.identity && !worker.process.running())
       if (auto again = compiler_.start_worker(); again.ok())
         worker = {std::move(*again), std::nullopt};
     if (!open_worker(worker))
-      return compiler_.compile_here(request, options_.cancel);
-    return compiler_.compile_there(request, worker.process, *worker.identity, options_.cancel);
+      return compiler_.compile_here(request, keys_[i], options_.cancel);
+    return compiler_.compile_there(request, keys_[i], worker.process, *worker.identity,
+                                   options_.cancel);
   }
 
   /// An equal request was compiled already: its result, or its error (told once).
@@ -226,6 +229,7 @@ private:
   Compiler &compiler_;
   std::span<const CompileRequest> requests_;
   const CompileAllOptions &options_;
+  std::vector<CacheKey> keys_; // of each request
   std::vector<size_t> order_;  // requests that no earlier one equals; then those to compile
   std::vector<size_t> source_; // of each request: the first that equals it
   std::vector<std::optional<Result<CompileResult>>> results_;

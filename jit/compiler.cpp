@@ -186,20 +186,22 @@ Result<CompileResult> Compiler::compile(const CompileRequest &request) {
 
 Result<CompileResult> Compiler::compile(const CompileRequest &request,
                                         const std::atomic<bool> *cancel) {
-  CUGRT_ASSIGN(std::optional<CompileResult> found, find(request));
-  return found ? Result<CompileResult>(std::move(*found)) : compile_here(request, cancel);
+  CacheKey wanted = key(request);
+  CUGRT_ASSIGN(std::optional<CompileResult> found, find(request, wanted));
+  return found ? Result<CompileResult>(std::move(*found)) : compile_here(request, wanted, cancel);
 }
 
-Result<std::optional<CompileResult>> Compiler::find(const CompileRequest &request) {
+Result<std::optional<CompileResult>> Compiler::find(const CompileRequest &request,
+                                                    const CacheKey &key) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_TRY(target_architecture(request).take_status());
-  auto bytes = cache_->find(key(request), state_->expected(*cache_));
+  auto bytes = cache_->find(key, state_->expected(*cache_));
   if (!bytes)
     return std::optional<CompileResult>();
   return std::optional(CompileResult{std::move(*bytes), {}, true, milliseconds_since(start)});
 }
 
-Result<CompileResult> Compiler::compile_here(const CompileRequest &request,
+Result<CompileResult> Compiler::compile_here(const CompileRequest &request, const CacheKey &key,
                                              const std::atomic<bool> *cancel) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
@@ -215,18 +217,19 @@ Result<CompileResult> Compiler::compile_here(const CompileRequest &request,
     identity = *state_->identity;
   }
   CUGRT_ASSIGN(CompileResult result, compile_with_nvrtc(*nvrtc, request, target, cancel));
-  cache_->store(key(request), identity, request.kind, target, result.bytes);
+  cache_->store(key, identity, request.kind, target, result.bytes);
   result.milliseconds = milliseconds_since(start);
   return result;
 }
 
-Result<CompileResult> Compiler::compile_there(const CompileRequest &request, WorkerProcess &worker,
+Result<CompileResult> Compiler::compile_there(const CompileRequest &request, const CacheKey &key,
+                                              WorkerProcess &worker,
                                               const CompilerIdentity &identity,
                                               const std::atomic<bool> *cancel) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
   CUGRT_ASSIGN(CompileResult result, worker.compile(request, target, cancel));
-  cache_->store(key(request), identity, request.kind, target, result.bytes);
+  cache_->store(key, identity, request.kind, target, result.bytes);
   result.milliseconds = milliseconds_since(start);
   return result;
 }

@@ -111,13 +111,14 @@ private:
   friend class Batch;
   struct State;
 
-  /// From the cache; empty when it must be compiled.
-  Result<std::optional<CompileResult>> find(const CompileRequest &request);
+  /// From the cache; empty when it must be compiled. `key` is the request's, which costs a digest
+  /// of its source.
+  Result<std::optional<CompileResult>> find(const CompileRequest &request, const CacheKey &key);
   /// What find() has missed: in this process, or in `worker`, which has `identity`.
-  Result<CompileResult> compile_here(const CompileRequest &request,
+  Result<CompileResult> compile_here(const CompileRequest &request, const CacheKey &key,
                                      const std::atomic<bool> *cancel);
-  Result<CompileResult> compile_there(const CompileRequest &request, WorkerProcess &worker,
-                                      const CompilerIdentity &identity,
+  Result<CompileResult> compile_there(const CompileRequest &request, const CacheKey &key,
+                                      WorkerProcess &worker, const CompilerIdentity &identity,
                                       const std::atomic<bool> *cancel);
   /// A process that is opening NVRTC; not_found when all is to be compiled in this process.
   Result<WorkerProcess> start_worker();

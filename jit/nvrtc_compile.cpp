@@ -2,6 +2,7 @@
 #include "jit/nvrtc_compile.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 namespace cugrt::jit {
@@ -11,18 +12,41 @@ namespace {
 constexpr size_t kMaxLogBytes = 64 << 10;
 constexpr NvrtcApi::Code kCompilationFailed = 6, kCancelled = 16;
 
-/// What follows "sm_" or "compute_"; empty when the text is no architecture.
+struct Architecture {
+  std::string_view number, suffixes;
+};
+
+constexpr Architecture kArchitectures[] = {
+#define CUGRT_ARCHITECTURE(number, suffixes) {#number, suffixes},
+#include "jit/architectures.def"
+#undef CUGRT_ARCHITECTURE
+};
+
+std::string known_architectures() {
+  std::string list;
+  for (const Architecture &row : kArchitectures)
+    list += (list.empty() ? "sm_" : ", sm_") + std::string(row.number);
+  return list;
+}
+
+/// What follows "sm_" or "compute_"; empty when the text is no architecture at all.
 std::string architecture_number(const std::string &text) {
-  for (std::string_view prefix : {"sm_", "compute_"}) {
-    if (text.compare(0, prefix.size(), prefix) != 0)
-      continue;
-    std::string number = text.substr(prefix.size());
-    size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
-    bool suffix = digits + 1 == number.size() && (number.back() == 'a' || number.back() == 'f');
-    if (digits >= 2 && digits <= 4 && (digits == number.size() || suffix))
-      return number;
-  }
+  for (std::string_view prefix : {"sm_", "compute_"})
+    if (text.starts_with(prefix) && text.size() > prefix.size() &&
+        std::isdigit(static_cast<unsigned char>(text[prefix.size()])))
+      return text.substr(prefix.size());
   return {};
+}
+
+bool is_known(std::string_view number) {
+  for (const Architecture &row : kArchitectures)
+    if (number.starts_with(row.number)) {
+      std::string_view suffix = number.substr(row.number.size());
+      if (suffix.empty() ||
+          (suffix.size() == 1 && row.suffixes.find(suffix) != std::string_view::npos))
+        return true;
+    }
+  return false;
 }
 
 /// A #line directive, so that the log names the real file and line.
@@ -142,6 +166,12 @@ Result<std::string> target_architecture(const CompileRequest &request) {
     return Status::error(Code::invalid_argument,
                          "kernel '" + request.name + "': unknown architecture '" +
                              request.architecture + "', expected sm_90 or the like");
+  if (!is_known(number))
+    return Status::error(Code::unsupported, "kernel '" + request.name +
+                                                "': cugrt does not compile "
+                                                "for '" +
+                                                request.architecture + "'; it knows " +
+                                                known_architectures());
   if (request.kind == OutputKind::ptx)
     return "compute_" + number;
   if (request.architecture[0] == 'c')

@@ -6,12 +6,14 @@
 #include "jit/nvrtc.h"
 #include "support/file.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -242,6 +244,81 @@ TEST_CASE("broken, truncated and foreign files are misses and are replaced") {
     fs::create_symlink("/nonexistent", path);
     CHECK_FALSE(cache.find(key_of(1), kCompiler));
   }
+}
+
+TEST_CASE("an entry under the name of another architecture's is a miss") {
+  CompileRequest r = request("k", "source", OutputKind::cubin);
+  CacheKey hopper = Compiler::key(r);
+  r.architecture = "sm_80";
+  CacheKey ampere = Compiler::key(r);
+  REQUIRE(hopper != ampere);
+  TemporaryFolder folder;
+  CodeCache(disk_cache(folder.path)).store(hopper, kCompiler, OutputKind::cubin, "sm_90", "code");
+  fs::copy_file(folder.path + "/" + hex(hopper) + ".code",
+                folder.path + "/" + hex(ampere) + ".code");
+  CodeCache cache(disk_cache(folder.path));
+  CHECK_FALSE(cache.find(ampere, kCompiler));
+  CHECK(cache.report().rejected == 1);
+  CHECK(cache.find(hopper, kCompiler));
+}
+
+TEST_CASE("a disk that fills up ends writing with one warning, and leaves no half file") {
+  TemporaryFolder folder;
+  CHECK(in_child([&] {
+    std::signal(SIGXFSZ, SIG_IGN); // what a full disk answers without a signal
+    rlimit limit{2000, 2000};
+    Messages messages;
+    CodeCache cache(disk_cache(folder.path), messages.logger());
+    put(cache, 1, "fits");
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0)
+      return false;
+    put(cache, 2, std::string(10000, 'x'));
+    put(cache, 3, "is not written any more");
+    return messages.list.size() == 1 && contains(messages.list[0], folder.path) &&
+           cache.report().stored == 1 && cache.report().store_failures == 1 &&
+           cache.find(key_of(2), kCompiler)->size() == 10000 && // from memory
+           cache.find(key_of(3), kCompiler).has_value();
+  }));
+  size_t files = 0;
+  for (const auto &item : fs::directory_iterator(folder.path))
+    files += item.is_regular_file();
+  CHECK(files == 1);
+  CHECK(*CodeCache(disk_cache(folder.path)).find(key_of(1), kCompiler) == "fits");
+}
+
+TEST_CASE("an exported cache serves as the read-only folder of another") {
+  TemporaryFolder folder, factory;
+  CodeCache cache(disk_cache(folder.path));
+  put(cache, 1, "one");
+  put(cache, 2, "two");
+  overwrite(folder.path + "/" + hex(key_of(3)) + ".code", "not an entry");
+  REQUIRE(must(cache.export_to(factory.path + "/image")) == 2);
+  CHECK(must(cache.export_to(factory.path + "/image")) == 2); // again, over itself
+  CacheConfig config;
+  config.read_only_folder = factory.path + "/image";
+  CodeCache other(config);
+  CHECK(*other.find(key_of(1), kCompiler) == "one");
+  CHECK(*other.find(key_of(2), kCompiler) == "two");
+  CHECK(other.report().read_only_hits == 2);
+  CHECK(other.report().rejected == 0); // the broken file was not exported
+
+  overwrite(folder.path + "/file", "");
+  CHECK(cache.export_to(folder.path + "/file/below").status().code() == Code::io_error);
+  CHECK(CodeCache(CacheConfig()).export_to(factory.path).status().code() == Code::not_found);
+}
+
+TEST_CASE("broken entries are listed as such, and only they are removed") {
+  TemporaryFolder folder;
+  CodeCache cache(disk_cache(folder.path));
+  put(cache, 1, "one");
+  std::string broken = folder.path + "/" + hex(key_of(3)) + ".code";
+  overwrite(broken, "not an entry");
+  REQUIRE(cache.list().size() == 2);
+  CHECK(cache.remove_invalid() == 1);
+  CHECK_FALSE(fs::exists(broken));
+  REQUIRE(cache.list().size() == 1);
+  CHECK(cache.list()[0].valid);
+  CHECK(cache.remove_invalid() == 0);
 }
 
 TEST_CASE("a cache that cannot be written is told once and works in memory") {
@@ -584,6 +661,28 @@ TEST_CASE("warnings of a successful compilation are kept") {
   CompileResult result = must(compiler.compile(
       request("k", "extern \"C\" __global__ void k(int *p) { int never_read; *p = 1; }\n")));
   CHECK(contains(result.log, "never_read"));
+}
+
+TEST_CASE("architectures are those of a table, not whatever looks like one") {
+  CompilerConfig config;
+  config.use = CompilerConfig::Use::never;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  auto code_for = [&](const std::string &architecture) {
+    CompileRequest r = add_kernel(1);
+    r.architecture = architecture;
+    return compiler.compile(r).status().code();
+  };
+  // not_found: the name is good, and there is no compiler to use.
+  for (const char *known :
+       {"sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100",
+        "sm_100f", "sm_103a", "sm_110", "sm_120", "compute_75", "compute_110", "compute_120f"})
+    CHECK(code_for(known) == Code::not_found);
+  for (const char *unknown : {"sm_70", "sm_35", "sm_99", "sm_75a", "sm_90f", "sm_90b", "sm_900",
+                              "sm_90ab", "sm_90 ", "compute_10", "sm_1200", "sm_7"})
+    CHECK(code_for(unknown) == Code::unsupported);
+  for (const char *nonsense : {"", "sm_", "90", "SM_90", "gfx90", "sm_old", "compute_"})
+    CHECK(code_for(nonsense) == Code::invalid_argument);
 }
 
 TEST_CASE("impossible requests are refused in words") {
