@@ -163,7 +163,9 @@ private:
       names.push_back(function_.value(b.result(i)).name);
       types.push_back(result_type(b, mapped, i));
     }
-    ValueId first = builder_->bind(b, mapped, exprs, function_.attributes_of(b), names, types);
+    Binding copied = b;
+    copied.call_site = UINT32_MAX; // calls that were inlined are the source function's
+    ValueId first = builder_->bind(copied, mapped, exprs, function_.attributes_of(b), names, types);
     for (uint32_t i = 0; i < b.result_count; ++i)
       values_[b.result(i).index] = {first.index + i};
   }
