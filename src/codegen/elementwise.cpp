@@ -18,6 +18,7 @@ Status emit_unary(OpEmitter &op) {
   launch.index_type({count});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
+  launch.over_inputs();
   launch.loop_variant(launch.count("count", count));
   launch.emit(op.call().location);
   return {};
@@ -50,6 +51,8 @@ Status emit_binary(OpEmitter &op) {
   launch.input("a", op.operand(0));
   launch.input("b", op.operand(1));
   launch.output("y", op.result());
+  if (alike)
+    launch.over_inputs();
   const ir::ExprId counted = launch.count("count", count);
   if (!alike) {
     // Unused dimensions come last, with size 1: the outermost one has no size to say so.

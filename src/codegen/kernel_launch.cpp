@@ -55,6 +55,12 @@ void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value
   arguments_.push_back(ir::Operand::of(value));
 }
 
+void KernelLaunch::over_inputs() {
+  ir::KernelParam &output = kernel_.params.back();
+  for (uint32_t i = 0; i + 1 < kernel_.params.size(); ++i)
+    output.over.push_back(i);
+}
+
 ir::ExprId KernelLaunch::count(std::string name, ir::ExprId argument) {
   const ir::SymbolId symbol{static_cast<uint32_t>(kernel_.symbols.size())};
   kernel_.symbols.push_back(name);

@@ -39,6 +39,9 @@ public:
   void output(std::string name, ir::ValueId value) {
     tensor(std::move(name), ir::Access::out, value);
   }
+  /// The last output may be written over any input: every element is read by the thread that writes
+  /// the one of the same index, before it does.
+  void over_inputs();
   /// An i64 parameter with the value of `argument`, an expression over the function's symbols. The
   /// result stands for it in launch rules. A constant is told to the compiler.
   ir::ExprId size(std::string name, ir::ExprId argument);

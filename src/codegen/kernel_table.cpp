@@ -31,6 +31,9 @@ std::string key_of(const ir::Kernel &kernel) {
     append(key, uint64_t(param.kind) << 16 | uint64_t(param.access) << 8 | param.any_dtype);
     append(key, uint64_t(param.dtype));
     append(key, param.symbol.index);
+    append(key, param.over.size());
+    for (uint32_t read : param.over)
+      append(key, read);
   }
   for (const std::string &symbol : kernel.symbols)
     append(key, symbol);

@@ -95,6 +95,8 @@ ValueId FunctionBuilder::append(Binding binding) {
   ValueId first = binding.result_count ? binding.result() : ValueId();
   OpenBlock &open = open_blocks_.back();
   open.pair = UINT32_MAX;
+  if (binding.call_site == UINT32_MAX)
+    binding.call_site = call_site_;
   function_.blocks[open.block].bindings.push_back(std::move(binding));
   return first;
 }

@@ -41,6 +41,9 @@ public:
                std::span<const Attribute> attributes, std::span<const std::string> hints,
                std::span<const TypeId> result_types);
 
+  /// Bindings that come from no call yet come from this one (Function::call_sites).
+  void set_call_site(uint32_t call_site) { call_site_ = call_site; }
+
   /// Opens a nested block; bindings go there until end_block. Returns its number within the
   /// function, for Binding::blocks of the binding that is appended after its blocks are closed; the
   /// two blocks of one binding must be opened one after the other and get consecutive numbers.
@@ -67,6 +70,7 @@ private:
   Module &module_;
   Function function_;
   std::vector<OpenBlock> open_blocks_;
+  uint32_t call_site_ = UINT32_MAX;
   std::unordered_map<std::string, uint32_t>
       names_; // value names taken, with the next suffix to try
   std::unordered_map<std::string, uint32_t> symbol_names_, callee_names_;

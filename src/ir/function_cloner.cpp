@@ -16,6 +16,50 @@ Module without_functions(const Module &module) {
   return copy;
 }
 
+// Calls visit(callee) with a reference to each function number that a function's bindings name.
+template <class Visit> static void for_callees(Function &function, Visit visit) {
+  for (Block &block : function.blocks)
+    for (Binding &binding : block.bindings)
+      if (binding.kind == BindingKind::call)
+        visit(binding.callee);
+  for (Operand &operand : function.operands)
+    if (operand.kind == Operand::Kind::function)
+      visit(operand.index);
+}
+
+std::vector<uint32_t> remove_dead_functions(Module &module) {
+  const size_t count = module.functions.size();
+  std::vector<bool> live(count, false);
+  std::vector<uint32_t> left;
+  auto reach = [&](uint32_t function) {
+    if (!live[function])
+      left.push_back(function);
+    live[function] = true;
+  };
+  for (uint32_t f = 0; f < count; ++f)
+    if (!module.functions[f].is_private)
+      reach(f);
+  while (!left.empty()) {
+    Function &function = module.functions[left.back()];
+    left.pop_back();
+    for_callees(function, [&](uint32_t callee) { reach(callee); });
+  }
+  std::vector<uint32_t> numbers(count, UINT32_MAX);
+  uint32_t kept = 0;
+  for (uint32_t f = 0; f < count; ++f) {
+    if (!live[f])
+      continue;
+    numbers[f] = kept++;
+    if (numbers[f] != f)
+      module.functions[numbers[f]] = std::move(module.functions[f]);
+  }
+  module.functions.resize(kept);
+  if (kept != count)
+    for (Function &function : module.functions)
+      for_callees(function, [&](uint32_t &callee) { callee = numbers[callee]; });
+  return numbers;
+}
+
 FunctionCloner::FunctionCloner(const Function &source, Module &target)
     : source_(source), module_(target), builder_(target, source.name),
       values_(source.values.size()) {}
@@ -52,6 +96,7 @@ ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint, Valu
 Status FunctionCloner::copy(const Binding &binding) {
   Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));
+  builder_.set_call_site(binding.call_site);
   operands_.clear();
   for (const Operand &operand : source_.operands_of(binding))
     operands_.push_back(mapped(operand));
@@ -93,8 +138,10 @@ Status FunctionCloner::copy_blocks(const Binding &binding, Binding &target) {
 
 Status FunctionCloner::copy_body(uint32_t block) {
   CUGRT_TRY(enter_block(block));
-  for (const Binding &binding : source_.blocks[block].bindings)
+  for (const Binding &binding : source_.blocks[block].bindings) {
+    builder_.set_call_site(binding.call_site);
     CUGRT_TRY(visit(binding));
+  }
   return leave_block(block);
 }
 
@@ -105,6 +152,7 @@ Result<Function> FunctionCloner::run() {
   target.result_types = source_.result_types;
   target.extra_attributes = source_.extra_attributes;
   target.location = source_.location;
+  target.call_sites = source_.call_sites;
   for (const Symbol &symbol : source_.symbols)
     builder_.symbol(symbol);
   for (const Parameter &param : source_.params) {

@@ -12,6 +12,10 @@ namespace cugrt::ir {
 /// Everything of `module` but its functions.
 Module without_functions(const Module &module);
 
+/// Removes private functions that no public one calls or runs, itself or through others. Gives the
+/// numbers that functions have now, UINT32_MAX for those that are gone.
+std::vector<uint32_t> remove_dead_functions(Module &module);
+
 class FunctionCloner {
 public:
   /// `source` belongs to a module whose pools `target` was copied from.

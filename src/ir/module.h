@@ -78,6 +78,9 @@ struct KernelParam {
   DType dtype = DType::f32;
   bool any_dtype = false; // of tensors: the kernel takes the address whatever the dtype
   SymbolId symbol;        // of symbols: its number within the kernel declaration
+  /// Of tensors that are written: parameters that are read and may be the same bytes. Each element
+  /// is read by the thread that writes it, before it does.
+  std::vector<uint32_t> over{};
 };
 
 /// One way to launch the kernel. The first variant whose predicate holds is taken.
@@ -175,6 +178,7 @@ struct Binding {
   Range attributes;           // Function::attributes
   Range blocks;               // Function::blocks: nested ones
   uint32_t carried_count = 0; // of while: the first operands are initial values, the rest captures
+  uint32_t call_site = UINT32_MAX; // Function::call_sites: the inlined call that it came from
   SourceLocation location{};
 
   ValueId result(uint32_t i = 0) const { return {first_result + i}; }
@@ -194,6 +198,15 @@ struct Parameter {
   uint32_t alignment_bytes = 0; // of tensors: a power of two that callers guarantee; 0: the dtype's
 };
 
+/// A call that was inlined: its callee's bindings stand in its place. For people; text has none.
+struct CallSite {
+  std::string callee;           // without @
+  std::string call;             // the binding, as printed
+  uint32_t steps = 0;           // launches that came from it
+  uint32_t parent = UINT32_MAX; // Function::call_sites: the call that it came from itself
+  SourceLocation location{};
+};
+
 struct Function {
   std::string name; // without @
   bool is_private = false;
@@ -210,6 +223,7 @@ struct Function {
   std::vector<ExprId> exprs;
   std::vector<Attribute> attributes;
   std::vector<Block> blocks; // blocks[0] is the body
+  std::vector<CallSite> call_sites;
 
   const Block &body() const { return blocks.front(); }
   const Value &value(ValueId id) const { return values[id.index]; }

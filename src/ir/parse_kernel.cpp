@@ -94,11 +94,31 @@ bool Parser::kernel_field(Kernel &k, uint32_t &seen) {
 }
 
 bool Parser::kernel_params(Kernel &k) {
-  return expect_sign("(", "before parameters") &&
-         list(")", "parameters", [&] { return kernel_param(k); });
+  std::vector<OverName> over; // may name parameters that follow
+  if (!expect_sign("(", "before parameters") ||
+      !list(")", "parameters", [&] { return kernel_param(k, over); }))
+    return false;
+  for (const OverName &named : over) {
+    uint32_t other = 0;
+    while (other < k.params.size() && k.params[other].name != named.name)
+      ++other;
+    if (other == k.params.size())
+      return fail(named.location, "kernel @" + k.name + " has no parameter '" + named.name + "'");
+    k.params[named.param].over.push_back(other);
+  }
+  return true;
 }
 
-bool Parser::kernel_param(Kernel &k) {
+// What follows 'over': a name, or several in parentheses.
+bool Parser::over_names(size_t param, std::vector<OverName> &over) {
+  auto name = [&] {
+    over.push_back({param, "", token_.location});
+    return bare_name(over.back().name, "the name of a parameter that is read");
+  };
+  return accept_sign("(") ? list(")", "parameters that are read", name) : name();
+}
+
+bool Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
   KernelParam p;
   SourceLocation location = token_.location;
   std::string_view name = token_.text;
@@ -141,7 +161,7 @@ bool Parser::kernel_param(Kernel &k) {
     k.symbols.push_back(p.name);
   }
   k.params.push_back(std::move(p));
-  return true;
+  return !accept_word("over") || over_names(k.params.size() - 1, over);
 }
 
 bool Parser::launch_dims(std::array<ExprId, 3> &out) {

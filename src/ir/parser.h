@@ -78,7 +78,13 @@ private:
   bool kernel();
   bool kernel_field(Kernel &k, uint32_t &seen);
   bool kernel_params(Kernel &k);
-  bool kernel_param(Kernel &k);
+  struct OverName {
+    size_t param;
+    std::string name;
+    SourceLocation location;
+  };
+  bool kernel_param(Kernel &k, std::vector<OverName> &over);
+  bool over_names(size_t param, std::vector<OverName> &over);
   bool kernel_launch(Kernel &k);
   bool launch_field(KernelVariant &v, uint32_t &seen);
   bool launch_dims(std::array<ExprId, 3> &out);

@@ -52,13 +52,16 @@ void append_attribute_value(std::string &out, const AttributeValue &value) {
 
 // --- Kernels -------------------------------------------------------------------------------------
 
-void Printer::kernel_param(const KernelParam &p) {
+void Printer::kernel_param(const Kernel &k, const KernelParam &p) {
   static constexpr std::string_view kAccess[] = {"in ", "out ", "inout "};
   static constexpr std::string_view kKinds[] = {"", "scalar ", "symbol ", "device_symbol "};
   *this << p.name << ": "
         << (p.kind == KernelParamKind::tensor ? kAccess[static_cast<size_t>(p.access)]
                                               : kKinds[static_cast<size_t>(p.kind)])
         << (p.kind == KernelParamKind::tensor && p.any_dtype ? "any" : info(p.dtype).name);
+  for (size_t i = 0; i < p.over.size(); ++i)
+    *this << (i ? ", " : p.over.size() > 1 ? " over (" : " over ") << k.params[p.over[i]].name;
+  *this << (p.over.size() > 1 ? ")" : "");
 }
 
 void Printer::launch_dims(const char *word, const std::array<ExprId, 3> &dims) {
@@ -111,7 +114,7 @@ void Printer::kernel(const Kernel &k) {
   *this << "\n  params (";
   for (size_t i = 0; i < k.params.size(); ++i) {
     *this << (i ? ", " : "");
-    kernel_param(k.params[i]);
+    kernel_param(k, k.params[i]);
   }
   *this << ")\n";
   for (const KernelVariant &v : k.variants)

@@ -47,7 +47,7 @@ private:
   bool carried_as_default(const Type &type, const Operand &initial) const;
 
   void kernel(const Kernel &k);
-  void kernel_param(const KernelParam &p);
+  void kernel_param(const Kernel &k, const KernelParam &p);
   void variant(const KernelVariant &v);
   void launch_dims(const char *word, const std::array<ExprId, 3> &dims);
   void constant(const Constant &c);

@@ -3,6 +3,7 @@
 
 #include "ir/names.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace cugrt::ir {
@@ -80,7 +81,31 @@ private:
     }
   }
 
+  /// What may be written over what: tensors of elements of one size, all of which are known.
+  void over(const Kernel &k, const KernelParam &p, const std::string &prefix) {
+    if (!p.over.empty() && (p.kind != KernelParamKind::tensor || p.access != Access::out))
+      return fail(k.location, prefix + ": only an out parameter can be written over another, '" +
+                                  p.name + "' is none");
+    for (size_t i = 0; i < p.over.size(); ++i) {
+      if (p.over[i] >= k.params.size())
+        return fail(k.location, prefix + ": '" + p.name + "' is over a parameter out of range");
+      const KernelParam &read = k.params[p.over[i]];
+      if (read.kind != KernelParamKind::tensor || read.access != Access::in)
+        return fail(k.location, prefix + ": '" + p.name + "' is over '" + read.name +
+                                    "', which is no in parameter");
+      if (std::find(p.over.begin(), p.over.begin() + ptrdiff_t(i), p.over[i]) !=
+          p.over.begin() + ptrdiff_t(i))
+        return fail(k.location, prefix + ": '" + p.name + "' is over '" + read.name + "' twice");
+      const DTypeInfo &a = info(p.dtype), &b = info(read.dtype);
+      if (!p.any_dtype && !read.any_dtype &&
+          (a.bytes_per_block != b.bytes_per_block || a.elements_per_block != b.elements_per_block))
+        return fail(k.location, prefix + ": '" + p.name + "' is over '" + read.name +
+                                    "', whose elements have another size");
+    }
+  }
+
   void kernel_param(const Kernel &k, const KernelParam &p, const std::string &prefix) {
+    over(k, p, prefix);
     bool index = p.dtype == DType::i32 || p.dtype == DType::i64;
     const DTypeInfo &d = info(p.dtype);
     switch (p.kind) {

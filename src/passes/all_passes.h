@@ -7,6 +7,8 @@ namespace cugrt::passes {
 
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context);
 Result<ir::Module> eliminate_dead_bindings(const ir::Module &module, const PassContext &context);
+Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context);
+Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const PassContext &context);
 Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context);
 Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContext &context);
 

@@ -175,8 +175,10 @@ private:
       names_[i] = function_.value(b.result(i)).name;
       types_[i] = result_type(b, operands_, i);
     }
+    Binding copied = b;
+    copied.call_site = UINT32_MAX; // calls that were inlined are the source function's
     ValueId first =
-        builder_->bind(b, operands_, exprs_, function_.attributes_of(b), names_, types_);
+        builder_->bind(copied, operands_, exprs_, function_.attributes_of(b), names_, types_);
     for (uint32_t i = 0; i < b.result_count; ++i)
       values_[b.result(i).index] = {first.index + i};
   }

@@ -10,6 +10,10 @@ constexpr Pass kPasses[] = {
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
      eliminate_dead_bindings},
+    {"InlineFunctions", "put callees' bindings in the place of calls, up to 65,536 steps a caller",
+     inline_functions},
+    {"EliminateDeadFunctions", "remove private functions that nothing calls",
+     eliminate_dead_functions},
     {"PlanMemory", "put allocations into planned storage, sized at the symbols' upper bounds",
      plan_memory},
     {"RewriteCudaGraph",
@@ -43,6 +47,9 @@ std::span<const Pass *const> default_pipeline() {
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),
+      // Callees' tensors are packed with their callers'.
+      find_pass("InlineFunctions"),
+      find_pass("EliminateDeadFunctions"),
       find_pass("PlanMemory"),
   };
   return pipeline;

@@ -75,6 +75,7 @@ CUGRT_FIELDS(KernelParam) {
   a("kind", row.kind);
   a("access", row.access);
   a("dtype", row.dtype);
+  a("over", row.over);
 }
 CUGRT_FIELDS(Kernel) {
   a("name", row.name);

@@ -111,7 +111,7 @@ uint32_t ModuleContext::kernel(uint32_t ir_kernel) {
   out.name = kernel.name;
   out.code = code(kernel);
   for (const ir::KernelParam &param : kernel.params)
-    out.params.push_back({param.kind, param.access, param.dtype});
+    out.params.push_back({param.kind, param.access, param.dtype, param.over});
   for (const ir::KernelVariant &variant : kernel.variants) {
     out.entries.push_back(variant.entry.empty() ? kernel.entry : variant.entry);
     out.clusters.push_back(variant.cluster);

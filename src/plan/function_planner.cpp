@@ -37,9 +37,9 @@ Status FunctionPlanner::run() {
   CUGRT_TRY(block(0, 0));
   CUGRT_TRY(check_storage_overlap());
   steps_before_[live_.end_time] = uint32_t(out_.steps.size());
-  if (std::vector<uint32_t> numbers = finish_regions(context_, index_, out_); !numbers.empty())
-    for (uint32_t &steps : steps_before_)
-      steps = numbers[steps];
+  new_numbers_ = finish_regions(context_, index_, out_);
+  for (uint32_t site = 0; site < function_.call_sites.size(); ++site)
+    note_call_site(site); // those without bindings
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);
   return {};
@@ -404,41 +404,8 @@ void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
   dynamic_.resize(kept);
 }
 
-// --- The report ----------------------------------------------------------------------------------
-
 void FunctionPlanner::mark_time(uint32_t time) {
   steps_before_[time] = uint32_t(out_.steps.size());
-}
-
-void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t region) {
-  if (!context_.report)
-    return;
-  context_.report->bindings.push_back({index_, b.location,
-                                       ir::print_binding(context_.module, function_, b), region,
-                                       decision.reason.text()});
-}
-
-void FunctionPlanner::storage_notes() {
-  if (!context_.report)
-    return;
-  for (uint32_t o = 0; o < live_.origins.size(); ++o) {
-    const Origin &origin = live_.origins[o];
-    const Place &place = storage_.places[o];
-    if (place.base != BufferBase::arena || origin.kind == OriginKind::storage || !origin.used())
-      continue;
-    const StorageClass &k = storage_.classes[place.index];
-    const ir::Type &type = values_.type(origin.value);
-    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
-    StorageNote note;
-    note.function = index_;
-    note.name = function_.value(origin.value).name;
-    note.scope = context_.module.types.scope_name(type.scope);
-    note.offset_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes + offset.lower;
-    note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
-    note.first_step = steps_before_[origin.begin];
-    note.end_step = steps_before_[std::min(origin.end, live_.end_time)];
-    context_.report->storages.push_back(std::move(note));
-  }
 }
 
 } // namespace cugrt::plan

@@ -9,6 +9,8 @@
 #include "plan/launch.h"
 #include "plan/regions.h"
 
+#include <map>
+
 namespace cugrt::plan {
 
 class FunctionPlanner {
@@ -30,7 +32,9 @@ private:
   Status match(const ir::Binding &binding);
   Status read_symbol(const ir::Binding &binding);
   void note(const ir::Binding &binding, const Decision &decision, uint32_t region);
+  void note_call_site(uint32_t call_site);
   void storage_notes();
+  std::pair<uint32_t, uint32_t> steps_of(uint32_t origin, uint32_t begin, uint32_t end);
 
   // --- storage_overlap.cpp ---
   Status check_storage_overlap();
@@ -79,6 +83,9 @@ private:
   std::vector<Dynamic> dynamic_;       // alive
   std::vector<bool> symbol_defined_;   // by symbol: a match has defined it
   std::vector<uint32_t> steps_before_; // by time
+  std::vector<bool> call_site_noted_;  // by call site
+  std::vector<uint32_t> new_numbers_;  // by step in program order; empty: as they were
+  std::map<uint32_t, std::vector<uint32_t>> touched_; // steps by Buffer::tensor, for reports
 };
 
 } // namespace cugrt::plan

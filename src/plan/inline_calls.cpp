@@ -24,17 +24,44 @@ uint32_t count_steps(const ir::Function &function) {
   uint32_t steps = 0;
   for (const ir::Block &block : function.blocks)
     for (const Binding &b : block.bindings)
-      steps += b.kind == BindingKind::launch;
+      steps += b.kind == BindingKind::launch || b.kind == BindingKind::op;
   return steps;
 }
+
+/// Calls that were inlined count too: an empty callee is not for nothing.
+uint64_t count_bindings(const ir::Function &function) {
+  uint64_t bindings = function.call_sites.size();
+  for (const ir::Block &block : function.blocks)
+    bindings += block.bindings.size();
+  return bindings;
+}
+
+struct Callee {
+  const ir::Function *function; // inlined itself
+  const FunctionSummary *summary;
+  uint32_t steps;
+  uint64_t bindings;
+  std::vector<ValueId> allocated; // by result: its `alloc`, or invalid
+  std::vector<bool> given;        // by value: a parameter's memory
+  bool results_apart;             // no two of its fresh results lie in the same memory
+};
 
 /// One callee's bindings, appended to the function that is being built.
 class Body {
 public:
-  Body(ir::Module &module, ir::FunctionBuilder &builder, const ir::Function &callee,
-       std::vector<ExprId> symbols)
-      : module_(module), builder_(builder), callee_(callee), symbols_(std::move(symbols)),
-        values_(callee.values.size()) {}
+  /// `call` is what the bindings come from.
+  Body(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
+       std::vector<ExprId> symbols, ir::CallSite call)
+      : module_(module), builder_(builder), callee_(*callee.function), given_(callee.given),
+        symbols_(std::move(symbols)), values_(callee_.values.size()) {
+    std::vector<ir::CallSite> &sites = builder.function().call_sites;
+    site_ = uint32_t(sites.size());
+    sites.push_back(std::move(call));
+    for (ir::CallSite inner : callee_.call_sites) {
+      inner.parent = site_of(inner.parent);
+      sites.push_back(std::move(inner));
+    }
+  }
 
   void map(ValueId callee_value, Operand operand) { values_[callee_value.index] = operand; }
   /// Results of the callee that its caller does not return get storage of their own.
@@ -48,6 +75,9 @@ public:
   }
 
 private:
+  uint32_t site_of(uint32_t callee_site) const {
+    return callee_site == UINT32_MAX ? site_ : site_ + 1 + callee_site;
+  }
   ExprId expr(ExprId e) {
     return module_.exprs.as_constant(e) ? e : module_.exprs.substitute(e, symbols_);
   }
@@ -67,11 +97,15 @@ private:
   }
 
   void binding(const Binding &b) {
+    if (b.kind == BindingKind::kill && given_[callee_.operands_of(b)[0].index])
+      return; // the callee needs it no longer, its caller may
+    builder_.set_call_site(site_of(b.call_site));
     if (b.kind == BindingKind::alloc &&
         std::find(planned_.begin(), planned_.end(), b.result()) != planned_.end())
       return planned_alloc(b);
     Binding out = b;
     blocks(b, out);
+    out.call_site = site_of(b.call_site);
     std::vector<Operand> operands = mapped(callee_.operands_of(b));
     std::vector<ExprId> exprs;
     for (ExprId e : callee_.exprs_of(b))
@@ -129,28 +163,22 @@ private:
   ir::Module &module_;
   ir::FunctionBuilder &builder_;
   const ir::Function &callee_;
+  const std::vector<bool> &given_;
+  uint32_t site_;               // the call; those that were inlined into the callee follow
   std::vector<ExprId> symbols_; // by callee symbol: what stands for it in the caller
   std::vector<Operand> values_; // by callee value
   std::vector<ValueId> planned_;
-};
-
-struct Callee {
-  const ir::Function *function; // inlined itself
-  const FunctionSummary *summary;
-  uint32_t steps;
-  std::vector<ValueId> allocated; // by result: its `alloc`, or invalid
-  bool results_apart;             // no two of its fresh results lie in the same memory
 };
 
 /// Copies a function with its calls planned through.
 class Inliner final : public ir::FunctionCloner {
 public:
   Inliner(const ir::Function &source, uint32_t number, ir::Module &target,
-          std::span<const Callee> callees, const Liveness &live, uint32_t max_steps,
+          std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
           InlinedCalls &out)
       : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
-        max_steps_(max_steps), bounds_(source.symbol_bounds()), out_(out),
-        steps_(count_steps(source)) {
+        options_(options), bounds_(source.symbol_bounds()), out_(out), steps_(count_steps(source)),
+        bindings_(count_bindings(source)) {
     for (const Operand &result : source.results_of(source.body()))
       if (result.kind == Operand::Kind::value)
         returned_.push_back(live.alias_of[result.index]);
@@ -167,8 +195,9 @@ protected:
       out_.stays[number_].push_back(std::move(why));
       return copy(b);
     }
-    out_.inlined.push_back({number_, b.location, printed(b), b.callee, callee.steps});
     steps_ += callee.steps;
+    bindings_ += callee.bindings + 1;
+    out_.bindings += callee.bindings + 1;
     const std::vector<std::string> &left = out_.stays[b.callee];
     out_.stays[number_].insert(out_.stays[number_].end(), left.begin(), left.end());
     inline_call(b, callee);
@@ -176,16 +205,20 @@ protected:
   }
 
 private:
-  std::string printed(const Binding &b) const {
-    return "call @" + callees_[b.callee].function->name;
-  }
-
   /// Empty where the call can be planned through; then symbols_ hold what its symbols become.
   std::string reason_to_stay(const Binding &b, const Callee &callee) {
     const ir::Function &f = *callee.function;
-    if (steps_ > max_steps_ || callee.steps > max_steps_ - steps_)
+    const uint32_t most = options_.max_steps;
+    if (steps_ > most || callee.steps > most - steps_)
       return "with its " + std::to_string(callee.steps) +
-             " steps the caller would have more than " + std::to_string(max_steps_);
+             " steps the caller would have more than " + std::to_string(most);
+    if (bindings_ + callee.bindings > uint64_t(most) * kBindingsPerStep)
+      return "with its " + std::to_string(callee.bindings) +
+             " bindings the caller would have more than " +
+             std::to_string(uint64_t(most) * kBindingsPerStep);
+    if (out_.bindings + callee.bindings > kMaxModuleBindings)
+      return "the module would have more than " + std::to_string(kMaxModuleBindings) +
+             " bindings that come from calls";
     if (!f.is_private && f.num_inputs < f.params.size())
       return "it has weights of its own";
     if (!callee.results_apart)
@@ -243,6 +276,10 @@ private:
     return "";
   }
 
+  bool is_tensor(ValueId value, const ir::Function &f) const {
+    return module().types[f.value(value).type].kind == TypeKind::tensor;
+  }
+
   uint32_t memory_of(const Operand &operand) const {
     uint32_t origin =
         operand.kind == Operand::Kind::value ? live_.origin(operand.value()) : kNoOrigin;
@@ -256,6 +293,8 @@ private:
       if (!ir::writes(f.params[p].access))
         continue;
       uint32_t memory = memory_of(operands[p]);
+      if (memory == kNoOrigin && is_tensor(f.params[p].value, f))
+        return "it writes the result of an op, whose memory is known once ops are kernels";
       if (memory == kNoOrigin)
         continue;
       const Origin &origin = live_.origins[memory];
@@ -277,7 +316,9 @@ private:
         bounds_.push_back(f.symbols[s].bounds);
         symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
       }
-    Body body(module(), builder(), f, symbols_);
+    Body body(
+        module(), builder(), callee, symbols_,
+        {f.name, ir::print_binding(module(), source(), b), callee.steps, b.call_site, b.location});
     std::span<const Operand> operands = source().operands_of(b);
     for (size_t p = 0; p < f.params.size(); ++p)
       body.map(f.params[p].value, as_value(mapped(operands[p]), f.value(f.params[p].value).name));
@@ -285,11 +326,12 @@ private:
       bool returned = std::find(returned_.begin(), returned_.end(),
                                 live_.alias_of[b.result(i).index]) != returned_.end();
       TypeId type = source().value(b.result(i)).type;
-      if (callee.allocated[i].valid() && !returned &&
+      if (options_.plan_results && callee.allocated[i].valid() && !returned &&
           max_tensor_bytes(module().exprs, module().types[type], bounds_))
         body.plan_result(callee.allocated[i]);
     }
     std::vector<Operand> results = body.run();
+    builder().set_call_site(b.call_site);
     for (uint32_t i = 0; i < b.result_count; ++i)
       map(b.result(i), as_value(results[i], source().value(b.result(i)).name).value());
   }
@@ -308,10 +350,11 @@ private:
   const uint32_t number_;
   const std::span<const Callee> callees_;
   const Liveness &live_;
-  const uint32_t max_steps_;
+  const InlineOptions &options_;
   std::vector<ir::Interval> bounds_; // of the symbols of what is built
   InlinedCalls &out_;
   uint32_t steps_;
+  uint64_t bindings_;
   std::vector<ValueId> returned_;
   std::vector<ExprId> symbols_; // by symbol of the callee that is being looked at
 };
@@ -328,8 +371,11 @@ bool has_calls(const ir::Module &module) {
 Callee make_callee(const ir::Function &function, const Liveness &live,
                    const FunctionSummary &summary) {
   std::span<const Operand> results = function.results_of(function.body());
-  Callee callee{&function, &summary, count_steps(function), {}, true};
+  Callee callee{&function, &summary, count_steps(function), count_bindings(function), {}, {}, true};
   callee.allocated.resize(results.size());
+  for (uint32_t value = 0; value < function.values.size(); ++value)
+    callee.given.push_back(live.origin_of[value] != kNoOrigin &&
+                           live.origins[live.origin_of[value]].kind == OriginKind::parameter);
   std::vector<uint32_t> memories;
   for (size_t i = 0; i < results.size(); ++i) {
     uint32_t origin =
@@ -348,7 +394,8 @@ Callee make_callee(const ir::Function &function, const Liveness &live,
 
 } // namespace
 
-Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module, uint32_t max_steps) {
+Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module,
+                                                 const InlineOptions &options) {
   if (!has_calls(module))
     return std::optional<InlinedCalls>();
   CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
@@ -363,12 +410,21 @@ Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module, uint3
     CUGRT_ASSIGN(Liveness live, analyze_liveness(module, source, summaries));
     summaries[f] = summarize(source, live);
     CUGRT_ASSIGN(out.module.functions[f],
-                 Inliner(source, f, out.module, callees, live, max_steps, out).run());
+                 Inliner(source, f, out.module, callees, live, options, out).run());
     const ir::Function &made = out.module.functions[f];
     CUGRT_ASSIGN(Liveness made_live, analyze_liveness(out.module, made, summaries));
     callees[f] = make_callee(made, made_live, summaries[f]);
   }
   return std::optional(std::move(out));
+}
+
+void remove_dead_functions(InlinedCalls &calls) {
+  const std::vector<uint32_t> numbers = ir::remove_dead_functions(calls.module);
+  std::vector<std::vector<std::string>> stays(calls.module.functions.size());
+  for (size_t f = 0; f < numbers.size(); ++f)
+    if (numbers[f] != UINT32_MAX)
+      stays[numbers[f]] = std::move(calls.stays[f]);
+  calls.stays = std::move(stays);
 }
 
 } // namespace cugrt::plan

@@ -1,9 +1,9 @@
-// Calls planned through: a callee's bindings in the place of the call, so that they are part of the
-// caller's regions and their storage is packed with the caller's.
+// Inlining: a callee's bindings in the place of the call, so that they are part of the caller's
+// regions and their storage is packed with the caller's.
 //
 // A call stays where inlining would lose something: a check of bounds or of equal dimensions at run
 // time, the copy that keeps two results apart, an error about what is passed; and where the caller
-// would have more steps than the limit.
+// would have more steps than the limit. Functions remember what was inlined (ir::CallSite).
 #pragma once
 
 #include "ir/module.h"
@@ -15,21 +15,31 @@
 
 namespace cugrt::plan {
 
-struct InlinedCall {
-  uint32_t function; // the caller
-  SourceLocation location;
-  std::string call; // as printed
-  uint32_t callee, steps;
+inline constexpr uint32_t kMaxInlinedSteps = 65536;
+/// A caller has no more bindings than this for each step that it may have, and a module no more
+/// than kMaxModuleBindings that come from calls.
+inline constexpr uint32_t kBindingsPerStep = 8;
+inline constexpr uint64_t kMaxModuleBindings = uint64_t(1) << 21;
+
+struct InlineOptions {
+  uint32_t max_steps = kMaxInlinedSteps; // of a caller: a call that would make more of them stays
+  /// A callee's results that its caller does not return get storage of their own. Off: they stay
+  /// allocations, for a pass that plans them together with the caller's.
+  bool plan_results = true;
 };
 
 struct InlinedCalls {
   ir::Module module; // functions keep their numbers
-  std::vector<InlinedCall> inlined;
   /// By function: why its calls stay, in program order.
   std::vector<std::vector<std::string>> stays;
+  uint64_t bindings = 0; // that come from calls
 };
 
 /// None where the verified module has no calls. Fails as callees_first and analyze_liveness do.
-Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module, uint32_t max_steps);
+Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module,
+                                                 const InlineOptions &options);
+
+/// Removes functions that remove_dead_functions removes, and what is known about them.
+void remove_dead_functions(InlinedCalls &calls);
 
 } // namespace cugrt::plan

@@ -117,7 +117,9 @@ private:
       types.push_back(ir::substitute_type(module(), value.type, symbols_));
       CUGRT_CHECK(types.back().valid()); // the function's symbols stand in its parameters
     }
-    const ValueId first = builder().bind(b, operands, exprs, callee.attributes_of(b), names, types);
+    Binding copied = b;
+    copied.call_site = UINT32_MAX; // it has the caller's
+    const ValueId first = builder().bind(copied, operands, exprs, callee.attributes_of(b), names, types);
     for (uint32_t i = 0; i < b.result_count; ++i)
       inner_[b.result(i).index] = Operand::of(ValueId{first.index + i});
     captures_.push_back(next_capture_);

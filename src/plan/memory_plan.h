@@ -23,6 +23,8 @@ struct TensorPlan {
   int64_t offset_bytes = 0;    // in the scope's storage, a multiple of 256
   int64_t bytes = 0;           // at upper bounds
   uint32_t begin = 0, end = 0; // life, in binding times
+  ir::ValueId over{};          // the tensor whose place it has, written by the launch that reads it
+                               // last (plan/in_place.h); invalid: none
 };
 
 struct ScopePlan {
@@ -39,7 +41,8 @@ struct MemoryPlan {
 };
 
 /// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
-/// (they become result slots), what host builtins may keep, what no upper bound sizes.
+/// (they become result slots), what host builtins may keep, what no upper bound sizes. Launches
+/// write in place where the scope's storage is smaller for it.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries);
 

@@ -55,6 +55,7 @@ struct KernelParam {
   ir::KernelParamKind kind = ir::KernelParamKind::tensor;
   Access access = Access::in;
   ir::DType dtype = ir::DType::f32;
+  std::vector<uint32_t> over{}; // parameters that may be the same bytes (ir::KernelParam)
   friend bool operator==(const KernelParam &, const KernelParam &) = default;
 };
 

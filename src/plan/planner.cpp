@@ -54,12 +54,10 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
 Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
                         PlanReport *report) {
   CUGRT_TRY(check_weights(module));
-  CUGRT_ASSIGN(std::optional<InlinedCalls> calls, inline_calls(module, options.max_inlined_steps));
-  if (report && calls)
-    for (const InlinedCall &call : calls->inlined)
-      report->bindings.push_back(
-          {call.function, call.location, call.call, kNone,
-           "planned through: its " + std::to_string(call.steps) + " steps are its caller's"});
+  CUGRT_ASSIGN(std::optional<InlinedCalls> calls,
+               inline_calls(module, {.max_steps = options.max_inlined_steps}));
+  if (calls)
+    remove_dead_functions(*calls);
   const ir::Module &inlined = calls ? calls->module : module;
   Prepared prepared{.calls = calls ? &*calls : nullptr};
   if (!options.regions)

@@ -20,13 +20,20 @@ struct PlannerOptions {
   uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
 };
 
-/// Why a binding is, or is not, in a region: for people.
+/// A call whose callee's bindings stand in its place.
+struct CallNote {
+  std::string callee;      // without @
+  SourceLocation location; // of the call
+};
+
+/// Why a binding is, or is not, in a region: for people. A call that was inlined has a note too.
 struct BindingNote {
   uint32_t function = 0;
   SourceLocation location;
-  std::string binding;     // as printed
-  uint32_t region = kNone; // of the function
-  std::string reason;      // in words: the rule that put it there or kept it out
+  std::string binding;           // as printed
+  uint32_t region = kNone;       // of the function
+  std::string reason;            // in words: the rule that put it there or kept it out
+  std::vector<CallNote> calls{}; // that it came from, innermost first
 };
 
 /// One planned tensor's place, for storage tables and drawings. Times count steps, half-open.

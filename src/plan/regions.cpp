@@ -1,9 +1,13 @@
 // What follows from a region's steps once all of them are known.
 #include "plan/regions.h"
 
+#include "plan/node_order.h"
 #include "plan/region_graph.h"
+#include "plan/timeline.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 namespace cugrt::plan {
 
@@ -108,54 +112,206 @@ void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const
   }
 }
 
-/// Puts empty steps where the graphs have empty nodes.
-std::vector<uint32_t> insert_empty_steps(Function &out, std::span<const RegionGraph> graphs) {
-  std::vector<uint32_t> numbers(out.steps.size() + 1);
-  std::vector<Step> steps;
-  uint32_t next = 0; // of the old steps
-  auto copy_until = [&](uint32_t end) {
-    for (; next < end; ++next) {
-      numbers[next] = uint32_t(steps.size());
-      steps.push_back(std::move(out.steps[next]));
-    }
+/// Whether the region's tensors have the arena to themselves in another order of its nodes as in
+/// program order: edges keep bytes apart that are touched, and a tensor that is written in parts
+/// has bytes that are not touched yet, where another may still lie.
+class TensorsApart {
+public:
+  TensorsApart(const Function &function, std::span<const ByteRange> ranges)
+      : function_(function), ranges_(ranges) {}
+
+  bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
+    collect(region);
+    std::map<uint32_t, Timeline> arenas;
+    bool apart = true;
+    for (uint32_t number : order) // to the end, so that no touches are left
+      if (graph.nodes[number] != kNone)
+        apart &= step(region.steps.begin + graph.nodes[number], arenas);
+    return apart;
+  }
+
+private:
+  struct Tensor {
+    uint32_t arena = 0, touches = 0; // those of the region
+    int64_t begin = INT64_MAX, end = 0;
+    bool begun = false;
   };
-  for (uint32_t r = 0; r < out.regions.size(); ++r) { // in the order of their steps
-    Range &range = out.regions[r].steps;
-    uint32_t first = range.begin;
-    copy_until(first);
-    range = {uint32_t(steps.size()), uint32_t(graphs[r].nodes.size())};
-    for (uint32_t node : graphs[r].nodes) {
-      if (node != kNone) {
-        copy_until(first + node + 1);
-        continue;
+
+  /// A step's buffers in arenas, each tensor once.
+  template <class Visit> void for_tensors(uint32_t step, Visit visit) {
+    seen_.clear();
+    Range range = function_.steps[step].accesses;
+    for (uint32_t a = range.begin; a < range.end(); ++a) {
+      const uint32_t buffer = function_.accesses[a].buffer;
+      const uint32_t tensor = function_.buffers[buffer].tensor;
+      if (function_.buffers[buffer].base == BufferBase::arena &&
+          std::find(seen_.begin(), seen_.end(), tensor) == seen_.end()) {
+        seen_.push_back(tensor);
+        visit(tensor);
       }
-      const Step &following = out.steps[next];
-      Step empty;
-      empty.kind = StepKind::empty;
-      empty.name = "join";
-      empty.arguments.begin = following.arguments.begin;
-      empty.launches.begin = following.launches.begin;
-      empty.accesses.begin = following.accesses.begin;
-      empty.location = following.location;
-      steps.push_back(std::move(empty));
     }
   }
-  copy_until(uint32_t(out.steps.size()));
-  numbers.back() = uint32_t(steps.size());
-  out.steps = std::move(steps);
-  for (Block &block : out.blocks)
-    for (Item &item : block.items)
-      if (item.kind == ItemKind::step)
-        item.index = numbers[item.index];
-  return numbers;
+
+  void collect(const Region &region) {
+    if (tensors_.empty())
+      for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
+        const Buffer &buffer = function_.buffers[b];
+        if (buffer.base != BufferBase::arena)
+          continue;
+        Tensor &tensor = tensors_[buffer.tensor];
+        tensor.arena = buffer.index;
+        tensor.begin = std::min(tensor.begin, ranges_[b].begin);
+        tensor.end = std::max(tensor.end, ranges_[b].end);
+      }
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+      for_tensors(s, [&](uint32_t tensor) {
+        ++tensors_[tensor].touches;
+        tensors_[tensor].begun = false;
+      });
+  }
+
+  /// False where a tensor begins over one that is still to be touched.
+  bool step(uint32_t step, std::map<uint32_t, Timeline> &arenas) {
+    for_tensors(step, [&](uint32_t tensor) { --tensors_[tensor].touches; });
+    bool apart = true;
+    for_tensors(step, [&](uint32_t number) {
+      Tensor &tensor = tensors_[number];
+      if (std::exchange(tensor.begun, true) || tensor.begin >= tensor.end)
+        return;
+      Timeline &timeline = arenas[tensor.arena];
+      timeline.each(tensor.begin, tensor.end, [&](const Segment &segment) {
+        apart = apart && (segment.writer == kNone || tensors_[segment.writer].touches == 0);
+      });
+      timeline.replace(tensor.begin, tensor.end, number);
+    });
+    return apart;
+  }
+
+  const Function &function_;
+  const std::span<const ByteRange> ranges_;
+  std::unordered_map<uint32_t, Tensor> tensors_; // by Buffer::tensor
+  std::vector<uint32_t> seen_;
+};
+
+/// Gives the nodes their order (plan/node_order.h). False where it is the program's.
+bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsApart &tensors) {
+  const auto count = uint32_t(graph.nodes.size());
+  auto order = longest_path_first(count, graph.edges, lanes ? lanes : kIssueLanes);
+  if (!order || !tensors.hold(region, graph, *order))
+    return false;
+  std::vector<uint32_t> nodes(count), numbers(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    nodes[i] = graph.nodes[(*order)[i]];
+    numbers[(*order)[i]] = i;
+  }
+  for (Edge &edge : graph.edges)
+    edge = {numbers[edge.from], numbers[edge.to]};
+  std::sort(graph.edges.begin(), graph.edges.end());
+  graph.nodes = std::move(nodes);
+  return true;
 }
+
+/// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
+class Arrangement {
+public:
+  /// `reordered`: otherwise than by empty steps alone, so that what steps hold changes places too.
+  Arrangement(Function &function, bool reordered)
+      : f_(function), reordered_(reordered), numbers_(function.steps.size() + 1) {
+    steps_.reserve(f_.steps.size());
+    if (!reordered_)
+      return;
+    arguments_.reserve(f_.arguments.size());
+    launches_.reserve(f_.launches.size());
+    accesses_.reserve(f_.accesses.size());
+  }
+
+  /// Gives the new numbers of steps.
+  std::vector<uint32_t> run(std::span<const RegionGraph> graphs) {
+    uint32_t next = 0;                             // of the old steps
+    for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps
+      Range &range = f_.regions[r].steps;
+      const uint32_t first = range.begin;
+      for (; next < first; ++next)
+        take(next);
+      next = range.end();
+      range = {uint32_t(steps_.size()), uint32_t(graphs[r].nodes.size())};
+      for (size_t i = 0; i < graphs[r].nodes.size(); ++i)
+        if (graphs[r].nodes[i] != kNone)
+          take(first + graphs[r].nodes[i]);
+        else
+          join(f_.steps[following(graphs[r], first, i)]);
+    }
+    for (; next < f_.steps.size(); ++next)
+      take(next);
+    numbers_.back() = uint32_t(steps_.size());
+    f_.steps = std::move(steps_);
+    if (reordered_) {
+      f_.arguments = std::move(arguments_);
+      f_.launches = std::move(launches_);
+      f_.accesses = std::move(accesses_);
+    }
+    for (Block &block : f_.blocks)
+      for (Item &item : block.items)
+        if (item.kind == ItemKind::step)
+          item.index = numbers_[item.index];
+    return std::move(numbers_);
+  }
+
+private:
+  /// The step after an empty node, which is never last.
+  static uint32_t following(const RegionGraph &graph, uint32_t first, size_t node) {
+    while (graph.nodes[node] == kNone)
+      ++node;
+    return first + graph.nodes[node];
+  }
+
+  /// What steps hold follows in their order.
+  template <class T>
+  static void append(std::vector<T> &to, const std::vector<T> &from, Range &range) {
+    const auto begin = uint32_t(to.size());
+    to.insert(to.end(), from.begin() + ptrdiff_t(range.begin),
+              from.begin() + ptrdiff_t(range.end()));
+    range.begin = begin;
+  }
+
+  void take(uint32_t number) {
+    numbers_[number] = uint32_t(steps_.size());
+    Step &step = f_.steps[number];
+    if (reordered_) {
+      append(arguments_, f_.arguments, step.arguments);
+      append(launches_, f_.launches, step.launches);
+      append(accesses_, f_.accesses, step.accesses);
+    }
+    steps_.push_back(std::move(step));
+  }
+
+  void join(const Step &next) {
+    Step empty;
+    empty.kind = StepKind::empty;
+    empty.name = "join";
+    empty.arguments.begin = reordered_ ? uint32_t(arguments_.size()) : next.arguments.begin;
+    empty.launches.begin = reordered_ ? uint32_t(launches_.size()) : next.launches.begin;
+    empty.accesses.begin = reordered_ ? uint32_t(accesses_.size()) : next.accesses.begin;
+    empty.location = next.location;
+    steps_.push_back(std::move(empty));
+  }
+
+  Function &f_;
+  const bool reordered_;
+  std::vector<uint32_t> numbers_; // by old number
+  std::vector<Step> steps_;
+  std::vector<Argument> arguments_;
+  std::vector<LaunchRule> launches_;
+  std::vector<BufferAccess> accesses_;
+};
 
 } // namespace
 
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out) {
   std::vector<ByteRange> ranges = byte_ranges(context.plan, out);
   std::vector<RegionGraph> graphs(out.regions.size());
-  bool has_empty = false;
+  bool has_empty = false, reordered = false;
+  TensorsApart tensors(out, ranges);
   Dependencies dependencies(context.plan.exprs, out);
   for (uint32_t r = 0; r < out.regions.size(); ++r) {
     Region &region = out.regions[r];
@@ -164,13 +320,14 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
     dependencies.finish(region);
     graphs[r] =
         make_region_graph(out, region.steps, ranges, {.max_lanes = context.options.max_lanes});
+    if (context.options.policy == Policy::patch) // seed keeps the published order, the program's
+      reordered |= reorder(region, graphs[r], context.options.max_lanes, tensors);
+    has_empty |= graphs[r].nodes.size() != region.steps.count;
     region.edges = std::move(graphs[r].edges);
-    if (graphs[r].nodes.size() != region.steps.count)
-      has_empty = true;
   }
   std::vector<uint32_t> numbers;
-  if (has_empty)
-    numbers = insert_empty_steps(out, graphs);
+  if (has_empty || reordered)
+    numbers = Arrangement(out, reordered).run(graphs);
   if (context.report)
     for (uint32_t r = 0; r < out.regions.size(); ++r)
       add_edge_notes(context, function, r, out, ranges);

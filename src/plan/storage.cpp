@@ -3,6 +3,7 @@
 // bytes).
 #include "plan/storage.h"
 
+#include "plan/in_place.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/check.h"
@@ -25,6 +26,10 @@ static uint32_t find(const std::vector<std::pair<uint32_t, uint32_t>> &sorted, u
 uint32_t FunctionStorage::workspace_at(uint32_t time) const { return find(workspaces, time); }
 
 uint32_t FunctionStorage::swap_of(ir::ValueId result) const { return find(swaps, result.index); }
+
+bool FunctionStorage::takes_over(uint32_t tensor, uint32_t other) const {
+  return !in_place.empty() && find(in_place, tensor) == other;
+}
 
 bool needs_temporary(const ir::Function &function, const Liveness &live, const Binding &loop,
                      const Operand &yield, uint32_t i) {
@@ -87,6 +92,7 @@ public:
       CUGRT_TRY(place(o));
     CUGRT_TRY(workspaces());
     CUGRT_TRY(swaps());
+    out_.in_place = laid_in_place(module_, function_, live_);
     return std::move(out_);
   }
 
@@ -395,11 +401,15 @@ private:
       if (k.scope == scope &&
           (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage))
         add(k.item.begin, k.item.end, k.item.bytes);
-    for (const Origin &origin : live.origins) {
+    for (uint32_t o = 0; o < live.origins.size(); ++o) {
+      const Origin &origin = live.origins[o];
       const ir::Type &type = module_.types[function.value(origin.value).type];
-      if (origin.kind == OriginKind::tensor && origin.used() && type.scope == scope)
-        if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
-          add(origin.begin, origin.end, *bytes);
+      if (origin.kind != OriginKind::tensor || !origin.used() || type.scope != scope)
+        continue;
+      // Where it is written in place, it and what it is written over are one.
+      bool over = !storage.in_place.empty() && find(storage.in_place, o) != kNone;
+      if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
+        add(origin.begin + over, origin.end, *bytes);
     }
     for (const CallSite &site : sites_[f])
       add(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);

@@ -46,13 +46,18 @@ struct FunctionStorage {
   std::vector<StorageClass> classes;
   std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
-  std::vector<Frame> frames;                        // by scope number
+  std::vector<std::pair<uint32_t, uint32_t>>
+      in_place;              // (tensor, the one whose bytes it takes over)
+                             // by origin, ascending (plan/in_place.h)
+  std::vector<Frame> frames; // by scope number
   uint32_t dynamic_count = 0;
   int64_t storage_bytes = 0; // of all classes at upper bounds, for reports
   std::vector<int64_t> tensor_bytes_by_scope;
 
   uint32_t workspace_at(uint32_t time) const; // class, or kNone
   uint32_t swap_of(ir::ValueId result) const; // likewise
+  /// Whether `tensor` takes over the bytes of `other` where that is last used.
+  bool takes_over(uint32_t tensor, uint32_t other) const;
 };
 
 /// Everything that is decided about a module's storage.

@@ -1,5 +1,6 @@
 // Tensors that the module lays into one storage by hand must not share bytes while both are live:
-// one would overwrite the other. (Two names for the same bytes are written as a view.)
+// one would overwrite the other. (Two names for the same bytes are written as a view.) A launch may
+// write a tensor over one that it reads last, where its kernel declares that (plan/in_place.h).
 //
 // Tensors of a storage are taken by begin of life. Bytes at the symbols' upper bounds are kept in a
 // map of disjoint ranges; where two overlap there, the expressions decide, and if they tell the two
@@ -93,7 +94,8 @@ Status FunctionPlanner::check_storage_overlap() {
         {tensor, offset.lower, end},
         [&](uint32_t o) { return live_.origins[o].end <= origin.begin; },
         [&](uint32_t o) {
-          return may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
+          return !storage_.takes_over(tensor, o) &&
+                 may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
                              values_.whole_buffer(live_.origins[o].value), values_.bounds());
         });
     if (other != kNoOrigin)

@@ -1,7 +1,9 @@
 // Arenas of plans. Lifetimes are taken from what the plan's steps and items touch, in the order in
 // which they run, not from the planner's liveness: a tensor lives from its first touch to its last;
 // one that is touched inside and outside a loop lives through the whole loop, and so does one that
-// a loop reads before it writes it.
+// a loop reads before it writes it. Two may share bytes at one time in one case: a launch whose
+// kernel declares it writes a tensor over all of one that it reads, element by element, where the
+// one begins and the other ends.
 #include "plan/validate.h"
 
 #include "plan/hazards.h"
@@ -118,6 +120,11 @@ private:
   }
 
   void step(const Step &step) {
+    if (step.kind == StepKind::kernel &&
+        std::any_of(plan_.kernels[step.kernel].params.begin(),
+                    plan_.kernels[step.kernel].params.end(),
+                    [](const KernelParam &param) { return !param.over.empty(); }))
+      overwriting_.emplace(time_, &step);
     for (bool reads : {true, false})
       for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
         Access access = f_.accesses[a].access;
@@ -229,6 +236,51 @@ private:
     return false;
   }
 
+  /// Whether `life` begins where a launch writes it over `other`, which ends there: its only touch
+  /// of the one, and all its touches of the other are parameters that may be overwritten; each
+  /// names exactly the same bytes, of elements of one size.
+  bool takes_over(const Life &life, const Life &other) {
+    auto found = overwriting_.find(life.begin);
+    if (found == overwriting_.end() || other.end != life.begin + 1)
+      return false;
+    const Step &step = *found->second;
+    const std::vector<KernelParam> &params = plan_.kernels[step.kernel].params;
+    auto is_of = [&](uint32_t buffer, const Life &of) {
+      return std::find(of.buffers.begin(), of.buffers.end(), buffer) != of.buffers.end();
+    };
+    uint32_t out = kNone;
+    std::vector<uint32_t> reads; // arguments
+    for (uint32_t p = 0; p < params.size(); ++p) {
+      const Argument &argument = f_.arguments[step.arguments.begin + p];
+      if (argument.kind != ArgumentKind::buffer)
+        continue;
+      if (is_of(argument.index, life) && std::exchange(out, p) != kNone)
+        return false;
+      if (is_of(argument.index, other))
+        reads.push_back(p);
+    }
+    if (out == kNone)
+      return false;
+    const Buffer &written = f_.buffers[f_.arguments[step.arguments.begin + out].index];
+    for (uint32_t p : reads) {
+      const Buffer &read = f_.buffers[f_.arguments[step.arguments.begin + p].index];
+      if (std::find(params[out].over.begin(), params[out].over.end(), p) ==
+              params[out].over.end() ||
+          read.offset_bytes != written.offset_bytes || read.bytes != written.bytes ||
+          ir::info(read.dtype).bytes_per_block != ir::info(written.dtype).bytes_per_block ||
+          !read.strides.empty() || !written.strides.empty())
+        return false;
+    }
+    // Neither is touched but as an argument: as a workspace, say.
+    for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
+      const BufferAccess &access = f_.accesses[a];
+      if ((is_of(access.buffer, life) && access.access != Access::out) ||
+          (is_of(access.buffer, other) && access.access != Access::in))
+        return false;
+    }
+    return !reads.empty();
+  }
+
   /// Lives by begin and calls by time, merged. What was alive and did not share a byte with
   /// anything at its begin stands in a map of its arena; what the expressions alone tell apart, in
   /// a list.
@@ -279,7 +331,7 @@ private:
     bool apart = true;
     CUGRT_TRY(for_alive(life.arena, life.bytes, life.begin, [&](const Life &other) -> Status {
       apart = false;
-      if (!share_bytes(life, other))
+      if (!share_bytes(life, other) || takes_over(life, other))
         return {};
       return plan_error(f_, "%" + f_.buffers[life.buffers[0]].name + " and %" +
                                 f_.buffers[other.buffers[0]].name +
@@ -313,6 +365,7 @@ private:
   std::unordered_map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
   std::vector<Life> lives_;
   std::vector<CallTime> calls_;
+  std::unordered_map<uint32_t, const Step *> overwriting_; // launches that may, by time
   struct Alive {
     std::map<int64_t, const Life *> ranges; // by first byte, disjoint; some have ended
     std::vector<const Life *> others;

@@ -421,6 +421,13 @@ Status tables(const Plan &plan) {
     if (variants == 0 || kernel.clusters.size() != variants ||
         kernel.cooperative.size() != variants || kernel.programmatic.size() != variants)
       return fail("the variants of kernel @" + kernel.name + " are incomplete");
+    for (const KernelParam &param : kernel.params)
+      for (uint32_t read : param.over)
+        if (read >= kernel.params.size() || param.kind != ir::KernelParamKind::tensor ||
+            kernel.params[read].kind != ir::KernelParamKind::tensor ||
+            param.access != Access::out || kernel.params[read].access != Access::in)
+          return fail("kernel @" + kernel.name +
+                      " writes over a parameter that is none, or none that it reads");
   }
   for (const Arena &arena : plan.arenas)
     if (arena.bytes < 0 || arena.lower_bound_bytes < 0 || arena.lower_bound_bytes > arena.bytes ||

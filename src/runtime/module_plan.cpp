@@ -142,7 +142,10 @@ Result<plan::Policy> plan_policy(int32_t policy) {
 
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                plan::Policy policy, plan::PlanReport *report) {
-  auto lowered = passes::run_passes(module, passes::default_pipeline(), passes::PassContext());
+  passes::PassContext context;
+  if (policy == plan::Policy::seed) // as published: calls stay calls
+    CUGRT_TRY(context.set("inline.functions", "false"));
+  auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
   if (!lowered.ok())
     return lowered.take_status().in(name);
   plan::PlannerOptions options;

@@ -112,9 +112,13 @@ std::string plan_dot(const PlanView &view) {
               dot_quoted("@" + function.name + " region " + region.name + ", key " +
                          key_names(function, region.key)) +
               ";\n";
-      for (uint32_t i = 0; i < region.steps.count; ++i)
-        text += "    " + prefix + std::to_string(i) +
-                " [label=" + dot_quoted(function.steps[region.steps.begin + i].name) + "];\n";
+      for (uint32_t i = 0; i < region.steps.count; ++i) {
+        const plan::Step &step = function.steps[region.steps.begin + i];
+        text += "    " + prefix + std::to_string(i) + " [label=" + dot_quoted(step.name);
+        if (step.location.known())
+          text += ", tooltip=" + dot_quoted("line " + std::to_string(step.location.line));
+        text += "];\n";
+      }
       for (const plan::Edge &edge : region.edges)
         text += "    " + prefix + std::to_string(edge.from) + " -> " + prefix +
                 std::to_string(edge.to) + ";\n";

@@ -30,6 +30,26 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
+Json location_json(SourceLocation location) {
+  return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
+}
+
+/// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
+std::string calls_text(const plan::BindingNote &note) {
+  std::string text;
+  for (const plan::CallNote &call : note.calls)
+    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
+            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
+  return text;
+}
+
+Json calls_json(const plan::BindingNote &note) {
+  Json list = Json::array();
+  for (const plan::CallNote &call : note.calls)
+    list.push_back({{"callee", call.callee}, {"location", location_json(call.location)}});
+  return list;
+}
+
 void add_function(std::string &text, const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
@@ -45,6 +65,8 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     std::string where = note.region == plan::kNone ? "-" : function.regions[note.region].name;
     text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
             std::string(24, ' ') + note.reason + "\n";
+    if (!note.calls.empty())
+      text += std::string(24, ' ') + calls_text(note) + "\n";
   }
   for (const plan::EdgeNote &note : view.report.edges)
     if (note.function == index)
@@ -81,10 +103,6 @@ void add_memory(std::string &text, const MemoryRow &row) {
 
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
 
-Json location_json(SourceLocation location) {
-  return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
-}
-
 Json function_json(const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   Json json{{"name", function.name}, {"private", function.is_private}};
@@ -120,7 +138,8 @@ Json function_json(const PlanView &view, uint32_t index) {
            {"location", location_json(note.location)},
            {"region",
             note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
-           {"reason", note.reason}});
+           {"reason", note.reason},
+           {"calls", calls_json(note)}});
   json["symbols"] = std::move(symbols);
   json["regions"] = std::move(regions);
   json["bindings"] = std::move(bindings);

@@ -17,11 +17,15 @@ using namespace cugrt;
 
 static std::string notes(const plan::PlanReport &report, const plan::Plan &plan) {
   std::string text;
-  for (const plan::BindingNote &note : report.bindings)
+  for (const plan::BindingNote &note : report.bindings) {
     text += std::to_string(note.location.line) + ": " + note.binding + "\n    " +
             (note.region == plan::kNone ? "no region"
                                         : plan.functions[note.function].regions[note.region].name) +
             ": " + note.reason + "\n";
+    for (const plan::CallNote &call : note.calls)
+      text += "    from the call of @" + call.callee + " in line " +
+              std::to_string(call.location.line) + "\n";
+  }
   return text;
 }
 

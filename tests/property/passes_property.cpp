@@ -6,6 +6,7 @@
 
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "plan/memory_plan.h"
 #include "plan/planner.h"
 
 #include <cstdlib>
@@ -143,10 +144,115 @@ TEST_CASE("a module whose storage is planned, by either policy, does what the mo
         IrRun reference(module, ir_host);
         PlanRun run(*plan, plan_host, seed);
         Outcome expected = outcome(reference, ir_host, main, 8, flag);
-        REQUIRE((outcome(run, plan_host, main, 8, flag) == expected));
+        auto planned_main = uint32_t(plan->find_function("main") - plan->functions.data());
+        REQUIRE((outcome(run, plan_host, planned_main, 8, flag) == expected));
       }
     }
   }
   CHECK(planned[0] > seeds()); // the modules are not trivial
   CHECK(planned[1] > seeds());
+}
+
+namespace {
+
+/// Launches on tensors of two sizes, each of which is written once; half of the kernels may write
+/// over what they read.
+ir::Module elementwise_module(uint32_t seed) {
+  std::mt19937 random(seed);
+  PlanModule m;
+  ir::FunctionBuilder b(m.module, "main");
+  std::vector<std::pair<ir::ValueId, int64_t>> tensors;
+  tensors.push_back({b.param("x", m.floats(16)), 16});
+  auto read = [&] {
+    return tensors[tensors.size() - 1 - random() % std::min<size_t>(tensors.size(), 3)];
+  };
+  for (uint32_t i = 0, steps = 3 + random() % 12; i < steps; ++i) {
+    const int64_t size = random() % 4 ? 16 : 80;
+    const ir::ValueId out = b.alloc("t", m.floats(size));
+    if (random() % 2)
+      m.launch(b, random() % 4 ? "iO" : "io", {read().first, out});
+    else
+      m.launch(b, random() % 4 ? "iiO" : "iio", {read().first, read().first, out});
+    tensors.push_back({out, size});
+  }
+  const ir::ValueId result = b.alloc("r", m.floats(16));
+  m.launch(b, "iio", {read().first, tensors.back().first, result});
+  m.finish(b, {result});
+  return std::move(m.module);
+}
+
+/// Bytes of the one scope.
+int64_t peak_of(const ir::Module &module) {
+  Result<std::vector<plan::FunctionSummary>> summaries = plan::summarize_all(module);
+  REQUIRE(summaries.ok());
+  Result<plan::MemoryPlan> memory = plan::plan_memory(module, module.functions[0], *summaries);
+  REQUIRE(memory.ok());
+  REQUIRE(memory->scopes.size() == 1);
+  CHECK(memory->scopes[0].lower_bound_bytes <= memory->scopes[0].peak_bytes);
+  return memory->scopes[0].peak_bytes;
+}
+
+} // namespace
+
+TEST_CASE("launches that write in place change no bytes, and the peak only for less") {
+  size_t smaller = 0;
+  for (uint32_t seed = 0; seed < 2 * seeds(); ++seed) {
+    INFO("seed " << seed);
+    const ir::Module module = elementwise_module(seed);
+    ir::Module undeclared = module;
+    for (ir::Kernel &kernel : undeclared.kernels)
+      for (ir::KernelParam &param : kernel.params)
+        param.over.clear();
+    const int64_t with = peak_of(module), without = peak_of(undeclared);
+    REQUIRE(with <= without);
+    smaller += with < without;
+    Result<ir::Module> packed = passes::find_pass("PlanMemory")->run(module, {});
+    REQUIRE(packed.ok());
+    Result<Plan> plan = plan::make_plan(*packed, {});
+    INFO((plan.ok() ? "" : plan.status().to_string()));
+    REQUIRE(plan.ok());
+    Status valid = plan::validate(*plan);
+    INFO(valid.to_string() << "\n" << plan::describe(*plan));
+    REQUIRE(valid.ok());
+    REQUIRE(plan->arenas.size() == 1);
+    CHECK(plan->arenas[0].bytes == with);
+    Host host;
+    IrRun reference(module, host);
+    PlanRun run(*plan, host, seed);
+    const View expected = reference.call(0, {fresh(16, 1)}, false)[0];
+    const View actual = run.call(0, {fresh(16, 1)}, false)[0];
+    for (size_t i = 0; i < 16; ++i)
+      REQUIRE(actual[i] == expected[i]);
+  }
+  CHECK(smaller > seeds() / 4); // it pays in many
+}
+
+TEST_CASE("a module whose calls were inlined does what it did") {
+  size_t inlined = 0;
+  for (uint32_t seed = 0; seed < seeds(); ++seed) {
+    INFO("seed " << seed);
+    RandomModule random(seed);
+    const ir::Module &module = random.m.module;
+    const passes::Pass *const pipeline[] = {passes::find_pass("InlineFunctions"),
+                                            passes::find_pass("EliminateDeadFunctions"),
+                                            passes::find_pass("PlanMemory")};
+    Result<ir::Module> result = passes::run_passes(module, pipeline, {});
+    INFO((result.ok() ? "" : result.status().to_string()));
+    REQUIRE(result.ok());
+    inlined += !result->find_function("main")->call_sites.empty();
+    Result<Plan> plan = plan::make_plan(*result, {});
+    INFO((plan.ok() ? "" : plan.status().to_string()));
+    REQUIRE(plan.ok());
+    REQUIRE(plan::validate(*plan).ok());
+    auto source_main = uint32_t(module.find_function("main") - module.functions.data());
+    auto main = uint32_t(plan->find_function("main") - plan->functions.data());
+    for (bool flag : {false, true}) {
+      Host ir_host, plan_host;
+      IrRun reference(module, ir_host);
+      PlanRun run(*plan, plan_host, seed);
+      Outcome expected = outcome(reference, ir_host, source_main, 8, flag);
+      REQUIRE((outcome(run, plan_host, main, 8, flag) == expected));
+    }
+  }
+  CHECK(inlined > seeds() / 8);
 }

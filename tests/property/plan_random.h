@@ -55,10 +55,11 @@ private:
     int in1 = find(t, true, false, -1, out), in2 = find(t, true, false, -1, out);
     if (in1 < 0)
       return;
+    const bool over = (in1 + in2 + out) % 2; // it may be written in place where operands are alike
     if (pick(2))
-      m.launch(b, "io", {t[in1].value, t[out].value});
+      m.launch(b, over ? "iO" : "io", {t[in1].value, t[out].value});
     else
-      m.launch(b, "iio", {t[in1].value, t[in2].value, t[out].value});
+      m.launch(b, over ? "iiO" : "iio", {t[in1].value, t[in2].value, t[out].value});
     t[out].written = true;
   }
 

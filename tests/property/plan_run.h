@@ -46,7 +46,7 @@ inline void copy(const View &to, const View &from) {
 inline void run_kernel(const std::string &accesses, const std::vector<View> &views) {
   uint32_t h = uint32_t(accesses.size());
   for (size_t i = 0; i < views.size(); ++i)
-    if (accesses[i] != 'o')
+    if (accesses[i] != 'o' && accesses[i] != 'O')
       h = views[i].hash(h);
   for (size_t i = 0; i < views.size(); ++i)
     for (size_t k = 0; accesses[i] != 'i' && k < views[i].count; ++k)
@@ -188,7 +188,8 @@ public:
                          const std::vector<View> &results = {}) {
     Frame frame{p_.functions[function], {}, {}, {}, {}, flag};
     frame.symbols.assign(frame.f.symbols.size(), 0);
-    frame.symbols[0] = int64_t(arguments[0].count / 4);
+    if (!frame.symbols.empty())
+      frame.symbols[0] = int64_t(arguments[0].count / 4);
     frame.arguments = arguments;
     frame.dynamic.resize(frame.f.dynamic_count);
     for (const plan::Slot &slot : frame.f.slots) {

@@ -9,7 +9,7 @@
 namespace cugrt::test {
 
 /// Kernels named after their accesses: "io" takes an input and an output, "iio" two inputs, "b" one
-/// buffer that it updates in place.
+/// buffer that it updates in place; the output of "iiO" may be written over either input.
 class PlanModule {
 public:
   ir::Module module;
@@ -26,10 +26,13 @@ public:
     for (size_t i = 0; i < accesses.size(); ++i) {
       ir::KernelParam param;
       param.name = "p" + std::to_string(i);
-      param.access = accesses[i] == 'i'   ? ir::Access::in
-                     : accesses[i] == 'o' ? ir::Access::out
-                                          : ir::Access::inout;
+      param.access = accesses[i] == 'i'                         ? ir::Access::in
+                     : accesses[i] == 'o' || accesses[i] == 'O' ? ir::Access::out
+                                                                : ir::Access::inout;
       param.any_dtype = true;
+      for (uint32_t read = 0; accesses[i] == 'O' && read < accesses.size(); ++read)
+        if (accesses[read] == 'i')
+          param.over.push_back(read);
       kernel.params.push_back(param);
     }
     ir::KernelVariant variant;

@@ -4,6 +4,7 @@
 #include "ir/function_cloner.h"
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "plan/planner.h"
 #include "support/file.h"
 
 using namespace cugrt;
@@ -92,6 +93,113 @@ TEST_CASE("passes leave what they were given as it was") {
   const std::string before = ir::print(module);
   REQUIRE(run_passes(module, default_pipeline(), {}).ok());
   CHECK(ir::print(module) == before);
+}
+
+// --- InlineFunctions and EliminateDeadFunctions --------------------------------------------------
+
+namespace {
+
+/// One kernel of a tensor to another, and private functions f0 .. f`depth`, each calling the one
+/// before twice; f0 is `leaf`.
+std::string doubling(int depth, const std::string &leaf) {
+  std::string text = R"(cugrt 1
+kernel @k {
+  source "k.cu"
+  entry "k"
+  params (x: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (8, 1, 1) }
+}
+private func @f0(%x: tensor<[8], f32>, %y: inout tensor<[8], f32>) {
+)" + leaf + "  return\n}\n";
+  for (int i = 1; i <= depth; ++i) {
+    const std::string callee = "  call @f" + std::to_string(i - 1) + "(%x, %y)\n";
+    text += "private func @f" + std::to_string(i) +
+            "(%x: tensor<[8], f32>, %y: inout tensor<[8], f32>) {\n" + callee + callee +
+            "  return\n}\n";
+  }
+  return text + "func @main(%x: tensor<[8], f32>, %y: inout tensor<[8], f32>) {\n  call @f" +
+         std::to_string(depth) + "(%x, %y)\n  return\n}\n";
+}
+
+ir::Module inlined(const std::string &text) {
+  const Pass *const passes[] = {find_pass("InlineFunctions"), find_pass("EliminateDeadFunctions")};
+  Result<ir::Module> result = run_passes(parse(text), passes, {});
+  INFO((result.ok() ? "" : result.status().to_string()));
+  REQUIRE(result.ok());
+  return std::move(*result);
+}
+
+size_t most_launches(const ir::Module &module) {
+  size_t most = 0;
+  for (const ir::Function &function : module.functions) {
+    size_t launches = 0;
+    for (const ir::Binding &binding : function.body().bindings)
+      launches += binding.kind == ir::BindingKind::launch;
+    most = std::max(most, launches);
+  }
+  return most;
+}
+
+} // namespace
+
+TEST_CASE("inlining ends at 65,536 steps of a caller") {
+  // f16 has 2^16 steps; f17 would have twice as many, so its second call stays, in main too.
+  const ir::Module module = inlined(doubling(17, "  launch @k(%x, %y)\n"));
+  CHECK(most_launches(module) == 65536);
+  REQUIRE(module.functions.size() == 2);
+  CHECK(module.functions[0].name == "f16");
+  const std::vector<ir::Binding> &main = module.functions[1].body().bindings;
+  REQUIRE(main.size() == 65537);
+  CHECK(main.back().kind == ir::BindingKind::call);
+  CHECK(main.back().callee == 0);
+}
+
+TEST_CASE("functions without steps do not make inlining explode") {
+  for (const char *leaf : {"", "  %a = alias %x\n"}) {
+    const ir::Module module = inlined(doubling(40, leaf)); // 2^40 calls
+    size_t bindings = 0;
+    for (const ir::Function &function : module.functions)
+      bindings += function.body().bindings.size() + function.call_sites.size();
+    CHECK(bindings < (size_t(1) << 22));
+  }
+}
+
+TEST_CASE("what was inlined knows the calls that it came from") {
+  const ir::Module module = inlined(doubling(1, "  launch @k(%x, %y)\n"));
+  REQUIRE(module.functions.size() == 1);
+  const ir::Function &main = module.functions[0];
+  REQUIRE(main.body().bindings.size() == 2);
+  REQUIRE(main.call_sites.size() == 3);
+  for (const ir::Binding &binding : main.body().bindings) {
+    const ir::CallSite &inner = main.call_sites.at(binding.call_site);
+    CHECK(inner.callee == "f0");
+    CHECK(inner.call == "call @f0(%x, %y)");
+    CHECK(inner.steps == 1);
+    const ir::CallSite &outer = main.call_sites.at(inner.parent);
+    CHECK(outer.callee == "f1");
+    CHECK(outer.steps == 2);
+    CHECK(outer.parent == UINT32_MAX);
+  }
+  CHECK(main.body().bindings[0].call_site != main.body().bindings[1].call_site);
+}
+
+TEST_CASE("the default pipeline packs callees with their callers, each tensor with its own life") {
+  // As inline-functions.txt works out: 4352 bytes. With the callee's storage, %p and %q, as one
+  // buffer %r lies beside it: 4096 + 256 + 4096.
+  const std::string text = golden_input("passes/inline-functions.txt");
+  const ir::Module module = parse(text.substr(0, text.find("private func @outer")));
+  for (const auto &[inline_functions, bytes] :
+       {std::pair{"true", 4352}, std::pair{"false", 8448}}) {
+    PassContext context;
+    REQUIRE(context.set("inline.functions", inline_functions).ok());
+    Result<ir::Module> lowered = run_passes(module, default_pipeline(), context);
+    REQUIRE(lowered.ok());
+    Result<plan::Plan> plan = plan::make_plan(*lowered, {});
+    REQUIRE(plan.ok());
+    REQUIRE(plan->arenas.size() == 1);
+    CHECK(plan->arenas[0].bytes == bytes);
+    CHECK(plan->functions.size() == 1); // private ones that no step calls are no part of the plan
+  }
 }
 
 TEST_CASE("an error of a pass names the pass, the function, the op, the dtype and the place") {

@@ -91,7 +91,7 @@ TEST_CASE("a callee's steps join the caller's region") {
                                         "  %o = call @leaf(%a)\n"
                                         "  launch @k(%o, %y)\n"));
   CHECK(p.regions() == Regions{{"%a", "%r", "%y"}});
-  CHECK(p.says("planned through: its 1 steps"));
+  CHECK(p.says("planned through: its 1 step is"));
 }
 
 TEST_CASE("what a callee calls is planned through as well") {

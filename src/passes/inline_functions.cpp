@@ -1,0 +1,42 @@
+// InlineFunctions: a call becomes its callee's bindings, callees first, so that PlanMemory packs
+// the callee's tensors with the caller's, each with a life of its own:
+//
+//   %b = call @layer(%a)               %t = alloc : tensor<[n, 64], f32>
+//                                      launch @k(%a, %t)
+//                                      %b = alloc : tensor<[n, 64], f32>
+//                                      launch @k(%t, %b)
+//
+// What stays a call, and why, stands in plan/inline_calls.h; the planner's report gives the reason.
+// Functions stay too: EliminateDeadFunctions takes away the private ones that nothing calls now.
+#include "ir/function_cloner.h"
+#include "ir/graph_builtins.h"
+#include "passes/all_passes.h"
+#include "plan/inline_calls.h"
+
+namespace cugrt::passes {
+
+/// Calls of lifted functions are numbered, and would be repeated.
+static bool has_lifted_regions(const ir::Module &module) {
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &b : block.bindings)
+        if (ir::graph_builtin(module, b) != ir::GraphBuiltin::none)
+          return true;
+  return false;
+}
+
+Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context) {
+  if (!context.flag("inline.functions") || has_lifted_regions(module))
+    return module;
+  CUGRT_ASSIGN(std::optional<plan::InlinedCalls> inlined,
+               plan::inline_calls(module, {.plan_results = false}));
+  return inlined ? std::move(inlined->module) : module;
+}
+
+Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const PassContext &) {
+  ir::Module target = module;
+  ir::remove_dead_functions(target);
+  return target;
+}
+
+} // namespace cugrt::passes

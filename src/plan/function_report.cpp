@@ -1,0 +1,105 @@
+// What a function's planning tells: each binding's region or reason, the calls that were inlined,
+// and where tensors lie.
+#include "plan/function_planner.h"
+
+#include "ir/text.h"
+#include "plan/sizes.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace cugrt::plan {
+
+using ir::Binding;
+
+/// The calls that something comes from, innermost first.
+static std::vector<CallNote> calls_from(const ir::Function &function, uint32_t call_site) {
+  std::vector<CallNote> calls;
+  for (uint32_t at = call_site; at != kNone; at = function.call_sites[at].parent)
+    calls.push_back({function.call_sites[at].callee, function.call_sites[at].location});
+  return calls;
+}
+
+/// A call that was inlined is told of once, before the first binding that came from it.
+void FunctionPlanner::note_call_site(uint32_t call_site) {
+  if (!context_.report)
+    return;
+  call_site_noted_.resize(function_.call_sites.size(), false);
+  std::vector<uint32_t> sites;
+  for (; call_site != kNone && !call_site_noted_[call_site];
+       call_site = function_.call_sites[call_site].parent) {
+    call_site_noted_[call_site] = true;
+    sites.push_back(call_site);
+  }
+  for (; !sites.empty(); sites.pop_back()) { // outermost first
+    const ir::CallSite &site = function_.call_sites[sites.back()];
+    context_.report->bindings.push_back({index_, site.location, site.call, kNone,
+                                         "planned through: its " + std::to_string(site.steps) +
+                                             (site.steps == 1 ? " step is" : " steps are") +
+                                             " the caller's",
+                                         calls_from(function_, site.parent)});
+  }
+}
+
+void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t region) {
+  if (!context_.report)
+    return;
+  note_call_site(b.call_site);
+  context_.report->bindings.push_back({index_, b.location,
+                                       ir::print_binding(context_.module, function_, b), region,
+                                       decision.reason.text(), calls_from(function_, b.call_site)});
+}
+
+/// Steps from `begin` to `end`, which were numbered in program order, as they are numbered now.
+/// Within a region they may have changed places: there the tensor's own steps count, or, where it
+/// lives beyond the region, all of the region's.
+std::pair<uint32_t, uint32_t> FunctionPlanner::steps_of(uint32_t origin, uint32_t begin,
+                                                        uint32_t end) {
+  if (new_numbers_.empty() || begin >= end)
+    return {new_numbers_.empty() ? begin : new_numbers_[begin],
+            new_numbers_.empty() ? end : new_numbers_[end]};
+  if (touched_.empty())
+    for (uint32_t s = 0; s < out_.steps.size(); ++s)
+      for (uint32_t a = out_.steps[s].accesses.begin; a < out_.steps[s].accesses.end(); ++a)
+        touched_[out_.buffers[out_.accesses[a].buffer].tensor].push_back(s);
+  const std::vector<uint32_t> &own = touched_[origin]; // ascending
+  auto region_of = [&](uint32_t step) -> Range {
+    for (const Region &region : out_.regions)
+      if (step >= region.steps.begin && step < region.steps.end())
+        return region.steps;
+    return {step, 1};
+  };
+  const uint32_t first = new_numbers_[begin], last = new_numbers_[end - 1];
+  const Range first_in = region_of(first), last_in = region_of(last);
+  std::pair<uint32_t, uint32_t> steps = {first_in.begin, last_in.end()};
+  if (std::binary_search(own.begin(), own.end(), first))
+    steps.first = *std::lower_bound(own.begin(), own.end(), first_in.begin);
+  if (std::binary_search(own.begin(), own.end(), last))
+    steps.second = *std::prev(std::lower_bound(own.begin(), own.end(), last_in.end())) + 1;
+  return steps;
+}
+
+void FunctionPlanner::storage_notes() {
+  if (!context_.report)
+    return;
+  for (uint32_t o = 0; o < live_.origins.size(); ++o) {
+    const Origin &origin = live_.origins[o];
+    const Place &place = storage_.places[o];
+    if (place.base != BufferBase::arena || origin.kind == OriginKind::storage || !origin.used())
+      continue;
+    const StorageClass &k = storage_.classes[place.index];
+    const ir::Type &type = values_.type(origin.value);
+    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
+    StorageNote note;
+    note.function = index_;
+    note.name = function_.value(origin.value).name;
+    note.scope = context_.module.types.scope_name(type.scope);
+    note.offset_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes + offset.lower;
+    note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
+    std::tie(note.first_step, note.end_step) = steps_of(
+        o, steps_before_[origin.begin], steps_before_[std::min(origin.end, live_.end_time)]);
+    context_.report->storages.push_back(std::move(note));
+  }
+}
+
+} // namespace cugrt::plan
