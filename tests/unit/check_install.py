@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 USERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "installed")
-EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "**/libcugrt.so",
+EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "libexec/cugrt/cugrt-compile",
+                  "**/libcugrt.so",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
                   "**/cugrt-config-version.cmake",
                   "**/cugrt-emu/libcuda.so.1"]
