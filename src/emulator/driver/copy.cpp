@@ -200,4 +200,32 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+void add_rows(AccessKind kind, const Operand &operand, const Extent &extent, AccessSet &out) {
+  for (uint64_t z = 0; z < extent.depth; ++z)
+    for (uint64_t y = 0; y < extent.height; ++y)
+      out.add(kind, operand.address + z * operand.slice_pitch + y * operand.row_pitch,
+              extent.width);
+}
+
+} // namespace
+
+void copy_accesses(const CopyWork &work, AccessSet &out) {
+  Operand source, destination;
+  Extent extent{};
+  if (operands(work.copy, &source, &destination, &extent) != CUDA_SUCCESS || extent.empty())
+    return;
+  if (!work.staged)
+    add_rows(AccessKind::read, source, extent, out);
+  add_rows(AccessKind::write, destination, extent, out);
+}
+
+void fill_accesses(const CUDA_MEMSET_NODE_PARAMS &fill, AccessSet &out) {
+  Operand operand;
+  Extent extent{};
+  if (fill_operand(fill, &operand, &extent) == CUDA_SUCCESS && !extent.empty())
+    add_rows(AccessKind::write, operand, extent, out);
+}
+
 } // namespace cugrt::emulator::api

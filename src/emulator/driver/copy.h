@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/driver/driver.h"
+#include "emulator/exec/accesses.h"
 
 namespace cugrt::emulator::api {
 
@@ -14,6 +15,10 @@ CUresult check_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
 /// On the device thread, without the lock. Memory that was freed meanwhile is an illegal address.
 CUresult run_copy(Driver &driver, const CopyWork &work);
 CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
+
+/// The bytes that they read and write, host memory included.
+void copy_accesses(const CopyWork &work, AccessSet &out);
+void fill_accesses(const CUDA_MEMSET_NODE_PARAMS &fill, AccessSet &out);
 
 /// True for host memory that is neither pinned nor registered.
 bool is_pageable(Driver &driver, uint64_t address);

@@ -191,7 +191,7 @@ CUresult fault_code(FaultKind kind) {
 
 } // namespace
 
-CUresult run_kernel(Driver &driver, const KernelWork &work) {
+CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &hooks) {
   LaunchConfig config;
   config.grid = work.grid;
   config.block = work.block;
@@ -207,6 +207,8 @@ CUresult run_kernel(Driver &driver, const KernelWork &work) {
     return true;
   };
   config.set_conditional = &set_conditional;
+  config.wait_for_predecessors = hooks.wait_for_predecessors;
+  config.accesses = hooks.accesses;
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)

@@ -26,8 +26,13 @@ CUresult check_attributes(Driver &driver, const KernelWork &work);
 CUresult copy_params(const KernelInfo &info, void **params, void **extra,
                      std::vector<std::byte> *out);
 
+/// What the launches around a kernel want of it; see LaunchConfig.
+struct KernelHooks {
+  const std::function<void()> *wait_for_predecessors = nullptr;
+  LaunchAccesses *accesses = nullptr;
+};
 /// On the device thread, without the lock.
-CUresult run_kernel(Driver &driver, const KernelWork &work);
+CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &hooks = {});
 
 /// Function attributes and parameter layout, for CUfunction and CUkernel alike (function_api.cpp).
 CUresult get_function_attribute(Driver &driver, const Function &function,

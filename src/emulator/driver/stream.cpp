@@ -87,14 +87,11 @@ struct TaskBatch::TaskMaker {
     batch.records_.emplace_back(work.event, task);
     return task;
   }
-  // Waits for the last record before it, which may be one of the same graph.
+  // Waits for the last record before this call. A record node of the same graph launch comes before
+  // a wait node if the graph's edges say so, and only then: it may as well come behind.
   TaskPtr operator()(const EventWaitWork &work) const {
     auto task = std::make_shared<Task>();
-    TaskPtr recorded = work.event->task;
-    for (const auto &[event, record] : batch.records_)
-      if (event == work.event)
-        recorded = record;
-    batch.depend(task, recorded);
+    batch.depend(task, work.event->task);
     return task;
   }
   TaskPtr operator()(const EmptyWork &) const { return std::make_shared<Task>(); }

@@ -131,9 +131,22 @@ void report_deadlock(Block &block) {
   block.fault = Fault{FaultKind::deadlock, std::move(text)};
 }
 
+/// Warps that meet one at the barrier which has waited for the grids before have waited as well.
+void spread_wait(Block &block, uint32_t number) {
+  uint32_t there = 0;
+  for (const auto &w : block.warps)
+    for (uint32_t i = 0; i < w->path_count; ++i)
+      if (w->paths[i].state == PathState::at_barrier && w->paths[i].barrier == number)
+        there |= 1u << w->index;
+  if (block.waited & there)
+    block.waited |= there;
+}
+
 /// Releases the barrier's paths in every warp and starts its next phase.
 void release(Block &block, uint32_t number) {
   Barrier &barrier = block.barriers[number];
+  if (block.accesses)
+    spread_wait(block, number);
   for (auto &w : block.warps) {
     for (uint32_t i = 0; i < w->path_count; ++i) {
       Path &path = w->paths[i];
@@ -232,6 +245,7 @@ void begin_block(Block &block, uint64_t linear_index) {
   block.index = {uint32_t(linear_index % grid[0]), uint32_t(linear_index / grid[0] % grid[1]),
                  uint32_t(linear_index / grid[0] / grid[1])};
   block.live_threads = threads_of(launch);
+  block.waited = 0;
   std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
   std::memset(block.shared, AddressSpace::kPoison, launch.shared_bytes);
   uint32_t left = block.live_threads;

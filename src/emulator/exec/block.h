@@ -38,6 +38,8 @@ struct Block {
   std::array<uint32_t, 3> index{};
   uint64_t linear_index = 0;
   uint32_t live_threads = 0;
+  /// Warps that have executed griddepcontrol.wait, or met one that has at a barrier; a bit each.
+  uint32_t waited = 0;
   std::vector<std::unique_ptr<Warp>> warps;
   std::unique_ptr<std::byte[]> storage; // register frames, shared and local memory
   std::byte *shared = nullptr;
@@ -45,6 +47,7 @@ struct Block {
   std::optional<Fault> fault;
   uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
   ExecutionCounters counted;                           // where the launch asks for it
+  LaunchAccesses *accesses = nullptr;                  // likewise; of the worker
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after

@@ -167,6 +167,7 @@ const Op *is_space(const Op *op, Warp &w) {
 /// The launch says what these do; without, the grid that it follows has ended and none waits for
 /// it.
 const Op *wait_for_grids(const Op *op, Warp &w) {
+  w.block->waited |= 1u << w.index;
   if (const auto *wait = w.block->launch->config->wait_for_predecessors)
     (*wait)();
   return op + 1;

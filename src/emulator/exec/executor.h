@@ -58,6 +58,8 @@ struct ExecutionCounters {
   uint64_t warp_instructions = 0, lane_operations = 0;
 };
 
+struct LaunchAccesses;
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
@@ -72,6 +74,9 @@ struct LaunchConfig {
   const std::function<bool(uint64_t, uint32_t)> *set_conditional = nullptr;
   /// Counts into it, which slows the launch; otherwise nothing is counted.
   ExecutionCounters *counters = nullptr;
+  /// Gets what the launch touches in global memory, which slows it (exec/accesses.h); otherwise
+  /// nothing is recorded.
+  LaunchAccesses *accesses = nullptr;
 };
 
 struct LoadOptions {

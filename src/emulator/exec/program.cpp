@@ -1,5 +1,6 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
+#include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"
 #include "emulator/exec/executor.h"
@@ -52,6 +53,7 @@ struct Job {
 
 void Job::work() {
   std::vector<AddressRange> ranges(launch.cache_count);
+  LaunchAccesses accesses;
   std::deque<std::unique_ptr<Block>> active, idle;
   bool widen = true; // take another block before going on with those there are
   while (!failed.load(std::memory_order_relaxed)) {
@@ -61,6 +63,7 @@ void Job::work() {
       if (index < blocks) {
         if (idle.empty())
           idle.push_back(make_block(launch, ranges.data()));
+        idle.back()->accesses = launch.config->accesses ? &accesses : nullptr;
         begin_block(*idle.back(), index);
         active.push_front(std::move(idle.back()));
         idle.pop_back();
@@ -98,6 +101,10 @@ void Job::work() {
     std::lock_guard lock(mutex);
     counters->warp_instructions += counted.warp_instructions;
     counters->lane_operations += counted.lane_operations;
+  }
+  if (launch.config->accesses) {
+    std::lock_guard lock(mutex);
+    launch.config->accesses->add(accesses);
   }
   total_instructions.fetch_add(instructions, std::memory_order_relaxed);
   total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
@@ -348,7 +355,7 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                             ? launch.static_shared_bytes + config.dynamic_shared_bytes
                             : info.static_shared_bytes;
   launch.local_stride = kernel.local_stride;
-  launch.counting = config.counters || coverage::enabled();
+  launch.counting = config.counters || config.accesses || coverage::enabled();
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;

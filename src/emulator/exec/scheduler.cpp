@@ -3,6 +3,7 @@
 //
 // Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
 // them; a warp that has used up its budget gives way to the other warps of its block.
+#include "emulator/exec/accesses.h"
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
@@ -104,7 +105,7 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
-/// The same in lane-operations as PTX writes them.
+/// The same, counting lane-operations as PTX writes them and recording what is touched.
 uint64_t execute_counting(Warp &w, const Op *pc) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;
@@ -112,6 +113,8 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
   const Op *stop = w.stop;
   do {
     instructions += code.locations[size_t(pc - code.ops.data())].instructions;
+    if (w.block->accesses)
+      record_access(pc, w, *w.block->accesses);
     coverage::executed(OpId(pc->id));
     if (pc->inner)
       coverage::executed(OpId::guard);

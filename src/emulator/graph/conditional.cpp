@@ -2,8 +2,8 @@
 // conditional.h.
 #include "emulator/graph/conditional.h"
 
-#include "emulator/driver/copy.h"
-#include "emulator/driver/launch.h"
+#include "emulator/driver/driver.h"
+#include "emulator/graph/node_run.h"
 
 #include <algorithm>
 
@@ -155,31 +155,15 @@ void arm(const std::vector<Ref<Conditional>> &conditionals, uint64_t seed) {
 
 namespace {
 
-CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed);
-
-CUresult run_node(Driver &driver, const ExecNode &node, uint64_t seed) {
-  if (node.body)
-    return run_body(driver, *node.body, seed);
-  if (!node.enabled)
-    return CUDA_SUCCESS;
-  if (auto *kernel = std::get_if<KernelWork>(&node.work))
-    return run_kernel(driver, *kernel);
-  if (auto *copy = std::get_if<CopyWork>(&node.work))
-    return run_copy(driver, *copy);
-  if (auto *fill = std::get_if<FillWork>(&node.work))
-    return run_fill(driver, fill->fill);
-  if (std::holds_alternative<ConditionalWork>(node.work))
-    return run_conditional(driver, node, seed);
-  return CUDA_SUCCESS;
-}
-
 // All nodes, one after the other, each drawn by the seed from those that are ready.
-CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed) {
+CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
+                  uint64_t seed) {
+  std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check);
   std::vector<uint32_t> ready, pending(graph.nodes.size());
   std::vector<std::vector<uint32_t>> dependents(graph.nodes.size());
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    pending[i] = uint32_t(graph.nodes[i].dependencies.size());
-    for (uint32_t before : graph.nodes[i].dependencies)
+    pending[i] = uint32_t(graph.nodes[i].start_after.size());
+    for (uint32_t before : graph.nodes[i].start_after)
       dependents[before].push_back(i);
     if (!pending[i])
       ready.push_back(i);
@@ -189,7 +173,13 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed) {
     std::swap(ready[seed % ready.size()], ready.back());
     uint32_t index = ready.back();
     ready.pop_back();
-    CUGRT_EMU_TRY(run_node(driver, graph.nodes[index], seed));
+    const ExecNode &node = graph.nodes[index];
+    if (node.body)
+      CUGRT_EMU_TRY(run_body(driver, *node.body, make_check(check, index, *node.body), seed));
+    else if (!node.branches.empty())
+      CUGRT_EMU_TRY(run_conditional(driver, node, index, check, seed));
+    else if (runs[index])
+      CUGRT_EMU_TRY(runs[index]->run());
     for (uint32_t next : dependents[index])
       if (--pending[next] == 0)
         ready.push_back(next);
@@ -199,14 +189,23 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed) {
 
 } // namespace
 
-CUresult run_conditional(Driver &driver, const ExecNode &node, uint64_t seed) {
+CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
+                         const std::shared_ptr<OrderCheck> &check, uint64_t seed) {
   const auto &work = std::get<ConditionalWork>(node.work);
+  auto run_branch = [&](size_t i) {
+    const ExecGraph &body = *node.branches[i];
+    return run_body(driver, body, make_check(check, index, body), seed = mix(seed));
+  };
   uint32_t value = work.conditional->value;
+  if (!work.conditional->assigned)
+    driver.findings.report(Check::condition,
+                           "the condition of node " + std::to_string(index) +
+                               " has neither a default nor been set in this launch of its graph");
   switch (work.type) {
   case CU_GRAPH_COND_TYPE_WHILE:
     // A failure elsewhere ends a loop that would not end by itself.
     for (; value; value = work.conditional->value) {
-      CUGRT_EMU_TRY(run_body(driver, *node.branches[0], seed = mix(seed)));
+      CUGRT_EMU_TRY(run_branch(0));
       CUGRT_EMU_TRY(driver.scheduler->poison());
     }
     return CUDA_SUCCESS;
@@ -214,8 +213,7 @@ CUresult run_conditional(Driver &driver, const ExecNode &node, uint64_t seed) {
     value = value ? 0 : 1;
     [[fallthrough]];
   default: // "If the condition does not match a body index, no body is launched."
-    return value < node.branches.size() ? run_body(driver, *node.branches[value], seed)
-                                        : CUDA_SUCCESS;
+    return value < node.branches.size() ? run_branch(value) : CUDA_SUCCESS;
   }
 }
 

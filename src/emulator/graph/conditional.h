@@ -17,6 +17,8 @@ namespace cugrt::emulator::api {
 /// The driver version from which on there are IF and WHILE nodes.
 constexpr int kConditionalNodes = 12030;
 
+class OrderCheck;
+
 /// Fields but the value and its state are guarded by Driver::mutex.
 struct Conditional {
   CUgraphConditionalHandle handle = 0;
@@ -55,8 +57,10 @@ void collect_conditionals(const ExecGraph &graph, std::vector<std::shared_ptr<Co
 /// "Default value is applied when graph is launched"; without the flag "the condition value is
 /// undefined at the start of each graph execution": the seed decides.
 void arm(const std::vector<std::shared_ptr<Conditional>> &conditionals, uint64_t seed);
-/// Runs the node on the device thread, without the lock.
-CUresult run_conditional(Driver &driver, const ExecNode &node, uint64_t seed);
+/// Runs the node, number `index` of the graph that `check` is of, on the device thread, without the
+/// lock.
+CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
+                         const std::shared_ptr<OrderCheck> &check, uint64_t seed);
 
 /// A spread of the bits of its input: what the seed decides.
 constexpr uint64_t mix(uint64_t x) {

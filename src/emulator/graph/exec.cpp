@@ -1,5 +1,6 @@
 // Instances: the snapshot of a graph, and launching it as tasks; see graph.h.
 #include "emulator/driver/stream.h"
+#include "emulator/graph/node_run.h"
 
 #include <algorithm>
 
@@ -10,6 +11,8 @@ namespace {
 constexpr uint64_t kFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+constexpr int kProgrammaticCapability = 90; // older devices take such edges as ordinary ones
 
 // Kahn's algorithm; a node that is left over lies on or behind a cycle.
 const GraphNode *find_cycle(const Graph &graph) {
@@ -35,25 +38,26 @@ const GraphNode *find_cycle(const Graph &graph) {
   return nullptr;
 }
 
-CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error);
+CUresult snapshot(Driver &driver, const Graph &graph, ExecGraph &out, InstantiateError *error);
 
-CUresult snapshot_bodies(ExecNode &node, InstantiateError *error) {
+CUresult snapshot_bodies(Driver &driver, ExecNode &node, InstantiateError *error) {
   auto *work = std::get_if<ConditionalWork>(&node.work);
   if (!work)
     return CUDA_SUCCESS;
   for (const auto &body : work->bodies) {
     node.branches.push_back(std::make_shared<ExecGraph>());
-    CUGRT_EMU_TRY(snapshot(*body, *node.branches.back(), error));
+    CUGRT_EMU_TRY(snapshot(driver, *body, *node.branches.back(), error));
   }
   work->bodies.clear();
   return CUDA_SUCCESS;
 }
 
-CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error) {
+CUresult snapshot(Driver &driver, const Graph &graph, ExecGraph &out, InstantiateError *error) {
   if (const GraphNode *node = find_cycle(graph)) {
     *error = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node->handle};
     return CUDA_ERROR_INVALID_VALUE;
   }
+  bool programmatic = driver.config.profile->capability() >= kProgrammaticCapability;
   std::unordered_map<const GraphNode *, uint32_t> index;
   for (const auto &node : graph.nodes)
     index.emplace(node.get(), uint32_t(index.size()));
@@ -65,15 +69,20 @@ CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error) {
     exec.type = node->type();
     if (auto *child = std::get_if<ChildWork>(&node->work)) {
       exec.body = std::make_shared<ExecGraph>();
-      CUGRT_EMU_TRY(snapshot(*child->graph, *exec.body, error));
+      CUGRT_EMU_TRY(snapshot(driver, *child->graph, *exec.body, error));
     } else {
       exec.work = node->work;
-      CUGRT_EMU_TRY(snapshot_bodies(exec, error));
+      CUGRT_EMU_TRY(snapshot_bodies(driver, exec, error));
     }
-    for (const GraphEdge &edge : node->dependencies)
+    for (const GraphEdge &edge : node->dependencies) {
       exec.dependencies.push_back(index[edge.node]);
+      exec.edge_data.push_back(edge.data);
+      exec.early.push_back(programmatic && edge.data.type);
+    }
     out.by_source.emplace(node->id, i);
   }
+  order_nodes(out, driver.findings.enabled(Check::nodes) ||
+                       driver.findings.enabled(Check::programmatic));
   return CUDA_SUCCESS;
 }
 
@@ -81,6 +90,7 @@ ExecNode copy_node(const ExecNode &node);
 
 std::shared_ptr<ExecGraph> copy_graph(const ExecGraph &graph) {
   auto copy = std::make_shared<ExecGraph>();
+  copy->order = graph.order;
   copy->nodes.reserve(graph.nodes.size());
   for (const ExecNode &node : graph.nodes)
     copy->nodes.push_back(copy_node(node));
@@ -112,13 +122,20 @@ struct LaunchPlan {
   }
 
   // The task has its own copy of the bodies: setters change those of the instance.
-  TaskPtr add_conditional(const ExecNode &node) {
+  TaskPtr add_conditional(const ExecNode &node, uint32_t index,
+                          const std::shared_ptr<OrderCheck> &check) {
     auto copy = std::make_shared<ExecNode>(copy_node(node));
+    return add_device([&driver = driver, copy, index, check, node_seed = mix(seed++)](CUresult) {
+      return run_conditional(driver, *copy, index, check, node_seed);
+    });
+  }
+  TaskPtr add_run(const std::shared_ptr<NodeRun> &run) {
+    return add_device([run](CUresult) { return run->run(); });
+  }
+  TaskPtr add_device(std::function<CUresult(CUresult)> action) {
     auto task = std::make_shared<Task>();
     task->kind = TaskKind::device;
-    task->action = [&driver = driver, copy, node_seed = mix(seed++)](CUresult) {
-      return run_conditional(driver, *copy, node_seed);
-    };
+    task->action = std::move(action);
     batch.add(task);
     return task;
   }
@@ -139,26 +156,43 @@ struct LaunchPlan {
 
   // A node is a task, or for a child graph the span between two markers: what depends on the node
   // depends on `end`, what the node depends on precedes `begin`.
-  void expand(const ExecGraph &graph, const TaskPtr &begin, const TaskPtr &end) {
+  void expand(const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
+              const TaskPtr &begin, const TaskPtr &end) {
+    std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check);
     std::vector<std::pair<TaskPtr, TaskPtr>> spans;
     spans.reserve(graph.nodes.size());
-    for (const ExecNode &node : graph.nodes) {
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+      const ExecNode &node = graph.nodes[i];
       if (node.body) {
         TaskPtr inner_begin = add_marker(), inner_end = add_marker();
-        expand(*node.body, inner_begin, inner_end);
+        expand(*node.body, make_check(check, i, *node.body), inner_begin, inner_end);
         spans.emplace_back(inner_begin, inner_end);
       } else {
         // "Disabled nodes are functionally equivalent to empty nodes until they are reenabled."
-        TaskPtr task = !node.enabled           ? add_marker()
-                       : node.branches.empty() ? shuffle(batch.add(node.work))
-                                               : shuffle(add_conditional(node));
+        TaskPtr task = !node.enabled            ? add_marker()
+                       : !node.branches.empty() ? shuffle(add_conditional(node, i, check))
+                       : runs[i]                ? shuffle(add_run(runs[i]))
+                                                : shuffle(batch.add(node.work));
         spans.emplace_back(task, task);
       }
     }
+    // A kernel that begins before another has ended is over when both are.
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const ExecNode &node = graph.nodes[i];
+      if (std::find(node.early.begin(), node.early.end(), 1) == node.early.end())
+        continue;
+      TaskPtr over = add_marker();
+      batch.depend(over, spans[i].first);
+      spans[i].second = over;
+    }
     for (size_t i = 0; i < spans.size(); ++i) {
       batch.depend(spans[i].first, begin);
-      for (uint32_t before : graph.nodes[i].dependencies)
+      const ExecNode &node = graph.nodes[i];
+      for (uint32_t before : node.start_after)
         batch.depend(spans[i].first, spans[before].second);
+      for (size_t d = 0; d < node.dependencies.size(); ++d)
+        if (node.early[d])
+          batch.depend(spans[i].second, spans[node.dependencies[d]].second);
       batch.depend(end, spans[i].second);
     }
     batch.depend(end, begin);
@@ -214,7 +248,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   }
   CUGRT_EMU_TRY(current_context(driver, &exec.context));
   CUGRT_EMU_TRY(check_conditionals(driver, graph, error));
-  CUGRT_EMU_TRY(snapshot(graph, exec.body, error));
+  CUGRT_EMU_TRY(snapshot(driver, graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
   exec.user_objects = graph.user_objects; // the caller counts the references
@@ -248,7 +282,7 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
   plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.
   plan.batch.depend(begin, exec->last_launch);
-  plan.expand(exec->body, begin, end);
+  plan.expand(exec->body, make_check(driver, exec->body), begin, end);
   plan.batch.submit();
   ++exec->launches;
   stream->tail = exec->last_launch = end;

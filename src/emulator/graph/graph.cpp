@@ -67,9 +67,10 @@ void reserve_one(std::vector<GraphEdge> &edges) {
     edges.reserve(std::max<size_t>(4, 2 * edges.size()));
 }
 
-bool zero(const CUgraphEdgeData &data) {
-  return !data.from_port && !data.to_port && !data.type &&
-         std::all_of(std::begin(data.reserved), std::end(data.reserved),
+constexpr int kEdgeData = 12030; // the driver version that brought it
+
+bool reserved_zero(const CUgraphEdgeData &data) {
+  return std::all_of(std::begin(data.reserved), std::end(data.reserved),
                      [](unsigned char byte) { return byte == 0; });
 }
 
@@ -84,13 +85,30 @@ bool has_edge(const GraphNode &from, const GraphNode &to) {
 
 } // namespace
 
-CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdgeData &data) {
+bool is_default(const CUgraphEdgeData &data) {
+  return !data.from_port && !data.to_port && !data.type && reserved_zero(data);
+}
+
+bool same_edge(const CUgraphEdgeData &a, const CUgraphEdgeData &b) {
+  return a.from_port == b.from_port && a.to_port == b.to_port && a.type == b.type;
+}
+
+CUresult check_edge(const Driver &driver, const GraphNode &from, const GraphNode &to,
+                    const CUgraphEdgeData &data) {
   if (from.graph != to.graph || &from == &to)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!zero(data)) {
+  if (!is_default(data)) {
+    // "It may only be used between kernel nodes, and must be used with either the [...]
+    // PROGRAMMATIC or [...] LAUNCH_ORDER outgoing port."
     bool known = data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && !data.to_port &&
-                 data.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER;
-    return known ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+                 (data.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
+                  data.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) &&
+                 reserved_zero(data) && from.type() == CU_GRAPH_NODE_TYPE_KERNEL &&
+                 to.type() == CU_GRAPH_NODE_TYPE_KERNEL;
+    if (!known)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (driver.config.driver_version < kEdgeData)
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
   // "Specifying an existing dependency will return an error."
   return has_edge(from, to) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -115,7 +133,8 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
     auto dependency = driver.nodes.find(dependencies[i]);
     if (!dependency || dependency->graph != &graph)
       return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_edge(*dependency, *node, edge_data ? edge_data[i] : CUgraphEdgeData{}));
+    CUGRT_EMU_TRY(
+        check_edge(driver, *dependency, *node, edge_data ? edge_data[i] : CUgraphEdgeData{}));
     before.push_back(std::move(dependency));
   }
   // "dependencies may not have any duplicate entries."
@@ -130,8 +149,8 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   *out = driver.nodes.insert(node, [&] { graph.nodes.push_back(node); });
   if (auto *conditional = std::get_if<ConditionalWork>(&node->work))
     conditional->conditional->used = true;
-  for (const auto &dependency : before)
-    add_edge(*dependency, *node, {});
+  for (size_t i = 0; i < before.size(); ++i)
+    add_edge(*before[i], *node, edge_data ? edge_data[i] : CUgraphEdgeData{});
   return CUDA_SUCCESS;
 }
 

@@ -52,12 +52,18 @@ struct ExecNode {
   std::shared_ptr<ExecGraph> body;
   std::vector<std::shared_ptr<ExecGraph>> branches; // of a conditional: its bodies
   std::vector<uint32_t> dependencies;               // indices within the same ExecGraph
+  std::vector<CUgraphEdgeData> edge_data;           // by dependency
+  std::vector<uint8_t> early; // by dependency: a programmatic edge, and the device knows such
+  std::vector<uint32_t> start_after; // what must have ended before the node may begin
   bool enabled = true;
 };
+
+class NodeOrder;
 
 struct ExecGraph {
   std::vector<ExecNode> nodes; // in the order of the graph's
   std::unordered_map<uint64_t, uint32_t> by_source;
+  std::shared_ptr<const NodeOrder> order; // for the check of it; nullptr when not wanted
 };
 
 struct GraphExec {
@@ -77,9 +83,12 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph);
 /// Adds a node that depends on `dependencies`, which must be distinct nodes of the graph.
 CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
                   const CUgraphEdgeData *edge_data, size_t count, Work work, CUgraphNode *out);
-/// Programmatic edges are refused: NOT_SUPPORTED. An edge that exists is INVALID_VALUE. Cycles show
-/// when the graph is instantiated.
-CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdgeData &data);
+/// An edge that exists, and data that its nodes cannot have, are INVALID_VALUE. Cycles show when
+/// the graph is instantiated.
+CUresult check_edge(const Driver &driver, const GraphNode &from, const GraphNode &to,
+                    const CUgraphEdgeData &data);
+bool is_default(const CUgraphEdgeData &data);
+bool same_edge(const CUgraphEdgeData &a, const CUgraphEdgeData &b);
 void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data);
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node);
 /// Destroys what a node that was not added holds.

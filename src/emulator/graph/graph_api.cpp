@@ -29,10 +29,19 @@ CUresult give_nodes(const std::vector<CUgraphNode> &nodes, CUgraphNode *out, siz
                    [&](size_t i, bool real) { out[i] = real ? nodes[i] : nullptr; });
 }
 
+bool all_default(const std::vector<GraphEdge> &edges) {
+  return std::all_of(edges.begin(), edges.end(),
+                     [](const GraphEdge &edge) { return is_default(edge.data); });
+}
+
 CUresult give_edges(const std::vector<GraphEdge> &edges, CUgraphNode *out, CUgraphEdgeData *data,
                     size_t *count) {
   if (data && !out) // "If edgeData is non-NULL then dependencies must be as well."
     return CUDA_ERROR_INVALID_VALUE;
+  // "if an edge has non-zero (non-default) edge data and edgeData is NULL, this API will return
+  // CUDA_ERROR_LOSSY_QUERY."
+  if (out && !data && !all_default(edges))
+    return CUDA_ERROR_LOSSY_QUERY;
   return give_list(out != nullptr, edges.size(), count, [&](size_t i, bool real) {
     out[i] = real ? edges[i].node->handle : nullptr;
     if (data)
@@ -49,6 +58,11 @@ CUresult all_edges(Graph &graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdge
     CUgraphEdgeData data;
   };
   std::vector<Row> rows;
+  // "Attempting a lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY."
+  if (from && !data)
+    for (const auto &node : graph.nodes)
+      if (!all_default(node->dependents))
+        return CUDA_ERROR_LOSSY_QUERY;
   for (const auto &node : graph.nodes)
     for (const GraphEdge &edge : node->dependents)
       rows.push_back({node->handle, edge.node->handle, edge.data});
@@ -94,7 +108,7 @@ CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *t
       for (; added < count; ++added) {
         auto &[a, b] = list.edges[added];
         CUgraphEdgeData edge = data ? data[added] : CUgraphEdgeData{};
-        CUresult result = check_edge(*a, *b, edge);
+        CUresult result = check_edge(driver, *a, *b, edge);
         if (result != CUDA_SUCCESS) {
           take_back();
           return result;
@@ -114,15 +128,19 @@ void erase_edge(std::vector<GraphEdge> &edges, const GraphNode *node) {
 }
 
 CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
-                      size_t count) {
+                      const CUgraphEdgeData *data, size_t count) {
   return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
     EdgeList list;
     CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
-    for (auto &[a, b] :
-         list.edges) { // "Specifying a non-existing dependency will return an error."
-      auto &ahead = a->dependents;
-      const GraphNode *node = b.get();
-      if (std::none_of(ahead.begin(), ahead.end(), [&](auto &e) { return e.node == node; }))
+    // "Specifying an edge that does not exist in the graph, with data matching edgeData, results in
+    // an error."
+    for (size_t i = 0; i < list.edges.size(); ++i) {
+      const auto &ahead = list.edges[i].first->dependents;
+      const GraphNode *node = list.edges[i].second.get();
+      CUgraphEdgeData wanted = data ? data[i] : CUgraphEdgeData{};
+      if (std::none_of(ahead.begin(), ahead.end(), [&](const GraphEdge &e) {
+            return e.node == node && same_edge(e.data, wanted);
+          }))
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (auto &[a, b] : list.edges) {
@@ -260,13 +278,13 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fro
 
 CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
                                            const CUgraphNode *to, size_t count) {
-  return remove_edges(graph, from, to, count);
+  return remove_edges(graph, from, to, nullptr, count);
 }
 
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from,
                                               const CUgraphNode *to, const CUgraphEdgeData *data,
                                               size_t count) {
-  return remove_edges(graph, from, to, count); // edges carry default data only
+  return remove_edges(graph, from, to, data, count);
 }
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {

@@ -160,7 +160,8 @@ bool pair_graphs(const ExecGraph &exec, const Graph &graph, Pairing &pairing,
       return fail(info, kTopology, node), false;
     for (size_t i = 0; i < node->dependencies.size(); ++i) {
       const GraphNode *before = node->dependencies[i].node;
-      if (!pair_up(pairing, before, partner.dependencies[i], &fresh))
+      if (!pair_up(pairing, before, partner.dependencies[i], &fresh) ||
+          !same_edge(node->dependencies[i].data, partner.edge_data[i]))
         return fail(info, kTopology, node, before), false;
       if (fresh)
         work.push_back(before);

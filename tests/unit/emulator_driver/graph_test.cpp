@@ -155,7 +155,8 @@ TEST_CASE("Edges are checked, listed and removed") {
   CUgraphEdgeData data{};
   data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-  CHECK(CU(cuGraphAddDependencies_v2)(graph.graph, &a, &c, &data, 1) == CUDA_ERROR_NOT_SUPPORTED);
+  // "It may only be used between kernel nodes"
+  CHECK(CU(cuGraphAddDependencies_v2)(graph.graph, &a, &c, &data, 1) == CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("A cycle is found when the graph is instantiated, and its node is named") {

@@ -1,0 +1,172 @@
+// Sets of byte ranges, and what each memory operation adds to them; see accesses.h.
+#include "emulator/exec/accesses.h"
+
+#include "emulator/exec/block.h"
+#include "emulator/exec/handlers.h"
+#include "emulator/exec/memory.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator {
+
+void AccessSet::seal(List &list) {
+  auto &ranges = list.ranges;
+  if (list.sealed == ranges.size())
+    return;
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range &a, const Range &b) { return a.begin < b.begin; });
+  size_t kept = 0;
+  for (const Range &range : ranges) {
+    if (kept && range.begin <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+  list.sealed = kept;
+}
+
+// Appends, and seals whenever the list has grown to twice what it was sealed to.
+void AccessSet::add(AccessKind kind, uint64_t begin, uint64_t bytes) {
+  constexpr size_t kSlack = 4096;
+  List &list = lists_[size_t(kind)];
+  if (list.ranges.size() > list.sealed) {
+    Range &last = list.ranges.back();
+    if (begin <= last.end && last.begin <= begin + bytes) {
+      last.begin = std::min(last.begin, begin);
+      last.end = std::max(last.end, begin + bytes);
+      return;
+    }
+  }
+  if (list.ranges.size() >= 2 * list.sealed + kSlack)
+    seal(list);
+  list.ranges.push_back({begin, begin + bytes});
+}
+
+void AccessSet::add(const AccessSet &other) {
+  for (size_t kind = 0; kind < lists_.size(); ++kind)
+    for (const Range &range : other.lists_[kind].ranges)
+      add(AccessKind(kind), range.begin, range.end - range.begin);
+}
+
+bool AccessSet::empty() const {
+  return std::all_of(lists_.begin(), lists_.end(),
+                     [](const List &list) { return list.ranges.empty(); });
+}
+
+namespace {
+
+bool needs_order(AccessKind a, AccessKind b) {
+  bool strong = a >= AccessKind::strong_read && b >= AccessKind::strong_read;
+  return (is_write(a) || is_write(b)) && !strong;
+}
+
+std::optional<AccessSet::Range> first_overlap(const std::vector<AccessSet::Range> &a,
+                                              const std::vector<AccessSet::Range> &b) {
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    uint64_t begin = std::max(a[i].begin, b[j].begin), end = std::min(a[i].end, b[j].end);
+    if (begin < end)
+      return AccessSet::Range{begin, end};
+    ++(a[i].end < b[j].end ? i : j);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<AccessSet::Conflict> AccessSet::conflict(AccessSet &other) {
+  std::optional<Conflict> found;
+  for (size_t i = 0; i < lists_.size(); ++i)
+    for (size_t j = 0; j < lists_.size(); ++j) {
+      if (!needs_order(AccessKind(i), AccessKind(j)))
+        continue;
+      seal(lists_[i]);
+      seal(other.lists_[j]);
+      auto overlap = first_overlap(lists_[i].ranges, other.lists_[j].ranges);
+      if (overlap && (!found || overlap->begin < found->bytes.begin))
+        found = Conflict{*overlap, AccessKind(i), AccessKind(j)};
+    }
+  return found;
+}
+
+namespace {
+
+enum class MemoryOp : uint8_t { none, load, store, atomic, copy };
+
+struct MemoryRow {
+  MemoryOp op = MemoryOp::none;
+  ptx::Space space = ptx::Space::none;
+  uint32_t bytes = 0;
+};
+
+using MemoryRows = std::array<MemoryRow, kOpCount>;
+
+MemoryRows make_rows() {
+  using u8 = uint8_t;
+  using s8 = int8_t;
+  using u16 = uint16_t;
+  using s16 = int16_t;
+  using u32 = uint32_t;
+  using u64 = uint64_t;
+  using s32 = int32_t;
+  using s64 = int64_t;
+  constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
+                       klocal = ptx::Space::local, kgeneric = ptx::Space::none;
+  MemoryRows rows{};
+#define LOAD(id, names, space, T, count, cls)                                                      \
+  rows[size_t(OpId::id)] = {MemoryOp::load, k##space, sizeof(T) * count};
+#define STORE(id, names, space, T, count, cls)                                                     \
+  rows[size_t(OpId::id)] = {MemoryOp::store, k##space, sizeof(T) * count};
+#define ATOM(id, names, T, cls, ...)                                                               \
+  rows[size_t(OpId::id)] = {MemoryOp::atomic, ptx::Space::none, sizeof(T)};
+#include "emulator/decode/opcodes.def"
+  rows[size_t(OpId::cp_async)] = {MemoryOp::copy, ptx::Space::global, 0};
+  return rows;
+}
+
+bool may_be_global(ptx::Space space) {
+  return space == ptx::Space::global || space == ptx::Space::none;
+}
+
+uint32_t active_lanes(const Op *op, const Warp &w) {
+  if (!op->inner)
+    return w.mask;
+  uint32_t lanes = lanes_set(w, op->guard);
+  return (op->flags & kFlagGuardNegated ? ~lanes : lanes) & w.mask;
+}
+
+// Of cp.async, whose offset and length are packed in their own way.
+void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    uint32_t bytes = std::min(w.lane<uint32_t>(op->c)[i], op->e);
+    if ((lanes >> i & 1) && bytes)
+      out.add(AccessKind::read, w.lane<uint64_t>(op->a)[i] + uint64_t(op->imm >> 32), bytes);
+  }
+}
+
+} // namespace
+
+void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
+  static const MemoryRows rows = make_rows();
+  const MemoryRow &row = rows[op->id];
+  if (row.op == MemoryOp::none)
+    return;
+  bool is_atomic = row.op == MemoryOp::atomic;
+  if (!may_be_global(is_atomic ? ptx::Space(op->space()) : row.space))
+    return;
+  AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
+  uint32_t lanes = active_lanes(op, w);
+  if (row.op == MemoryOp::copy)
+    return record_copy(op, w, lanes, out);
+  bool strong = is_atomic || (op->flags & kFlagVolatile);
+  bool writes = row.op != MemoryOp::load;
+  AccessKind kind = writes ? (strong ? AccessKind::strong_write : AccessKind::write)
+                           : (strong ? AccessKind::strong_read : AccessKind::read);
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  for (uint32_t i = 0; i < kLanes; ++i)
+    if ((lanes >> i & 1) && addresses[i] < kSharedWindow)
+      out.add(kind, addresses[i], row.bytes);
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,62 @@
+// Which bytes of global memory a launch touched, for checks of the order between launches.
+//
+// Recording is a loop of its own (scheduler.cpp) that looks at each memory operation before it is
+// executed: a launch that is not recorded pays nothing. Every worker fills a set of its own.
+#pragma once
+
+#include "emulator/exec/warp.h"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace cugrt::emulator {
+
+/// Strong accesses (atomic, volatile, relaxed, acquire, release) may meet one another unordered.
+enum class AccessKind : uint8_t { read, write, strong_read, strong_write, count };
+
+/// Byte ranges by kind. Not thread-safe.
+class AccessSet {
+public:
+  struct Range {
+    uint64_t begin = 0, end = 0;
+  };
+  /// Bytes that two sets share in a way that needs an order between them.
+  struct Conflict {
+    Range bytes;
+    AccessKind first, second; // of this set and of the other
+  };
+
+  void add(AccessKind kind, uint64_t begin, uint64_t bytes);
+  void add(const AccessSet &other);
+  bool empty() const;
+  /// Sorted and joined. The one with the lowest address, if there is any; both are sealed first.
+  std::optional<Conflict> conflict(AccessSet &other);
+
+private:
+  struct List {
+    std::vector<Range> ranges;
+    size_t sealed = 0; // ranges before it are sorted, disjoint and not adjacent
+  };
+  static void seal(List &list);
+  std::array<List, size_t(AccessKind::count)> lists_;
+};
+
+/// Of one launch: before a thread's griddepcontrol.wait, or a barrier behind one, and after.
+struct LaunchAccesses {
+  AccessSet before_wait, after_wait;
+
+  void add(const LaunchAccesses &other) {
+    before_wait.add(other.before_wait);
+    after_wait.add(other.after_wait);
+  }
+};
+
+/// What the active lanes are about to touch with the operation, if it is one on memory.
+void record_access(const Op *op, Warp &w, LaunchAccesses &out);
+
+inline bool is_write(AccessKind kind) {
+  return kind == AccessKind::write || kind == AccessKind::strong_write;
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,92 @@
+// Device nodes of launches; see node_run.h.
+#include "emulator/graph/node_run.h"
+
+#include "emulator/driver/copy.h"
+#include "emulator/driver/launch.h"
+
+namespace cugrt::emulator::api {
+
+NodeRun::NodeRun(Driver &driver, const ExecNode &node, uint32_t index,
+                 std::shared_ptr<OrderCheck> check)
+    : driver_(driver), work_(node.work), name_(check ? node_name(node, index) : std::string()),
+      index_(index), check_(std::move(check)) {}
+
+CUresult NodeRun::run() {
+  std::lock_guard lock(mutex_);
+  if (ran_)
+    return result_;
+  ran_ = true;
+  if (!check_ || !check_->watches(index_))
+    return result_ = run_work(nullptr);
+  LaunchAccesses accesses;
+  result_ = run_work(&accesses);
+  if (result_ == CUDA_SUCCESS)
+    check_->touched(index_, name_, accesses);
+  return result_;
+}
+
+CUresult NodeRun::run_work(LaunchAccesses *accesses) {
+  if (auto *kernel = std::get_if<KernelWork>(&work_))
+    return run_kernel_node(*kernel, accesses);
+  if (auto *copy = std::get_if<CopyWork>(&work_)) {
+    if (accesses)
+      copy_accesses(*copy, accesses->before_wait);
+    return run_copy(driver_, *copy);
+  }
+  if (auto *fill = std::get_if<FillWork>(&work_)) {
+    if (accesses)
+      fill_accesses(fill->fill, accesses->before_wait);
+    return run_fill(driver_, fill->fill);
+  }
+  return CUDA_SUCCESS;
+}
+
+// The kernels that this one waits for run when it first waits, unless they have run by then, and at
+// the latest when it has ended.
+CUresult NodeRun::run_kernel_node(const KernelWork &work, LaunchAccesses *accesses) {
+  std::atomic<int> before{CUDA_SUCCESS};
+  const std::function<void()> wait = [&] {
+    for (const auto &predecessor : predecessors_)
+      if (CUresult result = predecessor->run(); result != CUDA_SUCCESS)
+        before = result;
+  };
+  KernelHooks hooks;
+  hooks.wait_for_predecessors = predecessors_.empty() ? nullptr : &wait;
+  hooks.accesses = accesses;
+  CUresult result = run_kernel(driver_, work, hooks);
+  wait();
+  return before != CUDA_SUCCESS ? CUresult(before.load()) : result;
+}
+
+std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph &graph,
+                                                const std::shared_ptr<OrderCheck> &check) {
+  std::vector<std::shared_ptr<NodeRun>> runs(graph.nodes.size());
+  for (uint32_t i = 0; i < runs.size(); ++i) {
+    const ExecNode &node = graph.nodes[i];
+    bool on_device = std::holds_alternative<KernelWork>(node.work) ||
+                     std::holds_alternative<CopyWork>(node.work) ||
+                     std::holds_alternative<FillWork>(node.work);
+    if (on_device && node.enabled)
+      runs[i] = std::make_shared<NodeRun>(driver, node, i, check);
+  }
+  for (uint32_t i = 0; i < runs.size(); ++i) {
+    const ExecNode &node = graph.nodes[i];
+    for (size_t d = 0; d < node.dependencies.size(); ++d)
+      if (node.early[d] && runs[i] && runs[node.dependencies[d]])
+        runs[i]->follow(runs[node.dependencies[d]]);
+  }
+  return runs;
+}
+
+std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph) {
+  bool wanted =
+      driver.findings.enabled(Check::nodes) || driver.findings.enabled(Check::programmatic);
+  return wanted ? std::make_shared<OrderCheck>(driver, graph.order) : nullptr;
+}
+
+std::shared_ptr<OrderCheck> make_check(const std::shared_ptr<OrderCheck> &parent, uint32_t node,
+                                       const ExecGraph &graph) {
+  return parent ? std::make_shared<OrderCheck>(parent, node, graph.order) : nullptr;
+}
+
+} // namespace cugrt::emulator::api
