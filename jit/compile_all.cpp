@@ -1,5 +1,10 @@
 // Compiling many kernels in parallel, with results and errors that do not depend on the threads.
+//
+// What the cache has is taken first. The rest is shared out to threads; each drives a compiling
+// process of its own, since NVRTC would let only one of them compile in this process. Where there
+// is no such program, or nothing to gain from it, the threads compile here.
 #include "jit/compiler.h"
+#include "jit/worker_process.h"
 
 #include <algorithm>
 #include <exception>
@@ -11,7 +16,9 @@ namespace cugrt::jit {
 
 namespace {
 
-constexpr unsigned kMaxThreads = 8; // by default
+constexpr size_t kMaxThreads = 64;
+// A process takes as long to start as two kernels to compile: by default it is given at least two.
+constexpr size_t kKernelsPerProcess = 2;
 constexpr size_t kMaxMessageBytes = 64 << 10;
 
 /// All failures in one status, in the order of the requests.
@@ -33,6 +40,8 @@ Status join_failures(std::vector<Status> failures) {
   return Status::error(failures.front().code(), std::move(message));
 }
 
+} // namespace
+
 class Batch {
 public:
   Batch(Compiler &compiler, std::span<const CompileRequest> requests,
@@ -49,15 +58,20 @@ public:
   }
 
   void run() {
-    unsigned threads = options_.threads
-                           ? options_.threads
-                           : std::min(kMaxThreads, std::thread::hardware_concurrency());
-    size_t wanted = std::min<size_t>(std::max(threads, 1u), order_.size());
+    // The cache cannot be asked before the compiler is known; a process that must start in any
+    // case tells that too.
+    if (!compiler_.is_identified())
+      start_workers(order_.size());
+    take_cached();
+    if (stopped() || order_.empty())
+      return;
+    start_workers(order_.size());
+    size_t threads = workers_.empty() ? threads_for(order_.size()) : workers_.size();
     {
-      std::vector<std::jthread> workers;
-      for (size_t i = 1; i < wanted; ++i)
-        workers.emplace_back([this] { work(); });
-      work();
+      std::vector<std::jthread> others;
+      for (size_t i = 1; i < threads; ++i)
+        others.emplace_back([this, i] { work(i); });
+      work(0);
     }
     if (thrown_)
       std::rethrow_exception(thrown_);
@@ -86,12 +100,78 @@ public:
 private:
   bool stopped() const { return options_.cancel && options_.cancel->load(); }
 
+  size_t threads_for(size_t kernels) const {
+    if (options_.threads)
+      return std::min({size_t(options_.threads), kernels, kMaxThreads});
+    size_t processors = std::max(1u, std::thread::hardware_concurrency());
+    size_t wanted = (kernels + kKernelsPerProcess - 1) / kKernelsPerProcess;
+    return std::max<size_t>(1, std::min({processors, wanted, kMaxThreads}));
+  }
+
+  /// As many processes as `kernels` call for, or none. Does not wait for them, but for the first
+  /// one's identity where that is not known.
+  void start_workers(size_t kernels) {
+    size_t wanted = threads_for(kernels);
+    if (wanted < 2 || (tried_workers_ && workers_.empty()))
+      return;
+    tried_workers_ = true;
+    while (workers_.size() < wanted) {
+      auto started = compiler_.start_worker();
+      if (!started.ok()) {
+        if (started.status().code() != Code::not_found)
+          compiler_.give_up_workers(started.status());
+        break;
+      }
+      workers_.push_back({std::move(*started), std::nullopt});
+    }
+    if (!workers_.empty() && !compiler_.is_identified() && open_worker(workers_.front()))
+      compiler_.identify(*workers_.front().identity);
+  }
+
+  struct Worker {
+    WorkerProcess process;
+    std::optional<CompilerIdentity> identity; // once it has opened NVRTC
+  };
+
+  /// False when the worker is of no use: then this process compiles, and says what is wrong with
+  /// the compiler if it is the compiler.
+  bool open_worker(Worker &worker) {
+    if (worker.identity)
+      return true;
+    auto opened = worker.process.opened(options_.cancel);
+    if (opened.ok())
+      worker.identity = *opened;
+    else if (!stopped())
+      compiler_.give_up_workers(opened.status());
+    return opened.ok();
+  }
+
+  /// Takes from order_ what needs no compilation: what the cache has, and what cannot be asked for.
+  void take_cached() {
+    std::vector<size_t> missing;
+    for (size_t i : order_) {
+      if (stopped())
+        return;
+      auto found = compiler_.find(requests_[i]);
+      if (found.ok() && !*found) {
+        missing.push_back(i);
+        continue;
+      }
+      if (found.ok())
+        results_[i].emplace(std::move(**found));
+      else
+        results_[i].emplace(found.take_status());
+      tell(i);
+    }
+    order_ = std::move(missing);
+  }
+
   /// Takes requests until none is left. An exception ends all workers and is thrown by run().
-  void work() {
+  void work(size_t thread) {
     try {
       for (size_t at; (at = next_.fetch_add(1)) < order_.size() && !stopped();) {
         size_t i = order_[at];
-        Result<CompileResult> result = compiler_.compile(requests_[i], options_.cancel);
+        Result<CompileResult> result = compile(requests_[i], thread);
         results_[i].emplace(std::move(result));
         std::lock_guard<std::mutex> lock(mutex_);
         tell(i);
@@ -102,6 +182,19 @@ private:
         thrown_ = std::current_exception();
       next_ = order_.size();
     }
+  }
+
+  Result<CompileResult> compile(const CompileRequest &request, size_t thread) {
+    if (thread >= workers_.size())
+      return compiler_.compile_here(request, options_.cancel);
+    Worker &worker = workers_[thread];
+    // One that failed on a kernel has said so; the next kernel gets another.
+    if (worker.identity && !worker.process.running())
+      if (auto again = compiler_.start_worker(); again.ok())
+        worker = {std::move(*again), std::nullopt};
+    if (!open_worker(worker))
+      return compiler_.compile_here(request, options_.cancel);
+    return compiler_.compile_there(request, worker.process, *worker.identity, options_.cancel);
   }
 
   /// An equal request was compiled already: its result, or its error (told once).
@@ -133,16 +226,16 @@ private:
   Compiler &compiler_;
   std::span<const CompileRequest> requests_;
   const CompileAllOptions &options_;
-  std::vector<size_t> order_;  // requests that no earlier one equals
+  std::vector<size_t> order_;  // requests that no earlier one equals; then those to compile
   std::vector<size_t> source_; // of each request: the first that equals it
   std::vector<std::optional<Result<CompileResult>>> results_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_; // of what follows, while workers run
   CompileProgress progress_;
   std::exception_ptr thrown_;
+  std::vector<Worker> workers_; // one a thread, or none
+  bool tried_workers_ = false;
 };
-
-} // namespace
 
 Result<std::vector<CompileResult>> Compiler::compile_all(std::span<const CompileRequest> requests,
                                                          const CompileAllOptions &options) {

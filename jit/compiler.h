@@ -42,10 +42,14 @@ struct CompileProgress {
 };
 
 struct CompileAllOptions {
-  unsigned threads = 0; // 0: one for each processor, at most eight
+  /// Compilations at a time. 0: one for each processor this process may use, bounded by the kernels
+  /// that have to be compiled. With more than one, each runs in a process of its own
+  /// (worker_process.h), since NVRTC compiles one program at a time in a process.
+  unsigned threads = 0;
   /// Called after each request, one call at a time, from any thread.
   std::function<void(const CompileProgress &)> progress;
-  /// Set by anyone to stop: running compilations end at NVRTC's next callback.
+  /// Set by anyone to stop: compiling processes are killed; a compilation in this process ends at
+  /// NVRTC's next callback.
   const std::atomic<bool> *cancel = nullptr;
 };
 
@@ -56,6 +60,7 @@ struct CompilerConfig {
   };
   Use use = Use::automatic;
   std::string nvrtc_path; // a library or a toolkit's folder; empty: see find_nvrtc
+  std::string worker;     // the program cugrt-compile, or "off"; empty: see find_worker
   CacheConfig cache = CacheConfig::from_environment();
 };
 
@@ -64,10 +69,13 @@ struct CompilerReport {
   bool found = false;
   std::string problem; // why there is no compiler
   std::string library, include_folder, found_by;
+  std::string worker;       // compiles in parallel; empty: all is compiled in this process
   int major = 0, minor = 0; // 0.0 while unknown: neither remembered nor opened
   bool opened = false;
   CacheReport cache;
 };
+
+class WorkerProcess;
 
 class Compiler {
 public:
@@ -100,7 +108,26 @@ public:
   static CacheKey key(const CompileRequest &request);
 
 private:
+  friend class Batch;
   struct State;
+
+  /// From the cache; empty when it must be compiled.
+  Result<std::optional<CompileResult>> find(const CompileRequest &request);
+  /// What find() has missed: in this process, or in `worker`, which has `identity`.
+  Result<CompileResult> compile_here(const CompileRequest &request,
+                                     const std::atomic<bool> *cancel);
+  Result<CompileResult> compile_there(const CompileRequest &request, WorkerProcess &worker,
+                                      const CompilerIdentity &identity,
+                                      const std::atomic<bool> *cancel);
+  /// A process that is opening NVRTC; not_found when all is to be compiled in this process.
+  Result<WorkerProcess> start_worker();
+  /// Whether the compiler's identity is known without opening anything.
+  bool is_identified();
+  /// A worker's answer, when nothing was known.
+  void identify(const CompilerIdentity &identity);
+  /// Workers do not work here: says so once, and compiles in this process from then on.
+  void give_up_workers(const Status &reason);
+
   std::unique_ptr<CodeCache> cache_;
   std::unique_ptr<State> state_;
 };

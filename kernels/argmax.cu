@@ -6,27 +6,10 @@
 //
 // argmax_rows: inner is 1; one warp a row. argmax_columns: one thread a column.
 //
-// Options: DTYPE_* and ASSUME as in unary.cu.
+// Options: those of floating.cuh and assume.cuh.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
+#include "assume.cuh"
+#include "floating.cuh"
 
 struct Candidate {
   Acc value;

@@ -13,21 +13,11 @@
 //   entry        block   grid
 //   attention    256     sequences * heads
 //
-// Options: DTYPE_* and ASSUME as in unary.cu; WIDTH, elements of a head, a multiple of 32.
+// Options: those of floating.cuh and assume.cuh; WIDTH, elements of a head, a multiple of 32.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-#else
-typedef float T;
-#endif
+#include "assume.cuh"
+#include "floating.cuh"
 
-#ifndef ASSUME
-#define ASSUME true
-#endif
 #ifndef WIDTH
 #define WIDTH 64
 #endif

@@ -8,32 +8,11 @@
 // ASSUME, unused dimensions cost nothing.
 //
 // Options: -DOP=add names the operation, and with it the entry. BROADCAST asks for OP_broadcast,
-// with MAX_RANK 4 or 8. DTYPE_*, INDEX and ASSUME as in unary.cu. y may be the same tensor as an
-// operand of its shape.
+// with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same tensor as an operand
+// of its shape.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "floating.cuh"
 
 namespace op {
 

@@ -1,8 +1,9 @@
 // The library's own kernels: the text of the sources in this folder, embedded when cugrt is built.
 //
 // A kernel declaration names one as `source "builtin:NAME.cu"`. The texts include nothing but
-// cuda_fp16.h and cuda_bf16.h, and those only when an option asks for such types; options are
-// described at the head of each source, and src/codegen/ declares the kernels with them.
+// cuda_fp16.h and cuda_bf16.h, and those only when an option asks for such types: what they share,
+// the .cuh files, has been put in its place. Options are described at the head of each source, and
+// src/codegen/ declares the kernels with them.
 #pragma once
 
 #include <cstddef>

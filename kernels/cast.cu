@@ -2,8 +2,8 @@
 //
 // Options: -DFROM=f32 -DTO=f16 and the like, by the IR's names. Floating point to integer truncates
 // toward zero; out of range it gives the nearest value of the integer type, and a NaN gives 0.
-// Integer to integer keeps the low bits. To bool: whether the value is not 0. INDEX and ASSUME as
-// in unary.cu.
+// Integer to integer keeps the low bits. To bool: whether the value is not 0. And those of
+// assume.cuh.
 
 #ifdef USES_F16
 #include <cuda_fp16.h>
@@ -12,13 +12,7 @@
 #include <cuda_bf16.h>
 #endif
 
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
 
 namespace type {
 

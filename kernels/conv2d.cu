@@ -9,32 +9,11 @@
 // multiplications). Taps are the outer loops and channels the inner one, so that whether a tap lies
 // in the padding is asked once a tap. Sums are in float (double for f64).
 //
-// Options: DTYPE_*, INDEX and ASSUME as in unary.cu; HAS_BIAS adds the bias parameter. With the
+// Options: those of floating.cuh and assume.cuh; HAS_BIAS adds the bias parameter. With the
 // kernel's size, strides and channels in ASSUME the loops over taps are unrolled.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "floating.cuh"
 
 #ifdef HAS_BIAS
 #define BIAS_PARAMETER const T *__restrict__ bias,

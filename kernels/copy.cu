@@ -4,28 +4,10 @@
 // that begin y_pitch apart: concatenation and splitting along any axis, and with one row a plain
 // copy.
 //
-// Options: BYTES of an element (1, 2, 4, 8); INDEX and ASSUME as in unary.cu.
+// Options: those of bytes.cuh and assume.cuh.
 
-#ifndef BYTES
-#define BYTES 4
-#endif
-#if BYTES == 1
-typedef unsigned char T;
-#elif BYTES == 2
-typedef unsigned short T;
-#elif BYTES == 4
-typedef unsigned int T;
-#else
-typedef unsigned long long T;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "bytes.cuh"
 
 extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y, long long rows,
                                      long long length, long long x_pitch, long long y_pitch) {

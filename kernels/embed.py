@@ -2,19 +2,43 @@
 """Writes a C++ source that holds the text of kernel sources: the table behind kernels/builtin.h.
 
   embed.py OUTPUT.cpp SOURCE.cu...
+
+What a source includes of this folder, `#include "NAME.cuh"`, is put in its place, once, between
+#line directives, so that a compiler's messages name the right file and line: the texts are complete.
 """
 import os
+import re
 import sys
 
 DELIMITER = "cugrt_source"
+INCLUDE = re.compile(r'#include "(\w+\.cuh)"$')
+
+
+def expanded(path, seen):
+    """The lines of a source with those of its own includes in place."""
+    lines = []
+    with open(path, encoding="ascii") as file:
+        for number, line in enumerate(file.read().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if line == "#pragma once":
+                lines.append("")
+            elif not match:
+                lines.append(line)
+            elif match[1] in seen:
+                lines.append("")
+            else:
+                seen.add(match[1])
+                lines.append(f'#line 1 "{match[1]}"')
+                lines += expanded(os.path.join(os.path.dirname(path), match[1]), seen)
+                lines.append(f'#line {number + 1} "{os.path.basename(path)}"')
+    return lines
 
 
 def main():
     output, sources = sys.argv[1], sorted(sys.argv[2:], key=os.path.basename)
     rows = []
     for path in sources:
-        with open(path, encoding="ascii") as file:
-            text = file.read()
+        text = "\n".join(expanded(path, set())) + "\n"
         if f"){DELIMITER}\"" in text:
             sys.exit(f"{path}: holds the delimiter of raw strings, {DELIMITER}")
         rows.append(f'    {{"{os.path.basename(path)}", R"{DELIMITER}({text}){DELIMITER}"}},\n')

@@ -2,34 +2,16 @@
 // only their width matters. An id outside [0, rows) reads the nearest row (of a table without rows,
 // 0): ids come from outside, and memory beyond the table must not be reached.
 //
-// Options: WIDE_IDS for ids of i64 (i32 otherwise); BYTES of an element (1, 2, 4, 8); INDEX and
-// ASSUME as in unary.cu.
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh and assume.cuh.
+
+#include "assume.cuh"
+#include "bytes.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
 #else
 typedef int Id;
 #endif
-#ifndef BYTES
-#define BYTES 4
-#endif
-#if BYTES == 1
-typedef unsigned char T;
-#elif BYTES == 2
-typedef unsigned short T;
-#elif BYTES == 4
-typedef unsigned int T;
-#else
-typedef unsigned long long T;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
 
 extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__restrict__ ids,
                                      T *__restrict__ y, long long count, long long rows,

@@ -12,27 +12,10 @@
 //   matmul_tiled       16 x 16   16 x 16  small results: one element a thread
 //   matmul_register    64 x 64   16 x 16  the rest: 4 x 4 elements a thread
 //
-// Options: DTYPE_* and ASSUME as in unary.cu; HAS_BIAS adds the bias parameter.
+// Options: those of floating.cuh and assume.cuh; HAS_BIAS adds the bias parameter.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
+#include "assume.cuh"
+#include "floating.cuh"
 
 #ifdef HAS_BIAS
 #define BIAS_PARAMETER const T *__restrict__ bias,

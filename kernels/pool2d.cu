@@ -6,31 +6,10 @@
 // avg_pool2d: the sum divided by the window's size, with padding counted as zeros where
 // count_padding is not 0, else by the number of elements inside the image.
 //
-// Options: DTYPE_*, INDEX and ASSUME as in unary.cu.
+// Options: those of floating.cuh and assume.cuh.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "floating.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, T *__restrict__ y, long long planes, long long height, long long width, \

@@ -8,27 +8,10 @@
 // thread a result, so that neighbours read neighbouring addresses. Over no elements the sum is 0,
 // the mean a NaN and the maximum minus infinity. A NaN among the elements is the result.
 //
-// Options: -DOP=sum, mean or max; DTYPE_* and ASSUME as in unary.cu.
+// Options: -DOP=sum, mean or max; those of floating.cuh and assume.cuh.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
+#include "assume.cuh"
+#include "block_reduce.cuh"
 
 #define INNER(name) name##1, name##2, name##3
 #define EACH(name) name##0, INNER(name)
@@ -71,25 +54,6 @@ __device__ __forceinline__ long long offset_of(long long index, const long long 
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
-
-// Every thread of the block gets the reduction of all their values. `shared` holds one value a
-// warp; the block is a whole number of warps.
-template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Combine combine) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  const int warps = blockDim.x / 32;
-  if (warps == 1)
-    return value;
-  __syncthreads(); // the last reduction may still be reading
-  if (threadIdx.x % 32 == 0)
-    shared[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = shared[0];
-  for (int w = 1; w < warps; ++w)
-    value = combine(value, shared[w]);
-  return value;
-}
 
 extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
   __builtin_assume(ASSUME);

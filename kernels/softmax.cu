@@ -4,46 +4,10 @@
 // softmax_columns: one thread a column, so that neighbours read neighbouring addresses.
 // Rows are read three times (maximum, sum, result) and stay in cache; nothing is kept between.
 //
-// Options: DTYPE_* and ASSUME as in unary.cu.
+// Options: those of floating.cuh and assume.cuh.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-
-// Every thread of the block gets the reduction of all their values. `shared` holds one value a
-// warp; the block is a whole number of warps.
-template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Combine combine) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  const int warps = blockDim.x / 32;
-  if (warps == 1)
-    return value;
-  __syncthreads(); // the last reduction may still be reading
-  if (threadIdx.x % 32 == 0)
-    shared[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = shared[0];
-  for (int w = 1; w < warps; ++w)
-    value = combine(value, shared[w]);
-  return value;
-}
+#include "assume.cuh"
+#include "block_reduce.cuh"
 
 extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__ y, long long outer,
                                         long long axis, long long inner) {

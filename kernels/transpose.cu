@@ -6,28 +6,10 @@
 // transpose_tiled: the last two of [batch, rows, columns] are swapped, by way of a tile in shared
 // memory, so that reads and writes both run along rows. Tiles are numbered along x of the grid.
 //
-// Options: BYTES of an element (1, 2, 4, 8); MAX_RANK 4 or 8; INDEX and ASSUME as in unary.cu.
+// Options: MAX_RANK 4 or 8; those of bytes.cuh and assume.cuh.
 
-#ifndef BYTES
-#define BYTES 4
-#endif
-#if BYTES == 1
-typedef unsigned char T;
-#elif BYTES == 2
-typedef unsigned short T;
-#elif BYTES == 4
-typedef unsigned int T;
-#else
-typedef unsigned long long T;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "bytes.cuh"
 
 #ifndef MAX_RANK
 #define MAX_RANK 4

@@ -1,33 +1,10 @@
 // Elementwise operations with one operand: y[i] = OP(x[i]), contiguous.
 //
-// Options: -DOP=relu names the operation, and with it the entry, relu_elementwise. DTYPE_F16,
-// DTYPE_BF16 or DTYPE_F64 set the element type (f32 otherwise); arithmetic is in float, in double
-// for f64. INDEX=unsigned may be given when there are fewer than 2^31 elements. ASSUME is what is
-// known about the parameters, such as count==64. x and y may be the same tensor.
+// Options: -DOP=relu names the operation, and with it the entry, relu_elementwise; those of
+// floating.cuh and assume.cuh. x and y may be the same tensor.
 
-#if defined(DTYPE_F16)
-#include <cuda_fp16.h>
-typedef __half T;
-typedef float Acc;
-#elif defined(DTYPE_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 T;
-typedef float Acc;
-#elif defined(DTYPE_F64)
-typedef double T;
-typedef double Acc;
-#else
-typedef float T;
-typedef float Acc;
-#endif
-
-#ifndef ASSUME
-#define ASSUME true
-#endif
-#ifndef INDEX
-#define INDEX long long
-#endif
-typedef INDEX Index;
+#include "assume.cuh"
+#include "floating.cuh"
 
 namespace op {
 

@@ -4,6 +4,7 @@
 #include "support/file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -54,6 +55,46 @@ std::string table(const std::vector<Row> &rows) {
   line([](const Column &column) { return column.name; });
   for (const Row &row : rows)
     line([&](const Column &column) { return cell(row.at(column.name)); });
+  return text;
+}
+
+std::string markdown_table(const std::vector<std::string> &header,
+                           const std::vector<std::vector<std::string>> &lines, size_t left) {
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < header.size(); ++i) {
+    widths.push_back(std::max<size_t>(header[i].size(), 3));
+    for (const auto &line : lines)
+      widths[i] = std::max(widths[i], line.at(i).size());
+  }
+  std::string text;
+  auto add = [&](const std::vector<std::string> &cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      std::string space(widths[i] - cells[i].size(), ' ');
+      text += "| " + (i < left ? cells[i] + space : space + cells[i]) + " ";
+    }
+    text += "|\n";
+  };
+  add(header);
+  for (size_t i = 0; i < header.size(); ++i)
+    text += i < left ? "|" + std::string(widths[i] + 2, '-')
+                     : "|" + std::string(widths[i] + 1, '-') + ":";
+  text += "|\n";
+  for (const auto &line : lines)
+    add(line);
+  return text;
+}
+
+std::string figure_text(std::optional<double> value) {
+  if (!value)
+    return "-";
+  double size = std::abs(*value);
+  char text[64];
+  snprintf(text, sizeof text, "%.*f",
+           size >= 99.95    ? 0
+           : size >= 9.995  ? 1
+           : size >= 0.9995 ? 2
+                            : 3,
+           *value);
   return text;
 }
 

@@ -43,6 +43,7 @@ extern "C" {
 
 #define CUGRT_API_VERSION 1u
 #define CUGRT_MAX_RANK 8
+#define CUGRT_MAX_KEY 8 /* symbols of a region's key that a launch record has room for */
 
 /* ---- Enumerations: append only ------------------------------------------------------------- */
 
@@ -136,6 +137,24 @@ typedef enum cugrt_code_kind {
   CUGRT_CODE_PTX = 1,
   CUGRT_CODE_CUBIN = 2
 } cugrt_code_kind;
+
+/* Why steps were launched one by one instead of in a graph. */
+typedef enum cugrt_eager_reason {
+  CUGRT_EAGER_NOT = 0,
+  CUGRT_EAGER_REQUESTED = 1,   /* cugrt_session_options.eager */
+  CUGRT_EAGER_TOO_LARGE = 2,   /* an instance would be larger than the whole instance budget */
+  CUGRT_EAGER_BUDGET_FULL = 3, /* of instances that are running or used more often */
+  CUGRT_EAGER_NO_MEMORY = 4,   /* the device has none for the instance */
+  CUGRT_EAGER_OUTSIDE = 5      /* a step that the plan has outside of regions */
+} cugrt_eager_reason;
+
+typedef enum cugrt_launch_kind {
+  CUGRT_LAUNCH_HIT = 0,     /* of a region, with nothing to set */
+  CUGRT_LAUNCH_PATCHED = 1, /* of a region, after fields were set */
+  CUGRT_LAUNCH_BUILT = 2,   /* of a region, by a new instance */
+  CUGRT_LAUNCH_EAGER = 3,   /* of a region, step by step; the steps' own records come before it */
+  CUGRT_LAUNCH_STEP = 4     /* of one step */
+} cugrt_launch_kind;
 
 /* ---- Handles ------------------------------------------------------------------------------- */
 
@@ -262,6 +281,9 @@ typedef struct cugrt_session_options {
       *weights; /* for every weight parameter, by name; copied to the device at opening */
   uint64_t instance_budget_bytes; /* for graph instances; 0: 64 MiB */
   int32_t eager;                  /* 1: build no graphs; every step is launched one by one */
+  int32_t strict;                 /* 1: whatever would be launched outside of a graph is an error */
+  uint32_t record_capacity;       /* launch records kept; 0: none, at no cost; at most 2^20 */
+  int32_t time_steps; /* 1: steps launched one by one are timed on the device, for their records */
 } cugrt_session_options;
 
 typedef struct cugrt_run_options {
@@ -301,7 +323,32 @@ typedef struct cugrt_counters {
   uint64_t instance_bytes; /* estimated device and host memory of the instances alive */
   uint64_t arena_bytes, arena_lower_bound_bytes, arena_tensor_bytes; /* all scopes together */
   uint64_t weight_bytes, result_bytes;
+  /* By cugrt_eager_reason. Launches of regions; eager_outside: steps. */
+  uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
 } cugrt_counters;
+
+/* What became of one launch. Strings live as long as the executable. Times of the host are of the
+ * steady clock (CLOCK_MONOTONIC). */
+typedef struct cugrt_launch_record {
+  size_t struct_size;
+  uint64_t sequence; /* counts from 0; numbers that are missing were overwritten unread */
+  uint64_t run;      /* number of the run, from 0 */
+  int32_t kind;      /* cugrt_launch_kind */
+  int32_t reason;    /* cugrt_eager_reason */
+  uint32_t frame;    /* 0 unless the session has several */
+  uint32_t key_size; /* symbols of the region's key; the first CUGRT_MAX_KEY of them follow */
+  const char *function;
+  const char *name; /* of the region or step */
+  const char *key_names[CUGRT_MAX_KEY];
+  int64_t key_values[CUGRT_MAX_KEY];
+  uint64_t nodes, edges;
+  uint64_t fields_patched;
+  int64_t begin_ns, host_ns; /* of the whole launch */
+  int64_t build_ns, patch_ns,
+      launch_ns; /* parts: making the instance, setting, the driver's launch */
+  double
+      device_us; /* of steps, with time_steps; -1 while it is not known, as before a synchronize */
+} cugrt_launch_record;
 
 /* A host builtin. Arguments and results are those of the IR's host call; tensors are device
  * tensors. Work is to be put on `stream`. A non-NULL status (made by status_create) ends the run
@@ -432,6 +479,11 @@ typedef struct cugrt_api {
   cugrt_status *(*session_graph_report)(cugrt_session *session, cugrt_report_format format,
                                         cugrt_text **report);
   void (*session_free)(cugrt_session *session); /* waits for the session's work */
+
+  /* Moves launch records out, the oldest first, in the order in which the launches ended. The first
+   * record's struct_size is that of all `capacity` ones. */
+  cugrt_status *(*session_read_launches)(cugrt_session *session, cugrt_launch_record *records,
+                                         size_t capacity, size_t *count);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -415,6 +415,18 @@ public:
     check(api().session_get_counters(handle_, &counters));
     return counters;
   }
+  /// What launches became since the last call, the oldest first; empty unless the session was
+  /// opened with record_capacity.
+  std::vector<cugrt_launch_record> read_launches() {
+    std::vector<cugrt_launch_record> all;
+    std::vector<cugrt_launch_record> part(256, detail::sized<cugrt_launch_record>());
+    size_t count = 0;
+    do {
+      check(api().session_read_launches(handle_, part.data(), part.size(), &count));
+      all.insert(all.end(), part.begin(), part.begin() + static_cast<ptrdiff_t>(count));
+    } while (count == part.size());
+    return all;
+  }
   std::string graph_report(cugrt_report_format format = CUGRT_REPORT_TEXT) const {
     cugrt_text *text = nullptr;
     check(api().session_graph_report(handle_, format, &text));

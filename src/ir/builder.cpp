@@ -12,6 +12,13 @@ FunctionBuilder::FunctionBuilder(Module &module, std::string name) : module_(mod
   open_blocks_.push_back({0});
 }
 
+void FunctionBuilder::reserve(size_t values, size_t operands, size_t bindings) {
+  function_.values.reserve(values);
+  names_.reserve(values);
+  function_.operands.reserve(operands);
+  function_.blocks.front().bindings.reserve(bindings);
+}
+
 // --- Names, values, symbols ----------------------------------------------------------------------
 
 // `base`, or `base` with the least suffix not tried before that is free. `taken` keeps for every

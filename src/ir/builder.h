@@ -14,6 +14,8 @@ namespace cugrt::ir {
 class FunctionBuilder {
 public:
   FunctionBuilder(Module &module, std::string name);
+  /// Makes room for what a function of about that size will hold.
+  void reserve(size_t values, size_t operands, size_t bindings);
 
   /// Value names are made from hints: kept when still free, else with a suffix; "" gives v0, v1,
   /// ... Characters that the text form does not allow in names become '_'. The same holds for

@@ -97,17 +97,19 @@ Status FunctionCloner::copy(const Binding &binding) {
   Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));
   builder_.set_call_site(binding.call_site);
-  std::vector<Operand> operands = mapped(source_.operands_of(binding));
+  operands_.clear();
+  for (const Operand &operand : source_.operands_of(binding))
+    operands_.push_back(mapped(operand));
   if (binding.blocks.count)
-    add_captures(operands);
-  std::vector<std::string> names;
-  std::vector<TypeId> types;
+    add_captures(operands_);
+  names_.resize(binding.result_count);
+  types_.resize(binding.result_count);
   for (uint32_t i = 0; i < binding.result_count; ++i) {
-    names.push_back(source_.value(binding.result(i)).name);
-    types.push_back(result_type(binding, operands, i));
+    names_[i] = source_.value(binding.result(i)).name;
+    types_[i] = result_type(binding, operands_, i);
   }
-  const ValueId first = builder_.bind(target, operands, source_.exprs_of(binding),
-                                      source_.attributes_of(binding), names, types);
+  const ValueId first = builder_.bind(target, operands_, source_.exprs_of(binding),
+                                      source_.attributes_of(binding), names_, types_);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
   return {};

@@ -65,7 +65,10 @@ private:
   const Function &source_;
   Module &module_;
   FunctionBuilder builder_;
-  std::vector<ValueId> values_; // by source value
+  std::vector<ValueId> values_;   // by source value
+  std::vector<Operand> operands_; // of the binding that is copied, as the two below
+  std::vector<std::string> names_;
+  std::vector<TypeId> types_;
 };
 
 } // namespace cugrt::ir

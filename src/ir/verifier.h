@@ -100,6 +100,7 @@ private:
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
   bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
+  bool callee_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
   bool extern_call(const Binding &b) { return host_or_extern(b); }
   bool host_or_extern(const Binding &b);
 
@@ -107,7 +108,6 @@ private:
   bool host_call(const Binding &b);
   bool no_functions(const Binding &b, size_t from);
   bool graph_operands(const Binding &b, size_t index);
-  bool graph_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
   bool graph_key(const Binding &b, const Function &callee, std::span<const TypeId> arguments);
   bool get_cached_alloc(const Binding &b);
   bool run_or_capture(const Binding &b);

@@ -190,6 +190,11 @@ bool FunctionVerifier::call(const Binding &b) {
   for (size_t i = 0; i < callee.params.size(); ++i)
     if (!call_operand(b, callee, i, symbols))
       return false;
+  return callee_results(b, callee, symbols);
+}
+
+bool FunctionVerifier::callee_results(const Binding &b, const Function &callee,
+                                      std::span<const ExprId> symbols) {
   if (b.result_count != callee.result_types.size())
     return fail(b, "function @" + callee.name + " has " +
                        std::to_string(callee.result_types.size()) + " results");

@@ -54,21 +54,6 @@ bool FunctionVerifier::graph_operands(const Binding &b, size_t index) {
   return no_functions(b, 1);
 }
 
-bool FunctionVerifier::graph_results(const Binding &b, const Function &callee,
-                                     std::span<const ExprId> symbols) {
-  if (b.result_count != callee.result_types.size())
-    return fail(b, "function @" + callee.name + " has " +
-                       std::to_string(callee.result_types.size()) + " results");
-  for (uint32_t i = 0; i < b.result_count; ++i) {
-    TypeId t = substitute_type(m_, callee.result_types[i], symbols);
-    if (!t.valid() || t != f_.value(b.result(i)).type)
-      return fail(b, "result " + std::to_string(i + 1) + " of @" + callee.name + " has type " +
-                         print_type(m_, &callee, callee.result_types[i]) + ", not " +
-                         text(f_.value(b.result(i)).type));
-  }
-  return true;
-}
-
 bool FunctionVerifier::get_cached_alloc(const Binding &b) {
   if (!graph_operands(b, kAllocIndex))
     return false;
@@ -85,7 +70,7 @@ bool FunctionVerifier::get_cached_alloc(const Binding &b) {
   for (TypeId result : callee.result_types)
     if (type(result).kind != TypeKind::storage || !m_.exprs.as_constant(type(result).dims[0]))
       return fail(b, "function @" + callee.name + " returns more than storages of constant sizes");
-  return graph_results(b, callee, {});
+  return callee_results(b, callee, {});
 }
 
 bool FunctionVerifier::run_or_capture(const Binding &b) {
@@ -126,7 +111,7 @@ bool FunctionVerifier::run_or_capture(const Binding &b) {
         !writable(b, f_.operands[made.fields.begin + i], "@" + callee.name))
       return false;
   }
-  return graph_key(b, callee, arguments) && graph_results(b, callee, symbols);
+  return graph_key(b, callee, arguments) && callee_results(b, callee, symbols);
 }
 
 /// The key is what the last parameter takes, when that is a shape; else there is none.

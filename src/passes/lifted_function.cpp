@@ -53,6 +53,7 @@ public:
                            std::span<const int64_t> storage_bytes) {
     region_ = &region;
     builder_.emplace(target_, name);
+    reserve(region);
     builder_->function().is_private = true;
     builder_->function().location = bindings_[region.bindings.front()]->location;
     CUGRT_TRY(symbols());
@@ -70,6 +71,15 @@ public:
   }
 
 private:
+  void reserve(const plan::SeedRegion &region) {
+    size_t operands = 0, values = region.inputs.size() + 1;
+    for (uint32_t number : region.bindings) {
+      operands += bindings_[number]->operands.count;
+      values += bindings_[number]->result_count;
+    }
+    builder_->reserve(values, operands + values, region.bindings.size());
+  }
+
   Status symbols() {
     if (region_->symbols.size() > ir::kMaxRank)
       return plan::located(
@@ -88,6 +98,8 @@ private:
   }
 
   TypeId type(TypeId id) {
+    if (region_->symbols.empty()) // then no type depends on one
+      return id;
     TypeId mapped = ir::substitute_type(target_, id, symbols_);
     CUGRT_CHECK(mapped.valid()); // every symbol of a region is in its key
     return mapped;
@@ -149,23 +161,24 @@ private:
     std::span<const Operand> operands = function_.operands_of(b);
     if (b.kind == BindingKind::kill && is_kind(operands[0].value(), ir::TypeKind::storage))
       return;
-    std::vector<Operand> mapped;
+    operands_.clear();
     for (const Operand &operand : operands)
-      mapped.push_back(operand.kind == Operand::Kind::value  ? Operand::of(values_[operand.index])
-                       : operand.kind == Operand::Kind::expr ? Operand::of(expr(operand.expr()))
-                                                             : operand);
-    std::vector<ir::ExprId> exprs;
+      operands_.push_back(operand.kind == Operand::Kind::value ? Operand::of(values_[operand.index])
+                          : operand.kind == Operand::Kind::expr ? Operand::of(expr(operand.expr()))
+                                                                : operand);
+    exprs_.clear();
     for (ir::ExprId e : function_.exprs_of(b))
-      exprs.push_back(expr(e));
-    std::vector<std::string> names;
-    std::vector<TypeId> types;
+      exprs_.push_back(expr(e));
+    names_.resize(b.result_count);
+    types_.resize(b.result_count);
     for (uint32_t i = 0; i < b.result_count; ++i) {
-      names.push_back(function_.value(b.result(i)).name);
-      types.push_back(result_type(b, mapped, i));
+      names_[i] = function_.value(b.result(i)).name;
+      types_[i] = result_type(b, operands_, i);
     }
     Binding copied = b;
     copied.call_site = UINT32_MAX; // calls that were inlined are the source function's
-    ValueId first = builder_->bind(copied, mapped, exprs, function_.attributes_of(b), names, types);
+    ValueId first =
+        builder_->bind(copied, operands_, exprs_, function_.attributes_of(b), names_, types_);
     for (uint32_t i = 0; i < b.result_count; ++i)
       values_[b.result(i).index] = {first.index + i};
   }
@@ -201,6 +214,11 @@ private:
   std::vector<ValueId> values_;                // by value of the source function
   std::vector<ValueId> root_;                  // likewise: what an alias or view names
   std::vector<bool> written_;                  // by root
+  // Of the binding that is copied.
+  std::vector<Operand> operands_;
+  std::vector<ir::ExprId> exprs_;
+  std::vector<std::string> names_;
+  std::vector<TypeId> types_;
 };
 
 } // namespace

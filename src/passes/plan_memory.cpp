@@ -35,7 +35,12 @@ struct StorageValue {
 /// What both policies share: tensors in storages, which nested blocks capture.
 class PlannedCloner : public ir::FunctionCloner {
 public:
-  using FunctionCloner::FunctionCloner;
+  PlannedCloner(const ir::Function &source, ir::Module &target) : FunctionCloner(source, target) {
+    // About half as many storages, kills and offsets come in as there are allocations.
+    const size_t values = source.values.size(), bindings = source.body().bindings.size();
+    builder().reserve(values + values / 4, source.operands.size() + bindings,
+                      bindings + bindings / 2);
+  }
 
 protected:
   Status visit(const ir::Binding &binding) override {

@@ -5,13 +5,15 @@
 // then "the last position on each lane" says it all. A chain takes one lane. There are 32: where
 // they do not suffice, a node takes over the lane that was used least recently. What stood on it
 // before is then forgotten, which makes `reaches` false where it might be true: edges too many,
-// never too few.
+// never too few. Rows are kept as wide as lanes were in use when they were made, in blocks of rows
+// of one width: most regions need a few lanes only.
 //
 // BitReach: a bit for each earlier node. Exact, quadratic in memory.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -25,7 +27,9 @@ public:
 
   /// At most `lane_limit` lanes if that is not 0.
   explicit LaneReach(uint32_t node_count, uint32_t lane_limit = 0)
-      : nodes_(node_count), limit_(std::min(lane_limit, kLanes)) {}
+      : nodes_(node_count), limit_(std::min(lane_limit, kLanes)) {
+    blocks_.reserve((node_count + kBlockRows - 1) / kBlockRows);
+  }
 
   Row empty_row() const { return Row{}; }
 
@@ -35,8 +39,11 @@ public:
   }
   /// Everything that reaches `from`, and `from` itself, reaches the row's node.
   void join(Row &row, uint32_t from) const {
+    const Block &block = blocks_[from / kBlockRows];
+    const uint32_t *kept = &block.rows[size_t(from % kBlockRows) * block.width];
+    for (uint32_t lane = 0; lane < block.width; ++lane)
+      row[lane] = std::max(row[lane], kept[lane]);
     const Node &node = nodes_[from];
-    merge(row, node.row);
     row[node.lane] = std::max(row[node.lane], node.position + 1);
   }
   void merge(Row &row, const Row &other) const {
@@ -62,9 +69,10 @@ public:
         return kNoNode;
     return lanes_[oldest()].tail;
   }
-  /// Lays a node on a lane. False when another node's lane had to be taken over.
+  /// Lays a node on a lane; nodes are closed in the order of their numbers. False when another
+  /// node's lane had to be taken over.
   bool close(uint32_t node, const Row &row) {
-    nodes_[node].row = row;
+    keep_row(node, row);
     for (uint32_t lane = 0; lane < used_; ++lane)
       if (extends(row, lane))
         return put(node, lane), true;
@@ -76,9 +84,15 @@ public:
   }
 
 private:
+  static constexpr uint32_t kBlockRows = 256;
+
   struct Node {
     uint32_t lane = 0, position = 0;
-    Row row{};
+  };
+  /// The rows of kBlockRows nodes; lanes from `width` on were not in use yet.
+  struct Block {
+    uint32_t width = 0;
+    std::vector<uint32_t> rows;
   };
   struct Lane {
     uint32_t length = 0, tail = 0;
@@ -105,6 +119,25 @@ private:
     auto end = std::lower_bound(epochs.begin(), epochs.end(), low);
     return end == epochs.end() || high <= *end;
   }
+  void keep_row(uint32_t node, const Row &row) {
+    if (node % kBlockRows == 0)
+      blocks_.emplace_back();
+    Block &block = blocks_.back();
+    if (block.width == 0 || block.width < used_)
+      widen(block, std::bit_ceil(std::max(used_, 4u)),
+            std::min<uint32_t>(rows_in(node), kBlockRows));
+    std::copy_n(row.begin(), block.width, &block.rows[size_t(node % kBlockRows) * block.width]);
+  }
+  /// How many nodes there are from the first one of the node's block on.
+  uint32_t rows_in(uint32_t node) const {
+    return uint32_t(nodes_.size()) - node / kBlockRows * kBlockRows;
+  }
+  static void widen(Block &block, uint32_t width, uint32_t count) {
+    std::vector<uint32_t> rows(size_t(count) * width);
+    for (uint32_t i = 0; i < count && block.width; ++i)
+      std::copy_n(&block.rows[size_t(i) * block.width], block.width, &rows[size_t(i) * width]);
+    block = {width, std::move(rows)};
+  }
   void put(uint32_t node, uint32_t lane) {
     nodes_[node].lane = lane;
     nodes_[node].position = lanes_[lane].length++;
@@ -113,6 +146,7 @@ private:
   }
 
   std::vector<Node> nodes_;
+  std::vector<Block> blocks_;
   std::array<Lane, kLanes> lanes_;
   uint32_t used_ = 0;
   const uint32_t limit_;

@@ -74,8 +74,11 @@ private:
   }
 
   void put(ir::ExprId expr) {
-    put(expr.valid() ? module_.exprs.copy_to(canonical_, expr, replacement(expr)).index
-                     : UINT32_MAX);
+    if (!expr.valid())
+      return put(uint64_t(0));
+    if (const std::optional<int64_t> constant = module_.exprs.as_constant(expr))
+      return put(uint64_t(1)), put(uint64_t(*constant));
+    put(uint64_t(2)), put(module_.exprs.copy_to(canonical_, expr, replacement(expr)).index);
   }
 
   /// Symbols outside of the key, which only flaws let in, keep numbers of their own.

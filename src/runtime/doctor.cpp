@@ -57,6 +57,8 @@ void add_compiler(Lines &lines, const jit::CompilerReport &compiler) {
     lines.line("library", compiler.library);
     lines.line("found by", compiler.found_by);
     lines.line("headers", compiler.include_folder.empty() ? "none" : compiler.include_folder);
+    lines.line("in parallel",
+               compiler.worker.empty() ? "no: cugrt-compile is absent or off" : compiler.worker);
     if (compiler.major)
       lines.line("version", std::to_string(compiler.major) + "." + std::to_string(compiler.minor));
   } else {
@@ -150,7 +152,7 @@ std::string DoctorReport::to_json() const {
   json["compiler"] = {{"found", compiler.found},       {"problem", compiler.problem},
                       {"library", compiler.library},   {"include_folder", compiler.include_folder},
                       {"found_by", compiler.found_by}, {"major", compiler.major},
-                      {"minor", compiler.minor}};
+                      {"minor", compiler.minor},       {"parallel", compiler.worker}};
   json["cache"] = {{"folder", compiler.cache.folder},
                    {"read_only_folder", compiler.cache.read_only_folder},
                    {"readable", compiler.cache.readable},

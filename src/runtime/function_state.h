@@ -16,7 +16,7 @@ struct FunctionState {
   Frame frame;
   uint32_t first_region = 0; // of the graph cache
 
-  bool is_region = false; // the body is one region and nothing else
+  bool is_region = false; // the body is one region and nothing else, and no log is kept
 
   // The last binding that passed every check. The values below are those of the last one that was
   // bound from the start: addresses may have moved since.

@@ -8,8 +8,8 @@
 
 namespace cugrt::runtime {
 
-GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters)
-    : code_(code), options_(options), counters_(counters), policy_(options.policy) {}
+GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log)
+    : code_(code), options_(options), counters_(counters), log_(log), policy_(options.policy) {}
 
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
@@ -35,7 +35,10 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
 /// The key is the one that the last instance is bound to: only addresses differ.
 Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
-  auto counts = region.last->follow(*region.frame);
+  auto counts = [&] {
+    ScopeTimer timer(timed(&LaunchRecord::patch_ns));
+    return region.last->follow(*region.frame);
+  }();
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
@@ -79,12 +82,44 @@ void GraphCache::count(const PatchCounts &counts) {
   counters_.fields_patched += counts.fields;
   counters_.expressions_evaluated += counts.evaluated;
   ++(counts.fields ? counters_.regions_patched : counters_.regions_hit);
+  if (record_) {
+    record_->kind = counts.fields ? CUGRT_LAUNCH_PATCHED : CUGRT_LAUNCH_HIT;
+    record_->fields_patched = counts.fields;
+  }
+}
+
+Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance,
+                                   driver::StreamRef stream) {
+  instance.last_launch = ++launches_;
+  if (record_) {
+    record_->nodes = instance.topology().node_count();
+    record_->edges = instance.topology().edge_count();
+  }
+  ScopeTimer timer(timed(&LaunchRecord::launch_ns));
+  return instance.launch(stream, *region.name);
+}
+
+Status GraphCache::launch_logged(uint32_t number, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  LaunchRecord record = log_.begin(*region.frame, region.index, *region.name);
+  record_ = &record;
+  Status status;
+  if (region.last && region.last->bound_to(*region.frame)) {
+    status = launch_instance(region, *region.last, stream);
+    counters_.regions_hit += status.ok();
+  } else {
+    status = launch_changed(number, stream);
+  }
+  record_ = nullptr;
+  if (status.ok())
+    log_.end(record);
+  return status;
 }
 
 Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (options_.eager)
-    return launch_eagerly(region, stream);
+    return launch_eagerly(region, EagerReason::requested, stream);
   make_key(number);
   CUGRT_ASSIGN(uint32_t topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(region.classes[topology]->node_count());
@@ -95,8 +130,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, decision, stream);
   case InstancePolicy::Decision::Kind::eager:
-    log_eager(region, decision.reason);
-    return launch_eagerly(region, stream);
+    return launch_eagerly(region, decision.reason, stream);
   default:
     break;
   }
@@ -108,7 +142,10 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
 Status GraphCache::rebind(uint32_t number, InstanceId id) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
-  auto counts = instance.rebind(*region.frame, code_);
+  auto counts = [&] {
+    ScopeTimer timer(timed(&LaunchRecord::patch_ns));
+    return instance.rebind(*region.frame, code_);
+  }();
   if (!counts.ok()) {
     drop(id);
     return counts.take_status();
@@ -128,13 +165,15 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
     ++counters_.instances_evicted;
   }
   std::shared_ptr<const RegionClass> made = region.classes[topology];
-  auto instance = GraphInstance::build(*region.frame, code_, made, stream);
+  auto make = [&] {
+    ScopeTimer timer(timed(&LaunchRecord::build_ns));
+    return GraphInstance::build(*region.frame, code_, made, stream);
+  };
+  auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
-    if (!give_up_one(stream)) {
-      log_eager(region, instance.status().message());
-      return launch_eagerly(region, stream);
-    }
-    instance = GraphInstance::build(*region.frame, code_, made, stream);
+    if (!give_up_one(stream))
+      return launch_eagerly(region, EagerReason::no_memory, stream);
+    instance = make();
   }
   if (!instance.ok())
     return instance.take_status();
@@ -144,14 +183,11 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
   slots_[id] = {number, ++built_, std::move(*instance)};
   region.last = slots_[id].instance.get();
   ++counters_.regions_built;
+  if (record_)
+    record_->kind = CUGRT_LAUNCH_BUILT;
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made->node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made->edge_count());
   return launch_instance(region, *region.last, stream);
-}
-
-void GraphCache::log_eager(const CachedRegion &region, const std::string &reason) const {
-  code_.device().log()(LogLevel::info,
-                       "region " + *region.name + " is launched eagerly: " + reason);
 }
 
 bool GraphCache::give_up_one(driver::StreamRef stream) {
@@ -168,14 +204,60 @@ bool GraphCache::give_up_one(driver::StreamRef stream) {
   return true;
 }
 
-Status GraphCache::launch_eagerly(const CachedRegion &region, driver::StreamRef stream) {
-  Range steps = region.frame->function.regions[region.index].steps;
-  for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_TRY(launch_step(*region.frame, code_, step, stream, scratch_));
-    ++counters_.eager_steps;
+Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
+                                  driver::StreamRef stream) {
+  const plan::Function &function = region.frame->function;
+  Range steps = function.regions[region.index].steps;
+  auto text = [&] {
+    return "region " + *region.name + " of function @" + function.name + " (" +
+           std::to_string(steps.count) + " steps from '" + function.steps[steps.begin].name + "')";
+  };
+  ++counters_.eager[static_cast<size_t>(reason)];
+  if (options_.strict)
+    CUGRT_TRY(check_strict(text(), reason));
+  if (reason != EagerReason::requested && code_.device().log().enabled(LogLevel::info))
+    code_.device().log()(LogLevel::info,
+                         text() + " is launched step by step: " + reason_text(reason));
+  LaunchRecord *record = std::exchange(record_, nullptr); // each step has one of its own
+  for (uint32_t step = steps.begin; step < steps.end(); ++step)
+    CUGRT_TRY(launch_step(*region.frame, step, reason, stream));
+  if (record) {
+    record->kind = CUGRT_LAUNCH_EAGER;
+    record->reason = reason;
+    record->nodes = steps.count;
   }
   ++counters_.regions_eager;
   return {};
+}
+
+Status GraphCache::launch_step(const Frame &frame, uint32_t step, EagerReason reason,
+                               driver::StreamRef stream) {
+  const std::string &name = frame.function.steps[step].name;
+  if (reason == EagerReason::outside) {
+    ++counters_.eager[static_cast<size_t>(reason)];
+    if (options_.strict)
+      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason));
+  }
+  ++counters_.eager_steps;
+  if (!log_.on())
+    return runtime::launch_step(frame, code_, step, stream, scratch_);
+  LaunchRecord record = log_.begin(frame, kNone, name);
+  record.kind = CUGRT_LAUNCH_STEP;
+  record.reason = reason;
+  CUGRT_TRY(log_.step_begins(stream));
+  CUGRT_TRY(runtime::launch_step(frame, code_, step, stream, scratch_));
+  record.launch_ns = steady_ns() - record.begin_ns;
+  CUGRT_TRY(log_.step_ends(stream));
+  log_.end(record);
+  return {};
+}
+
+Status GraphCache::check_strict(const std::string &what, EagerReason reason) const {
+  if (!options_.strict)
+    return {};
+  return Status::error(Code::unsupported, "strict mode: " + what +
+                                              " is not launched as part of a graph, because " +
+                                              reason_text(reason));
 }
 
 void GraphCache::drop_last(const CachedRegion &region) {

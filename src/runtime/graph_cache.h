@@ -6,6 +6,7 @@
 
 #include "runtime/graph_instance.h"
 #include "runtime/instance_policy.h"
+#include "runtime/launch_log.h"
 
 namespace cugrt::runtime {
 
@@ -15,6 +16,8 @@ struct Counters {
   uint64_t regions_built = 0, regions_hit = 0, regions_patched = 0, regions_eager = 0;
   uint64_t fields_patched = 0, expressions_evaluated = 0, eager_steps = 0;
   uint64_t instances_evicted = 0, largest_nodes = 0, largest_edges = 0;
+  /// By EagerReason: launches of regions, and steps for those outside of regions.
+  std::array<uint64_t, kEagerReasons> eager{};
 };
 
 class GraphCache {
@@ -22,24 +25,34 @@ public:
   struct Options {
     PolicyOptions policy;
     InstanceCost cost;
-    bool eager = false; // build nothing
+    bool eager = false;  // build nothing
+    bool strict = false; // what is not launched as part of a graph is an error
   };
 
-  GraphCache(const LoadedCode &code, Options options, Counters &counters);
+  /// `counters` and `log` outlive the cache.
+  GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log);
 
   /// Makes room for the regions of a function; `frame` must outlive the cache. Returns the number
   /// of the first; the others follow.
   uint32_t add_function(const Frame &frame);
 
-  /// Launches a region with what its frame holds. Context current.
+  /// Launches a region with what its frame holds. Context current. Past the log: launch_logged() is
+  /// for sessions that keep one.
   Status launch(uint32_t region, driver::StreamRef stream) {
     CachedRegion &cached = regions_[region];
     if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
       return launch_changed(region, stream);
-    CUGRT_TRY(launch_instance(cached, *cached.last, stream));
+    cached.last->last_launch = ++launches_;
+    CUGRT_TRY(cached.last->launch(stream, *cached.name));
     ++counters_.regions_hit;
     return {};
   }
+  Status launch_logged(uint32_t region, driver::StreamRef stream);
+  /// Launches one step alone, `reason` being why. Context current.
+  Status launch_step(const Frame &frame, uint32_t step, EagerReason reason,
+                     driver::StreamRef stream);
+  /// An error in strict mode: `what` falls out of graphs.
+  Status check_strict(const std::string &what, EagerReason reason) const;
 
   /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
   /// the one of the last launch, if it must. False when there is none. Context current.
@@ -77,18 +90,16 @@ private:
   Status launch_changed(uint32_t number, driver::StreamRef stream);
   Status launch_by_key(uint32_t number, driver::StreamRef stream);
   Status launch_moved(uint32_t number, driver::StreamRef stream);
-  Status launch_eagerly(const CachedRegion &region, driver::StreamRef stream);
-  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream) {
-    instance.last_launch = ++launches_;
-    return instance.launch(stream, *region.name);
-  }
+  Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
+  Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
   Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
                driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id);
   void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
   void make_key(uint32_t number);
-  void log_eager(const CachedRegion &region, const std::string &reason) const;
+  /// Where the launch that is on its way writes its time; null without a log.
+  int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
   bool is_idle(InstanceId id, driver::StreamRef stream);
@@ -96,6 +107,8 @@ private:
   const LoadedCode &code_;
   Options options_;
   Counters &counters_;
+  LaunchLog &log_;
+  LaunchRecord *record_ = nullptr; // of the launch that is on its way
   InstancePolicy policy_;
   std::vector<CachedRegion> regions_;
   std::vector<Slot> slots_;      // by InstanceId

@@ -78,7 +78,9 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
   using plan::ItemKind;
   switch (item.kind) {
   case ItemKind::region:
-    return session_.cache_.launch(state.first_region + item.index, stream_);
+    return session_.log_.on()
+               ? session_.cache_.launch_logged(state.first_region + item.index, stream_)
+               : session_.cache_.launch(state.first_region + item.index, stream_);
   case ItemKind::step:
     return run_step(state, item.index);
   case ItemKind::allocate:
@@ -106,8 +108,7 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
 }
 
 Status HostProgram::run_step(FunctionState &state, uint32_t step) {
-  ++session_.counters_.eager_steps;
-  if (Status status = launch_step(state.frame, *session_.code_, step, stream_, session_.scratch_);
+  if (Status status = session_.cache_.launch_step(state.frame, step, EagerReason::outside, stream_);
       !status.ok())
     return std::move(status).at(
         session_.executable().location(state.frame.function.steps[step].location));
@@ -216,7 +217,11 @@ Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(uint64_t source, state.frame.address(from));
   CUGRT_ASSIGN(uint64_t destination, state.frame.address(to));
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(from));
+  CUGRT_TRY(session_.cache_.check_strict("the copy of %" + from.name + " to %" + to.name +
+                                             " in function @" + state.frame.function.name,
+                                         EagerReason::outside));
   ++session_.counters_.eager_steps;
+  ++session_.counters_.eager[static_cast<size_t>(EagerReason::outside)];
   if (bytes == 0 || source == destination)
     return {};
   return driver::copy_async(stream_, destination, source, bytes);

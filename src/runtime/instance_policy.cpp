@@ -84,12 +84,8 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     return decision;
   }
   decision.kind = Decision::Kind::eager;
-  decision.reason = bytes > options_.budget_bytes
-                        ? "an instance of " + std::to_string(bytes) +
-                              " bytes exceeds the instance budget of " +
-                              std::to_string(options_.budget_bytes) + " bytes"
-                        : "the instance budget of " + std::to_string(options_.budget_bytes) +
-                              " bytes is full of instances that are running or used more often";
+  decision.reason =
+      bytes > options_.budget_bytes ? EagerReason::too_large : EagerReason::budget_full;
   return decision;
 }
 

@@ -19,11 +19,12 @@
 // Thread-compatible.
 #pragma once
 
+#include "runtime/launch_log.h"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -44,7 +45,7 @@ public:
     enum class Kind { use, patch, build, eager } kind = Kind::eager;
     InstanceId instance = 0;           // of use and patch
     std::vector<InstanceId> give_up{}; // of build: destroy these first
-    std::string reason{};              // of eager
+    EagerReason reason{};              // of eager
   };
   /// True when the instance's last launch has ended.
   using IsIdle = std::function<bool(InstanceId)>;

@@ -34,18 +34,22 @@ private:
   bool taken_;
 };
 
-Session::Session(std::shared_ptr<LoadedCode> code, GraphCache::Options options)
-    : code_(std::move(code)), dynamic_memory_(code_->device()), cache_(*code_, options, counters_) {
-}
+Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options)
+    : code_(std::move(code)), log_(options.log, code_->device().context()),
+      dynamic_memory_(code_->device()), cache_(*code_, options.cache, counters_, log_) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,
                                                const SessionOptions &options) {
+  if (options.cache.eager && options.cache.strict)
+    return Status::error(Code::invalid_argument,
+                         "a session cannot be both eager and strict: strict mode refuses whatever "
+                         "is not launched as part of a graph");
   CUGRT_TRY(device->require_driver());
   CUGRT_TRY(device->check());
   auto opened = [&]() -> Result<std::unique_ptr<Session>> {
     CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
-    std::unique_ptr<Session> session(new Session(std::move(code), options.cache));
+    std::unique_ptr<Session> session(new Session(std::move(code), options));
     CUGRT_TRY(session->allocate(options));
     CUGRT_TRY(session->add_functions());
     return session;
@@ -57,6 +61,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
 
 Status Session::allocate(const SessionOptions &options) {
   const driver::Context &context = code_->device().context();
+  CUGRT_TRY(log_.allocate());
   CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet()));
   for (const plan::Arena &arena : executable().plan().arenas) {
     auto memory = driver::DeviceBuffer::allocate(context, static_cast<uint64_t>(arena.bytes));
@@ -105,8 +110,9 @@ Status Session::add_functions() {
           buffer != kNone && function.buffers[buffer].base == plan::BufferBase::slot)
         state->results_in_slots.push_back(r);
     const std::vector<plan::Item> &items = function.blocks[0].items;
+    // A session that keeps a log takes the other path, so that this one need not ask.
     state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
-                       items[0].index == 0 && function.dynamic_count == 0;
+                       items[0].index == 0 && function.dynamic_count == 0 && !log_.on();
     state->first_region = cache_.add_function(state->frame);
     functions_.push_back(std::move(state));
   }
@@ -158,8 +164,10 @@ Status Session::order_on(driver::StreamRef stream, bool own) {
 
 [[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
                                                      driver::StreamRef stream) {
-  if (!state.is_region)
+  if (!state.is_region) {
+    log_.run = counters_.runs;
     return HostProgram(*this, stream).run(function);
+  }
   if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
     return std::move(status).at(
         executable().location(state.frame.function.blocks[0].items[0].location));
@@ -256,6 +264,14 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
     return InUse::refusal();
   visit(cache_.instances());
   return {};
+}
+
+Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  return log_.read(records);
 }
 
 } // namespace cugrt::runtime

@@ -19,6 +19,7 @@ struct FunctionState;
 struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
   GraphCache::Options cache;
+  LaunchLog::Options log;
 };
 
 struct RunRequest {
@@ -48,11 +49,13 @@ public:
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
+  /// Moves records out of the launch log; see LaunchLog::read.
+  Result<size_t> read_launches(std::span<LaunchRecord> records);
 
 private:
   friend class HostProgram;
   class InUse;
-  Session(std::shared_ptr<LoadedCode> code, GraphCache::Options options);
+  Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Status allocate(const SessionOptions &options);
   Status add_functions();
 
@@ -83,9 +86,9 @@ private:
       arenas_; // one a storage scope; a virtual range may take its place
   std::vector<std::unique_ptr<FunctionState>> functions_;
   Counters counters_;
+  LaunchLog log_;
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
-  LaunchScratch scratch_;
   std::vector<BoundRange> ranges_; // scratch of check_overlaps()
 
   driver::Stream own_stream_;

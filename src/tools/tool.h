@@ -28,6 +28,11 @@ void add_plan(CLI::App &app);
 void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
 
+/// `command` is what emulate runs: the rest of the command line, which is the program's own and not
+/// to be parsed. It is taken from the end of argv.
+std::vector<std::string> take_emulated_command(int &argc, char **argv);
+void add_emulate(CLI::App &app, const std::vector<std::string> &command);
+
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
 

@@ -70,7 +70,9 @@ def problem_of(layer, is_kernel, quoted, angled):
     name = quoted or angled
     top = name.split("/")[0]
     if is_kernel:
-        return None if name in KERNEL_HEADERS else f"kernels include only {sorted(KERNEL_HEADERS)}"
+        if name in KERNEL_HEADERS or re.fullmatch(r"\w+\.cuh", quoted or ""):
+            return None
+        return f"kernels include only {sorted(KERNEL_HEADERS)} and the .cuh files beside them"
     if quoted and "/" not in quoted:
         return None if layer in PROGRAMS else "own headers are named by their path: LAYER/FILE"
     if ".." in name.split("/"):
@@ -114,12 +116,14 @@ def check_the_check():
                ("src/ir/a.h", "#include <cuda.h>"), ("include/cugrt/a.h", '#include "llvm/ADT/Twine.h"'),
                ("src/runtime/a.h", '#include "emulator/exec/executor.h"'),
                ("src/tools/a.cpp", '#include "ir/text.h"'), ("kernels/a.cu", "#include <mma.h>"),
+               ("kernels/a.cu", '#include "../src/a.cuh"'),
                ("kernels/a.cpp", '#include "ir/type.h"'),
                ("src/ir/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", "")]
     allowed = [("src/passes/a.h", '#include "ir/type.h"'), ("src/runtime/a.h", '#include "jit/compiler.h"'),
                ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
                ("src/tools/a.cpp", '#include "tool.h"'),
-               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a.h", "#include <span>"), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
+               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a.cu", '#include "a.cuh"'),
+               ("kernels/a.h", "#include <span>"), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
     for path, line in refused:
         assert problems_in(path, line), f"not refused: {path}: {line}"
     for path, line in allowed:

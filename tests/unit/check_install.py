@@ -13,9 +13,11 @@ import sys
 import tempfile
 
 USERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "installed")
-EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "**/libcugrt.so",
+EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "libexec/cugrt/cugrt-compile",
+                  "**/libcugrt.so",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
-                  "**/cugrt-config-version.cmake"]
+                  "**/cugrt-config-version.cmake",
+                  "**/cugrt-emu/libcuda.so.1"]
 
 
 class Failure(Exception):
@@ -58,6 +60,15 @@ def check_pkg_config(prefix, out, sysroot):
         expect_message(program, library_folder)
 
 
+def check_emulate(prefix):
+    """A program of another's finds the emulated driver under the real one's name."""
+    program = ("import ctypes; d = ctypes.CDLL('libcuda.so.1'); name = ctypes.create_string_buffer(99);"
+               "assert d.cuInit(0) == 0 and d.cuDeviceGetName(name, 99, 0) == 0; print(name.value)")
+    output = run(os.path.join(prefix, "bin", "cugrt"), "emulate", sys.executable, "-c", program)
+    if "EMULATED" not in output:
+        raise Failure(f"cugrt emulate gave the program another driver: {output!r}")
+
+
 def check_cmake(prefix, out):
     run("cmake", "-G", "Ninja", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", out)
@@ -77,6 +88,7 @@ def main():
             os.mkdir(os.path.dirname(moved))
             os.rename(os.path.join(staged, "usr"), moved)
             check_pkg_config(moved, work, sysroot=None)
+            check_emulate(moved)
             check_cmake(moved, os.path.join(work, "cmake"))
         except Failure as failure:
             print(failure)

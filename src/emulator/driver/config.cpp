@@ -99,6 +99,15 @@ Config Config::from_environment() {
   });
   variable(config, "CUGRT_EMU_FAIL_CALL", "N:CODE, such as 7:CUDA_ERROR_OUT_OF_MEMORY",
            [&](auto text) { return read_fault(text, config); });
+  variable(config, "CUGRT_EMU_CHECK", "all, none, or checks with commas between", [&](auto text) {
+    std::optional<CheckSet> checks = parse_checks(text);
+    config.checks = checks.value_or(config.checks);
+    return checks.has_value();
+  });
+  variable(config, "CUGRT_EMU_REPORT", "stderr or a file", [&](auto text) {
+    config.report = text;
+    return true;
+  });
   return config;
 }
 

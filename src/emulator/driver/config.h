@@ -4,6 +4,7 @@
 #pragma once
 
 #include "emulator/device/profile.h"
+#include "emulator/driver/findings.h"
 
 #include <cstdint>
 #include <string>
@@ -18,6 +19,8 @@ struct Config {
   unsigned workers = 1;                      // CUGRT_EMU_WORKERS: device tasks at a time
   uint64_t fail_call = 0;                    // CUGRT_EMU_FAIL_CALL=N:CODE
   int fail_code = 0;
+  CheckSet checks = free_checks(); // CUGRT_EMU_CHECK=all, or names with commas between
+  std::string report;              // CUGRT_EMU_REPORT=stderr, or a file
   std::string problem; // empty, or which variable is wrong and what it may be
 
   static Config from_environment();

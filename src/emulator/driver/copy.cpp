@@ -137,7 +137,7 @@ CUresult run_copy(Driver &driver, const CopyWork &work) {
     return CUDA_SUCCESS;
   if ((!work.staged && !reachable(driver, source, extent)) ||
       !reachable(driver, destination, extent)) {
-    driver.set_message("a copy touches device memory that was freed before it ran");
+    driver.report(Check::fault, "a copy touches device memory that was freed before it ran");
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   std::byte *to = bytes_at(driver, destination.address);
@@ -186,7 +186,7 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
   if (extent.empty())
     return CUDA_SUCCESS;
   if (!reachable(driver, operand, extent)) {
-    driver.set_message("a memset touches device memory that was freed before it ran");
+    driver.report(Check::fault, "a memset touches device memory that was freed before it ran");
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   std::byte *row = bytes_at(driver, operand.address);

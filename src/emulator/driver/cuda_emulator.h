@@ -21,6 +21,7 @@ typedef struct CUemuStatistics_st {
   // Work done.
   unsigned long long kernels_launched, copies, memsets, graph_launches;
   unsigned long long warp_instructions, lane_operations;
+  unsigned long long findings; // of the checks, repeated ones included
 } CUemuStatistics;
 
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.
@@ -33,6 +34,10 @@ CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult co
 /// Copies the message of the last refused module or failed work (kernel, line, thread, address)
 /// with its NUL, cut to `bytes`. Empty when nothing has failed.
 CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes);
+
+/// Copies what the checks found (CUGRT_EMU_CHECK), one finding a line, with its NUL, cut to *bytes;
+/// *bytes becomes what the whole text needs.
+CUresult CUDAAPI cuEmuGetFindings(char *buffer, size_t *bytes);
 
 /// Reads the environment variables again, as a new process would, and forgets statistics and sticky
 /// errors. CUDA_ERROR_ILLEGAL_STATE while a context or a graph is alive.

@@ -8,6 +8,7 @@ namespace cugrt::emulator::api {
 
 Driver::Driver() : config(Config::from_environment()) {
   inject_fault(config.fail_call, CUresult(config.fail_code));
+  findings.configure(config.checks, config.report);
 }
 
 Driver &Driver::instance() {
@@ -32,7 +33,7 @@ CUresult Driver::initialize() {
   if (initialized)
     return CUDA_SUCCESS;
   if (!config.problem.empty()) {
-    set_message(config.problem);
+    report(Check::refused, config.problem);
     return CUDA_ERROR_INVALID_VALUE;
   }
   // Address space beyond the device's memory is for pinned host memory and for reservations.
@@ -64,6 +65,7 @@ CUresult Driver::reinitialize() {
   counters.calls = counters.kernels = counters.copies = counters.memsets = 0;
   counters.graph_launches = 0;
   inject_fault(config.fail_call, CUresult(config.fail_code));
+  findings.configure(config.checks, config.report);
   set_message({});
   return CUDA_SUCCESS;
 }
@@ -76,6 +78,11 @@ void Driver::inject_fault(uint64_t nth_call, CUresult code) {
 void Driver::set_message(std::string message) {
   std::lock_guard lock(message_mutex_);
   message_ = std::move(message);
+}
+
+void Driver::report(Check check, const std::string &message) {
+  findings.report(check, message);
+  set_message(message);
 }
 
 std::string Driver::message() {
@@ -110,6 +117,7 @@ CUemuStatistics statistics_now(Driver &driver) {
   s.graph_launches = driver.counters.graph_launches;
   s.warp_instructions = executed.warp_instructions;
   s.lane_operations = executed.lane_operations;
+  s.findings = driver.findings.count();
   return s;
 }
 
@@ -149,6 +157,23 @@ CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes) {
   std::memcpy(buffer, message.data(), length);
   buffer[length] = 0;
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEmuGetFindings(char *buffer, size_t *bytes) {
+  if (!bytes || (*bytes && !buffer))
+    return CUDA_ERROR_INVALID_VALUE;
+  try {
+    std::string text = Driver::instance().findings.text();
+    if (*bytes) {
+      size_t length = std::min(text.size(), *bytes - 1);
+      std::memcpy(buffer, text.data(), length);
+      buffer[length] = 0;
+    }
+    *bytes = text.size() + 1;
+    return CUDA_SUCCESS;
+  } catch (...) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
 }
 
 CUresult CUDAAPI cuEmuReinitialize(void) { return Driver::instance().reinitialize(); }

@@ -13,10 +13,11 @@
 #pragma once
 
 #include "emulator/driver/config.h"
+#include "emulator/driver/findings.h"
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory_table.h"
 #include "emulator/driver/objects.h"
-#include "emulator/graph/graph.h"
+#include "emulator/graph/conditional.h"
 
 #include <atomic>
 #include <mutex>
@@ -42,6 +43,7 @@ public:
   std::unique_ptr<MemoryTable> allocations;
   std::unique_ptr<Scheduler> scheduler;
   Counters counters;
+  Findings findings;
   uint64_t next_id = 1; // of contexts, streams, captures
   Ref<Context> primary; // alive while retained
   unsigned primary_retains = 0, primary_flags = 0;
@@ -63,6 +65,7 @@ public:
     Ref<Physical> memory;
     bool accessible = false;
   };
+  ConditionalTable conditionals;
   std::map<uint64_t, uint64_t> reservations; // cuMemAddressReserve: address to bytes
   std::map<uint64_t, Mapping> mappings;      // cuMemMap, by address
 
@@ -73,6 +76,8 @@ public:
   void inject_fault(uint64_t nth_call, CUresult code);
 
   void set_message(std::string message);
+  /// A finding that is also the last message.
+  void report(Check check, const std::string &message);
   std::string message();
 
 private:

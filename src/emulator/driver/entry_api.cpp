@@ -7,8 +7,13 @@ namespace cugrt::emulator::api {
 
 int unsupported_call(const char *symbol) {
   return call([&](Driver &driver) -> CUresult {
-    driver.set_message(std::string(symbol) +
-                       " is not implemented by the emulated driver: see docs/emulator.md");
+    std::string message =
+        std::string(symbol) + " is not implemented by the emulated driver: see docs/emulator.md";
+    // NVIDIA's libraries ask for private tables and do without: nothing to tell the user.
+    if (std::string_view(symbol) == "cuGetExportTable")
+      driver.set_message(std::move(message));
+    else
+      driver.report(Check::refused, message);
     return CUDA_ERROR_NOT_SUPPORTED;
   });
 }

@@ -67,7 +67,8 @@ CUresult check_cluster(Driver &driver, const KernelWork &work,
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   bool single = cluster[0] == 1 && cluster[1] == 1 && cluster[2] == 1;
   if (!single)
-    driver.set_message("thread block clusters are not emulated: launch with cluster size 1");
+    driver.report(Check::refused,
+                  "thread block clusters are not emulated: launch with cluster size 1");
   return single ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -196,11 +197,21 @@ CUresult run_kernel(Driver &driver, const KernelWork &work) {
   config.block = work.block;
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
+  // "Handles can only be set from the context with which they are associated."
+  std::function<bool(uint64_t, uint32_t)> set_conditional = [&](uint64_t handle, uint32_t value) {
+    Ref<Conditional> conditional = driver.conditionals.find(handle);
+    if (!conditional || conditional->context != work.function->context)
+      return false;
+    conditional->value = value;
+    conditional->assigned = true;
+    return true;
+  };
+  config.set_conditional = &set_conditional;
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;
-  driver.set_message(fault->message);
+  driver.report(Check::fault, fault->message);
   return fault_code(fault->kind);
 }
 

@@ -12,7 +12,7 @@ namespace {
 CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
   auto program = Program::load(library->ptx, *driver.config.profile, *driver.memory);
   if (!program.ok()) {
-    driver.set_message(program.status().to_string());
+    driver.report(Check::refused, program.status().to_string());
     return program.status().code() == Code::unsupported ? CUDA_ERROR_NOT_SUPPORTED
                                                         : CUDA_ERROR_INVALID_PTX;
   }

@@ -171,8 +171,9 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
     if (!range || driver.memory->owns(address_of(pointer)))
       return CUDA_ERROR_INVALID_VALUE;
     if (!range->device_address) {
-      driver.set_message("registered host memory is not reachable from emulated kernels: allocate "
-                         "it with cuMemHostAlloc");
+      driver.report(Check::refused,
+                    "registered host memory is not reachable from emulated kernels: allocate "
+                    "it with cuMemHostAlloc");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     *out = range->device_address + (address_of(pointer) - range->begin);

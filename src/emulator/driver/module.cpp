@@ -47,8 +47,8 @@ CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
                          4) == 0;
   bool fat = std::memcmp(text, "\x50\xed\x55\xba", 4) == 0;
   if (elf || fat) {
-    driver.set_message(std::string(elf ? "a cubin" : "a fat binary") +
-                       " cannot run on the emulated device: pass PTX instead");
+    driver.report(Check::refused, std::string(elf ? "a cubin" : "a fat binary") +
+                                      " cannot run on the emulated device: pass PTX instead");
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   size_t bytes = strnlen(text, kMaxImageBytes);
@@ -63,14 +63,14 @@ namespace {
 CUresult parse(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
   const DeviceProfile &profile = *driver.config.profile;
   if (ptx_target(ptx) > profile.capability()) {
-    driver.set_message("the PTX is for sm_" + std::to_string(ptx_target(ptx)) +
-                       " and the emulated device is " + std::string(profile.name) +
-                       ": compile for it, or choose another with CUGRT_EMU_DEVICE");
+    driver.report(Check::refused, "the PTX is for sm_" + std::to_string(ptx_target(ptx)) +
+                                      " and the emulated device is " + std::string(profile.name) +
+                                      ": compile for it, or choose another with CUGRT_EMU_DEVICE");
     return CUDA_ERROR_INVALID_PTX;
   }
   auto program = Program::load(ptx, profile, *driver.memory);
   if (!program.ok()) {
-    driver.set_message(program.status().to_string());
+    driver.report(Check::refused, program.status().to_string());
     return load_error(program.status().code());
   }
   *out = std::move(program).value();

@@ -10,6 +10,7 @@
 extern "C" int cuEmuGetStatistics();
 extern "C" int cuEmuSetFaultInjection();
 extern "C" int cuEmuGetLastMessage();
+extern "C" int cuEmuGetFindings();
 extern "C" int cuEmuReinitialize();
 #undef IMPLEMENTED
 
@@ -26,6 +27,7 @@ const EntryPoint kEntryPoints[] = {
     {"cuEmuGetStatistics", "", reinterpret_cast<void *>(&cuEmuGetStatistics), 0, any},
     {"cuEmuSetFaultInjection", "", reinterpret_cast<void *>(&cuEmuSetFaultInjection), 0, any},
     {"cuEmuGetLastMessage", "", reinterpret_cast<void *>(&cuEmuGetLastMessage), 0, any},
+    {"cuEmuGetFindings", "", reinterpret_cast<void *>(&cuEmuGetFindings), 0, any},
     {"cuEmuReinitialize", "", reinterpret_cast<void *>(&cuEmuReinitialize), 0, any},
 };
 

@@ -99,6 +99,7 @@ struct TaskBatch::TaskMaker {
   }
   TaskPtr operator()(const EmptyWork &) const { return std::make_shared<Task>(); }
   TaskPtr operator()(const ChildWork &) const { return std::make_shared<Task>(); }
+  TaskPtr operator()(const ConditionalWork &) const { return std::make_shared<Task>(); }
 };
 
 TaskPtr TaskBatch::add(const Work &work) {

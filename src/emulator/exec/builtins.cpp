@@ -1,4 +1,4 @@
-// vprintf and __assertfail: the functions that NVRTC's output declares and leaves to the device.
+// vprintf, __assertfail and cudaGraphSetConditional: the functions that NVRTC's output declares and leaves to the device.
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/memory.h"
@@ -143,6 +143,22 @@ const Op *fail_assertion(const Op *op, Warp &w, const CallSite &site) {
                          std::to_string(line));
 }
 
+const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
+  const auto *set = w.block->launch->config->set_conditional;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(w.mask >> lane & 1))
+      continue;
+    uint64_t handle = argument(w, site, 0, lane);
+    if (set && (*set)(handle, uint32_t(argument(w, site, 1, lane))))
+      continue;
+    char text[96];
+    snprintf(text, sizeof text, "cudaGraphSetConditional of 0x%" PRIx64 ", no handle of this context",
+             handle);
+    return raise_fault(w, op, FaultKind::illegal_address, lane, text);
+  }
+  return op + 1;
+}
+
 } // namespace
 
 Builtin find_builtin(std::string_view name) {
@@ -150,12 +166,16 @@ Builtin find_builtin(std::string_view name) {
     return Builtin::vprintf;
   if (name == "__assertfail")
     return Builtin::assertfail;
+  if (name == "cudaGraphSetConditional")
+    return Builtin::set_conditional;
   return Builtin::none;
 }
 
 const Op *call_builtin(const Op *op, Warp &w, const CallSite &site) {
   if (Builtin(site.builtin) == Builtin::assertfail)
     return fail_assertion(op, w, site);
+  if (Builtin(site.builtin) == Builtin::set_conditional)
+    return set_conditional(op, w, site);
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     if (!(w.mask >> lane & 1))
       continue;

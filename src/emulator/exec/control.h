@@ -20,7 +20,7 @@ struct ParamElement {
 };
 
 /// Functions that PTX only declares and the device's runtime provides.
-enum class Builtin : uint32_t { none, vprintf, assertfail };
+enum class Builtin : uint32_t { none, vprintf, assertfail, set_conditional };
 Builtin find_builtin(std::string_view name);
 
 const Op *call_builtin(const Op *op, Warp &w, const CallSite &site);

@@ -67,6 +67,9 @@ struct LaunchConfig {
   /// the launch's threads, several at a time; the first returns when the launches that this one
   /// follows have ended and their writes are to be seen. Null: nothing is done.
   const std::function<void()> *wait_for_predecessors = nullptr, *launch_dependents = nullptr;
+  /// cudaGraphSetConditional(handle, value), from any of the launch's threads; false for a handle
+  /// that means nothing here, which is an illegal address.
+  const std::function<bool(uint64_t, uint32_t)> *set_conditional = nullptr;
   /// Counts into it, which slows the launch; otherwise nothing is counted.
   ExecutionCounters *counters = nullptr;
 };

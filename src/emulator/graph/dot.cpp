@@ -23,9 +23,17 @@ const char *type_name(CUgraphNodeType type) {
     return "EVENT_WAIT";
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     return "EVENT_RECORD";
+  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    return "CONDITIONAL";
   default:
     return "EMPTY";
   }
+}
+
+const char *condition_name(CUgraphConditionalNodeType type) {
+  return type == CU_GRAPH_COND_TYPE_IF      ? "IF"
+         : type == CU_GRAPH_COND_TYPE_WHILE ? "WHILE"
+                                            : "SWITCH";
 }
 
 std::string dims(const std::array<uint32_t, 3> &d) {
@@ -45,6 +53,13 @@ std::string describe(const Work &work, bool verbose) {
   } else if (auto *fill = std::get_if<FillWork>(&work)) {
     text += "\\n" + std::to_string(fill->fill.width) + "x" + std::to_string(fill->fill.height) +
             " of " + std::to_string(fill->fill.elementSize) + " bytes";
+  } else if (auto *conditional = std::get_if<ConditionalWork>(&work)) {
+    text += "\\n" + std::string(condition_name(conditional->type));
+    if (verbose)
+      text += "\\nhandle " + std::to_string(conditional->conditional->handle) + ", default " +
+              (conditional->conditional->flags & CU_GRAPH_COND_ASSIGN_DEFAULT
+                   ? std::to_string(conditional->conditional->default_value)
+                   : std::string("none"));
   }
   return text;
 }
@@ -59,8 +74,8 @@ void print(const Graph &graph, bool verbose, std::string &out) {
   out += "label=\"graph_" + std::to_string(graph.id) + "\";\n";
   for (const auto &node : graph.nodes) {
     out += name(*node) + " [shape=\"box\" label=\"" + describe(node->work, verbose) + "\"];\n";
-    if (auto *child = std::get_if<ChildWork>(&node->work))
-      print(*child->graph, verbose, out);
+    for (const auto &inner : embedded_graphs(node->work))
+      print(*inner, verbose, out);
   }
   for (const auto &node : graph.nodes)
     for (const GraphEdge &edge : node->dependents)
@@ -79,8 +94,11 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned
   return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
     if (!path)
       return CUDA_ERROR_INVALID_VALUE;
+    constexpr unsigned kVerbose = CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE |
+                                  CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS |
+                                  CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS;
     std::string text = "digraph dot {\n";
-    print(graph, (flags & CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE) != 0, text);
+    print(graph, (flags & kVerbose) != 0, text);
     text += "}\n";
     cugrt::Status status = cugrt::write_file(path, text);
     if (!status.ok())

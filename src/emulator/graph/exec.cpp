@@ -35,6 +35,20 @@ const GraphNode *find_cycle(const Graph &graph) {
   return nullptr;
 }
 
+CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error);
+
+CUresult snapshot_bodies(ExecNode &node, InstantiateError *error) {
+  auto *work = std::get_if<ConditionalWork>(&node.work);
+  if (!work)
+    return CUDA_SUCCESS;
+  for (const auto &body : work->bodies) {
+    node.branches.push_back(std::make_shared<ExecGraph>());
+    CUGRT_EMU_TRY(snapshot(*body, *node.branches.back(), error));
+  }
+  work->bodies.clear();
+  return CUDA_SUCCESS;
+}
+
 CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error) {
   if (const GraphNode *node = find_cycle(graph)) {
     *error = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node->handle};
@@ -54,6 +68,7 @@ CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error) {
       CUGRT_EMU_TRY(snapshot(*child->graph, *exec.body, error));
     } else {
       exec.work = node->work;
+      CUGRT_EMU_TRY(snapshot_bodies(exec, error));
     }
     for (const GraphEdge &edge : node->dependencies)
       exec.dependencies.push_back(index[edge.node]);
@@ -62,15 +77,27 @@ CUresult snapshot(const Graph &graph, ExecGraph &out, InstantiateError *error) {
   return CUDA_SUCCESS;
 }
 
-// A spread of the bits of its input: which of several ready nodes runs first.
-uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
+ExecNode copy_node(const ExecNode &node);
+
+std::shared_ptr<ExecGraph> copy_graph(const ExecGraph &graph) {
+  auto copy = std::make_shared<ExecGraph>();
+  copy->nodes.reserve(graph.nodes.size());
+  for (const ExecNode &node : graph.nodes)
+    copy->nodes.push_back(copy_node(node));
+  return copy;
+}
+
+ExecNode copy_node(const ExecNode &node) {
+  ExecNode copy = node;
+  if (copy.body)
+    copy.body = copy_graph(*copy.body);
+  for (auto &branch : copy.branches)
+    branch = copy_graph(*branch);
+  return copy;
 }
 
 struct LaunchPlan {
+  Driver &driver;
   TaskBatch batch;
   uint64_t seed;
 
@@ -81,6 +108,32 @@ struct LaunchPlan {
   TaskPtr add_marker() {
     auto task = std::make_shared<Task>();
     batch.add(task);
+    return task;
+  }
+
+  // The task has its own copy of the bodies: setters change those of the instance.
+  TaskPtr add_conditional(const ExecNode &node) {
+    auto copy = std::make_shared<ExecNode>(copy_node(node));
+    auto task = std::make_shared<Task>();
+    task->kind = TaskKind::device;
+    task->action = [&driver = driver, copy, node_seed = mix(seed++)](CUresult) {
+      return run_conditional(driver, *copy, node_seed);
+    };
+    batch.add(task);
+    return task;
+  }
+  // Variables get their values once the launch before has ended.
+  TaskPtr add_begin(const GraphExec &exec) {
+    TaskPtr task = add_marker();
+    std::vector<std::shared_ptr<Conditional>> conditionals;
+    collect_conditionals(exec.body, conditionals);
+    if (conditionals.empty())
+      return task;
+    task->kind = TaskKind::device;
+    task->action = [conditionals = std::move(conditionals), value_seed = mix(seed++)](CUresult) {
+      arm(conditionals, value_seed);
+      return CUDA_SUCCESS;
+    };
     return task;
   }
 
@@ -96,7 +149,9 @@ struct LaunchPlan {
         spans.emplace_back(inner_begin, inner_end);
       } else {
         // "Disabled nodes are functionally equivalent to empty nodes until they are reenabled."
-        TaskPtr task = node.enabled ? shuffle(batch.add(node.work)) : add_marker();
+        TaskPtr task = !node.enabled           ? add_marker()
+                       : node.branches.empty() ? shuffle(batch.add(node.work))
+                                               : shuffle(add_conditional(node));
         spans.emplace_back(task, task);
       }
     }
@@ -109,6 +164,39 @@ struct LaunchPlan {
     batch.depend(end, begin);
   }
 };
+
+// What a graph with conditional nodes may not be or hold.
+CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError *error) {
+  if (graph.is_body) {
+    driver.set_message("the body of a conditional node is instantiated with its node's graph only");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!all_conditionals_used(graph)) {
+    error->result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (const auto &node : graph.nodes) {
+    auto *conditional = std::get_if<ConditionalWork>(&node->work);
+    if (!conditional)
+      continue;
+    for (const auto &body : conditional->bodies)
+      if (const GraphNode *illegal =
+              find_illegal_in_body(driver, *body, *conditional->conditional->context)) {
+        error->node = illegal->handle;
+        driver.set_message("the body of a conditional node holds a node of a type or context that "
+                           "is not allowed there");
+        return CUDA_ERROR_NOT_SUPPORTED;
+      }
+  }
+  // "Only one instantiation of the graph may exist at any point in time."
+  bool instantiated = false;
+  if (has_conditional(graph))
+    driver.execs.for_each([&](const auto &other) { instantiated |= other->graph_id == graph.id; });
+  if (instantiated)
+    driver.set_message("a graph with conditional nodes has one instance at a time: destroy it "
+                       "first");
+  return instantiated ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
 
 } // namespace
 
@@ -125,6 +213,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   CUGRT_EMU_TRY(current_context(driver, &exec.context));
+  CUGRT_EMU_TRY(check_conditionals(driver, graph, error));
   CUGRT_EMU_TRY(snapshot(graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
@@ -133,15 +222,29 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+ExecNode *find_in(ExecGraph &graph, uint64_t source_id) {
+  auto found = graph.by_source.find(source_id);
+  if (found != graph.by_source.end())
+    return &graph.nodes[found->second];
+  for (ExecNode &node : graph.nodes)
+    for (const auto &branch : node.branches)
+      if (ExecNode *inner = find_in(*branch, source_id))
+        return inner;
+  return nullptr;
+}
+
+} // namespace
+
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node) {
-  auto found = exec.body.by_source.find(node.id);
-  return found == exec.body.by_source.end() ? nullptr : &exec.body.nodes[found->second];
+  return find_in(exec.body, node.id);
 }
 
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream) {
-  LaunchPlan plan{TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
-  TaskPtr begin = plan.add_marker(), end = plan.add_marker();
+  LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
+  TaskPtr begin = plan.add_begin(*exec), end = plan.add_marker();
   plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.
   plan.batch.depend(begin, exec->last_launch);

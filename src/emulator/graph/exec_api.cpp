@@ -272,6 +272,8 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode h
                         [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
                           if (!params || params->type != node.type)
                             return CUDA_ERROR_INVALID_VALUE;
+                          if (!node.branches.empty())
+                            return CUDA_ERROR_NOT_SUPPORTED;
                           if (node.body)
                             return set_child(driver, exec, node, params->graph.graph);
                           Work work;

@@ -1,5 +1,6 @@
 // Building graphs: nodes, edges, clones; see graph.h.
 #include "emulator/driver/driver.h"
+#include "emulator/graph/conditional.h"
 
 #include <algorithm>
 
@@ -7,12 +8,38 @@ namespace cugrt::emulator::api {
 
 CUgraphNodeType work_type(const Work &work) {
   constexpr CUgraphNodeType kTypes[] = {
-      CU_GRAPH_NODE_TYPE_EMPTY,        CU_GRAPH_NODE_TYPE_KERNEL,    CU_GRAPH_NODE_TYPE_MEMCPY,
-      CU_GRAPH_NODE_TYPE_MEMSET,       CU_GRAPH_NODE_TYPE_HOST,      CU_GRAPH_NODE_TYPE_GRAPH,
-      CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT};
+      CU_GRAPH_NODE_TYPE_EMPTY,        CU_GRAPH_NODE_TYPE_KERNEL,
+      CU_GRAPH_NODE_TYPE_MEMCPY,       CU_GRAPH_NODE_TYPE_MEMSET,
+      CU_GRAPH_NODE_TYPE_HOST,         CU_GRAPH_NODE_TYPE_GRAPH,
+      CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+      CU_GRAPH_NODE_TYPE_CONDITIONAL};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }
+
+std::vector<std::shared_ptr<Graph>> embedded_graphs(const Work &work) {
+  if (auto *child = std::get_if<ChildWork>(&work))
+    return {child->graph};
+  if (auto *conditional = std::get_if<ConditionalWork>(&work))
+    return conditional->bodies;
+  return {};
+}
+
+void drop_embedded(Driver &driver, const Work &work) {
+  for (const auto &graph : embedded_graphs(work))
+    destroy_graph(driver, graph);
+}
+
+namespace {
+
+// The node's handle may be given to another node.
+void release_embedded(Driver &driver, const Work &work) {
+  if (auto *conditional = std::get_if<ConditionalWork>(&work))
+    conditional->conditional->used = false;
+  drop_embedded(driver, work);
+}
+
+} // namespace
 
 std::shared_ptr<Graph> make_graph(Driver &driver) {
   auto graph = std::make_shared<Graph>();
@@ -25,11 +52,11 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
   driver.graphs.erase(graph->handle);
   for (const auto &node : graph->nodes) {
     driver.nodes.erase(node->handle);
-    if (auto *child = std::get_if<ChildWork>(&node->work))
-      destroy_graph(driver, child->graph);
+    release_embedded(driver, node->work);
     node->graph = nullptr;
   }
   graph->nodes.clear();
+  graph->parent = nullptr;
 }
 
 namespace {
@@ -101,6 +128,8 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   for (const auto &dependency : before)
     reserve_one(dependency->dependents);
   *out = driver.nodes.insert(node, [&] { graph.nodes.push_back(node); });
+  if (auto *conditional = std::get_if<ConditionalWork>(&node->work))
+    conditional->conditional->used = true;
   for (const auto &dependency : before)
     add_edge(*dependency, *node, {});
   return CUDA_SUCCESS;
@@ -112,8 +141,7 @@ void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
     std::erase_if(edge.node->dependents, is_node);
   for (const GraphEdge &edge : node->dependents)
     std::erase_if(edge.node->dependencies, is_node);
-  if (auto *child = std::get_if<ChildWork>(&node->work))
-    destroy_graph(driver, child->graph);
+  release_embedded(driver, node->work);
   driver.nodes.erase(node->handle);
   Graph &graph = *node->graph;
   node->graph = nullptr;

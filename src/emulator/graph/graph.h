@@ -35,8 +35,11 @@ struct GraphNode {
 struct Graph {
   CUgraph handle = nullptr;
   uint64_t id = 0, clone_of = 0;
-  bool embedded = false;                         // in a child graph node, which destroys it
-  std::vector<std::shared_ptr<GraphNode>> nodes; // in the order of creation
+  bool embedded = false;   // in a child graph or conditional node, which destroys it
+  bool is_body = false;    // of a conditional node
+  Graph *parent = nullptr; // of a body: the graph of its node
+  std::vector<std::shared_ptr<Conditional>> conditionals;       // whose handles were made for it
+  std::vector<std::shared_ptr<GraphNode>> nodes;                // in the order of creation
   std::map<std::shared_ptr<UserObject>, uint64_t> user_objects; // references held
 };
 
@@ -47,7 +50,8 @@ struct ExecNode {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   Work work; // of a child graph: body instead
   std::shared_ptr<ExecGraph> body;
-  std::vector<uint32_t> dependencies; // indices within the same ExecGraph
+  std::vector<std::shared_ptr<ExecGraph>> branches; // of a conditional: its bodies
+  std::vector<uint32_t> dependencies;               // indices within the same ExecGraph
   bool enabled = true;
 };
 
@@ -78,7 +82,10 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
 CUresult check_edge(const GraphNode &from, const GraphNode &to, const CUgraphEdgeData &data);
 void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data);
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node);
-/// A deep copy; with_clone_ids lets cuGraphNodeFindInClone find its nodes.
+/// Destroys what a node that was not added holds.
+void drop_embedded(Driver &driver, const Work &work);
+/// A deep copy, of a graph without conditional nodes. It remembers what its nodes are copies of,
+/// for cuGraphNodeFindInClone.
 std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph);
 
 // --- Instances (exec.cpp).
@@ -93,7 +100,8 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
 /// run one after the other, whatever streams they are in.
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream);
-/// The instance's node that was made from `node`; nullptr when there is none.
+/// The instance's node that was made from `node`, which may stand in the body of a conditional
+/// node; nullptr when there is none.
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 
 /// Drops references. Destructors of objects that nobody refers to any more are called on the host

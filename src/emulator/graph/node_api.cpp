@@ -14,17 +14,13 @@ CUresult add(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependen
   return graph_call(graph_handle, [&](Driver &driver, Graph &graph) -> CUresult {
     Work work;
     CUGRT_EMU_TRY(make(driver, &work));
-    auto drop_child = [&] {
-      if (auto *child = std::get_if<ChildWork>(&work))
-        destroy_graph(driver, child->graph);
-    };
     try {
       CUresult result = add_node(driver, graph, dependencies, data, count, work, out);
       if (result != CUDA_SUCCESS)
-        drop_child();
+        drop_embedded(driver, work);
       return result;
     } catch (...) {
-      drop_child();
+      drop_embedded(driver, work);
       throw;
     }
   });
@@ -86,8 +82,28 @@ CUDA_CHILD_GRAPH_NODE_PARAMS child_params(CUgraph graph) {
   return {graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE};
 }
 
+CUresult add_conditional(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependencies,
+                         const CUgraphEdgeData *data, size_t count, CUgraphNodeParams &params) {
+  CUgraph *bodies = nullptr;
+  auto make = [&](Driver &driver, Work *work) -> CUresult {
+    if (driver.config.driver_version < kConditionalNodes)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    if (!reserved_zero(params))
+      return CUDA_ERROR_INVALID_VALUE;
+    Ref<Graph> graph = driver.graphs.find(graph_handle);
+    CUGRT_EMU_TRY(conditional_to_work(driver, *graph, params.conditional, work));
+    bodies = std::get<ConditionalWork>(*work).body_handles->data();
+    return CUDA_SUCCESS;
+  };
+  CUGRT_EMU_TRY(add(out, graph_handle, dependencies, data, count, make));
+  params.conditional.phGraph_out = bodies;
+  return CUDA_SUCCESS;
+}
+
 CUresult add_generic(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
                      const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
+  if (params && params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+    return add_conditional(out, graph, dependencies, data, count, *params);
   return add(out, graph, dependencies, data, count, [&](Driver &driver, Work *work) {
     return params ? params_to_work(driver, *params, nullptr, work) : CUDA_ERROR_INVALID_VALUE;
   });

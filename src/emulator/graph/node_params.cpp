@@ -82,17 +82,14 @@ CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &param
     return params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE ? CUDA_ERROR_NOT_SUPPORTED
                                                                    : CUDA_ERROR_INVALID_VALUE;
   Ref<Graph> graph = driver.graphs.find(params.graph);
-  if (!graph)
+  // "The graph must not contain conditional nodes."
+  if (!graph || has_conditional(*graph))
     return CUDA_ERROR_INVALID_VALUE;
   // "The node executes an embedded child graph. The child graph is cloned in this call."
   Ref<Graph> clone = clone_graph(driver, *graph);
   clone->embedded = true;
   *out = ChildWork{clone};
   return CUDA_SUCCESS;
-}
-
-bool reserved_zero(const CUgraphNodeParams &params) {
-  return !params.reserved0[0] && !params.reserved0[1] && !params.reserved0[2] && !params.reserved2;
 }
 
 const Attributes &attributes_of(const Work *work) {
@@ -102,6 +99,10 @@ const Attributes &attributes_of(const Work *work) {
 }
 
 } // namespace
+
+bool reserved_zero(const CUgraphNodeParams &params) {
+  return !params.reserved0[0] && !params.reserved0[1] && !params.reserved0[2] && !params.reserved2;
+}
 
 CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
                         Work *out) {
@@ -161,32 +162,6 @@ CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node) {
           nullptr,
           work.kernel,
           work.function->context ? work.function->context->handle : nullptr};
-}
-
-CUresult work_to_params(GraphNode &node, CUgraphNodeParams *out) {
-  CUgraphNodeParams params{};
-  params.type = node.type();
-  if (std::get_if<KernelWork>(&node.work)) {
-    params.kernel = kernel_params(node);
-  } else if (auto *copy = std::get_if<CopyWork>(&node.work)) {
-    params.memcpy.copyCtx = copy->context->handle;
-    params.memcpy.copyParams = copy->copy;
-  } else if (auto *fill = std::get_if<FillWork>(&node.work)) {
-    const CUDA_MEMSET_NODE_PARAMS &m = fill->fill;
-    params.memset = {
-        m.dst, m.pitch, m.value, m.elementSize, m.width, m.height, fill->context->handle};
-  } else if (auto *host = std::get_if<HostWork>(&node.work)) {
-    params.host.fn = host->function;
-    params.host.userData = host->user;
-  } else if (auto *child = std::get_if<ChildWork>(&node.work)) {
-    params.graph.graph = child->graph->handle;
-  } else if (auto *record = std::get_if<EventRecordWork>(&node.work)) {
-    params.eventRecord.event = record->event->handle;
-  } else if (auto *wait = std::get_if<EventWaitWork>(&node.work)) {
-    params.eventWait.event = wait->event->handle;
-  }
-  *out = params;
-  return CUDA_SUCCESS;
 }
 
 } // namespace cugrt::emulator::api

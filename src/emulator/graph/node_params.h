@@ -14,14 +14,16 @@ CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcon
                       Work *out);
 CUresult host_to_work(CUhostFn function, void *user, Work *out);
 CUresult event_to_work(Driver &driver, CUevent event, bool record, Work *out);
-/// The generic struct; kernel attributes are kept from `old`, if there is one.
+/// "Reserved. Must be zero."
+bool reserved_zero(const CUgraphNodeParams &params);
+/// The generic struct, of any type but a conditional; kernel attributes are kept from `old`, if
+/// there is one.
 CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
                         Work *out);
 
 /// Arguments are handed out as pointers into the node, which stay valid until its parameters
 /// change.
 CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node);
-CUresult work_to_params(GraphNode &node, CUgraphNodeParams *out);
 
 inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v1 &p) {
   return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,

@@ -174,7 +174,30 @@ struct Change {
   Work work;
 };
 
-// Collects the changes of one level and of its child graphs, or says why there are none.
+bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
+                 std::vector<Change> &changes, CUgraphExecUpdateResultInfo *info);
+
+// "Changing node parameters is not supported. Changing parameters of nodes within the conditional
+// body graph is subject to the rules above. Conditional handle flags and default values are updated
+// as part of the graph update": the instance goes over to the handle that the updated kernels set.
+bool plan_conditional(Driver &driver, const GraphExec &whole, ExecNode &target,
+                      const GraphNode &source, std::vector<Change> &changes,
+                      CUgraphExecUpdateResultInfo *info) {
+  const auto &from = std::get<ConditionalWork>(target.work);
+  const auto &to = std::get<ConditionalWork>(source.work);
+  if (from.type != to.type || target.branches.size() != to.bodies.size() ||
+      from.conditional->context != to.conditional->context)
+    return fail(info, kParameters, &source), false;
+  for (size_t i = 0; i < to.bodies.size(); ++i)
+    if (!plan_update(driver, whole, *target.branches[i], *to.bodies[i], changes, info))
+      return false;
+  ConditionalWork work = to;
+  work.bodies.clear();
+  changes.push_back({&target, std::move(work)});
+  return true;
+}
+
+// Collects the changes of one level and of the graphs in it, or says why there are none.
 bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
                  std::vector<Change> &changes, CUgraphExecUpdateResultInfo *info) {
   Pairing pairing;
@@ -190,6 +213,11 @@ bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const 
     if (target.body) {
       const Graph &child = *std::get<ChildWork>(source->work).graph;
       if (!plan_update(driver, whole, *target.body, child, changes, info))
+        return false;
+      continue;
+    }
+    if (!target.branches.empty()) {
+      if (!plan_conditional(driver, whole, target, *source, changes, info))
         return false;
       continue;
     }

@@ -56,10 +56,21 @@ struct EventWaitWork {
   std::shared_ptr<Event> event;
 };
 
-/// Conditional nodes will be another alternative, holding their bodies and handle.
+struct Conditional;
+
+struct ConditionalWork {
+  std::shared_ptr<Conditional> conditional;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::shared_ptr<Graph>> bodies; // the node's own; none in an instance
+  /// "CUDA-owned array [...] Valid for the lifetime of the conditional node."
+  std::shared_ptr<std::vector<CUgraph>> body_handles;
+};
+
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, ChildWork,
-                          EventRecordWork, EventWaitWork>;
+                          EventRecordWork, EventWaitWork, ConditionalWork>;
 
 CUgraphNodeType work_type(const Work &work);
+/// The graphs that a node holds: a child graph, the bodies of a conditional.
+std::vector<std::shared_ptr<Graph>> embedded_graphs(const Work &work);
 
 } // namespace cugrt::emulator::api

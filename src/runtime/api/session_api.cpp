@@ -11,6 +11,36 @@ namespace {
 constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
 constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
 constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
+constexpr size_t kRecordBytes = CUGRT_SIZE_THROUGH(cugrt_launch_record, device_us);
+
+cugrt_launch_record to_abi(const LaunchRecord &record) {
+  cugrt_launch_record out{};
+  out.sequence = record.sequence;
+  out.run = record.run;
+  out.kind = record.kind;
+  out.reason = static_cast<int32_t>(record.reason);
+  out.frame = record.frame;
+  out.function = record.function->name.c_str();
+  out.name = record.name->c_str();
+  if (record.region != plan::kNone) {
+    const std::vector<ir::SymbolId> &key = record.function->regions[record.region].key;
+    out.key_size = static_cast<uint32_t>(key.size());
+    for (size_t i = 0; i < std::min<size_t>(key.size(), CUGRT_MAX_KEY); ++i) {
+      out.key_names[i] = record.function->symbols[key[i].index].name.c_str();
+      out.key_values[i] = record.key[i];
+    }
+  }
+  out.nodes = record.nodes;
+  out.edges = record.edges;
+  out.fields_patched = record.fields_patched;
+  out.begin_ns = record.begin_ns;
+  out.host_ns = record.host_ns;
+  out.build_ns = record.build_ns;
+  out.patch_ns = record.patch_ns;
+  out.launch_ns = record.launch_ns;
+  out.device_us = record.device_us;
+  return out;
+}
 
 cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
                            const cugrt_session_options *given, cugrt_session **session) {
@@ -27,6 +57,9 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     if (options.instance_budget_bytes)
       session_options.cache.policy.budget_bytes = options.instance_budget_bytes;
     session_options.cache.eager = options.eager != 0;
+    session_options.cache.strict = options.strict != 0;
+    session_options.log.capacity = options.record_capacity;
+    session_options.log.time_steps = options.time_steps != 0;
     auto made = std::make_unique<cugrt_session>();
     made->data = executable->data;
     CUGRT_ASSIGN(made->session,
@@ -93,6 +126,10 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
     }
     filled.weight_bytes = totals.weight_bytes;
     filled.result_bytes = totals.result_bytes;
+#define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
+  filled.eager_##name = totals.counters.eager[enumerator];
+#include "runtime/eager_reasons.def"
+#undef CUGRT_EAGER_REASON
     return write_struct(filled, counters, "counters", kCountersBytes);
   });
 }
@@ -113,6 +150,32 @@ cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format f
   });
 }
 
+cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record *records,
+                                    size_t capacity, size_t *count) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(count);
+    if (capacity != 0)
+      CUGRT_REQUIRE(records);
+    if (capacity != 0 &&
+        (records->struct_size < kRecordBytes || records->struct_size > kMaxStructBytes))
+      return Status::error(Code::invalid_argument, "records[0]: struct_size is " +
+                                                       std::to_string(records->struct_size) +
+                                                       "; initialise the struct with CUGRT_INIT");
+    std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
+    CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
+    size_t stride = filled ? records->struct_size : 0;
+    auto *to = reinterpret_cast<unsigned char *>(records);
+    for (size_t i = 0; i < filled; ++i, to += stride) {
+      cugrt_launch_record record = to_abi(read[i]);
+      record.struct_size = stride;
+      std::memcpy(to, &record, std::min(stride, sizeof record));
+    }
+    *count = filled;
+    return {};
+  });
+}
+
 void session_free(cugrt_session *session) { delete session; }
 
 } // namespace
@@ -124,6 +187,7 @@ void add_session_entries(cugrt_api &table) {
   table.session_get_counters = session_get_counters;
   table.session_graph_report = session_graph_report;
   table.session_free = session_free;
+  table.session_read_launches = session_read_launches;
 }
 
 } // namespace cugrt::runtime::api

@@ -215,7 +215,7 @@ TEST_CASE("The generic form adds every type that is emulated and refuses the oth
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == 10);
   params = {};
-  params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CHECK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params) ==
         CUDA_ERROR_NOT_SUPPORTED);
   OK(CU(cuGraphExecDestroy)(exec));

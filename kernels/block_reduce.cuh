@@ -1,0 +1,23 @@
+// Reduction over a block, in the type that floating.cuh names.
+#pragma once
+
+#include "floating.cuh"
+
+// Every thread of the block gets the reduction of all their values. `shared` holds one value a
+// warp; the block is a whole number of warps.
+template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Combine combine) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  const int warps = blockDim.x / 32;
+  if (warps == 1)
+    return value;
+  __syncthreads(); // the last reduction may still be reading
+  if (threadIdx.x % 32 == 0)
+    shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = shared[0];
+  for (int w = 1; w < warps; ++w)
+    value = combine(value, shared[w]);
+  return value;
+}

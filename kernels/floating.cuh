@@ -1,0 +1,20 @@
+// The element type of kernels over floating point, T, and the type they compute in, Acc.
+//
+// DTYPE_F16, DTYPE_BF16 or DTYPE_F64 choose it, f32 otherwise; Acc is float, double for f64.
+#pragma once
+
+#if defined(DTYPE_F16)
+#include <cuda_fp16.h>
+typedef __half T;
+typedef float Acc;
+#elif defined(DTYPE_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 T;
+typedef float Acc;
+#elif defined(DTYPE_F64)
+typedef double T;
+typedef double Acc;
+#else
+typedef float T;
+typedef float Acc;
+#endif

@@ -1,0 +1,262 @@
+// Conditional nodes: checks when they are added and instantiated, and running them; see
+// conditional.h.
+#include "emulator/graph/conditional.h"
+
+#include "emulator/driver/copy.h"
+#include "emulator/driver/launch.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator::api {
+
+void ConditionalTable::insert(const std::shared_ptr<Conditional> &conditional, uint64_t id) {
+  constexpr uint64_t kKind = 13; // as handles of other objects say their kind
+  conditional->handle = kKind << 48 | id << 4;
+  std::lock_guard lock(mutex_);
+  std::erase_if(table_, [](const auto &entry) { return entry.second.expired(); });
+  table_.emplace(conditional->handle, conditional);
+}
+
+std::shared_ptr<Conditional> ConditionalTable::find(CUgraphConditionalHandle handle) const {
+  std::lock_guard lock(mutex_);
+  auto found = table_.find(handle);
+  return found == table_.end() ? nullptr : found->second.lock();
+}
+
+namespace {
+
+constexpr int kElseAndSwitch = 12080, kEmptyInBodies = 12040; // driver versions
+constexpr unsigned kMaxBodies = 1 << 16;
+
+CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &params) {
+  bool newer = driver.config.driver_version >= kElseAndSwitch;
+  switch (params.type) {
+  case CU_GRAPH_COND_TYPE_IF:
+    return params.size == 1 || (params.size == 2 && newer) ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_INVALID_VALUE;
+  case CU_GRAPH_COND_TYPE_WHILE:
+    return params.size == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  case CU_GRAPH_COND_TYPE_SWITCH:
+    if (params.size > kMaxBodies)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    return params.size && newer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// "The conditional handle must be associated with a conditional node in this graph or one of its
+// children."
+bool belongs_to(const Conditional &conditional, const Graph &graph) {
+  for (const Graph *g = &graph; g; g = g->parent)
+    if (g->id == conditional.graph_id)
+      return true;
+  return false;
+}
+
+} // namespace
+
+CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE_PARAMS &params,
+                             Work *out) {
+  CUGRT_EMU_TRY(check_shape(driver, params));
+  Ref<Conditional> conditional = driver.conditionals.find(params.handle);
+  if (!conditional || conditional->used || !belongs_to(*conditional, graph))
+    return CUDA_ERROR_INVALID_VALUE;
+  Ref<Context> context;
+  if (params.ctx)
+    context = driver.contexts.find(params.ctx);
+  else
+    CUGRT_EMU_TRY(current_context(driver, &context));
+  // "Context on which to run the node. Must match context used to create the handle"
+  if (!context || context != conditional->context)
+    return CUDA_ERROR_INVALID_VALUE;
+  ConditionalWork work;
+  work.conditional = conditional;
+  work.type = params.type;
+  work.body_handles = std::make_shared<std::vector<CUgraph>>();
+  work.body_handles->reserve(params.size);
+  work.bodies.reserve(params.size);
+  try {
+    while (work.bodies.size() < params.size) {
+      work.bodies.push_back(make_graph(driver));
+      work.bodies.back()->embedded = work.bodies.back()->is_body = true;
+      work.bodies.back()->parent = &graph;
+      work.body_handles->push_back(work.bodies.back()->handle);
+    }
+  } catch (...) {
+    for (const auto &body : work.bodies)
+      destroy_graph(driver, body);
+    throw;
+  }
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+bool has_conditional(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto &node) {
+    return std::holds_alternative<ConditionalWork>(node->work);
+  });
+}
+
+const GraphNode *find_illegal_in_body(const Driver &driver, const Graph &body,
+                                      const Context &context) {
+  for (const auto &node : body.nodes) {
+    const Work &work = node->work;
+    const Context *own = &context;
+    bool allowed = true;
+    if (auto *kernel = std::get_if<KernelWork>(&work))
+      own = kernel->function->context.get();
+    else if (auto *copy = std::get_if<CopyWork>(&work))
+      own = copy->context.get();
+    else if (auto *fill = std::get_if<FillWork>(&work))
+      own = fill->context.get();
+    else if (auto *conditional = std::get_if<ConditionalWork>(&work))
+      own = conditional->conditional->context.get();
+    else if (std::holds_alternative<EmptyWork>(work))
+      allowed = driver.config.driver_version >= kEmptyInBodies;
+    else
+      allowed = std::holds_alternative<ChildWork>(work);
+    if (!allowed || own != &context)
+      return node.get();
+    for (const auto &inner : embedded_graphs(work))
+      if (const GraphNode *illegal = find_illegal_in_body(driver, *inner, context))
+        return illegal;
+  }
+  return nullptr;
+}
+
+bool all_conditionals_used(const Graph &graph) {
+  bool used = std::all_of(graph.conditionals.begin(), graph.conditionals.end(),
+                          [](const auto &conditional) { return conditional->used; });
+  for (const auto &node : graph.nodes)
+    for (const auto &inner : embedded_graphs(node->work))
+      used = used && all_conditionals_used(*inner);
+  return used;
+}
+
+void collect_conditionals(const ExecGraph &graph, std::vector<Ref<Conditional>> &out) {
+  for (const ExecNode &node : graph.nodes) {
+    if (auto *work = std::get_if<ConditionalWork>(&node.work))
+      out.push_back(work->conditional);
+    for (const auto &branch : node.branches)
+      collect_conditionals(*branch, out);
+    if (node.body)
+      collect_conditionals(*node.body, out);
+  }
+}
+
+void arm(const std::vector<Ref<Conditional>> &conditionals, uint64_t seed) {
+  for (const auto &conditional : conditionals) {
+    bool assign = conditional->flags & CU_GRAPH_COND_ASSIGN_DEFAULT;
+    conditional->value = assign ? conditional->default_value : uint32_t(mix(seed++) & 1);
+    conditional->assigned = assign;
+  }
+}
+
+namespace {
+
+CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed);
+
+CUresult run_node(Driver &driver, const ExecNode &node, uint64_t seed) {
+  if (node.body)
+    return run_body(driver, *node.body, seed);
+  if (!node.enabled)
+    return CUDA_SUCCESS;
+  if (auto *kernel = std::get_if<KernelWork>(&node.work))
+    return run_kernel(driver, *kernel);
+  if (auto *copy = std::get_if<CopyWork>(&node.work))
+    return run_copy(driver, *copy);
+  if (auto *fill = std::get_if<FillWork>(&node.work))
+    return run_fill(driver, fill->fill);
+  if (std::holds_alternative<ConditionalWork>(node.work))
+    return run_conditional(driver, node, seed);
+  return CUDA_SUCCESS;
+}
+
+// All nodes, one after the other, each drawn by the seed from those that are ready.
+CUresult run_body(Driver &driver, const ExecGraph &graph, uint64_t seed) {
+  std::vector<uint32_t> ready, pending(graph.nodes.size());
+  std::vector<std::vector<uint32_t>> dependents(graph.nodes.size());
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    pending[i] = uint32_t(graph.nodes[i].dependencies.size());
+    for (uint32_t before : graph.nodes[i].dependencies)
+      dependents[before].push_back(i);
+    if (!pending[i])
+      ready.push_back(i);
+  }
+  while (!ready.empty()) {
+    seed = mix(seed);
+    std::swap(ready[seed % ready.size()], ready.back());
+    uint32_t index = ready.back();
+    ready.pop_back();
+    CUGRT_EMU_TRY(run_node(driver, graph.nodes[index], seed));
+    for (uint32_t next : dependents[index])
+      if (--pending[next] == 0)
+        ready.push_back(next);
+  }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult run_conditional(Driver &driver, const ExecNode &node, uint64_t seed) {
+  const auto &work = std::get<ConditionalWork>(node.work);
+  uint32_t value = work.conditional->value;
+  switch (work.type) {
+  case CU_GRAPH_COND_TYPE_WHILE:
+    // A failure elsewhere ends a loop that would not end by itself.
+    for (; value; value = work.conditional->value) {
+      CUGRT_EMU_TRY(run_body(driver, *node.branches[0], seed = mix(seed)));
+      CUGRT_EMU_TRY(driver.scheduler->poison());
+    }
+    return CUDA_SUCCESS;
+  case CU_GRAPH_COND_TYPE_IF:
+    value = value ? 0 : 1;
+    [[fallthrough]];
+  default: // "If the condition does not match a body index, no body is launched."
+    return value < node.branches.size() ? run_body(driver, *node.branches[value], seed)
+                                        : CUDA_SUCCESS;
+  }
+}
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph graph_handle,
+                                                CUcontext context_handle,
+                                                unsigned int default_value, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    // "Currently must be CU_GRAPH_COND_ASSIGN_DEFAULT or 0."
+    if (!out || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT)))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (driver.config.driver_version < kConditionalNodes)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    Lock lock(driver.mutex);
+    Ref<Graph> graph = driver.graphs.find(graph_handle);
+    if (!graph)
+      return CUDA_ERROR_INVALID_VALUE;
+    Ref<Context> context;
+    if (context_handle)
+      context = driver.contexts.find(context_handle);
+    else
+      CUGRT_EMU_TRY(current_context(driver, &context));
+    if (!context)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto conditional = std::make_shared<Conditional>();
+    conditional->context = context;
+    conditional->graph_id = graph->id;
+    conditional->default_value = default_value;
+    conditional->flags = flags;
+    graph->conditionals.push_back(conditional);
+    try {
+      driver.conditionals.insert(conditional, driver.next_id++);
+    } catch (...) {
+      graph->conditionals.pop_back();
+      throw;
+    }
+    *out = conditional->handle;
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,98 @@
+// The ring of launch records; see launch_log.h.
+#include "runtime/launch_log.h"
+
+#include "runtime/frame.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+const char *reason_text(EagerReason reason) {
+  switch (reason) {
+#define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
+  case EagerReason::name:                                                                          \
+    return text;
+#include "runtime/eager_reasons.def"
+#undef CUGRT_EAGER_REASON
+  case EagerReason::none:
+  case EagerReason::count_:
+    break;
+  }
+  return "";
+}
+
+Status LaunchLog::allocate() {
+  if (options_.capacity > kMaxCapacity)
+    return Status::error(Code::out_of_range, "a launch log of " +
+                                                 std::to_string(options_.capacity) +
+                                                 " records is asked for; at most " +
+                                                 std::to_string(kMaxCapacity) + " are possible");
+  if (options_.time_steps && !on())
+    return Status::error(Code::invalid_argument, "steps are to be timed, but no records are kept: "
+                                                 "set record_capacity");
+  ring_.resize(options_.capacity);
+  return {};
+}
+
+LaunchRecord LaunchLog::begin(const Frame &frame, uint32_t region, const std::string &name) const {
+  LaunchRecord record;
+  record.run = run;
+  record.region = region;
+  record.function = &frame.function;
+  record.name = &name;
+  record.begin_ns = steady_ns();
+  if (region != plan::kNone) {
+    const std::vector<ir::SymbolId> &key = frame.function.regions[region].key;
+    for (size_t i = 0; i < std::min(key.size(), record.key.size()); ++i)
+      record.key[i] = frame.symbols[key[i].index];
+  }
+  return record;
+}
+
+void LaunchLog::end(LaunchRecord record) {
+  record.host_ns = steady_ns() - record.begin_ns;
+  record.sequence = next_;
+  Entry &entry = ring_[next_ % ring_.size()];
+  entry.record = record;
+  entry.timed = std::exchange(timing_, false);
+  ++next_;
+  first_ = std::max(first_, next_ > ring_.size() ? next_ - ring_.size() : 0);
+}
+
+Status LaunchLog::step_begins(driver::StreamRef stream) {
+  timing_ = false;
+  if (!options_.time_steps)
+    return {};
+  Entry &entry = ring_[next_ % ring_.size()];
+  if (!entry.begin) {
+    CUGRT_ASSIGN(entry.begin, driver::Event::create(context_, driver::Event::Timing::on));
+  }
+  if (!entry.end) {
+    CUGRT_ASSIGN(entry.end, driver::Event::create(context_, driver::Event::Timing::on));
+  }
+  CUGRT_TRY(entry.begin.record(stream));
+  timing_ = true;
+  return {};
+}
+
+Status LaunchLog::step_ends(driver::StreamRef stream) {
+  return timing_ ? ring_[next_ % ring_.size()].end.record(stream) : Status();
+}
+
+size_t LaunchLog::read(std::span<LaunchRecord> records) {
+  size_t count = 0;
+  for (; count < records.size() && first_ < next_; ++count, ++first_) {
+    Entry &entry = ring_[first_ % ring_.size()];
+    records[count] = entry.record;
+    if (!entry.timed)
+      continue;
+    auto done = entry.end.query();
+    if (!done.ok() || !*done)
+      continue; // its time stays unknown
+    if (auto time = entry.end.milliseconds_since(entry.begin); time.ok())
+      records[count].device_us = double(*time) * 1000;
+  }
+  return count;
+}
+
+} // namespace cugrt::runtime

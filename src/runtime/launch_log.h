@@ -1,0 +1,113 @@
+// Launch log: what became of each launch of a region, and of each step that was launched alone.
+//
+// A ring of bounded size that the session's user sizes and reads; the oldest records make way. A
+// session without one goes past it: nothing is asked on the repeated path. Host times are of the
+// steady clock. Steps can also be timed on the device, by a pair of events each.
+//
+// Used by the session's thread only.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "driver/stream.h"
+#include "plan/plan.h"
+
+#include <array>
+#include <chrono>
+#include <vector>
+
+namespace cugrt::runtime {
+
+struct Frame;
+
+enum class EagerReason : uint8_t {
+  none = CUGRT_EAGER_NOT,
+#define CUGRT_EAGER_REASON(name, enumerator, text) name = enumerator,
+#include "runtime/eager_reasons.def"
+#undef CUGRT_EAGER_REASON
+  count_,
+};
+inline constexpr size_t kEagerReasons = static_cast<size_t>(EagerReason::count_);
+
+/// What follows "because".
+const char *reason_text(EagerReason reason);
+
+/// One launch. Names are the plan's.
+struct LaunchRecord {
+  uint64_t sequence = 0, run = 0;
+  cugrt_launch_kind kind = CUGRT_LAUNCH_HIT;
+  EagerReason reason = EagerReason::none;
+  uint32_t frame = 0, region = plan::kNone; // of regions: Function::regions
+  const plan::Function *function = nullptr;
+  const std::string *name = nullptr;
+  std::array<int64_t, CUGRT_MAX_KEY> key{}; // of the region's key, as many as fit
+  uint64_t nodes = 0, edges = 0, fields_patched = 0;
+  int64_t begin_ns = 0, host_ns = 0, build_ns = 0, patch_ns = 0, launch_ns = 0;
+  double device_us = -1; // -1: not known
+};
+
+inline int64_t steady_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Adds the time of a scope to `*to_ns`; does nothing when that is null.
+class ScopeTimer {
+public:
+  explicit ScopeTimer(int64_t *to_ns) : to_ns_(to_ns), begin_ns_(to_ns ? steady_ns() : 0) {}
+  ~ScopeTimer() {
+    if (to_ns_)
+      *to_ns_ += steady_ns() - begin_ns_;
+  }
+  ScopeTimer(const ScopeTimer &) = delete;
+
+private:
+  int64_t *to_ns_, begin_ns_;
+};
+
+class LaunchLog {
+public:
+  struct Options {
+    size_t capacity = 0;     // records; 0: off
+    bool time_steps = false; // on the device, too
+  };
+  static constexpr size_t kMaxCapacity = size_t(1) << 20;
+
+  /// `context` outlives the log.
+  LaunchLog(Options options, const driver::Context &context)
+      : options_(options), context_(context) {}
+  /// All memory that records take; out_of_range for more than kMaxCapacity.
+  Status allocate();
+
+  bool on() const { return options_.capacity != 0; }
+
+  /// A record that begins now; to be handed to end().
+  LaunchRecord begin(const Frame &frame, uint32_t region, const std::string &name) const;
+  /// Takes the record of a launch that succeeded.
+  void end(LaunchRecord record);
+
+  /// Before and after a step is launched on the stream. Context current.
+  Status step_begins(driver::StreamRef stream);
+  Status step_ends(driver::StreamRef stream);
+
+  /// Moves out the oldest records, as many as fit and are there. Device times are filled in for
+  /// steps that have ended. Returns how many.
+  size_t read(std::span<LaunchRecord> records);
+
+  uint64_t run = 0; // of later records
+
+private:
+  struct Entry {
+    LaunchRecord record;
+    driver::Event begin, end; // of a timed step; made when first needed, then kept
+    bool timed = false;
+  };
+
+  Options options_;
+  const driver::Context &context_;
+  std::vector<Entry> ring_; // the record `sequence` is at sequence % capacity
+  uint64_t first_ = 0, next_ = 0;
+  bool timing_ = false; // the step that is on its way
+};
+
+} // namespace cugrt::runtime
