@@ -6,7 +6,7 @@
 #include "plan/timeline.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 #include <utility>
 
 namespace cugrt::plan {
@@ -153,7 +153,10 @@ private:
   }
 
   void collect(const Region &region) {
-    if (tensors_.empty())
+    for (uint32_t b = 0; tensors_.empty() && b < function_.buffers.size(); ++b)
+      highest_ = std::max(highest_, function_.buffers[b].tensor);
+    if (tensors_.empty()) {
+      tensors_.resize(size_t(highest_) + 1);
       for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
         const Buffer &buffer = function_.buffers[b];
         if (buffer.base != BufferBase::arena)
@@ -163,6 +166,7 @@ private:
         tensor.begin = std::min(tensor.begin, ranges_[b].begin);
         tensor.end = std::max(tensor.end, ranges_[b].end);
       }
+    }
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       for_tensors(s, [&](uint32_t tensor) {
         ++tensors_[tensor].touches;
@@ -189,7 +193,8 @@ private:
 
   const Function &function_;
   const std::span<const ByteRange> ranges_;
-  std::unordered_map<uint32_t, Tensor> tensors_; // by Buffer::tensor
+  std::vector<Tensor> tensors_; // by Buffer::tensor
+  uint32_t highest_ = 0;        // Buffer::tensor
   std::vector<uint32_t> seen_;
 };
 
