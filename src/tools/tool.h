@@ -27,6 +27,7 @@ void add_run(CLI::App &app);
 void add_plan(CLI::App &app);
 void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
+void add_cache(CLI::App &app);
 
 /// `command` is what emulate runs: the rest of the command line, which is the program's own and not
 /// to be parsed. It is taken from the end of argv.
