@@ -544,6 +544,19 @@ typedef struct cugrt_api {
                                            const cugrt_symbol_value *from, size_t from_count,
                                            const cugrt_symbol_value *to, size_t to_count,
                                            cugrt_report_format format, cugrt_text **report);
+
+  /* The code cache. Of the options only cache_folder counts. No folder to work on is an error. */
+  /* Its entries, oldest read first, each one verified: as text or JSON. `broken` (may be NULL) counts
+   * those that are not whole. */
+  cugrt_status *(*cache_list)(const cugrt_runtime_options *options, cugrt_report_format format,
+                              cugrt_text **report, uint64_t *broken);
+  cugrt_status *(*cache_remove_broken)(const cugrt_runtime_options *options, uint64_t *removed);
+  /* Removes the entries read longest ago until at most limit_bytes remain. */
+  cugrt_status *(*cache_prune)(const cugrt_runtime_options *options, uint64_t limit_bytes,
+                               uint64_t *removed);
+  /* Copies every whole entry to a folder, which another machine may name in CUGRT_CACHE_READONLY. */
+  cugrt_status *(*cache_export)(const cugrt_runtime_options *options, const char *folder,
+                                uint64_t *copied);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */
