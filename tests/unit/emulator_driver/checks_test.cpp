@@ -90,8 +90,8 @@ std::string handed_over(const std::string &between) {
          "st.global.u32 [%rd1], %r3;\nret;\n}\n";
 }
 
-std::string findings_of(const std::string &ptx) {
-  Session session({"CUGRT_EMU_CHECK=race", "CUGRT_EMU_THREADS=1"});
+std::string findings_of(const std::string &ptx, const std::string &checks = "race") {
+  Session session({"CUGRT_EMU_CHECK=" + checks, "CUGRT_EMU_THREADS=1"});
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUdeviceptr out = 0;
@@ -107,7 +107,9 @@ std::string findings_of(const std::string &ptx) {
 } // namespace
 
 TEST_CASE("A read of shared memory that no barrier orders with another warp's write is a race") {
-  CHECK(findings_of(handed_over("")) ==
+  // With the others on, what the launch touches is recorded besides.
+  std::string checks = GENERATE("race", "all");
+  CHECK(findings_of(handed_over(""), checks) ==
         "race: read of shared address 0x0 by thread (32, 0, 0) at ptx line 9 is not ordered with "
         "the write by thread (0, 0, 0) at ptx line 7, in kernel hand, block (0, 0, 0)\n");
   // A barrier of the warp alone orders nothing between warps.
