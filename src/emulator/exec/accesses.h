@@ -29,6 +29,7 @@ public:
 
   void add(AccessKind kind, uint64_t begin, uint64_t bytes);
   void add(const AccessSet &other);
+  void remove(uint64_t begin, uint64_t end);
   bool empty() const;
   /// Sorted and joined. The one with the lowest address, if there is any; both are sealed first.
   std::optional<Conflict> conflict(AccessSet &other);
