@@ -3,16 +3,27 @@
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
+#include "emulator/driver/uninitialized.h"
 
 namespace cugrt::emulator::api {
 
+namespace {
+
+// Findings have names; others do without the string.
+bool has_checks(const Driver &driver) {
+  return driver.stream_order.enabled() || driver.findings.enabled(Check::nodes) ||
+         driver.findings.enabled(Check::uninitialized);
+}
+
+} // namespace
+
 NodeRun::NodeRun(Driver &driver, const ExecNode &node, uint32_t index,
                  std::shared_ptr<OrderCheck> check)
-    : driver_(driver), work_(node.work), name_(check ? node_name(node, index) : std::string()),
+    : driver_(driver), work_(node.work), name_(has_checks(driver) ? node_name(node, index) : ""),
       index_(index), check_(std::move(check)) {}
 
 NodeRun::NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work)
-    : driver_(driver), work_(work), name_(stream_work ? work_text(work) : std::string()), index_(0),
+    : driver_(driver), work_(work), name_(has_checks(driver) ? work_text(work) : ""), index_(0),
       check_(stream_work ? std::make_shared<OrderCheck>(driver, nullptr, stream_work) : nullptr) {}
 
 CUresult NodeRun::run() {
@@ -22,8 +33,11 @@ CUresult NodeRun::run() {
   ran_ = true;
   auto check = std::move(check_);
   bool watched = check && check->watches(index_);
+  bool untouched = wants_accesses(driver_);
   LaunchAccesses accesses;
-  result_ = run_work(watched ? &accesses : nullptr);
+  result_ = run_work(watched || untouched ? &accesses : nullptr);
+  if (untouched && result_ == CUDA_SUCCESS)
+    check_initialized(driver_, name_, accesses);
   if (watched && result_ == CUDA_SUCCESS)
     check->touched(index_, name_, accesses);
   predecessors_.clear();
