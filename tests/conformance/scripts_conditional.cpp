@@ -276,7 +276,7 @@ const std::vector<ScriptCase> &conditional_scripts() {
        13000},
       {"a SWITCH node runs the body of the number",
        Kind::shared,
-       {{"CU_GRAPH_COND_TYPE_SWITCH", "If the condition is out of range, no body is executed"}},
+       {{"CU_GRAPH_COND_TYPE_SWITCH", "does not match a body index, no body is launched"}},
        switch_script,
        13000},
       {"what a graph with a conditional node may not do",
