@@ -8,7 +8,7 @@
 // kernel's rate over the loop's on one thread. `load_ptx` is the time to load 33 KB of PTX. What is
 // shown says nothing about a GPU.
 #include "bench/emulator_cases.h"
-#include "bench/support/report.h"
+#include "bench/support/bench_main.h"
 #include "emulator/exec/handlers.h"
 
 #include <algorithm>
@@ -172,20 +172,14 @@ Status run(const Arguments &arguments) {
     for (const char *rate : {"lane_ops_per_s", "multiply_adds_per_s"})
       if (!row[rate].is_null())
         row[rate] = row[rate].get<double>() / 1e9;
-  printf("EMULATED, build %s; rates in 1e9 a second\n%s", emulator::handler_isa(),
-         table(shown).c_str());
-  return arguments.json ? write_json(*arguments.json, rows) : Status();
+  printf("EMULATED, build %s; rates in 1e9 a second\n", emulator::handler_isa());
+  return show(rows, arguments.json, &shown);
 }
 
 } // namespace
 } // namespace cugrt::bench
 
 int main(int count, char **values) {
-  using namespace cugrt;
-  auto arguments = bench::parse(count, values);
-  Status status = arguments.ok() ? bench::run(*arguments) : arguments.take_status();
-  if (status.ok())
-    return 0;
-  fprintf(stderr, "bench emulator: %s\n", status.to_string().c_str());
-  return 1;
+  return cugrt::bench::bench_main("emulator", count, values, cugrt::bench::parse,
+                                  cugrt::bench::run);
 }

@@ -17,9 +17,9 @@ CUgraphNodeType work_type(const Work &work) {
   return kTypes[work.index()];
 }
 
-std::vector<std::shared_ptr<Graph>> embedded_graphs(const Work &work) {
+std::span<const std::shared_ptr<Graph>> embedded_graphs(const Work &work) {
   if (auto *child = std::get_if<ChildWork>(&work))
-    return {child->graph};
+    return {&child->graph, 1};
   if (auto *conditional = std::get_if<ConditionalWork>(&work))
     return conditional->bodies;
   return {};
