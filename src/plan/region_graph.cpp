@@ -29,6 +29,13 @@ namespace {
 // Rows of bits for more steps than this are too large; lanes are then taken over.
 constexpr uint32_t kMostForBits = 4096;
 
+/// Steps of a function: a range, or some that are listed.
+struct StepList {
+  uint32_t first = 0, count = 0;
+  const uint32_t *listed = nullptr;
+  uint32_t operator[](uint32_t i) const { return listed ? listed[i] : first + i; }
+};
+
 /// A list's head; `set` holds its readers up to `rest`, where it has been waited for as a whole.
 struct Reader {
   uint32_t step, next = kNone;
@@ -37,7 +44,7 @@ struct Reader {
 
 template <class Reach> class Sweep {
 public:
-  Sweep(const Function &function, Range steps, std::span<const ByteRange> ranges,
+  Sweep(const Function &function, StepList steps, std::span<const ByteRange> ranges,
         const GraphOptions &options)
       : function_(function), steps_(steps), ranges_(ranges), options_(options),
         reach_(steps.count, options.max_lanes), waits_(steps.count), row_(reach_.empty_row()) {}
@@ -101,7 +108,7 @@ private:
   }
 
   template <class Visit> void for_accesses(uint32_t step, Visit visit) const {
-    Range range = function_.steps[steps_.begin + step].accesses;
+    Range range = function_.steps[steps_[step]].accesses;
     for (uint32_t i = range.begin; i < range.end(); ++i)
       visit(function_.accesses[i]);
   }
@@ -346,7 +353,7 @@ private:
   }
 
   const Function &function_;
-  const Range steps_;
+  const StepList steps_;
   const std::span<const ByteRange> ranges_;
   const GraphOptions &options_;
   Reach reach_;
@@ -365,6 +372,16 @@ private:
   std::vector<uint32_t> found_;             // sets
   Row row_;
 };
+
+RegionGraph make_graph(const Function &function, StepList steps, std::span<const ByteRange> ranges,
+                       const GraphOptions &options) {
+  Sweep<LaneReach> lanes(function, steps, ranges, options);
+  if (lanes.run())
+    return lanes.take();
+  Sweep<BitReach> bits(function, steps, ranges, options);
+  bits.run();
+  return bits.take();
+}
 
 } // namespace
 
@@ -386,12 +403,12 @@ void sort_edges(std::vector<Edge> &edges, size_t nodes) {
 
 RegionGraph make_region_graph(const Function &function, Range steps,
                               std::span<const ByteRange> ranges, const GraphOptions &options) {
-  Sweep<LaneReach> lanes(function, steps, ranges, options);
-  if (lanes.run())
-    return lanes.take();
-  Sweep<BitReach> bits(function, steps, ranges, options);
-  bits.run();
-  return bits.take();
+  return make_graph(function, {steps.begin, steps.count}, ranges, options);
+}
+
+RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
+                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, options);
 }
 
 } // namespace cugrt::plan

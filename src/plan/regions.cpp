@@ -1,12 +1,16 @@
 // What follows from a region's steps once all of them are known.
 #include "plan/regions.h"
 
+#include "plan/conditionals.h"
 #include "plan/node_order.h"
 #include "plan/region_graph.h"
 #include "plan/timeline.h"
+#include "support/check.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 namespace cugrt::plan {
@@ -45,7 +49,7 @@ public:
     for (uint32_t i = step.accesses.begin; i < step.accesses.end(); ++i) {
       const Buffer &buffer = function_.buffers[function_.accesses[i].buffer];
       add(buffer.offset_bytes);
-      if (step.kind != StepKind::kernel)
+      if (step.kind == StepKind::copy || step.kind == StepKind::fill)
         add(buffer.bytes);
       if (buffer.base == BufferBase::slot)
         slots_.push_back(buffer.index);
@@ -237,6 +241,27 @@ bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsAp
   return true;
 }
 
+/// A region with bodies: each level a graph. Nodes keep the order of the steps, and none is added.
+RegionGraph make_levelled_graph(const Function &function, const Region &region,
+                                std::span<const ByteRange> ranges, uint32_t max_lanes) {
+  RegionGraph graph;
+  graph.nodes.resize(region.steps.count);
+  std::iota(graph.nodes.begin(), graph.nodes.end(), 0);
+  auto levels = find_region_levels(function, region.steps);
+  CUGRT_CHECK(levels);
+  for (const RegionLevel &level : levels->levels) {
+    std::vector<uint32_t> steps = level.steps;
+    for (uint32_t &step : steps)
+      step += region.steps.begin;
+    RegionGraph own = make_region_graph(function, std::span<const uint32_t>(steps), ranges,
+                                        {.max_lanes = max_lanes, .join_from = 0});
+    for (const Edge &edge : own.edges)
+      graph.edges.push_back({level.steps[edge.from], level.steps[edge.to]});
+  }
+  sort_edges(graph.edges, region.steps.count);
+  return graph;
+}
+
 /// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
 class Arrangement {
 public:
@@ -344,10 +369,13 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       dependencies.add(out.steps[s]);
     dependencies.finish(region);
-    graphs[r] =
-        make_region_graph(out, region.steps, ranges, {.max_lanes = context.options.max_lanes});
-    if (context.options.policy == Policy::patch) // seed keeps the published order, the program's
-      reordered |= reorder(region, graphs[r], context.options.max_lanes, tensors);
+    const uint32_t lanes = context.options.max_lanes;
+    const bool levelled = has_conditionals(out, region);
+    graphs[r] = levelled ? make_levelled_graph(out, region, ranges, lanes)
+                         : make_region_graph(out, region.steps, ranges, {.max_lanes = lanes});
+    // seed keeps the published order, the program's
+    if (context.options.policy == Policy::patch && !levelled)
+      reordered |= reorder(region, graphs[r], lanes, tensors);
     has_empty |= graphs[r].nodes.size() != region.steps.count;
     region.edges = std::move(graphs[r].edges);
   }

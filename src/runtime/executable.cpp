@@ -14,7 +14,7 @@ namespace cugrt::runtime {
 namespace {
 
 constexpr uint64_t kMaxCodeBytes = uint64_t(256) << 20;
-constexpr std::string_view kTransferSource = "transfer.cu";
+constexpr std::string_view kTransferSource = "transfer.cu", kControlSource = "control.cu";
 
 /// Turns the C API's flag, a plain integer, into the compiler's. Polls, since nobody signals it.
 class CancelWatch {
@@ -113,13 +113,19 @@ private:
       if (!has_kernel(name))
         return Status::error(Code::not_found, "code is given for kernel @" + name +
                                                   ", but the module has no such kernel");
-    bool transfers = false;
-    for (const FunctionProgram &program : executable_->programs_)
+    bool transfers = false, control = false;
+    for (const FunctionProgram &program : executable_->programs_) {
       transfers = transfers || program.needs_copy_kernels;
+      control = control || program.needs_control_kernels;
+    }
     if (transfers)
       executable_->transfer_image_ =
           request("copies and fills", std::string(*kernels::builtin_source(kTransferSource)),
                   std::string(kTransferSource), {});
+    if (control)
+      executable_->control_image_ =
+          request("conditions", std::string(*kernels::builtin_source(kControlSource)),
+                  std::string(kControlSource), {});
     return {};
   }
 

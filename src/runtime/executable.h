@@ -50,6 +50,8 @@ public:
   uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
   /// Our own copy and fill kernels; kNone when nothing needs them.
   uint32_t transfer_image() const { return transfer_image_; }
+  /// Those of conditional nodes; likewise.
+  uint32_t control_image() const { return control_image_; }
   const std::string &architecture() const { return architecture_; }
   std::string location(SourceLocation place) const { return location_text(module_name_, place); }
   std::optional<uint32_t> find_function(std::string_view name) const;
@@ -65,7 +67,7 @@ private:
   std::vector<FunctionProgram> programs_;
   std::vector<CodeImage> images_;
   std::vector<uint32_t> kernel_images_;
-  uint32_t transfer_image_ = kNone;
+  uint32_t transfer_image_ = kNone, control_image_ = kNone;
   std::string module_name_, architecture_;
 
   mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once

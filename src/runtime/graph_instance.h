@@ -34,7 +34,12 @@ public:
   bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
 
   /// Whether nothing but the frame's moves is between them and what the instance is bound to.
-  bool can_follow(const Frame &frame) const { return frame_serial_ == frame.moves_since; }
+  bool can_follow(const Frame &frame) const {
+    return frame_serial_ == frame.moves_since && can_patch_;
+  }
+  /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
+  /// can change: such an instance stays as it was built.
+  bool can_patch() const { return can_patch_; }
   /// As rebind(), when can_follow().
   Result<PatchCounts> follow(const Frame &frame);
 
@@ -52,6 +57,7 @@ public:
   uint64_t last_launch = 0;
 
 private:
+  friend class NodeAdder;
   enum Mark : uint8_t {
     kParams = 1,   // parameters differ from the node's
     kEnabled = 2,  // the node is to be enabled or disabled
@@ -82,6 +88,7 @@ private:
   std::string changes_text(const Frame &frame, uint32_t node) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status add_nodes(const Frame &frame, const LoadedCode &code);
+  Status probe_bodies(const LoadedCode &code);
   Status instantiate(const Frame &frame);
   Status renew(const Frame &frame, const LoadedCode &code, const RegionClass::Input &input);
   uint64_t follow_several(uint32_t base, uint64_t by);
@@ -111,6 +118,7 @@ private:
   PatchCounts counts_;               // of this rebind
   std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
   bool following_ = false;           // which of the two
+  bool can_patch_ = true;
   uint64_t frame_serial_ = 0;
 };
 

@@ -35,6 +35,9 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
       row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
     } else if (launch.kind == LaunchKind::empty) {
       row.kind = "empty";
+    } else if (view.frame->function.steps[launch.step].conditional != plan::kNone) {
+      row.kind = launch.kind == LaunchKind::conditional ? "conditional" : "kernel";
+      row.kernel = "control_set";
     } else {
       row.kind = launch.kind == LaunchKind::copy ? "copy" : "fill";
       if (!launch.fixed)
