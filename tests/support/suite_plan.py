@@ -32,8 +32,15 @@ FUZZ_SECONDS = 20
 WITHOUT_CHECKS = {
     "unit_check_emulate": ("all", "starts programs that are wrong and compares what is reported"),
     "foreign": ("all", "runs under cugrt emulate, which has all checks on and reports on stderr"),
-    "unit_emulator_driver": ("leak", "its cases leave memory and modules to the context's end, "
-                                     "which then must free them"),
+    "unit_emulator_driver": ("leak,uninitialized", "its cases leave memory and modules to the "
+                             "context's end, which then must free them, and copy what is unwritten"),
+    "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
+    "differential_random": ("streams", "its host functions read tensors at once that their contract "
+                                       "has them read in the stream they are given"),
+    "fault_emulator": ("all", "makes one allocation of the host after the other fail: the checks "
+                              "allocate for every access"),
+    "fault_runtime": ("all", "likewise, and takes the square of their number"),
+    "fault_demo": ("all", "likewise; a call that is made to fail frees nothing"),
 }
 
 

@@ -65,12 +65,17 @@ void StreamOrder::submit(StreamPoint &point, const std::shared_ptr<StreamWork> &
   shorten(point.at_wait);
 }
 
-void StreamOrder::seen(const StreamPoint &point, bool ended) {
+void StreamOrder::seen(const StreamPoint &point, bool ended) noexcept {
   std::lock_guard lock(mutex_);
-  if (ended)
-    follow(seen_, point);
-  else
-    join(seen_, point.at_wait);
+  try {
+    if (ended)
+      follow(seen_, point);
+    else
+      join(seen_, point.at_wait);
+  } catch (const std::bad_alloc &) {
+    forgotten_ = next_ - 1;
+    parts_.clear();
+  }
 }
 
 void StreamOrder::clear() {
@@ -127,6 +132,8 @@ void StreamOrder::touched(const std::shared_ptr<const StreamPoint> &point, const
 
 // `later` was submitted later, and so never precedes `before`.
 void StreamOrder::compare(Part &before, Part &later) {
+  if (before.point->number <= forgotten_)
+    return;
   for (bool waited : {false, true}) {
     if (holds(waited ? later.point->at_wait : later.point->at_start, *before.point))
       continue;

@@ -69,8 +69,9 @@ public:
   }
   /// Numbers the point and adds to its clocks what the program has seen.
   void submit(StreamPoint &point, const std::shared_ptr<StreamWork> &work);
-  /// The program has seen that the point has ended, or only that it has begun.
-  void seen(const StreamPoint &point, bool ended);
+  /// The program has seen that the point has ended, or only that it has begun. Where the host has
+  /// no memory to note it, all that was submitted so far is forgotten.
+  void seen(const StreamPoint &point, bool ended) noexcept;
   /// Memory that is given back in the order of a stream may be given out in another's.
   void forget(uint64_t begin, uint64_t bytes);
   /// Of a new driver.
@@ -93,7 +94,7 @@ private:
 
   Findings &findings_;
   std::mutex mutex_;
-  uint64_t next_ = 1;
+  uint64_t next_ = 1, forgotten_ = 0; // points up to there are not compared
   StreamClock seen_;
   size_t prune_at_ = 64;   // of under_way_
   std::deque<Part> parts_; // of work that has been done
