@@ -146,6 +146,26 @@ def check_citations(program, tally):
     tally.notes.append(f"{len(cited)} citations of cuda.h")
 
 
+def check_recording(program, tally):
+    """A recording is compared with: the same run passes, one changed answer fails it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "run.tsv")
+        command = [program, "--scripts", "--only", "the driver's version"]
+        outputs = [subprocess.run(command + more, stdout=subprocess.PIPE, text=True).stdout
+                   for more in (["--record", file], ["--golden", folder])]
+        with open(file, encoding="utf-8") as recording:
+            text = recording.read()
+        with open(file, "w", encoding="utf-8") as recording:
+            recording.write(text.replace("=CUDA_SUCCESS", "=CUDA_ERROR_UNKNOWN", 1))
+        changed = subprocess.run(command + ["--golden", folder], stdout=subprocess.PIPE, text=True)
+    problems = []
+    if "1 passed, 0 failed" not in outputs[1] or "1 confirmed on " not in outputs[1]:
+        problems.append("a run differs from its own recording")
+    if changed.returncode != 1 or "answered CUDA_ERROR_UNKNOWN" not in changed.stdout:
+        problems.append("a changed answer is not told")
+    tally.check("runs are compared with recordings", problems)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
@@ -176,6 +196,7 @@ def main():
             check_coverage(coverage, tally)
             check_ptx(options.program, tally)
             check_citations(options.program, tally)
+            check_recording(options.program, tally)
     print()
     print("\n".join(tally.notes))
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")

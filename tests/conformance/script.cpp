@@ -16,7 +16,7 @@ std::vector<const ScriptCase *> all_scripts() {
   std::vector<const ScriptCase *> all;
   for (const auto *list :
        {&context_scripts(), &memory_scripts(), &code_scripts(), &stream_scripts(), &graph_scripts(),
-        &update_scripts(), &conditional_scripts(), &handle_scripts()})
+        &update_scripts(), &conditional_scripts(), &handle_scripts(), &check_scripts()})
     for (const ScriptCase &script : *list)
       all.push_back(&script);
   return all;
@@ -92,6 +92,8 @@ Outcome run_apart(const ScriptCase &which, const std::string &driver_name) {
   pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDOUT_FILENO);
+    if (which.environment)
+      putenv(const_cast<char *>(which.environment));
     close(ends[0]);
     close(ends[1]);
     execl("/proc/self/exe", "cugrt-conformance", "--driver", driver_name.c_str(), "--child",
@@ -184,7 +186,7 @@ std::vector<Outcome> run_scripts(const Driver &driver, const std::string &driver
       left_out("for the emulated driver only");
     else if (driver.version < script->version)
       left_out("needs a driver of version " + std::to_string(script->version));
-    else if (script->kind == ScriptCase::Kind::faulting)
+    else if (script->kind == ScriptCase::Kind::faulting || script->environment)
       outcomes.push_back(run_apart(*script, driver_name));
     else
       outcomes.push_back(run(driver, *script));

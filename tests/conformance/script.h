@@ -34,6 +34,8 @@ struct ScriptCase {
   std::vector<Stated> stated;
   void (*body)(Script &);
   int version = 12020; // the driver that has all that is called
+  /// NAME=VALUE for the emulated driver; such a script runs in a process of its own.
+  const char *environment = nullptr;
 };
 
 /// What a body works with.
@@ -84,6 +86,7 @@ const std::vector<ScriptCase> &graph_scripts();
 const std::vector<ScriptCase> &update_scripts();
 const std::vector<ScriptCase> &conditional_scripts();
 const std::vector<ScriptCase> &handle_scripts();
+const std::vector<ScriptCase> &check_scripts();
 
 /// The kernels that scripts launch: see script_kernels.cpp.
 extern const char kScriptPtx[];
