@@ -1,6 +1,7 @@
 // Branches and loops within a region: steps of a conditional node and of its bodies.
 //
-//   %r = if %c { ... yield %a } else { ... yield %b }        while (%c = %a) { t } do { b; yield %d }
+//   %r = if %c { ... yield %a } else { ... yield %b }        while (%c = %a) { t } do { b; yield %d
+//   }
 //     conditional: reads %c                                    copy %c <- %a; t
 //       then: ..., copy %r <- %a                               conditional: reads what t yields
 //       else: ..., copy %r <- %b                                 body: b, copy %c <- %d, t,
@@ -92,8 +93,8 @@ Result<uint32_t> FunctionPlanner::condition_buffer(const Operand &operand,
 /// Appends a step that reads a condition; gives its number.
 uint32_t FunctionPlanner::condition_step(StepKind kind, const char *word, uint32_t conditional,
                                          uint32_t condition, SourceLocation location) {
-  Step step = blank_step(out_, kind, std::string(word) + " %" + out_.buffers[condition].name,
-                         location);
+  Step step =
+      blank_step(out_, kind, std::string(word) + " %" + out_.buffers[condition].name, location);
   step.conditional = conditional;
   step.accesses.count = 1;
   out_.accesses.push_back({condition, Access::in});

@@ -113,7 +113,8 @@ private:
 
   void add(uint64_t times, uint64_t steps) {
     constexpr uint64_t kMany = kMaxRegionNodes + 1; // no need to count further
-    result_.steps = std::min(kMany, result_.steps + std::min(kMany, times) * std::min(kMany, steps));
+    result_.steps =
+        std::min(kMany, result_.steps + std::min(kMany, times) * std::min(kMany, steps));
   }
 
   const ModuleContext &context_;

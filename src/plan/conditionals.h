@@ -22,9 +22,9 @@ ConditionalCheck check_conditional(const ModuleContext &context, uint32_t functi
 
 /// The region's own graph is level 0; every body is a level.
 struct RegionLevel {
-  uint32_t parent = kNone; // the level that holds the conditional
-  uint32_t step = kNone;   // the conditional's, counted from the region's first
-  uint32_t body = 0;       // of the conditional
+  uint32_t parent = kNone;       // the level that holds the conditional
+  uint32_t step = kNone;         // the conditional's, counted from the region's first
+  uint32_t body = 0;             // of the conditional
   std::vector<uint32_t> steps{}; // counted likewise, those of bodies in them left out; ascending
 };
 

@@ -262,6 +262,48 @@ RegionGraph make_levelled_graph(const Function &function, const Region &region,
   return graph;
 }
 
+/// Marks the edges that may be programmatic, as far as a plan can tell: between kernels that have a
+/// variant written for it and that no symbol makes empty, outside of bodies. Whether the code waits
+/// before it touches anything is seen when it is compiled.
+class ProgrammaticEdges {
+public:
+  ProgrammaticEdges(const Plan &plan, const Function &function)
+      : plan_(plan), function_(function), bounds_(symbol_bounds(function)) {}
+
+  void mark(Region &region) const {
+    region.programmatic.clear();
+    std::vector<uint32_t> level_of;
+    if (has_conditionals(function_, region))
+      level_of = find_region_levels(function_, region.steps)->level_of;
+    std::vector<bool> fit(region.steps.count);
+    for (uint32_t s = 0; s < region.steps.count; ++s)
+      fit[s] = (level_of.empty() || level_of[s] == 0) &&
+               is_fit(function_.steps[region.steps.begin + s]);
+    for (uint32_t e = 0; e < region.edges.size(); ++e)
+      if (fit[region.edges[e].from] && fit[region.edges[e].to])
+        region.programmatic.push_back(e);
+  }
+
+private:
+  bool is_fit(const Step &step) const {
+    if (step.kind != StepKind::kernel)
+      return false;
+    const std::vector<bool> &written = plan_.kernels[step.kernel].programmatic;
+    if (std::find(written.begin(), written.end(), true) == written.end())
+      return false;
+    for (uint32_t l = step.launches.begin; l < step.launches.end(); ++l)
+      for (size_t d = 0; d < 3; ++d)
+        for (ExprId dim : {function_.launches[l].grid[d], function_.launches[l].block[d]})
+          if (dim.valid() && plan_.exprs.range(dim, bounds_).lower < 1)
+            return false;
+    return true;
+  }
+
+  const Plan &plan_;
+  const Function &function_;
+  const std::vector<ir::Interval> bounds_;
+};
+
 /// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
 class Arrangement {
 public:
@@ -382,6 +424,11 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
   std::vector<uint32_t> numbers;
   if (has_empty || reordered)
     numbers = Arrangement(out, reordered).run(graphs);
+  if (context.options.policy == Policy::patch && context.options.programmatic_edges) {
+    ProgrammaticEdges programmatic(context.plan, out);
+    for (Region &region : out.regions)
+      programmatic.mark(region);
+  }
   if (context.report)
     for (uint32_t r = 0; r < out.regions.size(); ++r)
       add_edge_notes(context, function, r, out, ranges);

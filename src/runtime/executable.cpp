@@ -183,6 +183,7 @@ private:
   }
 
   Status compile_requests() {
+    request_ptx();
     CancelWatch watch(options_.cancel);
     jit::CompileAllOptions all;
     all.threads = options_.threads;
@@ -190,9 +191,55 @@ private:
     all.cancel = watch.flag();
     CUGRT_ASSIGN(std::vector<jit::CompileResult> results,
                  device_.compiler().compile_all(requests_, all));
-    for (size_t i = 0; i < results.size(); ++i)
+    for (size_t i = 0; i < request_images_.size(); ++i)
       executable_->images_[request_images_[i]].bytes = std::move(results[i].bytes);
+    look_at_programmatic(results);
     return {};
+  }
+
+  /// Kernels at the ends of edges that may be programmatic.
+  std::vector<bool> ends_of_programmatic_edges() const {
+    std::vector<bool> ends(executable_->plan_.kernels.size());
+    for (const plan::Function &function : executable_->plan_.functions)
+      for (const plan::Region &region : function.regions)
+        for (uint32_t e : region.programmatic)
+          for (uint32_t step : {region.edges[e].from, region.edges[e].to})
+            ends[function.steps[region.steps.begin + step].kernel] = true;
+    return ends;
+  }
+
+  /// What becomes a cubin is compiled to PTX as well where the PTX must be looked at.
+  void request_ptx() {
+    ptx_of_image_.assign(executable_->images_.size(), kNone);
+    const std::vector<bool> ends = ends_of_programmatic_edges();
+    const size_t count = requests_.size();
+    for (size_t r = 0; r < count && kind_ == jit::OutputKind::cubin; ++r)
+      for (uint32_t k = 0; k < ends.size(); ++k)
+        if (ends[k] && executable_->kernel_images_[k] == request_images_[r]) {
+          ptx_of_image_[request_images_[r]] = static_cast<uint32_t>(requests_.size());
+          jit::CompileRequest request = requests_[r];
+          request.kind = jit::OutputKind::ptx;
+          requests_.push_back(std::move(request));
+          break;
+        }
+  }
+
+  void look_at_programmatic(const std::vector<jit::CompileResult> &results) {
+    const plan::Plan &plan = executable_->plan_;
+    const std::vector<bool> ends = ends_of_programmatic_edges();
+    executable_->programmatic_.resize(plan.kernels.size());
+    for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+      const plan::Kernel &kernel = plan.kernels[k];
+      executable_->programmatic_[k].resize(kernel.entries.size());
+      const uint32_t image = executable_->kernel_images_[k], ptx = ptx_of_image_[image];
+      if (!ends[k] || (executable_->images_[image].cubin && ptx == kNone))
+        continue;
+      const std::string &text =
+          ptx == kNone ? executable_->images_[image].bytes : results[ptx].bytes;
+      for (size_t v = 0; v < kernel.entries.size(); ++v)
+        if (kernel.programmatic[v])
+          executable_->programmatic_[k][v] = analyze_programmatic(text, kernel.entries[v]);
+    }
   }
 
   Device &device_;
@@ -201,7 +248,8 @@ private:
   std::shared_ptr<Executable> executable_;
   jit::OutputKind kind_ = jit::OutputKind::cubin;
   std::vector<jit::CompileRequest> requests_;
-  std::vector<uint32_t> request_images_;
+  std::vector<uint32_t> request_images_; // of the first requests: those that become images
+  std::vector<uint32_t> ptx_of_image_;   // request for the same code as PTX, or kNone
 };
 
 Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, plan::Plan plan,

@@ -4,6 +4,7 @@
 
 #include "runtime/device.h"
 #include "runtime/function_program.h"
+#include "runtime/programmatic_code.h"
 
 #include <functional>
 #include <map>
@@ -52,6 +53,10 @@ public:
   uint32_t transfer_image() const { return transfer_image_; }
   /// Those of conditional nodes; likewise.
   uint32_t control_image() const { return control_image_; }
+  /// Of a kernel's variant, as far as its PTX is at hand: neither where it came as a cubin.
+  const ProgrammaticCode &programmatic(uint32_t kernel, uint32_t variant) const {
+    return programmatic_[kernel][variant];
+  }
   const std::string &architecture() const { return architecture_; }
   std::string location(SourceLocation place) const { return location_text(module_name_, place); }
   std::optional<uint32_t> find_function(std::string_view name) const;
@@ -68,6 +73,7 @@ private:
   std::vector<CodeImage> images_;
   std::vector<uint32_t> kernel_images_;
   uint32_t transfer_image_ = kNone, control_image_ = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic_; // by kernel and variant
   std::string module_name_, architecture_;
 
   mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once

@@ -1,5 +1,5 @@
-// Regions launched step by step, and steps alone; see graph_cache.h. Branches and loops are run from
-// here then: the host waits for each condition.
+// Regions launched step by step, and steps alone; see graph_cache.h. Branches and loops are run
+// from here then: the host waits for each condition.
 #include "runtime/graph_cache.h"
 
 #include "runtime/loaded_code.h"
@@ -50,8 +50,7 @@ Status GraphCache::launch_steps(const Frame &frame, Range steps, EagerReason rea
 Status GraphCache::launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
                                       driver::StreamRef stream) {
   const plan::Function &function = frame.function;
-  const plan::Conditional &conditional =
-      function.conditionals[function.steps[step].conditional];
+  const plan::Conditional &conditional = function.conditionals[function.steps[step].conditional];
   auto holds = [&](uint32_t at) {
     uint32_t access = function.steps[at].accesses.begin;
     return read_condition(frame, function.buffers[function.accesses[access].buffer], stream);

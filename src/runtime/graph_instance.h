@@ -50,6 +50,8 @@ public:
   const RegionClass &topology() const { return *topology_; }
   std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
+  bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }
   /// The values of the key's symbols that the instance is bound to.
   std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
 
@@ -106,6 +108,7 @@ private:
   driver::Graph graph_;
   driver::GraphExec exec_;
   std::vector<driver::GraphNode> nodes_;
+  std::vector<bool> early_;      // of each of the class's predecessors; empty: none
   std::vector<uint64_t> inputs_; // what each of the class's inputs was when the nodes were set
   std::vector<uint64_t> values_; // of all nodes' arguments
   std::vector<void *> pointers_; // to each of values_, which never moves

@@ -1,9 +1,10 @@
-// Adding of an instance's nodes to its template graph, node by node in the order of the region's steps;
-// see graph_instance.h.
+// Adding of an instance's nodes to its template graph, node by node in the order of the region's
+// steps; see graph_instance.h.
 //
-// A conditional's step is two nodes, or three: a kernel of ours sets the condition from device memory,
-// and the conditional node follows it. Where the driver knows no else, a second node with the opposite
-// condition follows the first. Setters are for the kernel; what comes after waits for the last.
+// A conditional's step is two nodes, or three: a kernel of ours sets the condition from device
+// memory, and the conditional node follows it. Where the driver knows no else, a second node with
+// the opposite condition follows the first. Setters are for the kernel; what comes after waits for
+// the last.
 //
 //   ──▸ control_set ──▸ IF { then } ──▸ IF { else } ──▸
 #include "driver/driver_error.h"
@@ -52,11 +53,15 @@ private:
     for (uint32_t i = topology_.first_predecessor[node]; i < topology_.first_predecessor[node + 1];
          ++i) {
       uint32_t from = topology_.predecessors[i];
-      bool programmatic = topology_.programmatic[i] &&
-                          code_.begins_early(launch(from), launch(node));
+      bool programmatic =
+          topology_.programmatic[i] && code_.begins_early(launch(from), launch(node));
       after_.push_back(ends_[from]);
       data_.push_back(programmatic ? driver::programmatic_edge() : driver::full_edge());
-      early = early || programmatic;
+      if (programmatic) {
+        early = true;
+        instance_.early_.resize(topology_.predecessors.size());
+        instance_.early_[i] = true;
+      }
     }
     if (!early)
       data_.clear(); // older drivers take no data

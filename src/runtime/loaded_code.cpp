@@ -167,7 +167,14 @@ CUfunction LoadedCode::function(const LaunchProgram &launch) const {
   return kernels_[launch.kernel][launch.variant].kernel.get();
 }
 
-bool LoadedCode::begins_early(const LaunchProgram &, const LaunchProgram &) const { return false; }
+bool LoadedCode::begins_early(const LaunchProgram &from, const LaunchProgram &to) const {
+  constexpr int kProgrammaticCapability = 90;
+  return from.kind == LaunchKind::kernel && to.kind == LaunchKind::kernel &&
+         device_->library().capabilities().edge_data &&
+         device_->context().capability() >= kProgrammaticCapability &&
+         executable_->programmatic(from.kernel, from.variant).triggers &&
+         executable_->programmatic(to.kernel, to.variant).waits_first;
+}
 
 std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &launch) const {
   if (launch.kind != LaunchKind::kernel)

@@ -144,6 +144,8 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
   passes::PassContext context;
   if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
+  else if (options.programmatic_edges)
+    CUGRT_TRY(context.set("codegen.programmatic", "true"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
   if (!lowered.ok())
     return lowered.take_status().in(name);

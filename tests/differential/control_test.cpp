@@ -2,8 +2,7 @@
 // drivers with and without conditional nodes (the environment chooses the emulated one's version).
 #include "support/api_fixture.h"
 
-#include <chrono>
-#include <thread>
+#include <dlfcn.h>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -14,7 +13,8 @@ bool has_conditional_nodes() { return emulated_runtime().info().driver_version >
 
 struct Program {
   enum class Way { graph, host, eager };
-  explicit Program(const std::string &text, Way way = Way::graph, const Weights &weights = Weights())
+  explicit Program(const std::string &text, Way way = Way::graph,
+                   const Weights &weights = Weights())
       : executable(compile(text, way)), session(open(executable, way, weights)),
         main(executable.function("main")) {}
 
@@ -34,8 +34,8 @@ struct Program {
   Function main;
 };
 
-/// A loop of `limit` rounds, whose carried values change places; a branch in it by the counter's low
-/// bit, one without an else, and a loop in it that counts down.
+/// A loop of `limit` rounds, whose carried values change places; a branch in it by the counter's
+/// low bit, one without an else, and a loop in it that counts down.
 const char *const kNested = R"(cugrt 1
 
 kernel @zero {
@@ -202,7 +202,8 @@ TEST_CASE("Strict sessions refuse a loop where the driver has no conditional nod
   options.strict = 1;
   Session session(executable, emulated_runtime(), Weights(), options);
   Function main = executable.function("main");
-  Buffer x = upload(integers(4, 1)), l = upload(std::vector<int32_t>{2}), t = upload(integers(4, 1));
+  Buffer x = upload(integers(4, 1)), l = upload(std::vector<int32_t>{2}),
+         t = upload(integers(4, 1));
   auto run = [&] {
     session.run(main, {x.tensor(CUGRT_I32, {4}), x.tensor(CUGRT_I32, {4}), l.tensor(CUGRT_I32, {1}),
                        t.tensor(CUGRT_I32, {4})});
@@ -361,9 +362,8 @@ struct Decoder {
 
   int64_t capacity;
   Program program;
-  Buffer ring, token = pinned<int64_t>(1), limit = pinned<int64_t>(1),
-               cancel = pinned<int32_t>(1), taken = pinned<int64_t>(1),
-               count = pinned<int64_t>(1), status = pinned<int32_t>(1);
+  Buffer ring, token = pinned<int64_t>(1), limit = pinned<int64_t>(1), cancel = pinned<int32_t>(1),
+               taken = pinned<int64_t>(1), count = pinned<int64_t>(1), status = pinned<int32_t>(1);
 };
 
 /// A token whose text ends within `limit` tokens, or does not.
@@ -453,4 +453,155 @@ TEST_CASE("A decode loop gives the same from the host and step by step") {
     decoder.take(tokens);
     CHECK(tokens == Model().text(3, 20));
   }
+}
+
+// --- Programmatic edges --------------------------------------------------------------------------
+
+namespace {
+
+/// y = ((x + 1) + 1) + ...: kernels with wait and trigger; `late` touches its input before it
+/// waits, `silent` never triggers. They are compiled for the device, so the text need not ask for
+/// sm_90.
+std::string chain_text(const std::vector<std::string> &kernels) {
+  auto kernel = [](const std::string &name, const std::string &body) {
+    return "kernel @" + name + " {\n  inline \"\"\"\n" +
+           "#if __CUDA_ARCH__ >= 900\n#define WAIT asm volatile(\"griddepcontrol.wait;\" ::: "
+           "\"memory\")\n"
+           "#define TRIGGER asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\")\n"
+           "#else\n#define WAIT\n#define TRIGGER\n#endif\n"
+           "extern \"C\" __global__ void " +
+           name +
+           "(const float *x, float *y, long long n) {\n"
+           "  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n" +
+           body + "}\n\"\"\"\n  entry \"" + name +
+           "\"\n  params (x: in f32, y: out f32, n: symbol i64)\n"
+           "  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) programmatic }\n}\n";
+  };
+  std::string text = "cugrt 1\n" +
+                     kernel("good", "  TRIGGER; WAIT; if (i < n) y[i] = x[i] + 1;\n") +
+                     kernel("late", "  float v = i < n ? *(const volatile float *)(x + i) : 0; "
+                                    "TRIGGER; WAIT; if (i < n) y[i] = v + 1;\n") +
+                     kernel("silent", "  WAIT; if (i < n) y[i] = x[i] + 1;\n");
+  text += "func @main(%t0: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {lower_bounds = "
+          "{n = 1}, upper_bounds = {n = 100}} {\n";
+  for (size_t i = 0; i < kernels.size(); ++i)
+    text += "  %t" + std::to_string(i + 1) + " = alloc : tensor<[n], f32>\n  launch @" +
+            kernels[i] + "(%t" + std::to_string(i) + ", %t" + std::to_string(i + 1) + ", n)\n";
+  return text + "  return %t" + std::to_string(kernels.size()) + "\n}\n";
+}
+
+size_t count_of(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+bool knows_programmatic_edges() {
+  cugrt_runtime_info info = emulated_runtime().info();
+  return info.driver_version >= 12030 && info.capability_major >= 9;
+}
+
+/// Runs the chain over shapes; gives the number of programmatic edges of each of its graphs, one
+/// for a shape.
+size_t run_chain(const std::string &text, float steps, bool full_edges = false) {
+  auto options = detail::sized<cugrt_compile_options>();
+  options.full_edges = full_edges;
+  Executable executable(emulated_runtime(), Module::parse(text), &options);
+  Session session(executable, emulated_runtime(), Weights(),
+                  detail::sized<cugrt_session_options>());
+  for (int64_t n : {40, 100, 1}) {
+    const std::vector<float> x = numbers(size_t(n), 3);
+    Buffer input = upload(x);
+    std::vector<Value> results =
+        session.run(executable.function("main"), {input.tensor(CUGRT_F32, {n})});
+    session.synchronize();
+    std::vector<double> expected(x.begin(), x.end());
+    for (double &value : expected)
+      value += double(steps);
+    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+  }
+  const cugrt_counters counters = session.counters();
+  CHECK(counters.eager_steps == 0);
+  REQUIRE(counters.instances > 0);
+  const size_t edges = count_of(session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)");
+  CHECK(edges % counters.instances == 0);
+  return edges / counters.instances;
+}
+
+} // namespace
+
+TEST_CASE("Kernels that wait first and trigger follow each other over programmatic edges") {
+  const size_t edges = knows_programmatic_edges() ? 3 : 0;
+  CHECK(run_chain(chain_text({"good", "good", "good", "good"}), 4) == edges);
+}
+
+TEST_CASE("The option for full edges leaves no programmatic one") {
+  CHECK(run_chain(chain_text({"good", "good", "good"}), 3, true) == 0);
+}
+
+TEST_CASE("No programmatic edge leads to a kernel that reads before it waits") {
+  const size_t edges = knows_programmatic_edges() ? 1 : 0;
+  CHECK(run_chain(chain_text({"good", "late", "good"}), 3) == edges); // from late, not to it
+}
+
+TEST_CASE("No programmatic edge leads from a kernel that never triggers") {
+  const size_t edges = knows_programmatic_edges() ? 1 : 0;
+  CHECK(run_chain(chain_text({"good", "silent", "good"}), 3) == edges); // to silent, not from it
+}
+
+TEST_CASE("A kernel that a symbol can make empty has ordinary edges") {
+  std::string text = chain_text({"good", "good", "good"});
+  text.replace(text.find("{n = 1}"), 7, "{n = 0}");
+  CHECK(run_chain(text, 3) == 0);
+}
+
+TEST_CASE("Independent steps are parallel in the graph, and a limit of one lane makes a chain") {
+  const std::string text = R"(cugrt 1
+
+func @main(%x: tensor<[64], f32>) -> (tensor<[64], f32>, tensor<[64], f32>, tensor<[64], f32>) {
+  %a = relu(%x)
+  %b = neg(%x)
+  %c = exp(%x)
+  return %a, %b, %c
+}
+)";
+  auto edges = [&](uint32_t lanes) {
+    auto options = detail::sized<cugrt_plan_options>();
+    options.max_lanes = lanes;
+    const std::string report = Module::parse(text).plan_report(options);
+    return count_of(report, "lanes") + 100 * count_of(report, "  edge ");
+  };
+  CHECK(edges(0) == 0);
+  CHECK(edges(3) == 0);
+  CHECK(edges(1) == 202); // two edges, both for the limit
+}
+
+TEST_CASE("The library's own kernels wait first on devices that know such edges") {
+  const std::string text = R"(cugrt 1
+
+func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
+    attributes {lower_bounds = {n = 1}, upper_bounds = {n = 100}} {
+  %a = relu(%x)
+  %b = neg(%x)
+  %c = maximum(%a, %b)
+  %d = sub(%c, %c)
+  %e = add(%d, %x)
+  return %e
+}
+)";
+  CHECK((run_chain(text, 0) > 0) == knows_programmatic_edges());
+}
+
+TEST_CASE("The emulated driver has found no edge missing and no access before a wait") {
+  void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(library);
+  using GetFindings = int (*)(char *, size_t *);
+  auto get = reinterpret_cast<GetFindings>(dlsym(library, "cuEmuGetFindings"));
+  REQUIRE(get);
+  std::string text(1 << 16, '\0');
+  size_t bytes = text.size();
+  REQUIRE(get(text.data(), &bytes) == 0);
+  CHECK(std::string(text.c_str()) == "");
+  dlclose(library);
 }
