@@ -37,6 +37,7 @@ WITHOUT_CHECKS = {
     "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
     "differential_random": ("streams", "its host functions read tensors at once that their contract "
                                        "has them read in the stream they are given"),
+    "conformance": ("all", "names the checks of each script itself, and provokes their findings"),
     "fault_emulator": ("all", "makes one allocation of the host after the other fail: the checks "
                               "allocate for every access"),
     "fault_runtime": ("all", "likewise, and takes the square of their number"),
