@@ -14,9 +14,9 @@
 //   allocates      whether memory was allocated or freed on the way
 //
 // Each figure is the largest of three runs.
+#include "bench/support/bench_main.h"
 #include "bench/support/callgrind.h"
 #include "bench/support/null_driver.h"
-#include "bench/support/report.h"
 
 #include "support/file.h"
 
@@ -230,8 +230,7 @@ Status run(const Arguments &arguments, const char *self) {
   if (arguments.measure)
     return measure(*arguments.measure);
   CUGRT_ASSIGN(std::vector<Row> rows, count(self));
-  fputs(table(rows).c_str(), stdout);
-  return arguments.json ? write_json(*arguments.json, rows) : Status();
+  return show(rows, arguments.json);
 }
 
 } // namespace
@@ -239,15 +238,7 @@ Status run(const Arguments &arguments, const char *self) {
 
 int main(int count, char **values) {
   using namespace cugrt;
-  Status status;
-  try {
-    auto arguments = bench::parse(count, values);
-    status = arguments.ok() ? bench::run(*arguments, values[0]) : arguments.take_status();
-  } catch (const std::exception &error) { // of the C++ API
-    status = Status::error(Code::internal, error.what());
-  }
-  if (status.ok())
-    return 0;
-  fprintf(stderr, "bench host: %s\n", status.to_string().c_str());
-  return 1;
+  return bench::bench_main(
+      "host", count, values, bench::parse,
+      [&](const bench::Arguments &arguments) { return bench::run(arguments, values[0]); });
 }

@@ -18,7 +18,7 @@
 //   cpu_ms        CPU time of the process meanwhile, without those that it started
 //   bytes         of all code
 //   nvrtc_opened  by the process or one that it started
-#include "bench/support/report.h"
+#include "bench/support/bench_main.h"
 
 #include "ir/text.h"
 #include "runtime/executable.h"
@@ -224,19 +224,13 @@ Status run(const Arguments &arguments) {
     std::filesystem::remove(folder, ignored);
   if (!rows.ok())
     return rows.take_status();
-  std::printf("EMULATED: loading is that of the emulated driver\n%s", table(*rows).c_str());
-  return arguments.json ? write_json(*arguments.json, *rows) : Status();
+  std::printf("EMULATED: loading is that of the emulated driver\n");
+  return show(*rows, arguments.json);
 }
 
 } // namespace
 } // namespace cugrt::bench
 
 int main(int count, char **values) {
-  using namespace cugrt;
-  auto arguments = bench::parse(count, values);
-  Status status = arguments.ok() ? bench::run(*arguments) : arguments.take_status();
-  if (status.ok())
-    return 0;
-  fprintf(stderr, "bench load: %s\n", status.to_string().c_str());
-  return 1;
+  return cugrt::bench::bench_main("load", count, values, cugrt::bench::parse, cugrt::bench::run);
 }

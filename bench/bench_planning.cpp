@@ -10,8 +10,8 @@
 // from the Python that CUGRT_TVM_PYTHON names, up to 10^5 bindings. seed_ns_per_binding is
 // make_plan, edges included, under policy `seed`. CPU time of one thread; the least of some runs.
 #include "bench/planning_modules.h"
+#include "bench/support/bench_main.h"
 #include "bench/support/heap.h"
-#include "bench/support/report.h"
 
 #include "passes/pass.h"
 #include "plan/planner.h"
@@ -195,22 +195,16 @@ Status run(const Arguments &arguments) {
         return row.take_status().in(std::string(kind) + " of " + std::to_string(bindings));
       rows.push_back(std::move(*row));
     }
-  fputs(table(rows).c_str(), stdout);
-  return arguments.json ? write_json(*arguments.json, rows) : Status();
+  return show(rows, arguments.json);
 }
 
 } // namespace
 } // namespace cugrt::bench
 
 int main(int count, char **values) {
-  using namespace cugrt;
   // Runs after the first find the heap's pages in place: the least time is that of planning.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  auto arguments = bench::parse(count, values);
-  Status status = arguments.ok() ? bench::run(*arguments) : arguments.take_status();
-  if (status.ok())
-    return 0;
-  fprintf(stderr, "bench planning: %s\n", status.to_string().c_str());
-  return 1;
+  return cugrt::bench::bench_main("planning", count, values, cugrt::bench::parse,
+                                  cugrt::bench::run);
 }

@@ -7,7 +7,7 @@
 // some hundreds of buffers) and `build`. FOLDER gets CASE.csv with the offsets of the best of them,
 // the first in this order.
 #include "bench/storage_instances.h"
-#include "bench/support/report.h"
+#include "bench/support/bench_main.h"
 
 #include "support/file.h"
 
@@ -113,19 +113,12 @@ Status run(const Arguments &arguments) {
       CUGRT_TRY(write_file(*arguments.offsets + "/" + instance.name + ".csv",
                            offsets_csv(instance, *best)));
   }
-  fputs(table(rows).c_str(), stdout);
-  return arguments.json ? write_json(*arguments.json, rows) : Status();
+  return show(rows, arguments.json);
 }
 
 } // namespace
 } // namespace cugrt::bench
 
 int main(int count, char **values) {
-  using namespace cugrt;
-  auto arguments = bench::parse(count, values);
-  Status status = arguments.ok() ? bench::run(*arguments) : arguments.take_status();
-  if (status.ok())
-    return 0;
-  fprintf(stderr, "bench storage: %s\n", status.to_string().c_str());
-  return 1;
+  return cugrt::bench::bench_main("storage", count, values, cugrt::bench::parse, cugrt::bench::run);
 }

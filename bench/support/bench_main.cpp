@@ -3,8 +3,9 @@
 
 namespace cugrt::bench {
 
-Status show(const std::vector<Row> &rows, const std::optional<std::string> &json) {
-  fputs(table(rows).c_str(), stdout);
+Status show(const std::vector<Row> &rows, const std::optional<std::string> &json,
+            const std::vector<Row> *shown) {
+  fputs(table(shown ? *shown : rows).c_str(), stdout);
   return json ? write_json(*json, rows) : Status();
 }
 

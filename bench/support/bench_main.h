@@ -11,8 +11,10 @@
 
 namespace cugrt::bench {
 
-/// Prints the rows as a table and writes them to `json`, where that is given.
-Status show(const std::vector<Row> &rows, const std::optional<std::string> &json);
+/// Prints the rows as a table and writes them to `json`, where that is given. `shown`, when not
+/// null, is what is printed in their place.
+Status show(const std::vector<Row> &rows, const std::optional<std::string> &json,
+            const std::vector<Row> *shown = nullptr);
 
 /// 0, or 1 after the error was told as "bench NAME: ...".
 int exit_status(const char *name, const Status &status);

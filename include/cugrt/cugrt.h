@@ -19,7 +19,8 @@
  * values. A run leaves the thread's current CUDA context as it is; where there was none, the
  * runtime's own stays current, so that the next run need not set it again.
  *
- * Streams. Runs of one session follow each other on the device, whatever streams they go to. A
+ * Streams. Runs of one session follow each other on the device, whatever streams they go to, unless
+ * the session was opened with several frames. A
  * caller's stream must live until the session has run on another one, was synchronised or is freed.
  *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
@@ -282,6 +283,16 @@ typedef struct cugrt_compile_options {
   int32_t full_edges;   /* 1: no kernel of a graph begins before its predecessors have ended */
 } cugrt_compile_options;
 
+/* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when
+ * there is none; the device's work on a block has ended when it is handed to `free`. Called by the
+ * threads that open, run and free sessions; must not call into cugrt. */
+typedef struct cugrt_allocator {
+  size_t struct_size;
+  void *user;
+  uint64_t (*allocate)(void *user, uint64_t bytes);
+  void (*free)(void *user, uint64_t address, uint64_t bytes);
+} cugrt_allocator;
+
 /* What the instance policy reckons with; 0: as assumed (10 KiB a node, 16 KiB an instance; where
  * times are not known, a key earns an instance of its own by its second use). */
 typedef struct cugrt_costs {
@@ -302,6 +313,13 @@ typedef struct cugrt_session_options {
   int32_t time_steps; /* 1: steps launched one by one are timed on the device, for their records */
   const cugrt_costs *costs; /* NULL: as assumed, or measured */
   int32_t measure_costs;    /* 1: measures them, once for each runtime: some milliseconds */
+  /* For arenas, results and unplanned allocations; NULL: the driver, with arenas in reservations
+   * that are backed with memory as runs need it. */
+  const cugrt_allocator *allocator;
+  /* Arenas, and so runs that may overlap on the device; 0: 1. Runs take them in turn; those that
+   * touch the same bytes, or write state, still follow each other. A result in the session's memory
+   * is valid until its function has run as many times again. */
+  uint32_t frames;
 } cugrt_session_options;
 
 typedef struct cugrt_run_options {
@@ -343,8 +361,9 @@ typedef struct cugrt_counters {
   uint64_t weight_bytes, result_bytes;
   /* By cugrt_eager_reason. Launches of regions; eager_outside: steps. */
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
-  uint64_t regions_prepared; /* instances taken over from session_prepare */
-  uint64_t eager_conditional;
+  uint64_t regions_prepared;      /* instances taken over from session_prepare */
+  uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
+  uint64_t eager_conditional; /* launches of regions, like those above */
 } cugrt_counters;
 
 /* What came of preparing a function for one set of symbol values. */
@@ -365,9 +384,10 @@ typedef struct cugrt_prepare_report {
  * steady clock (CLOCK_MONOTONIC). */
 typedef struct cugrt_launch_record {
   size_t struct_size;
-  uint64_t sequence; /* counts from 0; numbers that are missing were overwritten unread */
-  uint64_t run;      /* number of the run, from 0 */
-  int32_t kind;      /* cugrt_launch_kind */
+  uint64_t
+      sequence; /* counts from 0 within a frame; numbers that are missing were overwritten unread */
+  uint64_t run; /* number of the run, from 0 */
+  int32_t kind; /* cugrt_launch_kind */
   int32_t reason;    /* cugrt_eager_reason */
   uint32_t frame;    /* 0 unless the session has several */
   uint32_t key_size; /* symbols of the region's key; the first CUGRT_MAX_KEY of them follow */
@@ -532,6 +552,19 @@ typedef struct cugrt_api {
                                            const cugrt_symbol_value *from, size_t from_count,
                                            const cugrt_symbol_value *to, size_t to_count,
                                            cugrt_report_format format, cugrt_text **report);
+
+  /* The code cache. Of the options only cache_folder counts. No folder to work on is an error. */
+  /* Its entries, oldest read first, each one verified: as text or JSON. `broken` (may be NULL) counts
+   * those that are not whole. */
+  cugrt_status *(*cache_list)(const cugrt_runtime_options *options, cugrt_report_format format,
+                              cugrt_text **report, uint64_t *broken);
+  cugrt_status *(*cache_remove_broken)(const cugrt_runtime_options *options, uint64_t *removed);
+  /* Removes the entries read longest ago until at most limit_bytes remain. */
+  cugrt_status *(*cache_prune)(const cugrt_runtime_options *options, uint64_t limit_bytes,
+                               uint64_t *removed);
+  /* Copies every whole entry to a folder, which another machine may name in CUGRT_CACHE_READONLY. */
+  cugrt_status *(*cache_export)(const cugrt_runtime_options *options, const char *folder,
+                                uint64_t *copied);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

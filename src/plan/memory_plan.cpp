@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 namespace cugrt::plan {
 
@@ -35,7 +36,24 @@ std::string reason_against(const ir::Module &module, const ir::Function &functio
   return "";
 }
 
-} // namespace
+/// By origin: how many bindings name it as an operand, in whatever way but a kill.
+std::vector<uint32_t> count_users(const ir::Function &function, const Liveness &live) {
+  std::vector<uint32_t> users(live.origins.size(), 0), last(live.origins.size(), kNoOrigin);
+  uint32_t number = 0;
+  for (const ir::Block &block : function.blocks)
+    for (const ir::Binding &b : block.bindings) {
+      if (b.kind == ir::BindingKind::kill)
+        continue;
+      for (const ir::Operand &operand : function.operands_of(b)) {
+        const uint32_t origin =
+            operand.kind == ir::Operand::Kind::value ? live.origin(operand.value()) : kNoOrigin;
+        if (origin != kNoOrigin && std::exchange(last[origin], number) != number)
+          ++users[origin];
+      }
+      ++number;
+    }
+  return users;
+}
 
 /// By tensor: which tensor lies first in the place that it is in, if all that may write in place
 /// do.
@@ -57,8 +75,7 @@ std::vector<size_t> first_in_place(std::span<TensorPlan *const> tensors) {
 
 /// Packs the planned tensors of one scope: each by itself, and, where the bound says that it may
 /// pay, with those that may be written in place as one item with what they are written over. That
-/// is kept only where the peak is less: what is written in place waits for all who read what lay
-/// there, and runs beside them otherwise.
+/// is kept only where the peak is less.
 Status pack_scope(std::span<TensorPlan *const> tensors, ScopePlan &out) {
   std::vector<PackItem> items;
   for (const TensorPlan *tensor : tensors)
@@ -102,6 +119,8 @@ Status pack_scope(std::span<TensorPlan *const> tensors, ScopePlan &out) {
   return {};
 }
 
+} // namespace
+
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries) {
   CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
@@ -125,7 +144,13 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
   std::sort(plan.tensors.begin(), plan.tensors.end(),
             [](const TensorPlan &a, const TensorPlan &b) { return a.tensor < b.tensor; });
 
-  for (const InPlace &launch : find_in_place(module, function, live)) {
+  const std::vector<InPlace> in_place = find_in_place(module, function, live);
+  const std::vector<uint32_t> users =
+      in_place.empty() ? std::vector<uint32_t>() : count_users(function, live);
+  for (const InPlace &launch : in_place) {
+    // Nobody else may read it: a write in place would wait for the others, which run beside it.
+    if (users[launch.from] > 2)
+      continue;
     if (live.origins[launch.from].kind != OriginKind::alloc ||
         live.origins[launch.to].kind != OriginKind::alloc)
       continue; // laid into a storage already

@@ -75,7 +75,7 @@ public:
       if (set.node != kNone)
         for (uint32_t node : set.waits)
           graph.edges.push_back({numbers[node], numbers[set.node]});
-    std::sort(graph.edges.begin(), graph.edges.end());
+    sort_edges(graph.edges, graph.nodes.size());
     return graph;
   }
 
@@ -384,6 +384,22 @@ RegionGraph make_graph(const Function &function, StepList steps, std::span<const
 }
 
 } // namespace
+
+// A counting sort by end, then a stable one by begin.
+void sort_edges(std::vector<Edge> &edges, size_t nodes) {
+  std::vector<Edge> sorted(edges.size());
+  std::vector<uint32_t> place;
+  for (uint32_t Edge::*key : {&Edge::to, &Edge::from}) {
+    place.assign(nodes + 1, 0);
+    for (const Edge &edge : edges)
+      ++place[edge.*key + 1];
+    for (size_t node = 0; node < nodes; ++node)
+      place[node + 1] += place[node];
+    for (const Edge &edge : edges)
+      sorted[place[edge.*key]++] = edge;
+    edges.swap(sorted);
+  }
+}
 
 RegionGraph make_region_graph(const Function &function, Range steps,
                               std::span<const ByteRange> ranges, const GraphOptions &options) {

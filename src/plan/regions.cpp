@@ -8,6 +8,7 @@
 #include "support/check.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
@@ -124,7 +125,10 @@ public:
       : function_(function), ranges_(ranges) {}
 
   bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
-    collect(region);
+    collect();
+    if (are_whole(region)) // then edges keep their tensors' bytes apart from first to last touch
+      return true;
+    count_touches(region);
     std::map<uint32_t, Timeline> arenas;
     bool apart = true;
     for (uint32_t number : order) // to the end, so that no touches are left
@@ -155,17 +159,40 @@ private:
     }
   }
 
-  void collect(const Region &region) {
-    if (tensors_.empty())
-      for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
-        const Buffer &buffer = function_.buffers[b];
-        if (buffer.base != BufferBase::arena)
+  /// The tensors of the function, once.
+  void collect() {
+    if (!tensors_.empty())
+      return;
+    for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
+      const Buffer &buffer = function_.buffers[b];
+      if (buffer.base != BufferBase::arena)
+        continue;
+      if (buffer.tensor >= tensors_.size())
+        tensors_.resize(std::max<size_t>(size_t(buffer.tensor) + 1, function_.buffers.size()));
+      Tensor &tensor = tensors_[buffer.tensor];
+      tensor.arena = buffer.index;
+      tensor.begin = std::min(tensor.begin, ranges_[b].begin);
+      tensor.end = std::max(tensor.end, ranges_[b].end);
+    }
+  }
+
+  /// Whether each step of the region touches all of a tensor or nothing.
+  bool are_whole(const Region &region) const {
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
+      const Range range = function_.steps[s].accesses;
+      for (uint32_t a = range.begin; a < range.end(); ++a) {
+        const uint32_t b = function_.accesses[a].buffer;
+        if (function_.buffers[b].base != BufferBase::arena)
           continue;
-        Tensor &tensor = tensors_[buffer.tensor];
-        tensor.arena = buffer.index;
-        tensor.begin = std::min(tensor.begin, ranges_[b].begin);
-        tensor.end = std::max(tensor.end, ranges_[b].end);
+        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
+        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
+          return false;
       }
+    }
+    return true;
+  }
+
+  void count_touches(const Region &region) {
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       for_tensors(s, [&](uint32_t tensor) {
         ++tensors_[tensor].touches;
@@ -192,7 +219,7 @@ private:
 
   const Function &function_;
   const std::span<const ByteRange> ranges_;
-  std::unordered_map<uint32_t, Tensor> tensors_; // by Buffer::tensor
+  std::vector<Tensor> tensors_; // by Buffer::tensor
   std::vector<uint32_t> seen_;
 };
 
@@ -209,7 +236,7 @@ bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsAp
   }
   for (Edge &edge : graph.edges)
     edge = {numbers[edge.from], numbers[edge.to]};
-  std::sort(graph.edges.begin(), graph.edges.end());
+  sort_edges(graph.edges, count);
   graph.nodes = std::move(nodes);
   return true;
 }
@@ -231,7 +258,7 @@ RegionGraph make_levelled_graph(const Function &function, const Region &region,
     for (const Edge &edge : own.edges)
       graph.edges.push_back({level.steps[edge.from], level.steps[edge.to]});
   }
-  std::sort(graph.edges.begin(), graph.edges.end());
+  sort_edges(graph.edges, region.steps.count);
   return graph;
 }
 

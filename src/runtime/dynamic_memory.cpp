@@ -17,7 +17,7 @@ DynamicMemory::~DynamicMemory() {
 Result<uint64_t> DynamicMemory::allocate(uint64_t bytes, driver::StreamRef stream) {
   if (bytes == 0)
     return uint64_t(0);
-  if (device_.stream_ordered_allocation()) {
+  if (device_.stream_ordered_allocation() && !allocator_) {
     CUdeviceptr address = 0;
     CUGRT_DRIVER(device_.api(), MemAllocAsync, (&address, bytes, stream.get()),
                  std::to_string(bytes) + " bytes");
@@ -25,13 +25,13 @@ Result<uint64_t> DynamicMemory::allocate(uint64_t bytes, driver::StreamRef strea
     return uint64_t(address);
   }
   auto fitting = kept_.lower_bound(bytes);
-  driver::DeviceBuffer buffer;
+  MemoryBlock buffer;
   // A block of more than twice the size is left for those who need it.
   if (fitting != kept_.end() && fitting->first / 2 <= bytes) {
     buffer = std::move(fitting->second);
     kept_.erase(fitting);
   } else {
-    CUGRT_ASSIGN(buffer, driver::DeviceBuffer::allocate(device_.context(), bytes));
+    CUGRT_ASSIGN(buffer, MemoryBlock::allocate(device_.context(), allocator_, bytes));
   }
   uint64_t address = buffer.address();
   used_.emplace(address, std::move(buffer));

@@ -1,11 +1,12 @@
 // Memory for unplanned allocations of a session, in stream order: a block that was released is used
 // again by later work only, since runs of a session follow each other on the device.
 //
-// Where the driver has stream-ordered allocation its pool does the keeping; elsewhere released
-// blocks are kept here and given back when the session's work has ended.
+// Where the driver has stream-ordered allocation its pool does the keeping; elsewhere, and with an
+// allocator of the caller's, released blocks are kept here and given back when the session's work
+// has ended.
 #pragma once
 
-#include "driver/memory.h"
+#include "runtime/arena.h"
 #include "runtime/device.h"
 
 #include <map>
@@ -14,7 +15,9 @@ namespace cugrt::runtime {
 
 class DynamicMemory {
 public:
-  explicit DynamicMemory(const Device &device) : device_(device) {}
+  /// `allocator`, which outlives this, takes the driver's place; null: none.
+  DynamicMemory(const Device &device, const cugrt_allocator *allocator)
+      : device_(device), allocator_(allocator) {}
   /// The session's work has ended by then.
   ~DynamicMemory();
   DynamicMemory(const DynamicMemory &) = delete;
@@ -28,9 +31,10 @@ public:
 
 private:
   const Device &device_;
-  std::map<uint64_t, driver::DeviceBuffer> used_;      // by address; plain allocations
-  std::multimap<uint64_t, driver::DeviceBuffer> kept_; // by size
-  std::map<uint64_t, uint64_t> pooled_;                // address to bytes; stream-ordered ones
+  const cugrt_allocator *allocator_;
+  std::map<uint64_t, MemoryBlock> used_;      // by address; plain allocations
+  std::multimap<uint64_t, MemoryBlock> kept_; // by size
+  std::map<uint64_t, uint64_t> pooled_;       // address to bytes; stream-ordered ones
 };
 
 } // namespace cugrt::runtime

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "driver/memory.h"
+#include "runtime/arena.h"
 #include "runtime/frame.h"
 #include "runtime/last_binding.h"
 
@@ -16,6 +16,8 @@ struct FunctionState {
   Frame frame;
   uint32_t first_region = 0; // of the graph cache
 
+  ArenaNeeds needs; // of the arenas, for the symbols so far
+
   bool is_region = false; // the body is one region and nothing else, and no log is kept
 
   // The last binding that passed every check. The values below are those of the last one that was
@@ -25,12 +27,12 @@ struct FunctionState {
   std::vector<cugrt_value> given_results; // as the caller gave them
 
   // Results. Slots of results are bound to `result_memory` unless the caller brings memory.
-  std::vector<uint32_t> result_slots;   // slots of kind result
-  std::vector<bool> result_after_match; // of result_slots: the size is known only after a match
-  std::vector<driver::DeviceBuffer> result_memory; // by result
-  std::vector<cugrt_value> results;                // as last handed out
-  uint64_t results_serial = 0;                     // of the frame that `results` describe
-  std::vector<uint32_t> results_in_slots;          // those whose address moves with a slot
+  std::vector<uint32_t> result_slots;     // slots of kind result
+  std::vector<bool> result_after_match;   // of result_slots: the size is known only after a match
+  std::vector<MemoryBlock> result_memory; // by result
+  std::vector<cugrt_value> results;       // as last handed out
+  uint64_t results_serial = 0;            // of the frame that `results` describe
+  std::vector<uint32_t> results_in_slots; // those whose address moves with a slot
 
   // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
   // knows.

@@ -158,6 +158,7 @@ Status HostProgram::match(FunctionState &state, const plan::Item &item) {
   if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
     what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
   CUGRT_TRY(bind_match(state.frame, item, dims, what));
+  CUGRT_TRY(session_.cover(state));
   return session_.bind_results(state, true);
 }
 

@@ -81,7 +81,14 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       continue;
     std::optional<uint64_t> bytes;
     if (param.known_shape) {
-      CUGRT_ASSIGN(bytes, tensor_param_bytes(plan, param, symbols));
+      auto sized = tensor_param_bytes(plan, param, symbols);
+      if (!sized.ok())
+        return Status::error(sized.status().code(),
+                             "in @" + function.name + ": parameter %" + param.name + ": " +
+                                 sized.status().message() +
+                                 " at the symbols' upper bounds; lower them")
+            .at(std::to_string(param.location.line) + ":" + std::to_string(param.location.column));
+      bytes = *sized;
     }
     CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
   }

@@ -13,31 +13,11 @@
 
 namespace cugrt::runtime {
 
-/// Refuses a second thread. Taking and giving it back are the only synchronisation of a run.
-class Session::InUse {
-public:
-  explicit InUse(std::atomic<bool> &flag) : flag_(flag) {
-    taken_ = !flag_.exchange(true, std::memory_order_acquire);
-  }
-  ~InUse() {
-    if (taken_)
-      flag_.store(false, std::memory_order_release);
-  }
-  InUse(const InUse &) = delete;
-  bool taken() const { return taken_; }
-  static Status refusal() {
-    return Status::error(Code::busy, "the session is in use by another thread; open a session for "
-                                     "each thread, or take turns");
-  }
-
-private:
-  std::atomic<bool> &flag_;
-  bool taken_;
-};
-
 Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options)
-    : code_(std::move(code)), log_(options.log, code_->device().context()),
-      dynamic_memory_(code_->device()), cache_(*code_, options.cache, counters_, log_) {}
+    : code_(std::move(code)), allocator_(options.allocator),
+      log_(options.log, code_->device().context()),
+      dynamic_memory_(code_->device(), allocator_.get()),
+      cache_(*code_, options.cache, counters_, log_) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,
@@ -70,10 +50,11 @@ Status Session::allocate(const SessionOptions &options) {
   CUGRT_TRY(log_.allocate());
   CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet()));
   for (const plan::Arena &arena : executable().plan().arenas) {
-    auto memory = driver::DeviceBuffer::allocate(context, static_cast<uint64_t>(arena.bytes));
+    auto memory = ArenaMemory::make(context, allocator_.get(), static_cast<uint64_t>(arena.bytes));
     if (!memory.ok())
       return memory.take_status().in("arena of storage scope '" + arena.scope + "', " +
                                      std::to_string(arena.bytes) + " bytes");
+    arenas_grow_ = arenas_grow_ || memory->grows();
     arenas_.push_back(std::move(*memory));
   }
   CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
@@ -88,6 +69,7 @@ Status Session::add_functions() {
     const FunctionProgram &program = executable().program(f);
     auto state = std::make_unique<FunctionState>(plan, function, program);
     set_fixed_bases(state->frame);
+    CUGRT_TRY(cover(*state)); // what no symbol sizes is there from the beginning
     state->params = weights_->params(f);
     state->given_results.resize(function.results.size());
     state->results.resize(function.results.size());
@@ -193,10 +175,7 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
     CUGRT_TRY(bind(state, request));
     remember(state, request);
   }
-  driver::StreamRef stream =
-      request.own_stream
-          ? own_stream_.ref()
-          : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
+  driver::StreamRef stream = stream_of(request);
   if (!request.own_stream || !in_flight_ || !(stream == last_stream_)) [[unlikely]]
     CUGRT_TRY(order_on(stream, request.own_stream));
   if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
@@ -233,6 +212,33 @@ Status Session::run(uint32_t function, const RunRequest &request) {
   return status;
 }
 
+void Session::add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const {
+  for (const MemoryBlock &memory : functions_[function]->result_memory)
+    if (memory.size_bytes() != 0)
+      ranges.push_back({memory.address(), memory.size_bytes(), true, 0});
+}
+
+Result<bool> Session::is_idle() {
+  if (!in_flight_)
+    return true;
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  return last_stream_.query();
+}
+
+Status Session::follow(Session &other, const RunRequest &request) {
+  driver::StreamRef stream = stream_of(request);
+  if (!other.in_flight_ || stream == other.last_stream_)
+    return {};
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  if (!request.own_stream) {
+    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
+    if (capturing)
+      return {}; // the run says what is wrong
+  }
+  CUGRT_TRY(other.order_event_.record(other.last_stream_));
+  return stream.wait(other.order_event_.get());
+}
+
 Status Session::synchronize() {
   InUse use(in_use_);
   if (!use.taken())
@@ -263,8 +269,10 @@ Result<Session::Totals> Session::totals() {
   totals.instance_bytes = cache_.instance_bytes();
   totals.weight_bytes = weights_->memory().size_bytes() + code_->constants().size_bytes();
   for (const auto &state : functions_)
-    for (const driver::DeviceBuffer &memory : state->result_memory)
+    for (const MemoryBlock &memory : state->result_memory)
       totals.result_bytes += memory.size_bytes();
+  for (const ArenaMemory &arena : arenas_)
+    totals.arena_committed_bytes += arena.committed_bytes();
   return totals;
 }
 

@@ -8,8 +8,10 @@
 #pragma once
 
 #include "driver/stream.h"
+#include "runtime/arena.h"
 #include "runtime/dynamic_memory.h"
 #include "runtime/graph_cache.h"
+#include "runtime/in_use.h"
 #include "runtime/loaded_code.h"
 
 namespace cugrt::runtime {
@@ -20,6 +22,8 @@ struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
   GraphCache::Options cache;
   LaunchLog::Options log;
+  /// For arenas, results and unplanned allocations; none: the driver's.
+  std::shared_ptr<const cugrt_allocator> allocator;
   bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
 };
 
@@ -42,14 +46,23 @@ public:
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
 
+  /// Whether all work has ended, as far as can be told without waiting.
+  Result<bool> is_idle();
+  /// The stream that `request` will run on waits for what `other`, of the same device, has queued.
+  Status follow(Session &other, const RunRequest &request);
+
   /// Makes and uploads the instances of a function's regions for these values of its symbols. May
   /// be called from any thread, also while another one runs the session.
   Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
 
+  /// Memory of the session's that a function's results lie in.
+  void add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const;
+
   const Executable &executable() const { return code_->executable(); }
   struct Totals {
     Counters counters;
-    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, result_bytes = 0;
+    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, result_bytes = 0,
+             arena_committed_bytes = 0;
   };
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
@@ -61,7 +74,6 @@ public:
 
 private:
   friend class HostProgram;
-  class InUse;
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Status allocate(const SessionOptions &options);
   Status add_functions();
@@ -77,7 +89,13 @@ private:
   Status bind_results(FunctionState &state, bool after_match);
   Status bind_result(FunctionState &state, uint32_t slot);
   Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
-  Result<driver::DeviceBuffer> allocate_memory(uint64_t bytes);
+  Result<MemoryBlock> allocate_memory(uint64_t bytes);
+  Status cover(FunctionState &state);
+  driver::StreamRef stream_of(const RunRequest &request) const {
+    return request.own_stream
+               ? own_stream_.ref()
+               : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
+  }
   std::string memory_figures() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
@@ -90,8 +108,9 @@ private:
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
   std::shared_ptr<const LoadedWeights> weights_;
-  std::vector<driver::DeviceBuffer>
-      arenas_; // one a storage scope; a virtual range may take its place
+  std::shared_ptr<const cugrt_allocator> allocator_; // outlives the memory
+  std::vector<ArenaMemory> arenas_;                  // one a storage scope
+  bool arenas_grow_ = false;
   std::vector<std::unique_ptr<FunctionState>> functions_;
   Counters counters_;
   LaunchLog log_;

@@ -51,6 +51,7 @@ Status Session::bind(FunctionState &state, const RunRequest &request) {
   for (size_t i = 0; i < request.arguments.size(); ++i)
     state.params[state.frame.program.call_params[i]] = request.arguments[i];
   CUGRT_TRY(bind_parameters(state.frame, state.params));
+  CUGRT_TRY(cover(state));
   for (size_t i = 0; i < state.results.size(); ++i) {
     cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
     const cugrt_value &last = state.results[i];
@@ -155,7 +156,7 @@ Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
 /// them.
 Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
   const plan::Slot &slot = state.frame.function.slots[slot_index];
-  driver::DeviceBuffer &memory = state.result_memory[slot.index];
+  MemoryBlock &memory = state.result_memory[slot.index];
   if (memory.size_bytes() >= bytes)
     return memory.address();
   std::vector<ir::Interval> bounds;
@@ -164,9 +165,13 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   int64_t upper = executable().plan().exprs.range(slot.bytes, bounds).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
+  // The driver waits for work before it frees memory; a caller's allocator does not. Another
+  // session's runs may read it, too.
+  if (allocator_ && memory.size_bytes() != 0)
+    CUGRT_TRY(code_->device().context().synchronize());
   memory = {};
   auto allocated = wanted > bytes
-                       ? driver::DeviceBuffer::allocate(code_->device().context(), wanted)
+                       ? MemoryBlock::allocate(code_->device().context(), allocator_.get(), wanted)
                        : allocate_memory(bytes);
   if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
     allocated = allocate_memory(bytes);
@@ -180,9 +185,9 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
 
 /// When the device's memory is full, graph instances go first; what remains is an error with the
 /// figures.
-Result<driver::DeviceBuffer> Session::allocate_memory(uint64_t bytes) {
+Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
   while (true) {
-    auto allocated = driver::DeviceBuffer::allocate(code_->device().context(), bytes);
+    auto allocated = MemoryBlock::allocate(code_->device().context(), allocator_.get(), bytes);
     if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
       return allocated;
     if (!cache_.give_up_one(last_stream_))
@@ -190,12 +195,35 @@ Result<driver::DeviceBuffer> Session::allocate_memory(uint64_t bytes) {
   }
 }
 
+/// Backs the arenas with as much memory as the function needs for its symbols' values.
+Status Session::cover(FunctionState &state) {
+  if (!arenas_grow_ || !state.needs.cover(state.frame))
+    return {};
+  arenas_grow_ = false;
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    uint64_t bytes = state.needs.bytes()[i];
+    Status status = arenas_[i].commit(bytes);
+    while (status.code() == Code::out_of_device_memory && cache_.give_up_one(last_stream_))
+      status = arenas_[i].commit(bytes);
+    arenas_grow_ = arenas_grow_ || arenas_[i].grows();
+    if (!status.ok()) {
+      arenas_grow_ = true;
+      state.needs = {}; // the next run tries again
+      return std::move(status)
+          .in(memory_figures())
+          .in("arena of storage scope '" + executable().plan().arenas[i].scope + "', " +
+              std::to_string(bytes) + " bytes for function @" + state.frame.function.name);
+    }
+  }
+  return {};
+}
+
 std::string Session::memory_figures() const {
   uint64_t arena_bytes = 0, result_bytes = 0;
-  for (const driver::DeviceBuffer &arena : arenas_)
-    arena_bytes += arena.size_bytes();
+  for (const ArenaMemory &arena : arenas_)
+    arena_bytes += arena.committed_bytes();
   for (const auto &state : functions_)
-    for (const driver::DeviceBuffer &memory : state->result_memory)
+    for (const MemoryBlock &memory : state->result_memory)
       result_bytes += memory.size_bytes();
   std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
                      std::to_string(weights_->memory().size_bytes()) + " of weights, " +

@@ -17,6 +17,7 @@ int main(int argc, char **argv) try {
   tool::add_bench(app);
   tool::add_trace(app);
   tool::add_emulate(app, tool::take_emulated_command(argc, argv));
+  tool::add_cache(app);
   CLI11_PARSE(app, argc, argv);
   std::cout.flush();
   if (!std::cout) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 namespace tool {
 
@@ -197,8 +198,12 @@ void print_counters(const cugrt::Session &session) {
                (unsigned long long)c.arena_lower_bound_bytes);
 }
 
-void show_progress(void *, size_t done, size_t total, const char *kernel, double milliseconds,
+// What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
+// before.
+void show_progress(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
                    size_t cached) {
+  if (cached != std::exchange(*static_cast<size_t *>(user), cached))
+    return;
   std::fprintf(stderr, "[%zu/%zu] %s %.0f ms, %zu cached\n", done, total, kernel, milliseconds,
                cached);
 }
@@ -212,7 +217,9 @@ void run(const Options &options) {
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
   compile.policy = parse_policy(options.policy);
+  size_t cached = 0;
   compile.progress = show_progress;
+  compile.progress_user = &cached;
   cugrt::Executable executable(runtime, module, &compile);
   cugrt::Function function = choose_function(executable, options.function);
   std::vector<Argument> arguments =

@@ -29,6 +29,7 @@ void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_trace(CLI::App &app);
+void add_cache(CLI::App &app);
 
 /// `command` is what emulate runs: the rest of the command line, which is the program's own and not
 /// to be parsed. It is taken from the end of argv.

@@ -218,6 +218,17 @@ TEST_CASE("many readers and then writers of parts meet in an empty node, with eq
   CHECK(std::memcmp(outcomes[0].data(), outcomes[1].data(), 128 * sizeof(float)) == 0);
 }
 
+TEST_CASE("a report names the parameter that is too large to be sized, and its function") {
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[n, n], f32>) attributes {upper_bounds = {n = 4000000000}} {
+  return
+}
+)");
+  const Error error = error_of([&] { module.plan_report(CUGRT_REPORT_TEXT); });
+  CHECK(mentions(error, "in @main: parameter %x"));
+  CHECK(mentions(error, "lower them"));
+}
+
 TEST_CASE("branches, loops and calls of the host give what the module says") {
   Program program(module_text(R"(
 private func @twice(%x: tensor<[m], f32>, %y: out tensor<[m], f32>) {

@@ -99,10 +99,12 @@ bool contains(const std::string &text, std::string_view part) {
 }
 
 bool nvrtc_is_loaded() {
-  void *handle = dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD);
-  if (handle)
-    dlclose(handle);
-  return handle != nullptr;
+  for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
+    if (void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {
+      dlclose(handle);
+      return true;
+    }
+  return false;
 }
 
 CompileRequest request(std::string name, std::string source, OutputKind kind = OutputKind::ptx) {

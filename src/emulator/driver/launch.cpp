@@ -5,6 +5,7 @@
 #include "emulator/driver/module.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace cugrt::emulator::api {
@@ -210,6 +211,13 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   config.wait_for_predecessors = hooks.wait_for_predecessors;
   config.accesses = hooks.accesses;
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
+  // The first race of a launch is told: the others mostly have the same cause.
+  std::atomic<bool> told{false};
+  RaceReport report_race = [&](const std::string &text) {
+    if (!told.exchange(true))
+      driver.findings.report(Check::race, text);
+  };
+  config.report_race = driver.findings.enabled(Check::race) ? &report_race : nullptr;
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;

@@ -22,9 +22,9 @@ void fill32(std::byte *registers, uint32_t slot, uint32_t value) {
 }
 
 /// Thread coordinates of a lane along one axis.
-uint32_t thread_coordinate(const Warp &w, uint32_t lane, int axis) {
-  const auto &block = w.block->launch->config->block;
-  uint32_t thread = w.index * kLanes + lane;
+uint32_t thread_coordinate(const Launch &launch, uint32_t warp, uint32_t lane, int axis) {
+  const auto &block = launch.config->block;
+  uint32_t thread = warp * kLanes + lane;
   return axis == 0   ? thread % block[0]
          : axis == 1 ? thread / block[0] % block[1]
                      : thread / block[0] / block[1];
@@ -38,7 +38,7 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
   case Special::tid_x:
   case Special::tid_y:
   case Special::tid_z:
-    return thread_coordinate(w, lane, int(axis(Special::tid_x)));
+    return thread_coordinate(launch, w.index, lane, int(axis(Special::tid_x)));
   case Special::ntid_x:
   case Special::ntid_y:
   case Special::ntid_z:
@@ -95,22 +95,12 @@ std::string location_of(const Warp &w, const Frame *frame, const Op *op) {
   size_t index = size_t(op - code.ops.data());
   if (index >= code.locations.size())
     return "the end";
-  const OpLocation &at = code.locations[index];
-  std::string text = "ptx line " + std::to_string(at.line);
-  const auto &files = *w.block->launch->files;
-  if (at.source_line && at.file < files.size())
-    text = std::string(files[at.file]) + ":" + std::to_string(at.source_line) + " (" + text + ")";
-  return text;
-}
-
-std::string block_name(const Block &block) {
-  return "kernel " + block.launch->code->name + ", block (" + std::to_string(block.index[0]) +
-         ", " + std::to_string(block.index[1]) + ", " + std::to_string(block.index[2]) + ")";
+  return location_text(*w.block->launch, code.locations[index]);
 }
 
 /// No warp can go on: says where each path waits.
 void report_deadlock(Block &block) {
-  std::string text = "deadlock in " + block_name(block) + ": ";
+  std::string text = "deadlock in " + block_text(block) + ": ";
   constexpr size_t kMaxShown = 8;
   size_t shown = 0, paths = 0;
   for (const auto &w : block.warps) {
@@ -147,12 +137,14 @@ void release(Block &block, uint32_t number) {
   Barrier &barrier = block.barriers[number];
   if (block.accesses)
     spread_wait(block, number);
+  uint32_t released = 0;
   for (auto &w : block.warps) {
     for (uint32_t i = 0; i < w->path_count; ++i) {
       Path &path = w->paths[i];
       if (path.state != PathState::at_barrier || path.barrier != number)
         continue;
       path.state = PathState::ready;
+      released |= 1u << w->index;
       OpId id = OpId(path.barrier_op->id);
       if (id == OpId::bar_sync)
         continue;
@@ -166,19 +158,39 @@ void release(Block &block, uint32_t number) {
     }
   }
   barrier = Barrier{};
+  if (block.races)
+    block.races->release(number, released);
 }
 
 } // namespace
+
+std::string location_text(const Launch &launch, const OpLocation &at) {
+  std::string text = "ptx line " + std::to_string(at.line);
+  const auto &files = *launch.files;
+  if (at.source_line && at.file < files.size())
+    text = std::string(files[at.file]) + ":" + std::to_string(at.source_line) + " (" + text + ")";
+  return text;
+}
+
+std::string thread_text(const Block &block, uint32_t warp, uint32_t lane) {
+  auto axis = [&](int i) {
+    return std::to_string(thread_coordinate(*block.launch, warp, lane, i));
+  };
+  return "thread (" + axis(0) + ", " + axis(1) + ", " + axis(2) + ")";
+}
+
+std::string block_text(const Block &block) {
+  return "kernel " + block.launch->code->name + ", block (" + std::to_string(block.index[0]) +
+         ", " + std::to_string(block.index[1]) + ", " + std::to_string(block.index[2]) + ")";
+}
 
 const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what) {
   Block &block = *w.block;
   w.leave = Leave::fault;
   if (!block.fault)
-    block.fault = Fault{kind, what + " in " + block_name(block) + ", thread (" +
-                                  std::to_string(thread_coordinate(w, lane, 0)) + ", " +
-                                  std::to_string(thread_coordinate(w, lane, 1)) + ", " +
-                                  std::to_string(thread_coordinate(w, lane, 2)) + "), at " +
-                                  location_of(w, w.current, op)};
+    block.fault =
+        Fault{kind, what + " in " + block_text(block) + ", " + thread_text(block, w.index, lane) +
+                        ", at " + location_of(w, w.current, op)};
   return w.stop;
 }
 
@@ -233,6 +245,8 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     fill_constants(*launch.code, w->base.registers);
     block->warps.push_back(std::move(w));
   }
+  if (launch.config->report_race && launch.shared_bytes)
+    block->races = std::make_unique<RaceCheck>(launch.shared_bytes, warps);
   for (const auto &w : block->warps) // the number of warps is known only now
     fill_specials(*w, *launch.code, w->base.registers, true);
   return block;
@@ -248,6 +262,8 @@ void begin_block(Block &block, uint64_t linear_index) {
   block.waited = 0;
   std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
   std::memset(block.shared, AddressSpace::kPoison, launch.shared_bytes);
+  if (block.races)
+    block.races->begin_block();
   uint32_t left = block.live_threads;
   for (auto &w : block.warps) {
     uint32_t lanes = std::min(left, kLanes);
@@ -267,7 +283,10 @@ void begin_block(Block &block, uint64_t linear_index) {
   }
 }
 
-void arrive(Block &block, uint32_t number, uint32_t threads, uint32_t expected, uint32_t ones) {
+void arrive(Warp &w, uint32_t number, uint32_t threads, uint32_t expected, uint32_t ones) {
+  Block &block = *w.block;
+  if (block.races)
+    block.races->arrive(number, w.index);
   Barrier &barrier = block.barriers[number];
   barrier.arrived += threads;
   barrier.ones += ones;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/exec/handlers.h"
+#include "emulator/exec/race_check.h"
 #include "emulator/exec/warp.h"
 
 #include <optional>
@@ -48,6 +49,7 @@ struct Block {
   uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
   ExecutionCounters counted;                           // where the launch asks for it
   LaunchAccesses *accesses = nullptr;                  // likewise; of the worker
+  std::unique_ptr<RaceCheck> races;                    // likewise
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after
@@ -61,10 +63,15 @@ enum class WarpState : uint8_t { ready, blocked, finished, fault };
 /// Runs a warp until all its paths wait or have ended, or its budget is used up (ready).
 WarpState run_warp(Warp &w);
 
-/// Counts the threads of `lanes` at a barrier and releases it when complete.
-void arrive(Block &block, uint32_t barrier, uint32_t threads, uint32_t expected, uint32_t ones);
+/// Counts threads of the warp at a barrier and releases it when complete.
+void arrive(Warp &w, uint32_t barrier, uint32_t threads, uint32_t expected, uint32_t ones);
 /// After threads have exited: barriers that wait for all of the block may be complete.
 void threads_exited(Block &block, uint32_t threads);
+
+/// For people: "test.cu:3 (ptx line 20)", "thread (1, 0, 0)", "kernel k, block (0, 0, 0)".
+std::string location_text(const Launch &launch, const OpLocation &at);
+std::string thread_text(const Block &block, uint32_t warp, uint32_t lane);
+std::string block_text(const Block &block);
 
 /// Constants and special registers of a frame; unless `all`, only those that differ by block.
 void fill_constants(const FunctionCode &code, std::byte *registers);

@@ -105,7 +105,8 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
-/// The same, counting lane-operations as PTX writes them and recording what is touched.
+/// The same, counting lane-operations as PTX writes them, and with what the operations touch looked
+/// at before they are done.
 uint64_t execute_counting(Warp &w, const Op *pc) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;
@@ -115,6 +116,8 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
     instructions += code.locations[size_t(pc - code.ops.data())].instructions;
     if (w.block->accesses)
       record_access(pc, w, *w.block->accesses);
+    if (w.block->races)
+      w.block->races->observe(w, pc);
     coverage::executed(OpId(pc->id));
     if (pc->inner)
       coverage::executed(OpId::guard);
@@ -123,6 +126,19 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
   } while (pc != stop);
   counted.warp_instructions += instructions;
   counted.lane_operations += instructions * uint32_t(__builtin_popcount(w.mask));
+  return count;
+}
+
+/// The same for races alone.
+uint64_t execute_checking(Warp &w, const Op *pc) {
+  RaceCheck &races = *w.block->races;
+  uint64_t count = 0;
+  const Op *stop = w.stop;
+  do {
+    races.observe(w, pc);
+    pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+    ++count;
+  } while (pc != stop);
   return count;
 }
 
@@ -223,6 +239,8 @@ void exit_lanes(Warp &w, uint32_t lanes) {
   for (uint32_t i = 0; i < w.path_count; ++i)
     if (w.paths[i].state == PathState::converging)
       w.paths[i].state = PathState::ready;
+  if (w.block->races && w.live == 0)
+    w.block->races->exited(w.index);
   threads_exited(*w.block, uint32_t(__builtin_popcount(lanes)));
 }
 
@@ -275,8 +293,7 @@ void wait_at_barrier(Warp &w) {
   Path &parked = w.paths[w.path_count - 1];
   parked.barrier = uint8_t(w.barrier_id);
   parked.barrier_op = at;
-  arrive(*w.block, w.barrier_id, uint32_t(__builtin_popcount(lanes)), w.barrier_threads,
-         w.barrier_ones);
+  arrive(w, w.barrier_id, uint32_t(__builtin_popcount(lanes)), w.barrier_threads, w.barrier_ones);
 }
 
 void wait_for_members(Warp &w) {
@@ -376,6 +393,7 @@ WarpState run_warp(Warp &w) {
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
     uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc)
+                     : w.block->races          ? execute_checking(w, path.pc)
                      : path.mask == ~0u        ? execute<true>(w, path.pc)
                                                : execute<false>(w, path.pc);
     w.block->warp_instructions += count;

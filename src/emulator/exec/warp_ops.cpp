@@ -104,7 +104,7 @@ template <int Mode> const Op *block_barrier(const Op *op, Warp &w) {
     ones = lanes_set(w, op->c) & w.mask;
   u32 count = u32(__builtin_popcount(w.mask));
   if (Mode == 1) {
-    arrive(*w.block, number, count, threads, 0);
+    arrive(w, number, count, threads, 0);
     return op + 1;
   }
   // Parked before it is counted: the last arrival releases every path, this one too.

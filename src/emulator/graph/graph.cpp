@@ -17,9 +17,9 @@ CUgraphNodeType work_type(const Work &work) {
   return kTypes[work.index()];
 }
 
-std::vector<std::shared_ptr<Graph>> embedded_graphs(const Work &work) {
+std::span<const std::shared_ptr<Graph>> embedded_graphs(const Work &work) {
   if (auto *child = std::get_if<ChildWork>(&work))
-    return {child->graph};
+    return {&child->graph, 1};
   if (auto *conditional = std::get_if<ConditionalWork>(&work))
     return conditional->bodies;
   return {};
@@ -66,8 +66,6 @@ void reserve_one(std::vector<GraphEdge> &edges) {
   if (edges.size() == edges.capacity())
     edges.reserve(std::max<size_t>(4, 2 * edges.size()));
 }
-
-constexpr int kEdgeData = 12030; // the driver version that brought it
 
 bool reserved_zero(const CUgraphEdgeData &data) {
   return std::all_of(std::begin(data.reserved), std::end(data.reserved),

@@ -10,6 +10,7 @@
 #include "emulator/driver/objects.h"
 
 #include <map>
+#include <span>
 #include <variant>
 
 namespace cugrt::emulator::api {
@@ -71,6 +72,6 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, C
 
 CUgraphNodeType work_type(const Work &work);
 /// The graphs that a node holds: a child graph, the bodies of a conditional.
-std::vector<std::shared_ptr<Graph>> embedded_graphs(const Work &work);
+std::span<const std::shared_ptr<Graph>> embedded_graphs(const Work &work);
 
 } // namespace cugrt::emulator::api

@@ -12,5 +12,6 @@ void add_module_entries(cugrt_api &table);
 void add_weights_entries(cugrt_api &table);
 void add_executable_entries(cugrt_api &table);
 void add_session_entries(cugrt_api &table);
+void add_cache_entries(cugrt_api &table);
 
 } // namespace cugrt::runtime::api

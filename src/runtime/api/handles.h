@@ -4,7 +4,7 @@
 #include "ir/module.h"
 #include "runtime/abi_types.h"
 #include "runtime/device.h"
-#include "runtime/session.h"
+#include "runtime/session_frames.h"
 
 #include <vector>
 
@@ -62,5 +62,12 @@ struct cugrt_executable {
 
 struct cugrt_session {
   std::shared_ptr<const cugrt_executable_data> data;
-  std::unique_ptr<cugrt::runtime::Session> session;
+  const cugrt::runtime::Executable *executable = nullptr;
+  std::unique_ptr<cugrt::runtime::Session> session;      // either this
+  std::unique_ptr<cugrt::runtime::SessionFrames> frames; // or, with several frames, this
 };
+
+/// Calls `body` with whichever it is.
+template <class Body> auto with_session(cugrt_session *handle, Body &&body) {
+  return handle->frames ? body(*handle->frames) : body(*handle->session);
+}

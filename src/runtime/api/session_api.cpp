@@ -12,6 +12,7 @@ constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager
 constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
 constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
 constexpr size_t kPrepareBytes = CUGRT_SIZE_THROUGH(cugrt_prepare_report, free_bytes);
+constexpr size_t kAllocatorBytes = CUGRT_SIZE_THROUGH(cugrt_allocator, free);
 constexpr size_t kCostsBytes = CUGRT_SIZE_THROUGH(cugrt_costs, patch_node_ns);
 constexpr size_t kRecordBytes = CUGRT_SIZE_THROUGH(cugrt_launch_record, device_us);
 
@@ -76,8 +77,21 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     session_options.measure_costs = options.measure_costs != 0;
     auto made = std::make_unique<cugrt_session>();
     made->data = executable->data;
-    CUGRT_ASSIGN(made->session,
-                 Session::open(executable->data->executable, runtime->device, session_options));
+    if (options.allocator) {
+      CUGRT_ASSIGN(cugrt_allocator allocator, read_struct(options.allocator, "cugrt_allocator",
+                                                          kAllocatorBytes, cugrt_allocator{}));
+      if (!allocator.allocate || !allocator.free)
+        return null_argument("allocator.allocate or allocator.free");
+      session_options.allocator = std::make_shared<const cugrt_allocator>(allocator);
+    }
+    made->executable = executable->data->executable.get();
+    if (options.frames > 1) {
+      CUGRT_ASSIGN(made->frames, SessionFrames::open(executable->data->executable, runtime->device,
+                                                     session_options, options.frames));
+    } else {
+      CUGRT_ASSIGN(made->session,
+                   Session::open(executable->data->executable, runtime->device, session_options));
+    }
     *session = made.release();
     return {};
   });
@@ -89,7 +103,7 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
     CUGRT_REQUIRE(session);
     CUGRT_REQUIRE(function);
     CUGRT_REQUIRE(given);
-    if (function->executable != &session->session->executable())
+    if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");
     // Read in place: this is the path that every step of a decode loop takes.
@@ -105,6 +119,8 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
     request.results = {given->results, given->result_count};
     request.own_stream = !given->stream && !given->use_default_stream;
     request.stream = given->stream;
+    if (session->frames) [[unlikely]]
+      return session->frames->run(function->index, request);
     return session->session->run(function->index, request);
   });
 }
@@ -112,14 +128,15 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
 cugrt_status *session_synchronize(cugrt_session *session) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    return session->session->synchronize();
+    return with_session(session, [](auto &it) { return it.synchronize(); });
   });
 }
 
 cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *counters) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    CUGRT_ASSIGN(Session::Totals totals, session->session->totals());
+    CUGRT_ASSIGN(Session::Totals totals,
+                 with_session(session, [](auto &it) { return it.totals(); }));
     cugrt_counters filled{};
     filled.runs = totals.counters.runs;
     filled.regions_built = totals.counters.regions_built;
@@ -133,7 +150,7 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
     filled.largest_nodes = totals.counters.largest_nodes;
     filled.largest_edges = totals.counters.largest_edges;
     filled.instance_bytes = totals.instance_bytes;
-    for (const plan::Arena &arena : session->session->executable().plan().arenas) {
+    for (const plan::Arena &arena : session->executable->plan().arenas) {
       filled.arena_bytes += static_cast<uint64_t>(arena.bytes);
       filled.arena_lower_bound_bytes += static_cast<uint64_t>(arena.lower_bound_bytes);
       filled.arena_tensor_bytes += static_cast<uint64_t>(arena.tensor_bytes);
@@ -144,6 +161,7 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
   filled.eager_##name = totals.counters.eager[enumerator];
 #include "runtime/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
+    filled.arena_committed_bytes = totals.arena_committed_bytes;
     filled.regions_prepared = totals.counters.regions_prepared;
     return write_struct(filled, counters, "counters", kCountersBytes);
   });
@@ -155,9 +173,10 @@ cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format f
     CUGRT_REQUIRE(session);
     CUGRT_REQUIRE(report);
     Result<std::string> text = std::string();
-    CUGRT_TRY(session->session->visit_instances([&](const std::vector<GraphCache::View> &views) {
-      text = graph_report(session->session->executable().plan(), views, format);
-    }));
+    auto write = [&](const std::vector<GraphCache::View> &views) {
+      text = graph_report(session->executable->plan(), views, format);
+    };
+    CUGRT_TRY(with_session(session, [&](auto &it) { return it.visit_instances(write); }));
     if (!text.ok())
       return text.take_status();
     *report = new cugrt_text{std::move(*text)};
@@ -178,7 +197,8 @@ cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record 
                                                        std::to_string(records->struct_size) +
                                                        "; initialise the struct with CUGRT_INIT");
     std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
-    CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
+    CUGRT_ASSIGN(size_t filled,
+                 with_session(session, [&](auto &it) { return it.read_launches(read); }));
     size_t stride = filled ? records->struct_size : 0;
     auto *to = reinterpret_cast<unsigned char *>(records);
     for (size_t i = 0; i < filled; ++i, to += stride) {
@@ -198,11 +218,12 @@ cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *func
     CUGRT_REQUIRE(session);
     CUGRT_REQUIRE(function);
     CUGRT_REQUIRE(symbols || !symbol_count);
-    if (function->executable != &session->session->executable())
+    if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");
-    CUGRT_ASSIGN(PrepareReport report,
-                 session->session->prepare(function->index, {symbols, symbol_count}));
+    CUGRT_ASSIGN(PrepareReport report, with_session(session, [&](auto &it) {
+                   return it.prepare(function->index, {symbols, symbol_count});
+                 }));
     cugrt_prepare_report filled{};
     filled.regions = report.regions;
     filled.built = report.built;
@@ -221,7 +242,8 @@ cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *func
 cugrt_status *session_get_costs(cugrt_session *session, cugrt_costs *costs) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    const InstanceCost &cost = session->session->cost();
+    const InstanceCost &cost =
+        session->frames ? session->frames->first().cost() : session->session->cost();
     cugrt_costs filled{0,
                        cost.node_bytes,
                        cost.instance_bytes,

@@ -16,6 +16,7 @@ cugrt_api make_table() {
   add_weights_entries(table);
   add_executable_entries(table);
   add_session_entries(table);
+  add_cache_entries(table);
   return table;
 }
 

@@ -1,0 +1,231 @@
+// Vector clocks over the accesses of a block's warps; see race_check.h.
+#include "emulator/exec/race_check.h"
+
+#include "emulator/decode/opcode.h"
+#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/block.h"
+#include "emulator/exec/memory.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator {
+
+namespace {
+
+enum class Kind : uint8_t { none, load, store, atomic, matrix, async_copy };
+
+struct Row {
+  Kind kind = Kind::none;
+  ptx::Space space = ptx::Space::none;
+  uint32_t bytes = 0;
+};
+
+std::array<Row, kOpCount> make_rows() {
+  std::array<Row, kOpCount> rows;
+  for (size_t i = 0; i < kOpCount; ++i) {
+    std::string_view names = op_info(OpId(i)).names;
+    AccessInfo access = access_info(OpId(i));
+    if (access.is_access)
+      rows[i] = {names.starts_with("st") ? Kind::store : Kind::load, access.space, access.bytes};
+    else if (names.starts_with("atom"))
+      rows[i] = {Kind::atomic};
+    else if (names.starts_with("ldmatrix"))
+      rows[i] = {Kind::matrix, ptx::Space::none, 16};
+    else if (OpId(i) == OpId::cp_async)
+      rows[i] = {Kind::async_copy, ptx::Space::shared};
+  }
+  return rows;
+}
+
+const Row &row_of(const Op *op) {
+  static const std::array<Row, kOpCount> rows = make_rows();
+  return rows[op->id];
+}
+
+uint32_t active_lanes(const Warp &w, const Op *op) {
+  if (!op->inner)
+    return w.mask;
+  uint32_t guard = lanes_set(w, op->guard);
+  return w.mask & (op->flags & kFlagGuardNegated ? ~guard : guard);
+}
+
+/// Lanes that name the rows of ldmatrix.
+uint32_t row_lanes(const Op *op) {
+  switch (OpId(op->id)) {
+  case OpId::ldmatrix_x1:
+  case OpId::ldmatrix_x1_trans:
+    return 0xff;
+  case OpId::ldmatrix_x2:
+  case OpId::ldmatrix_x2_trans:
+    return 0xffff;
+  default:
+    return ~0u;
+  }
+}
+
+/// Whether the address is of shared memory; a generic one becomes an offset into it.
+bool is_shared(ptx::Space space, uint64_t &address) {
+  if (space == ptx::Space::none && (address & ~(kWindowBytes - 1)) == kSharedWindow) {
+    address &= kWindowBytes - 1;
+    return true;
+  }
+  return space == ptx::Space::shared;
+}
+
+} // namespace
+
+RaceCheck::RaceCheck(uint32_t shared_bytes, uint32_t warps)
+    : warps_(warps), known_(warps), words_((size_t(shared_bytes) + 3) / 4) {}
+
+void RaceCheck::begin_block() {
+  constexpr uint32_t kLimit = UINT32_MAX / 2;
+  for (const Clock &clock : known_)
+    latest_ = std::max(latest_, *std::max_element(clock.begin(), clock.end()));
+  if (latest_ > kLimit) {
+    std::fill(words_.begin(), words_.end(), Word{});
+    latest_ = 0;
+  }
+  for (uint32_t i = 0; i < warps_; ++i) {
+    known_[i].fill(latest_);
+    known_[i][i] = latest_ + 1;
+  }
+  for (Clock &barrier : barriers_)
+    barrier.fill(0);
+  exited_.fill(0);
+  ordered_at_.clear();
+}
+
+void RaceCheck::join(Clock &to, const Clock &from) {
+  for (uint32_t i = 0; i < kMaxWarps; ++i)
+    to[i] = std::max(to[i], from[i]);
+}
+
+void RaceCheck::arrive(uint32_t barrier, uint32_t warp) {
+  join(barriers_[barrier], known_[warp]);
+  ++known_[warp][warp];
+}
+
+// Threads that have exited count as arrived.
+void RaceCheck::release(uint32_t barrier, uint32_t warps) {
+  join(barriers_[barrier], exited_);
+  for (uint32_t i = 0; i < warps_; ++i)
+    if (warps >> i & 1)
+      join(known_[i], barriers_[barrier]);
+  barriers_[barrier].fill(0);
+}
+
+void RaceCheck::exited(uint32_t warp) { join(exited_, known_[warp]); }
+
+void RaceCheck::synchronise(uint32_t warp, uint64_t address) {
+  constexpr size_t kMaxAddresses = 1 << 12; // beyond that all share one, which orders more
+  if (ordered_at_.size() >= kMaxAddresses && !ordered_at_.count(address))
+    address = ~uint64_t(0);
+  Clock &clock = ordered_at_.try_emplace(address, Clock{}).first->second;
+  join(clock, known_[warp]);
+  join(known_[warp], clock);
+  ++known_[warp][warp];
+}
+
+bool RaceCheck::ordered(const Access &before, const Access &now) const {
+  return !before.at || before.warp == now.warp || !(before.bytes & now.bytes) ||
+         before.time <= known_[now.warp][before.warp];
+}
+
+const RaceCheck::Access *RaceCheck::touch(uint32_t index, const Access &now, bool is_write) {
+  static thread_local Access raced;
+  Word &word = words_[index];
+  auto conflict = [&](const Access &before) {
+    if (ordered(before, now))
+      return false;
+    raced = before;
+    return true;
+  };
+  bool found =
+      conflict(word.write) || (is_write && (conflict(word.reads[0]) || conflict(word.reads[1])));
+  Access &own = is_write                                  ? word.write
+                : word.reads[0].warp == now.warp          ? word.reads[0]
+                : word.reads[1].warp == now.warp          ? word.reads[1]
+                : word.reads[0].time < word.reads[1].time ? word.reads[0]
+                                                          : word.reads[1];
+  bool again = own.at && own.warp == now.warp && own.time == now.time;
+  uint8_t bytes = again ? own.bytes : 0;
+  own = now;
+  own.bytes |= bytes;
+  return found ? &raced : nullptr;
+}
+
+bool RaceCheck::touch_range(Warp &w, uint64_t address, uint32_t bytes, Access now, bool is_write) {
+  for (uint64_t at = address & ~uint64_t(3); at < address + bytes; at += 4) {
+    uint32_t first = at < address ? uint32_t(address - at) : 0;
+    uint32_t end = uint32_t(std::min<uint64_t>(4, address + bytes - at));
+    now.bytes = uint8_t((1u << end) - (1u << first));
+    if (const Access *before = touch(uint32_t(at / 4), now, is_write)) {
+      report(w, at + first, *before, now, is_write);
+      return false;
+    }
+  }
+  return true;
+}
+
+void RaceCheck::report(const Warp &w, uint64_t address, const Access &before, const Access &now,
+                       bool is_write) const {
+  const Block &block = *w.block;
+  bool wrote = words_[address / 4].write.at == before.at || !is_write;
+  char where[32];
+  snprintf(where, sizeof where, "0x%llx", (unsigned long long)address);
+  (*block.launch->config->report_race)(
+      std::string(is_write ? "write" : "read") + " of shared address " + where + " by " +
+      thread_text(block, now.warp, now.lane) + " at " + location_text(*block.launch, *now.at) +
+      " is not ordered with the " + (wrote ? "write" : "read") + " by " +
+      thread_text(block, before.warp, before.lane) + " at " +
+      location_text(*block.launch, *before.at) + ", in " + block_text(block));
+}
+
+void RaceCheck::observe(Warp &w, const Op *op) {
+  const Row &row = row_of(op);
+  if (row.kind == Kind::none || row.space == ptx::Space::local || row.space == ptx::Space::param)
+    return;
+  bool ordered_access =
+      row.kind == Kind::atomic ||
+      ((row.kind == Kind::load || row.kind == Kind::store) && (op->flags & kFlagVolatile));
+  if (row.space == ptx::Space::global && !ordered_access)
+    return;
+  uint32_t lanes = active_lanes(w, op), bytes = row.bytes;
+  uint64_t addresses[kLanes];
+  if (row.kind == Kind::async_copy) {
+    bytes = op->e;
+    for (uint32_t i = 0; i < kLanes; ++i)
+      addresses[i] =
+          (op->flags & kFlagWide ? w.lane<uint64_t>(op->d)[i] : w.lane<uint32_t>(op->d)[i]) +
+          uint64_t(int64_t(int32_t(op->imm)));
+  } else {
+    effective_addresses(op, w, addresses);
+  }
+  if (row.kind == Kind::matrix)
+    lanes &= row_lanes(op);
+  bool has_space = row.kind == Kind::atomic || row.kind == Kind::matrix;
+  ptx::Space space = has_space ? ptx::Space(op->space()) : row.space;
+  Access now;
+  now.at = &w.current->code->locations[size_t(op - w.current->code->ops.data())];
+  now.warp = uint8_t(w.index);
+  now.time = known_[w.index][w.index];
+  bool is_write = row.kind == Kind::store || row.kind == Kind::async_copy;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(lanes >> i & 1))
+      continue;
+    uint64_t address = addresses[i];
+    bool shared = is_shared(space, address);
+    if (ordered_access) {
+      synchronise(w.index, shared ? address | kSharedWindow : address);
+      continue;
+    }
+    // What is out of bounds is a fault of the operation itself.
+    if (!shared || bytes > w.shared_bytes || address > w.shared_bytes - bytes)
+      continue;
+    now.lane = uint8_t(i);
+    if (!touch_range(w, address, bytes, now, is_write))
+      return;
+  }
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,120 @@
+// Memory of sessions; see arena.h.
+#include "runtime/arena.h"
+
+#include "support/checked_math.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+// What devices map at a time; a reservation of less gains nothing.
+constexpr uint64_t kSmallArenaBytes = uint64_t(2) << 20;
+
+Result<MemoryBlock> MemoryBlock::allocate(const driver::Context &context,
+                                          const cugrt_allocator *allocator, uint64_t bytes) {
+  MemoryBlock block;
+  if (!allocator) {
+    CUGRT_ASSIGN(block.buffer_, driver::DeviceBuffer::allocate(context, bytes));
+    return block;
+  }
+  if (bytes == 0)
+    return block;
+  uint64_t address = allocator->allocate(allocator->user, bytes);
+  if (address == 0)
+    return Status::error(Code::out_of_device_memory, "the caller's allocator has no memory of " +
+                                                         std::to_string(bytes) + " bytes");
+  block.allocator_ = allocator;
+  block.address_ = address;
+  block.bytes_ = bytes;
+  if (address % plan::kArenaAlignment != 0)
+    return Status::error(Code::invalid_argument, "the caller's allocator returned address " +
+                                                     std::to_string(address) +
+                                                     ", which is not a multiple of " +
+                                                     std::to_string(plan::kArenaAlignment));
+  return block;
+}
+
+MemoryBlock::MemoryBlock(MemoryBlock &&other) noexcept
+    : buffer_(std::move(other.buffer_)), allocator_(std::exchange(other.allocator_, nullptr)),
+      address_(std::exchange(other.address_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MemoryBlock &MemoryBlock::operator=(MemoryBlock &&other) noexcept {
+  if (this != &other) {
+    release();
+    buffer_ = std::move(other.buffer_);
+    allocator_ = std::exchange(other.allocator_, nullptr);
+    address_ = std::exchange(other.address_, 0);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+void MemoryBlock::release() noexcept {
+  if (allocator_)
+    allocator_->free(allocator_->user, address_, bytes_);
+  allocator_ = nullptr;
+}
+
+Result<ArenaMemory> ArenaMemory::make(const driver::Context &context,
+                                      const cugrt_allocator *allocator, uint64_t bytes) {
+  ArenaMemory arena;
+  arena.bytes_ = bytes;
+  if (!allocator && bytes > kSmallArenaBytes) {
+    CUGRT_ASSIGN(bool available, driver::VirtualRange::available(context));
+    if (available) {
+      auto range = driver::VirtualRange::reserve(context, bytes);
+      // Without addresses, memory may still be had.
+      if (range.ok() && range->granularity_bytes() < bytes) {
+        arena.range_ = std::move(*range);
+        return arena;
+      }
+    }
+  }
+  CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, allocator, bytes));
+  return arena;
+}
+
+uint64_t ArenaMemory::committed_bytes() const {
+  return range_.address() ? range_.committed_bytes() : block_.size_bytes();
+}
+
+bool ArenaNeeds::cover(const Frame &frame) {
+  bool covered = !highest_.empty() || !bytes_.empty();
+  highest_.resize(frame.symbols.size(), INT64_MIN);
+  for (size_t i = 0; i < highest_.size(); ++i) {
+    if (frame.symbols[i] <= highest_[i])
+      continue;
+    // A little more than asked for, so that a slow climb is not measured at every step.
+    int64_t upper = frame.function.symbols[i].bounds.upper;
+    int64_t more = highest_[i] > 0 ? checked_add(highest_[i], highest_[i] / 4).value_or(upper) : 0;
+    highest_[i] = std::max(frame.symbols[i], std::min(more, upper));
+    covered = false;
+  }
+  if (!covered)
+    measure(frame);
+  return !covered;
+}
+
+void ArenaNeeds::measure(const Frame &frame) {
+  const plan::Plan &plan = frame.plan;
+  std::vector<ir::Interval> bounds;
+  for (size_t i = 0; i < highest_.size(); ++i) {
+    bounds.push_back(frame.function.symbols[i].bounds);
+    if (frame.function.symbols[i].source != ir::SymbolSource::device)
+      bounds[i].upper = std::clamp(highest_[i], bounds[i].lower, bounds[i].upper);
+  }
+  bytes_.assign(plan.arenas.size(), 0);
+  auto upper = [&](ExprId expr) { return expr.valid() ? plan.exprs.range(expr, bounds).upper : 0; };
+  for (const plan::Buffer &buffer : frame.function.buffers) {
+    if (buffer.base != plan::BufferBase::arena)
+      continue;
+    int64_t whole = plan.arenas[buffer.index].bytes;
+    int64_t end = whole;
+    if (buffer.bytes.valid())
+      end = std::clamp<int64_t>(
+          checked_add(upper(buffer.offset_bytes), upper(buffer.bytes)).value_or(whole), 0, whole);
+    bytes_[buffer.index] = std::max(bytes_[buffer.index], static_cast<uint64_t>(end));
+  }
+}
+
+} // namespace cugrt::runtime

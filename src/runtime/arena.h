@@ -1,0 +1,72 @@
+// Memory of a session: from the caller's allocator, the driver's, or, for arenas, a reservation of
+// addresses that is backed with memory as runs need it.
+//
+//   reservation   [ committed ............ | addresses only ......................... )
+//                 0                        what the largest symbols so far need      the arena
+//
+// Addresses never move, so instances stay as they are when an arena grows.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "driver/memory.h"
+#include "runtime/frame.h"
+
+namespace cugrt::runtime {
+
+/// A block of device memory. Nothing may use it any more when it ends.
+class MemoryBlock {
+public:
+  MemoryBlock() = default;
+  /// `allocator` null: the driver's. A size of zero allocates nothing.
+  static Result<MemoryBlock> allocate(const driver::Context &context,
+                                      const cugrt_allocator *allocator, uint64_t bytes);
+  MemoryBlock(MemoryBlock &&other) noexcept;
+  MemoryBlock &operator=(MemoryBlock &&other) noexcept;
+  ~MemoryBlock() { release(); }
+
+  uint64_t address() const { return allocator_ ? address_ : buffer_.address(); }
+  uint64_t size_bytes() const { return allocator_ ? bytes_ : buffer_.size_bytes(); }
+
+private:
+  void release() noexcept;
+  driver::DeviceBuffer buffer_;
+  const cugrt_allocator *allocator_ = nullptr; // outlives the block
+  uint64_t address_ = 0, bytes_ = 0;
+};
+
+class ArenaMemory {
+public:
+  /// A reservation where the device can and the arena is larger than a page; otherwise all of it at
+  /// once.
+  static Result<ArenaMemory> make(const driver::Context &context, const cugrt_allocator *allocator,
+                                  uint64_t bytes);
+
+  uint64_t address() const { return range_.address() ? range_.address() : block_.address(); }
+  uint64_t size_bytes() const { return bytes_; }
+  uint64_t committed_bytes() const;
+  bool grows() const { return range_.address() && range_.committed_bytes() < bytes_; }
+  /// Backs at least the first `bytes` with memory.
+  Status commit(uint64_t bytes) { return grows() ? range_.commit(bytes) : Status(); }
+
+private:
+  MemoryBlock block_;
+  driver::VirtualRange range_;
+  uint64_t bytes_ = 0;
+};
+
+/// How much of each arena one function needs, for the largest values that its symbols have had.
+class ArenaNeeds {
+public:
+  /// Takes in the frame's values. True when bytes() have changed; costs one comparison a symbol
+  /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone.
+  bool cover(const Frame &frame);
+  /// Of each arena of the plan.
+  const std::vector<uint64_t> &bytes() const { return bytes_; }
+
+private:
+  void measure(const Frame &frame);
+  std::vector<int64_t> highest_; // of each symbol
+  std::vector<uint64_t> bytes_;
+};
+
+} // namespace cugrt::runtime
