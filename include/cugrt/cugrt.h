@@ -251,7 +251,7 @@ typedef struct cugrt_plan_options {
   int32_t format;                    /* cugrt_report_format */
   const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
   size_t symbol_count;
-  uint32_t max_lanes;   /* as in cugrt_compile_options, like the two below */
+  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
   int32_t host_control;
   int32_t full_edges;
 } cugrt_plan_options;
@@ -363,7 +363,7 @@ typedef struct cugrt_counters {
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
   uint64_t regions_prepared;      /* instances taken over from session_prepare */
   uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
-  uint64_t eager_conditional; /* launches of regions, like those above */
+  uint64_t eager_conditional;     /* launches of regions, like those above */
 } cugrt_counters;
 
 /* What came of preparing a function for one set of symbol values. */
@@ -554,15 +554,16 @@ typedef struct cugrt_api {
                                            cugrt_report_format format, cugrt_text **report);
 
   /* The code cache. Of the options only cache_folder counts. No folder to work on is an error. */
-  /* Its entries, oldest read first, each one verified: as text or JSON. `broken` (may be NULL) counts
-   * those that are not whole. */
+  /* Its entries, oldest read first, each one verified: as text or JSON. `broken` (may be NULL)
+   * counts those that are not whole. */
   cugrt_status *(*cache_list)(const cugrt_runtime_options *options, cugrt_report_format format,
                               cugrt_text **report, uint64_t *broken);
   cugrt_status *(*cache_remove_broken)(const cugrt_runtime_options *options, uint64_t *removed);
   /* Removes the entries read longest ago until at most limit_bytes remain. */
   cugrt_status *(*cache_prune)(const cugrt_runtime_options *options, uint64_t limit_bytes,
                                uint64_t *removed);
-  /* Copies every whole entry to a folder, which another machine may name in CUGRT_CACHE_READONLY. */
+  /* Copies every whole entry to a folder, which another machine may name in CUGRT_CACHE_READONLY.
+   */
   cugrt_status *(*cache_export)(const cugrt_runtime_options *options, const char *folder,
                                 uint64_t *copied);
 } cugrt_api;

@@ -83,10 +83,10 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
     if (param.known_shape) {
       auto sized = tensor_param_bytes(plan, param, symbols);
       if (!sized.ok())
-        return Status::error(sized.status().code(),
-                             "in @" + function.name + ": parameter %" + param.name + ": " +
-                                 sized.status().message() +
-                                 " at the symbols' upper bounds; lower them")
+        return Status::error(sized.status().code(), "in @" + function.name + ": parameter %" +
+                                                        param.name + ": " +
+                                                        sized.status().message() +
+                                                        " at the symbols' upper bounds; lower them")
             .at(std::to_string(param.location.line) + ":" + std::to_string(param.location.column));
       bytes = *sized;
     }
