@@ -142,6 +142,8 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const plan::PlannerOptions &options, plan::PlanReport *report) {
   passes::PassContext context;
+  if (options.policy == plan::Policy::seed || options.max_lanes == 1)
+    CUGRT_TRY(context.set("memory.reuse", "smallest"));
   if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
