@@ -2,7 +2,9 @@
 // run of bindings that holds only launches and what names memory.
 #include "plan/fronts.h"
 
+#include "plan/pack.h"
 #include "plan/sizes.h"
+#include "support/checked_math.h"
 
 #include <algorithm>
 #include <set>
@@ -15,6 +17,13 @@ using ir::Operand;
 
 // Launches that are ready and that a front looks at: beyond, program order decides.
 static constexpr size_t kWindow = 64;
+
+int64_t most_bytes(Reuse reuse, int64_t smallest_bytes) {
+  const auto grown = checked_add(smallest_bytes, smallest_bytes / 2);
+  if (reuse == Reuse::smallest)
+    return smallest_bytes;
+  return reuse == Reuse::parallel || !grown ? INT64_MAX : std::max(*grown, kPageBytes);
+}
 
 SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, const Liveness &live)
     : module_(module), f_(function), live_(live), bounds_(function.symbol_bounds()),

@@ -21,8 +21,16 @@
 
 namespace cugrt::plan {
 
-/// Launches that a front may hold; what is run side by side beyond it gains little.
-inline constexpr uint32_t kMostLanes = 32;
+/// Launches that a front may hold, from the most on: 32, beyond which a graph gains little, then
+/// fewer, for which storage grows less.
+inline constexpr uint32_t kLanesToTry[] = {32, 8, 4, 2};
+
+/// What the peak may be for launches to run side by side. `balanced`: half as much again as in
+/// program order, or a page of 2 MiB, in which memory is had; else fewer launches side by side.
+enum class Reuse : uint8_t { balanced, parallel, smallest };
+
+/// What storage may grow to that takes so much in program order.
+int64_t most_bytes(Reuse reuse, int64_t smallest_bytes);
 
 /// Times of liveness widened to the fronts that they lie in.
 class Fronts {

@@ -212,12 +212,6 @@ std::vector<TensorPlan> tensors_of(const ir::Module &module, const ir::Function 
   return tensors;
 }
 
-/// What `reuse` lets the storage grow to for launches to run side by side.
-int64_t most_bytes(Reuse reuse, int64_t smallest_bytes) {
-  const auto grown = checked_add(smallest_bytes, smallest_bytes / 2);
-  return reuse == Reuse::parallel || !grown ? INT64_MAX : std::max(*grown, kPageBytes);
-}
-
 /// Tensors with their lives, and the fronts that these are widened to.
 struct Lives {
   std::vector<TensorPlan> tensors;
@@ -232,7 +226,7 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
   const size_t scope_count = module.types.scope_count();
   const SideBySide given(module, function, live);
   std::optional<int64_t> most;
-  for (uint32_t lanes : {kMostLanes, 8u, 4u, 2u}) {
+  for (uint32_t lanes : kLanesToTry) {
     Lives wide{{}, given.fronts(lanes)};
     std::optional<ir::Function> moved = given.interleave(lanes, wide.fronts);
     if (moved) {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "ir/module.h"
-#include "plan/liveness.h"
+#include "plan/fronts.h"
 #include "support/status.h"
 
 #include <optional>
@@ -35,10 +35,6 @@ struct ScopePlan {
   int64_t lower_bound_bytes = 0; // no packing is smaller
   int64_t tensor_bytes = 0;      // without any sharing
 };
-
-/// What the peak may be for launches to run side by side. `balanced`: half as much again as in
-/// program order, or a page of 2 MiB, in which memory is had; else fewer launches side by side.
-enum class Reuse : uint8_t { balanced, parallel, smallest };
 
 struct MemoryPlan {
   std::vector<TensorPlan> tensors; // every alloc, by value

@@ -191,3 +191,29 @@ TEST_CASE("whatever the launches, the graph's longest path is that of who reads 
     REQUIRE(longest_path(planned(dag.text(), "parallel")) == dag.depth());
   }
 }
+
+TEST_CASE("workspaces of launches that run side by side are apart") {
+  const std::string type = "tensor<[64], f32>";
+  const std::string text = R"(cugrt 1
+kernel @work {
+  inline "work"
+  entry "work"
+  params (x: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (64, 1, 1) workspace 512 }
+}
+func @main(%x: )" + type + ", %y: out " + type + ", %z: out " + type + R"() {
+  launch @work(%x, %y)
+  launch @work(%x, %z)
+  return
+}
+)";
+  CHECK(arena_bytes(planned(text)) == 1024);
+  CHECK(longest_path(planned(text)) == 1);
+  auto module = ir::parse_and_verify(text, "test");
+  REQUIRE(module.ok());
+  plan::PlannerOptions one_lane;
+  one_lane.max_lanes = 1;
+  auto plan = plan::make_plan(*module, one_lane);
+  REQUIRE(plan.ok());
+  CHECK(arena_bytes(*plan) == 512);
+}
