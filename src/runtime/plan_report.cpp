@@ -81,7 +81,8 @@ void add_storage(std::string &text, const PlanView &view) {
     text += "  scope " + padded(arena.scope, 10) + " arena " + std::to_string(arena.bytes) +
             ", lower bound " + std::to_string(arena.lower_bound_bytes) + ", sum of tensors " +
             std::to_string(arena.tensor_bytes) + "\n";
-  text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
+  if (view.has_notes)
+    text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
   for (const plan::StorageNote &note : view.report.storages)
     text += "  " + padded("@" + view.plan.functions[note.function].name + " %" + note.name, 28) +
             " " + padded(note.scope, 8) + " offset " +
@@ -216,7 +217,7 @@ std::string plan_json(const PlanView &view) {
   }
   json["functions"] = std::move(functions);
   json["arenas"] = std::move(arenas);
-  json["storage_before_bytes"] = view.report.storage_before_bytes;
+  json["storage_before_bytes"] = view.has_notes ? Json(view.report.storage_before_bytes) : Json();
   json["tensors"] = std::move(tensors);
   json["edges"] = std::move(edges);
   json["memory"] = std::move(memory);

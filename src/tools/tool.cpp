@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -38,6 +39,13 @@ cugrt::Module load_module(const std::string &path) {
     return cugrt::Module::load(path);
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
   return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+bool is_pack(const std::string &path) {
+  constexpr std::string_view magic = CUGRT_PACK_MAGIC;
+  std::string begin(magic.size(), '\0');
+  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), magic.size()) &&
+         begin == magic;
 }
 
 cugrt::RuntimeOptions runtime_options(const std::string &driver) {

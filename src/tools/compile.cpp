@@ -1,0 +1,69 @@
+// cugrt compile: a pack from a module, for machines without a compiler.
+#include "tool.h"
+
+#include <cstdio>
+#include <memory>
+
+namespace tool {
+
+namespace {
+
+struct Options {
+  std::string module, output, weights, policy = "patch";
+  std::vector<std::string> architectures;
+  unsigned threads = 0;
+  bool weights_inside = false;
+};
+
+void show_progress(void *, size_t done, size_t total, const char *kernel, double milliseconds,
+                   size_t cached) {
+  std::fprintf(stderr, "[%zu/%zu] %s %.0f ms, %zu cached\n", done, total, kernel, milliseconds,
+               cached);
+}
+
+void compile(const Options &options) {
+  cugrt::Module module = load_module(options.module);
+  cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
+  std::vector<const char *> architectures;
+  for (const std::string &architecture : options.architectures)
+    architectures.push_back(architecture.c_str());
+  auto pack = cugrt::detail::sized<cugrt_pack_options>();
+  pack.policy = parse_policy(options.policy);
+  pack.architectures = architectures.data();
+  pack.architecture_count = architectures.size();
+  pack.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
+  pack.weights_inside = options.weights_inside;
+  pack.threads = options.threads;
+  pack.progress = show_progress;
+  cugrt::write_pack(runtime, module, pack, options.output);
+}
+
+} // namespace
+
+void add_compile(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand(
+      "compile", "Plans and compiles a module into a pack, which runs without a compiler");
+  command->add_option("MODULE", options->module, "The module's file; - is standard input")
+      ->required();
+  command->add_option("-o,--output", options->output, "The pack's file")->required();
+  command
+      ->add_option("--arch", options->architectures,
+                   "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
+      ->required()
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto *weights =
+      command->add_option("--weights", options->weights,
+                          "A .safetensors file, which is to stand beside the pack where it is run");
+  command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
+      ->needs(weights);
+  command->add_option("--policy", options->policy, "What makes a region")
+      ->check(CLI::IsMember({"patch", "seed"}));
+  command->add_option("--threads", options->threads,
+                      "Kernels compiled at a time; default: as many as the machine has cores");
+  command->callback([options] { compile(*options); });
+}
+
+} // namespace tool
