@@ -3,10 +3,12 @@
 //
 // Each kernel runs once with counting, which gives its lane-operations (PTX instructions as written
 // times active lanes, however they are executed), then N times without, on one thread and on two in
-// turn, each after one that is not timed. Launches are short and the best counts, since others use
-// the machine too. The calibration loop (fma, add, setp) runs in the same rounds: `relative` is a
-// kernel's rate over the loop's on one thread. `load_ptx` is the time to load 33 KB of PTX. What is
-// shown says nothing about a GPU.
+// turn, each after one that is not timed; and on one thread with the driver's checks on, as often
+// as is affordable: `checked` is that time over the one without, `recorded` and `raced` are the
+// shares of recording accesses and of looking for races. Launches are short and the best counts,
+// since others use the machine too. The calibration loop (fma, add, setp) runs in the same rounds:
+// `relative` is a kernel's rate over the loop's on one thread. `load_ptx` is the time to load 33 KB
+// of PTX. What is shown says nothing about a GPU.
 #include "bench/emulator_cases.h"
 #include "bench/support/bench_main.h"
 #include "emulator/exec/handlers.h"
@@ -68,9 +70,20 @@ double process_cpu_ms() {
 
 struct Measured {
   double lane_operations = 0;
-  double best_ms[2] = {1e300, 1e300};     // by kThreads
-  double best_cpu_ms[2] = {1e300, 1e300}; // of all threads
+  double best_ms[2] = {1e300, 1e300};           // by kThreads
+  double best_cpu_ms[2] = {1e300, 1e300};       // of all threads
+  double checked_ms[3] = {1e300, 1e300, 1e300}; // both checks, accesses, races
 };
+
+Status measure_checked(const EmulatorCase &c, Measured &m) {
+  constexpr bool kRecord[] = {true, true, false}, kRaces[] = {true, false, true};
+  for (size_t i = 0; i < std::size(kRecord); ++i) {
+    double start = now_ms();
+    CUGRT_TRY(c.launch_checked(kRecord[i], kRaces[i]));
+    m.checked_ms[i] = std::min(m.checked_ms[i], now_ms() - start);
+  }
+  return {};
+}
 
 /// Counts, checks, then times in rounds over all cases.
 Result<std::vector<Measured>> measure(const std::vector<EmulatorCase> &cases, int rounds) {
@@ -82,8 +95,11 @@ Result<std::vector<Measured>> measure(const std::vector<EmulatorCase> &cases, in
     if (std::string wrong = cases[i].check(); !wrong.empty())
       return Status::error(Code::internal, cases[i].name + ": " + wrong);
   }
+  constexpr int kCheckedEvery = 10; // rounds
   for (int round = 0; round < rounds; ++round)
-    for (size_t i = 0; i < cases.size(); ++i)
+    for (size_t i = 0; i < cases.size(); ++i) {
+      if (round % kCheckedEvery == 0)
+        CUGRT_TRY(measure_checked(cases[i], measured[i]));
       for (size_t t = 0; t < std::size(kThreads); ++t) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1)); // a fresh share of the processor
         CUGRT_TRY(cases[i].launch(kThreads[t], nullptr));          // its data in the caches
@@ -93,6 +109,7 @@ Result<std::vector<Measured>> measure(const std::vector<EmulatorCase> &cases, in
         m.best_cpu_ms[t] = std::min(m.best_cpu_ms[t], process_cpu_ms() - start_cpu);
         m.best_ms[t] = std::min(m.best_ms[t], now_ms() - start);
       }
+    }
   return measured;
 }
 
@@ -155,6 +172,9 @@ Status run(const Arguments &arguments) {
                       {"cpu_ms", measured[i].best_cpu_ms[t]},
                       {"relative", rate / base_rate},
                       {"multiply_adds_per_s", multiply_adds ? Row(multiply_adds) : Row()},
+                      {"checked", t ? Row() : Row(measured[i].checked_ms[0] / ms)},
+                      {"recorded", t ? Row() : Row(measured[i].checked_ms[1] / ms)},
+                      {"raced", t ? Row() : Row(measured[i].checked_ms[2] / ms)},
                       {"bytes", nullptr}});
     }
     rows.push_back({{"bench", "emulator"},
@@ -165,6 +185,9 @@ Status run(const Arguments &arguments) {
                     {"cpu_ms", nullptr},
                     {"relative", nullptr},
                     {"multiply_adds_per_s", nullptr},
+                    {"checked", nullptr},
+                    {"recorded", nullptr},
+                    {"raced", nullptr},
                     {"bytes", module.size()}});
   }
   std::vector<Row> shown = rows;

@@ -1,6 +1,7 @@
 // Data, launch dimensions and checks of the benched kernels.
 #include "bench/emulator_cases.h"
 
+#include "emulator/exec/accesses.h"
 #include "kernels/builtin.h"
 
 #include <cmath>
@@ -251,6 +252,20 @@ Status EmulatorCase::launch(uint32_t max_threads, emulator::ExecutionCounters *c
   if (auto fault = program->launch(*kernel, launch))
     return Status::error(Code::internal, name + ": " + fault->message);
   return {};
+}
+
+Status EmulatorCase::launch_checked(bool record, bool races) const {
+  emulator::LaunchConfig launch = config;
+  emulator::LaunchAccesses accesses;
+  std::string race;
+  emulator::RaceReport report = [&](const std::string &text) { race = text; };
+  launch.params = params;
+  launch.max_threads = 1;
+  launch.accesses = record ? &accesses : nullptr;
+  launch.report_race = races ? &report : nullptr;
+  if (auto fault = program->launch(*kernel, launch))
+    return Status::error(Code::internal, fault->message);
+  return race.empty() ? Status() : Status::error(Code::internal, "race: " + race);
 }
 
 Result<std::vector<EmulatorCase>>

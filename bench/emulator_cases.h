@@ -26,6 +26,9 @@ struct EmulatorCase {
   std::function<std::string()> check;
 
   Status launch(uint32_t max_threads, emulator::ExecutionCounters *counters) const;
+  /// On one thread, with what the driver's checks want of a launch: its accesses, and its races,
+  /// which are an error. `record` without `races` or the other way round: one of the two.
+  Status launch_checked(bool record, bool races) const;
 };
 
 /// All cases, compiled and loaded into `memory`, which must outlive them.

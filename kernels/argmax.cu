@@ -10,6 +10,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 struct Candidate {
   Acc value;
@@ -30,6 +31,7 @@ __device__ bool beats(const Candidate &p, const Candidate &q) {
 
 extern "C" __global__ void argmax_rows(const T *__restrict__ x, long long *__restrict__ y,
                                        long long outer, long long axis, long long inner) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long row = (long long)(blockIdx.x) * blockDim.y + threadIdx.y;
   if (row >= outer) // the same for the whole warp
@@ -53,6 +55,7 @@ extern "C" __global__ void argmax_rows(const T *__restrict__ x, long long *__res
 
 extern "C" __global__ void argmax_columns(const T *__restrict__ x, long long *__restrict__ y,
                                           long long outer, long long axis, long long inner) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= outer * inner)

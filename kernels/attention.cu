@@ -17,6 +17,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 #ifndef WIDTH
 #define WIDTH 64
@@ -45,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     attention(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
               T *__restrict__ y, long long sequences, long long heads, long long kv_heads,
               long long capacity, long long length, float scale) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ float largest_of[kGroups], sum_of[kGroups], row_of[kGroups][WIDTH];
   const float kNone = __int_as_float(0xff800000); // -infinity: no position yet

@@ -13,6 +13,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 namespace op {
 
@@ -31,6 +32,7 @@ __device__ Acc minimum(Acc a, Acc b) { return a < b || a != a ? a : b; }
 
 #ifndef BROADCAST
 extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, T *y, long long count) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
@@ -47,6 +49,7 @@ extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, T *y, 
 extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, T *y, long long count,
                                                 INNER(long long size), EACH(long long a_stride),
                                                 EACH(long long b_stride)) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long size[] = {0, INNER(size)};
   const long long a_stride[] = {EACH(a_stride)};

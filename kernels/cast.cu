@@ -13,6 +13,7 @@
 #endif
 
 #include "assume.cuh"
+#include "programmatic.cuh"
 
 namespace type {
 
@@ -90,6 +91,7 @@ template <class To, class From> __device__ To convert(From stored) {
 
 extern "C" __global__ void ENTRY(FROM, TO)(const type::FROM *__restrict__ x,
                                            type::TO *__restrict__ y, long long count) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)

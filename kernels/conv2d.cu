@@ -14,6 +14,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 #ifdef HAS_BIAS
 #define BIAS_PARAMETER const T *__restrict__ bias,
@@ -80,6 +81,12 @@ template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
   }
 }
 
-extern "C" __global__ void conv2d(PARAMETERS) { convolve<1>(ARGUMENTS); }
+extern "C" __global__ void conv2d(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve<1>(ARGUMENTS);
+}
 
-extern "C" __global__ void conv2d_x4(PARAMETERS) { convolve<4>(ARGUMENTS); }
+extern "C" __global__ void conv2d_x4(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve<4>(ARGUMENTS);
+}

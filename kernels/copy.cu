@@ -8,9 +8,11 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "programmatic.cuh"
 
 extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y, long long rows,
                                      long long length, long long x_pitch, long long y_pitch) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index count = Index(rows) * Index(length), step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {

@@ -6,6 +6,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "programmatic.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
@@ -16,6 +17,7 @@ typedef int Id;
 extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__restrict__ ids,
                                      T *__restrict__ y, long long count, long long rows,
                                      long long width) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index total = Index(count) * Index(width), step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {

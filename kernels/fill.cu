@@ -4,8 +4,10 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "programmatic.cuh"
 
 extern "C" __global__ void fill(T *y, long long count, long long bits) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)

@@ -16,6 +16,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 #ifdef HAS_BIAS
 #define BIAS_PARAMETER const T *__restrict__ bias,
@@ -47,6 +48,7 @@ __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
   y += (batch)*m * n
 
 extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 4, kColumns = 32, kSlices = 8;
   __shared__ Acc partial[kSlices][kRows][kColumns];
@@ -86,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kSize = 16;
   __shared__ Acc a_tile[kSize][kSize], c_tile[kSize][kSize];
@@ -109,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kSize = 64, kDepth = 16, kEach = 4, kThreads = 256;
   // The tile of a is kept transposed: a thread then reads its four rows from consecutive words. One

@@ -11,6 +11,7 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "programmatic.cuh"
 
 #ifdef HAS_SCALE
 #define SCALE_PARAMETER const T *__restrict__ scale,
@@ -32,6 +33,7 @@ __device__ Acc plus(Acc p, Acc q) { return p + q; }
 extern "C" __global__ void layer_norm(const T *__restrict__ x,
                                       SCALE_PARAMETER BIAS_PARAMETER T *__restrict__ y,
                                       long long rows, long long columns, Acc epsilon) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   x += blockIdx.x * columns;
@@ -53,6 +55,7 @@ extern "C" __global__ void layer_norm(const T *__restrict__ x,
 
 extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER T *__restrict__ y,
                                     long long rows, long long columns, Acc epsilon) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   x += blockIdx.x * columns;

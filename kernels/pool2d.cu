@@ -10,6 +10,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, T *__restrict__ y, long long planes, long long height, long long width, \
@@ -52,6 +53,12 @@ template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
   }
 }
 
-extern "C" __global__ void max_pool2d(PARAMETERS) { pool<true>(ARGUMENTS); }
+extern "C" __global__ void max_pool2d(PARAMETERS) {
+  BEGIN_EARLY();
+  pool<true>(ARGUMENTS);
+}
 
-extern "C" __global__ void avg_pool2d(PARAMETERS) { pool<false>(ARGUMENTS); }
+extern "C" __global__ void avg_pool2d(PARAMETERS) {
+  BEGIN_EARLY();
+  pool<false>(ARGUMENTS);
+}

@@ -12,6 +12,7 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "programmatic.cuh"
 
 #define INNER(name) name##1, name##2, name##3
 #define EACH(name) name##0, INNER(name)
@@ -56,6 +57,7 @@ __device__ __forceinline__ long long offset_of(long long index, const long long 
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
 
 extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
   const long long reduced_size[] = {0, INNER(reduced_size)};
@@ -71,6 +73,7 @@ extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
 }
 
 extern "C" __global__ void ENTRY(OP, columns)(PARAMETERS) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
   const long long reduced_size[] = {0, INNER(reduced_size)};

@@ -8,9 +8,11 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "programmatic.cuh"
 
 extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__ y, long long outer,
                                         long long axis, long long inner) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   x += blockIdx.x * axis;
@@ -30,6 +32,7 @@ extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__
 
 extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restrict__ y,
                                            long long outer, long long axis, long long inner) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= outer * inner)

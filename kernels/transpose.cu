@@ -10,6 +10,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "programmatic.cuh"
 
 #ifndef MAX_RANK
 #define MAX_RANK 4
@@ -24,6 +25,7 @@
 #ifndef TILED
 extern "C" __global__ void permute(const T *__restrict__ x, T *__restrict__ y, long long count,
                                    INNER(long long size), EACH(long long stride)) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long size[] = {0, INNER(size)};
   const long long stride[] = {EACH(stride)};
@@ -43,6 +45,7 @@ extern "C" __global__ void permute(const T *__restrict__ x, T *__restrict__ y, l
 // Block: 32 x 8 threads for a tile of 32 x 32.
 extern "C" __global__ void transpose_tiled(const T *__restrict__ x, T *__restrict__ y,
                                            long long batch, long long rows, long long columns) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kTile = 32, kStep = 8;
   __shared__ T tile[kTile][kTile + 1]; // one more: columns of the tile lie in different banks

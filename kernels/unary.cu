@@ -5,6 +5,7 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "programmatic.cuh"
 
 namespace op {
 
@@ -36,6 +37,7 @@ __device__ Acc gelu_tanh(Acc x) {
 #define ENTRY(operation) ENTRY_(operation)
 
 extern "C" __global__ void ENTRY(OP)(const T *x, T *y, long long count) {
+  BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)

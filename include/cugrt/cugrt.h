@@ -147,7 +147,8 @@ typedef enum cugrt_eager_reason {
   CUGRT_EAGER_TOO_LARGE = 2,   /* an instance would be larger than the whole instance budget */
   CUGRT_EAGER_BUDGET_FULL = 3, /* of instances that are running or used more often */
   CUGRT_EAGER_NO_MEMORY = 4,   /* the device has none for the instance */
-  CUGRT_EAGER_OUTSIDE = 5      /* a step that the plan has outside of regions */
+  CUGRT_EAGER_OUTSIDE = 5,     /* a step that the plan has outside of regions */
+  CUGRT_EAGER_CONDITIONAL = 6  /* a branch or loop in it, and a driver without conditional nodes */
 } cugrt_eager_reason;
 
 typedef enum cugrt_launch_kind {
@@ -252,6 +253,9 @@ typedef struct cugrt_plan_options {
   int32_t format;                    /* cugrt_report_format */
   const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
   size_t symbol_count;
+  uint32_t max_lanes;   /* as in cugrt_compile_options, like the two below */
+  int32_t host_control;
+  int32_t full_edges;
 } cugrt_plan_options;
 
 typedef void (*cugrt_progress_callback)(void *user, size_t done, size_t total, const char *kernel,
@@ -276,6 +280,9 @@ typedef struct cugrt_compile_options {
   const volatile int32_t *cancel; /* compilation stops with CUGRT_CANCELLED once this is not 0 */
   const cugrt_kernel_code *codes;
   size_t code_count;
+  uint32_t max_lanes;   /* steps of a graph that may run side by side, 1 to 32; 0: no limit */
+  int32_t host_control; /* 1: the host runs every branch and loop, none becomes a node of a graph */
+  int32_t full_edges;   /* 1: no kernel of a graph begins before its predecessors have ended */
 } cugrt_compile_options;
 
 /* What a pack is made of. */
@@ -291,6 +298,9 @@ typedef struct cugrt_pack_options {
   cugrt_progress_callback progress; /* as for compiling; kernels are "name for sm_87" */
   void *progress_user;
   const volatile int32_t *cancel;
+  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
+  int32_t host_control;
+  int32_t full_edges;
 } cugrt_pack_options;
 
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when
@@ -373,6 +383,7 @@ typedef struct cugrt_counters {
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
   uint64_t regions_prepared;      /* instances taken over from session_prepare */
   uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
+  uint64_t eager_conditional; /* launches of regions, like those above */
 } cugrt_counters;
 
 /* What came of preparing a function for one set of symbol values. */

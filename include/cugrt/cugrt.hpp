@@ -285,6 +285,9 @@ public:
     options.format = format;
     options.symbols = values.data();
     options.symbol_count = values.size();
+    return plan_report(options);
+  }
+  std::string plan_report(const cugrt_plan_options &options) const {
     cugrt_text *text = nullptr;
     check(api().module_plan_report(handle_, &options, &text));
     return detail::take_text(text);

@@ -110,6 +110,11 @@ void KernelLaunch::loop_variant(ir::ExprId count) {
 void KernelLaunch::emit(SourceLocation location) {
   CUGRT_CHECK(!kernel_.variants.empty());
   kernel_.location = location;
+  if (table_.programmatic()) { // kernels/programmatic.cuh
+    option("-DPROGRAMMATIC");
+    for (ir::KernelVariant &variant : kernel_.variants)
+      variant.programmatic = true;
+  }
   const uint32_t kernel =
       assumptions_.empty()
           ? table_.intern(std::move(kernel_))

@@ -52,8 +52,9 @@ std::string key_of(const ir::Kernel &kernel) {
 
 } // namespace
 
-KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions)
-    : module_(module) {
+KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions,
+                         bool programmatic)
+    : module_(module), programmatic_(programmatic) {
   for (const ir::Function &function : functions)
     names_.insert(function.name);
   for (const ir::Constant &constant : module.constants)

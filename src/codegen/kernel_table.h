@@ -19,7 +19,11 @@ class KernelTable {
 public:
   /// `module` must outlive the table; its kernels are taken in. Nobody else may add kernels
   /// meanwhile. New kernels are not called as one of `functions`, which the module may still lack.
-  KernelTable(ir::Module &module, std::span<const ir::Function> functions);
+  KernelTable(ir::Module &module, std::span<const ir::Function> functions,
+              bool programmatic = false);
+
+  /// Whether kernels are declared as written with wait and trigger.
+  bool programmatic() const { return programmatic_; }
 
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
@@ -32,6 +36,7 @@ private:
   std::string unique_name(const std::string &hint);
 
   ir::Module &module_;
+  const bool programmatic_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the unspecialised text
   std::unordered_set<std::string> names_;                     // of kernels, functions and constants

@@ -137,6 +137,7 @@ class KernelNodeParams {
 public:
   KernelNodeParams() = default;
   explicit KernelNodeParams(const LaunchParams &launch);
+  explicit operator bool() const { return params_.func != nullptr; }
 
 private:
   friend class KernelSetter;

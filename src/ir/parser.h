@@ -7,7 +7,7 @@
 //
 // parser.cpp: tokens, items, recovery · parse_types.cpp: expressions and types · parse_kernel.cpp:
 // kernels and constants · parse_function.cpp: signatures, blocks · parse_binding.cpp: right-hand
-// sides.
+// sides · parse_calls.cpp: those that call or hold blocks.
 #pragma once
 
 #include "ir/builder.h"
@@ -148,6 +148,7 @@ private:
   bool right_side(Draft &d);
   bool finish(Draft &d);
   void poison(const std::vector<Name> &names);
+  bool expect_result_count(const Draft &d, size_t count);
   bool declare(const Name &name, ValueId id, bool poisoned);
   bool value(ValueId &out);
   bool value_operand(Draft &d);
@@ -170,6 +171,8 @@ private:
   bool shape(Draft &d);
   bool literal(Draft &d);
   bool match(Draft &d);
+
+  // --- parse_calls.cpp ---
   bool call(Draft &d);
   bool host_or_extern(Draft &d);
   bool op(Draft &d);
@@ -180,7 +183,6 @@ private:
   uint32_t nested_block(std::span<const TypeId> types, const std::vector<Name> &names,
                         bool poisoned);
   bool body_names(size_t count, std::vector<Name> &names);
-  bool expect_result_count(const Draft &d, size_t count);
   Function &current_function() { return current_->builder.function(); }
   std::string type_text(TypeId type) { return print_type(module_, &current_function(), type); }
 

@@ -186,9 +186,9 @@ Status Legalizer::legalize(const ir::Binding &binding) {
 
 } // namespace
 
-Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &) {
+Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context) {
   ir::Module target = ir::without_functions(module);
-  codegen::KernelTable table(target, module.functions);
+  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function legal, Legalizer(function, target, table).run());
     target.functions.push_back(std::move(legal));

@@ -33,7 +33,8 @@ CUGRT_ENUMERATORS(ParamKind, "tensor", "weight", "scalar", "shape")
 CUGRT_ENUMERATORS(SlotKind, "param", "result")
 CUGRT_ENUMERATORS(BufferBase, "arena", "slot", "weight", "constant", "dynamic")
 CUGRT_ENUMERATORS(ArgumentKind, "buffer", "expr", "host_value", "bits")
-CUGRT_ENUMERATORS(StepKind, "kernel", "copy", "fill", "empty")
+CUGRT_ENUMERATORS(StepKind, "kernel", "copy", "fill", "empty", "conditional", "set_condition")
+CUGRT_ENUMERATORS(ConditionalKind, "if", "while")
 CUGRT_ENUMERATORS(HostValueKind, "param", "expr", "literal", "host_result", "object")
 CUGRT_ENUMERATORS(ItemKind, "region", "step", "allocate", "release", "host_call", "call", "match",
                   "read", "if", "while", "copy_back", "extern_call")
@@ -162,7 +163,12 @@ CUGRT_FIELDS(Step) {
   a("launches", row.launches);
   a("accesses", row.accesses);
   a("fill_byte", row.fill_byte);
+  a("conditional", row.conditional);
   a("location", row.location);
+}
+CUGRT_FIELDS(Conditional) {
+  a("kind", row.kind);
+  a("bodies", row.bodies);
 }
 CUGRT_FIELDS(Edge) {
   a("from", row.from);
@@ -172,6 +178,7 @@ CUGRT_FIELDS(Region) {
   a("name", row.name);
   a("steps", row.steps);
   a("edges", row.edges);
+  a("programmatic", row.programmatic);
   a("key", row.key);
   a("slots", row.slots);
   a("host_values", row.host_values);
@@ -215,6 +222,7 @@ CUGRT_FIELDS(Function) {
   a("launches", row.launches);
   a("accesses", row.accesses);
   a("steps", row.steps);
+  a("conditionals", row.conditionals);
   a("regions", row.regions);
   a("strings", row.strings);
   a("lists", row.lists);

@@ -176,11 +176,32 @@ private:
                                                         : "result " + std::to_string(slot.index);
                   }) +
              ")");
-    for (uint32_t s = 0; s < r.steps.count; ++s)
-      step(depth + 1, std::to_string(s) + " ", f_.steps[r.steps.begin + s]);
+    steps(depth + 1, r, 0, r.steps.count);
     line(depth + 1, "edges " + (r.edges.empty() ? "none" : join(r.edges, [](const Edge &e) {
                       return std::to_string(e.from) + "->" + std::to_string(e.to);
                     })));
+    if (!r.programmatic.empty())
+      line(depth + 1, "programmatic " + join(r.programmatic, [&](uint32_t e) {
+                        return std::to_string(r.edges[e].from) + "->" +
+                               std::to_string(r.edges[e].to);
+                      }));
+  }
+
+  /// Those of bodies are indented below their conditional.
+  void steps(int depth, const Region &r, uint32_t begin, uint32_t end) {
+    for (uint32_t s = begin; s < end; ++s) {
+      const Step &own = f_.steps[r.steps.begin + s];
+      step(depth, std::to_string(s) + " ", own);
+      if (own.kind != StepKind::conditional)
+        continue;
+      const Conditional &conditional = f_.conditionals[own.conditional];
+      for (size_t body = 0; body < conditional.bodies.size(); ++body) {
+        const bool loop = conditional.kind == ConditionalKind::while_;
+        line(depth + 1, loop ? "do" : body == 0 ? "then" : "else");
+        steps(depth + 2, r, s + 1, s + 1 + conditional.bodies[body]);
+        s += conditional.bodies[body];
+      }
+    }
   }
 
   void item(int depth, const Item &i) {

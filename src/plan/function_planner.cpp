@@ -205,7 +205,10 @@ Status FunctionPlanner::block(uint32_t ir_block, uint32_t plan_block) {
 Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
   const Binding &b = function_.blocks[ir_block].bindings[index];
   mark_time(live_.time_of(ir_block, index));
-  Decision decision = rules_->decide(b);
+  bool control = b.kind == BindingKind::if_ || b.kind == BindingKind::while_;
+  Decision decision = control && body_depth_ + again_ > 0
+                          ? Decision{Verdict::joins, "within a conditional node"}
+                          : rules_->decide(b);
   if (context_.report && context_.moves)
     if (auto moved = (*context_.moves)[index_].find({ir_block, index});
         moved != (*context_.moves)[index_].end())
@@ -220,13 +223,18 @@ Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
       close_region();
     push_step(step, decision.verdict <= Verdict::joins);
     note(b, decision, open_region_);
-    if (open_region_ != kNone &&
+    if (open_region_ != kNone && body_depth_ == 0 &&
         out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)
       close_region();
     return {};
   }
-  bool control = b.kind == BindingKind::while_; // its first copies may still join
-  if (decision.verdict == Verdict::closes && !control)
+  if (control && decision.verdict == Verdict::joins) {
+    CUGRT_TRY(conditional(b));
+    note(b, decision, open_region_);
+    return {};
+  }
+  bool first_copies_join = b.kind == BindingKind::while_;
+  if (decision.verdict == Verdict::closes && !first_copies_join)
     close_region();
   note(b, decision, decision.verdict == Verdict::joins_open ? open_region_ : kNone);
   return define(b, ir_block);
@@ -331,6 +339,8 @@ Status FunctionPlanner::read_symbol(const Binding &b) {
   std::span<const ExprId> exprs = function_.exprs_of(b);
   SymbolId symbol{uint32_t(context_.module.exprs[exprs[0]].value)};
   values_.set_element(symbol, tensor, context_.copy(exprs[1]));
+  if (again_ > 0)
+    return {};
   Item item;
   item.kind = ItemKind::read;
   item.location = b.location;
@@ -405,7 +415,8 @@ void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
 }
 
 void FunctionPlanner::mark_time(uint32_t time) {
-  steps_before_[time] = uint32_t(out_.steps.size());
+  if (again_ == 0)
+    steps_before_[time] = uint32_t(out_.steps.size());
 }
 
 } // namespace cugrt::plan

@@ -6,6 +6,7 @@
 // before it.
 #pragma once
 
+#include "plan/conditionals.h"
 #include "plan/launch.h"
 #include "plan/regions.h"
 
@@ -54,6 +55,17 @@ private:
   /// Appends a copy unless both are the same bytes; its buffers must have one layout.
   Status copy(uint32_t to, uint32_t from, SourceLocation location);
 
+  // --- conditional_planner.cpp: branches and loops within a region ---
+  Status conditional(const ir::Binding &binding);
+  Status graph_branch(const ir::Binding &binding);
+  Status graph_loop(const ir::Binding &binding);
+  Status graph_block(uint32_t ir_block);
+  template <class PlanSteps>
+  Status graph_body(uint32_t conditional, SourceLocation location, PlanSteps plan_steps);
+  Result<uint32_t> condition_buffer(const ir::Operand &operand, SourceLocation location);
+  uint32_t condition_step(StepKind kind, const char *word, uint32_t conditional, uint32_t condition,
+                          SourceLocation location);
+
   // --- items and regions ---
   std::vector<Item> &items() { return out_.blocks[block_].items; }
   void push_step(uint32_t step, bool joins);
@@ -76,7 +88,9 @@ private:
   std::unique_ptr<RegionRules> rules_;
   uint32_t block_ = 0; // of the plan
   uint32_t open_region_ = kNone;
-  size_t open_item_ = 0; // of the open region, among items()
+  size_t open_item_ = 0;    // of the open region, among items()
+  uint32_t body_depth_ = 0; // bodies of conditional nodes around the binding
+  uint32_t again_ = 0;      // loops around it whose condition is planned a second time
   struct Dynamic {
     uint32_t block, end, buffer; // ir block that defines it, end of its life
   };

@@ -42,7 +42,7 @@ void FunctionPlanner::note_call_site(uint32_t call_site) {
 }
 
 void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t region) {
-  if (!context_.report)
+  if (!context_.report || again_ > 0)
     return;
   note_call_site(b.call_site);
   context_.report->bindings.push_back({index_, b.location,

@@ -1,4 +1,5 @@
 // The rules of policy `patch`: only true dynamism ends a region.
+#include "plan/conditionals.h"
 #include "plan/inline_calls.h"
 #include "plan/regions.h"
 
@@ -11,7 +12,8 @@ namespace {
 class PatchRules final : public RegionRules {
 public:
   PatchRules(const ModuleContext &context, uint32_t function, const ValueTable &values)
-      : module_(context.module), function_(context.module.functions[function]), values_(values) {
+      : context_(context), module_(context.module), function_(context.module.functions[function]),
+        index_(function), values_(values) {
     if (context.calls)
       stays_ = context.calls->stays[function];
   }
@@ -32,10 +34,8 @@ public:
       return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
                                    "\" is taken for a host function until it is resolved"};
     case BindingKind::if_:
-      return {Verdict::closes,
-              "the host runs one of the branches, which have regions of their own"};
     case BindingKind::while_:
-      return {Verdict::closes, "the host runs the loop, whose blocks have regions of their own"};
+      return control(b);
     case BindingKind::alloc:
       return {Verdict::stays, values_.is_dynamic(b.result())
                                   ? "unplanned storage: its address is known only during the run"
@@ -57,6 +57,20 @@ private:
     return next_call_ < stays_.size() ? stays_[next_call_++] : "calls are not planned through here";
   }
 
+  Decision control(const ir::Binding &b) const {
+    const bool loop = b.kind == BindingKind::while_;
+    std::string why_not = check_conditional(context_, index_, values_, b).why_not;
+    if (why_not.empty())
+      return {Verdict::joins, loop ? "a conditional node, which runs its body while the condition "
+                                     "on the device holds"
+                                   : "a conditional node, which takes the condition from the "
+                                     "device and runs one of its bodies"};
+    return {Verdict::closes,
+            (loop ? "the host runs the loop, whose blocks have regions of their own: "
+                  : "the host runs one of the branches, which have regions of their own: ") +
+                why_not};
+  }
+
   Decision launch(const ir::Binding &b) const {
     for (const ir::Operand &operand : function_.operands_of(b))
       if (operand.kind == ir::Operand::Kind::value && values_.is_dynamic(operand.value()))
@@ -66,8 +80,10 @@ private:
     return {Verdict::joins, "a launch on planned storage, slots, weights and constants"};
   }
 
+  const ModuleContext &context_;
   const ir::Module &module_;
   const ir::Function &function_;
+  const uint32_t index_;
   const ValueTable &values_;
   std::vector<std::string> stays_; // why calls are left, in program order
   size_t next_call_ = 0;

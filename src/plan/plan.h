@@ -15,6 +15,7 @@
 //          ├─ slots       where callers' buffers are bound: tensor parameters, results
 //          ├─ buffers     byte ranges that steps touch: in an arena, a slot, a weight, a constant
 //          ├─ steps       launch steps: one kernel launch, copy or fill each
+//          ├─ conditionals  branches and loops within regions
 //          ├─ regions     static regions: steps and edges that become one CUDA graph
 //          └─ blocks      the host's program: launch a region, run a step eagerly, call, branch
 #pragma once
@@ -33,7 +34,7 @@ using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
 
-inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kPlanVersion = 2;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
@@ -189,11 +190,12 @@ struct BufferAccess {
   friend bool operator==(const BufferAccess &, const BufferAccess &) = default;
 };
 
-enum class StepKind : uint8_t { kernel, copy, fill, empty };
+enum class StepKind : uint8_t { kernel, copy, fill, empty, conditional, set_condition };
 
 /// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the
 /// byte `fill_byte` all over accesses[0]; an empty step does nothing, it stands in a region where
-/// several steps wait for the same others.
+/// several steps wait for the same others, or is all that a body has. For those of a branch or a
+/// loop see Conditional.
 struct Step {
   StepKind kind = StepKind::kernel;
   std::string name; // for people: kernel and result, as in node names
@@ -202,11 +204,28 @@ struct Step {
   Range launches;  // Function::launches, one for each variant
   Range accesses;  // Function::accesses: every byte range read or written, workspaces included
   uint8_t fill_byte = 0;
+  uint32_t conditional = kNone; // Function::conditionals
   SourceLocation location;
   friend bool operator==(const Step &, const Step &) = default;
 };
 
-/// `to` begins after `from` has ended; both count from the region's first step.
+enum class ConditionalKind : uint8_t { if_, while_ };
+
+/// A branch or a loop within a region: a conditional node. Its step reads the condition, a device
+/// scalar, accesses[0], and touches what the steps of its bodies touch. These follow it, body after
+/// body, each a graph of its own whose edges join its own steps; bodies nest.
+///
+///   if_     then, else where there is one: the condition is read once
+///   while_  one body, run while the condition is not 0: it is read before the first time, and by
+///           the body's step of kind set_condition after each
+struct Conditional {
+  ConditionalKind kind = ConditionalKind::if_;
+  std::vector<uint32_t> bodies; // the number of steps of each, those of nested bodies included
+  friend bool operator==(const Conditional &, const Conditional &) = default;
+};
+
+/// `to` begins after `from` has ended; both count from the region's first step and are steps of one
+/// graph: the region's own, or one body.
 struct Edge {
   uint32_t from = 0, to = 0;
   friend auto operator<=>(const Edge &, const Edge &) = default;
@@ -217,6 +236,9 @@ struct Region {
   std::string name;
   Range steps;
   std::vector<Edge> edges;     // transitively reduced, sorted
+  /// Those of `edges`, ascending, on which the dependent may begin before its predecessor has ended,
+  /// if the code of both turns out to be fit for it (programmatic dependent launch).
+  std::vector<uint32_t> programmatic;
   std::vector<SymbolId> key;   // symbols that any field of any step depends on, in symbol order
   std::vector<uint32_t> slots; // slots that any step touches, ascending
   std::vector<uint32_t> host_values; // by-value host scalars that steps take
@@ -306,6 +328,7 @@ struct Function {
   std::vector<LaunchRule> launches;
   std::vector<BufferAccess> accesses;
   std::vector<Step> steps;
+  std::vector<Conditional> conditionals;
   std::vector<Region> regions;
   std::vector<std::string> strings;
   std::vector<std::vector<OperandRef>> lists;

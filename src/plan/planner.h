@@ -18,6 +18,11 @@ struct PlannerOptions {
   uint32_t max_region_nodes = 10000;  // steps; at most kMaxRegionNodes
   uint32_t max_inlined_steps = 65536; // of policy patch: a call that would make more of them stays
   uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
+  /// Of policy patch: branches and loops over device scalars become conditional nodes of the region
+  /// around them, where nothing in them needs the host; off: the host runs all of them.
+  bool conditional_nodes = true;
+  /// Edges between kernels that are written with wait and trigger are marked as programmatic.
+  bool programmatic_edges = true;
 };
 
 /// A call whose callee's bindings stand in its place.

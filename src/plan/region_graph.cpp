@@ -29,6 +29,13 @@ namespace {
 // Rows of bits for more steps than this are too large; lanes are then taken over.
 constexpr uint32_t kMostForBits = 4096;
 
+/// Steps of a function: a range, or some that are listed.
+struct StepList {
+  uint32_t first = 0, count = 0;
+  const uint32_t *listed = nullptr;
+  uint32_t operator[](uint32_t i) const { return listed ? listed[i] : first + i; }
+};
+
 /// A list's head; `set` holds its readers up to `rest`, where it has been waited for as a whole.
 struct Reader {
   uint32_t step, next = kNone;
@@ -37,7 +44,7 @@ struct Reader {
 
 template <class Reach> class Sweep {
 public:
-  Sweep(const Function &function, Range steps, std::span<const ByteRange> ranges,
+  Sweep(const Function &function, StepList steps, std::span<const ByteRange> ranges,
         const GraphOptions &options)
       : function_(function), steps_(steps), ranges_(ranges), options_(options),
         reach_(steps.count, options.max_lanes), waits_(steps.count), row_(reach_.empty_row()) {}
@@ -68,7 +75,7 @@ public:
       if (set.node != kNone)
         for (uint32_t node : set.waits)
           graph.edges.push_back({numbers[node], numbers[set.node]});
-    std::sort(graph.edges.begin(), graph.edges.end());
+    sort_edges(graph.edges, graph.nodes.size());
     return graph;
   }
 
@@ -101,7 +108,7 @@ private:
   }
 
   template <class Visit> void for_accesses(uint32_t step, Visit visit) const {
-    Range range = function_.steps[steps_.begin + step].accesses;
+    Range range = function_.steps[steps_[step]].accesses;
     for (uint32_t i = range.begin; i < range.end(); ++i)
       visit(function_.accesses[i]);
   }
@@ -346,7 +353,7 @@ private:
   }
 
   const Function &function_;
-  const Range steps_;
+  const StepList steps_;
   const std::span<const ByteRange> ranges_;
   const GraphOptions &options_;
   Reach reach_;
@@ -366,16 +373,42 @@ private:
   Row row_;
 };
 
-} // namespace
-
-RegionGraph make_region_graph(const Function &function, Range steps,
-                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+RegionGraph make_graph(const Function &function, StepList steps, std::span<const ByteRange> ranges,
+                       const GraphOptions &options) {
   Sweep<LaneReach> lanes(function, steps, ranges, options);
   if (lanes.run())
     return lanes.take();
   Sweep<BitReach> bits(function, steps, ranges, options);
   bits.run();
   return bits.take();
+}
+
+} // namespace
+
+// A counting sort by end, then a stable one by begin.
+void sort_edges(std::vector<Edge> &edges, size_t nodes) {
+  std::vector<Edge> sorted(edges.size());
+  std::vector<uint32_t> place;
+  for (uint32_t Edge::*key : {&Edge::to, &Edge::from}) {
+    place.assign(nodes + 1, 0);
+    for (const Edge &edge : edges)
+      ++place[edge.*key + 1];
+    for (size_t node = 0; node < nodes; ++node)
+      place[node + 1] += place[node];
+    for (const Edge &edge : edges)
+      sorted[place[edge.*key]++] = edge;
+    edges.swap(sorted);
+  }
+}
+
+RegionGraph make_region_graph(const Function &function, Range steps,
+                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+  return make_graph(function, {steps.begin, steps.count}, ranges, options);
+}
+
+RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
+                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, options);
 }
 
 } // namespace cugrt::plan

@@ -1,12 +1,16 @@
 // What follows from a region's steps once all of them are known.
 #include "plan/regions.h"
 
+#include "plan/conditionals.h"
 #include "plan/node_order.h"
 #include "plan/region_graph.h"
 #include "plan/timeline.h"
+#include "support/check.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 namespace cugrt::plan {
@@ -45,7 +49,7 @@ public:
     for (uint32_t i = step.accesses.begin; i < step.accesses.end(); ++i) {
       const Buffer &buffer = function_.buffers[function_.accesses[i].buffer];
       add(buffer.offset_bytes);
-      if (step.kind != StepKind::kernel)
+      if (step.kind == StepKind::copy || step.kind == StepKind::fill)
         add(buffer.bytes);
       if (buffer.base == BufferBase::slot)
         slots_.push_back(buffer.index);
@@ -121,7 +125,10 @@ public:
       : function_(function), ranges_(ranges) {}
 
   bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
-    collect(region);
+    collect();
+    if (are_whole(region)) // then edges keep their tensors' bytes apart from first to last touch
+      return true;
+    count_touches(region);
     std::map<uint32_t, Timeline> arenas;
     bool apart = true;
     for (uint32_t number : order) // to the end, so that no touches are left
@@ -152,21 +159,40 @@ private:
     }
   }
 
-  void collect(const Region &region) {
-    for (uint32_t b = 0; tensors_.empty() && b < function_.buffers.size(); ++b)
-      highest_ = std::max(highest_, function_.buffers[b].tensor);
-    if (tensors_.empty()) {
-      tensors_.resize(size_t(highest_) + 1);
-      for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
-        const Buffer &buffer = function_.buffers[b];
-        if (buffer.base != BufferBase::arena)
+  /// The tensors of the function, once.
+  void collect() {
+    if (!tensors_.empty())
+      return;
+    for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
+      const Buffer &buffer = function_.buffers[b];
+      if (buffer.base != BufferBase::arena)
+        continue;
+      if (buffer.tensor >= tensors_.size())
+        tensors_.resize(std::max<size_t>(size_t(buffer.tensor) + 1, function_.buffers.size()));
+      Tensor &tensor = tensors_[buffer.tensor];
+      tensor.arena = buffer.index;
+      tensor.begin = std::min(tensor.begin, ranges_[b].begin);
+      tensor.end = std::max(tensor.end, ranges_[b].end);
+    }
+  }
+
+  /// Whether each step of the region touches all of a tensor or nothing.
+  bool are_whole(const Region &region) const {
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
+      const Range range = function_.steps[s].accesses;
+      for (uint32_t a = range.begin; a < range.end(); ++a) {
+        const uint32_t b = function_.accesses[a].buffer;
+        if (function_.buffers[b].base != BufferBase::arena)
           continue;
-        Tensor &tensor = tensors_[buffer.tensor];
-        tensor.arena = buffer.index;
-        tensor.begin = std::min(tensor.begin, ranges_[b].begin);
-        tensor.end = std::max(tensor.end, ranges_[b].end);
+        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
+        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
+          return false;
       }
     }
+    return true;
+  }
+
+  void count_touches(const Region &region) {
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       for_tensors(s, [&](uint32_t tensor) {
         ++tensors_[tensor].touches;
@@ -194,7 +220,6 @@ private:
   const Function &function_;
   const std::span<const ByteRange> ranges_;
   std::vector<Tensor> tensors_; // by Buffer::tensor
-  uint32_t highest_ = 0;        // Buffer::tensor
   std::vector<uint32_t> seen_;
 };
 
@@ -211,10 +236,73 @@ bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsAp
   }
   for (Edge &edge : graph.edges)
     edge = {numbers[edge.from], numbers[edge.to]};
-  std::sort(graph.edges.begin(), graph.edges.end());
+  sort_edges(graph.edges, count);
   graph.nodes = std::move(nodes);
   return true;
 }
+
+/// A region with bodies: each level a graph. Nodes keep the order of the steps, and none is added.
+RegionGraph make_levelled_graph(const Function &function, const Region &region,
+                                std::span<const ByteRange> ranges, uint32_t max_lanes) {
+  RegionGraph graph;
+  graph.nodes.resize(region.steps.count);
+  std::iota(graph.nodes.begin(), graph.nodes.end(), 0);
+  auto levels = find_region_levels(function, region.steps);
+  CUGRT_CHECK(levels);
+  for (const RegionLevel &level : levels->levels) {
+    std::vector<uint32_t> steps = level.steps;
+    for (uint32_t &step : steps)
+      step += region.steps.begin;
+    RegionGraph own = make_region_graph(function, std::span<const uint32_t>(steps), ranges,
+                                        {.max_lanes = max_lanes, .join_from = 0});
+    for (const Edge &edge : own.edges)
+      graph.edges.push_back({level.steps[edge.from], level.steps[edge.to]});
+  }
+  sort_edges(graph.edges, region.steps.count);
+  return graph;
+}
+
+/// Marks the edges that may be programmatic, as far as a plan can tell: between kernels that have a
+/// variant written for it and that no symbol makes empty, outside of bodies. Whether the code waits
+/// before it touches anything is seen when it is compiled.
+class ProgrammaticEdges {
+public:
+  ProgrammaticEdges(const Plan &plan, const Function &function)
+      : plan_(plan), function_(function), bounds_(symbol_bounds(function)) {}
+
+  void mark(Region &region) const {
+    region.programmatic.clear();
+    std::vector<uint32_t> level_of;
+    if (has_conditionals(function_, region))
+      level_of = find_region_levels(function_, region.steps)->level_of;
+    std::vector<bool> fit(region.steps.count);
+    for (uint32_t s = 0; s < region.steps.count; ++s)
+      fit[s] = (level_of.empty() || level_of[s] == 0) &&
+               is_fit(function_.steps[region.steps.begin + s]);
+    for (uint32_t e = 0; e < region.edges.size(); ++e)
+      if (fit[region.edges[e].from] && fit[region.edges[e].to])
+        region.programmatic.push_back(e);
+  }
+
+private:
+  bool is_fit(const Step &step) const {
+    if (step.kind != StepKind::kernel)
+      return false;
+    const std::vector<bool> &written = plan_.kernels[step.kernel].programmatic;
+    if (std::find(written.begin(), written.end(), true) == written.end())
+      return false;
+    for (uint32_t l = step.launches.begin; l < step.launches.end(); ++l)
+      for (size_t d = 0; d < 3; ++d)
+        for (ExprId dim : {function_.launches[l].grid[d], function_.launches[l].block[d]})
+          if (dim.valid() && plan_.exprs.range(dim, bounds_).lower < 1)
+            return false;
+    return true;
+  }
+
+  const Plan &plan_;
+  const Function &function_;
+  const std::vector<ir::Interval> bounds_;
+};
 
 /// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
 class Arrangement {
@@ -323,16 +411,24 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       dependencies.add(out.steps[s]);
     dependencies.finish(region);
-    graphs[r] =
-        make_region_graph(out, region.steps, ranges, {.max_lanes = context.options.max_lanes});
-    if (context.options.policy == Policy::patch) // seed keeps the published order, the program's
-      reordered |= reorder(region, graphs[r], context.options.max_lanes, tensors);
+    const uint32_t lanes = context.options.max_lanes;
+    const bool levelled = has_conditionals(out, region);
+    graphs[r] = levelled ? make_levelled_graph(out, region, ranges, lanes)
+                         : make_region_graph(out, region.steps, ranges, {.max_lanes = lanes});
+    // seed keeps the published order, the program's
+    if (context.options.policy == Policy::patch && !levelled)
+      reordered |= reorder(region, graphs[r], lanes, tensors);
     has_empty |= graphs[r].nodes.size() != region.steps.count;
     region.edges = std::move(graphs[r].edges);
   }
   std::vector<uint32_t> numbers;
   if (has_empty || reordered)
     numbers = Arrangement(out, reordered).run(graphs);
+  if (context.options.policy == Policy::patch && context.options.programmatic_edges) {
+    ProgrammaticEdges programmatic(context.plan, out);
+    for (Region &region : out.regions)
+      programmatic.mark(region);
+  }
   if (context.report)
     for (uint32_t r = 0; r < out.regions.size(); ++r)
       add_edge_notes(context, function, r, out, ranges);

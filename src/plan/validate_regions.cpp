@@ -1,7 +1,9 @@
 // Regions of plans, checked without the planner's sweep. Each space's bytes are walked in the order
 // of the steps: a read needs a path from the last write of every byte, a write one from the last
 // write and from every read since; all other pairs follow. Paths are found on chains of the
-// region's own edges, or with a bit for each pair of nodes where there are many chains.
+// region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies of
+// conditionals are walked each by itself; outside, their conditional stands for them.
+#include "plan/conditionals.h"
 #include "plan/validate.h"
 
 #include <algorithm>
@@ -90,9 +92,17 @@ public:
 
   Status run() {
     CUGRT_TRY(dependencies());
-    for (uint32_t s = 0; s < region_.steps.count; ++s)
-      for (bool writes : {false, true})
-        CUGRT_TRY(step(s, writes));
+    auto levels = find_region_levels(f_, region_.steps);
+    for (const RegionLevel &level : levels->levels) {
+      spaces_.clear();
+      reads_.clear();
+      checked_ = {kNone, kNone};
+      for (uint32_t s : level.steps)
+        for (bool writes : {false, true})
+          CUGRT_TRY(step(s, writes));
+      if (level.step != kNone)
+        CUGRT_TRY(touched_as(level));
+    }
     return {};
   }
 
@@ -122,6 +132,26 @@ private:
         space[begin] = {end, touch, kNone};
       } else {
         read(space, begin, end, touch);
+      }
+    }
+    return {};
+  }
+
+  /// What the steps of a body touch, its conditional touches: with those of bodies in it all are
+  /// looked at, level by level.
+  Status touched_as(const RegionLevel &level) const {
+    const Step &conditional = f_.steps[region_.steps.begin + level.step];
+    std::map<uint32_t, Access> has;
+    for (uint32_t a = conditional.accesses.begin; a < conditional.accesses.end(); ++a)
+      has[f_.accesses[a].buffer] = f_.accesses[a].access;
+    for (uint32_t s : level.steps) {
+      Range accesses = f_.steps[region_.steps.begin + s].accesses;
+      for (uint32_t a = accesses.begin; a < accesses.end(); ++a) {
+        auto found = has.find(f_.accesses[a].buffer);
+        if (found == has.end() ||
+            (f_.accesses[a].access != Access::in && found->second != Access::inout))
+          return fail("step '" + conditional.name + "' leaves out what a step of its bodies does to %" +
+                      f_.buffers[f_.accesses[a].buffer].name);
       }
     }
     return {};
@@ -216,7 +246,7 @@ private:
       for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
         const Buffer &buffer = f_.buffers[f_.accesses[a].buffer];
         CUGRT_TRY(in_key(buffer.offset_bytes));
-        if (step.kind != StepKind::kernel)
+        if (step.kind == StepKind::copy || step.kind == StepKind::fill)
           CUGRT_TRY(in_key(buffer.bytes));
         if (buffer.base == BufferBase::dynamic)
           return fail("touches %" + buffer.name + ", which is allocated during the run");

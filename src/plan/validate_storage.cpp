@@ -139,10 +139,7 @@ private:
     case ItemKind::step:
       return step(f_.steps[item.index]);
     case ItemKind::region:
-      for (uint32_t s = f_.regions[item.index].steps.begin; s < f_.regions[item.index].steps.end();
-           ++s)
-        step(f_.steps[s]);
-      return;
+      return steps(f_.regions[item.index].steps.begin, f_.regions[item.index].steps.end());
     case ItemKind::if_:
     case ItemKind::while_:
       return construct(item);
@@ -162,6 +159,32 @@ private:
       for (const OperandRef &ref : item.results)
         touch(ref, false);
       ++time_;
+    }
+  }
+
+  /// Bodies of conditionals are blocks: a conditional itself touches nothing but its condition.
+  void steps(uint32_t begin, uint32_t end) {
+    for (uint32_t s = begin; s < end; ++s) {
+      if (f_.steps[s].kind != StepKind::conditional) {
+        step(f_.steps[s]);
+        continue;
+      }
+      const Conditional &conditional = f_.conditionals[f_.steps[s].conditional];
+      touch(f_.accesses[f_.steps[s].accesses.begin].buffer, true);
+      const uint32_t time = time_++, first = uint32_t(places_.size());
+      for (uint32_t count : conditional.bodies) {
+        const auto body = uint32_t(places_.size());
+        places_.push_back({block_, places_[block_].depth + 1, time, 0,
+                           conditional.kind == ConditionalKind::while_});
+        uint32_t outer = std::exchange(block_, body);
+        steps(s + 1, s + 1 + count);
+        block_ = outer;
+        ++time_;
+        s += count;
+      }
+      for (size_t body = first; body < places_.size(); ++body)
+        if (places_[body].parent == block_)
+          places_[body].loop_end = time_;
     }
   }
 

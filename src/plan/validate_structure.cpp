@@ -1,4 +1,5 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
+#include "plan/conditionals.h"
 #include "plan/validate.h"
 
 #include <algorithm>
@@ -193,6 +194,10 @@ private:
         CUGRT_TRY(kernel_step(step, plan_.kernels[step.kernel]));
         continue;
       }
+      if (step.kind == StepKind::conditional || step.kind == StepKind::set_condition) {
+        CUGRT_TRY(condition_step(step));
+        continue;
+      }
       uint32_t count = step.kind == StepKind::copy ? 2 : step.kind == StepKind::fill ? 1 : 0;
       if (step.accesses.count != count || step.arguments.count || step.launches.count)
         return fail("step '" + step.name + "' has arguments or accesses that its kind has not");
@@ -202,6 +207,73 @@ private:
             !f_.buffers[access.buffer].bytes.valid())
           return fail("step '" + step.name + "' copies or fills what has no size or direction");
       }
+    }
+    return {};
+  }
+
+  /// A step that reads a condition; whether it stands in the right place is told by levels().
+  Status condition_step(const Step &step) const {
+    CUGRT_TRY(index(step.conditional, f_.conditionals, "a step's conditional"));
+    bool sets = step.kind == StepKind::set_condition;
+    if (step.arguments.count || step.launches.count || step.accesses.count == 0 ||
+        (sets && step.accesses.count != 1) ||
+        !ir::reads(f_.accesses[step.accesses.begin].access))
+      return fail("step '" + step.name + "' does not read a condition, or does more");
+    const Buffer &condition = f_.buffers[f_.accesses[step.accesses.begin].buffer];
+    if (!condition.bytes.valid() ||
+        plan_.exprs.as_constant(condition.bytes) !=
+            std::optional<int64_t>(ir::info(condition.dtype).bytes_per_block))
+      return fail("step '" + step.name + "' reads a condition that is no scalar");
+    const Conditional &conditional = f_.conditionals[step.conditional];
+    const bool loop = conditional.kind == ConditionalKind::while_;
+    if (conditional.bodies.empty() || conditional.bodies.size() > (loop ? 1 : 2) ||
+        std::count(conditional.bodies.begin(), conditional.bodies.end(), 0) || (sets && !loop))
+      return fail("step '" + step.name + "' has too few bodies or too many");
+    return {};
+  }
+
+  /// Bodies nest, edges join steps of one graph, every conditional stands in one place, and every
+  /// loop sets its condition in its body.
+  Status levels(const Region &region) {
+    auto levels = find_region_levels(f_, region.steps);
+    if (!levels)
+      return fail("region " + region.name + " has bodies that do not lie within each other");
+    for (const Edge &edge : region.edges)
+      if (levels->level_of[edge.from] != levels->level_of[edge.to])
+        return fail("region " + region.name + " has an edge between two graphs");
+    for (uint32_t s = 0; s < region.steps.count; ++s) {
+      const Step &step = f_.steps[region.steps.begin + s];
+      if (step.kind == StepKind::conditional && conditional_uses_[step.conditional]++)
+        return fail("a conditional stands in two places");
+      if (step.kind != StepKind::set_condition)
+        continue;
+      const RegionLevel &level = levels->levels[levels->level_of[s]];
+      if (level.step == kNone ||
+          f_.steps[region.steps.begin + level.step].conditional != step.conditional ||
+          condition_sets_[step.conditional]++)
+        return fail("step '" + step.name + "' stands outside of its loop's body, or twice");
+    }
+    return {};
+  }
+
+  Status conditionals() const {
+    for (size_t c = 0; c < f_.conditionals.size(); ++c)
+      if (conditional_uses_[c] != 1 ||
+          condition_sets_[c] != (f_.conditionals[c].kind == ConditionalKind::while_ ? 1 : 0))
+        return fail("a conditional stands nowhere, or a loop never sets its condition");
+    return {};
+  }
+
+  Status programmatic(const Region &region) const {
+    if (!std::is_sorted(region.programmatic.begin(), region.programmatic.end()) ||
+        std::adjacent_find(region.programmatic.begin(), region.programmatic.end()) !=
+            region.programmatic.end())
+      return fail("region " + region.name + " has programmatic edges out of order");
+    for (uint32_t edge : region.programmatic) {
+      CUGRT_TRY(index(edge, region.edges, "a programmatic edge"));
+      for (uint32_t end : {region.edges[edge].from, region.edges[edge].to})
+        if (f_.steps[region.steps.begin + end].kind != StepKind::kernel)
+          return fail("region " + region.name + " has a programmatic edge at what is no kernel");
     }
     return {};
   }
@@ -222,6 +294,8 @@ private:
   }
 
   Status regions() {
+    conditional_uses_.assign(f_.conditionals.size(), 0);
+    condition_sets_.assign(f_.conditionals.size(), 0);
     for (const Region &region : f_.regions) {
       CUGRT_TRY(range(region.steps, f_.steps, "a region's steps"));
       if (region.steps.count == 0 || region.steps.count > kMaxRegionNodes)
@@ -237,8 +311,10 @@ private:
         CUGRT_TRY(index(slot, f_.slots, "a region's slot"));
       for (uint32_t value : region.host_values)
         CUGRT_TRY(index(value, f_.host_values, "a region's host value"));
+      CUGRT_TRY(levels(region));
+      CUGRT_TRY(programmatic(region));
     }
-    return {};
+    return conditionals();
   }
 
   Status lists() {
@@ -308,6 +384,8 @@ private:
     switch (item.kind) {
     case ItemKind::step:
       CUGRT_TRY(index(item.index, f_.steps, "a step"));
+      if (f_.steps[item.index].conditional != kNone)
+        return fail("a conditional stands outside of a region");
       return run(item.index);
     case ItemKind::region: {
       CUGRT_TRY(index(item.index, f_.regions, "a region"));
@@ -384,6 +462,7 @@ private:
   std::vector<uint32_t> &checked_;
   uint32_t mark_;
   std::vector<uint8_t> step_runs_, block_runs_;
+  std::vector<uint8_t> conditional_uses_, condition_sets_; // by conditional
 };
 
 Status no_recursion(const Plan &plan) {

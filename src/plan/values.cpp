@@ -65,7 +65,7 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
   ExprId relative = offset(value);
   Buffer buffer = make(place, relative, function_.value(value).type);
   buffer.name = function_.value(value).name;
-  buffer.tensor = origin;
+  buffer.tensor = tensor_number(origin);
   CUGRT_TRY(check_within(live_.origins[origin], place, relative, buffer, value, location));
   return buffers_[value.index] = add(std::move(buffer));
 }
@@ -104,7 +104,7 @@ uint32_t ValueTable::workspace(uint32_t storage_class, ExprId bytes, std::string
   buffer.bytes = bytes;
   buffer.dtype = ir::DType::u8;
   buffer.dims = {bytes};
-  buffer.tensor = uint32_t(live_.origins.size()) + storage_class;
+  buffer.tensor = tensor_number(uint32_t(live_.origins.size()) + storage_class);
   return add(std::move(buffer));
 }
 
@@ -115,7 +115,7 @@ uint32_t ValueTable::temporary(uint32_t storage_class, uint32_t like) {
   buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
   buffer.offset_bytes =
       context_.plan.exprs.constant(base_bytes({BufferBase::arena, storage_class}));
-  buffer.tensor = uint32_t(live_.origins.size()) + storage_class;
+  buffer.tensor = tensor_number(uint32_t(live_.origins.size()) + storage_class);
   return add(std::move(buffer));
 }
 
@@ -129,6 +129,41 @@ uint32_t ValueTable::result_slot(uint32_t slot, uint32_t like, ExprId offset_byt
   return add(std::move(buffer));
 }
 
+void ValueTable::begin_again(ir::Range blocks) {
+  ++again_;
+  next_number_ =
+      std::max(next_number_, uint32_t(live_.origins.size() + storage_.classes.size() +
+                                      storage_.slots.size()));
+  // Workspaces and temporaries belong to one launch or loop each.
+  renumbered_.erase(renumbered_.lower_bound(uint32_t(live_.origins.size())), renumbered_.end());
+  forget(blocks);
+}
+
+void ValueTable::forget(ir::Range blocks) {
+  for (uint32_t block = blocks.begin; block < blocks.end(); ++block)
+    for (const ir::Binding &b : function_.blocks[block].bindings) {
+      for (uint32_t i = 0; i < b.result_count; ++i) {
+        buffers_[b.result(i).index] = kNone;
+        uint32_t origin = live_.origin(b.result(i));
+        if (origin != kNoOrigin && live_.origins[origin].value == b.result(i))
+          renumbered_[origin] = next_number_++;
+      }
+      forget(b.blocks);
+    }
+}
+
+uint32_t ValueTable::tensor_number(uint32_t number) {
+  if (again_ == 0)
+    return number;
+  if (number >= live_.origins.size()) {
+    auto [entry, added] = renumbered_.try_emplace(number, next_number_);
+    next_number_ += added;
+    return entry->second;
+  }
+  auto found = renumbered_.find(number);
+  return found == renumbered_.end() ? number : found->second;
+}
+
 void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) {
   ir::ExprPool &exprs = context_.plan.exprs;
   uint32_t origin = live_.origin(tensor);
@@ -139,7 +174,7 @@ void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) 
   buffer.strides.clear();
   buffer.bytes = bytes;
   buffer.name = function_.value(tensor).name + "." + function_.symbols[symbol.index].name;
-  buffer.tensor = origin;
+  buffer.tensor = tensor_number(origin);
   elements_[symbol.index] = add(std::move(buffer));
 }
 

@@ -6,6 +6,8 @@
 
 #include "plan/context.h"
 
+#include <map>
+
 namespace cugrt::plan {
 
 class ValueTable {
@@ -40,6 +42,11 @@ public:
   Result<uint32_t> element(SymbolId symbol, SourceLocation location);
   void set_element(SymbolId symbol, ir::ValueId tensor, ExprId index);
 
+  /// A loop's condition is planned a second time: what its blocks define are other tensors then, in
+  /// the same places.
+  void begin_again(ir::Range blocks);
+  void end_again() { --again_; }
+
   /// Why steps may not write the value: "" when they may.
   std::string write_protection(ir::ValueId value) const;
   bool is_dynamic(ir::ValueId value) const;
@@ -56,6 +63,8 @@ private:
   Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
   uint32_t add(Buffer buffer);
+  void forget(ir::Range blocks);
+  uint32_t tensor_number(uint32_t number);
 
   ModuleContext &context_;
   const ir::Function &function_;
@@ -67,6 +76,9 @@ private:
   std::vector<uint32_t> buffers_;  // by value
   std::vector<OperandRef> refs_;   // by value: of what is not a tensor
   std::vector<uint32_t> elements_; // by symbol: buffers of device symbols
+  uint32_t again_ = 0;             // conditions that are being planned a second time
+  std::map<uint32_t, uint32_t> renumbered_; // Buffer::tensor of what they define
+  uint32_t next_number_ = 0;                // beyond those of everything else
 };
 
 } // namespace cugrt::plan

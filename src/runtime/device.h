@@ -71,6 +71,15 @@ public:
   jit::Compiler &compiler() { return *compiler_; }
   HostFunctions &host_functions() { return host_functions_; }
   const Logger &log() const { return log_; }
+  /// Whether setters of an instance reach nodes in the bodies of its conditional nodes; empty until
+  /// it was tried. Any thread.
+  std::optional<bool> setters_reach_bodies() const {
+    int8_t known = body_setters_.load(std::memory_order_relaxed);
+    return known < 0 ? std::nullopt : std::optional<bool>(known != 0);
+  }
+  void set_setters_reach_bodies(bool reach) {
+    body_setters_.store(reach, std::memory_order_relaxed);
+  }
   bool stream_ordered_allocation() const { return stream_ordered_allocation_; }
 
   /// Measured when first asked for; see cost_model.h. Any thread.
@@ -97,6 +106,7 @@ private:
   int ordinal_ = 0;
   DeviceLimits limits_;
   bool stream_ordered_allocation_ = false;
+  std::atomic<int8_t> body_setters_ = -1; // -1: not known
   std::unique_ptr<jit::Compiler> compiler_;
   HostFunctions host_functions_;
   std::shared_ptr<DeviceHealth> health_; // never null

@@ -14,7 +14,7 @@ namespace cugrt::runtime {
 namespace {
 
 constexpr uint64_t kMaxCodeBytes = uint64_t(256) << 20;
-constexpr std::string_view kTransferSource = "transfer.cu";
+constexpr std::string_view kTransferSource = "transfer.cu", kControlSource = "control.cu";
 
 /// Turns the C API's flag, a plain integer, into the compiler's. Polls, since nobody signals it.
 class CancelWatch {
@@ -109,13 +109,19 @@ private:
       if (!has_kernel(name))
         return Status::error(Code::not_found, "code is given for kernel @" + name +
                                                   ", but the module has no such kernel");
-    bool transfers = false;
-    for (const FunctionProgram &program : executable_->programs_)
+    bool transfers = false, control = false;
+    for (const FunctionProgram &program : executable_->programs_) {
       transfers = transfers || program.needs_copy_kernels;
+      control = control || program.needs_control_kernels;
+    }
     if (transfers)
       executable_->transfer_image_ =
           request("copies and fills", std::string(*kernels::builtin_source(kTransferSource)),
                   std::string(kTransferSource), {});
+    if (control)
+      executable_->control_image_ =
+          request("conditions", std::string(*kernels::builtin_source(kControlSource)),
+                  std::string(kControlSource), {});
     return {};
   }
 
@@ -173,6 +179,7 @@ private:
   }
 
   Status compile_requests() {
+    request_ptx();
     CancelWatch watch(options_.cancel);
     jit::CompileAllOptions all;
     all.threads = options_.threads;
@@ -180,9 +187,55 @@ private:
     all.cancel = watch.flag();
     CUGRT_ASSIGN(std::vector<jit::CompileResult> results,
                  device_.compiler().compile_all(requests_, all));
-    for (size_t i = 0; i < results.size(); ++i)
+    for (size_t i = 0; i < request_images_.size(); ++i)
       executable_->images_[request_images_[i]].bytes = std::move(results[i].bytes);
+    look_at_programmatic(results);
     return {};
+  }
+
+  /// Kernels at the ends of edges that may be programmatic.
+  std::vector<bool> ends_of_programmatic_edges() const {
+    std::vector<bool> ends(executable_->plan_.kernels.size());
+    for (const plan::Function &function : executable_->plan_.functions)
+      for (const plan::Region &region : function.regions)
+        for (uint32_t e : region.programmatic)
+          for (uint32_t step : {region.edges[e].from, region.edges[e].to})
+            ends[function.steps[region.steps.begin + step].kernel] = true;
+    return ends;
+  }
+
+  /// What becomes a cubin is compiled to PTX as well where the PTX must be looked at.
+  void request_ptx() {
+    ptx_of_image_.assign(executable_->images_.size(), kNone);
+    const std::vector<bool> ends = ends_of_programmatic_edges();
+    const size_t count = requests_.size();
+    for (size_t r = 0; r < count && kind_ == jit::OutputKind::cubin; ++r)
+      for (uint32_t k = 0; k < ends.size(); ++k)
+        if (ends[k] && executable_->kernel_images_[k] == request_images_[r]) {
+          ptx_of_image_[request_images_[r]] = static_cast<uint32_t>(requests_.size());
+          jit::CompileRequest request = requests_[r];
+          request.kind = jit::OutputKind::ptx;
+          requests_.push_back(std::move(request));
+          break;
+        }
+  }
+
+  void look_at_programmatic(const std::vector<jit::CompileResult> &results) {
+    const plan::Plan &plan = executable_->plan_;
+    const std::vector<bool> ends = ends_of_programmatic_edges();
+    executable_->programmatic_.resize(plan.kernels.size());
+    for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+      const plan::Kernel &kernel = plan.kernels[k];
+      executable_->programmatic_[k].resize(kernel.entries.size());
+      const uint32_t image = executable_->kernel_images_[k], ptx = ptx_of_image_[image];
+      if (!ends[k] || (executable_->images_[image].cubin && ptx == kNone))
+        continue;
+      const std::string &text =
+          ptx == kNone ? executable_->images_[image].bytes : results[ptx].bytes;
+      for (size_t v = 0; v < kernel.entries.size(); ++v)
+        if (kernel.programmatic[v])
+          executable_->programmatic_[k][v] = analyze_programmatic(text, kernel.entries[v]);
+    }
   }
 
   Device &device_;
@@ -191,7 +244,8 @@ private:
   std::shared_ptr<Executable> executable_;
   jit::OutputKind kind_ = jit::OutputKind::cubin;
   std::vector<jit::CompileRequest> requests_;
-  std::vector<uint32_t> request_images_;
+  std::vector<uint32_t> request_images_; // of the first requests: those that become images
+  std::vector<uint32_t> ptx_of_image_;   // request for the same code as PTX, or kNone
 };
 
 Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, plan::Plan plan,
@@ -210,11 +264,17 @@ Result<std::shared_ptr<const Executable>> Executable::assemble(ExecutableParts p
   executable->images_ = std::move(parts.images);
   executable->kernel_images_ = std::move(parts.kernel_images);
   executable->transfer_image_ = parts.transfer_image;
+  executable->control_image_ = parts.control_image;
+  executable->programmatic_ = std::move(parts.programmatic);
   CUGRT_TRY(executable->make_programs());
-  for (const FunctionProgram &program : executable->programs_)
+  for (const FunctionProgram &program : executable->programs_) {
     if (program.needs_copy_kernels && executable->transfer_image_ == kNone)
       return Status::error(Code::invalid_argument,
                            "the plan copies or fills memory, but there is no code for that");
+    if (program.needs_control_kernels && executable->control_image_ == kNone)
+      return Status::error(Code::invalid_argument,
+                           "the plan has conditional nodes, but there is no code for those");
+  }
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/device.h"
 #include "runtime/function_program.h"
+#include "runtime/programmatic_code.h"
 
 #include <functional>
 #include <map>
@@ -42,7 +43,8 @@ struct ExecutableParts {
   std::string module_name, architecture;
   std::vector<CodeImage> images;
   std::vector<uint32_t> kernel_images; // of each kernel of the plan
-  uint32_t transfer_image = kNone;
+  uint32_t transfer_image = kNone, control_image = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic; // of each kernel's variants
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
@@ -53,7 +55,7 @@ public:
                                                            std::string module_name,
                                                            const std::string &base_folder,
                                                            const CompileOptions &options);
-  /// Compiles nothing. An error when the plan needs the transfer kernels and there are none.
+  /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
   static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
   Executable(const Executable &) = delete;
 
@@ -64,6 +66,12 @@ public:
   uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
   /// Our own copy and fill kernels; kNone when nothing needs them.
   uint32_t transfer_image() const { return transfer_image_; }
+  /// Those of conditional nodes; likewise.
+  uint32_t control_image() const { return control_image_; }
+  /// Of a kernel's variant, as far as its PTX is at hand: neither where it came as a cubin.
+  const ProgrammaticCode &programmatic(uint32_t kernel, uint32_t variant) const {
+    return programmatic_[kernel][variant];
+  }
   const std::string &architecture() const { return architecture_; }
   const std::string &module_name() const { return module_name_; }
   std::string location(SourceLocation place) const { return location_text(module_name_, place); }
@@ -81,7 +89,8 @@ private:
   std::vector<FunctionProgram> programs_;
   std::vector<CodeImage> images_;
   std::vector<uint32_t> kernel_images_;
-  uint32_t transfer_image_ = kNone;
+  uint32_t transfer_image_ = kNone, control_image_ = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic_; // by kernel and variant
   std::string module_name_, architecture_;
 
   mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once

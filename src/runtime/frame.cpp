@@ -41,6 +41,8 @@ Result<uint64_t> Frame::value(const ValueSource &source) const {
     CUGRT_ASSIGN(int64_t number, evaluate(source.expr));
     return integer_bits(number, source.dtype);
   }
+  case ValueSource::Kind::handle:
+    return uint64_t(0); // in no graph yet
   case ValueSource::Kind::host:
     break;
   }

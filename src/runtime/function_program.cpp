@@ -23,6 +23,8 @@ public:
         CUGRT_TRY(add_kernel(i));
       else if (function_.steps[i].kind == plan::StepKind::empty)
         program_.launches.push_back({.kind = LaunchKind::empty, .step = i});
+      else if (function_.steps[i].conditional != kNone)
+        add_condition(i);
       else
         add_transfer(i);
       auto count = static_cast<uint32_t>(program_.launches.size()) - first;
@@ -146,6 +148,26 @@ private:
       program_.sources.push_back({.dtype = ir::DType::u32, .bits = step.fill_byte});
     launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
     program_.needs_copy_kernels = program_.needs_copy_kernels || !launch.fixed;
+    program_.launches.push_back(launch);
+  }
+
+  /// Reads its first access, a condition.
+  void add_condition(uint32_t step_index) {
+    const plan::Step &step = function_.steps[step_index];
+    const bool sets = step.kind == plan::StepKind::set_condition;
+    uint32_t condition = function_.accesses[step.accesses.begin].buffer;
+    uint64_t bytes = ir::info(function_.buffers[condition].dtype).bytes_per_block;
+    LaunchProgram launch{.kind = sets ? LaunchKind::set_condition : LaunchKind::conditional,
+                         .step = step_index};
+    launch.sources = {static_cast<uint32_t>(program_.sources.size()), 4};
+    program_.sources.push_back(address_of(condition));
+    program_.sources.push_back({.dtype = ir::DType::u32, .bits = bytes});
+    for (uint64_t handle : {0, 1})
+      program_.sources.push_back({.kind = ValueSource::Kind::handle,
+                                  .dtype = ir::DType::u64,
+                                  .index = step.conditional,
+                                  .bits = handle});
+    program_.needs_control_kernels = true;
     program_.launches.push_back(launch);
   }
 

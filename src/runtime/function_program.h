@@ -27,6 +27,7 @@ struct ValueSource {
     address, // base `index` + bits + value of `expr`, where it is valid
     expr,    // value of `expr` as `dtype`
     host,    // host value `index` as `dtype`
+    handle,  // number `bits` of conditional `index`: known to the instance that made it
   };
   Kind kind = Kind::bits;
   ir::DType dtype = ir::DType::i64;
@@ -40,6 +41,8 @@ enum class LaunchKind : uint8_t {
   copy, // sources: destination, source, bytes
   fill, // sources: destination, bytes, byte
   empty,
+  conditional,   // our kernel that sets the condition, and the node behind it; see set_condition
+  set_condition, // sources: address, bytes, handle, other handle or 0
 };
 
 /// One launch: a step with one of its variants.
@@ -63,7 +66,7 @@ struct FunctionProgram {
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
            base_count = 0;
-  bool needs_copy_kernels = false;
+  bool needs_copy_kernels = false, needs_control_kernels = false;
 
   uint32_t base_of(const plan::Buffer &buffer) const;
 };

@@ -14,7 +14,9 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    CachedRegion region{&frame, i, &frame.function.regions[i].name, {}, nullptr, {}};
+    const plan::Region &planned = frame.function.regions[i];
+    CachedRegion region{
+        &frame, i, &planned.name, {}, plan::has_conditionals(frame.function, planned), nullptr, {}};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
       if (frame.program.step_launches[step].count > 1)
@@ -120,6 +122,8 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (options_.eager)
     return launch_eagerly(region, EagerReason::requested, stream);
+  if (!can_build(region))
+    return launch_eagerly(region, EagerReason::conditional, stream);
   if (prepared_.waiting())
     adopt_prepared();
   key_ = key_of(number, *region.frame);
@@ -136,14 +140,16 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   default:
     break;
   }
-  CUGRT_TRY(rebind(number, decision.instance));
+  CUGRT_TRY(rebind(number, decision.instance, stream));
   return launch_instance(region, *region.last, stream);
 }
 
 /// Patches an instance to the frame. When that fails the instance is in no known state and goes.
-Status GraphCache::rebind(uint32_t number, InstanceId id) {
+Status GraphCache::rebind(uint32_t number, InstanceId id, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
+  if (!instance.can_patch() && !instance.bound_to(*region.frame))
+    return renew(number, id, stream);
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return instance.rebind(*region.frame, code_);
@@ -156,6 +162,30 @@ Status GraphCache::rebind(uint32_t number, InstanceId id) {
   policy_.touch(id);
   count(*counts);
   region.last = &instance;
+  return {};
+}
+
+/// Builds an instance anew where setters do not reach all of its nodes.
+Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef stream) {
+  CachedRegion &region = regions_[number];
+  if (!is_idle(id, stream)) {
+    CUGRT_TRY(stream.synchronize());
+    completed_ = launches_;
+  }
+  auto instance = [&] {
+    ScopeTimer timer(timed(&LaunchRecord::build_ns));
+    return GraphInstance::build(*region.frame, code_, slots_[id].instance->shared_topology(),
+                                stream);
+  }();
+  if (!instance.ok())
+    return instance.take_status();
+  slots_[id].instance = std::move(*instance);
+  region.last = slots_[id].instance.get();
+  policy_.rebind(id, key_);
+  policy_.touch(id);
+  ++counters_.regions_built;
+  if (record_)
+    record_->kind = CUGRT_LAUNCH_BUILT;
   return {};
 }
 
@@ -234,63 +264,6 @@ bool GraphCache::give_up_one(driver::StreamRef stream) {
   return true;
 }
 
-Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
-                                  driver::StreamRef stream) {
-  const plan::Function &function = region.frame->function;
-  Range steps = function.regions[region.index].steps;
-  auto text = [&] {
-    return "region " + *region.name + " (" + std::to_string(steps.count) + " steps from '" +
-           function.steps[steps.begin].name + "')";
-  };
-  ++counters_.eager[static_cast<size_t>(reason)];
-  if (options_.strict)
-    CUGRT_TRY(check_strict(text(), reason));
-  if (reason != EagerReason::requested && code_.device().log().enabled(LogLevel::info))
-    code_.device().log()(LogLevel::info,
-                         text() + " is launched step by step: " + reason_text(reason));
-  LaunchRecord *record = std::exchange(record_, nullptr); // each step has one of its own
-  for (uint32_t step = steps.begin; step < steps.end(); ++step)
-    CUGRT_TRY(launch_step(*region.frame, step, reason, stream));
-  if (record) {
-    record->kind = CUGRT_LAUNCH_EAGER;
-    record->reason = reason;
-    record->nodes = steps.count;
-  }
-  ++counters_.regions_eager;
-  return {};
-}
-
-Status GraphCache::launch_step(const Frame &frame, uint32_t step, EagerReason reason,
-                               driver::StreamRef stream) {
-  const std::string &name = frame.function.steps[step].name;
-  if (reason == EagerReason::outside) {
-    ++counters_.eager[static_cast<size_t>(reason)];
-    if (options_.strict)
-      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason));
-  }
-  ++counters_.eager_steps;
-  if (!log_.on())
-    return runtime::launch_step(frame, code_, step, stream, scratch_);
-  ProfilerRange range(log_.ranges(), name);
-  LaunchRecord record = log_.begin(frame, kNone, name);
-  record.kind = CUGRT_LAUNCH_STEP;
-  record.reason = reason;
-  CUGRT_TRY(log_.step_begins(stream));
-  CUGRT_TRY(runtime::launch_step(frame, code_, step, stream, scratch_));
-  record.launch_ns = steady_ns() - record.begin_ns;
-  CUGRT_TRY(log_.step_ends(stream));
-  log_.end(record);
-  return {};
-}
-
-Status GraphCache::check_strict(const std::string &what, EagerReason reason) const {
-  if (!options_.strict)
-    return {};
-  return Status::error(Code::unsupported, "strict mode: " + what +
-                                              " is not launched as part of a graph, because " +
-                                              reason_text(reason));
-}
-
 void GraphCache::drop_last(const CachedRegion &region) {
   for (InstanceId id = 0; id < slots_.size(); ++id)
     if (slots_[id].instance.get() == region.last)
@@ -303,6 +276,10 @@ void GraphCache::drop(InstanceId id) {
     regions_[slot.region].last = nullptr;
   slot.instance.reset();
   policy_.remove(id);
+}
+
+bool GraphCache::can_build(const CachedRegion &region) const {
+  return !region.has_bodies || code_.device().library().capabilities().conditional_if_while;
 }
 
 /// Runs of a session follow each other on the device, so a stream that has nothing left to do means

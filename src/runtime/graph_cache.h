@@ -92,6 +92,7 @@ private:
     uint32_t index; // Function::regions
     const std::string *name;
     std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
+    bool has_bodies;               // conditional nodes
     GraphInstance *last = nullptr;
     std::vector<std::shared_ptr<const RegionClass>> classes;
   };
@@ -108,7 +109,12 @@ private:
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
   Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
                driver::StreamRef stream);
-  Status rebind(uint32_t number, InstanceId id);
+  Status rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
+  Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
+  Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
+                      driver::StreamRef stream);
+  Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
+                            driver::StreamRef stream);
   void count(const PatchCounts &counts);
   Result<uint32_t> find_class(CachedRegion &region);
   std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
@@ -121,6 +127,8 @@ private:
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
   bool is_idle(InstanceId id, driver::StreamRef stream);
+  /// Whether the driver can have the region as a graph.
+  bool can_build(const CachedRegion &region) const;
 
   const LoadedCode &code_;
   Options options_;

@@ -75,6 +75,7 @@ GraphInstance::build(const Frame &frame, const LoadedCode &code,
   CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
   CUGRT_TRY(instance->add_nodes(frame, code));
   CUGRT_TRY(instance->instantiate(frame));
+  CUGRT_TRY(instance->probe_bodies(code));
   instance->make_base_patches();
   CUGRT_TRY(instance->exec_.upload(stream));
   instance->frame_serial_ = frame.serial;
@@ -125,39 +126,6 @@ driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const Load
   return params;
 }
 
-Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
-  const RegionClass &topology = *topology_;
-  driver::GraphRef graph = graph_.ref();
-  std::vector<driver::GraphNode> after;
-  nodes_.reserve(topology.node_count());
-  for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    after.clear();
-    for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
-         ++i)
-      after.push_back(nodes_[topology.predecessors[i]]);
-    const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
-    const std::string &name = step_of(frame, topology, node).name;
-    const uint64_t *values = values_.data() + topology.first_value[node];
-    auto add = [&]() -> Result<driver::GraphNode> {
-      if (launch.kind == LaunchKind::empty)
-        return graph.add_empty(after, name);
-      if (launch.kind == LaunchKind::kernel || !launch.fixed)
-        return graph.add_kernel(launch_params(frame, code, node), after, name);
-      if (launch.kind == LaunchKind::copy)
-        return graph.add_memcpy(
-            {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
-      return graph.add_memset(
-          {.destination = values[0], .count = values[1], .value = static_cast<uint32_t>(values[2])},
-          after, name);
-    };
-    auto added = add();
-    if (!added.ok())
-      return attribute(added.take_status(), frame, node, "node");
-    nodes_.push_back(*added);
-  }
-  return {};
-}
-
 Status GraphInstance::instantiate(const Frame &frame) {
   const std::string &region = frame.function.regions[topology_->region].name;
   driver::InstantiateFailure failure;
@@ -175,6 +143,23 @@ Status GraphInstance::instantiate(const Frame &frame) {
               exec_.set_enabled(nodes_[node], false, step_of(frame, *topology_, node).name);
           !status.ok())
         return attribute(std::move(status), frame, node, "node");
+  return {};
+}
+
+/// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
+/// has some, once for each device, with the parameters that the node has.
+Status GraphInstance::probe_bodies(const LoadedCode &code) {
+  const RegionClass &topology = *topology_;
+  if (!topology.changes_bodies)
+    return {};
+  if (!code.device().setters_reach_bodies())
+    for (uint32_t node = 0; node < topology.node_count(); ++node)
+      if (topology.levels.level_of[node] != 0 && dims_[node].enabled && params_[node]) {
+        CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+        code.device().set_setters_reach_bodies(result == CUDA_SUCCESS);
+        break;
+      }
+  can_patch_ = code.device().setters_reach_bodies().value_or(false);
   return {};
 }
 

@@ -34,7 +34,12 @@ public:
   bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
 
   /// Whether nothing but the frame's moves is between them and what the instance is bound to.
-  bool can_follow(const Frame &frame) const { return frame_serial_ == frame.moves_since; }
+  bool can_follow(const Frame &frame) const {
+    return frame_serial_ == frame.moves_since && can_patch_;
+  }
+  /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
+  /// can change: such an instance stays as it was built.
+  bool can_patch() const { return can_patch_; }
   /// As rebind(), when can_follow().
   Result<PatchCounts> follow(const Frame &frame);
 
@@ -45,6 +50,8 @@ public:
   const RegionClass &topology() const { return *topology_; }
   std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
+  bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }
   /// The values of the key's symbols that the instance is bound to.
   std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
 
@@ -52,6 +59,7 @@ public:
   uint64_t last_launch = 0;
 
 private:
+  friend class NodeAdder;
   enum Mark : uint8_t {
     kParams = 1,   // parameters differ from the node's
     kEnabled = 2,  // the node is to be enabled or disabled
@@ -82,6 +90,7 @@ private:
   std::string changes_text(const Frame &frame, uint32_t node) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status add_nodes(const Frame &frame, const LoadedCode &code);
+  Status probe_bodies(const LoadedCode &code);
   Status instantiate(const Frame &frame);
   Status renew(const Frame &frame, const LoadedCode &code, const RegionClass::Input &input);
   uint64_t follow_several(uint32_t base, uint64_t by);
@@ -99,6 +108,7 @@ private:
   driver::Graph graph_;
   driver::GraphExec exec_;
   std::vector<driver::GraphNode> nodes_;
+  std::vector<bool> early_;      // of each of the class's predecessors; empty: none
   std::vector<uint64_t> inputs_; // what each of the class's inputs was when the nodes were set
   std::vector<uint64_t> values_; // of all nodes' arguments
   std::vector<void *> pointers_; // to each of values_, which never moves
@@ -111,6 +121,7 @@ private:
   PatchCounts counts_;               // of this rebind
   std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
   bool following_ = false;           // which of the two
+  bool can_patch_ = true;
   uint64_t frame_serial_ = 0;
 };
 

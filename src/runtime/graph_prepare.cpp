@@ -32,6 +32,8 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
   };
   if (options_.eager)
     return refuse(EagerReason::requested);
+  if (!can_build(region))
+    return refuse(EagerReason::conditional);
   if (bytes > left)
     return refuse(bytes > options_.policy.budget_bytes ? EagerReason::too_large
                                                        : EagerReason::budget_full);

@@ -14,6 +14,7 @@ struct NodeRow {
   std::string name, kind, kernel;
   LaunchDims dims;
   std::vector<uint32_t> after;
+  std::vector<bool> programmatic; // of each of `after`
 };
 
 std::string dim3_text(const driver::Dim3 &dim) {
@@ -35,6 +36,9 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
       row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
     } else if (launch.kind == LaunchKind::empty) {
       row.kind = "empty";
+    } else if (view.frame->function.steps[launch.step].conditional != plan::kNone) {
+      row.kind = launch.kind == LaunchKind::conditional ? "conditional" : "kernel";
+      row.kernel = "control_set";
     } else {
       row.kind = launch.kind == LaunchKind::copy ? "copy" : "fill";
       if (!launch.fixed)
@@ -42,8 +46,10 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
     }
     row.dims = view.instance->dims(node);
     for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
-         ++i)
+         ++i) {
       row.after.push_back(topology.predecessors[i]);
+      row.programmatic.push_back(view.instance->is_programmatic(i));
+    }
     rows.push_back(std::move(row));
   }
   return rows;
@@ -77,7 +83,8 @@ std::string to_text(const plan::Plan &plan, const std::vector<GraphCache::View> 
       if (!row.dims.enabled)
         text += " disabled";
       for (size_t i = 0; i < row.after.size(); ++i)
-        text += (i ? ", " : " after ") + std::to_string(row.after[i]);
+        text += (i ? ", " : " after ") + std::to_string(row.after[i]) +
+                (row.programmatic[i] ? " (programmatic)" : "");
       text += "\n";
     }
   }
@@ -93,7 +100,7 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
       key[view.frame->function.symbols[view.region->key[i].index].name] =
           static_cast<int64_t>(view.instance->key()[i]);
     instance["key"] = std::move(key);
-    Json nodes = Json::array(), edges = Json::array();
+    Json nodes = Json::array(), edges = Json::array(), programmatic = Json::array();
     uint32_t number = 0;
     for (const NodeRow &row : nodes_of(plan, view)) {
       Json node{{"name", row.name}, {"kind", row.kind}};
@@ -105,12 +112,16 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
       }
       node["enabled"] = row.dims.enabled;
       nodes.push_back(std::move(node));
-      for (uint32_t from : row.after)
-        edges.push_back(Json{from, number});
+      for (size_t i = 0; i < row.after.size(); ++i) {
+        edges.push_back(Json{row.after[i], number});
+        if (row.programmatic[i])
+          programmatic.push_back(Json{row.after[i], number});
+      }
       ++number;
     }
     instance["nodes"] = std::move(nodes);
     instance["edges"] = std::move(edges);
+    instance["programmatic"] = std::move(programmatic);
     json.push_back(std::move(instance));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -2,7 +2,6 @@
 // host_program.h.
 #include "runtime/host_program.h"
 
-#include "driver/driver_error.h"
 #include "runtime/session.h"
 #include "runtime/symbol_binding.h"
 #include "support/check.h"
@@ -169,16 +168,7 @@ Result<bool> HostProgram::condition(const FunctionState &state, const plan::Oper
     CUGRT_ASSIGN(cugrt_value value, value_of(state, operand));
     return value.as.integer != 0;
   }
-  // A device scalar: the host waits for it.
-  const plan::Buffer &buffer = state.frame.function.buffers[operand.index];
-  CUGRT_ASSIGN(uint64_t address, state.frame.address(buffer));
-  uint64_t value = 0;
-  size_t bytes = std::min<size_t>(ir::info(buffer.dtype).bytes_per_block, sizeof value);
-  const driver::DriverApi &api = stream_.api();
-  CUGRT_DRIVER(api, MemcpyDtoHAsync, (&value, address, bytes, stream_.get()),
-               "condition %" + buffer.name);
-  CUGRT_TRY(stream_.synchronize());
-  return value != 0;
+  return read_condition(state.frame, state.frame.function.buffers[operand.index], stream_);
 }
 
 Status HostProgram::branch(FunctionState &state, const plan::Item &item) {

@@ -35,7 +35,13 @@ Result<std::shared_ptr<LoadedCode>> LoadedCode::load(std::shared_ptr<const Execu
 
 Status LoadedCode::load_images() {
   const std::string &wanted = device_->context().architecture();
-  for (const CodeImage &image : executable_->images()) {
+  for (uint32_t i = 0; i < executable_->images().size(); ++i) {
+    const CodeImage &image = executable_->images()[i];
+    if (i == executable_->control_image() &&
+        !device_->library().capabilities().conditional_if_while) {
+      modules_.emplace_back(); // it names a function that such drivers do not have
+      continue;
+    }
     if (image.cubin && device_->emulated())
       return Status::error(Code::unsupported,
                            "'" + image.name +
@@ -85,6 +91,12 @@ Status LoadedCode::load_kernels() {
     const driver::KernelModule &module = modules_[executable_->transfer_image()];
     CUGRT_ASSIGN(copy_kernel_, module.kernel("transfer_copy"));
     CUGRT_ASSIGN(fill_kernel_, module.kernel("transfer_fill"));
+  }
+  if (executable_->control_image() != kNone &&
+      device_->library().capabilities().conditional_if_while) {
+    const driver::KernelModule &module = modules_[executable_->control_image()];
+    CUGRT_ASSIGN(set_kernel_, module.kernel("control_set"));
+    CUGRT_ASSIGN(nothing_kernel_, module.kernel("control_nothing"));
   }
   return {};
 }
@@ -152,11 +164,23 @@ CUfunction LoadedCode::function(const LaunchProgram &launch) const {
   case LaunchKind::fill:
     return fill_kernel_.get();
   case LaunchKind::empty:
-    return nullptr;
+    return nothing_kernel_.get();
+  case LaunchKind::conditional:
+  case LaunchKind::set_condition:
+    return set_kernel_.get();
   case LaunchKind::kernel:
     break;
   }
   return kernels_[launch.kernel][launch.variant].kernel.get();
+}
+
+bool LoadedCode::begins_early(const LaunchProgram &from, const LaunchProgram &to) const {
+  constexpr int kProgrammaticCapability = 90;
+  return from.kind == LaunchKind::kernel && to.kind == LaunchKind::kernel &&
+         device_->library().capabilities().edge_data &&
+         device_->context().capability() >= kProgrammaticCapability &&
+         executable_->programmatic(from.kernel, from.variant).triggers &&
+         executable_->programmatic(to.kernel, to.variant).waits_first;
 }
 
 std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &launch) const {

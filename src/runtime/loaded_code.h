@@ -36,9 +36,13 @@ public:
   const Executable &executable() const { return *executable_; }
   Device &device() const { return *device_; }
   const DeviceLimits &limits() const { return device_->limits(); }
+  /// Of an empty step: the kernel that does nothing.
   CUfunction function(const LaunchProgram &launch) const;
   /// Cluster shape and cooperative launch, where the kernel asks for them.
   std::span<const CUlaunchAttribute> attributes(const LaunchProgram &launch) const;
+  /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code is
+  /// written for it, on a device and driver that know such edges.
+  bool begins_early(const LaunchProgram &from, const LaunchProgram &to) const;
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }
 
@@ -61,7 +65,7 @@ private:
   std::shared_ptr<Device> device_; // outlives the modules
   std::vector<driver::KernelModule> modules_;
   std::vector<std::vector<LoadedKernel>> kernels_; // by kernel and variant
-  driver::Kernel copy_kernel_, fill_kernel_;
+  driver::Kernel copy_kernel_, fill_kernel_, set_kernel_, nothing_kernel_;
   driver::DeviceBuffer constants_;
   std::vector<uint64_t> constant_addresses_;
 

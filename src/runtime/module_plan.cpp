@@ -139,24 +139,16 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
 
 } // namespace
 
-Result<plan::Policy> plan_policy(int32_t policy) {
-  if (policy == CUGRT_POLICY_PATCH)
-    return plan::Policy::patch;
-  if (policy == CUGRT_POLICY_SEED)
-    return plan::Policy::seed;
-  return Status::error(Code::invalid_argument, "unknown policy " + std::to_string(policy));
-}
-
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               plan::Policy policy, plan::PlanReport *report) {
+                               const plan::PlannerOptions &options, plan::PlanReport *report) {
   passes::PassContext context;
-  if (policy == plan::Policy::seed) // as published: calls stay calls
+  if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
+  else if (options.programmatic_edges)
+    CUGRT_TRY(context.set("codegen.programmatic", "true"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
   if (!lowered.ok())
     return lowered.take_status().in(name);
-  plan::PlannerOptions options;
-  options.policy = policy;
   auto plan = plan::make_plan(*lowered, options, report);
   return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
 }
@@ -164,7 +156,7 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.policy, &report));
+  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, &report));
   return plan_report(plan, &report, name, options);
 }
 

@@ -8,16 +8,27 @@
 
 namespace cugrt::runtime {
 
-/// The policy of a cugrt_policy.
-Result<plan::Policy> plan_policy(int32_t policy);
+/// What a cugrt_plan_options or cugrt_compile_options says about the plan.
+template <class Options> Result<plan::PlannerOptions> planner_options(const Options &options) {
+  plan::PlannerOptions planner;
+  if (options.policy != CUGRT_POLICY_PATCH && options.policy != CUGRT_POLICY_SEED)
+    return Status::error(Code::invalid_argument,
+                         "unknown policy " + std::to_string(options.policy));
+  planner.policy =
+      options.policy == CUGRT_POLICY_SEED ? plan::Policy::seed : plan::Policy::patch;
+  planner.max_lanes = options.max_lanes;
+  planner.conditional_nodes = options.host_control == 0;
+  planner.programmatic_edges = options.full_edges == 0;
+  return planner;
+}
 
 /// Runs the default pipeline and plans. `name` stands for the module in messages; `report` may be
 /// null.
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               plan::Policy policy, plan::PlanReport *report);
+                               const plan::PlannerOptions &options, plan::PlanReport *report);
 
 struct PlanReportOptions {
-  plan::Policy policy = plan::Policy::patch;
+  plan::PlannerOptions planner;
   cugrt_report_format format = CUGRT_REPORT_TEXT;
   std::span<const cugrt_symbol_value> symbols; // evaluates the memory table
 };

@@ -77,10 +77,14 @@ std::string write_manifest(const PackContents &contents) {
   for (const PackTarget &target : contents.targets) {
     put_text(bytes, target.architecture);
     put(bytes, uint64_t(target.plan));
-    put(bytes, target.transfer_image == UINT32_MAX ? kNoImage : uint64_t(target.transfer_image));
+    for (uint32_t own : {target.transfer_image, target.control_image})
+      put(bytes, own == UINT32_MAX ? kNoImage : uint64_t(own));
     put(bytes, uint64_t(target.kernel_images.size()));
     for (uint32_t image : target.kernel_images)
       put(bytes, uint64_t(image));
+    put(bytes, uint64_t(target.variant_flags.size()));
+    for (uint8_t flags : target.variant_flags)
+      put(bytes, uint64_t(flags));
   }
   return bytes;
 }
@@ -320,7 +324,7 @@ private:
 
   Status read_targets(FieldReader &manifest) {
     size_t count = 0;
-    CUGRT_TRY(manifest.count(count, 4 * kFieldBytes, "the number of targets"));
+    CUGRT_TRY(manifest.count(count, 6 * kFieldBytes, "the number of targets"));
     if (count == 0)
       return manifest.error("there is no target");
     for (size_t i = 0; i < count; ++i)
@@ -338,12 +342,8 @@ private:
       if (other.architecture == target.architecture)
         return manifest.error("target " + std::string(target.architecture) + " is there twice");
     CUGRT_TRY(manifest.index(target.plan, pack_.plans.size(), "a target's plan"));
-    uint64_t transfer = 0;
-    CUGRT_TRY(manifest.number(transfer, "a target's transfer image"));
-    if (transfer != kNoImage) {
-      CUGRT_TRY(check_image(manifest, transfer, *architecture));
-      target.transfer_image = static_cast<uint32_t>(transfer);
-    }
+    CUGRT_TRY(read_own_image(manifest, target.transfer_image, *architecture));
+    CUGRT_TRY(read_own_image(manifest, target.control_image, *architecture));
     size_t kernels = 0;
     CUGRT_TRY(manifest.count(kernels, kFieldBytes, "a target's number of kernels"));
     if (size_t planned = pack_.plans[target.plan].kernels.size(); kernels != planned)
@@ -355,7 +355,35 @@ private:
       CUGRT_TRY(check_image(manifest, image, *architecture));
       target.kernel_images.push_back(static_cast<uint32_t>(image));
     }
+    CUGRT_TRY(read_variants(manifest, target));
     pack_.contents.targets.push_back(std::move(target));
+    return {};
+  }
+
+  Status read_own_image(FieldReader &manifest, uint32_t &own,
+                        const jit::Architecture &architecture) {
+    uint64_t image = 0;
+    CUGRT_TRY(manifest.number(image, "an image of the library's own kernels"));
+    if (image == kNoImage)
+      return {};
+    CUGRT_TRY(check_image(manifest, image, architecture));
+    own = static_cast<uint32_t>(image);
+    return {};
+  }
+
+  Status read_variants(FieldReader &manifest, PackTarget &target) {
+    size_t planned = 0, count = 0;
+    for (const plan::Kernel &kernel : pack_.plans[target.plan].kernels)
+      planned += kernel.entries.size();
+    CUGRT_TRY(manifest.count(count, kFieldBytes, "a target's number of variants"));
+    if (count != planned)
+      return manifest.error("a target has " + std::to_string(count) + " variants, its plan " +
+                            std::to_string(planned));
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t flags = 0;
+      CUGRT_TRY(manifest.index(flags, 4, "a variant's flags"));
+      target.variant_flags.push_back(static_cast<uint8_t>(flags));
+    }
     return {};
   }
 

@@ -19,8 +19,9 @@
 //   kind of weights; file's name; file's size; file's digest (32 bytes)
 //   number of plans
 //   number of images, for each: name, 1 for a cubin or 0 for PTX
-//   number of targets, for each: architecture, plan, transfer image (2^64 - 1: none), number of
-//   kernels, the image of each
+//   number of targets, for each: architecture, plan, transfer image and control image (2^64 - 1:
+//   none), number of kernels, the image of each, number of all kernels' variants, of each what
+//   its PTX says about programmatic launch: 1 it waits first, 2 it triggers, 3 both, 0 neither
 //
 // Numbers are little-endian. A digest is SHA-256 of each part's length in 8 bytes and the part. A
 // pack has one form: reading and writing gives the same bytes. A plan's constants are in the plan;
@@ -50,8 +51,12 @@ struct PackTarget {
   std::string_view architecture;         // sm_90, compute_75; each once
   uint32_t plan = 0;                     // PackContents::plans
   uint32_t transfer_image = UINT32_MAX;  // our own copy and fill kernels; none: UINT32_MAX
+  uint32_t control_image = UINT32_MAX;   // our own kernels of conditional nodes; likewise
   std::vector<uint32_t> kernel_images{}; // of each kernel of the plan
+  std::vector<uint8_t> variant_flags{};  // of each variant of each kernel, in order
 };
+
+inline constexpr uint8_t kPackWaitsFirst = 1, kPackTriggers = 2; // PackTarget::variant_flags
 
 struct PackWeights {
   enum class Kind : uint8_t { none, file, inside };

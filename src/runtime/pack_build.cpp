@@ -106,12 +106,14 @@ private:
     compile.threads = options_.threads;
     compile.cancel = options_.cancel;
     compile.for_other_machines = true;
-    size_t cached_before = cached_;
+    size_t done_before = done_, cached_before = cached_;
     if (options_.progress)
-      compile.progress = [&, number, count, cached_before](const jit::CompileProgress &progress) {
+      compile.progress = [&, number, count, done_before,
+                          cached_before](const jit::CompileProgress &progress) {
         jit::CompileProgress together = progress;
-        together.done = number * progress.total + progress.done;
-        together.total = count * progress.total;
+        // The targets to come are taken to have as many kernels as this one.
+        together.done = done_ = done_before + progress.done;
+        together.total = done_before + (count - number) * progress.total;
         together.cached = cached_ = cached_before + progress.cached;
         options_.progress(together);
       };
@@ -137,8 +139,16 @@ private:
                                  executable.architecture() + "; give its source or PTX");
       numbers.push_back(add_image(image));
     }
-    for (uint32_t k = 0; k < plan.kernels.size(); ++k)
+    for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
       target.kernel_images.push_back(numbers[executable.image_of(k)]);
+      for (uint32_t v = 0; v < plan.kernels[k].entries.size(); ++v) {
+        ProgrammaticCode code = executable.programmatic(k, v);
+        target.variant_flags.push_back(static_cast<uint8_t>(
+            (code.waits_first ? kPackWaitsFirst : 0) | (code.triggers ? kPackTriggers : 0)));
+      }
+    }
+    if (executable.control_image() != kNone)
+      target.control_image = numbers[executable.control_image()];
     if (executable.transfer_image() != kNone)
       target.transfer_image = numbers[executable.transfer_image()];
     contents_.targets.push_back(std::move(target));
@@ -163,7 +173,7 @@ private:
   std::vector<std::shared_ptr<const Executable>> executables_;
   std::shared_ptr<const std::string> weights_;
   std::string file_name_;
-  size_t cached_ = 0;
+  size_t done_ = 0, cached_ = 0;
 };
 
 } // namespace
@@ -172,7 +182,7 @@ Result<std::string> build_pack(Device &device, const ir::Module &module, const s
                                const std::string &base_folder, const PackOptions &options) {
   // Nothing in a plan depends on the architecture so far; a pack has one for each that differs.
   CUGRT_TRY(check_architectures(options.architectures).take_status()); // before the work
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.policy, nullptr));
+  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, nullptr));
   return PackBuilder(device, options).build(std::move(plan), name, base_folder);
 }
 

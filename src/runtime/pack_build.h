@@ -8,7 +8,7 @@
 namespace cugrt::runtime {
 
 struct PackOptions {
-  plan::Policy policy = plan::Policy::patch;
+  plan::PlannerOptions planner;
   std::vector<std::string> architectures; // "sm_87": cubins; "compute_75": PTX
   std::string weights_path;               // a safetensors file; empty: none
   bool weights_inside = false;            // else the pack names the file, and its digest

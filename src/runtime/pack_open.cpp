@@ -19,8 +19,9 @@ using Json = nlohmann::ordered_json;
 /// The images of a target, each once.
 std::set<uint32_t> images_of(const PackTarget &target) {
   std::set<uint32_t> images(target.kernel_images.begin(), target.kernel_images.end());
-  if (target.transfer_image != kNone)
-    images.insert(target.transfer_image);
+  for (uint32_t own : {target.transfer_image, target.control_image})
+    if (own != kNone)
+      images.insert(own);
   return images;
 }
 
@@ -161,6 +162,15 @@ Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const 
     parts.kernel_images.push_back(take(image));
   if (target.transfer_image != kNone)
     parts.transfer_image = take(target.transfer_image);
+  if (target.control_image != kNone)
+    parts.control_image = take(target.control_image);
+  auto flags = target.variant_flags.begin(); // as many as there are variants: the pack was checked
+  for (const plan::Kernel &kernel : parts.plan.kernels) {
+    parts.programmatic.emplace_back();
+    for (size_t v = 0; v < kernel.entries.size(); ++v, ++flags)
+      parts.programmatic.back().push_back(
+          {(*flags & kPackWaitsFirst) != 0, (*flags & kPackTriggers) != 0});
+  }
   auto executable = Executable::assemble(std::move(parts));
   return executable.ok() ? std::move(executable)
                          : Result<std::shared_ptr<const Executable>>(

@@ -100,6 +100,22 @@ std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t f
   return svg;
 }
 
+/// The graphs of conditionals' bodies as boxes beside the region's own.
+std::string body_clusters(const plan::Function &function, const plan::Region &region,
+                          const std::string &prefix) {
+  std::string text;
+  auto levels = plan::find_region_levels(function, region.steps);
+  for (size_t l = 1; l < levels->levels.size(); ++l) {
+    const plan::RegionLevel &level = levels->levels[l];
+    text += "    subgraph cluster_" + prefix + "body" + std::to_string(l) + " { label=" +
+            dot_quoted(body_name(function, region, level)) + ";";
+    for (uint32_t step : level.steps)
+      text += " " + prefix + std::to_string(step) + ";";
+    text += " }\n";
+  }
+  return text;
+}
+
 } // namespace
 
 std::string plan_dot(const PlanView &view) {
@@ -119,6 +135,8 @@ std::string plan_dot(const PlanView &view) {
           text += ", tooltip=" + dot_quoted("line " + std::to_string(step.location.line));
         text += "];\n";
       }
+      if (plan::has_conditionals(function, region))
+        text += body_clusters(function, region, prefix);
       for (const plan::Edge &edge : region.edges)
         text += "    " + prefix + std::to_string(edge.from) + " -> " + prefix +
                 std::to_string(edge.to) + ";\n";

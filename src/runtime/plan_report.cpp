@@ -50,6 +50,31 @@ Json calls_json(const plan::BindingNote &note) {
   return list;
 }
 
+/// The conditionals' bodies: each is a graph of its own.
+std::vector<plan::RegionLevel> bodies_of(const plan::Function &function,
+                                         const plan::Region &region) {
+  if (!plan::has_conditionals(function, region))
+    return {};
+  auto levels = plan::find_region_levels(function, region.steps);
+  return {levels->levels.begin() + 1, levels->levels.end()};
+}
+
+std::string bodies_text(const plan::Function &function, const plan::Region &region) {
+  std::string text;
+  for (const plan::RegionLevel &level : bodies_of(function, region))
+    text += "    " + body_name(function, region, level) + ": " +
+            std::to_string(level.steps.size()) + " steps from step " +
+            std::to_string(level.steps.front()) + "\n";
+  return text;
+}
+
+Json bodies_json(const plan::Function &function, const plan::Region &region) {
+  Json bodies = Json::array();
+  for (const plan::RegionLevel &level : bodies_of(function, region))
+    bodies.push_back({{"conditional", level.step}, {"body", level.body}, {"steps", level.steps}});
+  return bodies;
+}
+
 void add_function(std::string &text, const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
@@ -58,7 +83,7 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
-            "; slots " + slot_names(function, region.slots) + "\n";
+            "; slots " + slot_names(function, region.slots) + "\n" + bodies_text(function, region);
   for (const plan::BindingNote &note : view.report.bindings) {
     if (note.function != index)
       continue;
@@ -128,6 +153,8 @@ Json function_json(const PlanView &view, uint32_t index) {
       slots.push_back(slot_names(function, {slot}));
     row["steps"] = std::move(steps);
     row["edges"] = std::move(edges);
+    row["programmatic"] = region.programmatic;
+    row["bodies"] = bodies_json(function, region);
     row["key"] = std::move(key);
     row["slots"] = std::move(slots);
     regions.push_back(std::move(row));
@@ -154,6 +181,13 @@ std::string key_names(const plan::Function &function, const std::vector<plan::Sy
   for (plan::SymbolId symbol : key)
     text += (text.empty() ? "" : ", ") + function.symbols[symbol.index].name;
   return text.empty() ? "-" : text;
+}
+
+std::string body_name(const plan::Function &function, const plan::Region &region,
+                      const plan::RegionLevel &level) {
+  const plan::Step &step = function.steps[region.steps.begin + level.step];
+  const bool loop = function.conditionals[step.conditional].kind == plan::ConditionalKind::while_;
+  return std::string(loop ? "body" : level.body == 0 ? "then" : "else") + " of '" + step.name + "'";
 }
 
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots) {

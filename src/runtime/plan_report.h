@@ -1,6 +1,7 @@
 // Forms of a plan's report. Internal to the runtime; module_plan.h is the way in.
 #pragma once
 
+#include "plan/conditionals.h"
 #include "plan/planner.h"
 #include "runtime/symbol_binding.h"
 
@@ -31,6 +32,9 @@ std::string plan_dot(const PlanView &view);
 std::string plan_svg(const PlanView &view);
 
 /// "4, 7" and the like; also of slots: "%x, result 0".
+/// "body of 'while %more'", "then of 'if %c'": a level of a region that is not its own graph.
+std::string body_name(const plan::Function &function, const plan::Region &region,
+                      const plan::RegionLevel &level);
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
 

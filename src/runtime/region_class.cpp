@@ -30,6 +30,7 @@ public:
     class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
     flatten();
     add_edges();
+    add_levels();
     add_base_uses();
     return std::move(class_);
   }
@@ -139,16 +140,30 @@ private:
   }
 
   void add_edges() {
-    std::vector<std::vector<uint32_t>> before(class_.launches.size());
-    for (const plan::Edge &edge : region_.edges) {
+    std::vector<std::vector<uint32_t>> before(class_.launches.size()); // edges
+    for (uint32_t e = 0; e < region_.edges.size(); ++e) {
+      const plan::Edge &edge = region_.edges[e];
       CUGRT_CHECK(edge.from < edge.to && edge.to < before.size());
-      before[edge.to].push_back(edge.from);
+      before[edge.to].push_back(e);
     }
     for (const std::vector<uint32_t> &list : before) {
       class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
-      class_.predecessors.insert(class_.predecessors.end(), list.begin(), list.end());
+      for (uint32_t e : list) {
+        class_.predecessors.push_back(region_.edges[e].from);
+        class_.programmatic.push_back(std::binary_search(region_.programmatic.begin(),
+                                                         region_.programmatic.end(), e));
+      }
     }
     class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+  }
+
+  void add_levels() {
+    auto levels = plan::find_region_levels(frame_.function, region_.steps);
+    CUGRT_CHECK(levels);
+    class_.levels = std::move(*levels);
+    for (const RegionClass::Dependent &dependent : class_.dependents)
+      class_.changes_bodies =
+          class_.changes_bodies || class_.levels.level_of[dependent.node] != 0;
   }
 
   const Frame &frame_;

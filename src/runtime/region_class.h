@@ -11,6 +11,7 @@
 // so that patching an instance costs what depends on the changed inputs, not what the region has.
 #pragma once
 
+#include "plan/conditionals.h"
 #include "runtime/frame.h"
 
 namespace cugrt::runtime {
@@ -30,6 +31,8 @@ struct RegionClass {
   std::vector<uint32_t> first_value; // of each node, and the end
   std::vector<uint32_t> node_of_value;
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
+  std::vector<bool> programmatic;                        // of each of `predecessors`
+  plan::RegionLevels levels; // one for each graph: the region's own and its bodies
   std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
   uint32_t key_size = 0;
   size_t key_nodes = 0; // nodes with a field that depends on the key
@@ -40,6 +43,10 @@ struct RegionClass {
   };
   std::vector<BaseUse> base_uses; // of each base
   std::vector<Dependent> dependents;
+
+  /// Nodes in bodies of conditionals with a field that a run can change.
+  bool changes_bodies = false;
+  bool has_bodies() const { return levels.levels.size() > 1; }
 
   size_t node_count() const { return launches.size(); }
   size_t edge_count() const { return predecessors.size(); }

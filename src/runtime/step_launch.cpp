@@ -1,6 +1,7 @@
 // Evaluation and eager launches of steps; see step_launch.h.
 #include "runtime/step_launch.h"
 
+#include "driver/driver_error.h"
 #include "driver/memory.h"
 #include "runtime/loaded_code.h"
 
@@ -95,7 +96,8 @@ Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
 
 Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
                                const DeviceLimits &limits) {
-  if (launch.kind == LaunchKind::empty)
+  if (launch.kind == LaunchKind::empty || launch.kind == LaunchKind::conditional ||
+      launch.kind == LaunchKind::set_condition)
     return LaunchDims{};
   if (launch.kind != LaunchKind::kernel)
     return transfer_dims(frame, launch);
@@ -118,12 +120,25 @@ Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
   return dims;
 }
 
+Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
+                            driver::StreamRef stream) {
+  CUGRT_ASSIGN(uint64_t address, frame.address(buffer));
+  uint64_t value = 0;
+  size_t bytes = std::min<size_t>(ir::info(buffer.dtype).bytes_per_block, sizeof value);
+  const driver::DriverApi &api = stream.api();
+  CUGRT_DRIVER(api, MemcpyDtoHAsync, (&value, address, bytes, stream.get()),
+               "condition %" + buffer.name);
+  CUGRT_TRY(stream.synchronize());
+  return value != 0;
+}
+
 Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch) {
   CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
   const LaunchProgram &launch = frame.program.launches[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
-  if (!dims.enabled || launch.kind == LaunchKind::empty)
+  if (!dims.enabled || launch.kind == LaunchKind::empty ||
+      launch.kind == LaunchKind::conditional || launch.kind == LaunchKind::set_condition)
     return {};
   scratch.values.clear();
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {

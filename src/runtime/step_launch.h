@@ -34,7 +34,11 @@ struct LaunchScratch {
   std::vector<void *> pointers;
 };
 
-/// Launches one step on the stream. Context current.
+/// What a condition in device memory says, after waiting for the stream. Context current.
+Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
+                            driver::StreamRef stream);
+
+/// Launches one step on the stream; of those of conditionals nothing. Context current.
 Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch);
 

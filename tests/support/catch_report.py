@@ -164,9 +164,30 @@ def run_script(program):
     return outcome
 
 
+def findings(path, checks):
+    """What the emulated driver reported of these checks, a line each."""
+    try:
+        with open(path, errors="replace") as file:
+            lines = [line.rstrip("\n").removeprefix("cugrt-emu: ") for line in file]
+    except FileNotFoundError:
+        return []
+    return [line for line in lines if line.split(":")[0] in checks]
+
+
 def run(program):
-    """Runs a suite_plan.Program; returns its Outcome."""
+    """Runs a suite_plan.Program; returns its Outcome. The emulated driver's checks report into a
+    file; what they found of a program that passed otherwise is a failure of its own."""
     started = time.monotonic()
-    outcome = run_catch(program) if program.is_catch else run_script(program)
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "findings")
+        if program.checks:
+            program = dataclasses.replace(program, environment={
+                "CUGRT_EMU_CHECK": ",".join(program.checks), "CUGRT_EMU_REPORT": report,
+                **program.environment})
+        outcome = run_catch(program) if program.is_catch else run_script(program)
+        found = findings(report, program.checks)
+    if found:
+        outcome.failures.append((f"{program.label}: findings of the emulated driver",
+                                 "\n".join(found[:OUTPUT_TAIL_LINES])))
     outcome.seconds = time.monotonic() - started
     return outcome

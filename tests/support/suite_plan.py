@@ -27,6 +27,21 @@ SANITIZED_SUITES = {
 SANITIZED_TIME_FACTOR = 4
 SANITIZED_CASES = "~[large]"
 FUZZ_SECONDS = 20
+# The emulated driver's checks are on in every program of the plain suites, and a finding fails the
+# program that made it. Those that are left out, by program: the checks (or "all") and why.
+WITHOUT_CHECKS = {
+    "unit_check_emulate": ("all", "starts programs that are wrong and compares what is reported"),
+    "foreign": ("all", "runs under cugrt emulate, which has all checks on and reports on stderr"),
+    "unit_emulator_driver": ("leak,uninitialized", "its cases leave memory and modules to the "
+                             "context's end, which then must free them, and copy what is unwritten"),
+    "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
+    "differential_random": ("streams", "its host functions read tensors at once that their contract "
+                                       "has them read in the stream they are given"),
+    "fault_emulator": ("all", "makes one allocation of the host after the other fail: the checks "
+                              "allocate for every access"),
+    "fault_runtime": ("all", "likewise, and takes the square of their number"),
+    "fault_demo": ("all", "likewise; a call that is made to fail frees nothing"),
+}
 
 
 class UnknownSuite(Exception):
@@ -42,6 +57,7 @@ class Program:
     folder: str
     timeout_s: float
     is_catch: bool
+    checks: tuple = ()  # of the emulated driver: a finding of one of them is a failure
 
 
 def requests(arguments):
@@ -113,6 +129,19 @@ def without_address_randomisation():
     return [setarch, "--addr-no-randomize"] if bits > 28 and setarch else []
 
 
+def checks_on_request():
+    """The emulated driver's checks that it must be asked for. The findings of the others are errors
+    that the failing call returns as well, which tests provoke."""
+    with open(os.path.join(ROOT, "src", "emulator", "driver", "findings.def")) as file:
+        return tuple(re.findall(r"^CHECK\((\w+), on_request,", file.read(), re.MULTILINE))
+
+
+def checks_of(program):
+    left_out = WITHOUT_CHECKS.get(program, ("",))[0].split(",")
+    return tuple(check for check in checks_on_request()
+                 if check not in left_out and "all" not in left_out)
+
+
 def declared_programs(request, suites, timeout_s):
     """The tests that Meson declares for these suites, with a request's folder and options."""
     suite_name, options = request
@@ -137,8 +166,10 @@ def declared_programs(request, suites, timeout_s):
         if options and not is_catch:
             command += options
         label = f"{suite_name} {test['name']}" if sanitized else test["name"]
+        # Sanitizers watch our own code, and slow it down enough.
+        checks = () if sanitized else checks_of(test["name"])
         yield Program(label, command, {**base, **test["env"]}, test["workdir"] or ROOT,
-                      timeout_s, is_catch)
+                      timeout_s, is_catch, checks)
 
 
 def fuzz_seconds(options):

@@ -18,6 +18,10 @@ import catch_report  # noqa: E402
 import run_suites  # noqa: E402
 import suite_plan  # noqa: E402
 
+# What this program itself runs under is not what its programs are to see.
+for variable in ("CUGRT_EMU_CHECK", "CUGRT_EMU_REPORT"):
+    os.environ.pop(variable, None)
+
 PASSED = '<TestCase name="a"><OverallResult success="true"/></TestCase>'
 FAILED = ('<TestCase name="b"><Expression success="false" type="REQUIRE" filename="x.cpp" line="7">'
           '<Original> one == two </Original><Expanded> 1 == 2 </Expanded></Expression>'
@@ -35,6 +39,16 @@ class Runner(unittest.TestCase):
             os.chmod(script, 0o755)
             return catch_report.run(suite_plan.Program("unit_x", [script], {}, folder, timeout_s,
                                                        is_catch))
+
+    def run_checked(self, ending):
+        """The same with the emulated driver's checks on."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "program")
+            with open(script, "w") as file:
+                file.write(f"#!/bin/bash\n{ending}\n")
+            os.chmod(script, 0o755)
+            return catch_report.run(suite_plan.Program("unit_x", [script], {}, folder, 20.0, False,
+                                                       ("race", "nodes")))
 
     def counts(self, outcome):
         return outcome.passed, len(outcome.failures), len(outcome.skips)
@@ -114,6 +128,39 @@ class Runner(unittest.TestCase):
             outcome = self.run_program("", ending, is_catch=False)
             self.assertEqual(len(outcome.failures), 1)
             self.assertEqual(outcome.passed, 0)
+
+
+    def test_a_finding_of_the_emulated_driver_is_a_failure(self):
+        outcome = self.run_checked('echo "cugrt-emu: race: two warps" >>"$CUGRT_EMU_REPORT"')
+        self.assertEqual(self.counts(outcome), (1, 1, 0))
+        self.assertEqual(outcome.failures,
+                         [("unit_x: findings of the emulated driver", "race: two warps")])
+        # One that a call returned as an error is for the program to judge, as is one that tells
+        # of checks that are asked for by their names.
+        outcome = self.run_checked('echo "cugrt-emu: fault: a race: none" >>"$CUGRT_EMU_REPORT"')
+        self.assertEqual(self.counts(outcome), (1, 0, 0))
+        self.assertEqual(self.counts(self.run_checked('[ "$CUGRT_EMU_CHECK" = race,nodes ]')),
+                         (1, 0, 0))
+        self.assertEqual(self.counts(self.run_program("", '[ -z "$CUGRT_EMU_CHECK" ]',
+                                                      is_catch=False)), (1, 0, 0))
+
+    def test_checks_are_asked_for_by_the_names_in_their_table(self):
+        checks = suite_plan.checks_on_request()
+        for name in ("race", "nodes", "programmatic", "streams", "leak"):
+            self.assertIn(name, checks)
+        self.assertNotIn("fault", checks)
+        self.assertEqual(suite_plan.checks_of("unit_x"), checks)
+        self.assertEqual(suite_plan.checks_of("foreign"), ())
+
+    def test_what_is_left_out_is_there(self):
+        declared = ""
+        for suite in ("unit", "golden", "differential", "fault", "foreign"):
+            with open(os.path.join(ROOT, "tests", suite, "meson.build")) as file:
+                declared += file.read()
+        for program, (checks, _) in suite_plan.WITHOUT_CHECKS.items():
+            self.assertIn(f"test('{program}'", declared)
+            for check in checks.split(","):
+                self.assertIn(check, suite_plan.checks_on_request() + ("all",))
 
 
 class Requests(unittest.TestCase):

@@ -34,7 +34,7 @@ struct Made {
 
   Made() {
     ir::Module module = must(ir::parse_and_verify(kModule, "m.cugrt"));
-    plan::Plan planned = must(plan_module(module, "m.cugrt", plan::Policy::patch, nullptr));
+    plan::Plan planned = must(plan_module(module, "m.cugrt", {}, nullptr));
     REQUIRE(planned.kernels.size() == 2);
     plan = plan::to_cbor(planned);
     contents.module_name = "m.cugrt";
@@ -42,9 +42,9 @@ struct Made {
     contents.images = {{"relu", true, "cubin 87"},     {"exp", true, "another 87"},
                        {"relu", true, "cubin 90"},     {"exp", true, "another 90"},
                        {"relu", false, "// relu ptx"}, {"exp", false, "// exp ptx"}};
-    contents.targets = {{"sm_87", 0, UINT32_MAX, {0, 1}},
-                        {"sm_90", 0, UINT32_MAX, {2, 3}},
-                        {"compute_75", 0, UINT32_MAX, {4, 5}}};
+    contents.targets = {{"sm_87", 0, UINT32_MAX, UINT32_MAX, {0, 1}, {0, 3}},
+                        {"sm_90", 0, UINT32_MAX, UINT32_MAX, {2, 3}, {1, 2}},
+                        {"compute_75", 0, UINT32_MAX, UINT32_MAX, {4, 5}, {0, 0}}};
   }
   Made(const Made &) = delete;
 };
@@ -85,6 +85,8 @@ TEST_CASE("a pack is read back as it was written, and has one form") {
   CHECK(pack.contents.targets[1].architecture == "sm_90");
   CHECK(pack.contents.targets[1].kernel_images == std::vector<uint32_t>{2, 3});
   CHECK(pack.contents.targets[1].transfer_image == UINT32_MAX);
+  CHECK(pack.contents.targets[1].control_image == UINT32_MAX);
+  CHECK(pack.contents.targets[1].variant_flags == std::vector<uint8_t>{1, 2});
   const HostTensor *weight = pack.weights.find("w");
   REQUIRE(weight);
   CHECK(std::string(weight->data(), weight->size_bytes) == std::string(4, '\x11'));
@@ -174,6 +176,12 @@ TEST_CASE("with digests that agree, each wrong field is still refused") {
        "image 9 is named, there are 6"},
       {"too few kernels", [](PackContents &c) { c.targets[0].kernel_images.pop_back(); },
        "a target has 1 kernels, its plan 2"},
+      {"control image that is not there", [](PackContents &c) { c.targets[0].control_image = 9; },
+       "image 9 is named, there are 6"},
+      {"too many variants", [](PackContents &c) { c.targets[0].variant_flags.push_back(0); },
+       "a target has 3 variants, its plan 2"},
+      {"unknown flags", [](PackContents &c) { c.targets[0].variant_flags[1] = 4; },
+       "a variant's flags is 4, there are 4"},
       {"cubin for compute_", [](PackContents &c) { c.targets[2].kernel_images[0] = 0; },
        "image 0 is a cubin, but its target is compute_75"},
       {"NUL in PTX", [](PackContents &c) { c.images[4].bytes = std::string_view("a\0b", 3); },
@@ -230,8 +238,8 @@ TEST_CASE("every byte of a pack's header, table and manifest is checked also beh
 
 TEST_CASE("machine code of the device's own architecture is chosen, else the newest PTX") {
   Made made;
-  made.contents.targets.push_back({"compute_80", 0, UINT32_MAX, {4, 5}});
-  made.contents.targets.push_back({"compute_90a", 0, UINT32_MAX, {4, 5}});
+  made.contents.targets.push_back({"compute_80", 0, UINT32_MAX, UINT32_MAX, {4, 5}, {0, 0}});
+  made.contents.targets.push_back({"compute_90a", 0, UINT32_MAX, UINT32_MAX, {4, 5}, {0, 0}});
   std::string file = write_pack(made.contents);
   Pack pack = must(read(file));
   CHECK(chosen(pack, 87) == "sm_87");

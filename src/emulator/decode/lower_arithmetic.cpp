@@ -269,13 +269,17 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   flags |= opcode.take("sat") ? kFlagSat : 0;
   flags |= opcode.take("relu") ? kFlagRelu : 0;
   Type to = ptx::parse_type(opcode[0]), from = ptx::parse_type(opcode[1]);
-  bool directed = !mode.integral && mode.rounding != Rounding::nearest;
-  if (opcode.size() != 2 || (directed && (flags & (kFlagFtz | kFlagSat | kFlagRelu))))
+  const bool packed = to == Type::f16x2 || to == Type::bf16x2;
+  const bool directed = !mode.integral && mode.rounding != Rounding::nearest;
+  const bool bound = mode.rounding == Rounding::down || mode.rounding == Rounding::up;
+  if (opcode.size() != 2 || (directed && (flags & (kFlagFtz | kFlagSat))) ||
+      (directed && !is_half(to) && flags & kFlagRelu) ||
+      (!mode.integral && bound && from == Type::f32 && (packed || to == Type::bf16)))
     return refuse();
-  auto id = find_op((directed ? "directed." : "") + opcode.name());
+  // To halves, one row rounds in every direction.
+  auto id = find_op((directed && !is_half(to) ? "directed." : "") + opcode.name());
   if (!id)
     return refuse();
-  bool packed = to == Type::f16x2 || to == Type::bf16x2;
   CUGRT_TRY(expect_operands(packed ? 3 : 2, packed ? 3 : 2));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
   uint32_t b = 0;

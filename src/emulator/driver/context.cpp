@@ -201,6 +201,7 @@ void destroy_context_contents(Driver &driver, Context &context) {
   context.orphans.clear();
   context.limits.clear();
   context.legacy_stream->tail = nullptr;
+  context.legacy_stream->last_kernel = nullptr;
   driver.allocations->free_context(*driver.memory, &context);
 }
 

@@ -10,6 +10,9 @@ int max_blocks_per_multiprocessor(const DeviceProfile &profile);
 /// 0 for what is not emulated.
 int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute);
 
+/// From here on kernels may begin before the one that they follow has ended; older devices take
+/// programmatic edges as ordinary ones.
+constexpr int kProgrammaticCapability = 90;
 constexpr uint32_t kMaxThreadsPerBlock = 1024;
 
 } // namespace cugrt::emulator::api

@@ -45,7 +45,7 @@ CUresult Driver::initialize() {
   }
   memory = std::move(space).value();
   allocations = std::make_unique<MemoryTable>(config.memory_bytes);
-  scheduler = std::make_unique<Scheduler>(config.workers);
+  scheduler = std::make_unique<Scheduler>(config.workers, stream_order);
   initialized = true;
   return CUDA_SUCCESS;
 }
@@ -69,6 +69,7 @@ CUresult Driver::reinitialize() {
   counters.graph_launches = 0;
   inject_fault(config.fail_call, CUresult(config.fail_code));
   findings.configure(config.checks, config.report);
+  stream_order.clear();
   set_message({});
   return CUDA_SUCCESS;
 }

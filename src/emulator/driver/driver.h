@@ -9,7 +9,7 @@
 // that none crosses the C interface. The body locks driver.mutex for as long as it touches objects,
 // and never while it waits for tasks or runs the program's callbacks. Lock order: Driver::mutex,
 // then the locks inside MemoryTable, AddressSpace, HandleTable and Scheduler, which call nothing of
-// ours.
+// ours but, at last, StreamOrder and Findings.
 #pragma once
 
 #include "emulator/driver/config.h"
@@ -17,6 +17,7 @@
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory_table.h"
 #include "emulator/driver/objects.h"
+#include "emulator/driver/stream_order.h"
 #include "emulator/graph/conditional.h"
 
 #include <atomic>
@@ -44,6 +45,7 @@ public:
   std::unique_ptr<Scheduler> scheduler;
   Counters counters;
   Findings findings;
+  StreamOrder stream_order{findings};
   uint64_t next_id = 1; // of contexts, streams, captures
   Ref<Context> primary; // alive while retained
   unsigned primary_retains = 0, primary_flags = 0;

@@ -3,7 +3,6 @@
 
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/module.h"
-#include "emulator/exec/race_report.h"
 
 #include <algorithm>
 #include <atomic>
@@ -218,7 +217,7 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
     if (!told.exchange(true))
       driver.findings.report(Check::race, text);
   };
-  RaceReportScope scope(driver.findings.enabled(Check::race) ? &report_race : nullptr);
+  config.report_race = driver.findings.enabled(Check::race) ? &report_race : nullptr;
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;

@@ -46,6 +46,8 @@ void free_in_stream(Driver &driver, const Ref<Stream> &stream, CUdeviceptr addre
   task->kind = TaskKind::device;
   task->run_always = true; // memory comes back even after a fault
   task->action = [&driver, address](CUresult) {
+    if (auto range = driver.allocations->find(address))
+      driver.stream_order.forget(range->begin, range->bytes);
     driver.allocations->free(*driver.memory, address, MemoryKind::device_async);
     return CUDA_SUCCESS;
   };

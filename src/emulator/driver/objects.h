@@ -37,6 +37,16 @@ struct Capture {
   std::vector<CUgraphNode> left_behind; // where streams stood that were destroyed meanwhile
 };
 
+class NodeRun;
+
+/// The last work of a stream, when that is a kernel: another may be launched to begin with it.
+struct StreamKernel {
+  TaskPtr task;
+  std::shared_ptr<NodeRun> run;
+  std::vector<TaskPtr> start_after;
+  uint32_t early = 0; // how many kernels in a row may begin with the one before
+};
+
 struct Stream {
   CUstream handle = nullptr;
   std::shared_ptr<Context> context;
@@ -44,7 +54,9 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   bool legacy = false, per_thread = false;
-  TaskPtr tail; // the last task; nullptr when there never was one
+  TaskPtr tail;                              // the last task; nullptr when there never was one
+  uint64_t kernels = 0;                      // launched so far
+  std::shared_ptr<StreamKernel> last_kernel; // nullptr when the last work is no launch of a kernel
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> capture_dependencies;
   std::map<int, CUlaunchAttributeValue> attributes;

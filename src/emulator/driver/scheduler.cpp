@@ -1,6 +1,8 @@
 // Implementation of the task scheduler; see scheduler.h.
 #include "emulator/driver/scheduler.h"
 
+#include "emulator/driver/stream_order.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -20,7 +22,8 @@ bool later(const TaskPtr &a, const TaskPtr &b) {
 
 bool in_host_callback() { return t_in_host_callback; }
 
-Scheduler::Scheduler(unsigned device_threads) : width_(device_threads ? device_threads : 1) {}
+Scheduler::Scheduler(unsigned device_threads, StreamOrder &order)
+    : order_(order), width_(device_threads ? device_threads : 1) {}
 
 Scheduler::~Scheduler() {
   {
@@ -78,7 +81,9 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
   uint64_t major = ++sequence_;
   unfinished_ += submission.tasks_.size();
   for (const TaskPtr &task : submission.tasks_)
-    task->order_major = major;
+    task->order_major = task->beside ? task->beside->order_major : major;
+  for (const TaskPtr &task : submission.tasks_)
+    task->beside = nullptr;
   for (const TaskPtr &task : submission.tasks_)
     if (task->pending == 0)
       make_ready(task, !caller_waits);
@@ -129,6 +134,8 @@ void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
   bool device = task->kind == TaskKind::device;
   running_ += device;
   lock.unlock();
+  if (!device && task->point) // a callback may tell other threads that it was called
+    order_.seen(*task->point, false);
   CUresult poisoned = poison();
   if (action && (poisoned == CUDA_SUCCESS || task->run_always)) {
     CUresult result;
@@ -172,6 +179,8 @@ void Scheduler::host_loop() {
 
 bool Scheduler::done(const TaskPtr &task) const {
   std::lock_guard lock(mutex_);
+  if (task && task->done && task->point)
+    order_.seen(*task->point, true);
   return !task || task->done;
 }
 
@@ -192,6 +201,8 @@ void Scheduler::wait(const TaskPtr &task) {
     else
       finished_.wait(lock);
   }
+  if (task->point)
+    order_.seen(*task->point, true);
   if (!device_ready_.empty())
     work_.notify_one();
 }

@@ -35,6 +35,8 @@ namespace cugrt::emulator::api {
 
 enum class TaskKind : uint8_t { marker, device, host };
 
+struct StreamPoint;
+class StreamOrder;
 struct Task;
 using TaskPtr = std::shared_ptr<Task>;
 
@@ -46,6 +48,10 @@ struct Task {
   std::function<CUresult(CUresult)> action;
   bool run_always = false;
   uint64_t order_minor = 0; // among the tasks of one submission
+  /// Is as old as this one: which of the two runs first is for order_minor to say.
+  TaskPtr beside;
+  /// Where it stands among the work of streams; nullptr where that is not watched.
+  std::shared_ptr<const StreamPoint> point;
 
   // The scheduler's, under its lock.
   uint64_t order_major = 0;
@@ -78,7 +84,8 @@ private:
 
 class Scheduler {
 public:
-  explicit Scheduler(unsigned device_threads);
+  /// `order` is told which points the program has seen, and outlives the scheduler.
+  Scheduler(unsigned device_threads, StreamOrder &order);
   ~Scheduler(); // waits for what runs; what has not started is dropped
 
   /// With `caller_waits` no thread is woken: the caller runs the tasks in wait(). Throws
@@ -108,6 +115,7 @@ private:
   void make_ready(TaskPtr task, bool wake);
   void finish_all(bool wake);
 
+  StreamOrder &order_;
   mutable std::mutex mutex_;
   std::condition_variable work_, host_work_, finished_;
   ReadyHeap device_ready_, host_ready_;

@@ -1,8 +1,9 @@
 // The order of work within and between streams; see stream.h.
 #include "emulator/driver/stream.h"
 
-#include "emulator/driver/copy.h"
-#include "emulator/driver/launch.h"
+#include "emulator/driver/device_limits.h"
+#include "emulator/graph/conditional.h"
+#include "emulator/graph/node_run.h"
 
 namespace cugrt::emulator::api {
 
@@ -68,19 +69,35 @@ TaskPtr host_task(const HostWork &work) {
 
 } // namespace
 
+TaskBatch::TaskBatch(Driver &driver) : driver_(driver) {
+  if (!driver.stream_order.enabled())
+    return;
+  point_ = std::make_shared<StreamPoint>();
+  work_ = std::make_shared<StreamWork>(driver.stream_order, point_);
+}
+
+void TaskBatch::add(TaskPtr task) {
+  task->point = point_;
+  submission_.add(std::move(task));
+}
+
+void TaskBatch::depend(const TaskPtr &task, const TaskPtr &before) {
+  submission_.depend(task, before);
+  if (point_ && before && before->point && before->point != point_)
+    follow(point_->at_wait, *before->point);
+}
+
 struct TaskBatch::TaskMaker {
   TaskBatch &batch;
   Driver &driver = batch.driver_;
 
-  TaskPtr operator()(const KernelWork &work) const {
-    return device_task([&driver = driver, work](CUresult) { return run_kernel(driver, work); });
+  template <class DeviceWork> TaskPtr on_device(const DeviceWork &work) const {
+    batch.run_ = std::make_shared<NodeRun>(driver, work, batch.work_);
+    return device_task([run = batch.run_](CUresult) { return run->run(); });
   }
-  TaskPtr operator()(const CopyWork &work) const {
-    return device_task([&driver = driver, work](CUresult) { return run_copy(driver, work); });
-  }
-  TaskPtr operator()(const FillWork &work) const {
-    return device_task([&driver = driver, work](CUresult) { return run_fill(driver, work.fill); });
-  }
+  TaskPtr operator()(const KernelWork &work) const { return on_device(work); }
+  TaskPtr operator()(const CopyWork &work) const { return on_device(work); }
+  TaskPtr operator()(const FillWork &work) const { return on_device(work); }
   TaskPtr operator()(const HostWork &work) const { return host_task(work); }
   TaskPtr operator()(const EventRecordWork &work) const {
     auto task = std::make_shared<Task>();
@@ -105,8 +122,38 @@ TaskPtr TaskBatch::add(const Work &work) {
   return task;
 }
 
+void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task, bool begins) {
+  const StreamKernel &before = *stream.last_kernel;
+  name_point(stream);
+  for (const TaskPtr &earlier : before.start_after)
+    depend(task, earlier);
+  if (stream.blocking())
+    depend(task, stream.context->legacy_stream->tail);
+  if (point_) {
+    point_->is_early = true;
+    if (before.task->point)
+      join(point_->at_wait, before.task->point->at_start);
+    point_->at_start = point_->at_wait;
+  }
+  if (begins)
+    task->beside = before.task;
+  else
+    submission_.depend(task, stream.tail);
+  run_->follow(before.run);
+}
+
+void TaskBatch::name_point(const Stream &stream) {
+  if (!point_)
+    return;
+  point_->stream = stream.id;
+  point_->stream_name = stream.legacy ? "the legacy stream"
+                                      : (stream.per_thread ? "per-thread stream " : "stream ") +
+                                            std::to_string(stream.id);
+}
+
 // The legacy stream waits for all blocking streams of its context, and they for it.
 void TaskBatch::order_in_stream(const Stream &stream, const TaskPtr &task) {
+  name_point(stream);
   depend(task, stream.tail);
   Context &context = *stream.context;
   if (stream.legacy)
@@ -116,11 +163,22 @@ void TaskBatch::order_in_stream(const Stream &stream, const TaskPtr &task) {
 }
 
 void TaskBatch::submit(bool caller_waits) {
+  if (point_)
+    driver_.stream_order.submit(*point_, work_);
+  work_ = nullptr; // the tasks hold it from here on
   driver_.scheduler->submit(submission_, caller_waits);
   for (auto &[event, task] : records_) {
     event->task = std::move(task);
     event->capture = nullptr;
   }
+}
+
+std::vector<TaskPtr> TaskBatch::tails_before(const Stream &stream) const {
+  std::vector<TaskPtr> tails;
+  for (const TaskPtr &tail : {stream.tail, stream.context->legacy_stream->tail})
+    if (tail && (stream.blocking() || tail == stream.tail))
+      tails.push_back(tail);
+  return tails;
 }
 
 void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task) {
@@ -129,6 +187,7 @@ void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task) {
   batch.order_in_stream(*stream, task);
   batch.submit();
   stream->tail = task;
+  stream->last_kernel = nullptr;
 }
 
 CUresult capture_state(const Stream &stream) {
@@ -162,6 +221,28 @@ CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+namespace {
+
+bool is_serialized_programmatically(const Driver &driver, const Work &work) {
+  auto *kernel = std::get_if<KernelWork>(&work);
+  if (!kernel || driver.config.profile->capability() < kProgrammaticCapability)
+    return false;
+  auto it = kernel->attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  return it != kernel->attributes.end() && it->second.programmaticStreamSerializationAllowed;
+}
+
+// Captured behind a kernel, such a launch is a node behind a programmatic edge.
+bool captures_early(Driver &driver, const Stream &stream, const Work &work) {
+  const auto &before = stream.capture_dependencies;
+  if (before.size() != 1 || driver.config.driver_version < kEdgeData ||
+      !is_serialized_programmatically(driver, work))
+    return false;
+  Ref<GraphNode> node = driver.nodes.find(before.front());
+  return node && node->type() == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
+} // namespace
+
 CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work, TaskPtr *out,
                        bool caller_waits) {
   CUGRT_EMU_TRY(refuse_implicit(stream));
@@ -170,18 +251,46 @@ CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work, Tas
     CUgraphNode node;
     auto &before = stream->capture_dependencies;
     before.reserve(1);
-    CUGRT_EMU_TRY(add_node(driver, *stream->capture->graph, before.data(), nullptr, before.size(),
+    CUgraphEdgeData early{};
+    early.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    early.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    CUGRT_EMU_TRY(add_node(driver, *stream->capture->graph, before.data(),
+                           captures_early(driver, *stream, work) ? &early : nullptr, before.size(),
                            std::move(work), &node));
     before.assign(1, node);
     return CUDA_SUCCESS;
   }
   TaskBatch batch(driver);
-  TaskPtr task = batch.add(work);
-  batch.order_in_stream(*stream, task);
+  TaskPtr task = batch.add(work), end = task;
+  std::shared_ptr<StreamKernel> kernel;
+  if (std::holds_alternative<KernelWork>(work)) {
+    kernel = std::make_shared<StreamKernel>(StreamKernel{task, batch.run(), {}});
+    task->order_minor = mix(driver.config.seed ^ mix(stream->id) ^ stream->kernels++);
+  }
+  // "the CUDA runtime should opportunistically allow the grid's execution to overlap with the
+  // previous kernel in the stream"
+  if (stream->last_kernel && is_serialized_programmatically(driver, work)) {
+    // Each that begins early waits for the one before within its own run: not without end.
+    constexpr uint32_t kMaxEarly = 16;
+    bool begins = stream->last_kernel->early < kMaxEarly;
+    kernel->early = begins ? stream->last_kernel->early + 1 : 0;
+    kernel->start_after =
+        begins ? stream->last_kernel->start_after : std::vector<TaskPtr>{stream->tail};
+    batch.order_early_in_stream(*stream, task, begins);
+    end = std::make_shared<Task>(); // both are over
+    batch.add(end);
+    batch.depend(end, task);
+    batch.depend(end, stream->tail);
+  } else {
+    if (kernel)
+      kernel->start_after = batch.tails_before(*stream);
+    batch.order_in_stream(*stream, task);
+  }
   batch.submit(caller_waits);
-  stream->tail = task;
+  stream->tail = end;
+  stream->last_kernel = std::move(kernel);
   if (out)
-    *out = task;
+    *out = end;
   return CUDA_SUCCESS;
 }
 

@@ -18,22 +18,35 @@ CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out);
 /// which does all that there is to do or, when it throws, nothing. Needs the lock throughout.
 class TaskBatch {
 public:
-  explicit TaskBatch(Driver &driver) : driver_(driver) {}
+  explicit TaskBatch(Driver &driver);
 
-  void add(TaskPtr task) { submission_.add(std::move(task)); }
+  void add(TaskPtr task);
   /// Makes and adds a task that does the work.
   TaskPtr add(const Work &work);
-  void depend(const TaskPtr &task, const TaskPtr &before) { submission_.depend(task, before); }
+  void depend(const TaskPtr &task, const TaskPtr &before);
   /// `task` is next in the stream: it waits for the stream's last task and, by the rules of the
   /// legacy stream, for the last tasks of others.
   void order_in_stream(const Stream &stream, const TaskPtr &task);
+  /// The same for a kernel that may begin with the stream's last kernel, before that has ended;
+  /// unless it `begins` so, it is run behind it nevertheless.
+  void order_early_in_stream(const Stream &stream, const TaskPtr &task, bool begins);
+  /// What order_in_stream() waits for in streams other than those that the legacy one joins.
+  std::vector<TaskPtr> tails_before(const Stream &stream) const;
+  /// Of the work that was added last, if the device executes it.
+  const std::shared_ptr<NodeRun> &run() const { return run_; }
   /// Events that the work records stand for their tasks from then on. Once only.
   void submit(bool caller_waits = false);
+  /// What its tasks tell of the bytes that they touch; nullptr where nobody asks.
+  const std::shared_ptr<StreamWork> &stream_work() const { return work_; }
 
 private:
   struct TaskMaker;
+  void name_point(const Stream &stream);
   Driver &driver_;
   Submission submission_;
+  std::shared_ptr<StreamPoint> point_; // of all its tasks; nullptr where streams are not watched
+  std::shared_ptr<StreamWork> work_;
+  std::shared_ptr<NodeRun> run_;
   std::vector<std::pair<Ref<Event>, TaskPtr>> records_;
 };
 

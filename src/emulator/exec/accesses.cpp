@@ -49,6 +49,19 @@ void AccessSet::add(const AccessSet &other) {
       add(AccessKind(kind), range.begin, range.end - range.begin);
 }
 
+void AccessSet::remove(uint64_t begin, uint64_t end) {
+  for (List &list : lists_) {
+    std::vector<Range> left;
+    for (const Range &range : list.ranges) {
+      if (range.begin < std::min(range.end, begin))
+        left.push_back({range.begin, std::min(range.end, begin)});
+      if (std::max(range.begin, end) < range.end)
+        left.push_back({std::max(range.begin, end), range.end});
+    }
+    list = {std::move(left), 0};
+  }
+}
+
 bool AccessSet::empty() const {
   return std::all_of(lists_.begin(), lists_.end(),
                      [](const List &list) { return list.ranges.empty(); });

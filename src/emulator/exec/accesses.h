@@ -29,6 +29,13 @@ public:
 
   void add(AccessKind kind, uint64_t begin, uint64_t bytes);
   void add(const AccessSet &other);
+  void remove(uint64_t begin, uint64_t end);
+  /// visit(kind, range) of each, in no order; some may overlap.
+  template <class Visit> void for_each(Visit visit) const {
+    for (size_t kind = 0; kind < lists_.size(); ++kind)
+      for (const Range &range : lists_[kind].ranges)
+        visit(AccessKind(kind), range);
+  }
   bool empty() const;
   /// Sorted and joined. The one with the lowest address, if there is any; both are sealed first.
   std::optional<Conflict> conflict(AccessSet &other);

@@ -245,7 +245,7 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     fill_constants(*launch.code, w->base.registers);
     block->warps.push_back(std::move(w));
   }
-  if (launch.report_race && launch.shared_bytes)
+  if (launch.config->report_race && launch.shared_bytes)
     block->races = std::make_unique<RaceCheck>(launch.shared_bytes, warps);
   for (const auto &w : block->warps) // the number of warps is known only now
     fill_specials(*w, *launch.code, w->base.registers, true);

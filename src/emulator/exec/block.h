@@ -26,7 +26,6 @@ struct Launch {
   uint32_t shared_bytes = 0, static_shared_bytes = 0;
   uint64_t local_stride = 0;
   bool counting = false;
-  const RaceReport *report_race = nullptr;
   uint32_t cache_count = 0; // remembered ranges
   const std::vector<std::string_view> *files = nullptr;
   const std::vector<const FunctionCode *> *functions =

@@ -60,6 +60,9 @@ struct ExecutionCounters {
 
 struct LaunchAccesses;
 
+/// Is told one line of text; from any of a launch's threads.
+using RaceReport = std::function<void(const std::string &)>;
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
@@ -77,6 +80,9 @@ struct LaunchConfig {
   /// Gets what the launch touches in global memory, which slows it (exec/accesses.h); otherwise
   /// nothing is recorded.
   LaunchAccesses *accesses = nullptr;
+  /// Is told of each race on shared memory, which slows the launch (exec/race_check.h); otherwise
+  /// none is looked for.
+  const RaceReport *report_race = nullptr;
 };
 
 struct LoadOptions {

@@ -356,7 +356,6 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                             : info.static_shared_bytes;
   launch.local_stride = kernel.local_stride;
   launch.counting = config.counters || config.accesses || coverage::enabled();
-  launch.report_race = RaceReportScope::current();
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;

@@ -74,16 +74,6 @@ bool is_shared(ptx::Space space, uint64_t &address) {
 
 } // namespace
 
-namespace {
-thread_local const RaceReport *t_report = nullptr;
-}
-
-RaceReportScope::RaceReportScope(const RaceReport *report) : before_(t_report) {
-  t_report = report;
-}
-RaceReportScope::~RaceReportScope() { t_report = before_; }
-const RaceReport *RaceReportScope::current() { return t_report; }
-
 RaceCheck::RaceCheck(uint32_t shared_bytes, uint32_t warps)
     : warps_(warps), known_(warps), words_((size_t(shared_bytes) + 3) / 4) {}
 
@@ -183,7 +173,7 @@ void RaceCheck::report(const Warp &w, uint64_t address, const Access &before, co
   bool wrote = words_[address / 4].write.at == before.at || !is_write;
   char where[32];
   snprintf(where, sizeof where, "0x%llx", (unsigned long long)address);
-  (*block.launch->report_race)(
+  (*block.launch->config->report_race)(
       std::string(is_write ? "write" : "read") + " of shared address " + where + " by " +
       thread_text(block, now.warp, now.lane) + " at " + location_text(*block.launch, *now.at) +
       " is not ordered with the " + (wrote ? "write" : "read") + " by " +

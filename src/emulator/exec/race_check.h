@@ -11,7 +11,6 @@
 // time.
 #pragma once
 
-#include "emulator/exec/race_report.h"
 #include "emulator/exec/warp.h"
 
 #include <array>

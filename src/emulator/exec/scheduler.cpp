@@ -105,7 +105,8 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
-/// The same, counting lane-operations as PTX writes them and recording what is touched.
+/// The same, counting lane-operations as PTX writes them, and with what the operations touch looked
+/// at before they are done.
 uint64_t execute_counting(Warp &w, const Op *pc) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;
@@ -115,6 +116,8 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
     instructions += code.locations[size_t(pc - code.ops.data())].instructions;
     if (w.block->accesses)
       record_access(pc, w, *w.block->accesses);
+    if (w.block->races)
+      w.block->races->observe(w, pc);
     coverage::executed(OpId(pc->id));
     if (pc->inner)
       coverage::executed(OpId::guard);
@@ -126,7 +129,7 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
   return count;
 }
 
-/// The same with the accesses looked at before they are done.
+/// The same for races alone.
 uint64_t execute_checking(Warp &w, const Op *pc) {
   RaceCheck &races = *w.block->races;
   uint64_t count = 0;

@@ -1,4 +1,5 @@
 // Instances: the snapshot of a graph, and launching it as tasks; see graph.h.
+#include "emulator/driver/device_limits.h"
 #include "emulator/driver/stream.h"
 #include "emulator/graph/node_run.h"
 
@@ -11,8 +12,6 @@ namespace {
 constexpr uint64_t kFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-
-constexpr int kProgrammaticCapability = 90; // older devices take such edges as ordinary ones
 
 // Kahn's algorithm; a node that is left over lies on or behind a cycle.
 const GraphNode *find_cycle(const Graph &graph) {
@@ -282,10 +281,11 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
   plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.
   plan.batch.depend(begin, exec->last_launch);
-  plan.expand(exec->body, make_check(driver, exec->body), begin, end);
+  plan.expand(exec->body, make_check(driver, exec->body, plan.batch.stream_work()), begin, end);
   plan.batch.submit();
   ++exec->launches;
   stream->tail = exec->last_launch = end;
+  stream->last_kernel = nullptr;
   driver.counters.graph_launches.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }

@@ -67,8 +67,6 @@ void reserve_one(std::vector<GraphEdge> &edges) {
     edges.reserve(std::max<size_t>(4, 2 * edges.size()));
 }
 
-constexpr int kEdgeData = 12030; // the driver version that brought it
-
 bool reserved_zero(const CUgraphEdgeData &data) {
   return std::all_of(std::begin(data.reserved), std::end(data.reserved),
                      [](unsigned char byte) { return byte == 0; });

@@ -15,6 +15,8 @@ namespace cugrt::emulator::api {
 class Driver;
 struct Graph;
 
+constexpr int kEdgeData = 12030; // the driver version that brought data of edges
+
 struct GraphEdge {
   GraphNode *node = nullptr;
   CUgraphEdgeData data{}; // all zero: an ordinary dependency

@@ -3,25 +3,44 @@
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
+#include "emulator/driver/uninitialized.h"
 
 namespace cugrt::emulator::api {
 
+namespace {
+
+// Findings have names; others do without the string.
+bool has_checks(const Driver &driver) {
+  return driver.stream_order.enabled() || driver.findings.enabled(Check::nodes) ||
+         driver.findings.enabled(Check::uninitialized);
+}
+
+} // namespace
+
 NodeRun::NodeRun(Driver &driver, const ExecNode &node, uint32_t index,
                  std::shared_ptr<OrderCheck> check)
-    : driver_(driver), work_(node.work), name_(check ? node_name(node, index) : std::string()),
+    : driver_(driver), work_(node.work), name_(has_checks(driver) ? node_name(node, index) : ""),
       index_(index), check_(std::move(check)) {}
+
+NodeRun::NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work)
+    : driver_(driver), work_(work), name_(has_checks(driver) ? work_text(work) : ""), index_(0),
+      check_(stream_work ? std::make_shared<OrderCheck>(driver, nullptr, stream_work) : nullptr) {}
 
 CUresult NodeRun::run() {
   std::lock_guard lock(mutex_);
   if (ran_)
     return result_;
   ran_ = true;
-  if (!check_ || !check_->watches(index_))
-    return result_ = run_work(nullptr);
+  auto check = std::move(check_);
+  bool watched = check && check->watches(index_);
+  bool untouched = wants_accesses(driver_);
   LaunchAccesses accesses;
-  result_ = run_work(&accesses);
-  if (result_ == CUDA_SUCCESS)
-    check_->touched(index_, name_, accesses);
+  result_ = run_work(watched || untouched ? &accesses : nullptr);
+  if (untouched && result_ == CUDA_SUCCESS)
+    check_initialized(driver_, name_, accesses);
+  if (watched && result_ == CUDA_SUCCESS)
+    check->touched(index_, name_, accesses);
+  predecessors_.clear();
   return result_;
 }
 
@@ -78,10 +97,12 @@ std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph 
   return runs;
 }
 
-std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph) {
-  bool wanted =
-      driver.findings.enabled(Check::nodes) || driver.findings.enabled(Check::programmatic);
-  return wanted ? std::make_shared<OrderCheck>(driver, graph.order) : nullptr;
+std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph,
+                                       std::shared_ptr<StreamWork> stream_work) {
+  bool wanted = stream_work || driver.findings.enabled(Check::nodes) ||
+                driver.findings.enabled(Check::programmatic);
+  return wanted ? std::make_shared<OrderCheck>(driver, graph.order, std::move(stream_work))
+                : nullptr;
 }
 
 std::shared_ptr<OrderCheck> make_check(const std::shared_ptr<OrderCheck> &parent, uint32_t node,

@@ -1,16 +1,19 @@
-// Running the nodes of a launch that the device executes.
+// Running what the device executes: nodes of a launch, and work in streams.
 #pragma once
 
 #include "emulator/graph/order_check.h"
 
 namespace cugrt::emulator::api {
 
-/// One device node of one launch. run() does its work once, whoever calls it first: its own task,
-/// or the kernel that waits for it over a programmatic edge. Thread-safe.
+/// One device node of one launch, or one piece of work in a stream. run() does its work once,
+/// whoever calls it first: its own task, or the kernel that waits for it over a programmatic edge.
+/// Thread-safe.
 class NodeRun {
 public:
   /// A copy of the node's work is taken. `check` may be nullptr.
   NodeRun(Driver &driver, const ExecNode &node, uint32_t index, std::shared_ptr<OrderCheck> check);
+  /// In a stream; `stream_work` may be nullptr.
+  NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work);
 
   /// Called before the run is shared.
   void follow(std::shared_ptr<NodeRun> before) { predecessors_.push_back(std::move(before)); }
@@ -24,7 +27,7 @@ private:
   const Work work_;
   const std::string name_;
   const uint32_t index_;
-  const std::shared_ptr<OrderCheck> check_;
+  std::shared_ptr<OrderCheck> check_;                  // until it has run, as are the predecessors
   std::vector<std::shared_ptr<NodeRun>> predecessors_; // over programmatic edges
   std::mutex mutex_; // held while it runs, so that others wait; taken along edges only
   bool ran_ = false;
@@ -35,8 +38,9 @@ private:
 /// nullptr for the others and for disabled ones.
 std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph &graph,
                                                 const std::shared_ptr<OrderCheck> &check);
-/// nullptr when the check is off.
-std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph);
+/// nullptr when the checks are off.
+std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph,
+                                       std::shared_ptr<StreamWork> stream_work);
 std::shared_ptr<OrderCheck> make_check(const std::shared_ptr<OrderCheck> &parent, uint32_t node,
                                        const ExecGraph &graph);
 

@@ -1,6 +1,7 @@
 // The order of nodes and the check of it; see order_check.h.
 #include "emulator/graph/order_check.h"
 
+#include "emulator/driver/access_text.h"
 #include "emulator/driver/driver.h"
 
 #include <algorithm>
@@ -77,24 +78,9 @@ void order_nodes(ExecGraph &graph, bool checked) {
 }
 
 bool OrderCheck::watches(uint32_t node) const {
-  return (order_ && order_->has_partner(node)) || (parent_ && parent_->watches(node_));
+  return stream_work_ || (order_ && order_->has_partner(node)) ||
+         (parent_ && parent_->watches(node_));
 }
-
-namespace {
-
-std::string hex(uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-const char *verb(AccessKind kind) { return is_write(kind) ? "writes" : "reads"; }
-
-std::string bytes_at(const AccessSet::Range &range) {
-  return std::to_string(range.end - range.begin) + " bytes at " + hex(range.begin);
-}
-
-} // namespace
 
 void OrderCheck::touched(uint32_t node, const std::string &name, const LaunchAccesses &accesses) {
   if (order_ && order_->has_partner(node)) {
@@ -114,6 +100,8 @@ void OrderCheck::touched(uint32_t node, const std::string &name, const LaunchAcc
   }
   if (parent_ && parent_->watches(node_))
     parent_->touched(node_, name + " in node " + std::to_string(node_), accesses);
+  if (stream_work_)
+    stream_work_->touched(name, accesses);
 }
 
 // `a` is the node with the lower number. All phases of the one against all of the other.
@@ -150,15 +138,16 @@ void OrderCheck::compare(Part &a, Part &b) {
     }
 }
 
+std::string work_text(const Work &work) {
+  if (auto *kernel = std::get_if<KernelWork>(&work))
+    return "kernel '" + kernel->function->info->name + "'";
+  return std::holds_alternative<CopyWork>(work)   ? "copy"
+         : std::holds_alternative<FillWork>(work) ? "memset"
+                                                  : "node";
+}
+
 std::string node_name(const ExecNode &node, uint32_t index) {
-  std::string text = "node";
-  if (auto *kernel = std::get_if<KernelWork>(&node.work))
-    text = "kernel '" + kernel->function->info->name + "'";
-  else if (std::holds_alternative<CopyWork>(node.work))
-    text = "copy";
-  else if (std::holds_alternative<FillWork>(node.work))
-    text = "memset";
-  return text + " (node " + std::to_string(index) + ")";
+  return work_text(node.work) + " (node " + std::to_string(index) + ")";
 }
 
 } // namespace cugrt::emulator::api

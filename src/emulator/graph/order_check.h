@@ -13,7 +13,7 @@
 // node has touched what the nodes in it have.
 #pragma once
 
-#include "emulator/exec/accesses.h"
+#include "emulator/driver/stream_order.h"
 #include "emulator/graph/graph.h"
 
 #include <mutex>
@@ -51,8 +51,10 @@ void order_nodes(ExecGraph &graph, bool checked);
 /// One run of one graph. Thread-safe. Outlives its launch's tasks, which share it.
 class OrderCheck {
 public:
-  OrderCheck(Driver &driver, std::shared_ptr<const NodeOrder> order)
-      : driver_(driver), order_(std::move(order)) {}
+  /// `stream_work`: of the whole launch, or nullptr.
+  OrderCheck(Driver &driver, std::shared_ptr<const NodeOrder> order,
+             std::shared_ptr<StreamWork> stream_work)
+      : driver_(driver), order_(std::move(order)), stream_work_(std::move(stream_work)) {}
   /// Of a graph within node `node` of the one that `parent` checks.
   OrderCheck(const std::shared_ptr<OrderCheck> &parent, uint32_t node,
              std::shared_ptr<const NodeOrder> order)
@@ -74,12 +76,15 @@ private:
   Driver &driver_;
   const std::shared_ptr<const NodeOrder> order_;
   const std::shared_ptr<OrderCheck> parent_;
+  const std::shared_ptr<StreamWork> stream_work_;
   const uint32_t node_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Part>> parts_; // of nodes that have ended, or nodes within them
   std::set<std::pair<std::string, std::string>> reported_;
 };
 
+/// "kernel 'affine'"
+std::string work_text(const Work &work);
 /// "kernel 'affine' (node 3)"
 std::string node_name(const ExecNode &node, uint32_t index);
 

@@ -94,8 +94,8 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
         cugrt_compile_options options,
         read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
     CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
-    CUGRT_ASSIGN(plan::Policy policy, plan_policy(options.policy));
-    CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, policy, nullptr));
+    CUGRT_ASSIGN(plan::PlannerOptions planner, planner_options(options));
+    CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planner, nullptr));
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
                  Executable::compile(*runtime->device, std::move(plan), module->name,
                                      module->base_folder, compile));

@@ -112,7 +112,7 @@ cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_op
                  read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
     CUGRT_REQUIRE(options.symbols || !options.symbol_count);
     PlanReportOptions plan_options;
-    CUGRT_ASSIGN(plan_options.policy, plan_policy(options.policy));
+    CUGRT_ASSIGN(plan_options.planner, planner_options(options));
     plan_options.format = static_cast<cugrt_report_format>(options.format);
     plan_options.symbols = {options.symbols, options.symbol_count};
     CUGRT_ASSIGN(std::string text, plan_report(*module->module, module->name, plan_options));

@@ -12,12 +12,12 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kPackOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_pack_options, cancel);
+constexpr size_t kPackOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_pack_options, full_edges);
 constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
 
 Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   PackOptions result;
-  CUGRT_ASSIGN(result.policy, plan_policy(options.policy));
+  CUGRT_ASSIGN(result.planner, planner_options(options));
   if (options.architecture_count && !options.architectures)
     return null_argument("architectures");
   for (size_t i = 0; i < options.architecture_count; ++i) {

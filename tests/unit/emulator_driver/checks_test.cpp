@@ -90,8 +90,8 @@ std::string handed_over(const std::string &between) {
          "st.global.u32 [%rd1], %r3;\nret;\n}\n";
 }
 
-std::string findings_of(const std::string &ptx) {
-  Session session({"CUGRT_EMU_CHECK=race", "CUGRT_EMU_THREADS=1"});
+std::string findings_of(const std::string &ptx, const std::string &checks = "race") {
+  Session session({"CUGRT_EMU_CHECK=" + checks, "CUGRT_EMU_THREADS=1"});
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUdeviceptr out = 0;
@@ -107,7 +107,9 @@ std::string findings_of(const std::string &ptx) {
 } // namespace
 
 TEST_CASE("A read of shared memory that no barrier orders with another warp's write is a race") {
-  CHECK(findings_of(handed_over("")) ==
+  // With the others on, what the launch touches is recorded besides.
+  std::string checks = GENERATE("race", "all");
+  CHECK(findings_of(handed_over(""), checks) ==
         "race: read of shared address 0x0 by thread (32, 0, 0) at ptx line 9 is not ordered with "
         "the write by thread (0, 0, 0) at ptx line 7, in kernel hand, block (0, 0, 0)\n");
   // A barrier of the warp alone orders nothing between warps.
@@ -120,4 +122,70 @@ TEST_CASE("Barriers of the block, whole, named or split in arrival and wait, ord
   CHECK(findings_of(handed_over("setp.lt.u32 %p0, %r1, 32; @%p0 bar.arrive 1, 64; @!%p0 bar.sync "
                                 "1, 64;"))
             .empty());
+}
+
+TEST_CASE("A read of an allocation to which nothing was ever written is a finding") {
+  Session session({"CUGRT_EMU_CHECK=uninitialized"});
+  CUmodule module = load_kernels();
+  CUdeviceptr cells = 0, out = 0;
+  OK(CU(cuMemAlloc_v2)(&cells, 64));
+  OK(CU(cuMemAlloc_v2)(&out, 64));
+  uint32_t n = 4;
+  auto add = [&] { // out[i] = cells[i] + cells[i]
+    void *params[] = {&out, &cells, &cells, &n};
+    OK(CU(cuLaunchKernel)(kernel(module, "add"), 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr));
+    OK(CU(cuCtxSynchronize)());
+  };
+  char address[32];
+  snprintf(address, sizeof address, "0x%llx", cells);
+  std::string of = std::string(" at ") + address +
+                   ", of an allocation of 64 bytes to which nothing was ever written\n";
+  SECTION("by a kernel") {
+    add();
+    CHECK(findings() == "uninitialized: kernel 'add' reads 16 bytes" + of);
+    // What it has written from that is written.
+    cells = out;
+    add();
+    CHECK(statistics().findings == 1);
+  }
+  SECTION("by a copy to the host") {
+    uint32_t value = 0;
+    OK(CU(cuMemcpyDtoH_v2)(&value, cells, 4));
+    CHECK(findings() == "uninitialized: copy reads 4 bytes" + of);
+  }
+  SECTION("but not where a byte of it was written, by a copy, a fill or a kernel") {
+    int by = GENERATE(0, 1, 2);
+    uint32_t value = 7;
+    if (by == 0)
+      OK(CU(cuMemcpyHtoD_v2)(cells + 60, &value, 4));
+    else if (by == 1)
+      OK(CU(cuMemsetD8_v2)(cells, 0, 1));
+    else {
+      CUdeviceptr target = cells, other = out;
+      cells = upload(std::vector<uint32_t>{1, 2, 3, 4});
+      out = target;
+      add();
+      cells = target;
+      out = other;
+    }
+    add();
+    CHECK(findings().empty());
+  }
+  SECTION("nor of memory that the host writes itself") {
+    void *pinned = nullptr;
+    OK(CU(cuMemAllocHost_v2)(&pinned, 64));
+    OK(CU(cuMemHostGetDevicePointer_v2)(&cells, pinned, 0));
+    add();
+    CHECK(findings().empty());
+    OK(CU(cuMemFreeHost)(pinned));
+  }
+  SECTION("and again when the memory is given out anew") {
+    OK(CU(cuMemsetD8_v2)(cells, 0, 64));
+    OK(CU(cuMemFree_v2)(cells));
+    CUdeviceptr again = 0;
+    OK(CU(cuMemAlloc_v2)(&again, 64));
+    REQUIRE(again == cells);
+    add();
+    CHECK(findings() == "uninitialized: kernel 'add' reads 16 bytes" + of);
+  }
 }

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,25 +29,32 @@ inline void *symbol(const char *name) { return dlsym(library(), name); }
 #define OK(expression) REQUIRE((expression) == CUDA_SUCCESS)
 
 /// The driver as a new process with these variables ("NAME=value") would find it, not initialised.
+/// Who chooses the checks looks at their findings, which then are not reported besides.
 struct FreshDriver {
   explicit FreshDriver(std::initializer_list<std::string> variables) {
     for (const std::string &variable : variables) {
       size_t equals = variable.find('=');
-      names_.push_back(variable.substr(0, equals));
-      setenv(names_.back().c_str(), variable.substr(equals + 1).c_str(), 1);
+      set(variable.substr(0, equals), variable.substr(equals + 1));
+      if (variable.find("CUGRT_EMU_CHECK=") == 0)
+        set("CUGRT_EMU_REPORT", "");
     }
     REQUIRE(CU(cuEmuReinitialize)() == CUDA_SUCCESS);
   }
   FreshDriver() : FreshDriver(std::initializer_list<std::string>{}) {}
   ~FreshDriver() {
-    for (const std::string &name : names_)
-      unsetenv(name.c_str());
+    for (const auto &[name, value] : before_)
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
   }
   FreshDriver(const FreshDriver &) = delete;
   FreshDriver &operator=(const FreshDriver &) = delete;
 
 private:
-  std::vector<std::string> names_;
+  void set(const std::string &name, const std::string &value) {
+    const char *before = std::getenv(name.c_str());
+    before_.emplace(name, before ? std::optional<std::string>(before) : std::nullopt);
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  std::map<std::string, std::optional<std::string>> before_;
 };
 
 inline CUemuStatistics statistics() {

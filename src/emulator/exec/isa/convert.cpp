@@ -69,6 +69,31 @@ template <class A> CUGRT_INLINE f64 sticky(A a) {
   }
 }
 
+/// Rounded to f16 or bf16: to nearest, and from there by one step where that went the wrong way.
+/// The value may be rounded to odd: it lies on the same side of every half.
+template <class D> CUGRT_INLINE u32 store_rounded(f32 value, Rounding mode) {
+  const u32 half = D::store(value);
+  const f32 back = D::load(half);
+  const bool negative = half & 0x8000;
+  const u32 larger = half + 1, smaller = half - 1; // in magnitude
+  const u32 above = negative ? smaller : larger, below = negative ? larger : smaller;
+  switch (mode) {
+  case Rounding::zero:
+    return (negative ? back < value : back > value) ? smaller : half;
+  case Rounding::up:
+    return back < value ? above : half;
+  case Rounding::down:
+    return back > value ? below : half;
+  default:
+    return half;
+  }
+}
+
+/// The direction of a conversion that does not round to an integer first.
+CUGRT_INLINE Rounding direction(uint16_t flags) {
+  return flags & kFlagIntegral ? Rounding::nearest : Rounding(flags >> kRoundingShift & 3);
+}
+
 template <class A> CUGRT_INLINE A clamp_integer(A a, s64 low, u64 high) {
   if (kSigned<A> && s64(a) < low)
     return A(low);
@@ -79,7 +104,7 @@ template <class A> CUGRT_INLINE A clamp_integer(A a, s64 low, u64 high) {
 
 template <class D, class A> CUGRT_INLINE Lane<D> from_integer(A a, uint16_t flags) {
   if constexpr (kIsHalf<D>) {
-    return D::store(odd_float(sticky(a)));
+    return store_rounded<D>(odd_float(sticky(a)), direction(flags));
   } else if constexpr (kIsReal<D>) {
     return put<D>(D(a));
   } else {
@@ -104,7 +129,7 @@ template <class D, class F> CUGRT_INLINE Lane<D> from_real(F a, uint16_t flags) 
       f32 r = kSame<F, f64> ? odd_float(a) : f32(a);
       if (flags & kFlagRelu)
         r = r > 0.0f || r != r ? r : 0.0f;
-      return D::store(sat ? saturated(r) : r);
+      return store_rounded<D>(sat ? saturated(r) : r, direction(flags));
     } else if constexpr (kSame<D, f32>) {
       f32 r = f32(a);
       r = ftz ? flushed(r) : r;
@@ -153,10 +178,11 @@ template <bool Full, class D, class A> CUGRT_INLINE const Op *convert(const Op *
 #define CONVERT_PACKED(id, names, D, cls)                                                          \
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     bool relu = op->flags & kFlagRelu;                                                             \
-    return binary<Full, u32, f32, f32>(op, w, [relu](f32 a, f32 b) {                               \
+    Rounding mode = op->rounding();                                                                \
+    return binary<Full, u32, f32, f32>(op, w, [relu, mode](f32 a, f32 b) {                         \
       a = relu && !(a > 0.0f) && a == a ? 0.0f : a;                                                \
       b = relu && !(b > 0.0f) && b == b ? 0.0f : b;                                                \
-      return D::store(a) << 16 | D::store(b);                                                      \
+      return store_rounded<D>(a, mode) << 16 | store_rounded<D>(b, mode);                          \
     });                                                                                            \
   }
 #include "emulator/decode/opcodes.def"

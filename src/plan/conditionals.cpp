@@ -1,0 +1,182 @@
+// What may be in a body, and the levels of a region; see conditionals.h.
+#include "plan/conditionals.h"
+
+#include <algorithm>
+
+namespace cugrt::plan {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Operand;
+using ir::TypeKind;
+
+namespace {
+
+/// Walks over the blocks; the first thing that needs the host is the reason.
+class Check {
+public:
+  Check(const ModuleContext &context, uint32_t function, const ValueTable &values)
+      : context_(context), function_(context.module.functions[function]), values_(values) {}
+
+  ConditionalCheck run(const Binding &binding) {
+    construct(binding, 1);
+    if (result_.why_not.empty() && result_.steps > context_.options.max_region_nodes)
+      refuse("it has more steps than a region may have");
+    return std::move(result_);
+  }
+
+private:
+  void refuse(std::string why) {
+    if (result_.why_not.empty())
+      result_.why_not = std::move(why);
+  }
+  bool is_tensor(ir::ValueId value) const { return values_.type(value).kind == TypeKind::tensor; }
+  bool is_device_scalar(const Operand &o) const {
+    return o.kind == Operand::Kind::value && is_tensor(o.value());
+  }
+
+  /// `times`: how often the construct's steps are planned.
+  void construct(const Binding &b, uint64_t times) {
+    bool loop = b.kind == BindingKind::while_;
+    if (++depth_ > kMaxConditionalNesting)
+      refuse("conditional nodes are nested too deeply");
+    const ir::Block &test = function_.blocks[b.blocks.begin];
+    std::span<const Operand> condition =
+        loop ? function_.results_of(test) : function_.operands_of(b).first(1);
+    if (condition.size() != 1 || !is_device_scalar(condition[0]))
+      refuse(loop ? "its condition is a host scalar" : "the condition is a host scalar");
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      if (!is_tensor(b.result(i)))
+        refuse("%" + function_.value(b.result(i)).name + " is no tensor but a value of the host");
+      else if (values_.is_dynamic(b.result(i)))
+        refuse("%" + function_.value(b.result(i)).name + " is unplanned");
+    for (uint32_t i = 0; i < (loop ? b.carried_count : 0); ++i)
+      if (Operand o = function_.operands_of(b)[i];
+          o.kind == Operand::Kind::value && values_.is_dynamic(o.value()))
+        refuse("%" + function_.value(o.value()).name + " is unplanned");
+    // A condition or a step each for the construct, a copy for each value that leaves a block, two
+    // where carried values change places; a loop's first copies and its condition come twice.
+    add(times, 2 + 3 * uint64_t(b.result_count) * (loop ? 1 : b.blocks.count));
+    for (uint32_t block = b.blocks.begin; block < b.blocks.end(); ++block)
+      this->block(block, loop && block == b.blocks.begin ? times * 2 : times);
+    --depth_;
+  }
+
+  void block(uint32_t index, uint64_t times) {
+    const ir::Block &block = function_.blocks[index];
+    for (const Binding &b : block.bindings) {
+      if (!result_.why_not.empty())
+        return;
+      binding(b, times);
+    }
+    for (const Operand &yield : function_.results_of(block))
+      if (yield.kind == Operand::Kind::value && values_.is_dynamic(yield.value()))
+        refuse("%" + function_.value(yield.value()).name + " is unplanned");
+  }
+
+  void binding(const Binding &b, uint64_t times) {
+    switch (b.kind) {
+    case BindingKind::launch:
+      return launch(b, times);
+    case BindingKind::if_:
+    case BindingKind::while_:
+      return construct(b, times);
+    case BindingKind::call:
+      return refuse("@" + context_.module.functions[b.callee].name + " is called in it");
+    case BindingKind::host_call:
+    case BindingKind::extern_call:
+      return refuse("\"" + context_.module.callee_names[b.callee] + "\" runs on the host");
+    case BindingKind::match_shape:
+      return refuse("a shape is matched in it, which the host does");
+    case BindingKind::op:
+      return refuse("a tensor-level op");
+    case BindingKind::alloc:
+    case BindingKind::alloc_tensor:
+      if (values_.is_dynamic(b.result()))
+        refuse("%" + function_.value(b.result()).name + " is unplanned");
+      return;
+    default:
+      return;
+    }
+  }
+
+  void launch(const Binding &b, uint64_t times) {
+    add(times, 1);
+    for (const Operand &operand : function_.operands_of(b))
+      if (operand.kind == Operand::Kind::value && values_.is_dynamic(operand.value()))
+        return refuse("%" + function_.value(operand.value()).name + " is unplanned");
+    const ir::Kernel &kernel = context_.module.kernels[b.callee];
+    if (std::any_of(kernel.variants.begin(), kernel.variants.end(),
+                    [](const ir::KernelVariant &v) { return v.cooperative; }))
+      refuse("@" + kernel.name + " is launched cooperatively");
+  }
+
+  void add(uint64_t times, uint64_t steps) {
+    constexpr uint64_t kMany = kMaxRegionNodes + 1; // no need to count further
+    result_.steps =
+        std::min(kMany, result_.steps + std::min(kMany, times) * std::min(kMany, steps));
+  }
+
+  const ModuleContext &context_;
+  const ir::Function &function_;
+  const ValueTable &values_;
+  uint32_t depth_ = 0;
+  ConditionalCheck result_;
+};
+
+/// Puts the steps [begin, end) into `level`. False where bodies do not fit.
+bool find_levels(const Function &f, ir::Range region, uint32_t begin, uint32_t end, uint32_t level,
+                 uint32_t depth, RegionLevels &out) {
+  if (depth > kMaxConditionalNesting)
+    return false;
+  for (uint32_t s = begin; s < end; ++s) {
+    out.level_of[s] = level;
+    out.levels[level].steps.push_back(s);
+    const Step &step = f.steps[region.begin + s];
+    if (step.kind != StepKind::conditional)
+      continue;
+    if (step.conditional >= f.conditionals.size())
+      return false;
+    const uint32_t own = s;
+    const std::vector<uint32_t> &bodies = f.conditionals[step.conditional].bodies;
+    for (uint32_t body = 0; body < bodies.size(); ++body) {
+      if (bodies[body] > end - s - 1)
+        return false;
+      const auto inner = uint32_t(out.levels.size());
+      out.levels.push_back({.parent = level, .step = own, .body = body});
+      if (!find_levels(f, region, s + 1, s + 1 + bodies[body], inner, depth + 1, out))
+        return false;
+      s += bodies[body];
+    }
+  }
+  return true;
+}
+
+} // namespace
+
+ConditionalCheck check_conditional(const ModuleContext &context, uint32_t function,
+                                   const ValueTable &values, const Binding &binding) {
+  if (!context.options.conditional_nodes)
+    return {"conditional nodes are switched off", 0};
+  return Check(context, function, values).run(binding);
+}
+
+std::optional<RegionLevels> find_region_levels(const Function &function, ir::Range steps) {
+  RegionLevels levels;
+  levels.level_of.resize(steps.count);
+  levels.levels.emplace_back();
+  if (!find_levels(function, steps, 0, steps.count, 0, 0, levels))
+    return std::nullopt;
+  return levels;
+}
+
+bool has_conditionals(const Function &function, const Region &region) {
+  if (function.conditionals.empty())
+    return false;
+  for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+    if (function.steps[s].kind == StepKind::conditional)
+      return true;
+  return false;
+}
+
+} // namespace cugrt::plan

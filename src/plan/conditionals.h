@@ -1,0 +1,43 @@
+// Branches and loops that become conditional nodes of a region.
+//
+// A body is a graph of its own, so nothing in it may need the host: it holds launches, copies and
+// further conditionals, on storage whose address is known before the run. A branch or a loop over a
+// host scalar stays with the host, which then runs only what is taken.
+#pragma once
+
+#include "plan/values.h"
+
+namespace cugrt::plan {
+
+struct ConditionalCheck {
+  std::string why_not; // in words; empty where it becomes a conditional node
+  uint64_t steps = 0;  // at most so many, its own included
+};
+
+/// Of an if or while binding of the function whose values are `values`.
+ConditionalCheck check_conditional(const ModuleContext &context, uint32_t function,
+                                   const ValueTable &values, const ir::Binding &binding);
+
+// --- Steps of a region by graph ------------------------------------------------------------------
+
+/// The region's own graph is level 0; every body is a level.
+struct RegionLevel {
+  uint32_t parent = kNone;       // the level that holds the conditional
+  uint32_t step = kNone;         // the conditional's, counted from the region's first
+  uint32_t body = 0;             // of the conditional
+  std::vector<uint32_t> steps{}; // counted likewise, those of bodies in them left out; ascending
+};
+
+struct RegionLevels {
+  std::vector<RegionLevel> levels;
+  std::vector<uint32_t> level_of; // by step, counted from the region's first
+};
+
+/// No bodies may be nested more deeply.
+inline constexpr uint32_t kMaxConditionalNesting = 64;
+
+/// None where bodies do not nest, or too deeply, or conditionals do not exist.
+std::optional<RegionLevels> find_region_levels(const Function &function, ir::Range steps);
+bool has_conditionals(const Function &function, const Region &region);
+
+} // namespace cugrt::plan

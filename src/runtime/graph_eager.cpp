@@ -1,0 +1,110 @@
+// Regions launched step by step, and steps alone; see graph_cache.h. Branches and loops are run
+// from here then: the host waits for each condition.
+#include "runtime/graph_cache.h"
+
+#include "runtime/loaded_code.h"
+
+namespace cugrt::runtime {
+
+Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
+                                  driver::StreamRef stream) {
+  const plan::Function &function = region.frame->function;
+  Range steps = function.regions[region.index].steps;
+  auto text = [&] {
+    return "region " + *region.name + " (" + std::to_string(steps.count) + " steps from '" +
+           function.steps[steps.begin].name + "')";
+  };
+  ++counters_.eager[static_cast<size_t>(reason)];
+  if (options_.strict)
+    CUGRT_TRY(check_strict(text(), reason));
+  if (reason != EagerReason::requested && code_.device().log().enabled(LogLevel::info))
+    code_.device().log()(LogLevel::info,
+                         text() + " is launched step by step: " + reason_text(reason));
+  LaunchRecord *record = std::exchange(record_, nullptr); // each step has one of its own
+  CUGRT_TRY(launch_steps(*region.frame, steps, reason, stream));
+  if (record) {
+    record->kind = CUGRT_LAUNCH_EAGER;
+    record->reason = reason;
+    record->nodes = steps.count;
+  }
+  ++counters_.regions_eager;
+  return {};
+}
+
+Status GraphCache::launch_steps(const Frame &frame, Range steps, EagerReason reason,
+                                driver::StreamRef stream) {
+  for (uint32_t step = steps.begin; step < steps.end(); ++step) {
+    const plan::Step &planned = frame.function.steps[step];
+    if (planned.kind != plan::StepKind::conditional) {
+      CUGRT_TRY(launch_step(frame, step, reason, stream));
+      continue;
+    }
+    CUGRT_TRY(launch_conditional(frame, step, reason, stream));
+    for (uint32_t count : frame.function.conditionals[planned.conditional].bodies)
+      step += count;
+  }
+  return {};
+}
+
+/// As the nodes would: a loop's condition is read before its body runs, and where the body sets it.
+Status GraphCache::launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
+                                      driver::StreamRef stream) {
+  const plan::Function &function = frame.function;
+  const plan::Conditional &conditional = function.conditionals[function.steps[step].conditional];
+  auto holds = [&](uint32_t at) {
+    uint32_t access = function.steps[at].accesses.begin;
+    return read_condition(frame, function.buffers[function.accesses[access].buffer], stream);
+  };
+  CUGRT_ASSIGN(bool condition, holds(step));
+  Range body{step + 1, conditional.bodies[0]};
+  if (conditional.kind == plan::ConditionalKind::if_) {
+    if (!condition && conditional.bodies.size() == 1)
+      return {};
+    if (!condition)
+      body = {body.end(), conditional.bodies[1]};
+    return launch_steps(frame, body, reason, stream);
+  }
+  uint32_t sets = body.begin; // the step of the body that sets the condition
+  while (function.steps[sets].kind != plan::StepKind::set_condition ||
+         function.steps[sets].conditional != function.steps[step].conditional)
+    ++sets;
+  while (condition) {
+    CUGRT_TRY(launch_steps(frame, {body.begin, sets - body.begin}, reason, stream));
+    CUGRT_ASSIGN(condition, holds(sets));
+    CUGRT_TRY(launch_steps(frame, {sets + 1, body.end() - sets - 1}, reason, stream));
+  }
+  return {};
+}
+
+Status GraphCache::launch_step(const Frame &frame, uint32_t step, EagerReason reason,
+                               driver::StreamRef stream) {
+  const std::string &name = frame.function.steps[step].name;
+  if (reason == EagerReason::outside) {
+    ++counters_.eager[static_cast<size_t>(reason)];
+    if (options_.strict)
+      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason));
+  }
+  ++counters_.eager_steps;
+  if (!log_.on())
+    return runtime::launch_step(frame, code_, step, stream, scratch_);
+  ProfilerRange range(log_.ranges(), name);
+  LaunchRecord record = log_.begin(frame, kNone, name);
+  record.kind = CUGRT_LAUNCH_STEP;
+  record.reason = reason;
+  CUGRT_TRY(log_.step_begins(stream));
+  CUGRT_TRY(runtime::launch_step(frame, code_, step, stream, scratch_));
+  record.launch_ns = steady_ns() - record.begin_ns;
+  CUGRT_TRY(log_.step_ends(stream));
+  log_.end(record);
+  return {};
+}
+
+Status GraphCache::check_strict(const std::string &what, EagerReason reason) const {
+  if (!options_.strict)
+    return {};
+  return Status::error(Code::unsupported, "strict mode: " + what +
+                                              " is not launched as part of a graph, because " +
+                                              reason_text(reason));
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,229 @@
+// Integer arithmetic of the PTX ISA, over 128-bit integers.
+#include "opcode_case.h"
+
+#include <algorithm>
+
+namespace cugrt::conformance {
+
+namespace {
+
+struct Type {
+  const char *name;
+  char kind;
+  int bits;
+  bool is_signed;
+  Wide of(Bits v) const { return integer(v, bits, is_signed); }
+  Wide least() const { return is_signed ? -(Wide(1) << (bits - 1)) : 0; }
+  Wide most() const { return (Wide(1) << (bits - is_signed)) - 1; }
+};
+constexpr Type kTypes[] = {{"u16", 'h', 16, false}, {"s16", 'h', 16, true},
+                           {"u32", 'r', 32, false}, {"s32", 'r', 32, true},
+                           {"u64", 'l', 64, false}, {"s64", 'l', 64, true}};
+
+Citation integer_section(const char *name, const char *rule) {
+  return {std::string("Integer Arithmetic Instructions: ") + name, rule};
+}
+
+class Adder {
+public:
+  explicit Adder(OpcodeCases &cases) : cases_(cases) {}
+
+  /// All operands and the result of one type.
+  void same(const char *section, const std::string &opcode, const Type &t, int operands,
+            const char *rule, Reference reference) {
+    add(section, opcode + "." + t.name, std::string(size_t(operands) + 1, t.kind), rule,
+        std::move(reference));
+  }
+  void add(const char *section, const std::string &opcode, const std::string &kinds,
+           const char *rule, Reference reference, int compute = 75) {
+    cases_.instructions.push_back({spelled(opcode, kinds),
+                                   kinds,
+                                   std::move(reference),
+                                   {},
+                                   integer_section(section, rule),
+                                   {compute, "8.1"},
+                                   {}});
+  }
+  void text(const char *section, const std::string &text, const std::string &kinds,
+            const char *rule, Reference reference) {
+    cases_.instructions.push_back(
+        {text, kinds, std::move(reference), {}, integer_section(section, rule), {}, {}});
+  }
+
+private:
+  OpcodeCases &cases_;
+};
+
+void add_wrapping(Adder &adder, const Type &t) {
+  adder.same("add", "add", t, 2, "d = a + b, wrapping",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) + t.of(b)); });
+  adder.same("sub", "sub", t, 2, "d = a - b, wrapping",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) - t.of(b)); });
+  adder.same("min", "min", t, 2, "d = (a < b) ? a : b in the type's order",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(std::min(t.of(a), t.of(b))); });
+  adder.same("max", "max", t, 2, "d = (a > b) ? a : b in the type's order",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(std::max(t.of(a), t.of(b))); });
+  if (!t.is_signed)
+    return;
+  adder.same("neg", "neg", t, 1, "d = -a",
+             [=](Bits a, Bits, Bits, Bits) { return Bits(-t.of(a)); });
+  adder.same("abs", "abs", t, 1, "d = |a|",
+             [=](Bits a, Bits, Bits, Bits) { return Bits(t.of(a) < 0 ? -t.of(a) : t.of(a)); });
+}
+
+/// Division by zero gives an unspecified value, so divisors are made odd. What the smallest number
+/// divided by -1 gives is not said either: it becomes a division by 1.
+void add_division(Adder &adder, const Type &t) {
+  const std::string k(1, t.kind), type = t.name, bits = std::to_string(t.bits);
+  const std::string sane = "or.b" + bits + " %" + k + "b, %" + k + "b, 1; setp.eq.s" + bits +
+                           " %p, %" + k + "b, -1; selp.b" + bits + " %" + k + "b, 1, %" + k +
+                           "b, %p; ";
+  auto divisor = [=](Bits b) {
+    Wide d = t.of(b | 1);
+    return t.of(Bits(d)) == t.of(~Bits(0)) ? Wide(1) : d;
+  };
+  const std::string kinds(3, t.kind);
+  adder.text("div", sane + spelled("div." + type, kinds), kinds, "division truncates towards zero",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) / divisor(b)); });
+  adder.text("rem", sane + spelled("rem." + type, kinds), kinds,
+             "the remainder of the truncating division",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) % divisor(b)); });
+}
+
+void add_products(Adder &adder, const Type &t) {
+  const std::string type = std::string(".") + t.name, k(1, t.kind);
+  auto product = [=](Bits a, Bits b) { return t.of(a) * t.of(b); };
+  // 128 bits hold the product of two 64-bit numbers of one kind only as unsigned.
+  auto high = [=](Bits a, Bits b) {
+    if (t.bits == 64 && !t.is_signed)
+      return Bits((UnsignedWide(a) * b) >> 64);
+    return Bits(product(a, b) >> t.bits);
+  };
+  auto low = [=](Bits a, Bits b) { return Bits(UnsignedWide(product(a, b))); };
+  adder.same("mul", "mul.lo", t, 2, ".lo: the lower half of the full product",
+             [=](Bits a, Bits b, Bits, Bits) { return a * b; });
+  adder.same("mul", "mul.hi", t, 2, ".hi: the upper half of the full product",
+             [=](Bits a, Bits b, Bits, Bits) { return high(a, b); });
+  adder.same("mad", "mad.lo", t, 3, ".lo: lower half of the product, plus c",
+             [=](Bits a, Bits b, Bits c, Bits) { return a * b + c; });
+  if (t.bits > 16)
+    adder.same("mad", "mad.hi", t, 3, ".hi: upper half of the product, plus c",
+               [=](Bits a, Bits b, Bits c, Bits) { return high(a, b) + c; });
+  if (t.bits == 64)
+    return;
+  const std::string wide(1, t.bits == 16 ? 'r' : 'l');
+  adder.add("mul", "mul.wide" + type, wide + k + k, ".wide: the full product, twice as wide",
+            [=](Bits a, Bits b, Bits, Bits) { return low(a, b); });
+  adder.add("mad", "mad.wide" + type, wide + k + k + wide, ".wide: c is twice as wide as a and b",
+            [=](Bits a, Bits b, Bits c, Bits) { return low(a, b) + c; });
+  if (t.bits != 32)
+    return;
+  adder.same("sad", "sad", t, 3, "d = c + |a - b|", [=](Bits a, Bits b, Bits c, Bits) {
+    Wide difference = t.of(a) - t.of(b);
+    return c + Bits(difference < 0 ? -difference : difference);
+  });
+  auto low24 = [=](Bits v) { return integer(v, 24, t.is_signed); };
+  adder.same("mul24", "mul24.lo", t, 2, ".lo: lower 32 bits of the product of 24-bit values",
+             [=](Bits a, Bits b, Bits, Bits) { return Bits(low24(a) * low24(b)); });
+}
+
+void add_special(Adder &adder) {
+  const Type &s32 = kTypes[3];
+  auto clamped = [=](Wide v) { return Bits(std::clamp(v, s32.least(), s32.most())); };
+  adder.add("add", "add.sat.s32", "rrr", ".sat limits the result to MININT..MAXINT",
+            [=](Bits a, Bits b, Bits, Bits) { return clamped(s32.of(a) + s32.of(b)); });
+  adder.add("sub", "sub.sat.s32", "rrr", ".sat limits the result to MININT..MAXINT",
+            [=](Bits a, Bits b, Bits, Bits) { return clamped(s32.of(a) - s32.of(b)); });
+  adder.add(
+      "min", "min.relu.s32", "rrr", ".relu clamps negative results to 0",
+      [=](Bits a, Bits b, Bits, Bits) {
+        return Bits(std::max<Wide>(0, std::min(s32.of(a), s32.of(b))));
+      },
+      90);
+  adder.add(
+      "max", "max.relu.s32", "rrr", ".relu clamps negative results to 0",
+      [=](Bits a, Bits b, Bits, Bits) {
+        return Bits(std::max<Wide>(0, std::max(s32.of(a), s32.of(b))));
+      },
+      90);
+  for (const char *type : {"u16x2", "s16x2"})
+    adder.add(
+        "add", std::string("add.") + type, "rrr", "the halves are added separately",
+        [](Bits a, Bits b, Bits, Bits) {
+          return ((a + b) & 0xffff) | (((a >> 16) + (b >> 16)) & 0xffff) << 16;
+        },
+        90);
+}
+
+/// Sums of parts of `width` bits of a, and bytes of b from `first` on.
+void add_dot_products(Adder &adder) {
+  for (bool a_signed : {false, true})
+    for (bool b_signed : {false, true}) {
+      auto dot = [=](Bits a, Bits b, Bits c, int width, int count) {
+        Wide total = integer(c, 32, a_signed || b_signed);
+        for (int i = 0; i < count; ++i)
+          total += integer(a >> (i * width), width, a_signed) * integer(b >> (i * 8), 8, b_signed);
+        return Bits(total);
+      };
+      const std::string types =
+          std::string(a_signed ? ".s32" : ".u32") + (b_signed ? ".s32" : ".u32");
+      adder.add("dp4a", "dp4a" + types, "rrrr", "four-way byte dot product accumulated in c",
+                [=](Bits a, Bits b, Bits c, Bits) { return dot(a, b, c, 8, 4); });
+      adder.add("dp2a", "dp2a.lo" + types, "rrrr", ".lo: bytes 0 and 1 of b",
+                [=](Bits a, Bits b, Bits c, Bits) { return dot(a, b, c, 16, 2); });
+      adder.add("dp2a", "dp2a.hi" + types, "rrrr", ".hi: bytes 2 and 3 of b",
+                [=](Bits a, Bits b, Bits c, Bits) { return dot(a, b >> 16, c, 16, 2); });
+    }
+}
+
+/// Words of up to three steps, so that the carry that each form reads and writes is seen.
+void add_carries(Adder &adder, const char *type, char kind, bool subtracts) {
+  const std::string k(1, kind), first = subtracts ? "sub.cc." : "add.cc.",
+                                next = subtracts ? "subc" : "addc", t = type;
+  const Bits all = kind == 'r' ? 0xffffffff : ~Bits(0);
+  const std::string bits = kind == 'r' ? ".b32" : ".b64";
+  auto r = [&](char name) { return ", %" + k + name; };
+  auto step = [=](Wide x, Wide y, Wide &carry) {
+    Wide result = subtracts ? x - y - carry : x + y + carry;
+    carry = subtracts ? result < 0 : result > Wide(all);
+    return Bits(result);
+  };
+  const std::string open = "{ .reg " + bits + " w; ";
+  adder.text("addc",
+             open + first + t + " w" + r('a') + r('b') + "; " + next + "." + t + " %" + k + "d" +
+                 r('c') + r('e') + "; }",
+             std::string(5, kind), "the carry of one word enters the next",
+             [=](Bits a, Bits b, Bits c, Bits e) {
+               Wide carry = 0;
+               step(a, b, carry);
+               return step(c, e, carry);
+             });
+  adder.text("addc",
+             open + first + t + " w" + r('a') + r('b') + "; " + next + ".cc." + t + " w" + r('c') +
+                 r('e') + "; " + next + "." + t + " %" + k + "d" + r('b') + r('c') + "; }",
+             std::string(5, kind), ".cc also writes the carry",
+             [=](Bits a, Bits b, Bits c, Bits e) {
+               Wide carry = 0;
+               step(a, b, carry);
+               step(c, e, carry);
+               return step(b, c, carry);
+             });
+}
+
+} // namespace
+
+void add_integer_cases(OpcodeCases &cases) {
+  Adder adder(cases);
+  for (const Type &t : kTypes) {
+    add_wrapping(adder, t);
+    add_division(adder, t);
+    add_products(adder, t);
+    if (t.bits > 16)
+      for (bool subtracts : {false, true})
+        add_carries(adder, t.name, t.kind, subtracts);
+  }
+  add_special(adder);
+  add_dot_products(adder);
+}
+
+} // namespace cugrt::conformance
