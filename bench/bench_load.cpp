@@ -123,8 +123,7 @@ Status measure(const std::string &name, const std::string &folder) {
   options.cache_folder = folder;
   CUGRT_ASSIGN(std::shared_ptr<runtime::Device> device, runtime::Device::open(options));
   CUGRT_ASSIGN(ir::Module module, ir::parse_and_verify(module_text(), "bench"));
-  CUGRT_ASSIGN(plan::Plan plan,
-               runtime::plan_module(module, "bench", {}, nullptr));
+  CUGRT_ASSIGN(plan::Plan plan, runtime::plan_module(module, "bench", {}, nullptr));
   bool compiled = false;
   runtime::CompileOptions compile;
   compile.threads = name == "cold_2" ? 2 : 1;

@@ -99,7 +99,12 @@ public:
   }
 
 private:
-  bool stopped() const { return options_.cancel && options_.cancel->load(); }
+  /// Once cancelled, always: a flag that is taken back must not let unfinished work be collected.
+  bool stopped() {
+    if (options_.cancel && options_.cancel->load())
+      stopped_ = true;
+    return stopped_;
+  }
 
   size_t threads_for(size_t kernels) const {
     if (options_.threads)
@@ -234,6 +239,7 @@ private:
   std::vector<size_t> source_; // of each request: the first that equals it
   std::vector<std::optional<Result<CompileResult>>> results_;
   std::atomic<size_t> next_{0};
+  std::atomic<bool> stopped_ = false;
   std::mutex mutex_; // of what follows, while workers run
   CompileProgress progress_;
   std::exception_ptr thrown_;

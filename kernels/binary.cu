@@ -8,8 +8,8 @@
 // ASSUME, unused dimensions cost nothing.
 //
 // Options: -DOP=add names the operation, and with it the entry. BROADCAST asks for OP_broadcast,
-// with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same tensor as an operand
-// of its shape.
+// with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same tensor as an
+// operand of its shape.
 
 #include "assume.cuh"
 #include "floating.cuh"

@@ -8,8 +8,8 @@ typedef unsigned long long Handle;
 
 extern "C" __device__ void cudaGraphSetConditional(Handle handle, unsigned int value);
 
-// One thread. The condition may lie in memory that the host writes meanwhile. `otherwise`, where it is
-// not 0, is set to the opposite: the second of two nodes where drivers know no else.
+// One thread. The condition may lie in memory that the host writes meanwhile. `otherwise`, where it
+// is not 0, is set to the opposite: the second of two nodes where drivers know no else.
 extern "C" __global__ void control_set(const volatile Byte *condition, unsigned int bytes,
                                        Handle handle, Handle otherwise) {
   unsigned int any = 0;

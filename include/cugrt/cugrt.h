@@ -253,7 +253,7 @@ typedef struct cugrt_plan_options {
   int32_t format;                    /* cugrt_report_format */
   const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
   size_t symbol_count;
-  uint32_t max_lanes;   /* as in cugrt_compile_options, like the two below */
+  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
   int32_t host_control;
   int32_t full_edges;
 } cugrt_plan_options;
@@ -383,7 +383,7 @@ typedef struct cugrt_counters {
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
   uint64_t regions_prepared;      /* instances taken over from session_prepare */
   uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
-  uint64_t eager_conditional; /* launches of regions, like those above */
+  uint64_t eager_conditional;     /* launches of regions, like those above */
 } cugrt_counters;
 
 /* What came of preparing a function for one set of symbol values. */

@@ -119,7 +119,8 @@ private:
     }
     Binding copied = b;
     copied.call_site = UINT32_MAX; // it has the caller's
-    const ValueId first = builder().bind(copied, operands, exprs, callee.attributes_of(b), names, types);
+    const ValueId first =
+        builder().bind(copied, operands, exprs, callee.attributes_of(b), names, types);
     for (uint32_t i = 0; i < b.result_count; ++i)
       inner_[b.result(i).index] = Operand::of(ValueId{first.index + i});
     captures_.push_back(next_capture_);

@@ -235,9 +235,9 @@ struct Edge {
 struct Region {
   std::string name;
   Range steps;
-  std::vector<Edge> edges;     // transitively reduced, sorted
-  /// Those of `edges`, ascending, on which the dependent may begin before its predecessor has ended,
-  /// if the code of both turns out to be fit for it (programmatic dependent launch).
+  std::vector<Edge> edges; // transitively reduced, sorted
+  /// Those of `edges`, ascending, on which the dependent may begin before its predecessor has
+  /// ended, if the code of both turns out to be fit for it (programmatic dependent launch).
   std::vector<uint32_t> programmatic;
   std::vector<SymbolId> key;   // symbols that any field of any step depends on, in symbol order
   std::vector<uint32_t> slots; // slots that any step touches, ascending

@@ -277,8 +277,8 @@ public:
       level_of = find_region_levels(function_, region.steps)->level_of;
     std::vector<bool> fit(region.steps.count);
     for (uint32_t s = 0; s < region.steps.count; ++s)
-      fit[s] = (level_of.empty() || level_of[s] == 0) &&
-               is_fit(function_.steps[region.steps.begin + s]);
+      fit[s] =
+          (level_of.empty() || level_of[s] == 0) && is_fit(function_.steps[region.steps.begin + s]);
     for (uint32_t e = 0; e < region.edges.size(); ++e)
       if (fit[region.edges[e].from] && fit[region.edges[e].to])
         region.programmatic.push_back(e);

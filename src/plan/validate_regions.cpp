@@ -1,8 +1,8 @@
 // Regions of plans, checked without the planner's sweep. Each space's bytes are walked in the order
 // of the steps: a read needs a path from the last write of every byte, a write one from the last
 // write and from every read since; all other pairs follow. Paths are found on chains of the
-// region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies of
-// conditionals are walked each by itself; outside, their conditional stands for them.
+// region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies
+// of conditionals are walked each by itself; outside, their conditional stands for them.
 #include "plan/conditionals.h"
 #include "plan/validate.h"
 
@@ -150,7 +150,8 @@ private:
         auto found = has.find(f_.accesses[a].buffer);
         if (found == has.end() ||
             (f_.accesses[a].access != Access::in && found->second != Access::inout))
-          return fail("step '" + conditional.name + "' leaves out what a step of its bodies does to %" +
+          return fail("step '" + conditional.name +
+                      "' leaves out what a step of its bodies does to %" +
                       f_.buffers[f_.accesses[a].buffer].name);
       }
     }

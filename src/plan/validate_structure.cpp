@@ -216,8 +216,7 @@ private:
     CUGRT_TRY(index(step.conditional, f_.conditionals, "a step's conditional"));
     bool sets = step.kind == StepKind::set_condition;
     if (step.arguments.count || step.launches.count || step.accesses.count == 0 ||
-        (sets && step.accesses.count != 1) ||
-        !ir::reads(f_.accesses[step.accesses.begin].access))
+        (sets && step.accesses.count != 1) || !ir::reads(f_.accesses[step.accesses.begin].access))
       return fail("step '" + step.name + "' does not read a condition, or does more");
     const Buffer &condition = f_.buffers[f_.accesses[step.accesses.begin].buffer];
     if (!condition.bytes.valid() ||

@@ -131,9 +131,8 @@ uint32_t ValueTable::result_slot(uint32_t slot, uint32_t like, ExprId offset_byt
 
 void ValueTable::begin_again(ir::Range blocks) {
   ++again_;
-  next_number_ =
-      std::max(next_number_, uint32_t(live_.origins.size() + storage_.classes.size() +
-                                      storage_.slots.size()));
+  next_number_ = std::max(next_number_, uint32_t(live_.origins.size() + storage_.classes.size() +
+                                                 storage_.slots.size()));
   // Workspaces and temporaries belong to one launch or loop each.
   renumbered_.erase(renumbered_.lower_bound(uint32_t(live_.origins.size())), renumbered_.end());
   forget(blocks);

@@ -72,11 +72,11 @@ private:
   const FunctionStorage &storage_;
   Function &out_;
   std::vector<ir::Interval> bounds_;
-  std::vector<ExprId> offsets_;    // by value; invalid: 0
-  std::vector<uint32_t> buffers_;  // by value
-  std::vector<OperandRef> refs_;   // by value: of what is not a tensor
-  std::vector<uint32_t> elements_; // by symbol: buffers of device symbols
-  uint32_t again_ = 0;             // conditions that are being planned a second time
+  std::vector<ExprId> offsets_;             // by value; invalid: 0
+  std::vector<uint32_t> buffers_;           // by value
+  std::vector<OperandRef> refs_;            // by value: of what is not a tensor
+  std::vector<uint32_t> elements_;          // by symbol: buffers of device symbols
+  uint32_t again_ = 0;                      // conditions that are being planned a second time
   std::map<uint32_t, uint32_t> renumbered_; // Buffer::tensor of what they define
   uint32_t next_number_ = 0;                // beyond those of everything else
 };

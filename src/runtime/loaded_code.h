@@ -40,8 +40,8 @@ public:
   CUfunction function(const LaunchProgram &launch) const;
   /// Cluster shape and cooperative launch, where the kernel asks for them.
   std::span<const CUlaunchAttribute> attributes(const LaunchProgram &launch) const;
-  /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code is
-  /// written for it, on a device and driver that know such edges.
+  /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code
+  /// is written for it, on a device and driver that know such edges.
   bool begins_early(const LaunchProgram &from, const LaunchProgram &to) const;
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }

@@ -107,8 +107,8 @@ std::string body_clusters(const plan::Function &function, const plan::Region &re
   auto levels = plan::find_region_levels(function, region.steps);
   for (size_t l = 1; l < levels->levels.size(); ++l) {
     const plan::RegionLevel &level = levels->levels[l];
-    text += "    subgraph cluster_" + prefix + "body" + std::to_string(l) + " { label=" +
-            dot_quoted(body_name(function, region, level)) + ";";
+    text += "    subgraph cluster_" + prefix + "body" + std::to_string(l) +
+            " { label=" + dot_quoted(body_name(function, region, level)) + ";";
     for (uint32_t step : level.steps)
       text += " " + prefix + std::to_string(step) + ";";
     text += " }\n";

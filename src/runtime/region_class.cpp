@@ -150,8 +150,8 @@ private:
       class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
       for (uint32_t e : list) {
         class_.predecessors.push_back(region_.edges[e].from);
-        class_.programmatic.push_back(std::binary_search(region_.programmatic.begin(),
-                                                         region_.programmatic.end(), e));
+        class_.programmatic.push_back(
+            std::binary_search(region_.programmatic.begin(), region_.programmatic.end(), e));
       }
     }
     class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
@@ -162,8 +162,7 @@ private:
     CUGRT_CHECK(levels);
     class_.levels = std::move(*levels);
     for (const RegionClass::Dependent &dependent : class_.dependents)
-      class_.changes_bodies =
-          class_.changes_bodies || class_.levels.level_of[dependent.node] != 0;
+      class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[dependent.node] != 0;
   }
 
   const Frame &frame_;

@@ -137,8 +137,8 @@ Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
   CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
   const LaunchProgram &launch = frame.program.launches[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
-  if (!dims.enabled || launch.kind == LaunchKind::empty ||
-      launch.kind == LaunchKind::conditional || launch.kind == LaunchKind::set_condition)
+  if (!dims.enabled || launch.kind == LaunchKind::empty || launch.kind == LaunchKind::conditional ||
+      launch.kind == LaunchKind::set_condition)
     return {};
   scratch.values.clear();
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {

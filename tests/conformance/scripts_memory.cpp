@@ -26,7 +26,8 @@ void copy_script(Script &s) {
 void virtual_memory_script(Script &s) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {s.driver.device}};
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = s.driver.device;
   size_t granule = 0;
   CUdeviceptr base = 0;
   CUmemGenericAllocationHandle handle = 0;

@@ -2,6 +2,7 @@
 // drivers with and without conditional nodes (the environment chooses the emulated one's version).
 #include "support/api_fixture.h"
 
+#include <cuda.h>
 #include <dlfcn.h>
 
 using namespace cugrt;
@@ -596,12 +597,12 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
 TEST_CASE("The emulated driver has found no edge missing and no access before a wait") {
   void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library);
-  using GetFindings = int (*)(char *, size_t *);
+  using GetFindings = CUresult (*)(char *, size_t *);
   auto get = reinterpret_cast<GetFindings>(dlsym(library, "cuEmuGetFindings"));
   REQUIRE(get);
   std::string text(1 << 16, '\0');
   size_t bytes = text.size();
-  REQUIRE(get(text.data(), &bytes) == 0);
+  REQUIRE(get(text.data(), &bytes) == CUDA_SUCCESS);
   CHECK(std::string(text.c_str()) == "");
   dlclose(library);
 }

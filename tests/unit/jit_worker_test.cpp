@@ -397,6 +397,19 @@ TEST_CASE("an absent or refused program is no problem") {
   CHECK(messages.list.empty());
 }
 
+TEST_CASE("a cancellation that is taken back has still cancelled") {
+  TemporaryFolder folder;
+  std::atomic<bool> cancel = false;
+  CompileAllOptions options = two_threads();
+  options.cancel = &cancel;
+  // Seen by one thread between two kernels, and then no more.
+  options.progress = [&](const CompileProgress &p) { cancel = p.done == 1; };
+  Compiler compiler(configuration("", false_worker(folder.path)));
+  auto compiled = compiler.compile_all(kernels(8), options);
+  if (!compiled.ok())
+    CHECK(compiled.status().code() == Code::cancelled);
+}
+
 TEST_CASE("cancelling kills what compiles and waits for nothing") {
   TemporaryFolder folder;
   std::atomic<bool> cancel = false;
@@ -405,7 +418,7 @@ TEST_CASE("cancelling kills what compiles and waits for nothing") {
   requests.push_back(kernel("hang", "*p = 2"));
   CompileAllOptions options = two_threads();
   options.cancel = &cancel;
-  options.progress = [&](const CompileProgress &p) { cancel = p.done == 2; };
+  options.progress = [&](const CompileProgress &p) { cancel = cancel || p.done == 2; };
   Compiler compiler(configuration("", false_worker(folder.path)));
   auto compiled = compiler.compile_all(requests, options);
   REQUIRE_FALSE(compiled.ok());

@@ -21,7 +21,7 @@ struct Config {
   int fail_code = 0;
   CheckSet checks = free_checks(); // CUGRT_EMU_CHECK=all, or names with commas between
   std::string report;              // CUGRT_EMU_REPORT=stderr, or a file
-  std::string problem; // empty, or which variable is wrong and what it may be
+  std::string problem;             // empty, or which variable is wrong and what it may be
 
   static Config from_environment();
 };

@@ -88,7 +88,8 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
       return CUDA_ERROR_INVALID_HANDLE;
     if (!driver.scheduler->done(stream->tail))
       stream->context->orphans.push_back(stream->tail);
-    // The origin's capture can never be ended; another stream's work counts at its end all the same.
+    // The origin's capture can never be ended; another stream's work counts at its end all the
+    // same.
     if (stream->capture && stream->capture->origin == handle)
       stream->capture->invalidated = true;
     else if (stream->capture)

@@ -1,4 +1,5 @@
-// vprintf, __assertfail and cudaGraphSetConditional: the functions that NVRTC's output declares and leaves to the device.
+// vprintf, __assertfail and cudaGraphSetConditional: the functions that NVRTC's output declares and
+// leaves to the device.
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/memory.h"
@@ -152,8 +153,8 @@ const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
     if (set && (*set)(handle, uint32_t(argument(w, site, 1, lane))))
       continue;
     char text[96];
-    snprintf(text, sizeof text, "cudaGraphSetConditional of 0x%" PRIx64 ", no handle of this context",
-             handle);
+    snprintf(text, sizeof text,
+             "cudaGraphSetConditional of 0x%" PRIx64 ", no handle of this context", handle);
     return raise_fault(w, op, FaultKind::illegal_address, lane, text);
   }
   return op + 1;

@@ -66,7 +66,8 @@ TEST_CASE("Captured work is recorded, not run, across streams that join") {
   OK(CU(cuGraphDestroy)(graph));
 }
 
-TEST_CASE("A stream that took part may be destroyed before the capture ends; its work still counts") {
+TEST_CASE(
+    "A stream that took part may be destroyed before the capture ends; its work still counts") {
   bool joins = GENERATE(true, false);
   Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
   CUstream third = nullptr;
