@@ -293,6 +293,8 @@ private:
         return cause.code() == Code::parse_error ? std::move(located)
                                                  : Status::error(cause.code(), located.message());
       }
+      if (plan::to_cbor(*plan) != section->bytes)
+        return section->error(0, "the plan is not in the binary form that packs have");
       pack_.contents.plans.push_back(section->bytes);
       pack_.plans.push_back(std::move(*plan));
     }

@@ -129,8 +129,11 @@ private:
     PackTarget target;
     target.architecture = executable.architecture();
     target.plan = static_cast<uint32_t>(known - plans_.begin());
-    if (known == plans_.end())
+    if (known == plans_.end()) {
+      // As every reader of the pack: the validator must find its offsets and edges right.
+      CUGRT_TRY(plan::from_bytes(bytes).take_status());
       plans_.push_back(std::move(bytes));
+    }
     std::vector<uint32_t> numbers; // in the pack
     for (const CodeImage &image : executable.images()) {
       if (image.cubin && target.architecture.starts_with("compute_"))

@@ -47,13 +47,11 @@ void add_compile(CLI::App &app) {
   command->add_option("MODULE", options->module, "The module's file; - is standard input")
       ->required();
   command->add_option("-o,--output", options->output, "The pack's file")->required();
-  command
-      ->add_option("--arch", options->architectures,
-                   "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
-      ->required()
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  repeatable(command
+                 ->add_option("--arch", options->architectures,
+                              "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
+                 ->required()
+                 ->delimiter(','));
   auto *weights =
       command->add_option("--weights", options->weights,
                           "A .safetensors file, which is to stand beside the pack where it is run");

@@ -43,10 +43,8 @@ void add_plan(CLI::App &app) {
       ->required();
   command->add_option("--policy", options->policy, "What makes a region")
       ->check(CLI::IsMember({"patch", "seed"}));
-  command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  repeatable(command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
+                 ->delimiter(','));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");
   auto *dot =
       command->add_flag("--dot", options->dot, "The regions' graphs for Graphviz")->excludes(json);

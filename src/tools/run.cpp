@@ -275,7 +275,6 @@ void run(const Options &options) {
 void add_run(CLI::App &app) {
   auto options = std::make_shared<Options>();
   auto *command = app.add_subcommand("run", "Runs one function of a module or a pack");
-  auto list = CLI::MultiOptionPolicy::TakeAll;
   command
       ->add_option("MODULE", options->module,
                    "The file of a module or a pack; - is a module on standard input")
@@ -284,17 +283,12 @@ void add_run(CLI::App &app) {
                       "The function; default: main, or the only one");
   command->add_option("--weights", options->weights,
                       "A .safetensors file; tensors match parameters by name");
-  command
-      ->add_option("--input", options->inputs,
-                   "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars")
-      ->expected(1)
-      ->multi_option_policy(list);
-  command
-      ->add_option("--set", options->settings,
-                   "SYMBOL=N: a symbol's value, for random input and output buffers")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(list);
+  repeatable(command->add_option("--input", options->inputs,
+                                 "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars"));
+  repeatable(command
+                 ->add_option("--set", options->settings,
+                              "SYMBOL=N: a symbol's value, for random input and output buffers")
+                 ->delimiter(','));
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
   command->add_option("--policy", options->policy, "What makes a region")
@@ -305,11 +299,8 @@ void add_run(CLI::App &app) {
   command->add_flag("--eager", options->eager, "Launches step by step, without graphs");
   command->add_flag("--strict", options->strict,
                     "What is not launched as part of a graph is an error");
-  command
-      ->add_option("--prepare", options->prepared,
-                   "SYMBOL=N,N...: makes graphs for these values before the run")
-      ->expected(1)
-      ->multi_option_policy(list);
+  repeatable(command->add_option("--prepare", options->prepared,
+                                 "SYMBOL=N,N...: makes graphs for these values before the run"));
   command->add_flag("--stats", options->stats, "Prints counters to stderr");
   command->callback([options] { run(*options); });
 }

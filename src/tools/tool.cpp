@@ -34,6 +34,11 @@ cugrt_log_level log_level_from_environment() {
 
 } // namespace
 
+CLI::Option *repeatable(CLI::Option *option) {
+  return option->expected(1)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
 cugrt::Module load_module(const std::string &path) {
   if (path != "-")
     return cugrt::Module::load(path);

@@ -37,6 +37,10 @@ void add_cache(CLI::App &app);
 std::vector<std::string> take_emulated_command(int &argc, char **argv);
 void add_emulate(CLI::App &app, const std::vector<std::string> &command);
 
+/// Makes it an option that is given again for each further value; what follows a value is the next
+/// argument. CLI11's own lists would take that too.
+CLI::Option *repeatable(CLI::Option *option);
+
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
 

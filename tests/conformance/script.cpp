@@ -154,6 +154,7 @@ CUdeviceptr Script::words(size_t count, uint32_t value) {
   CUdeviceptr address = 0;
   need(api.cuMemAlloc(&address, 4 * count));
   need(api.cuMemsetD32(address, value, count));
+  need(api.cuCtxSynchronize()); // streams that do not wait for the legacy one will use it
   return address;
 }
 

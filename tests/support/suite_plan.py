@@ -37,10 +37,11 @@ WITHOUT_CHECKS = {
     "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
     "differential_random": ("streams", "its host functions read tensors at once that their contract "
                                        "has them read in the stream they are given"),
-    "fault_emulator": ("all", "makes one allocation of the host after the other fail: the checks "
-                              "allocate for every access"),
-    "fault_runtime": ("all", "likewise, and takes the square of their number"),
-    "fault_demo": ("all", "likewise; a call that is made to fail frees nothing"),
+    "conformance": ("all", "names the checks of each script itself, and provokes their findings"),
+    "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
+    "fault_runtime": ("all", "repeats its work for each allocation of the host, and the checks "
+                             "allocate for every access: it did not end within minutes"),
+    "fault_demo": ("leak", "a call that is made to fail frees nothing"),
 }
 
 

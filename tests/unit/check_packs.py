@@ -19,6 +19,38 @@ func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4], f32>) -> (tensor<[n, 4], f32
 }
 """
 
+# A loop over a device scalar, which takes the library's own kernels, a constant, source inline.
+LOOP = r'''cugrt 1
+constant @by : tensor<[1], f32> = [4.0]
+kernel @step {
+  inline """extern "C" __global__ void step(const float *x, const float *by, float *y) {
+    y[threadIdx.x] = x[threadIdx.x] + by[0];
+  }"""
+  entry "step"
+  params (x: in f32, by: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (8, 1, 1) }
+}
+kernel @test {
+  inline """extern "C" __global__ void test(const float *x, int *more) { *more = x[0] < 10.0f; }"""
+  entry "test"
+  params (x: in f32, more: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%x: tensor<[2, 4], f32>) -> (tensor<[2, 4], f32>) {
+  %by = constant @by
+  %c = while (%v = %x) using (%by) {
+    %more = alloc : tensor<[1], i32>
+    launch @test(%v, %more)
+    yield %more
+  } do {
+    %w = alloc : tensor<[2, 4], f32>
+    launch @step(%v, %by, %w)
+    yield %w
+  }
+  return %c
+}
+'''
+
 
 def write_weights(path, values):
     header = json.dumps({"w": {"dtype": "F32", "shape": [len(values)],
@@ -77,6 +109,10 @@ def main():
         assert "sm_42" in bad.stderr and "sm_87" in bad.stderr, bad.stderr
         assert not [name for name in os.listdir(work) if name.startswith("bad.pack")]
 
+        # An option that may be repeated takes one value each time: what follows it is the module.
+        assert "kernel @" in run("opt", "--pass", "LegalizeOps", at("m.cugrt")).stdout
+        json.loads(run("plan", "--set", "n=4", at("m.cugrt"), "--json").stdout)
+
         # No compiler can be found, and no cache has anything.
         bare = {"CUGRT_NVRTC": at("no", "libnvrtc.so"), "CUGRT_CACHE": at("empty")}
         inputs = ["--input", "x=" + at("x.npy"), "--output", at("out")]
@@ -84,11 +120,11 @@ def main():
                       **bare)
         assert "libnvrtc" in refused.stderr, refused.stderr
 
-        def check(pack, *more):
+        def check(pack, *more, want=expected):
             done = run("run", at(pack), *inputs, *more, **bare)
             assert "EMULATED" in done.stderr and "[" not in done.stderr, done.stderr
             result = read_npy(at("out", "result0.npy"))
-            assert result == expected, (result, expected)
+            assert result == want, (result, want)
             os.remove(at("out", "result0.npy"))
 
         check("m.pack")
@@ -105,6 +141,15 @@ def main():
         os.remove(at("w.safetensors"))
         assert "w.safetensors" in run("run", at("m.pack"), *inputs, status=1, **bare).stderr
         check("inside.pack")
+
+        # From -3 by fours to 10 or more. No source is in a pack.
+        with open(at("loop.cugrt"), "w", encoding="utf-8") as file:
+            file.write(LOOP)
+        run("compile", "--arch", "compute_75,sm_90", at("loop.cugrt"), "-o", at("loop.pack"))
+        for way in [[], ["--eager"]]:
+            check("loop.pack", *way, want=[value + 16 for value in x])
+        with open(at("loop.pack"), "rb") as file:
+            assert b"__global__" not in file.read()
 
         # Only machine code, which the emulated driver cannot run: what there is, is listed.
         run("compile", "--arch", "sm_87,sm_90", at("m.cugrt"), "-o", at("cubins.pack"))
