@@ -2,7 +2,9 @@
 #include "tool.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 namespace tool {
 
@@ -21,6 +23,21 @@ void show_progress(void *, size_t done, size_t total, const char *kernel, double
                cached);
 }
 
+/// What was written, read back as whoever runs it reads it.
+void show_summary(const std::string &path) {
+  auto report = nlohmann::json::parse(cugrt::Pack::load(path).report(CUGRT_REPORT_JSON));
+  std::fprintf(stderr, "%s: %zu targets, %ju bytes\n", path.c_str(), report["targets"].size(),
+               std::filesystem::file_size(path));
+  for (const auto &plan : report["plans"]) {
+    const auto &code = plan["code"];
+    std::fprintf(stderr,
+                 "%zu kernels of %zu codes, %zu specialised for their sizes, at most %zu of one "
+                 "function\n",
+                 code["kernels"].get<size_t>(), code["codes"].get<size_t>(),
+                 code["specialized"].get<size_t>(), code["most_specialized"].get<size_t>());
+  }
+}
+
 void compile(const Options &options) {
   cugrt::Module module = load_module(options.module);
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
@@ -36,6 +53,7 @@ void compile(const Options &options) {
   pack.threads = options.threads;
   pack.progress = show_progress;
   cugrt::write_pack(runtime, module, pack, options.output);
+  show_summary(options.output);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "ir/text.h"
 #include "plan/serialize.h"
+#include "runtime/code_summary.h"
 #include "runtime/module_plan.h"
 #include "runtime/pack_open.h"
 
@@ -188,6 +189,13 @@ TEST_CASE("with digests that agree, each wrong field is still refused") {
        "there is a zero byte in PTX"},
       {"NUL in a name", [](PackContents &c) { c.images[4].name = std::string_view("a\0b", 3); },
        "an image's name holds a zero byte"},
+      {"plan as text",
+       [](PackContents &c) {
+         static std::string json;
+         json = plan::to_json(must(plan::from_bytes(c.plans[0])));
+         c.plans[0] = json;
+       },
+       "the plan is not in the binary form"},
       {"broken plan", [](PackContents &c) { c.plans[0] = "not a plan"; }, "plan is malformed"},
       {"no plan", [](PackContents &c) { c.plans.clear(); }, "a target's plan is 0, there are 0"},
       {"weights that are none",
@@ -255,4 +263,33 @@ TEST_CASE("machine code of the device's own architecture is chosen, else the new
   CHECK(contains(none.status().message(), "has code for sm_87, sm_90, compute_75, compute_80, "
                                           "compute_90a, of which nothing runs on this device, "
                                           "sm_70"));
+}
+
+TEST_CASE("a plan tells how many of its kernels are specialised, and which one takes the rest") {
+  // A function for each of 35 sizes, in f32; two of them also in f16.
+  std::string text = "cugrt 1\n";
+  auto add_function = [&](int size, const std::string &dtype) {
+    text += "func @" + dtype + "_" + std::to_string(size) + "(%x: tensor<[2, " +
+            std::to_string(size) + "], " + dtype +
+            ">) -> (tensor<[2], i64>) {\n  %y = argmax(%x) {axis = -1}\n  return %y\n}\n";
+  };
+  for (int size = 1; size <= 35; ++size)
+    add_function(size, "f32");
+  add_function(7, "f16");
+  add_function(8, "f16");
+  ir::Module module = must(ir::parse_and_verify(text, "m.cugrt"));
+  plan::Plan plan = must(plan_module(module, "m.cugrt", {}, nullptr));
+  CodeSummary summary = summarize_code(plan);
+  CHECK(summary.kernels == 35); // of f32 32 and the general one, of f16 2
+  CHECK(summary.codes == 35);
+  CHECK(summary.specialized_count() == 34);
+  REQUIRE(summary.specialized.size() == 2);
+  CHECK(summary.specialized[0].specialized == 32);
+  CHECK(summary.specialized[0].general);
+  CHECK(summary.specialized[1].specialized == 2);
+  CHECK_FALSE(summary.specialized[1].general);
+  std::string report = must(plan_report(plan, nullptr, "m.cugrt", {}));
+  CHECK(contains(report, "code\n  35 kernels of 35 codes; 34 specialised for their sizes, at most "
+                         "32 of one function\n"));
+  CHECK(contains(report, ", and one for all sizes\n"));
 }
