@@ -53,10 +53,9 @@ CodeSummary summarize_code(const plan::Plan &plan) {
 }
 
 std::string code_summary_text(const CodeSummary &summary) {
-  std::string text = "  " + std::to_string(summary.kernels) + " kernels of " +
-                     std::to_string(summary.codes) + " codes; " +
-                     std::to_string(summary.specialized_count()) +
-                     " specialised for their sizes, at most " +
+  std::string text = "  kernels " + std::to_string(summary.kernels) + ", codes " +
+                     std::to_string(summary.codes) + ", specialised for their sizes " +
+                     std::to_string(summary.specialized_count()) + ", at most " +
                      std::to_string(codegen::kMaxSpecializations) + " of one function\n";
   for (const SpecializedKernel &row : summary.specialized)
     text += "  " + std::to_string(row.specialized) + " of " + row.name + " (" + row.source + ")" +

@@ -140,10 +140,7 @@ Result<uint32_t> choose_target(const Pack &pack, int device, bool only_ptx) {
                           architecture));
 }
 
-Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const Pack &pack) {
-  CUGRT_TRY(device.require_driver());
-  CUGRT_ASSIGN(uint32_t index,
-               choose_target(pack, device.context().capability(), device.emulated()));
+Result<std::shared_ptr<const Executable>> make_executable(const Pack &pack, uint32_t index) {
   const PackTarget &target = pack.contents.targets[index];
   ExecutableParts parts;
   parts.plan = pack.plans[target.plan];
@@ -175,6 +172,13 @@ Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const 
   return executable.ok() ? std::move(executable)
                          : Result<std::shared_ptr<const Executable>>(
                                executable.take_status().in("pack " + pack.name));
+}
+
+Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const Pack &pack) {
+  CUGRT_TRY(device.require_driver());
+  CUGRT_ASSIGN(uint32_t target,
+               choose_target(pack, device.context().capability(), device.emulated()));
+  return make_executable(pack, target);
 }
 
 Result<std::optional<WeightSet>> pack_weights(const Pack &pack, const std::string &folder) {

@@ -12,7 +12,10 @@ namespace cugrt::runtime {
 /// error lists what the pack has.
 Result<uint32_t> choose_target(const Pack &pack, int device, bool only_ptx);
 
-/// The executable for a runtime's device.
+/// The executable of one of the pack's targets.
+Result<std::shared_ptr<const Executable>> make_executable(const Pack &pack, uint32_t target);
+
+/// That for a runtime's device.
 Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const Pack &pack);
 
 /// The weights that the pack has or names: inside, or in a file in `folder`, whose size and digest

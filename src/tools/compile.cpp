@@ -26,15 +26,18 @@ void show_progress(void *, size_t done, size_t total, const char *kernel, double
 /// What was written, read back as whoever runs it reads it.
 void show_summary(const std::string &path) {
   auto report = nlohmann::json::parse(cugrt::Pack::load(path).report(CUGRT_REPORT_JSON));
-  std::fprintf(stderr, "%s: %zu targets, %ju bytes\n", path.c_str(), report["targets"].size(),
-               std::filesystem::file_size(path));
+  std::string architectures;
+  for (const auto &target : report["targets"])
+    architectures += " " + target["architecture"].get<std::string>();
+  std::fprintf(stderr, "%s: %ju bytes for%s\n", path.c_str(), std::filesystem::file_size(path),
+               architectures.c_str());
   for (const auto &plan : report["plans"]) {
     const auto &code = plan["code"];
-    std::fprintf(stderr,
-                 "%zu kernels of %zu codes, %zu specialised for their sizes, at most %zu of one "
-                 "function\n",
-                 code["kernels"].get<size_t>(), code["codes"].get<size_t>(),
-                 code["specialized"].get<size_t>(), code["most_specialized"].get<size_t>());
+    std::fprintf(
+        stderr,
+        "kernels %zu, codes %zu, specialised for their sizes %zu, at most %zu of one function\n",
+        code["kernels"].get<size_t>(), code["codes"].get<size_t>(),
+        code["specialized"].get<size_t>(), code["most_specialized"].get<size_t>());
   }
 }
 

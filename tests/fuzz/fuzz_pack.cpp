@@ -1,5 +1,6 @@
 // Reads arbitrary bytes as a pack, as they are and with digests that agree; what is read writes
-// back to the same bytes, and can be reported.
+// back to the same bytes, and can be reported and made an executable.
+#include "cugrt/cugrt.h"
 #include "runtime/pack.h"
 #include "runtime/pack_open.h"
 
@@ -17,10 +18,12 @@ void check(std::string bytes) {
     std::abort();
   PlanReportOptions options;
   (void)pack_report(*pack, options).ok();
+  options.format = CUGRT_REPORT_JSON;
+  (void)pack_report(*pack, options).ok();
   for (int device : {75, 90, 120})
-    if (auto target = choose_target(*pack, device, false);
-        target.ok() && *target >= pack->contents.targets.size())
-      std::abort();
+    for (bool only_ptx : {false, true})
+      if (auto target = choose_target(*pack, device, only_ptx); target.ok())
+        (void)make_executable(*pack, *target).ok();
 }
 
 } // namespace

@@ -289,7 +289,7 @@ TEST_CASE("a plan tells how many of its kernels are specialised, and which one t
   CHECK(summary.specialized[1].specialized == 2);
   CHECK_FALSE(summary.specialized[1].general);
   std::string report = must(plan_report(plan, nullptr, "m.cugrt", {}));
-  CHECK(contains(report, "code\n  35 kernels of 35 codes; 34 specialised for their sizes, at most "
-                         "32 of one function\n"));
+  CHECK(contains(report, "code\n  kernels 35, codes 35, specialised for their sizes 34, at most 32 "
+                         "of one function\n"));
   CHECK(contains(report, ", and one for all sizes\n"));
 }
