@@ -159,8 +159,17 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
   CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, &report));
+  return plan_report(plan, &report, name, options);
+}
+
+Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
+                                const std::string &name, const PlanReportOptions &options) {
+  if (!report && options.format == CUGRT_REPORT_SVG)
+    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
+                                            "the storage of the module that it was made from");
   CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  PlanView view{name, plan, report, {}};
+  const plan::PlanReport no_notes;
+  PlanView view{name, plan, report ? *report : no_notes, report != nullptr, {}};
   for (const plan::Function &function : plan.functions) {
     if (function.is_private)
       continue;
