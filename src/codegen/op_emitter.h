@@ -86,21 +86,9 @@ private:
   const OpCall &call_;
 };
 
-// The families: elementwise.cpp, matmul.cpp, convolution.cpp, normalization.cpp, reduction.cpp,
-// movement.cpp.
-Status emit_unary(OpEmitter &op);
-Status emit_binary(OpEmitter &op);
-Status emit_cast(OpEmitter &op);
-Status emit_matmul(OpEmitter &op);
-Status emit_conv2d(OpEmitter &op);
-Status emit_pool2d(OpEmitter &op);
-Status emit_softmax(OpEmitter &op);
-Status emit_norm(OpEmitter &op);
-Status emit_reduce(OpEmitter &op);
-Status emit_argmax(OpEmitter &op);
-Status emit_transpose(OpEmitter &op);
-Status emit_concat(OpEmitter &op);
-Status emit_split(OpEmitter &op);
-Status emit_embedding(OpEmitter &op);
+// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, convolution.cpp,
+// normalization.cpp, reduction.cpp, movement.cpp.
+#define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
+#include "ir/op_families.def"
 
 } // namespace cugrt::codegen
