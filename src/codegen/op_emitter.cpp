@@ -98,4 +98,19 @@ KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string ent
   return launch;
 }
 
+KernelLaunch OpEmitter::number_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  std::string hint = entry + "_" + std::string(ir::info(dtype).name);
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  launch.number_type(dtype);
+  return launch;
+}
+
+KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  const uint32_t bytes = ir::info(dtype).bytes_per_block;
+  std::string hint = entry + "_b" + std::to_string(8 * bytes); // "gather_b32"
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  launch.element_bytes(bytes);
+  return launch;
+}
+
 } // namespace cugrt::codegen

@@ -9,6 +9,20 @@
 
 namespace cugrt::ir {
 
+bool is_shape_operand(Op op, size_t i) {
+  switch (op) {
+  case Op::reshape:
+  case Op::broadcast_to:
+    return i == 1;
+  case Op::slice:
+    return i > 0;
+  case Op::range:
+    return true;
+  default:
+    return false;
+  }
+}
+
 Status Inference::check_operands() const {
   const OpInfo &row = op_info(op);
   if (operands.size() < row.least_operands || operands.size() > row.most_operands) {
@@ -23,8 +37,11 @@ Status Inference::check_operands() const {
         return wrong(number(i) + " may not be absent");
       continue;
     }
-    if (op == Op::reshape && i == 1)
-      continue; // a shape
+    if (is_shape_operand(op, i)) {
+      if (type(i).kind != TypeKind::shape || !type(i).known_shape)
+        return wrong(number(i) + " is a shape of known dimensions");
+      continue;
+    }
     if (type(i).kind != TypeKind::tensor)
       return wrong(number(i) + " is not a tensor");
     if (!type(i).known_shape)

@@ -35,6 +35,9 @@ struct Inference {
   /// The types of an op with one result.
   Types one(DType dtype, Dims dims) const;
 
+  /// What `e` may be within the bounds of the function's symbols; none are known to be negative.
+  Interval range_of(ExprId e) const;
+
   // Checks that hold for every op, from its tables.
   Status check_operands() const;
   Status check_attributes() const;
@@ -42,6 +45,11 @@ struct Inference {
   // Checks that rules share.
   Status check_rank(size_t i, size_t rank_wanted) const;
   Status check_float(size_t i) const;
+  /// Floats and integers of whole bytes.
+  Status check_number(size_t i) const;
+  Status check_dtype(size_t i, DType wanted) const;
+  Status check_ids(size_t i) const; // i32 or i64
+  Status check_whole_bytes(size_t i) const;
   Status check_same_dtype(size_t i) const;
   Status check_equal(ExprId a, ExprId b, const std::string &what) const;
   /// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
@@ -60,6 +68,8 @@ struct Inference {
   Types without_axes(DType result, std::vector<int64_t> axes) const;
   /// Of attribute shape; a single -1 becomes what is left over of `total` elements.
   Result<Dims> attribute_shape(ExprId total) const;
+
+  Types broadcasting(DType result, size_t first = 0) const;
 
   // The rules, by the names of op_families.def.
 #define CUGRT_FAMILY(name) Types name() const;

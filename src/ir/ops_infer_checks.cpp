@@ -3,12 +3,25 @@
 
 #include "ir/text.h"
 
+#include <algorithm>
+
 namespace cugrt::ir {
 
 std::string Inference::text(ExprId e) const {
   return "'" +
          m.exprs.to_string(e, function ? function->symbol_names() : std::vector<std::string>()) +
          "'";
+}
+
+Interval Inference::range_of(ExprId e) const {
+  if (function)
+    return m.exprs.range(e, function->symbol_bounds());
+  std::vector<SymbolId> symbols;
+  m.exprs.collect_symbols(e, symbols);
+  std::vector<Interval> bounds;
+  for (SymbolId s : symbols)
+    bounds.resize(std::max<size_t>(bounds.size(), s.index + 1), Interval{0, INT64_MAX});
+  return m.exprs.range(e, bounds);
 }
 
 Types Inference::one(DType dtype, Dims dims) const {
@@ -30,6 +43,36 @@ Status Inference::check_float(size_t i) const {
     return {};
   return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
                ", a float dtype is needed");
+}
+
+Status Inference::check_number(size_t i) const {
+  const DTypeInfo &row = info(type(i).dtype);
+  if (row.kind == DTypeKind::floating ||
+      (row.elements_per_block == 1 && row.kind != DTypeKind::boolean))
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(row.name) +
+               ", a float or an integer of whole bytes is needed");
+}
+
+Status Inference::check_dtype(size_t i, DType wanted) const {
+  if (type(i).dtype == wanted)
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) + ", " +
+               std::string(info(wanted).name) + " is needed");
+}
+
+Status Inference::check_ids(size_t i) const {
+  if (type(i).dtype == DType::i32 || type(i).dtype == DType::i64)
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
+               ", i32 or i64 is needed");
+}
+
+Status Inference::check_whole_bytes(size_t i) const {
+  if (info(type(i).dtype).elements_per_block == 1)
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
+               ", whose elements are no whole bytes");
 }
 
 Status Inference::check_same_dtype(size_t i) const {

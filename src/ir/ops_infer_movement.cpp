@@ -42,8 +42,6 @@ Types Inference::reshape() const {
     return wrong("takes either a shape operand or attribute 'shape'");
   Dims out;
   if (has(1)) {
-    if (type(1).kind != TypeKind::shape || !type(1).known_shape)
-      return wrong("operand 2 of reshape is a shape of known dimensions");
     out = dims(1);
   } else {
     CUGRT_ASSIGN(out, attribute_shape(total));

@@ -22,13 +22,36 @@ Types Inference::without_axes(DType result, std::vector<int64_t> axes) const {
 }
 
 Types Inference::reduce() const {
-  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(op == Op::reduce_mean ? check_float(0) : check_number(0));
   return without_axes(type(0).dtype, op_integers(op, attributes, "axes"));
 }
 
 Types Inference::argmax() const {
-  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_number(0));
   return without_axes(DType::i64, {op_integer(op, attributes, "axis")});
+}
+
+Types Inference::cumsum() const {
+  CUGRT_TRY(check_number(0));
+  CUGRT_TRY(axis_of(op_integer(op, attributes, "axis"), 0).take_status());
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::top_k() const {
+  CUGRT_TRY(check_number(0));
+  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  const int64_t k = op_integer(op, attributes, "k");
+  Dims out = dims(0);
+  const std::optional<int64_t> size = known(out[axis]);
+  if (!size)
+    return wrong("the dimension that top_k searches is " + text(out[axis]) +
+                 "; it must be a constant, so that there are k elements");
+  if (k < 0 || k > *size)
+    return wrong("attribute 'k' is " + std::to_string(k) + ", of a dimension of " +
+                 std::to_string(*size));
+  out[axis] = constant(k);
+  const DType dtype = type(0).dtype;
+  return std::vector<TypeId>{m.types.tensor(dtype, out), m.types.tensor(DType::i64, out)};
 }
 
 } // namespace cugrt::ir
