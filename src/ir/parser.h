@@ -124,7 +124,7 @@ private:
   bool bounds(Pending &f, Bound::Kind kind);
   bool skip_body();
   void body(Pending &f);
-  void apply_bounds(Pending &f);
+  void apply_bounds(Pending &f, bool all);
   enum class BlockEnd { body, nested };
   void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);
   void skip_statement(size_t start);
