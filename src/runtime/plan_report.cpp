@@ -34,18 +34,9 @@ Json location_json(SourceLocation location) {
   return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
 }
 
-/// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
-std::string calls_text(const plan::BindingNote &note) {
-  std::string text;
-  for (const plan::CallNote &call : note.calls)
-    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
-            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
-  return text;
-}
-
-Json calls_json(const plan::BindingNote &note) {
+Json calls_json(std::span<const plan::CallNote> calls) {
   Json list = Json::array();
-  for (const plan::CallNote &call : note.calls)
+  for (const plan::CallNote &call : calls)
     list.push_back({{"callee", call.callee}, {"location", location_json(call.location)}});
   return list;
 }
@@ -91,7 +82,7 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
             std::string(24, ' ') + note.reason + "\n";
     if (!note.calls.empty())
-      text += std::string(24, ' ') + calls_text(note) + "\n";
+      text += std::string(24, ' ') + calls_text(note.calls) + "\n";
   }
   for (const plan::EdgeNote &note : view.report.edges)
     if (note.function == index)
@@ -112,7 +103,8 @@ void add_storage(std::string &text, const PlanView &view) {
             " " + padded(note.scope, 8) + " offset " +
             padded(std::to_string(note.offset_bytes), 10) + " bytes " +
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
-            ", " + std::to_string(note.end_step) + ")\n";
+            ", " + std::to_string(note.end_step) + ")" +
+            (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
 }
 
 void add_memory(std::string &text, const MemoryRow &row) {
@@ -166,7 +158,7 @@ Json function_json(const PlanView &view, uint32_t index) {
            {"region",
             note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
            {"reason", note.reason},
-           {"calls", calls_json(note)}});
+           {"calls", calls_json(note.calls)}});
   json["symbols"] = std::move(symbols);
   json["regions"] = std::move(regions);
   json["bindings"] = std::move(bindings);
@@ -174,6 +166,14 @@ Json function_json(const PlanView &view, uint32_t index) {
 }
 
 } // namespace
+
+std::string calls_text(std::span<const plan::CallNote> calls) {
+  std::string text;
+  for (const plan::CallNote &call : calls)
+    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
+            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
+  return text;
+}
 
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
   std::string text;
@@ -228,7 +228,8 @@ std::string plan_json(const PlanView &view) {
                        {"offset_bytes", note.offset_bytes},
                        {"bytes", note.bytes},
                        {"first_step", note.first_step},
-                       {"end_step", note.end_step}});
+                       {"end_step", note.end_step},
+                       {"calls", calls_json(note.calls)}});
   for (const plan::EdgeNote &note : view.report.edges)
     edges.push_back({{"function", view.plan.functions[note.function].name},
                      {"region", view.plan.functions[note.function].regions[note.region].name},
