@@ -30,6 +30,21 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
+/// "n_bucket: the least of 8, 16, 32 that holds n": none where the symbol is no bucket.
+std::string bucket_text(const plan::Function &function, uint32_t symbol) {
+  for (const plan::Bucket &bucket : function.buckets) {
+    if (bucket.symbol.index != symbol)
+      continue;
+    const plan::Symbol &of = function.symbols[bucket.of.index];
+    std::string sizes;
+    for (int64_t size : bucket.sizes)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return ": the least of " + sizes + " that holds " + of.name +
+           (of.bounds.upper > bucket.sizes.back() ? ", beyond them " + of.name + " itself" : "");
+  }
+  return "";
+}
+
 Json location_json(SourceLocation location) {
   return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
 }
@@ -69,8 +84,8 @@ Json bodies_json(const plan::Function &function, const plan::Region &region) {
 void add_function(std::string &text, const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
-  for (const plan::Symbol &symbol : function.symbols)
-    text += "  symbol " + bounds_text(symbol) + "\n";
+  for (uint32_t s = 0; s < function.symbols.size(); ++s)
+    text += "  symbol " + bounds_text(function.symbols[s]) + bucket_text(function, s) + "\n";
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
@@ -130,6 +145,9 @@ Json function_json(const PlanView &view, uint32_t index) {
          {"lower", symbol.bounds.lower},
          {"upper", symbol.bounds.upper == INT64_MAX ? Json() : Json(symbol.bounds.upper)},
          {"device", symbol.source == ir::SymbolSource::device}});
+  for (const plan::Bucket &bucket : function.buckets)
+    symbols[bucket.symbol.index]["bucket"] = {{"of", function.symbols[bucket.of.index].name},
+                                              {"sizes", bucket.sizes}};
   for (uint32_t r = 0; r < function.regions.size(); ++r) {
     const plan::Region &region = function.regions[r];
     Json row{{"name", region.name}, {"nodes", region.steps.count}};

@@ -49,13 +49,23 @@ private:
     return table[index];
   }
 
-  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency.
-  void symbols_of(ExprId expr, std::vector<uint32_t> &inputs) {
+  bool has_bucket(uint32_t symbol) const {
+    const std::vector<plan::Bucket> &buckets = frame_.function.buckets;
+    return std::any_of(buckets.begin(), buckets.end(), [&](const plan::Bucket &bucket) {
+      return bucket.of.index == symbol;
+    });
+  }
+
+  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency;
+  /// but for those with a bucket, by value.
+  void symbols_of(ExprId expr, std::vector<uint32_t> &inputs, bool by_value = false) {
     if (!expr.valid())
       return;
     used_.clear();
     frame_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
+      if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
+        add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
       CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
       inputs.push_back(symbol_input_[symbol.index]);
     }
@@ -82,7 +92,7 @@ private:
       auto value = static_cast<uint32_t>(class_.node_of_value.size());
       class_.node_of_value.push_back(node);
       found_.clear();
-      symbols_of(source.expr, found_);
+      symbols_of(source.expr, found_, source.kind == ValueSource::Kind::expr);
       bool moves =
           source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
       if (moves)

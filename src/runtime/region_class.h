@@ -33,7 +33,9 @@ struct RegionClass {
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
   plan::RegionLevels levels; // one for each graph: the region's own and its bodies
-  std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
+  /// Key symbols in the key's order, then whatever else nodes depend on: bases, host scalars,
+  /// symbols that have a bucket.
+  std::vector<Input> inputs;
   uint32_t key_size = 0;
   size_t key_nodes = 0; // nodes with a field that depends on the key
   /// What a base is an argument of.
