@@ -9,19 +9,27 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, policy = "patch";
+  std::string module;
+  PlanningOptions planning;
   std::vector<std::string> settings;
   bool json = false, dot = false, svg = false;
 };
 
 void plan(const Options &options) {
   cugrt::Module module = load_module(options.module);
-  cugrt_report_format format = options.json  ? CUGRT_REPORT_JSON
-                               : options.dot ? CUGRT_REPORT_DOT
-                               : options.svg ? CUGRT_REPORT_SVG
-                                             : CUGRT_REPORT_TEXT;
-  std::cout << module.plan_report(format, parse_policy(options.policy),
-                                  parse_symbols(options.settings));
+  Symbols symbols = parse_symbols(options.settings);
+  std::vector<cugrt_symbol_value> values;
+  for (const auto &[name, value] : symbols)
+    values.push_back({name.c_str(), value});
+  auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
+  options.planning.apply(plan_options);
+  plan_options.format = options.json  ? CUGRT_REPORT_JSON
+                        : options.dot ? CUGRT_REPORT_DOT
+                        : options.svg ? CUGRT_REPORT_SVG
+                                      : CUGRT_REPORT_TEXT;
+  plan_options.symbols = values.data();
+  plan_options.symbol_count = values.size();
+  std::cout << module.plan_report(plan_options);
 }
 
 } // namespace
@@ -33,8 +41,7 @@ void add_plan(CLI::App &app) {
       "Static regions, why each binding is or is not in one, storage and memory of a module");
   command->add_option("MODULE", options->module, "The module's file; - is standard input")
       ->required();
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
       ->delimiter(',')
       ->expected(1)

@@ -18,7 +18,8 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, function, weights, output, driver, policy = "patch";
+  std::string module, function, weights, output, driver;
+  PlanningOptions planning;
   std::vector<std::string> inputs, settings, prepared;
   unsigned repeat = 1;
   bool eager = false, strict = false, stats = false;
@@ -216,7 +217,7 @@ void run(const Options &options) {
     std::filesystem::create_directories(options.output);
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  compile.policy = parse_policy(options.policy);
+  options.planning.apply(compile);
   size_t cached = 0;
   compile.progress = show_progress;
   compile.progress_user = &cached;
@@ -270,8 +271,7 @@ void add_run(CLI::App &app) {
       ->multi_option_policy(list);
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));

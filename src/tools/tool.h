@@ -55,4 +55,20 @@ Symbols parse_symbols(const std::vector<std::string> &settings);
 
 cugrt_policy parse_policy(const std::string &name);
 
+/// How a module is planned: what commands that plan or compile share.
+struct PlanningOptions {
+  std::string policy = "patch";
+  unsigned max_lanes = 0;
+  bool host_control = false, full_edges = false;
+
+  /// Of a cugrt_plan_options or cugrt_compile_options.
+  template <class Options> void apply(Options &options) const {
+    options.policy = parse_policy(policy);
+    options.max_lanes = max_lanes;
+    options.host_control = host_control;
+    options.full_edges = full_edges;
+  }
+};
+void add_planning_options(CLI::App &command, PlanningOptions &options);
+
 } // namespace tool
