@@ -422,6 +422,8 @@ typedef struct cugrt_launch_record {
       launch_ns; /* parts: making the instance, setting, the driver's launch */
   double
       device_us; /* of steps, with time_steps; -1 while it is not known, as before a synchronize */
+  int64_t padded_from[CUGRT_MAX_KEY]; /* by symbol of the key: of a bucket, the value of this run
+                                         that was padded to it; else key_values again */
 } cugrt_launch_record;
 
 /* A host builtin. Arguments and results are those of the IR's host call; tensors are device

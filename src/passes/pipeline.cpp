@@ -6,6 +6,9 @@ namespace cugrt::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"PadToBuckets",
+     "let functions whose symbols have buckets run at the least bucket that holds the value",
+     pad_to_buckets},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
@@ -44,6 +47,7 @@ Result<const Pass *> require_pass(std::string_view name) {
 
 std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
+      find_pass("PadToBuckets"),
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),

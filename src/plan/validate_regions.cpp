@@ -209,7 +209,12 @@ private:
                 f_.buffers[b.buffer].name + ", but no path of edges joins them");
   }
 
-  Status in_key(ExprId id) const {
+  bool has_bucket(SymbolId symbol) const {
+    return std::any_of(f_.buckets.begin(), f_.buckets.end(),
+                       [&](const Bucket &bucket) { return bucket.of == symbol; });
+  }
+
+  Status in_key(ExprId id, bool by_value = false) const {
     if (!id.valid())
       return {};
     std::vector<SymbolId> symbols;
@@ -218,7 +223,8 @@ private:
       if (f_.symbols[symbol.index].source == ir::SymbolSource::device)
         return fail("a node depends on symbol " + f_.symbols[symbol.index].name +
                     ", which lives in device memory");
-      if (!std::binary_search(region_.key.begin(), region_.key.end(), symbol))
+      if (!std::binary_search(region_.key.begin(), region_.key.end(), symbol) &&
+          !(by_value && has_bucket(symbol)))
         return fail("symbol " + f_.symbols[symbol.index].name + " is missing in its key");
     }
     return {};
@@ -234,7 +240,7 @@ private:
       for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a) {
         const Argument &argument = f_.arguments[a];
         if (argument.kind == ArgumentKind::expr)
-          CUGRT_TRY(in_key({argument.index}));
+          CUGRT_TRY(in_key({argument.index}, true));
         if (argument.kind == ArgumentKind::host_value &&
             !std::binary_search(region_.host_values.begin(), region_.host_values.end(),
                                 argument.index))

@@ -27,6 +27,9 @@ SymbolValues symbol_values(const plan::Function &function,
     result.values.push_back(is_given ? found->value : symbol.bounds.upper);
     result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
   }
+  for (const plan::Bucket &bucket : function.buckets)
+    result.values[bucket.symbol.index] =
+        ir::round_up_to_bucket(bucket.sizes, result.values[bucket.of.index]);
   return result;
 }
 

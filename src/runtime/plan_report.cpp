@@ -33,22 +33,28 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
+/// "n_bucket: the least of 8, 16, 32 that holds n": none where the symbol is no bucket.
+std::string bucket_text(const plan::Function &function, uint32_t symbol) {
+  for (const plan::Bucket &bucket : function.buckets) {
+    if (bucket.symbol.index != symbol)
+      continue;
+    const plan::Symbol &of = function.symbols[bucket.of.index];
+    std::string sizes;
+    for (int64_t size : bucket.sizes)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return ": the least of " + sizes + " that holds " + of.name +
+           (of.bounds.upper > bucket.sizes.back() ? ", beyond them " + of.name + " itself" : "");
+  }
+  return "";
+}
+
 Json location_json(SourceLocation location) {
   return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
 }
 
-/// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
-std::string calls_text(const plan::BindingNote &note) {
-  std::string text;
-  for (const plan::CallNote &call : note.calls)
-    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
-            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
-  return text;
-}
-
-Json calls_json(const plan::BindingNote &note) {
+Json calls_json(std::span<const plan::CallNote> calls) {
   Json list = Json::array();
-  for (const plan::CallNote &call : note.calls)
+  for (const plan::CallNote &call : calls)
     list.push_back({{"callee", call.callee}, {"location", location_json(call.location)}});
   return list;
 }
@@ -81,8 +87,8 @@ Json bodies_json(const plan::Function &function, const plan::Region &region) {
 void add_function(std::string &text, const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
-  for (const plan::Symbol &symbol : function.symbols)
-    text += "  symbol " + bounds_text(symbol) + "\n";
+  for (uint32_t s = 0; s < function.symbols.size(); ++s)
+    text += "  symbol " + bounds_text(function.symbols[s]) + bucket_text(function, s) + "\n";
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
@@ -94,7 +100,7 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
             std::string(24, ' ') + note.reason + "\n";
     if (!note.calls.empty())
-      text += std::string(24, ' ') + calls_text(note) + "\n";
+      text += std::string(24, ' ') + calls_text(note.calls) + "\n";
   }
   for (const plan::EdgeNote &note : view.report.edges)
     if (note.function == index)
@@ -116,7 +122,8 @@ void add_storage(std::string &text, const PlanView &view) {
             " " + padded(note.scope, 8) + " offset " +
             padded(std::to_string(note.offset_bytes), 10) + " bytes " +
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
-            ", " + std::to_string(note.end_step) + ")\n";
+            ", " + std::to_string(note.end_step) + ")" +
+            (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
 }
 
 void add_memory(std::string &text, const MemoryRow &row) {
@@ -142,6 +149,9 @@ Json function_json(const PlanView &view, uint32_t index) {
          {"lower", symbol.bounds.lower},
          {"upper", symbol.bounds.upper == INT64_MAX ? Json() : Json(symbol.bounds.upper)},
          {"device", symbol.source == ir::SymbolSource::device}});
+  for (const plan::Bucket &bucket : function.buckets)
+    symbols[bucket.symbol.index]["bucket"] = {{"of", function.symbols[bucket.of.index].name},
+                                              {"sizes", bucket.sizes}};
   for (uint32_t r = 0; r < function.regions.size(); ++r) {
     const plan::Region &region = function.regions[r];
     Json row{{"name", region.name}, {"nodes", region.steps.count}};
@@ -170,7 +180,7 @@ Json function_json(const PlanView &view, uint32_t index) {
            {"region",
             note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
            {"reason", note.reason},
-           {"calls", calls_json(note)}});
+           {"calls", calls_json(note.calls)}});
   json["symbols"] = std::move(symbols);
   json["regions"] = std::move(regions);
   json["bindings"] = std::move(bindings);
@@ -193,6 +203,14 @@ Json code_json(const plan::Plan &plan) {
 }
 
 } // namespace
+
+std::string calls_text(std::span<const plan::CallNote> calls) {
+  std::string text;
+  for (const plan::CallNote &call : calls)
+    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
+            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
+  return text;
+}
 
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
   std::string text;
@@ -248,7 +266,8 @@ std::string plan_json(const PlanView &view) {
                        {"offset_bytes", note.offset_bytes},
                        {"bytes", note.bytes},
                        {"first_step", note.first_step},
-                       {"end_step", note.end_step}});
+                       {"end_step", note.end_step},
+                       {"calls", calls_json(note.calls)}});
   for (const plan::EdgeNote &note : view.report.edges)
     edges.push_back({{"function", view.plan.functions[note.function].name},
                      {"region", view.plan.functions[note.function].regions[note.region].name},

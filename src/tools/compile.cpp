@@ -11,7 +11,8 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, output, weights, policy = "patch";
+  std::string module, output, weights;
+  PlanningOptions planning;
   std::vector<std::string> architectures;
   unsigned threads = 0;
   bool weights_inside = false;
@@ -48,7 +49,7 @@ void compile(const Options &options) {
   for (const std::string &architecture : options.architectures)
     architectures.push_back(architecture.c_str());
   auto pack = cugrt::detail::sized<cugrt_pack_options>();
-  pack.policy = parse_policy(options.policy);
+  options.planning.apply(pack);
   pack.architectures = architectures.data();
   pack.architecture_count = architectures.size();
   pack.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
@@ -78,8 +79,7 @@ void add_compile(CLI::App &app) {
                           "A .safetensors file, which is to stand beside the pack where it is run");
   command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
       ->needs(weights);
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   command->add_option("--threads", options->threads,
                       "Kernels compiled at a time; default: as many as the machine has cores");
   command->callback([options] { compile(*options); });

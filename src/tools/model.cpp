@@ -52,8 +52,7 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
           .add_option("--set", options.settings,
                       "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken")
           ->delimiter(','));
-  command.add_option("--policy", options.policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(command, options.planning);
   command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
 }
 
@@ -109,7 +108,7 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(o
   }
   SpanScope span(spans, "plan and compile");
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  compile.policy = parse_policy(options.policy);
+  options.planning.apply(compile);
   executable_.emplace(*runtime_, *module_, &compile);
   function_.emplace(choose_function(*executable_, options.function));
   if (!weights_)

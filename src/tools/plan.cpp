@@ -9,7 +9,8 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, policy = "patch";
+  std::string module;
+  PlanningOptions planning;
   std::vector<std::string> settings;
   bool json = false, dot = false, svg = false;
 };
@@ -20,14 +21,21 @@ void plan(const Options &options) {
                                : options.svg ? CUGRT_REPORT_SVG
                                              : CUGRT_REPORT_TEXT;
   if (is_pack(options.module)) {
-    if (options.policy != "patch")
-      throw UserError("a pack is planned already; --policy goes with cugrt compile");
+    options.planning.require_none();
     std::cout << cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings));
     return;
   }
   cugrt::Module module = load_module(options.module);
-  std::cout << module.plan_report(format, parse_policy(options.policy),
-                                  parse_symbols(options.settings));
+  Symbols symbols = parse_symbols(options.settings);
+  std::vector<cugrt_symbol_value> values;
+  for (const auto &[name, value] : symbols)
+    values.push_back({name.c_str(), value});
+  auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
+  options.planning.apply(plan_options);
+  plan_options.format = format;
+  plan_options.symbols = values.data();
+  plan_options.symbol_count = values.size();
+  std::cout << module.plan_report(plan_options);
 }
 
 } // namespace
@@ -41,8 +49,7 @@ void add_plan(CLI::App &app) {
       ->add_option("MODULE", options->module,
                    "The file of a module or a pack; - is a module on standard input")
       ->required();
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   repeatable(command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
                  ->delimiter(','));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");

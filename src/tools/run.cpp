@@ -18,7 +18,8 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, function, weights, output, driver, policy = "patch";
+  std::string module, function, weights, output, driver;
+  PlanningOptions planning;
   std::vector<std::string> inputs, settings, prepared;
   unsigned repeat = 1;
   bool eager = false, strict = false, stats = false;
@@ -220,7 +221,7 @@ Opened open_module(const Options &options) {
       options.weights.empty() ? cugrt::Weights() : cugrt::Weights::load(options.weights);
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  compile.policy = parse_policy(options.policy);
+  options.planning.apply(compile);
   size_t cached = 0;
   compile.progress = show_progress;
   compile.progress_user = &cached;
@@ -230,8 +231,7 @@ Opened open_module(const Options &options) {
 
 // --weights come before those that the pack has or names.
 Opened open_pack(const Options &options) {
-  if (options.policy != "patch")
-    throw UserError("a pack is planned already; --policy goes with cugrt compile");
+  options.planning.require_none();
   cugrt::Pack pack = cugrt::Pack::load(options.module);
   cugrt::Weights weights =
       options.weights.empty() ? pack.weights() : cugrt::Weights::load(options.weights);
@@ -291,8 +291,7 @@ void add_run(CLI::App &app) {
                  ->delimiter(','));
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));

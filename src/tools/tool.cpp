@@ -117,4 +117,17 @@ cugrt_policy parse_policy(const std::string &name) {
   return name == "seed" ? CUGRT_POLICY_SEED : CUGRT_POLICY_PATCH;
 }
 
+void add_planning_options(CLI::App &command, PlanningOptions &options) {
+  command.add_option("--policy", options.policy, "What makes a region")
+      ->check(CLI::IsMember({"patch", "seed"}));
+  command
+      .add_option("--max-lanes", options.max_lanes,
+                  "Steps of a graph that may run side by side; default: no limit")
+      ->check(CLI::Range(1, 32));
+  command.add_flag("--host-control", options.host_control,
+                   "The host runs every branch and loop, none becomes a node of a graph");
+  command.add_flag("--full-edges", options.full_edges,
+                   "No kernel of a graph begins before its predecessors have ended");
+}
+
 } // namespace tool

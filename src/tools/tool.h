@@ -63,4 +63,26 @@ Symbols parse_symbols(const std::vector<std::string> &settings);
 
 cugrt_policy parse_policy(const std::string &name);
 
+/// How a module is planned: what commands that plan or compile share.
+struct PlanningOptions {
+  std::string policy = "patch";
+  unsigned max_lanes = 0;
+  bool host_control = false, full_edges = false;
+
+  /// A pack is planned already: options beside it are an error.
+  void require_none() const {
+    if (policy != "patch" || max_lanes || host_control || full_edges)
+      throw UserError("a pack is planned already; options of planning go with cugrt compile");
+  }
+
+  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options.
+  template <class Options> void apply(Options &options) const {
+    options.policy = parse_policy(policy);
+    options.max_lanes = max_lanes;
+    options.host_control = host_control;
+    options.full_edges = full_edges;
+  }
+};
+void add_planning_options(CLI::App &command, PlanningOptions &options);
+
 } // namespace tool
