@@ -20,7 +20,8 @@ constexpr std::string_view kTransferSource = "transfer.cu", kControlSource = "co
 class CancelWatch {
 public:
   explicit CancelWatch(const volatile int32_t *flag) {
-    if (flag)
+    cancelled_ = flag && *flag; // whatever needs no time is cancelled too
+    if (flag && !cancelled_)
       thread_ = std::thread([this, flag] { watch(flag); });
   }
   ~CancelWatch() {

@@ -31,6 +31,18 @@ Result<std::vector<std::string>> check_architectures(const std::vector<std::stri
   return checked;
 }
 
+/// Error unless the dimensions that are constant agree; a run compares the others.
+Status check_constant_dims(const plan::Plan &plan, const plan::Function &function, uint32_t param,
+                           const cugrt_value &value) {
+  const std::vector<ExprId> &dims = function.params[param].dims;
+  for (size_t i = 0; function.params[param].known_shape && i < dims.size(); ++i)
+    if (auto wanted = plan.exprs.as_constant(dims[i]); wanted && *wanted != value.as.tensor.dims[i])
+      return Status::error(Code::invalid_argument,
+                           param_text(function, param) + ": dimension " + std::to_string(i) +
+                               " is " + std::to_string(*wanted) + ", got " + value_text(value));
+  return {};
+}
+
 /// Every weight of every public function is there, and of the right type.
 Status check_weights(const plan::Plan &plan, const WeightSet &set) {
   for (const plan::Function &function : plan.functions)
@@ -47,6 +59,7 @@ Status check_weights(const plan::Plan &plan, const WeightSet &set) {
       value.kind = CUGRT_VALUE_TENSOR;
       value.as.tensor = tensor->describe_shape();
       CUGRT_TRY(check_argument(function, i, value));
+      CUGRT_TRY(check_constant_dims(plan, function, i, value));
     }
   return {};
 }
