@@ -167,8 +167,9 @@ func @main(%x: tensor<[8], f32>, %go: tensor<[1], i32>) -> (tensor<[8], f32>, te
         plan = json.loads(tool.run("plan", "wide.cugrt", "--json", *options).stdout)
         return plan["functions"][0]["regions"]
 
-    equal([len(region["edges"]) for region in regions()], [0])
-    equal(len(regions("--max-lanes", "1")[0]["edges"]), 2)  # two kernels and the branch, one after another
+    # Of the branch's first body; and two kernels and the branch, one after another.
+    equal([region["edges"] for region in regions()], [[[3, 4]]])
+    equal(regions("--max-lanes", "1")[0]["edges"], [[0, 1], [1, 2], [3, 4]])
     assert len(regions("--host-control")) > 1
     equal(regions("--full-edges")[0]["nodes"], regions()[0]["nodes"])
     for command in (("run", "--input", "go=random", "--input", "x=random"), ("bench", "--runs", "1"),
