@@ -67,6 +67,15 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                     padding,
                     {"dilation", AttributeKind::integers, false, Ints{1, 1}},
                     {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::conv1d) = {{"strides", AttributeKind::integers, false, Ints{1}},
+                    {"padding", AttributeKind::integers, false, Ints{0}},
+                    {"dilation", AttributeKind::integers, false, Ints{1}},
+                    {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::attention) = {number("scale", 0), flag("causal", false)};
+  of(Op::rotary) = {number("base", 10000),
+                    number("scale", 1),
+                    {"dims", AttributeKind::integer, false, int64_t(0)},
+                    flag("interleaved", false)};
   of(Op::max_pool2d) = {kernel, strides, padding};
   of(Op::avg_pool2d) = {
       kernel, strides, padding, {"count_include_pad", AttributeKind::boolean, false, true}};

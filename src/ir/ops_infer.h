@@ -54,16 +54,20 @@ struct Inference {
   Status check_equal(ExprId a, ExprId b, const std::string &what) const;
   /// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
   Status check_vector(size_t i, ExprId length) const;
-  /// A list of two integers, each at least `least`.
-  Result<std::array<int64_t, 2>> pair(std::string_view name, int64_t least) const;
+  /// A list of `axes` integers, each at least `least`.
+  Result<std::vector<int64_t>> window_list(std::string_view name, size_t axes, int64_t least) const;
+  /// Attribute padding: before and after each of `axes` dimensions, the same where one is given.
+  Result<std::vector<std::array<int64_t, 2>>> paddings(size_t axes) const;
   static constexpr int64_t kMaxWindow = 1 << 20;
   Result<size_t> axis_of(int64_t axis, size_t i) const;
   Result<ExprId> broadcast_dim(ExprId a, ExprId b) const;
   /// NumPy's rule: aligned at the last dimension; 1 stretches; missing ones are 1.
   Result<Dims> broadcast(std::span<const ExprId> a, std::span<const ExprId> b) const;
-  /// floor((size + 2 padding - dilation (window - 1) - 1) / stride) + 1.
-  Result<ExprId> windowed(ExprId size, ExprId window, int64_t stride, int64_t padding,
-                          int64_t dilation) const;
+  /// floor((size + padding - dilation (window - 1) - 1) / stride) + 1, with both paddings.
+  Result<ExprId> windowed(ExprId size, ExprId window, int64_t stride,
+                          const std::array<int64_t, 2> &padding, int64_t dilation) const;
+  /// Of a convolution over `axes` dimensions behind [batch, channels].
+  Types convolution(size_t axes) const;
   /// The dimensions of operand 1 without `axes`, or with 1 there where keep_dims asks for it.
   Types without_axes(DType result, std::vector<int64_t> axes) const;
   /// Of attribute shape; a single -1 becomes what is left over of `total` elements.

@@ -90,16 +90,33 @@ Status Inference::check_equal(ExprId a, ExprId b, const std::string &what) const
                " and " + text(b) + (constants ? "" : "; use match to require it"));
 }
 
-/// A list of two integers, each at least `least`.
-Result<std::array<int64_t, 2>> Inference::pair(std::string_view name, int64_t least) const {
+Result<std::vector<int64_t>> Inference::window_list(std::string_view name, size_t axes,
+                                                    int64_t least) const {
   std::vector<int64_t> list = op_integers(op, attributes, name);
-  if (list.size() != 2 || list[0] < least || list[1] < least || list[0] > kMaxWindow ||
-      list[1] > kMaxWindow)
-    return wrong("attribute '" + std::string(name) + "' needs two integers from " +
-                 std::to_string(least) + " to " + std::to_string(kMaxWindow));
-  return std::array<int64_t, 2>{list[0], list[1]};
+  const bool fits = std::all_of(list.begin(), list.end(), [&](int64_t value) {
+    return value >= least && value <= kMaxWindow;
+  });
+  if (list.size() != axes || !fits)
+    return wrong("attribute '" + std::string(name) + "' needs " +
+                 (axes == 1 ? "one integer" : "two integers") + " from " + std::to_string(least) +
+                 " to " + std::to_string(kMaxWindow));
+  return list;
 }
-static constexpr int64_t kMaxWindow = 1 << 20;
+
+Result<std::vector<std::array<int64_t, 2>>> Inference::paddings(size_t axes) const {
+  std::vector<int64_t> list = op_integers(op, attributes, "padding");
+  const bool sides = list.size() == 2 * axes; // before all of them, then after
+  if (!sides)
+    CUGRT_TRY(window_list("padding", axes, 0).take_status());
+  std::vector<std::array<int64_t, 2>> result;
+  for (size_t i = 0; i < axes; ++i) {
+    result.push_back({list[i], list[sides ? axes + i : i]});
+    for (int64_t value : result.back())
+      if (value < 0 || value > kMaxWindow)
+        return wrong("attribute 'padding' has integers from 0 to " + std::to_string(kMaxWindow));
+  }
+  return result;
+}
 
 Result<size_t> Inference::axis_of(int64_t axis, size_t i) const {
   if (auto a = normalize_axis(axis, rank(i)))

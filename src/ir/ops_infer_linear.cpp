@@ -1,6 +1,8 @@
 // Result types of matrix products, convolutions, pools, softmax and norms.
 #include "ir/ops_infer.h"
 
+#include <algorithm>
+
 namespace cugrt::ir {
 
 Types Inference::matmul() const {
@@ -18,25 +20,24 @@ Types Inference::matmul() const {
   return one(type(0).dtype, std::move(out));
 }
 
-/// floor((size + 2 padding - dilation (window - 1) - 1) / stride) + 1.
-Result<ExprId> Inference::windowed(ExprId size, ExprId window, int64_t stride, int64_t padding,
-                                   int64_t dilation) const {
+Result<ExprId> Inference::windowed(ExprId size, ExprId window, int64_t stride,
+                                   const std::array<int64_t, 2> &padding, int64_t dilation) const {
   ExprPool &e = m.exprs;
   ExprId reach = e.add(e.mul(e.sub(window, constant(1)), constant(dilation)), constant(1));
-  ExprId steps = e.sub(e.add(size, constant(2 * padding)), reach);
+  ExprId steps = e.sub(e.add(size, constant(padding[0] + padding[1])), reach);
   if (auto last = known(steps); last && *last < 0)
     return wrong("the window is larger than the padded input by " + std::to_string(-*last));
   return e.add(e.floordiv(steps, constant(stride)), constant(1));
 }
 
-Types Inference::conv2d() const {
+Types Inference::convolution(size_t axes) const {
   CUGRT_TRY(check_float(0));
   CUGRT_TRY(check_same_dtype(1));
-  CUGRT_TRY(check_rank(0, 4));
-  CUGRT_TRY(check_rank(1, 4));
-  CUGRT_ASSIGN(auto strides, pair("strides", 1));
-  CUGRT_ASSIGN(auto padding, pair("padding", 0));
-  CUGRT_ASSIGN(auto dilation, pair("dilation", 1));
+  CUGRT_TRY(check_rank(0, 2 + axes));
+  CUGRT_TRY(check_rank(1, 2 + axes));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", axes, 1));
+  CUGRT_ASSIGN(const auto padding, paddings(axes));
+  CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
   int64_t groups = op_integer(op, attributes, "groups");
   const Dims x = dims(0), w = dims(1);
   if (groups < 1 || groups > kMaxWindow)
@@ -47,23 +48,33 @@ Types Inference::conv2d() const {
   CUGRT_TRY(check_equal(x[1], m.exprs.mul(w[1], constant(groups)),
                         "the input's channels and the weight's times groups"));
   CUGRT_TRY(check_vector(2, w[0]));
-  CUGRT_ASSIGN(ExprId h, windowed(x[2], w[2], strides[0], padding[0], dilation[0]));
-  CUGRT_ASSIGN(ExprId v, windowed(x[3], w[3], strides[1], padding[1], dilation[1]));
-  return one(type(0).dtype, {x[0], w[0], h, v});
+  Dims out = {x[0], w[0]};
+  for (size_t i = 0; i < axes; ++i) {
+    CUGRT_ASSIGN(const ExprId size,
+                 windowed(x[2 + i], w[2 + i], strides[i], padding[i], dilation[i]));
+    out.push_back(size);
+  }
+  return one(type(0).dtype, std::move(out));
 }
+
+Types Inference::conv1d() const { return convolution(1); }
+Types Inference::conv2d() const { return convolution(2); }
 
 Types Inference::pool2d() const {
   CUGRT_TRY(check_float(0));
   CUGRT_TRY(check_rank(0, 4));
-  CUGRT_ASSIGN(auto kernel, pair("kernel", 1));
-  CUGRT_ASSIGN(auto strides, pair("strides", 1));
-  CUGRT_ASSIGN(auto padding, pair("padding", 0));
-  if (padding[0] >= kernel[0] || padding[1] >= kernel[1])
-    return wrong("padding of a pool is smaller than its kernel");
-  const Dims x = dims(0);
-  CUGRT_ASSIGN(ExprId h, windowed(x[2], constant(kernel[0]), strides[0], padding[0], 1));
-  CUGRT_ASSIGN(ExprId v, windowed(x[3], constant(kernel[1]), strides[1], padding[1], 1));
-  return one(type(0).dtype, {x[0], x[1], h, v});
+  CUGRT_ASSIGN(const auto kernel, window_list("kernel", 2, 1));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", 2, 1));
+  CUGRT_ASSIGN(const auto padding, paddings(2));
+  Dims out = {dims(0)[0], dims(0)[1]};
+  for (size_t i = 0; i < 2; ++i) {
+    if (std::max(padding[i][0], padding[i][1]) >= kernel[i])
+      return wrong("padding of a pool is smaller than its kernel");
+    CUGRT_ASSIGN(const ExprId size,
+                 windowed(dims(0)[2 + i], constant(kernel[i]), strides[i], padding[i], 1));
+    out.push_back(size);
+  }
+  return one(type(0).dtype, std::move(out));
 }
 
 Types Inference::softmax() const {

@@ -50,8 +50,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool broadcasts(Op op) {
-  return is_one_of(family_of(op),
-                   {"binary", "binary_float", "compare", "logical", "where", "matmul", "broadcast_to"});
+  return is_one_of(family_of(op), {"binary", "binary_float", "compare", "logical", "where",
+                                   "matmul", "broadcast_to"});
 }
 
 // Whether the first dimension of operand i is the symbol: of the first operand, unless it is a 1
@@ -63,10 +63,15 @@ bool is_symbolic(const OpTest &test, size_t i) {
     return false;
   if (i == 0)
     return true;
-  const bool may_agree = test.op == Op::matmul ? own.size() > 2
-                                               : broadcasts(test.op) || test.op == Op::concat ||
-                                                     test.op == Op::gather_elements;
-  return may_agree && own.size() == first.size() && own[0] == first[0];
+  const bool may_agree = test.op == Op::matmul
+                             ? own.size() > 2
+                             : broadcasts(test.op) || test.op == Op::concat ||
+                                   test.op == Op::attention || test.op == Op::rotary ||
+                                   test.op == Op::gather_elements;
+  // Lengths and positions of attention and rotary have fewer dimensions.
+  const bool same_rank =
+      own.size() == first.size() || is_one_of(family_of(test.op), {"attention", "rotary"});
+  return may_agree && same_rank && !own.empty() && own[0] == first[0];
 }
 
 Result<ir::Module> build(const OpTest &test) {
@@ -85,7 +90,8 @@ Result<ir::Module> build(const OpTest &test) {
     std::vector<ir::ExprId> dims;
     if (operand.shape) {
       for (size_t d = 0; d < operand.dims.size(); ++d) {
-        const bool of_symbol = d == 0 && i > 0 && is_symbolic(test, 0) && i + 1 == test.operands.size() &&
+        const bool of_symbol = d == 0 && i > 0 && is_symbolic(test, 0) &&
+                               i + 1 == test.operands.size() &&
                                operand.dims[0] == test.operands[0].dims[0];
         dims.push_back(of_symbol ? module.exprs.symbol(symbol)
                                  : module.exprs.constant(operand.dims[d]));
@@ -173,8 +179,8 @@ bool is_exact(Op op) {
 }
 
 bool is_sum(Op op) {
-  return op == Op::matmul || op == Op::conv2d || op == Op::avg_pool2d || op == Op::reduce_sum ||
-         op == Op::reduce_mean || op == Op::cumsum;
+  return op == Op::matmul || op == Op::conv1d || op == Op::conv2d || op == Op::avg_pool2d ||
+         op == Op::reduce_sum || op == Op::reduce_mean || op == Op::cumsum;
 }
 
 // How many numbers one element of a sum, softmax or norm depends on.
@@ -184,8 +190,9 @@ double term_count(const OpTest &test) {
   switch (test.op) {
   case Op::matmul:
     return double(x.back());
+  case Op::conv1d:
   case Op::conv2d:
-    for (size_t i = 1; i < 4; ++i)
+    for (size_t i = 1; i < test.operands[1].dims.size(); ++i)
       count *= double(test.operands[1].dims[i]);
     return count;
   default:
@@ -232,6 +239,16 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
       if (std::isfinite(value))
         largest = std::max(largest, std::fabs(value));
     magnitude.values.assign(magnitude.values.size(), largest);
+  } else if (test.op == Op::attention) {
+    // Scores of WIDTH terms, at most scale^2 each, move a weight by their error; values are at most
+    // scale.
+    const double width = double(test.operands[0].dims[3]);
+    factor = (width + 8) * (2 * std::sqrt(width) * test.scale * test.scale + 4) +
+             2 * double(test.operands[1].dims[1]) + 64;
+    magnitude.values.assign(magnitude.values.size(), test.scale);
+  } else if (test.op == Op::rotary) { // angles of at most 12, off by the power's error
+    factor = 256;
+    magnitude.values.assign(magnitude.values.size(), 2 * test.scale);
   } else if (test.op == Op::reduce_prod) {
     factor = term_count(test) + 16;
   } else if (is_one_of(ir::op_info(test.op).name,

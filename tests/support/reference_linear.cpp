@@ -33,15 +33,21 @@ std::vector<Array> reference_matmul(const Call &call) {
   return {y};
 }
 
-std::vector<Array> reference_conv2d(const Call &call) {
-  const Array &x = call.operand(0), &w = call.operand(1);
-  const Dims stride = call.integers("strides"), pad = call.integers("padding");
-  const Dims dilation = call.integers("dilation");
+// Padding before and after dimension i of `axes`.
+static std::pair<int64_t, int64_t> padding_of(const Call &call, size_t i, size_t axes) {
+  const Dims pad = call.integers("padding");
+  return {pad[i], pad.size() == 2 * axes ? pad[axes + i] : pad[i]};
+}
+
+static Array convolve(const Call &call, const Array &x, const Array &w, const Dims &stride,
+                      const Dims &dilation, const std::pair<int64_t, int64_t> (&pad)[2]) {
   const int64_t in_group = w.dims[1], out_group = w.dims[0] / call.integer("groups");
   Dims dims = {x.dims[0], w.dims[0], 0, 0};
   for (size_t i = 0; i < 2; ++i)
     dims[2 + i] =
-        (x.dims[2 + i] + 2 * pad[i] - dilation[i] * (w.dims[2 + i] - 1) - 1) / stride[i] + 1;
+        (x.dims[2 + i] + pad[i].first + pad[i].second - dilation[i] * (w.dims[2 + i] - 1) - 1) /
+            stride[i] +
+        1;
   Array y = Array::of(dims);
   for (size_t i = 0; i < y.values.size(); ++i) {
     const Dims at = coordinates(int64_t(i), dims);
@@ -49,8 +55,8 @@ std::vector<Array> reference_conv2d(const Call &call) {
     for (int64_t c = 0; c < in_group; ++c)
       for (int64_t r = 0; r < w.dims[2]; ++r)
         for (int64_t q = 0; q < w.dims[3]; ++q) {
-          const int64_t row = at[2] * stride[0] - pad[0] + r * dilation[0];
-          const int64_t column = at[3] * stride[1] - pad[1] + q * dilation[1];
+          const int64_t row = at[2] * stride[0] - pad[0].first + r * dilation[0];
+          const int64_t column = at[3] * stride[1] - pad[1].first + q * dilation[1];
           if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
             continue;
           const int64_t channel = at[1] / out_group * in_group + c;
@@ -59,17 +65,33 @@ std::vector<Array> reference_conv2d(const Call &call) {
         }
     y.values[i] = sum;
   }
+  return y;
+}
+
+std::vector<Array> reference_conv2d(const Call &call) {
+  return {convolve(call, call.operand(0), call.operand(1), call.integers("strides"),
+                   call.integers("dilation"), {padding_of(call, 0, 2), padding_of(call, 1, 2)})};
+}
+
+std::vector<Array> reference_conv1d(const Call &call) {
+  Array x = call.operand(0), w = call.operand(1);
+  x.dims.insert(x.dims.begin() + 2, 1);
+  w.dims.insert(w.dims.begin() + 2, 1);
+  Array y = convolve(call, x, w, {1, call.integers("strides")[0]},
+                     {1, call.integers("dilation")[0]}, {{0, 0}, padding_of(call, 0, 1)});
+  y.dims.erase(y.dims.begin() + 2);
   return {y};
 }
 
 std::vector<Array> reference_pool2d(const Call &call) {
   const Array &x = call.operand(0);
   const Dims kernel = call.integers("kernel"), stride = call.integers("strides");
-  const Dims pad = call.integers("padding");
   const bool is_max = call.op == Op::max_pool2d;
   Dims dims = {x.dims[0], x.dims[1], 0, 0};
-  for (size_t i = 0; i < 2; ++i)
-    dims[2 + i] = (x.dims[2 + i] + 2 * pad[i] - kernel[i]) / stride[i] + 1;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto [before, after] = padding_of(call, i, 2);
+    dims[2 + i] = (x.dims[2 + i] + before + after - kernel[i]) / stride[i] + 1;
+  }
   Array y = Array::of(dims);
   for (size_t i = 0; i < y.values.size(); ++i) {
     const Dims at = coordinates(int64_t(i), dims);
@@ -77,7 +99,8 @@ std::vector<Array> reference_pool2d(const Call &call) {
     int64_t inside = 0;
     for (int64_t r = 0; r < kernel[0]; ++r)
       for (int64_t q = 0; q < kernel[1]; ++q) {
-        const int64_t row = at[2] * stride[0] - pad[0] + r, column = at[3] * stride[1] - pad[1] + q;
+        const int64_t row = at[2] * stride[0] - padding_of(call, 0, 2).first + r;
+        const int64_t column = at[3] * stride[1] - padding_of(call, 1, 2).first + q;
         if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
           continue;
         const double value = x.values[size_t(index_of({at[0], at[1], row, column}, x.dims))];
