@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/module.h"
+#include "ir/ops.h"
 #include "support/status.h"
 
 #include <map>
@@ -16,6 +17,7 @@ namespace cugrt::passes {
 enum class OptionType : uint8_t {
   flag,   // true or false
   choice, // one of the words that `choices` lists, separated by '|'
+  ops,    // names of tensor-level ops, separated by ','; none when empty
 };
 
 /// A row of options.def.
@@ -24,7 +26,7 @@ struct OptionInfo {
   OptionType type;
   std::string_view default_value;
   std::string_view description;
-  std::string_view choices; // "true|false" of flags
+  std::string_view choices; // "true|false" of flags; none of ops
 };
 
 std::span<const OptionInfo> known_options();
@@ -33,13 +35,14 @@ std::span<const OptionInfo> known_options();
 /// when set.
 class PassContext {
 public:
-  /// Errors: not_found for an unknown option, listing the known ones; invalid_argument for a value
-  /// that is not of the option's type.
+  /// Errors: not_found for an unknown option, listing the known ones, and for an unknown op;
+  /// invalid_argument for another value that is not of the option's type.
   Status set(std::string_view name, std::string_view value);
 
   /// The value set, or the option's default. The option must be known and of that type.
   bool flag(std::string_view name) const;
   std::string_view choice(std::string_view name) const { return value(name, OptionType::choice); }
+  std::vector<ir::Op> ops(std::string_view name) const;
 
 private:
   std::string_view value(std::string_view name, OptionType type) const;

@@ -23,6 +23,17 @@ const OptionInfo *find_option(std::string_view name) {
   return nullptr;
 }
 
+/// The parts of `list` between `separator`s; one, empty, of an empty list.
+std::vector<std::string_view> split(std::string_view list, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(separator, begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 /// "a or b" of "a|b".
 std::string listed(std::string_view choices) {
   std::string list;
@@ -31,15 +42,22 @@ std::string listed(std::string_view choices) {
   return list;
 }
 
-/// Whether `value` is one of the words in `choices`, which are separated by '|'.
-bool is_choice(std::string_view choices, std::string_view value) {
-  for (size_t begin = 0; begin <= choices.size();) {
-    const size_t end = std::min(choices.find('|', begin), choices.size());
-    if (choices.substr(begin, end - begin) == value)
-      return true;
-    begin = end + 1;
+Status check_value(const OptionInfo &option, std::string_view value) {
+  const std::string named = "pass option " + std::string(option.name);
+  if (option.type == OptionType::ops) {
+    if (!value.empty())
+      for (std::string_view op : split(value, ','))
+        if (!ir::op_from_name(op))
+          return Status::error(Code::not_found, named + " names '" + std::string(op) +
+                                                    "', which is no op; it takes names of ops "
+                                                    "separated by commas, as in matmul,add");
+    return {};
   }
-  return false;
+  const std::vector<std::string_view> choices = split(option.choices, '|');
+  if (std::find(choices.begin(), choices.end(), value) == choices.end())
+    return Status::error(Code::invalid_argument, named + " is '" + std::string(value) +
+                                                     "', but must be " + listed(option.choices));
+  return {};
 }
 
 } // namespace
@@ -55,10 +73,7 @@ Status PassContext::set(std::string_view name, std::string_view value) {
     return Status::error(Code::not_found, "there is no pass option '" + std::string(name) +
                                               "'; the options are " + known);
   }
-  if (!is_choice(option->choices, value))
-    return Status::error(Code::invalid_argument, "pass option " + std::string(name) + " is '" +
-                                                     std::string(value) + "', but must be " +
-                                                     listed(option->choices));
+  CUGRT_TRY(check_value(*option, value));
   values_.insert_or_assign(std::string(name), std::string(value));
   return {};
 }
@@ -72,6 +87,15 @@ std::string_view PassContext::value(std::string_view name, OptionType type) cons
 
 bool PassContext::flag(std::string_view name) const {
   return value(name, OptionType::flag) == "true";
+}
+
+std::vector<ir::Op> PassContext::ops(std::string_view name) const {
+  const std::string_view names = value(name, OptionType::ops);
+  std::vector<ir::Op> ops;
+  if (!names.empty())
+    for (std::string_view op : split(names, ','))
+      ops.push_back(*ir::op_from_name(op));
+  return ops;
 }
 
 } // namespace cugrt::passes

@@ -9,6 +9,9 @@ constexpr Pass kPasses[] = {
     {"PadToBuckets",
      "let functions whose symbols have buckets run at the least bucket that holds the value",
      pad_to_buckets},
+    {"ToMixedPrecision",
+     "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
+     to_mixed_precision},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
@@ -48,6 +51,7 @@ Result<const Pass *> require_pass(std::string_view name) {
 std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
+      find_pass("ToMixedPrecision"), // off unless asked for
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),

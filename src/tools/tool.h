@@ -68,10 +68,14 @@ struct PlanningOptions {
   std::string policy = "patch";
   unsigned max_lanes = 0;
   bool host_control = false, full_edges = false;
+  std::vector<std::string> pass_options; // mixed.NAME=VALUE
+
+  /// The module in a file, in the precision that is asked for.
+  cugrt::Module load(const std::string &path) const;
 
   /// A pack is planned already: options beside it are an error.
   void require_none() const {
-    if (policy != "patch" || max_lanes || host_control || full_edges)
+    if (policy != "patch" || max_lanes || host_control || full_edges || !pass_options.empty())
       throw UserError("a pack is planned already; options of planning go with cugrt compile");
   }
 

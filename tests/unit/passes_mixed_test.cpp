@@ -1,0 +1,125 @@
+// ToMixedPrecision: its options, and rules that hold for whole modules. What it makes of modules
+// stands in the goldens mixed-precision*.txt.
+#include "support/catch.h"
+
+#include "ir/text.h"
+#include "passes/pass.h"
+
+using namespace cugrt;
+using namespace cugrt::passes;
+
+namespace {
+
+constexpr const char *kNet = R"(cugrt 1
+func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>, %scale: tensor<[4], f32>)
+    -> (tensor<[n, 4], f32>, tensor<[n, 2], f32>) {
+  %y = matmul(%x, %w)
+  %act = gelu(%y)
+  %norm = layer_norm(%act, %scale)
+  %z = matmul(%norm, %w)
+  %sum = add(%z, %norm)
+  %left, %right = split(%z) {axis = 1, sections = [2, 2]}
+  return %sum, %left
+}
+)";
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+std::string narrowed(const std::string &text, const Settings &settings) {
+  PassContext context;
+  for (const auto &[name, value] : settings)
+    REQUIRE(context.set(name, value).ok());
+  Result<ir::Module> module = ir::parse_and_verify(text, "text");
+  INFO((module.ok() ? "" : module.status().message()));
+  REQUIRE(module.ok());
+  Result<ir::Module> result = find_pass("ToMixedPrecision")->run(*module, context);
+  return result.ok() ? ir::print(*result) : result.status().message();
+}
+
+size_t count(const std::string &text, const std::string &part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a list of ops that names what is no op is an error that says so") {
+  for (const char *option : {"mixed.allow", "mixed.follow", "mixed.deny"}) {
+    PassContext context;
+    CHECK(context.ops(option).empty());
+    CHECK(context.set(option, "relu,matmul").ok());
+    CHECK(context.ops(option) == std::vector<ir::Op>{ir::Op::relu, ir::Op::matmul});
+    for (const char *wrong : {"relu,matmull", "relu,", ",relu", "relu, add", "relu;add"}) {
+      const Status status = context.set(option, wrong);
+      CHECK(status.code() == Code::not_found);
+      CHECK(status.message().find(option) != std::string::npos);
+    }
+    CHECK(context.set(option, "matmull").message().find("'matmull'") != std::string::npos);
+    CHECK(context.ops(option).size() == 2); // a refused value changes nothing
+    CHECK(context.set(option, "").ok());
+    CHECK(context.ops(option).empty());
+  }
+}
+
+TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
+  const Status status = PassContext().set("mixed.dtype", "f64");
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(status.message().find("none or f16 or bf16") != std::string::npos);
+}
+
+TEST_CASE("an op that two lists name is an error, also where the pass is off") {
+  for (const char *dtype : {"none", "f16"}) {
+    const std::string message = narrowed(
+        kNet, {{"mixed.dtype", dtype}, {"mixed.follow", "exp,add"}, {"mixed.deny", "add"}});
+    CHECK(message == "op add is in mixed.follow and in mixed.deny; leave it in one of them");
+  }
+  CHECK(count(narrowed(kNet, {{"mixed.dtype", "f16"}, {"mixed.deny", "add,add"}}), "f16") > 0);
+}
+
+TEST_CASE("mixed precision is off unless a dtype is chosen") {
+  const std::string same = ir::print(*ir::parse_and_verify(kNet, "net"));
+  CHECK(narrowed(kNet, {}) == same);
+  CHECK(narrowed(kNet, {{"mixed.allow", "layer_norm"}}) == same);
+  // Nothing to narrow: the same text.
+  CHECK(narrowed(kNet, {{"mixed.dtype", "f16"}, {"mixed.deny", "matmul"}}) == same);
+}
+
+TEST_CASE("each value is cast once to a dtype, however many ops need it so") {
+  const std::string text = narrowed(kNet, {{"mixed.dtype", "f16"}});
+  for (const char *name : {"x_f16", "w_f16", "act_f32", "norm_f16", "z_f32", "left_f32"})
+    CHECK(count(text, "%" + std::string(name) + " = cast(") == 1);
+  CHECK(count(text, " = cast(") == 6);
+}
+
+TEST_CASE("what bf16 gives is what f16 gives with the dtype renamed") {
+  CHECK(replaced(narrowed(kNet, {{"mixed.dtype", "f16"}}), "f16", "bf16") ==
+        narrowed(kNet, {{"mixed.dtype", "bf16"}}));
+}
+
+TEST_CASE("narrowing a module that is narrowed already changes nothing") {
+  for (const char *dtype : {"f16", "bf16"}) {
+    const std::string once = narrowed(kNet, {{"mixed.dtype", dtype}});
+    CHECK(narrowed(once, {{"mixed.dtype", dtype}}) == once);
+  }
+}
+
+TEST_CASE("an op without f32 operands stays as it is, whatever the lists say") {
+  // No operand is an f32 tensor.
+  const std::string text = narrowed(R"(cugrt 1
+func @main(%x: tensor<[4, 8], f64>, %ids: tensor<[3], i32>) -> (tensor<[4, 8], f64>, tensor<[3, 5], f32>) {
+  %y = tanh(%x)
+  %hot = one_hot(%ids) {depth = 5}
+  return %y, %hot
+}
+)",
+                                    {{"mixed.dtype", "f16"}, {"mixed.allow", "tanh,one_hot"}});
+  CHECK(count(text, "f16") == 0);
+}
