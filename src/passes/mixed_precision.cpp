@@ -1,4 +1,4 @@
-// The table of ops, and the two sweeps; see mixed_precision.h.
+// The table of ops, and the choices; see mixed_precision.h.
 #include "passes/mixed_precision.h"
 
 #include <algorithm>
@@ -53,7 +53,6 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
   for (auto *facts :
        {&f32_, &constant_, &narrow_, &read_narrow_, &read_as_f32_, &narrow_op_, &narrow_result_})
     facts->assign(count, false);
-  needs_.assign(count, Need::nothing);
   precision_.assign(count, Precision::deny);
   written_ = find_written_values(source, function);
   for (size_t v = 0; v < count; ++v) {
@@ -67,8 +66,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
       if (binding.kind == BindingKind::constant)
         constant_[binding.first_result] = true;
     }
-  sweep_backwards(0);
-  sweep_forwards(0);
+  choose(0);
   count_uses(0);
 }
 
@@ -123,53 +121,22 @@ bool PrecisionChoices::can_be_narrow(const Binding &op) {
   return true;
 }
 
-// --- Sweeps --------------------------------------------------------------------------------------
-
-void PrecisionChoices::need(ValueId value, Need need) {
-  needs_[value.index] = std::max(needs_[value.index], need);
-}
-
-void PrecisionChoices::sweep_backwards(uint32_t number) {
-  const ir::Block &block = function_.blocks[number];
-  for (const Operand &result : function_.results_of(block))
-    if (result.kind == Operand::Kind::value)
-      need(result.value(), Need::f32);
-  for (size_t i = block.bindings.size(); i-- > 0;) {
-    const Binding &binding = block.bindings[i];
-    for (uint32_t b = binding.blocks.end(); b-- > binding.blocks.begin;)
-      sweep_backwards(b);
-    Need wanted = Need::f32;
-    const bool follows =
-        binding.kind == BindingKind::op && precision_[binding.first_result] == Precision::follow;
-    if (binding.kind == BindingKind::op && precision_[binding.first_result] == Precision::allow) {
-      wanted = Need::narrow;
-    } else if (follows || renames(binding)) {
-      wanted = Need::nothing;
-      for (uint32_t r = 0; r < binding.result_count; ++r)
-        wanted = std::max(wanted, needs_[binding.result(r).index]);
-    }
-    const auto operands = function_.operands_of(binding);
-    for (size_t o = 0; o < own_operands(binding); ++o)
-      if (operands[o].kind == Operand::Kind::value)
-        need(operands[o].value(), wanted);
-  }
-}
+// --- Choices -------------------------------------------------------------------------------------
 
 bool PrecisionChoices::follows_narrow(const Binding &op) const {
   for (const Operand &operand : function_.operands_of(op)) {
     if (operand.kind != Operand::Kind::value || !is_f32(operand.value()))
       continue;
-    const uint32_t v = operand.index;
-    if (!narrow_[v] && !constant_[v] && (needs_[v] != Need::narrow || written_[v]))
+    if (!narrow_[operand.index] && !constant_[operand.index])
       return false;
   }
   return true;
 }
 
-void PrecisionChoices::sweep_forwards(uint32_t number) {
+void PrecisionChoices::choose(uint32_t number) {
   for (const Binding &binding : function_.blocks[number].bindings) {
     for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
-      sweep_forwards(b);
+      choose(b);
     if (renames(binding))
       narrow_[binding.first_result] = is_narrow(function_.operands_of(binding)[0].value());
     if (binding.kind != BindingKind::op)

@@ -1,21 +1,15 @@
 // Which f32 values ToMixedPrecision makes narrow: f16 or bf16 (private to the pass).
 //
-// Decided in two sweeps over a function, before anything is rewritten:
+// Decided for a function from front to back, before anything is rewritten:
 //
-//   backwards  what is needed of a value: narrow, where each of its uses is an op that is narrow
-//   for
-//              certain, or follows to something of which only that is needed; else f32
-//   forwards   an op that follows is narrow when each f32 operand is: computed so, a constant, or a
-//              value of which nothing but that is needed
+//   %y = matmul(%x, %w)     allow    narrow, whatever its operands are
+//   %z = relu(%y)           follow   narrow, since %y is; constants count as narrow
+//   %u = add(%z, %x)        follow   f32, since %x is a parameter
+//   %s = softmax(%z)        deny     f32
 //
-//   %y = matmul(%x, %w)     allow    %x, %w: narrow needed        narrow
-//   %z = relu(%y)           follow   as of %z: narrow             narrow
-//   %u = matmul(%z, %w)     allow                                 narrow
-//   %s = softmax(%u)        deny     %u: f32 needed               f32
-//
-// Nested blocks are swept in place. What leaves a block, and what no op uses (launches, calls, host
-// code), has its own dtype. A value whose bytes something may write stays as it is, whatever uses
-// it.
+// Nested blocks stand in their place. What leaves a block, and what no op uses (launches, calls,
+// host code), has its own dtype. A value whose bytes something may write stays as it is, whatever
+// uses it.
 #pragma once
 
 #include "ir/module.h"
@@ -76,14 +70,10 @@ public:
   size_t own_operands(const ir::Binding &binding) const;
 
 private:
-  enum class Need : uint8_t { nothing, narrow, f32 };
-
   Precision precision_of(const ir::Binding &op, const PrecisionTable &table);
   bool can_be_narrow(const ir::Binding &op);
   bool reads_narrow(const ir::Binding &binding, ir::ValueId operand) const;
-  void need(ir::ValueId value, Need need);
-  void sweep_backwards(uint32_t block);
-  void sweep_forwards(uint32_t block);
+  void choose(uint32_t block);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
 
@@ -91,7 +81,6 @@ private:
   const ir::Function &function_;
   ir::DType narrow_dtype_;
   std::vector<bool> f32_, written_, constant_, narrow_, read_narrow_, read_as_f32_; // by value
-  std::vector<Need> needs_;
   std::vector<Precision> precision_; // by first result of an op
   std::vector<bool> narrow_op_, narrow_result_;
 };

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The published passes as an oracle for storage policy `slots` and region policy `seed`.
+"""The published passes as an oracle for storage policy `slots`, region policy `seed` and the pass
+ToMixedPrecision.
 
   oracle.py --plans PROGRAM [--seeds A..B] [--jobs N]
 
 Each seed of [A, B) is one test: a random module (draw.py) is written as Relax and as our text, both
 sides plan it, and the results must be equal. Where they are not, switches that turn published flaws
-back on must explain all of the difference; those that cannot be left out are counted. Prints
+back on must explain all of the difference; those that cannot be left out are counted. Then a random
+graph of ops (mixed.py) is narrowed by both, and the results must be equal. Prints
 differences and the module of every seed that fails, then the shares, then the counts.
 
 Needs apache-tvm in .deps/oracle, which `./dev test oracle` installs.
@@ -26,7 +28,7 @@ DEFAULT_SEEDS = "0..400"
 SEED_TIMEOUT_S = 120
 MOST_DEATHS = 5  # in a row; the seeds after that are not tried
 # What the draw must give, in percent, or the suite would show little.
-LEAST_EQUAL, LEAST_FEATURED = 80, 30
+LEAST_EQUAL, LEAST_FEATURED, LEAST_NARROW = 80, 30, 30
 SHARES_FROM = 200  # shares of fewer seeds say nothing
 
 
@@ -117,18 +119,23 @@ def print_shares(results):
     total = len(results)
     equal = sum(not r["flaws"] for r in good)
     featured = sum(bool(r["features"]) for r in results)
+    narrow = sum(r["narrow"][0] for r in good)
+    ops = sum(r["narrow"][1] for r in good)
     switches = collections.Counter(flaw for r in good for flaw in r["flaws"])
     print()
     print(f"{percent(equal, total):.1f} % of {total} modules are planned alike with no switch on")
     print(f"{percent(featured, total):.1f} % have an if, several functions or an extern call")
     for flaw, count in switches.most_common():
         print(f"{percent(count, total):.2f} % need {flaw}")
+    print(f"{percent(narrow, max(ops, 1)):.1f} % of {ops} ops are narrow")
     problems = []
     if total >= SHARES_FROM:
         if percent(equal, total) < LEAST_EQUAL:
             problems.append(f"fewer than {LEAST_EQUAL} % of the modules are planned alike")
         if percent(featured, total) < LEAST_FEATURED:
             problems.append(f"fewer than {LEAST_FEATURED} % of the modules have features")
+        if percent(narrow, max(ops, 1)) < LEAST_NARROW:
+            problems.append(f"fewer than {LEAST_NARROW} % of the ops are narrow")
     return problems
 
 

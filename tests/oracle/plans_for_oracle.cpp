@@ -8,7 +8,13 @@
 // With "slots", storage is planned first and the regions are those of the result. Flaws are the
 // published behaviours that are mended by default; an unknown one is an error. A module that is
 // refused gives {"error": message}.
+//
+//   {"text": "cugrt 1 ..", "options": {"mixed.dtype": "f16", ..}}
+//
+// gives the module that the pass ToMixedPrecision makes of it, as text and as a list of bindings, and
+// {"kinds": true} gives the kind that the pass takes each op for.
 #include "ir/text.h"
+#include "passes/mixed_precision.h"
 #include "passes/pass.h"
 #include "plan/seed_analysis.h"
 #include "plan/slots.h"
@@ -208,11 +214,73 @@ json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
 
 json error(Status status) { return {{"error", status.to_string()}}; }
 
+json kinds_json() {
+  constexpr const char *kNames[] = {"allow", "follow", "deny"};
+  const Result<passes::PrecisionTable> table = passes::PrecisionTable::make({});
+  json out = json::object();
+  for (uint32_t op = 0; op < ir::op_count(); ++op)
+    out[std::string(ir::op_info(ir::Op(op)).name)] = kNames[size_t((*table)[ir::Op(op)])];
+  return out;
+}
+
+/// [name, dtype] of a tensor, [name, ""] of anything else.
+json typed_name(const ir::Module &module, const ir::Function &function, ir::ValueId value) {
+  const ir::Type &type = module.types[function.value(value).type];
+  const bool is_tensor = type.kind == ir::TypeKind::tensor;
+  return {name_of(function, value), is_tensor ? std::string(ir::info(type.dtype).name) : ""};
+}
+
+json bindings_json(const ir::Module &module, const ir::Function &function) {
+  json rows = json::array();
+  for (const ir::Binding &b : function.body().bindings) {
+    json row = {{"operands", json::array()}, {"results", json::array()}};
+    row["op"] = b.kind == ir::BindingKind::op         ? ir::op_info(ir::op_of(b)).name
+                : b.kind == ir::BindingKind::constant ? "constant"
+                                                      : "shape";
+    if (b.kind == ir::BindingKind::constant)
+      row["callee"] = module.constants[b.callee].name;
+    for (const ir::Operand &operand : function.operands_of(b))
+      if (operand.kind == ir::Operand::Kind::value)
+        row["operands"].push_back(name_of(function, operand.value()));
+    for (uint32_t i = 0; i < b.result_count; ++i)
+      row["results"].push_back(typed_name(module, function, b.result(i)));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+json narrowed_json(const ir::Module &module, const json &options) {
+  passes::PassContext context;
+  for (const auto &[name, value] : options.items())
+    if (Status status = context.set(name, value.get<std::string>()); !status.ok())
+      return error(std::move(status));
+  Result<ir::Module> narrowed = passes::find_pass("ToMixedPrecision")->run(module, context);
+  if (!narrowed.ok())
+    return error(narrowed.take_status());
+  const std::string text = ir::print(*narrowed);
+  if (Result<ir::Module> again = ir::parse_and_verify(text, "narrowed"); !again.ok())
+    return error(again.take_status());
+  const ir::Function &function = narrowed->functions.front();
+  json out = {{"text", text},
+              {"bindings", bindings_json(*narrowed, function)},
+              {"params", json::array()},
+              {"returns", json::array()}};
+  for (const ir::Parameter &param : function.params)
+    out["params"].push_back(typed_name(*narrowed, function, param.value));
+  for (const ir::Operand &result : function.results_of(function.body()))
+    out["returns"].push_back(name_of(function, result.value()));
+  return out;
+}
+
 json answer(const json &request) {
-  const Flaws flaws = flaws_of(request.at("flaws"));
+  if (request.contains("kinds"))
+    return kinds_json();
   Result<ir::Module> module = ir::parse_and_verify(request.at("text").get<std::string>(), "module");
   if (!module.ok())
     return error(module.take_status());
+  if (request.contains("options"))
+    return narrowed_json(*module, request.at("options"));
+  const Flaws flaws = flaws_of(request.at("flaws"));
   json out = json::object();
   if (request.at("slots").get<bool>()) {
     bool well_formed = true;

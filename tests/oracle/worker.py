@@ -11,6 +11,7 @@ import traceback
 import as_relax
 import as_text
 import draw
+import mixed
 import read_plans
 import read_relax
 
@@ -36,8 +37,10 @@ class Plans:
                                         stdout=subprocess.PIPE, text=True)
 
     def ask(self, text, slots, flaws):
-        request = json.dumps({"text": text, "slots": slots, "flaws": sorted(flaws)})
-        self.process.stdin.write(request + "\n")
+        return self.request({"text": text, "slots": slots, "flaws": sorted(flaws)})
+
+    def request(self, request):
+        self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if answer:
@@ -152,12 +155,24 @@ def compare(plans, seed):
         {"at": at, "published": a, "ours": b} for at, a, b in differences(theirs, nearest)]}
 
 
+def compare_both(plans, mixed_precision, seed):
+    """One test: storage and regions, then precision."""
+    result = compare(plans, seed)
+    if "flaws" in result:
+        failure, text, result["narrow"] = mixed_precision.compare(seed)
+        if failure:
+            del result["flaws"]
+            result["failure"], result["text"] = "mixed precision\n" + failure, text
+    return result
+
+
 def main():
     plans = Plans(sys.argv[1])
+    mixed_precision = mixed.Mixed(plans)
     for line in sys.stdin:
         seed = int(line)
         try:
-            result = compare(plans, seed)
+            result = compare_both(plans, mixed_precision, seed)
         except Exception:
             result = {"seed": seed, "failure": traceback.format_exc(), "features": [],
                       "text": as_text.write(draw.draw(seed))[0]}
