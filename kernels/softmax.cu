@@ -2,13 +2,23 @@
 //
 // softmax_rows: inner is 1; one block a row, a whole number of warps, one warp for short rows.
 // softmax_columns: one thread a column, so that neighbours read neighbouring addresses.
+// With LOG the result is its logarithm, x - max - log(sum), which does not underflow.
 // Rows are read three times (maximum, sum, result) and stay in cache; nothing is kept between.
 //
-// Options: those of floating.cuh and assume.cuh.
+// Options: LOG; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
 #include "programmatic.cuh"
+
+// The result of an element, its distance from the largest, for the sum of the line.
+#ifdef LOG
+__device__ Acc of_sum(Acc sum) { return log(sum); }
+__device__ Acc result(Acc distance, Acc of_sum) { return distance - of_sum; }
+#else
+__device__ Acc of_sum(Acc sum) { return 1 / sum; }
+__device__ Acc result(Acc distance, Acc of_sum) { return exp(distance) * of_sum; }
+#endif
 
 extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__ y, long long outer,
                                         long long axis, long long inner) {
@@ -25,9 +35,9 @@ extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
     sum += exp(Acc(x[i]) - largest);
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
-  const Acc scale = 1 / sum;
+  const Acc scale = of_sum(sum);
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    y[i] = T(exp(Acc(x[i]) - largest) * scale);
+    y[i] = T(result(Acc(x[i]) - largest, scale));
 }
 
 extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restrict__ y,
@@ -44,7 +54,7 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restric
   Acc sum = 0;
   for (long long i = 0; i < axis; ++i)
     sum += exp(Acc(x[begin + i * inner]) - largest);
-  const Acc scale = 1 / sum;
+  const Acc scale = of_sum(sum);
   for (long long i = 0; i < axis; ++i)
-    y[begin + i * inner] = T(exp(Acc(x[begin + i * inner]) - largest) * scale);
+    y[begin + i * inner] = T(result(Acc(x[begin + i * inner]) - largest, scale));
 }

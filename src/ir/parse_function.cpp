@@ -209,17 +209,21 @@ void Parser::body(Pending &f) {
   nesting_ = 0;
   lexer_.reset(f.body);
   advance();
+  apply_bounds(f, false);
   block(BlockEnd::body, f.results, f.end_location);
-  apply_bounds(f);
+  apply_bounds(f, true);
   apply_buckets(f);
   f.values = {};
   f.symbols = {};
 }
 
-/// Bounds name symbols, some of which only the body defines, so they wait until here.
-void Parser::apply_bounds(Pending &f) {
+/// Bounds name symbols, some of which only the body defines: those of parameters are known before
+/// it, for the rules of ops, and the rest, with all errors, after it.
+void Parser::apply_bounds(Pending &f, bool all) {
   for (const Bound &b : f.bounds) {
     auto it = f.symbols.find(b.symbol);
+    if (it == f.symbols.end() && !all)
+      continue;
     if (it == f.symbols.end()) {
       fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
       continue;

@@ -131,9 +131,9 @@ private:
   bool bounds(Pending &f, Bound::Kind kind);
   bool skip_body();
   void body(Pending &f);
+  void apply_bounds(Pending &f, bool all);
   bool buckets(Pending &f);
   bool bucket_symbols(Pending &f);
-  void apply_bounds(Pending &f);
   void apply_buckets(Pending &f);
   enum class BlockEnd { body, nested };
   void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);

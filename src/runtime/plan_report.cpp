@@ -1,6 +1,9 @@
 // Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
 #include "runtime/plan_report.h"
 
+#include "codegen/kernel_table.h"
+#include "runtime/code_summary.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -112,7 +115,8 @@ void add_storage(std::string &text, const PlanView &view) {
     text += "  scope " + padded(arena.scope, 10) + " arena " + std::to_string(arena.bytes) +
             ", lower bound " + std::to_string(arena.lower_bound_bytes) + ", sum of tensors " +
             std::to_string(arena.tensor_bytes) + "\n";
-  text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
+  if (view.has_notes)
+    text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
   for (const plan::StorageNote &note : view.report.storages)
     text += "  " + padded("@" + view.plan.functions[note.function].name + " %" + note.name, 28) +
             " " + padded(note.scope, 8) + " offset " +
@@ -183,6 +187,21 @@ Json function_json(const PlanView &view, uint32_t index) {
   return json;
 }
 
+Json code_json(const plan::Plan &plan) {
+  CodeSummary summary = summarize_code(plan);
+  Json rows = Json::array();
+  for (const SpecializedKernel &row : summary.specialized)
+    rows.push_back({{"name", row.name},
+                    {"source", row.source},
+                    {"specialized", row.specialized},
+                    {"general", row.general}});
+  return {{"kernels", summary.kernels},
+          {"codes", summary.codes},
+          {"specialized", summary.specialized_count()},
+          {"most_specialized", codegen::kMaxSpecializations},
+          {"functions", std::move(rows)}};
+}
+
 } // namespace
 
 std::string calls_text(std::span<const plan::CallNote> calls) {
@@ -222,6 +241,7 @@ std::string plan_text(const PlanView &view) {
   std::string text = "plan of " + view.module_name + "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
+  text += "code\n" + code_summary_text(summarize_code(view.plan));
   add_storage(text, view);
   for (const MemoryRow &row : view.memory)
     add_memory(text, row);
@@ -268,8 +288,9 @@ std::string plan_json(const PlanView &view) {
                       {"total_bytes", bytes_json(row.total)}});
   }
   json["functions"] = std::move(functions);
+  json["code"] = code_json(view.plan);
   json["arenas"] = std::move(arenas);
-  json["storage_before_bytes"] = view.report.storage_before_bytes;
+  json["storage_before_bytes"] = view.has_notes ? Json(view.report.storage_before_bytes) : Json();
   json["tensors"] = std::move(tensors);
   json["edges"] = std::move(edges);
   json["memory"] = std::move(memory);

@@ -20,6 +20,7 @@ struct PlanView {
   const std::string &module_name;
   const plan::Plan &plan;
   const plan::PlanReport &report;
+  bool has_notes;                // or `report` is empty, since only the plan is known
   std::vector<MemoryRow> memory; // of the public functions
 };
 

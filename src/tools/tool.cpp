@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -33,11 +34,23 @@ cugrt_log_level log_level_from_environment() {
 
 } // namespace
 
+CLI::Option *repeatable(CLI::Option *option) {
+  return option->expected(1)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
 cugrt::Module load_module(const std::string &path) {
   if (path != "-")
     return cugrt::Module::load(path);
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
   return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+bool is_pack(const std::string &path) {
+  constexpr std::string_view magic = CUGRT_PACK_MAGIC;
+  std::string begin(magic.size(), '\0');
+  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), magic.size()) &&
+         begin == magic;
 }
 
 cugrt::RuntimeOptions runtime_options(const std::string &driver) {

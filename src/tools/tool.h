@@ -25,6 +25,7 @@ using Symbols = std::vector<std::pair<std::string, int64_t>>;
 /// Each command adds its options to `app` and a callback that runs it.
 void add_run(CLI::App &app);
 void add_plan(CLI::App &app);
+void add_compile(CLI::App &app);
 void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
 void add_bench(CLI::App &app);
@@ -36,8 +37,15 @@ void add_cache(CLI::App &app);
 std::vector<std::string> take_emulated_command(int &argc, char **argv);
 void add_emulate(CLI::App &app, const std::vector<std::string> &command);
 
+/// Makes it an option that is given again for each further value; what follows a value is the next
+/// argument. CLI11's own lists would take that too.
+CLI::Option *repeatable(CLI::Option *option);
+
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
+
+/// Whether the file begins as a pack does; a file that cannot be read is none.
+bool is_pack(const std::string &path);
 
 /// A driver's name as in CUGRT_DRIVER: "" (the environment decides), system, emulated, none, or a
 /// path.
@@ -61,7 +69,13 @@ struct PlanningOptions {
   unsigned max_lanes = 0;
   bool host_control = false, full_edges = false;
 
-  /// Of a cugrt_plan_options or cugrt_compile_options.
+  /// A pack is planned already: options beside it are an error.
+  void require_none() const {
+    if (policy != "patch" || max_lanes || host_control || full_edges)
+      throw UserError("a pack is planned already; options of planning go with cugrt compile");
+  }
+
+  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options.
   template <class Options> void apply(Options &options) const {
     options.policy = parse_policy(policy);
     options.max_lanes = max_lanes;
