@@ -391,8 +391,9 @@ TEST_CASE("the graph report lists nodes, edges and keys of the instances alive")
                 "  1 kernel add1: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0 after 0\n");
 }
 
-TEST_CASE("sessions on eight threads share code, build, patch and give up instances, and results do "
-          "not mix") {
+TEST_CASE(
+    "sessions on eight threads share code, build, patch and give up instances, and results do "
+    "not mix") {
   SessionOptions options;
   options.cache.policy.budget_bytes = 3 * InstanceCost().bytes(3) + 1;
   FakeDriver::Options driver;
