@@ -251,7 +251,7 @@ struct Region {
   /// Symbols that any field of any step depends on, in symbol order; but for those that have a
   /// bucket where steps only take them by value.
   std::vector<SymbolId> key;
-  std::vector<uint32_t> slots; // slots that any step touches, ascending
+  std::vector<uint32_t> slots;       // slots that any step touches, ascending
   std::vector<uint32_t> host_values; // by-value host scalars that steps take
   friend bool operator==(const Region &, const Region &) = default;
 };
