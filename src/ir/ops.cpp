@@ -10,7 +10,8 @@ namespace cugrt::ir {
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define CUGRT_OP(name, least, most, results) {#name, least, most, results},
+#define CUGRT_OP(name, least, most, results, pattern)                                              \
+  {#name, least, most, results, OpPattern::pattern},
 #include "ir/ops.def"
 #undef CUGRT_OP
 };
@@ -89,6 +90,16 @@ AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::s
       return a.default_value;
   CUGRT_CHECK(!"the op has an attribute of this name");
   return {};
+}
+
+OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result) {
+  const OpPattern pattern = op_info(op).pattern;
+  if (pattern != OpPattern::broadcast)
+    return pattern;
+  for (TypeId operand : operands)
+    if (operand.valid() && module.types[operand].dims == module.types[result].dims)
+      return OpPattern::elementwise;
+  return pattern;
 }
 
 template <class T>
