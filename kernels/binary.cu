@@ -7,25 +7,14 @@
 // broadcasts. The caller merges dimensions that both operands walk alike; with their sizes in
 // ASSUME, unused dimensions cost nothing.
 //
-// Options: -DOP=add names the operation, and with it the entry. BROADCAST asks for OP_broadcast,
-// with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same tensor as an
-// operand of its shape.
+// Options: -DOP=add names the operation (elementwise.cuh), and with it the entry. BROADCAST asks
+// for OP_broadcast, with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same
+// tensor as an operand of its shape.
 
 #include "assume.cuh"
+#include "elementwise.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
-
-namespace op {
-
-__device__ Acc add(Acc a, Acc b) { return a + b; }
-__device__ Acc sub(Acc a, Acc b) { return a - b; }
-__device__ Acc mul(Acc a, Acc b) { return a * b; }
-__device__ Acc div(Acc a, Acc b) { return a / b; }
-// A NaN on either side is the result.
-__device__ Acc maximum(Acc a, Acc b) { return a > b || a != a ? a : b; }
-__device__ Acc minimum(Acc a, Acc b) { return a < b || a != a ? a : b; }
-
-} // namespace op
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)

@@ -8,15 +8,17 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
-extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__ y, long long outer,
-                                        long long axis, long long inner) {
+extern "C" __global__ void softmax_rows(const T *__restrict__ x, OUT *__restrict__ y,
+                                        long long outer, long long axis,
+                                        long long inner FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
-  x += blockIdx.x * axis;
-  y += blockIdx.x * axis;
+  const long long begin = blockIdx.x * axis;
+  x += begin;
   Acc largest = -Acc(1) / Acc(0);
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
     largest = fmax(largest, Acc(x[i]));
@@ -27,11 +29,12 @@ extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
   const Acc scale = 1 / sum;
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    y[i] = T(exp(Acc(x[i]) - largest) * scale);
+    STORE(begin + i, exp(Acc(x[i]) - largest) * scale);
 }
 
-extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restrict__ y,
-                                           long long outer, long long axis, long long inner) {
+extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restrict__ y,
+                                           long long outer, long long axis,
+                                           long long inner FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -46,5 +49,5 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restric
     sum += exp(Acc(x[begin + i * inner]) - largest);
   const Acc scale = 1 / sum;
   for (long long i = 0; i < axis; ++i)
-    y[begin + i * inner] = T(exp(Acc(x[begin + i * inner]) - largest) * scale);
+    STORE(begin + i * inner, exp(Acc(x[begin + i * inner]) - largest) * scale);
 }

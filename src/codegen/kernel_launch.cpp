@@ -15,6 +15,7 @@ KernelLaunch::KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std
 }
 
 void KernelLaunch::floating_type(ir::DType dtype) {
+  option("-fmad=false"); // kernels/floating.cuh
   switch (dtype) {
   case ir::DType::f16:
     return option("-DDTYPE_F16");
