@@ -1,4 +1,5 @@
 // Elementwise ops: kernels/unary.cu, binary.cu, cast.cu.
+#include "codegen/element_code.h"
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
@@ -7,10 +8,7 @@ namespace cugrt::codegen {
 
 Status emit_unary(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
-  std::string function(op.name());
-  if (op.call().op == ir::Op::gelu &&
-      ir::op_string(ir::Op::gelu, op.call().attributes, "approximate") == "tanh")
-    function = "gelu_tanh";
+  const std::string function = elementwise_function(op.call().op, op.call().attributes);
   const ir::ExprId count = op.count(op.result_type());
 
   KernelLaunch launch = op.floating_launch("unary.cu", function + "_elementwise");
@@ -37,7 +35,7 @@ Status emit_binary(OpEmitter &op) {
   const bool alike =
       walk.empty() || (walk.size() == 1 && walk[0].strides[0] == one && walk[0].strides[1] == one);
 
-  const std::string function(op.name());
+  const std::string function = elementwise_function(op.call().op, op.call().attributes);
   KernelLaunch launch =
       op.floating_launch("binary.cu", function + (alike ? "_elementwise" : "_broadcast"));
   const ir::ExprId count = op.count(y);
