@@ -6,6 +6,8 @@ namespace cugrt::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
+    {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
