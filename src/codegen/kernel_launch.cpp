@@ -181,9 +181,9 @@ void KernelLaunch::emit(SourceLocation location) {
       variant.programmatic = true;
   }
   const uint32_t kernel =
-      assumptions_.empty()
-          ? table_.intern(std::move(kernel_))
-          : table_.intern_specialized(std::move(kernel_), "-DASSUME=" + assumptions_);
+      assumptions_.empty() ? table_.intern(std::move(kernel_))
+                           : table_.intern_specialized(
+                                 std::move(kernel_), std::string(kAssumptionOption) + assumptions_);
   builder_.launch(kernel, arguments_, location);
 }
 

@@ -113,6 +113,24 @@ Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId
   return {};
 }
 
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  const ir::Type x = builder.module().types[builder.function().value(source).type];
+  const ir::Type y = builder.module().types[builder.function().value(target).type];
+  KernelLaunch launch(table, builder, "resize_" + bytes_suffix(x.dtype), "resize.cu",
+                      "resize_rows");
+  launch.element_bytes(ir::info(x.dtype).bytes_per_block);
+  launch.index_type({element_count(exprs, x.dims), element_count(exprs, y.dims)});
+  launch.input("x", source);
+  launch.output("y", target);
+  launch.count("rows", element_count(exprs, std::span(x.dims).first(axis)));
+  launch.count("x_length", element_count(exprs, std::span(x.dims).subspan(axis)));
+  launch.count("y_length", element_count(exprs, std::span(y.dims).subspan(axis)));
+  launch.loop_variant(launch.count("space", space));
+  launch.emit(location);
+}
+
 Status emit_transpose(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(x.dtype));

@@ -37,6 +37,12 @@ void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::Valu
                       ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
                       SourceLocation location, ir::ExprId base = {});
 
+/// Appends a launch that copies contiguous `source` to contiguous `target`, which differs along
+/// `axis` only: longer by zeros, or shorter by what is cut off. The launch is sized by `space`
+/// elements alone. The dtype has whole bytes.
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location);
+
 /// What the families' functions work with: one call, and where its launches go.
 class OpEmitter {
 public:

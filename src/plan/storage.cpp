@@ -288,6 +288,45 @@ private:
   FunctionStorage out_;
 };
 
+/// The lower bounds of all scopes together, with lives widened to fronts.
+Result<int64_t> bound_bytes(const FunctionStorage &storage, size_t scope_count,
+                            const Fronts &fronts) {
+  std::vector<std::vector<PackItem>> items(scope_count);
+  for (const StorageClass &k : storage.classes)
+    items[k.scope].push_back(
+        {fronts.begin(k.item.begin), fronts.end(k.item.end), k.item.bytes, k.item.alignment});
+  int64_t sum = 0; // of what add_class() has summed up already
+  for (const std::vector<PackItem> &scope : items) {
+    CUGRT_ASSIGN(const int64_t bound, lower_bound_bytes(scope));
+    sum += bound;
+  }
+  return sum;
+}
+
+/// Widens lives to the largest fronts that storage may grow for.
+Status widen(const ir::Module &module, const ir::Function &function, const Liveness &live,
+             Reuse reuse, FunctionStorage &storage) {
+  const size_t scope_count = module.types.scope_count();
+  if (reuse == Reuse::smallest || storage.classes.size() < 2)
+    return {};
+  const SideBySide given(module, function, live);
+  CUGRT_ASSIGN(const int64_t smallest, bound_bytes(storage, scope_count, {}));
+  for (uint32_t lanes : kLanesToTry) {
+    const Fronts fronts = given.fronts(lanes);
+    if (fronts.trivial())
+      return {};
+    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(storage, scope_count, fronts));
+    if (bytes > most_bytes(reuse, smallest))
+      continue;
+    for (StorageClass &k : storage.classes) {
+      k.item.begin = fronts.begin(k.item.begin);
+      k.item.end = fronts.end(k.item.end);
+    }
+    return {};
+  }
+  return {};
+}
+
 /// Packs a function's classes, scope by scope, into frames that begin at 0.
 Status pack_frames(FunctionStorage &storage, size_t scope_count) {
   storage.frames.resize(scope_count);
@@ -494,7 +533,7 @@ Status check_weights(const ir::Module &module) {
   return {};
 }
 
-Result<ModuleStorage> plan_storage(const ir::Module &module) {
+Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse) {
   ModuleStorage out;
   CUGRT_TRY(check_weights(module));
   CUGRT_ASSIGN(out.order, callees_first(module));
@@ -507,6 +546,7 @@ Result<ModuleStorage> plan_storage(const ir::Module &module) {
     out.summaries[f] = summarize(function, out.liveness[f]);
     CUGRT_ASSIGN(out.functions[f],
                  Placement(module, function, out.liveness[f], out.summaries[f]).run());
+    CUGRT_TRY(widen(module, function, out.liveness[f], reuse, out.functions[f]));
     CUGRT_TRY(pack_frames(out.functions[f], module.types.scope_count()));
   }
   CUGRT_TRY(Layout(module, out).run());

@@ -14,7 +14,7 @@
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
 
-#include "plan/liveness.h"
+#include "plan/fronts.h"
 #include "plan/pack.h"
 #include "plan/plan.h"
 
@@ -70,7 +70,8 @@ struct ModuleStorage {
   std::vector<uint32_t> arena_of_scope; // by scope number; kNone where nothing is planned there
 };
 
-Result<ModuleStorage> plan_storage(const ir::Module &module);
+/// `reuse`: what storages and workspaces may take for launches to run side by side (plan/fronts.h).
+Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 
 /// Weights belong to the function that a caller outside runs: a call of a public function that has
 /// some is an error.

@@ -27,6 +27,9 @@ SymbolValues symbol_values(const plan::Function &function,
     result.values.push_back(is_given ? found->value : symbol.bounds.upper);
     result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
   }
+  for (const plan::Bucket &bucket : function.buckets)
+    result.values[bucket.symbol.index] =
+        ir::round_up_to_bucket(bucket.sizes, result.values[bucket.of.index]);
   return result;
 }
 
@@ -142,6 +145,8 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const plan::PlannerOptions &options, plan::PlanReport *report) {
   passes::PassContext context;
+  if (options.policy == plan::Policy::seed || options.max_lanes == 1)
+    CUGRT_TRY(context.set("memory.reuse", "smallest"));
   if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
@@ -157,8 +162,17 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
   CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, &report));
+  return plan_report(plan, &report, name, options);
+}
+
+Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
+                                const std::string &name, const PlanReportOptions &options) {
+  if (!report && options.format == CUGRT_REPORT_SVG)
+    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
+                                            "the storage of the module that it was made from");
   CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  PlanView view{name, plan, report, {}};
+  const plan::PlanReport no_notes;
+  PlanView view{name, plan, report ? *report : no_notes, report != nullptr, {}};
   for (const plan::Function &function : plan.functions) {
     if (function.is_private)
       continue;

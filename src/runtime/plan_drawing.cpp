@@ -92,7 +92,8 @@ std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t f
         "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
         xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) + ", " +
                     std::to_string(note.bytes) + " bytes, steps [" +
-                    std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")") +
+                    std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")" +
+                    (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
         "</title></rect>\n";
     if (h > 12 && w > 40)
       svg += text_at(x + 3, y + 11, "%" + note.name);
