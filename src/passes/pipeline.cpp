@@ -9,6 +9,8 @@ constexpr Pass kPasses[] = {
     {"PadToBuckets",
      "let functions whose symbols have buckets run at the least bucket that holds the value",
      pad_to_buckets},
+    {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
+    {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
