@@ -130,7 +130,21 @@ private:
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
         !codegen::can_fuse(op, function_.attributes_of(binding)))
       return ir::OpPattern::opaque;
-    return ir::op_pattern(module_, op, operands, result);
+    return keeps_axes(binding) ? ir::OpPattern::elementwise
+                               : ir::op_pattern(module_, op, operands, result);
+  }
+
+  /// A transposition that moves nothing.
+  bool keeps_axes(const Binding &binding) const {
+    if (ir::op_of(binding) != ir::Op::transpose)
+      return false;
+    const std::span<const ir::Attribute> attributes = function_.attributes_of(binding);
+    const std::vector<int64_t> axes = ir::op_integers(ir::Op::transpose, attributes, "axes");
+    const size_t rank = module_.types[function_.value(binding.result()).type].dims.size();
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (ir::normalize_axis(axes[i], rank) != i)
+        return false;
+    return !axes.empty() || rank < 2;
   }
 
   const ir::Module &module_;

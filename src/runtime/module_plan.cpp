@@ -137,28 +137,55 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
   return {};
 }
 
-} // namespace
-
-Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+/// The default pipeline's result.
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const plan::PlannerOptions &options, bool fuse) {
   passes::PassContext context;
   if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
     CUGRT_TRY(context.set("codegen.programmatic", "true"));
+  if (!fuse)
+    for (const char *pass : {"fuse.ops", "fuse.kernels"})
+      CUGRT_TRY(context.set(pass, "false"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
-  if (!lowered.ok())
-    return lowered.take_status().in(name);
-  auto plan = plan::make_plan(*lowered, options, report);
+  return lowered.ok() ? std::move(lowered) : Result<ir::Module>(lowered.take_status().in(name));
+}
+
+KernelCounts count_kernels(const ir::Module &module) {
+  KernelCounts counts;
+  std::vector<bool> used(module.kernels.size());
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &binding : block.bindings)
+        if (binding.kind == ir::BindingKind::launch) {
+          ++counts.launches;
+          used[binding.callee] = true;
+        }
+  counts.kernels = uint32_t(std::count(used.begin(), used.end(), true));
+  return counts;
+}
+
+} // namespace
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
+  auto plan = plan::make_plan(lowered, options, report);
   return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
 }
 
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, &report));
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner, true));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, false));
+  auto made = plan::make_plan(lowered, options.planner, &report);
+  if (!made.ok())
+    return made.take_status().in(name);
+  const plan::Plan &plan = *made;
   CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  PlanView view{name, plan, report, {}};
+  PlanView view{name, plan, report, {}, count_kernels(lowered), count_kernels(unfused)};
   for (const plan::Function &function : plan.functions) {
     if (function.is_private)
       continue;

@@ -126,6 +126,15 @@ void add_memory(std::string &text, const MemoryRow &row) {
           ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
 }
 
+std::string counts_text(const KernelCounts &counts) {
+  return std::to_string(counts.launches) + " launches of " + std::to_string(counts.kernels) +
+         " kernels";
+}
+
+Json counts_json(const KernelCounts &counts) {
+  return {{"launches", counts.launches}, {"kernels", counts.kernels}};
+}
+
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
 
 Json function_json(const PlanView &view, uint32_t index) {
@@ -201,7 +210,10 @@ std::string slot_names(const plan::Function &function, const std::vector<uint32_
 }
 
 std::string plan_text(const PlanView &view) {
-  std::string text = "plan of " + view.module_name + "\n";
+  std::string text = "plan of " + view.module_name + ": " + counts_text(view.kernels);
+  if (view.unfused.launches != view.kernels.launches)
+    text += "; without fusion " + counts_text(view.unfused);
+  text += "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
   add_storage(text, view);
@@ -211,7 +223,9 @@ std::string plan_text(const PlanView &view) {
 }
 
 std::string plan_json(const PlanView &view) {
-  Json json{{"module", view.module_name}};
+  Json json{{"module", view.module_name},
+            {"kernels", counts_json(view.kernels)},
+            {"kernels_without_fusion", counts_json(view.unfused)}};
   Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
        memory = Json::array(), edges = Json::array();
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)

@@ -16,11 +16,17 @@ struct MemoryRow {
                           total = 0;
 };
 
+/// What a lowered module launches, over all functions.
+struct KernelCounts {
+  uint32_t launches = 0, kernels = 0;
+};
+
 struct PlanView {
   const std::string &module_name;
   const plan::Plan &plan;
   const plan::PlanReport &report;
   std::vector<MemoryRow> memory; // of the public functions
+  KernelCounts kernels, unfused; // as planned, and what it would be without FuseOps
 };
 
 std::string plan_text(const PlanView &view);
