@@ -130,8 +130,17 @@ private:
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
         !codegen::can_fuse(op, function_.attributes_of(binding)))
       return ir::OpPattern::opaque;
-    return keeps_axes(binding) ? ir::OpPattern::elementwise
-                               : ir::op_pattern(module_, op, operands, result);
+    if (keeps_axes(binding))
+      return ir::OpPattern::elementwise;
+    if (op == ir::Op::reshape && is_one_element(module_.types[operands[0]]) &&
+        is_one_element(module_.types[result]))
+      return ir::OpPattern::broadcast;
+    return ir::op_pattern(module_, op, operands, result);
+  }
+
+  bool is_one_element(const ir::Type &type) const {
+    return std::all_of(type.dims.begin(), type.dims.end(),
+                       [&](ir::ExprId dim) { return module_.exprs.as_constant(dim) == 1; });
   }
 
   /// A transposition that moves nothing.

@@ -578,7 +578,8 @@ func @main(%x: tensor<[64], f32>) -> (tensor<[64], f32>, tensor<[64], f32>, tens
   CHECK(edges(1) == 202); // two edges, both for the limit
 }
 
-TEST_CASE("The library's own kernels wait first on devices that know such edges, and generated ones") {
+TEST_CASE(
+    "The library's own kernels wait first on devices that know such edges, and generated ones") {
   const std::string text = R"(cugrt 1
 
 func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
