@@ -25,6 +25,7 @@
 #include "runtime/loaded_code.h"
 #include "runtime/module_plan.h"
 #include "support/file.h"
+#include "tests/support/temporary_folder.h"
 
 #include <algorithm>
 #include <chrono>
@@ -211,16 +212,12 @@ Status run(const Arguments &arguments) {
   if (arguments.measure)
     return measure(*arguments.measure, arguments.cache.value_or("off"));
   std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  char folder[] = "/tmp/cugrt-bench-load-XXXXXX";
-  if (!arguments.cache && !::mkdtemp(folder))
-    return Status::error(Code::io_error, "cannot make a folder in /tmp");
-  // A folder of our own inside it: only that one is emptied.
-  std::string base = arguments.cache.value_or(folder);
-  auto rows = run_all(self, base + "/bench-load");
+  TemporaryFolder folder;
+  // A folder of our own inside the one that was named: only that one is emptied.
+  std::string cache = arguments.cache.value_or(folder.path) + "/bench-load";
+  auto rows = run_all(self, cache);
   std::error_code ignored;
-  std::filesystem::remove_all(base + "/bench-load", ignored);
-  if (!arguments.cache)
-    std::filesystem::remove(folder, ignored);
+  std::filesystem::remove_all(cache, ignored);
   if (!rows.ok())
     return rows.take_status();
   std::printf("EMULATED: loading is that of the emulated driver\n");

@@ -16,15 +16,14 @@
 #include "passes/pass.h"
 #include "plan/planner.h"
 #include "support/file.h"
+#include "tests/support/temporary_folder.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <malloc.h>
 #include <memory>
 #include <optional>
-#include <unistd.h>
 
 namespace cugrt::bench {
 namespace {
@@ -71,21 +70,6 @@ Result<Arguments> parse(int count, char **values) {
 
 // --- The published passes ------------------------------------------------------------------------
 
-/// A folder that goes with its contents.
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "cugrt-planning-XXXXXX";
-    if (mkdtemp(pattern.data()))
-      path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path.empty())
-      std::filesystem::remove_all(path, ignored);
-  }
-};
-
 struct PipeCloser {
   void operator()(FILE *pipe) const { pclose(pipe); }
 };
@@ -93,7 +77,7 @@ struct PipeCloser {
 /// CPU seconds of both passes; a process of its own, so that its heap is not ours.
 Result<double> published_seconds(const std::string &python, const PlanningModule &module) {
   TemporaryFolder folder;
-  std::string file = folder.path / "module.txt";
+  std::string file = folder.path + "/module.txt";
   CUGRT_TRY(write_file(file, to_neutral(module)));
   int repeats = module.launch_count() > 10'000 ? 1 : 3;
   std::string command = "'" + python + "' '" CUGRT_PUBLISHED_SCRIPT "' " + std::to_string(repeats) +

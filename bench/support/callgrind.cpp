@@ -5,10 +5,10 @@
 #include "bench/support/callgrind.h"
 
 #include "support/file.h"
+#include "tests/support/temporary_folder.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <spawn.h>
@@ -37,21 +37,6 @@ Status spawn(const std::vector<std::string> &arguments) {
     return Status::error(Code::internal, "the measured program failed under " + arguments[0]);
   return {};
 }
-
-/// A folder that goes with this object.
-struct ScratchFolder {
-  std::string path;
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "cugrt-bench-XXXXXX").string();
-    if (mkdtemp(name.data()))
-      path = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path.empty())
-      std::filesystem::remove_all(path, ignored);
-  }
-};
 
 } // namespace
 
@@ -88,9 +73,7 @@ Result<CallgrindDump> parse_callgrind(const std::string &text,
 
 Result<std::vector<CallgrindDump>> run_callgrind(const CallgrindRun &run,
                                                  const std::vector<std::string> &excluded_objects) {
-  ScratchFolder folder;
-  if (folder.path.empty())
-    return Status::error(Code::io_error, "cannot make a folder for temporary files");
+  TemporaryFolder folder;
   std::string out = folder.path + "/out";
   std::vector<std::string> arguments = {"valgrind",
                                         "-q",

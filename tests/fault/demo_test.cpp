@@ -4,8 +4,7 @@
 #include "emulator_control.h"
 #include "npy.h"
 #include "support/api_fixture.h"
-
-#include <filesystem>
+#include "support/temporary_folder.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -20,20 +19,6 @@ const std::string kFolder = CUGRT_DIGITS_FOLDER;
 struct HeldOut {
   tool::Array images = tool::read_npy(kFolder + "/heldout_images.npy");
   tool::Array logits = tool::read_npy(kFolder + "/heldout_logits.npy");
-};
-
-/// Compiled kernels, from run to run: only the first one needs the compiler.
-struct CacheFolder {
-  std::string path;
-  CacheFolder() {
-    char name[] = "/tmp/cugrt-fault-XXXXXX";
-    REQUIRE(mkdtemp(name));
-    path = name;
-  }
-  ~CacheFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
 };
 
 /// One life of the demo: runtime, executable, session, two passes. Returns the logits of the
@@ -80,8 +65,8 @@ void check_logits(const HeldOut &held_out, const std::vector<float> &logits) {
 TEST_CASE(
     "whichever driver call of the demo fails: one clear error, nothing leaks, the next works") {
   HeldOut held_out;
-  CacheFolder cache;
-  emulated_runtime(); // keeps the device's context alive, so that what leaks in it is seen
+  TemporaryFolder cache; // only the first run needs the compiler
+  emulated_runtime();    // keeps the device's context alive, so that what leaks in it is seen
   EmulatorControl emulator;
   check_logits(held_out, run_demo(held_out, cache.path));
   auto before = emulator.live();

@@ -5,6 +5,7 @@
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
 #include "support/file.h"
+#include "support/temporary_folder.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -24,19 +25,6 @@ using namespace cugrt::jit;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    char name[] = "/tmp/cugrt-jit-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    path = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 /// Sets an environment variable for a scope; null unsets it.
 struct Environment {

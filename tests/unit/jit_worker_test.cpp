@@ -6,6 +6,7 @@
 #include "jit/worker_process.h"
 #include "jit/worker_protocol.h"
 #include "support/file.h"
+#include "support/temporary_folder.h"
 
 #include <atomic>
 #include <chrono>
@@ -25,19 +26,6 @@ using namespace cugrt::jit;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    char name[] = "/tmp/cugrt-worker-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    path = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 struct Messages {
   std::vector<std::string> list;

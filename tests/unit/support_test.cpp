@@ -6,9 +6,7 @@
 #include "support/digest.h"
 #include "support/file.h"
 #include "support/status.h"
-
-#include <cstdlib>
-#include <unistd.h>
+#include "support/temporary_folder.h"
 
 using namespace cugrt;
 
@@ -77,17 +75,14 @@ TEST_CASE("a digest is SHA-256 over length-prefixed fields") {
 }
 
 TEST_CASE("files are written whole and read back, and errors name the path") {
-  char folder[] = "/tmp/cugrt-test-XXXXXX";
-  REQUIRE(mkdtemp(folder));
-  std::string path = std::string(folder) + "/file";
+  TemporaryFolder folder;
+  std::string path = folder.path + "/file";
   REQUIRE(write_file(path, "hello").ok());
   REQUIRE(write_file(path, "again").ok());
   CHECK(*read_file(path, 100) == "again");
   CHECK(read_file(path, 4).status().code() == Code::out_of_range);
-  CHECK(read_file(folder, 100).status().code() == Code::io_error);
-  Status missing = write_file(std::string(folder) + "/no/file", "x");
+  CHECK(read_file(folder.path, 100).status().code() == Code::io_error);
+  Status missing = write_file(folder.path + "/no/file", "x");
   CHECK(missing.code() == Code::not_found);
   CHECK(missing.message().find("/no/file") != std::string::npos);
-  unlink(path.c_str());
-  rmdir(folder);
 }

@@ -2,19 +2,6 @@
 // they say nothing.
 #include "emulator_driver/session.h"
 
-namespace {
-
-std::string findings() {
-  size_t bytes = 0;
-  OK(CU(cuEmuGetFindings)(nullptr, &bytes));
-  std::string text(bytes, '\0');
-  OK(CU(cuEmuGetFindings)(text.data(), &bytes));
-  text.resize(bytes - 1);
-  return text;
-}
-
-} // namespace
-
 TEST_CASE("A check that does not exist is refused by cuInit, and named") {
   FreshDriver driver({"CUGRT_EMU_CHECK=leak,lock"});
   CHECK(CU(cuInit)(0) == CUDA_ERROR_INVALID_VALUE);

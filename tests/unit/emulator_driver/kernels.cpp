@@ -99,13 +99,58 @@ DONE:
 }
 )";
 
-} // namespace
+// Kernels that wait for the grids before them, where the driver lets them begin early.
+constexpr char kWaitingPtx[] = R"(
+.version 7.8
+.target sm_90
+.address_size 64
 
-CUmodule load_kernels() {
+// *out = *cell, read before the wait
+.visible .entry early(.param .u64 cell, .param .u64 out)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [cell];
+  ld.param.u64 %rd2, [out];
+  ld.global.u32 %r1, [%rd1];
+  griddepcontrol.wait;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+
+// *out = *cell, read after the wait
+.visible .entry late(.param .u64 cell, .param .u64 out)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [cell];
+  ld.param.u64 %rd2, [out];
+  griddepcontrol.wait;
+  ld.global.u32 %r1, [%rd1];
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+
+// *cell += 1
+.visible .entry count(.param .u64 cell)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [cell];
+  red.global.add.u32 [%rd1], 1;
+  ret;
+}
+)";
+
+CUmodule load(const char *ptx) {
   CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kPtx));
+  OK(CU(cuModuleLoadData)(&module, ptx));
   return module;
 }
+
+} // namespace
+
+CUmodule load_kernels() { return load(kPtx); }
+CUmodule load_waiting_kernels() { return load(kWaitingPtx); }
 
 CUfunction kernel(CUmodule module, const char *name) {
   CUfunction function = nullptr;

@@ -3,56 +3,6 @@
 
 namespace {
 
-// early: reads the cell before it waits for the grids that it follows. late: after.
-constexpr char kPtx[] = R"(
-.version 7.8
-.target sm_90
-.address_size 64
-.visible .entry early(.param .u64 cell, .param .u64 out)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<3>;
-  ld.param.u64 %rd1, [cell];
-  ld.param.u64 %rd2, [out];
-  ld.global.u32 %r1, [%rd1];
-  griddepcontrol.wait;
-  st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry late(.param .u64 cell, .param .u64 out)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<3>;
-  ld.param.u64 %rd1, [cell];
-  ld.param.u64 %rd2, [out];
-  griddepcontrol.wait;
-  ld.global.u32 %r1, [%rd1];
-  st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry count(.param .u64 cell)
-{
-  .reg .b64 %rd<2>;
-  ld.param.u64 %rd1, [cell];
-  red.global.add.u32 [%rd1], 1;
-  ret;
-}
-)";
-
-std::string findings() {
-  std::string text(1 << 16, '\0');
-  size_t bytes = text.size();
-  OK(CU(cuEmuGetFindings)(text.data(), &bytes));
-  text.resize(bytes - 1);
-  return text;
-}
-
-std::string hex(CUdeviceptr address) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%llx", address);
-  return text;
-}
-
 void launch_once(Builder &graph) {
   CUgraphExec exec = graph.instantiate();
   OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -75,12 +25,6 @@ CUgraphNode add_kernel(Builder &graph, CUmodule module, const char *name, void *
   CUgraphNode node = nullptr;
   OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
   return node;
-}
-
-CUmodule load_ptx() {
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kPtx));
-  return module;
 }
 
 } // namespace
@@ -128,7 +72,7 @@ TEST_CASE("Two nodes that no path orders and that touch the same bytes are a fin
 TEST_CASE("Atomic operations of unordered nodes may meet") {
   Session session{"CUGRT_EMU_CHECK=nodes"};
   Builder graph;
-  CUmodule module = load_ptx();
+  CUmodule module = load_waiting_kernels();
   CUdeviceptr cell = upload(std::vector<uint32_t>{0});
   void *params[] = {&cell};
   add_kernel(graph, module, "count", params);
@@ -159,7 +103,7 @@ TEST_CASE("A kernel after a programmatic edge may run up to its wait before its 
   for (int seed = 1; seed <= 16; ++seed) {
     Session session{"CUGRT_EMU_SEED=" + std::to_string(seed), "CUGRT_EMU_CHECK=programmatic"};
     Builder graph;
-    CUmodule module = load_ptx();
+    CUmodule module = load_waiting_kernels();
     CUdeviceptr cell = upload(std::vector<uint32_t>{1}), out = upload(std::vector<uint32_t>{0});
     void *params[] = {&cell, &out};
     bool waits_first = seed % 2;

@@ -64,6 +64,23 @@ inline CUemuStatistics statistics() {
   return s;
 }
 
+/// What the checks have reported since the driver was started, as one text.
+inline std::string findings() {
+  size_t bytes = 0;
+  OK(CU(cuEmuGetFindings)(nullptr, &bytes));
+  std::string text(bytes, '\0');
+  OK(CU(cuEmuGetFindings)(text.data(), &bytes));
+  text.resize(bytes - 1);
+  return text;
+}
+
+/// An address as the checks write it.
+inline std::string hex(CUdeviceptr address) {
+  char text[32];
+  snprintf(text, sizeof text, "0x%llx", address);
+  return text;
+}
+
 struct Session : FreshDriver {
   Session() : Session(std::initializer_list<std::string>{}) {}
   explicit Session(std::initializer_list<std::string> variables) : FreshDriver(variables) {
@@ -92,6 +109,8 @@ struct Session : FreshDriver {
 
 /// A module with the kernels of kernels.cpp.
 CUmodule load_kernels();
+/// Those for sm_90 that wait for the grids before them: early, late and count.
+CUmodule load_waiting_kernels();
 CUfunction kernel(CUmodule module, const char *name);
 
 /// Device memory with a host copy's worth of convenience. Freed with the context at the latest.

@@ -4,20 +4,6 @@
 
 namespace {
 
-std::string findings() {
-  std::string text(1 << 16, '\0');
-  size_t bytes = text.size();
-  OK(CU(cuEmuGetFindings)(text.data(), &bytes));
-  text.resize(bytes - 1);
-  return text;
-}
-
-std::string hex(CUdeviceptr address) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%llx", address);
-  return text;
-}
-
 struct Streams {
   explicit Streams(unsigned flags = CU_STREAM_NON_BLOCKING) {
     OK(CU(cuStreamCreate)(&a, flags));
@@ -231,40 +217,10 @@ TEST_CASE("Memory freed in one stream may be given out in another") {
 
 namespace {
 
-// early reads the cell before it waits for the kernel before it, late after; both write `out`.
-constexpr char kPtx[] = R"(
-.version 7.8
-.target sm_90
-.address_size 64
-.visible .entry early(.param .u64 cell, .param .u64 out)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<3>;
-  ld.param.u64 %rd1, [cell];
-  ld.param.u64 %rd2, [out];
-  ld.global.u32 %r1, [%rd1];
-  griddepcontrol.wait;
-  st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry late(.param .u64 cell, .param .u64 out)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<3>;
-  ld.param.u64 %rd1, [cell];
-  ld.param.u64 %rd2, [out];
-  griddepcontrol.wait;
-  ld.global.u32 %r1, [%rd1];
-  st.global.u32 [%rd2], %r1;
-  ret;
-}
-)";
-
 /// What `name` reads of a cell that the kernel before it in the stream makes 3. Both wait behind a
 /// gate, so that neither has begun when the other is submitted.
 uint32_t read_behind(const char *name, bool serialized_programmatically, CUdeviceptr *cell_out) {
-  CUmodule module = load_kernels(), reader = nullptr;
-  OK(CU(cuModuleLoadData)(&reader, kPtx));
+  CUmodule module = load_kernels(), reader = load_waiting_kernels();
   CUdeviceptr cell = upload(std::vector<uint32_t>{1}), out = upload(std::vector<uint32_t>{0});
   *cell_out = cell;
   CUstream stream = nullptr;
@@ -331,8 +287,7 @@ TEST_CASE("What such a launch touches before its wait is compared with the kerne
 TEST_CASE("A long row of such launches gives the same result in every order") {
   for (int seed = 1; seed <= 4; ++seed) {
     Session session{"CUGRT_EMU_SEED=" + std::to_string(seed), "CUGRT_EMU_CHECK=programmatic"};
-    CUmodule reader = nullptr;
-    OK(CU(cuModuleLoadData)(&reader, kPtx));
+    CUmodule reader = load_waiting_kernels();
     constexpr uint32_t kLength = 200;
     CUdeviceptr cells = upload(std::vector<uint32_t>(kLength + 1, 0));
     OK(CU(cuMemsetD32_v2)(cells, 9, 1));
