@@ -5,7 +5,7 @@
 
 Each seed of [A, B) is one test: a random graph of ops (fusion_worker.py) is written as Relax and as
 our text, both sides group its ops, and the groups must be equal. Ours runs with
-fuse.after_reductions=false: what follows a reduction joins it here and not there. Prints differences
+fuse.rules=published: what follows a reduction joins it here and not there. Prints differences
 and the graph of every seed that fails, then the counts.
 
 Needs apache-tvm in .deps/oracle, which `./dev test oracle` installs.

@@ -273,7 +273,7 @@ def compare(tool, seed):
     text = graph.text()
     result = {"seed": seed, "ops": sum(op is not None for op in graph.ops), "text": text}
     made = subprocess.run([tool, "opt", "-", "--pass", "FuseOps", "--option",
-                           "fuse.after_reductions=false"], input=text, capture_output=True,
+                           "fuse.rules=published"], input=text, capture_output=True,
                           text=True)
     if made.returncode:
         result["failure"] = made.stderr

@@ -198,6 +198,33 @@ TEST_CASE("ops are not fused over what may write or end what they read") {
   CHECK(!fuses("  if %c using (%x) {\n    launch @k(%x)\n    yield\n  }\n"));
 }
 
+TEST_CASE("a mean takes in what is before and behind it; by the published rules, only what is "
+          "behind it") {
+  const ir::Module module = parse(function("%x: tensor<[4, 8], f32>", "tensor<[4], f32>",
+                                           "  %e = exp(%x)\n  %m = reduce_mean(%e) {axes = [1]}\n"
+                                           "  %s = sqrt(%m)\n  return %s\n"));
+  auto group = [&](std::string_view rules) {
+    PassContext context;
+    REQUIRE(context.set("fuse.rules", rules).ok());
+    const Pass *const passes[] = {find_pass("FuseOps")};
+    Result<ir::Module> grouped = run_passes(module, passes, context);
+    REQUIRE(grouped.ok());
+    REQUIRE(grouped->functions.size() == 2);
+    return grouped->functions[1].name;
+  };
+  CHECK(group("extended") == "fused_exp_reduce_mean_sqrt");
+  CHECK(group("published") == "fused_reduce_mean_sqrt");
+}
+
+TEST_CASE("in the default pipeline what nothing uses keeps no ops apart") {
+  const ir::Module module =
+      parse(function("%x: tensor<[4, 8], f32>", "tensor<[4, 8], f32>",
+                     "  %e = exp(%x)\n  %dead = softmax(%e)\n  %s = sqrt(%e)\n  return %s\n"));
+  Result<ir::Module> lowered = run_passes(module, default_pipeline(), {});
+  REQUIRE(lowered.ok());
+  CHECK(count(*lowered, ir::BindingKind::launch) == 1);
+}
+
 TEST_CASE("a group that checks what its caller does not keep stays a call") {
   const std::string text = R"(cugrt 1
 private func @group(%x: tensor<[m], f32>) -> (tensor<[m], f32>)
