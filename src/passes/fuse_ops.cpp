@@ -114,7 +114,7 @@ private:
     }
   }
 
-  /// Opaque where no kernel can be generated: several results, strides, unknown shapes.
+  /// Opaque where no kernel can be generated: several results, strides, unknown shapes, integers.
   ir::OpPattern pattern(const Binding &binding) const {
     const ir::Op op = ir::op_of(binding);
     auto is_plain = [&](const ir::Type &type) {
@@ -130,7 +130,7 @@ private:
     }
     const ir::TypeId result = function_.value(binding.result()).type;
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
-        !codegen::can_fuse(op, function_.attributes_of(binding)))
+        !codegen::can_fuse(module_, op, function_.attributes_of(binding), operands, result))
       return ir::OpPattern::opaque;
     if (keeps_axes(binding))
       return ir::OpPattern::elementwise;
