@@ -11,7 +11,7 @@
 //   warm     all from the disk cache; the best of five processes
 //   cold_1   an empty cache folder, one compilation at a time, in the process itself
 //   cold_2   the same, two at a time, in two compiling processes
-//            of both the best of two runs, taken in turn
+//            of both the best of three runs, taken in turn
 //
 //   kernels       distinct codes that are loaded as modules
 //   compile_ms    of ms: until all code is there
@@ -40,7 +40,7 @@
 namespace cugrt::bench {
 namespace {
 
-constexpr int kWarmRounds = 5, kColdRounds = 2;
+constexpr int kWarmRounds = 5, kColdRounds = 3;
 
 /// `T` stands for the dtype.
 constexpr const char *kFunction = R"(

@@ -217,7 +217,7 @@ Result<EmulatorCase> attention(jit::Compiler &compiler, Builder b) {
   CUGRT_ASSIGN(float *keys, b.floats(length * kv_heads * width, 9));
   CUGRT_ASSIGN(float *values, b.floats(length * kv_heads * width, 10));
   CUGRT_ASSIGN(float *y, b.zeros(heads * width));
-  b.arguments({1, heads, kv_heads, length, length});
+  b.arguments({1, 1, heads, kv_heads, length});
   b.argument(0.25f);
   auto check = [=] {
     return compare(

@@ -169,6 +169,11 @@ private:
         results_[i].emplace(found.take_status());
       tell(i);
     }
+    // The longest first, so that no thread begins with it when the others are done. How long it
+    // will take is not known; the source's size goes with it.
+    std::stable_sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
+      return requests_[a].source.size() > requests_[b].source.size();
+    });
     order_ = std::move(missing);
   }
 
@@ -235,7 +240,8 @@ private:
   std::span<const CompileRequest> requests_;
   const CompileAllOptions &options_;
   std::vector<CacheKey> keys_; // of each request
-  std::vector<size_t> order_;  // requests that no earlier one equals; then those to compile
+  std::vector<size_t> order_; // requests that no earlier one equals; then those to compile, as they
+                              // are begun
   std::vector<size_t> source_; // of each request: the first that equals it
   std::vector<std::optional<Result<CompileResult>>> results_;
   std::atomic<size_t> next_{0};

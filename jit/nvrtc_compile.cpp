@@ -1,6 +1,8 @@
 // One compilation: a request to NVRTC's program, its log to an error with a place.
 #include "jit/nvrtc_compile.h"
 
+#include "jit/architectures.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -12,23 +14,6 @@ namespace {
 constexpr size_t kMaxLogBytes = 64 << 10;
 constexpr NvrtcApi::Code kCompilationFailed = 6, kCancelled = 16;
 
-struct Architecture {
-  std::string_view number, suffixes;
-};
-
-constexpr Architecture kArchitectures[] = {
-#define CUGRT_ARCHITECTURE(number, suffixes) {#number, suffixes},
-#include "jit/architectures.def"
-#undef CUGRT_ARCHITECTURE
-};
-
-std::string known_architectures() {
-  std::string list;
-  for (const Architecture &row : kArchitectures)
-    list += (list.empty() ? "sm_" : ", sm_") + std::string(row.number);
-  return list;
-}
-
 /// What follows "sm_" or "compute_"; empty when the text is no architecture at all.
 std::string architecture_number(const std::string &text) {
   for (std::string_view prefix : {"sm_", "compute_"})
@@ -36,17 +21,6 @@ std::string architecture_number(const std::string &text) {
         std::isdigit(static_cast<unsigned char>(text[prefix.size()])))
       return text.substr(prefix.size());
   return {};
-}
-
-bool is_known(std::string_view number) {
-  for (const Architecture &row : kArchitectures)
-    if (number.starts_with(row.number)) {
-      std::string_view suffix = number.substr(row.number.size());
-      if (suffix.empty() ||
-          (suffix.size() == 1 && row.suffixes.find(suffix) != std::string_view::npos))
-        return true;
-    }
-  return false;
 }
 
 /// A #line directive, so that the log names the real file and line.
@@ -166,7 +140,7 @@ Result<std::string> target_architecture(const CompileRequest &request) {
     return Status::error(Code::invalid_argument,
                          "kernel '" + request.name + "': unknown architecture '" +
                              request.architecture + "', expected sm_90 or the like");
-  if (!is_known(number))
+  if (!is_known_architecture(number))
     return Status::error(Code::unsupported, "kernel '" + request.name +
                                                 "': cugrt does not compile "
                                                 "for '" +

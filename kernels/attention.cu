@@ -1,19 +1,25 @@
-// Attention of one query position over a cache of keys and values, by heads:
+// Attention of queries over a cache of keys and values, by heads:
 //
-//   y[s, h] = sum over i of softmax_i(scale * q[s, h] . keys[s, i, g]) * values[s, i, g]
+//   y[s, p, h] = sum over i of softmax_i(scale * q[s, p, h] . keys[s, i, g] + mask[s, h, p, i])
+//                              * values[s, i, g]
 //
-//   q, y: [sequences, heads, WIDTH]   keys, values: [sequences, capacity, kv_heads, WIDTH]
+//   q, y: [sequences, queries, heads, WIDTH]   keys, values: [sequences, capacity, kv_heads, WIDTH]
 //
-// i runs over the first `length` positions; g = h / (heads / kv_heads): heads share keys and values
-// in groups. One block a head and sequence. Eight lanes work at one position, each on WIDTH / 8
-// elements, so that a block is at 32 positions at a time; every such group of lanes keeps a running
-// maximum, sum and weighted value (the sum is rescaled when the maximum moves), and the groups are
-// joined at the end. Keys and values are read once.
+// g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's first
+// `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The queries
+// stand at the last of them, so that with CAUSAL query p sees the positions i <= length - queries +
+// p. Where nothing is seen the result is 0.
+//
+// One block a head, query and sequence. Eight lanes work at one position, so that a block is at 32
+// positions at a time; every such group of lanes keeps a running maximum, sum and weighted value (the
+// sum is rescaled when the maximum moves), and the groups are joined at the end. Keys and values are
+// read once.
 //
 //   entry        block   grid
-//   attention    256     sequences * heads
+//   attention    256     sequences * queries * heads
 //
-// Options: those of floating.cuh and assume.cuh; WIDTH, elements of a head, a multiple of 32.
+// Options: WIDTH, elements of a head; CAUSAL; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise);
+// HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "floating.cuh"
@@ -22,67 +28,118 @@
 #ifndef WIDTH
 #define WIDTH 64
 #endif
+#ifdef WIDE_LENGTHS
+typedef long long Length;
+#else
+typedef int Length;
+#endif
+#ifdef HAS_LENGTHS
+#define LENGTHS_PARAMETER const Length *__restrict__ lengths,
+#else
+#define LENGTHS_PARAMETER
+#endif
+#ifdef HAS_MASK
+#define MASK_PARAMETER const T *__restrict__ mask,
+#define MASK_STRIDES                                                                               \
+  , long long mask_sequence, long long mask_head, long long mask_query, long long mask_position
+#else
+#define MASK_PARAMETER
+#define MASK_STRIDES
+#endif
 
-constexpr int kThreads = 256, kGroup = 8, kGroups = kThreads / kGroup, kEach = WIDTH / kGroup;
+constexpr int kThreads = 256, kGroup = 8, kGroups = kThreads / kGroup;
 constexpr int kVector = 4; // consecutive elements of a lane
-static_assert(WIDTH % (kGroup * kVector) == 0, "WIDTH must be a multiple of 32");
+constexpr int kStride = kGroup * kVector;
+constexpr int kEach = (WIDTH + kStride - 1) / kStride * kVector; // of a lane; some beyond WIDTH
 
 struct alignas(kVector * sizeof(T)) Vector {
   T element[kVector];
 };
 
+__device__ int element_of(int e, int lane) { return e / kVector * kStride + lane * kVector + e % kVector; }
+
 // A lane's elements of a row: kVector of them, then on past those of the other lanes of its group.
-__device__ void load_row(const T *row, int lane, float (&out)[kEach]) {
+__device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]) {
 #pragma unroll
   for (int e = 0; e < kEach; e += kVector) {
-    const Vector v = *reinterpret_cast<const Vector *>(row + e * kGroup + lane * kVector);
+    const int first = element_of(e, lane);
+    if (aligned && first + kVector <= WIDTH) {
+      const Vector v = *reinterpret_cast<const Vector *>(row + first);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i)
-      out[e + i] = float(v.element[i]);
+      for (int i = 0; i < kVector; ++i)
+        out[e + i] = Acc(v.element[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        out[e + i] = first + i < WIDTH ? Acc(row[first + i]) : Acc(0);
+    }
   }
 }
 
+// The factor by which a sum shrinks when its maximum moves from `from` to `to`.
+__device__ Acc shrink(Acc from, Acc to) { return from == to ? Acc(1) : exp(from - to); }
+
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
-              T *__restrict__ y, long long sequences, long long heads, long long kv_heads,
-              long long capacity, long long length, float scale) {
+              LENGTHS_PARAMETER MASK_PARAMETER T *__restrict__ y, long long sequences,
+              long long queries, long long heads, long long kv_heads, long long capacity,
+              Acc scale MASK_STRIDES) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  __shared__ float largest_of[kGroups], sum_of[kGroups], row_of[kGroups][WIDTH];
-  const float kNone = __int_as_float(0xff800000); // -infinity: no position yet
+  __shared__ Acc largest_of[kGroups], sum_of[kGroups], row_of[kGroups][kEach * kGroup];
+  const Acc kNone = -Acc(1) / Acc(0); // no position yet
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
-  const long long head = blockIdx.x % heads, sequence = blockIdx.x / heads;
+  const long long head = blockIdx.x % heads, place = blockIdx.x / heads % queries;
+  const long long sequence = blockIdx.x / heads / queries;
   const long long stride = kv_heads * WIDTH;
   const long long first = sequence * capacity * stride + head / (heads / kv_heads) * WIDTH;
+  const bool aligned =
+      WIDTH % kVector == 0 &&
+      (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
+       (sizeof(Vector) - 1)) == 0;
+  long long length = capacity;
+#ifdef HAS_LENGTHS
+  const long long given = lengths[sequence];
+  length = given < 0 ? 0 : given > capacity ? capacity : given;
+#endif
+#ifdef CAUSAL
+  const long long last = length - queries + place;
+  length = last < 0 ? 0 : last + 1;
+#endif
+#ifdef HAS_MASK
+  mask += sequence * mask_sequence + head * mask_head + place * mask_query;
+#endif
 
-  float query[kEach], weighted[kEach] = {}, sum = 0, largest = kNone;
-  load_row(q + blockIdx.x * (long long)(WIDTH), lane, query);
+  Acc query[kEach], weighted[kEach] = {}, sum = 0, largest = kNone;
+  load_row(q + blockIdx.x * (long long)(WIDTH), lane, aligned, query);
 #pragma unroll
   for (int e = 0; e < kEach; ++e)
     query[e] *= scale;
   // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
   for (long long begin = 0; begin < length; begin += kGroups) {
-    const long long position = begin + group;
-    const long long row = first + (position < length ? position : length - 1) * stride;
-    float element[kEach], score = 0;
-    load_row(keys + row, lane, element);
+    const long long position = begin + group < length ? begin + group : length - 1;
+    const long long row = first + position * stride;
+    Acc element[kEach], score = 0;
+    load_row(keys + row, lane, aligned, element);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
-      score += query[e] * element[e];
+      score = fma(query[e], element[e], score);
 #pragma unroll
     for (int distance = kGroup / 2; distance > 0; distance /= 2)
       score += __shfl_xor_sync(0xffffffffu, score, distance);
-    score = position < length ? score : kNone;
-    const float next = fmaxf(largest, score);
-    // The first position of a group is below `length` unless all of them are beyond it.
-    const float keep = next == largest ? 1.0f : expf(largest - next);
-    const float weight = position < length ? expf(score - next) : 0.0f;
+#ifdef HAS_MASK
+    score += Acc(mask[position * mask_position]);
+#endif
+    const bool seen = begin + group < length && score != kNone;
+    const Acc next = seen && !(score <= largest) ? score : largest; // a NaN stays
+    const Acc keep = largest == kNone ? Acc(0) : shrink(largest, next);
+    const Acc weight = seen ? exp(score - next) : Acc(0);
     largest = next;
-    load_row(values + row, lane, element);
-    sum = sum * keep + weight;
+    load_row(values + row, lane, aligned, element);
+    sum = fma(sum, keep, weight);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
-      weighted[e] = weighted[e] * keep + weight * element[e];
+      weighted[e] = seen ? fma(weight, element[e], weighted[e] * keep) : weighted[e] * keep;
   }
   if (lane == 0) {
     largest_of[group] = largest;
@@ -90,19 +147,19 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (int e = 0; e < kEach; ++e)
-    row_of[group][e / kVector * kVector * kGroup + lane * kVector + e % kVector] = weighted[e];
+    row_of[group][element_of(e, lane)] = weighted[e];
   __syncthreads();
 
-  float all = largest_of[0];
+  Acc all = largest_of[0];
   for (int g = 1; g < kGroups; ++g)
-    all = fmaxf(all, largest_of[g]);
-  float total = 0;
+    all = largest_of[g] > all || largest_of[g] != largest_of[g] ? largest_of[g] : all;
+  Acc total = 0;
   for (int g = 0; g < kGroups; ++g)
-    total += sum_of[g] * (largest_of[g] == all ? 1.0f : expf(largest_of[g] - all));
+    total += largest_of[g] == kNone ? Acc(0) : sum_of[g] * shrink(largest_of[g], all);
   for (int e = threadIdx.x; e < WIDTH; e += kThreads) {
-    float result = 0;
+    Acc result = 0;
     for (int g = 0; g < kGroups; ++g)
-      result += row_of[g][e] * (largest_of[g] == all ? 1.0f : expf(largest_of[g] - all));
-    y[blockIdx.x * (long long)(WIDTH) + e] = T(result / total);
+      result += largest_of[g] == kNone ? Acc(0) : row_of[g][e] * shrink(largest_of[g], all);
+    y[blockIdx.x * (long long)(WIDTH) + e] = T(all == kNone ? Acc(0) : result / total);
   }
 }

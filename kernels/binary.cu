@@ -7,25 +7,37 @@
 // broadcasts. The caller merges dimensions that both operands walk alike; with their sizes in
 // ASSUME, unused dimensions cost nothing.
 //
-// Options: -DOP=add names the operation (elementwise.cuh), and with it the entry. BROADCAST asks
-// for OP_broadcast, with MAX_RANK 4 or 8. Those of floating.cuh and assume.cuh. y may be the same
-// tensor as an operand of its shape.
+// Options: -DOP=add names the operation (elementwise.cuh, or integers.cuh), and with it the
+// entry. BROADCAST asks for OP_broadcast,
+// with MAX_RANK 4 or 8. TO_BOOL for comparisons, whose result is a bool. Those of number.cuh and
+// assume.cuh. y may be the same tensor as an operand of its shape and size of elements.
 
 #include "assume.cuh"
-#include "elementwise.cuh"
-#include "floating.cuh"
+#include "number.cuh"
 #include "programmatic.cuh"
+
+#ifdef TO_BOOL
+typedef bool Result;
+#else
+typedef T Result;
+#endif
+
+#ifdef INTEGER
+#include "integers.cuh"
+#else
+#include "elementwise.cuh"
+#endif
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
 
 #ifndef BROADCAST
-extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, T *y, long long count) {
+extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, Result *y, long long count) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-    y[i] = T(op::OP(Acc(a[i]), Acc(b[i])));
+    y[i] = Result(op::OP(Acc(a[i]), Acc(b[i])));
 }
 #else
 #if MAX_RANK == 4
@@ -35,7 +47,7 @@ extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, T *y, 
 #endif
 #define EACH(name) name##0, INNER(name)
 
-extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, T *y, long long count,
+extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, Result *y, long long count,
                                                 INNER(long long size), EACH(long long a_stride),
                                                 EACH(long long b_stride)) {
   BEGIN_EARLY();
@@ -56,7 +68,7 @@ extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, T *y, lo
     }
     a_offset += rest * Index(a_stride[0]);
     b_offset += rest * Index(b_stride[0]);
-    y[i] = T(op::OP(Acc(a[a_offset]), Acc(b[b_offset])));
+    y[i] = Result(op::OP(Acc(a[a_offset]), Acc(b[b_offset])));
   }
 }
 #endif

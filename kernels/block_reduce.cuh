@@ -1,7 +1,7 @@
-// Reduction over a block, in the type that floating.cuh names.
+// Reduction over a block, in the type that number.cuh names.
 #pragma once
 
-#include "floating.cuh"
+#include "number.cuh"
 
 // Every thread of the block gets the reduction of all their values. `shared` holds one value a
 // warp; the block is a whole number of warps.

@@ -1,4 +1,4 @@
-// Sums, means and maxima over any set of axes: y[kept] = OP over reduced of x[kept, reduced].
+// Sums, products, means, maxima and minima over any set of axes: y[kept] = OP over reduced of x[kept, reduced].
 //
 // The caller merges neighbouring axes of one kind, so that x has at most four kept and four reduced
 // dimensions, each with its stride in x; the outermost of each kind is dimension 0, its size
@@ -6,9 +6,9 @@
 //
 // Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, one
 // thread a result, so that neighbours read neighbouring addresses. Over no elements the sum is 0,
-// the mean a NaN and the maximum minus infinity. A NaN among the elements is the result.
+// the product 1, the mean a NaN, the maximum the least value there is and the minimum the largest. A NaN among the elements is the result.
 //
-// Options: -DOP=sum, mean or max; those of floating.cuh and assume.cuh.
+// Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
@@ -26,7 +26,11 @@ namespace reduction {
 
 struct sum {
   static __device__ Acc start() { return 0; }
+#ifdef INTEGER
+  static __device__ Acc combine(Acc p, Acc q) { return Acc(Bits(p) + Bits(q)); }
+#else
   static __device__ Acc combine(Acc p, Acc q) { return p + q; }
+#endif
   static __device__ Acc finish(Acc value, long long count) { return value; }
 };
 
@@ -34,10 +38,23 @@ struct mean : sum {
   static __device__ Acc finish(Acc value, long long count) { return value / Acc(count); }
 };
 
-struct max {
-  static __device__ Acc start() { return -Acc(1) / Acc(0); }
+struct prod : sum {
+  static __device__ Acc start() { return 1; }
+#ifdef INTEGER
+  static __device__ Acc combine(Acc p, Acc q) { return Acc(Bits(p) * Bits(q)); }
+#else
+  static __device__ Acc combine(Acc p, Acc q) { return p * q; }
+#endif
+};
+
+struct max : sum {
+  static __device__ Acc start() { return lowest(); }
   static __device__ Acc combine(Acc p, Acc q) { return p > q || p != p ? p : q; }
-  static __device__ Acc finish(Acc value, long long count) { return value; }
+};
+
+struct min : sum {
+  static __device__ Acc start() { return highest(); }
+  static __device__ Acc combine(Acc p, Acc q) { return p < q || p != p ? p : q; }
 };
 
 } // namespace reduction

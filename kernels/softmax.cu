@@ -2,14 +2,24 @@
 //
 // softmax_rows: inner is 1; one block a row, a whole number of warps, one warp for short rows.
 // softmax_columns: one thread a column, so that neighbours read neighbouring addresses.
+// With LOG the result is its logarithm, x - max - log(sum), which does not underflow.
 // Rows are read three times (maximum, sum, result) and stay in cache; nothing is kept between.
 //
-// Options: those of floating.cuh and assume.cuh.
+// Options: LOG; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
+
+// The result of an element, by its distance from the largest, for the sum of the line.
+#ifdef LOG
+__device__ Acc of_sum(Acc sum) { return log(sum); }
+__device__ Acc result(Acc distance, Acc of_sum) { return distance - of_sum; }
+#else
+__device__ Acc of_sum(Acc sum) { return 1 / sum; }
+__device__ Acc result(Acc distance, Acc of_sum) { return exp(distance) * of_sum; }
+#endif
 
 extern "C" __global__ void softmax_rows(const T *__restrict__ x, OUT *__restrict__ y,
                                         long long outer, long long axis,
@@ -27,9 +37,9 @@ extern "C" __global__ void softmax_rows(const T *__restrict__ x, OUT *__restrict
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
     sum += exp(Acc(x[i]) - largest);
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
-  const Acc scale = 1 / sum;
+  const Acc scale = of_sum(sum);
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    STORE(begin + i, exp(Acc(x[i]) - largest) * scale);
+    STORE(begin + i, result(Acc(x[i]) - largest, scale));
 }
 
 extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restrict__ y,
@@ -47,7 +57,7 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restr
   Acc sum = 0;
   for (long long i = 0; i < axis; ++i)
     sum += exp(Acc(x[begin + i * inner]) - largest);
-  const Acc scale = 1 / sum;
+  const Acc scale = of_sum(sum);
   for (long long i = 0; i < axis; ++i)
-    STORE(begin + i * inner, exp(Acc(x[begin + i * inner]) - largest) * scale);
+    STORE(begin + i * inner, result(Acc(x[begin + i * inner]) - largest, scale));
 }

@@ -3,6 +3,7 @@
 //
 // permute: any permutation. The caller merges axes that stay neighbours, which leaves at most
 // MAX_RANK dimensions of y, outermost first (size0 is implied by count), each with its stride in x.
+// With BASE the walk starts at element `base` of x, and strides may be negative.
 // transpose_tiled: the last two of [batch, rows, columns] are swapped, by way of a tile in shared
 // memory, so that reads and writes both run along rows. Tiles are numbered along x of the grid.
 //
@@ -22,16 +23,23 @@
 #endif
 #define EACH(name) name##0, INNER(name)
 
+#ifdef BASE
+#define BASE_PARAMETER long long base,
+#else
+#define BASE_PARAMETER
+#define base 0
+#endif
+
 #ifndef TILED
 extern "C" __global__ void permute(const T *__restrict__ x, T *__restrict__ y, long long count,
-                                   INNER(long long size), EACH(long long stride)) {
+                                   BASE_PARAMETER INNER(long long size), EACH(long long stride)) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long size[] = {0, INNER(size)};
   const long long stride[] = {EACH(stride)};
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step) {
-    Index rest = i, offset = 0;
+    Index rest = i, offset = Index(base);
 #pragma unroll
     for (int d = MAX_RANK - 1; d > 0; --d) {
       const Index outer = rest / Index(size[d]);

@@ -1,20 +1,43 @@
 // Elementwise operations with one operand: y[i] = OP(x[i]), contiguous.
 //
-// Options: -DOP=relu names the operation (elementwise.cuh), and with it the entry,
-// relu_elementwise; those of floating.cuh and assume.cuh. x and y may be the same tensor.
+// Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry, relu_elementwise; PARAMETERS, how
+// many numbers it takes besides (0, 1 or 2); TO_BOOL for tests, whose result is a bool; those of
+// number.cuh and assume.cuh. x and y may be the same tensor, where their elements have one size.
 
 #include "assume.cuh"
-#include "elementwise.cuh"
-#include "floating.cuh"
+#include "number.cuh"
 #include "programmatic.cuh"
+
+#ifdef TO_BOOL
+typedef bool Result;
+#else
+typedef T Result;
+#endif
+
+#ifdef INTEGER
+#include "integers.cuh"
+#else
+#include "elementwise.cuh"
+#endif
+
+#if PARAMETERS == 2
+#define PARAMETERS_ , Parameter p, Parameter q
+#define ARGUMENTS_ , p, q
+#elif PARAMETERS == 1
+#define PARAMETERS_ , Parameter p
+#define ARGUMENTS_ , p
+#else
+#define PARAMETERS_
+#define ARGUMENTS_
+#endif
 
 #define ENTRY_(operation) operation##_elementwise
 #define ENTRY(operation) ENTRY_(operation)
 
-extern "C" __global__ void ENTRY(OP)(const T *x, T *y, long long count) {
+extern "C" __global__ void ENTRY(OP)(const T *x, Result *y, long long count PARAMETERS_) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-    y[i] = T(op::OP(Acc(x[i])));
+    y[i] = Result(op::OP(Acc(x[i]) ARGUMENTS_));
 }

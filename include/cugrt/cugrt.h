@@ -44,6 +44,7 @@ extern "C" {
 
 #define CUGRT_API_VERSION 1u
 #define CUGRT_MAX_RANK 8
+#define CUGRT_PACK_MAGIC "cugrtpak" /* the first bytes of a pack's file */
 #define CUGRT_MAX_KEY 8 /* symbols of a region's key that a launch record has room for */
 
 /* ---- Enumerations: append only ------------------------------------------------------------- */
@@ -171,6 +172,7 @@ typedef struct cugrt_session cugrt_session;       /* arena and graph instances *
 typedef struct cugrt_buffer cugrt_buffer;
 typedef struct cugrt_stream cugrt_stream;
 typedef struct cugrt_event cugrt_event;
+typedef struct cugrt_pack cugrt_pack; /* plan, code for named architectures, weights; any thread */
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
@@ -282,6 +284,24 @@ typedef struct cugrt_compile_options {
   int32_t host_control; /* 1: the host runs every branch and loop, none becomes a node of a graph */
   int32_t full_edges;   /* 1: no kernel of a graph begins before its predecessors have ended */
 } cugrt_compile_options;
+
+/* What a pack is made of. */
+typedef struct cugrt_pack_options {
+  size_t struct_size;
+  int32_t policy;                   /* cugrt_policy */
+  const char *const *architectures; /* "sm_87": machine code; "compute_75": PTX */
+  size_t architecture_count;        /* at least 1 */
+  const char *weights_path;         /* a safetensors file; NULL: the pack has no weights */
+  int32_t weights_inside; /* 1: its bytes are in the pack; 0: the pack names the file, which stands
+                           * beside it, and has its digest */
+  uint32_t threads;       /* 0: as many as the machine has cores */
+  cugrt_progress_callback progress; /* as for compiling; kernels are "name for sm_87" */
+  void *progress_user;
+  const volatile int32_t *cancel;
+  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
+  int32_t host_control;
+  int32_t full_edges;
+} cugrt_pack_options;
 
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when
  * there is none; the device's work on a block has ended when it is handed to `free`. Called by the
@@ -402,6 +422,8 @@ typedef struct cugrt_launch_record {
       launch_ns; /* parts: making the instance, setting, the driver's launch */
   double
       device_us; /* of steps, with time_steps; -1 while it is not known, as before a synchronize */
+  int64_t padded_from[CUGRT_MAX_KEY]; /* by symbol of the key: of a bucket, the value of this run
+                                         that was padded to it; else key_values again */
 } cugrt_launch_record;
 
 /* A host builtin. Arguments and results are those of the IR's host call; tensors are device
@@ -566,6 +588,32 @@ typedef struct cugrt_api {
    */
   cugrt_status *(*cache_export)(const cugrt_runtime_options *options, const char *folder,
                                 uint64_t *copied);
+
+  /* Packs: a module planned and compiled for named architectures, to be run where there is no
+   * compiler. */
+  /* Compiles by the runtime's compiler and cache, whatever its device is; the file is written aside
+   * and renamed. */
+  cugrt_status *(*pack_write)(cugrt_runtime *runtime, const cugrt_module *module,
+                              const cugrt_pack_options *options, const char *path);
+  /* Everything in the pack is checked. */
+  cugrt_status *(*pack_load)(const char *path, cugrt_pack **pack);
+  /* `name` stands for the file in messages; a file of weights is looked for in base_folder. The
+   * bytes are copied. */
+  cugrt_status *(*pack_parse)(const void *bytes, size_t size, const char *name,
+                              const char *base_folder, cugrt_pack **pack);
+  void (*pack_free)(cugrt_pack *pack);
+  /* Targets, weights and plans, as text or JSON; DOT where there is one plan. Of the options,
+   * policy does not count: the plan is made. */
+  cugrt_status *(*pack_report)(const cugrt_pack *pack, const cugrt_plan_options *options,
+                               cugrt_text **report);
+  /* The weights inside, or those of the file that the pack names, whose digest must agree. NULL
+   * when the pack has none. */
+  cugrt_status *(*pack_weights)(const cugrt_pack *pack, cugrt_weights **weights);
+  /* The code for the runtime's device: machine code of its architecture, else the newest PTX that
+   * is not newer than the device; CUGRT_UNSUPPORTED lists what the pack has. No compiler is opened.
+   */
+  cugrt_status *(*executable_from_pack)(cugrt_runtime *runtime, const cugrt_pack *pack,
+                                        cugrt_executable **executable);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -321,8 +321,54 @@ public:
   size_t count() const { return api().weights_count(handle_); }
 
 private:
+  friend class Pack;
   explicit Weights(cugrt_weights *weights) : Handle(weights) {}
 };
+
+/// A module made ready for machines without a compiler. Immutable, shared by threads.
+class Pack : public detail::Handle<cugrt_pack, &cugrt_api::pack_free> {
+public:
+  static Pack load(const std::string &path) {
+    cugrt_pack *pack = nullptr;
+    check(api().pack_load(path.c_str(), &pack));
+    return Pack(pack);
+  }
+  /// Copies the bytes; a file of weights is looked for in `base_folder`.
+  static Pack parse(std::span<const std::byte> bytes, const std::string &name = "pack",
+                    const std::string &base_folder = ".") {
+    cugrt_pack *pack = nullptr;
+    check(api().pack_parse(bytes.data(), bytes.size(), name.c_str(), base_folder.c_str(), &pack));
+    return Pack(pack);
+  }
+  std::string report(cugrt_report_format format = CUGRT_REPORT_TEXT,
+                     const std::vector<std::pair<std::string, int64_t>> &symbols = {}) const {
+    std::vector<cugrt_symbol_value> values;
+    for (const auto &[name, value] : symbols)
+      values.push_back({name.c_str(), value});
+    auto options = detail::sized<cugrt_plan_options>();
+    options.format = format;
+    options.symbols = values.data();
+    options.symbol_count = values.size();
+    cugrt_text *text = nullptr;
+    check(api().pack_report(handle_, &options, &text));
+    return detail::take_text(text);
+  }
+  /// Without tensors when the pack has none.
+  Weights weights() const {
+    cugrt_weights *weights = nullptr;
+    check(api().pack_weights(handle_, &weights));
+    return weights ? Weights(weights) : Weights();
+  }
+
+private:
+  using Handle::Handle;
+};
+
+/// Plans and compiles for the architectures that `options` name, and writes the file.
+inline void write_pack(Runtime &runtime, const Module &module, const cugrt_pack_options &options,
+                       const std::string &path) {
+  check(api().pack_write(runtime.get(), module.get(), &options, path.c_str()));
+}
 
 /// A function of an executable; a plain reference, valid while the executable lives.
 class Function {
@@ -377,6 +423,10 @@ public:
     auto defaults = detail::sized<cugrt_compile_options>();
     check(api().executable_compile(runtime.get(), module.get(), options ? options : &defaults,
                                    &handle_));
+  }
+  /// The pack's code for the runtime's device.
+  Executable(Runtime &runtime, const Pack &pack) {
+    check(api().executable_from_pack(runtime.get(), pack.get(), &handle_));
   }
   size_t function_count() const { return api().executable_function_count(handle_); }
   Function function(size_t index) const {

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kSides[] = {"_h", "_w"};
 
-// A [height, width] attribute as two parameters, NAME_h and NAME_w.
+// A [height, width] attribute as two parameters, NAME_h and NAME_w. Of padding on four sides the
+// kernels need the first two: what lies beyond the other ones follows from the result's size.
 void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
            const std::vector<int64_t> &values) {
   for (size_t i = 0; i < 2; ++i)
@@ -16,9 +17,27 @@ void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
 
 } // namespace
 
-Status emit_conv2d(OpEmitter &op) {
+namespace {
+
+// Images of one row stand for what has one dimension less.
+ir::Type as_image(OpEmitter &op, ir::Type type) {
+  if (type.dims.size() == 3)
+    type.dims.insert(type.dims.begin() + 2, op.constant(1));
+  return type;
+}
+
+// A window's attribute for [height, width]: of one dimension, `of_row` for the height.
+std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t of_row) {
+  std::vector<int64_t> values = op.integers(name);
+  if (op.call().op == ir::Op::conv1d)
+    values.insert(values.begin(), of_row);
+  return values;
+}
+
+Status emit_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
-  const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
+  const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));
+  const ir::Type y = as_image(op, op.result_type());
   const int64_t groups = op.integer("groups");
   const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
   const bool four = out_channels && *out_channels / groups % 4 == 0;
@@ -41,9 +60,9 @@ Status emit_conv2d(OpEmitter &op) {
   const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
   launch.size("kernel_h", w.dims[2]);
   launch.size("kernel_w", w.dims[3]);
-  sides(op, launch, "stride", op.integers("strides"));
-  sides(op, launch, "pad", op.integers("padding"));
-  sides(op, launch, "dilation", op.integers("dilation"));
+  sides(op, launch, "stride", window(op, "strides", 1));
+  sides(op, launch, "pad", window(op, "padding", 0));
+  sides(op, launch, "dilation", window(op, "dilation", 1));
   launch.size("groups", op.constant(groups));
 
   ir::ExprPool &exprs = op.exprs();
@@ -52,6 +71,11 @@ Status emit_conv2d(OpEmitter &op) {
   launch.emit(op.call().location);
   return {};
 }
+
+} // namespace
+
+Status emit_conv1d(OpEmitter &op) { return emit_convolution(op); }
+Status emit_conv2d(OpEmitter &op) { return emit_convolution(op); }
 
 Status emit_pool2d(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());

@@ -3,6 +3,8 @@
 
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -74,7 +76,34 @@ std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attri
   case div:
   case maximum:
   case minimum:
+  case erf:
+  case sin:
+  case cos:
+  case tan:
+  case asin:
+  case acos:
+  case atan:
+  case sinh:
+  case cosh:
+  case asinh:
+  case acosh:
+  case atanh:
+  case log1p:
+  case floor:
+  case ceil:
+  case round:
+  case reciprocal:
+  case softplus:
+  case softsign:
+  case hard_swish:
+  case sign:
+  case pow:
+  case prelu:
     return std::string(ir::op_info(op).name);
+  case floor_mod:
+    return "mod";
+  case trunc_mod:
+    return "fmod";
   default:
     return {};
   }
@@ -220,6 +249,13 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
   if (element_type(type(op.result).dtype).empty())
     return cannot("there are no plain elements of " +
                   std::string(ir::info(type(op.result).dtype).name));
+  auto is_float = [&](uint32_t value) {
+    return value == FusedGroup::kNoValue ||
+           ir::info(type(value).dtype).kind == ir::DTypeKind::floating;
+  };
+  if (op.op != ir::Op::cast &&
+      !(is_float(op.result) && std::all_of(op.operands.begin(), op.operands.end(), is_float)))
+    return cannot("arithmetic is on floats here");
   note(type(op.result).dtype);
   Node node;
   node.value = op.result;

@@ -1,68 +1,171 @@
-// Elementwise ops: kernels/unary.cu, binary.cu, cast.cu.
+// Elementwise ops: kernels/unary.cu, binary.cu, where.cu, cast.cu.
 #include "codegen/element_code.h"
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::codegen {
 
-Status emit_unary(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
-  const std::string function = elementwise_function(op.call().op, op.call().attributes);
-  const ir::ExprId count = op.count(op.result_type());
+namespace {
 
-  KernelLaunch launch = op.floating_launch("unary.cu", function + "_elementwise");
+uint32_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
+
+// y over x, where their elements have one size.
+void over_alike(KernelLaunch &launch, ir::DType x, ir::DType y) {
+  if (element_bytes(x) == element_bytes(y))
+    launch.over_inputs();
+}
+
+// The attributes of a parametrised op, in the order of its function's parameters.
+std::vector<std::string_view> parameters_of(ir::Op op) {
+  switch (op) {
+  case ir::Op::leaky_relu:
+  case ir::Op::elu:
+    return {"alpha"};
+  case ir::Op::hard_sigmoid:
+    return {"alpha", "beta"};
+  case ir::Op::clip:
+    return {"min", "max"};
+  default:
+    return {};
+  }
+}
+
+// The function of kernels/elementwise.cuh, or integers.cuh.
+std::string function_of(const OpEmitter &op) {
+  const std::string function = elementwise_function(op.call().op, op.call().attributes);
+  return function.empty() ? std::string(op.name()) : function; // not one that is fused
+}
+
+// The dimensions that broadcasting operands and the result walk together, with an operand's strides
+// in the order of `operands`.
+std::vector<Dimension> broadcast_walk(OpEmitter &op, std::span<const ir::ValueId> operands,
+                                      const ir::Type &y) {
+  std::vector<Dimension> walk;
+  for (ir::ExprId dim : y.dims)
+    walk.push_back({dim, {}});
+  for (ir::ValueId operand : operands) {
+    const std::vector<ir::ExprId> strides = broadcast_strides(op.exprs(), op.type(operand), y.dims);
+    for (size_t i = 0; i < walk.size(); ++i)
+      walk[i].strides.push_back(strides[i]);
+  }
+  return merge(op.exprs(), std::move(walk));
+}
+
+// Whether all of them walk contiguously, so that one index serves all.
+bool walks_alike(OpEmitter &op, const std::vector<Dimension> &walk) {
+  const ir::ExprId one = op.constant(1);
+  return walk.empty() ||
+         (walk.size() == 1 && std::all_of(walk[0].strides.begin(), walk[0].strides.end(),
+                                          [&](ir::ExprId stride) { return stride == one; }));
+}
+
+size_t max_rank(const std::vector<Dimension> &walk) { return walk.size() <= 4 ? 4 : 8; }
+
+// Parameters size1.. and PREFIX_stride0.. for each operand, by `prefixes`.
+void walk_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension> walk,
+                     std::span<const std::string_view> prefixes) {
+  // Unused dimensions come last, with size 1: the outermost one has no size to say so.
+  const size_t rank = max_rank(walk);
+  CUGRT_CHECK(walk.size() <= rank);
+  walk.resize(rank, {op.constant(1), std::vector<ir::ExprId>(prefixes.size(), op.constant(0))});
+  for (size_t d = 1; d < rank; ++d)
+    launch.size("size" + std::to_string(d), walk[d].size);
+  for (size_t i = 0; i < prefixes.size(); ++i)
+    for (size_t d = 0; d < rank; ++d)
+      launch.size(std::string(prefixes[i]) + "_stride" + std::to_string(d), walk[d].strides[i]);
+}
+
+Status emit_elementwise(OpEmitter &op) {
+  const std::string function = function_of(op);
+  const ir::DType dtype = op.operand_type(0).dtype, to = op.result_type().dtype;
+  const ir::ExprId count = op.count(op.result_type());
+  const std::vector<std::string_view> parameters = parameters_of(op.call().op);
+
+  KernelLaunch launch = op.number_launch("unary.cu", function + "_elementwise", dtype);
   launch.option("-DOP=" + function);
+  if (!parameters.empty())
+    launch.option("-DPARAMETERS=" + std::to_string(parameters.size()));
+  if (to != dtype)
+    launch.option("-DTO_BOOL");
   launch.index_type({count});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
-  launch.over_inputs();
-  launch.loop_variant(launch.count("count", count));
+  over_alike(launch, dtype, to);
+  const ir::ExprId counted = launch.count("count", count);
+  for (std::string_view name : parameters)
+    launch.parameter(std::string(name), dtype, op.number(name));
+  launch.loop_variant(counted);
   launch.emit(op.call().location);
   return {};
 }
 
-Status emit_binary(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
+Status emit_broadcasting(OpEmitter &op) {
   const ir::Type y = op.result_type();
-  const std::vector<ir::ExprId> a = broadcast_strides(op.exprs(), op.operand_type(0), y.dims);
-  const std::vector<ir::ExprId> b = broadcast_strides(op.exprs(), op.operand_type(1), y.dims);
-  std::vector<Dimension> walk;
-  for (size_t i = 0; i < y.dims.size(); ++i)
-    walk.push_back({y.dims[i], {a[i], b[i]}});
-  walk = merge(op.exprs(), std::move(walk));
-  const ir::ExprId zero = op.constant(0), one = op.constant(1);
-  const bool alike =
-      walk.empty() || (walk.size() == 1 && walk[0].strides[0] == one && walk[0].strides[1] == one);
-
-  const std::string function = elementwise_function(op.call().op, op.call().attributes);
-  KernelLaunch launch =
-      op.floating_launch("binary.cu", function + (alike ? "_elementwise" : "_broadcast"));
+  const ir::DType dtype = op.operand_type(0).dtype;
+  std::vector<Dimension> walk = broadcast_walk(op, op.call().operands, y);
+  const bool alike = walks_alike(op, walk);
+  const std::string function = function_of(op);
   const ir::ExprId count = op.count(y);
-  const size_t rank = walk.size() <= 4 ? 4 : 8;
+
+  KernelLaunch launch =
+      op.number_launch("binary.cu", function + (alike ? "_elementwise" : "_broadcast"), dtype);
   launch.option("-DOP=" + function);
   if (!alike) {
     launch.option("-DBROADCAST");
-    launch.option("-DMAX_RANK=" + std::to_string(rank));
+    launch.option("-DMAX_RANK=" + std::to_string(max_rank(walk)));
   }
+  if (y.dtype != dtype)
+    launch.option("-DTO_BOOL");
   launch.index_type({count});
   launch.input("a", op.operand(0));
   launch.input("b", op.operand(1));
   launch.output("y", op.result());
   if (alike)
-    launch.over_inputs();
+    over_alike(launch, dtype, y.dtype);
   const ir::ExprId counted = launch.count("count", count);
+  constexpr std::string_view kPrefixes[] = {"a", "b"};
+  if (!alike)
+    walk_parameters(op, launch, std::move(walk), kPrefixes);
+  launch.loop_variant(counted);
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace
+
+Status emit_unary(OpEmitter &op) { return emit_elementwise(op); }
+Status emit_unary_number(OpEmitter &op) { return emit_elementwise(op); }
+Status emit_test(OpEmitter &op) { return emit_elementwise(op); }
+Status emit_logical_not(OpEmitter &op) { return emit_elementwise(op); }
+Status emit_binary(OpEmitter &op) { return emit_broadcasting(op); }
+Status emit_binary_float(OpEmitter &op) { return emit_broadcasting(op); }
+Status emit_compare(OpEmitter &op) { return emit_broadcasting(op); }
+Status emit_logical(OpEmitter &op) { return emit_broadcasting(op); }
+
+Status emit_where(OpEmitter &op) {
+  const ir::Type y = op.result_type();
+  std::vector<Dimension> walk = broadcast_walk(op, op.call().operands, y);
+  const bool alike = walks_alike(op, walk);
+  const ir::ExprId count = op.count(y);
+
+  KernelLaunch launch =
+      op.moving_launch("where.cu", alike ? "where_elementwise" : "where_broadcast", y.dtype);
   if (!alike) {
-    // Unused dimensions come last, with size 1: the outermost one has no size to say so.
-    CUGRT_CHECK(walk.size() <= rank);
-    walk.resize(rank, {one, {zero, zero}});
-    for (size_t d = 1; d < rank; ++d)
-      launch.size("size" + std::to_string(d), walk[d].size);
-    for (size_t d = 0; d < rank; ++d)
-      launch.size("a_stride" + std::to_string(d), walk[d].strides[0]);
-    for (size_t d = 0; d < rank; ++d)
-      launch.size("b_stride" + std::to_string(d), walk[d].strides[1]);
+    launch.option("-DBROADCAST");
+    launch.option("-DMAX_RANK=" + std::to_string(max_rank(walk)));
   }
+  launch.index_type({count});
+  launch.input("condition", op.operand(0));
+  launch.input("a", op.operand(1));
+  launch.input("b", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId counted = launch.count("count", count);
+  constexpr std::string_view kPrefixes[] = {"condition", "a", "b"};
+  if (!alike)
+    walk_parameters(op, launch, std::move(walk), kPrefixes);
   launch.loop_variant(counted);
   launch.emit(op.call().location);
   return {};

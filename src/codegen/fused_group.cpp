@@ -17,7 +17,9 @@ constexpr size_t kMaxParameters = 400;
 constexpr size_t kNamedOps = 6; // of a kernel, in its name
 
 bool is_reduction(ir::Op op) {
-  return op == ir::Op::reduce_sum || op == ir::Op::reduce_mean || op == ir::Op::reduce_max;
+  using enum ir::Op;
+  return op == reduce_sum || op == reduce_mean || op == reduce_max || op == reduce_min ||
+         op == reduce_prod;
 }
 
 /// Ops whose kernels have the places of kernels/fusion.cuh.
@@ -25,10 +27,12 @@ bool is_anchor(ir::Op op) {
   using enum ir::Op;
   switch (op) {
   case matmul:
+  case conv1d:
   case conv2d:
   case max_pool2d:
   case avg_pool2d:
   case softmax:
+  case log_softmax:
   case layer_norm:
   case rms_norm:
     return true;
@@ -217,6 +221,8 @@ private:
 
   Status anchored(Generated &made) {
     const FusedOp &anchor = group_.ops[places_.anchor];
+    if (ir::info(module_.types[type(anchor.result)].dtype).kind != ir::DTypeKind::floating)
+      return Status::error(Code::unsupported, "arithmetic is on floats here");
     if (!places_.before.empty() && !is_reduction(anchor.op))
       return Status::error(Code::unsupported, "only reductions compute what they load");
     Fusion &fusion = made.fusion;

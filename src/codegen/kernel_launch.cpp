@@ -1,9 +1,39 @@
 // Declaration and arguments of one launch.
 #include "codegen/kernel_launch.h"
 
+#include "ir/element.h"
 #include "support/check.h"
 
+#include <cmath>
+#include <cstring>
+
 namespace cugrt::codegen {
+
+int64_t integer_within(ir::DType dtype, double value) {
+  const bool is_signed = ir::info(dtype).kind == ir::DTypeKind::signed_integer;
+  const int bits = std::min(int(ir::info(dtype).bytes_per_block) * 8 - is_signed, 63);
+  const double above = std::ldexp(1.0, bits); // 2^bits, exact; the largest value is below it
+  if (std::isnan(value))
+    return 0;
+  if (value >= above)
+    return static_cast<int64_t>(~uint64_t(0) >> (64 - bits));
+  if (value <= (is_signed ? -above : 0.0))
+    return is_signed ? -static_cast<int64_t>(~uint64_t(0) >> (64 - bits)) - 1 : 0;
+  return static_cast<int64_t>(value);
+}
+
+int64_t element_bits(ir::DType dtype, double value) {
+  std::string bytes;
+  if (ir::info(dtype).kind == ir::DTypeKind::floating)
+    ir::append_float(dtype, value, bytes);
+  else if (dtype == ir::DType::boolean)
+    ir::append_integer(dtype, value != 0, bytes);
+  else
+    ir::append_integer(dtype, integer_within(dtype, value), bytes);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size()); // little-endian, as every device and host
+  return static_cast<int64_t>(bits);
+}
 
 KernelLaunch::KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
                            std::string_view source, std::string entry, const Fusion *fusion)
@@ -36,6 +66,17 @@ void KernelLaunch::floating_type(ir::DType dtype) {
   default:
     CUGRT_CHECK(dtype == ir::DType::f32);
   }
+}
+
+void KernelLaunch::number_type(ir::DType dtype) {
+  const ir::DTypeInfo &row = ir::info(dtype);
+  if (row.kind == ir::DTypeKind::floating)
+    return floating_type(dtype);
+  CUGRT_CHECK(row.elements_per_block == 1);
+  std::string name = dtype == ir::DType::boolean ? "bool" : std::string(row.name);
+  for (char &c : name)
+    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  option("-DDTYPE_" + name);
 }
 
 void KernelLaunch::element_bytes(uint32_t bytes) {
@@ -102,6 +143,13 @@ void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
   arguments_.push_back(builder_.literal(argument));
 }
 
+void KernelLaunch::parameter(std::string name, ir::DType dtype, double argument) {
+  const ir::DTypeInfo &row = ir::info(dtype);
+  if (row.kind == ir::DTypeKind::floating)
+    return scalar(std::move(name), dtype == ir::DType::f64 ? dtype : ir::DType::f32, argument);
+  count(std::move(name), constant(integer_within(dtype, argument)));
+}
+
 void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
                            std::array<int64_t, 3> threads) {
   ir::KernelVariant variant;
@@ -133,9 +181,9 @@ void KernelLaunch::emit(SourceLocation location) {
       variant.programmatic = true;
   }
   const uint32_t kernel =
-      assumptions_.empty()
-          ? table_.intern(std::move(kernel_))
-          : table_.intern_specialized(std::move(kernel_), "-DASSUME=" + assumptions_);
+      assumptions_.empty() ? table_.intern(std::move(kernel_))
+                           : table_.intern_specialized(
+                                 std::move(kernel_), std::string(kAssumptionOption) + assumptions_);
   builder_.launch(kernel, arguments_, location);
 }
 

@@ -19,6 +19,11 @@
 
 namespace cugrt::codegen {
 
+/// `value` as an integer dtype holds it: truncated and limited, a NaN as 0; u64 up to 2^63 - 1.
+int64_t integer_within(ir::DType dtype, double value);
+/// The bytes of an element of a plain dtype, low ones first.
+int64_t element_bits(ir::DType dtype, double value);
+
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
@@ -32,6 +37,9 @@ public:
   void option(std::string text) { kernel_.options.push_back(std::move(text)); }
   /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.
   void floating_type(ir::DType dtype);
+  /// The same of kernels over any numbers (kernels/number.cuh), DTYPE_I32 and the like; bool
+  /// counts.
+  void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
   /// The option INDEX=unsigned, when each of `counts`, over the function's symbols, has an upper
@@ -56,6 +64,10 @@ public:
   ir::ExprId count(std::string name, ir::ExprId argument);
   /// A number passed by value, as f32 or f64.
   void scalar(std::string name, ir::DType dtype, double argument);
+
+  /// A number passed by value to a kernel over `dtype` (Parameter of kernels/number.cuh): as f32 or
+  /// f64, or for integers as i64, limited to what `dtype` holds.
+  void parameter(std::string name, ir::DType dtype, double argument);
 
   /// The next launch variant: blocks and threads along x, y and z, over size()'s and count()'s
   /// results; an invalid predicate holds always.

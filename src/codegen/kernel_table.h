@@ -14,6 +14,8 @@ namespace cugrt::codegen {
 /// Specialised declarations of one function of one source. What would be one more is declared
 /// without what is known about its sizes: one kernel that takes them all as parameters.
 inline constexpr uint32_t kMaxSpecializations = 32;
+/// The option that tells the compiler what is known of the sizes begins with it.
+inline constexpr std::string_view kAssumptionOption = "-DASSUME=";
 
 class KernelTable {
 public:

@@ -11,57 +11,6 @@ std::string bytes_suffix(ir::DType dtype) {
   return "b" + std::to_string(8 * ir::info(dtype).bytes_per_block); // "b32"
 }
 
-// y[i] = x[offset of i by `walk`], in the least form: a copy, a tiled transposition, or any
-// permutation.
-void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
-                      ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
-                      SourceLocation location) {
-  ir::ExprPool &exprs = builder.module().exprs;
-  const ir::ExprId zero = exprs.constant(0), one = exprs.constant(1);
-  walk = merge(exprs, std::move(walk));
-  ir::ExprId count = one;
-  for (const Dimension &dimension : walk)
-    count = exprs.mul(count, dimension.size);
-
-  // [batch, columns, rows] gathered from [batch, rows, columns].
-  const size_t last = walk.size() - 1;
-  const bool tiled =
-      (walk.size() == 2 || walk.size() == 3) && walk[last - 1].strides[0] == one &&
-      walk[last].strides[0] == walk[last - 1].size &&
-      (walk.size() == 2 || walk[0].strides[0] == exprs.mul(walk[1].size, walk[2].size));
-  KernelLaunch launch(table, builder, (tiled ? "transpose_" : "permute_") + bytes_suffix(dtype),
-                      "transpose.cu", tiled ? "transpose_tiled" : "permute");
-  launch.element_bytes(ir::info(dtype).bytes_per_block);
-  if (tiled) {
-    launch.option("-DTILED");
-    launch.input("x", x);
-    launch.output("y", y);
-    const ir::ExprId batch = launch.count("batch", walk.size() == 3 ? walk[0].size : one);
-    const ir::ExprId rows = launch.size("rows", walk[last].size);
-    const ir::ExprId columns = launch.size("columns", walk[last - 1].size);
-    const ir::ExprId side = exprs.constant(32);
-    launch.variant(
-        "", {},
-        exprs.mul(batch, exprs.mul(exprs.ceildiv(rows, side), exprs.ceildiv(columns, side))),
-        {32, 8, 1});
-    return launch.emit(location);
-  }
-  const size_t rank = walk.size() <= 4 ? 4 : 8;
-  CUGRT_CHECK(walk.size() <= rank);
-  walk.resize(rank, {one, {zero}});
-  launch.option("-DMAX_RANK=" + std::to_string(rank));
-  launch.index_type({count});
-  launch.input("x", x);
-  launch.output("y", y);
-  const ir::ExprId counted = launch.count("count", count);
-  for (size_t d = 1; d < rank; ++d)
-    launch.size("size" + std::to_string(d), walk[d].size);
-  for (size_t d = 0; d < rank; ++d)
-    launch.size("stride" + std::to_string(d), walk[d].strides[0]);
-  launch.loop_variant(counted);
-  launch.emit(location);
-}
-
 // `rows` rows of `length` elements, whose starts lie `x_pitch` and `y_pitch` elements apart.
 void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype, ir::ExprId rows,
                     ir::ExprId length, ir::ExprId x_pitch, ir::ExprId y_pitch) {
@@ -95,6 +44,60 @@ ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::E
 
 } // namespace
 
+void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
+                      ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
+                      SourceLocation location, ir::ExprId base) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  const ir::ExprId zero = exprs.constant(0), one = exprs.constant(1);
+  walk = merge(exprs, std::move(walk));
+  ir::ExprId count = one;
+  for (const Dimension &dimension : walk)
+    count = exprs.mul(count, dimension.size);
+
+  // [batch, columns, rows] gathered from [batch, rows, columns].
+  const size_t last = walk.size() - 1;
+  const bool tiled =
+      !base.valid() && (walk.size() == 2 || walk.size() == 3) && walk[last - 1].strides[0] == one &&
+      walk[last].strides[0] == walk[last - 1].size &&
+      (walk.size() == 2 || walk[0].strides[0] == exprs.mul(walk[1].size, walk[2].size));
+  KernelLaunch launch(table, builder, (tiled ? "transpose_" : "permute_") + bytes_suffix(dtype),
+                      "transpose.cu", tiled ? "transpose_tiled" : "permute");
+  launch.element_bytes(ir::info(dtype).bytes_per_block);
+  if (tiled) {
+    launch.option("-DTILED");
+    launch.input("x", x);
+    launch.output("y", y);
+    const ir::ExprId batch = launch.count("batch", walk.size() == 3 ? walk[0].size : one);
+    const ir::ExprId rows = launch.size("rows", walk[last].size);
+    const ir::ExprId columns = launch.size("columns", walk[last - 1].size);
+    const ir::ExprId side = exprs.constant(32);
+    launch.variant(
+        "", {},
+        exprs.mul(batch, exprs.mul(exprs.ceildiv(rows, side), exprs.ceildiv(columns, side))),
+        {32, 8, 1});
+    return launch.emit(location);
+  }
+  const size_t rank = walk.size() <= 4 ? 4 : 8;
+  CUGRT_CHECK(walk.size() <= rank);
+  walk.resize(rank, {one, {zero}});
+  launch.option("-DMAX_RANK=" + std::to_string(rank));
+  if (base.valid())
+    launch.option("-DBASE");
+  else
+    launch.index_type({count});
+  launch.input("x", x);
+  launch.output("y", y);
+  const ir::ExprId counted = launch.count("count", count);
+  if (base.valid())
+    launch.size("base", base);
+  for (size_t d = 1; d < rank; ++d)
+    launch.size("size" + std::to_string(d), walk[d].size);
+  for (size_t d = 0; d < rank; ++d)
+    launch.size("stride" + std::to_string(d), walk[d].strides[0]);
+  launch.loop_variant(counted);
+  launch.emit(location);
+}
+
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                    ir::ValueId target, SourceLocation location) {
   const ir::Type type = builder.module().types[builder.function().value(source).type];
@@ -108,6 +111,24 @@ Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId
     walk.push_back({type.dims[i], {strides[i]}});
   emit_permutation(table, builder, source, target, type.dtype, std::move(walk), location);
   return {};
+}
+
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  const ir::Type x = builder.module().types[builder.function().value(source).type];
+  const ir::Type y = builder.module().types[builder.function().value(target).type];
+  KernelLaunch launch(table, builder, "resize_" + bytes_suffix(x.dtype), "resize.cu",
+                      "resize_rows");
+  launch.element_bytes(ir::info(x.dtype).bytes_per_block);
+  launch.index_type({element_count(exprs, x.dims), element_count(exprs, y.dims)});
+  launch.input("x", source);
+  launch.output("y", target);
+  launch.count("rows", element_count(exprs, std::span(x.dims).first(axis)));
+  launch.count("x_length", element_count(exprs, std::span(x.dims).subspan(axis)));
+  launch.count("y_length", element_count(exprs, std::span(y.dims).subspan(axis)));
+  launch.loop_variant(launch.count("space", space));
+  launch.emit(location);
 }
 
 Status emit_transpose(OpEmitter &op) {

@@ -21,7 +21,11 @@ Status emit_softmax(OpEmitter &op) {
   const ir::ExprId inner = op.count(x, axis + 1);
   const bool rows = op.exprs().as_constant(inner) == 1;
 
-  KernelLaunch launch = op.floating_launch("softmax.cu", rows ? "softmax_rows" : "softmax_columns");
+  const bool log = op.call().op == ir::Op::log_softmax;
+  KernelLaunch launch = op.floating_launch("softmax.cu", rows ? "softmax_rows" : "softmax_columns",
+                                           log ? "log_softmax" : "");
+  if (log)
+    launch.option("-DLOG");
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));

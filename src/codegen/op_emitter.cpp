@@ -9,58 +9,12 @@ namespace {
 
 using Family = Status (*)(OpEmitter &);
 
-// By op. Reshape has no kernel: it is a view.
 Family family_of(ir::Op op) {
   switch (op) {
-  case ir::Op::relu:
-  case ir::Op::neg:
-  case ir::Op::abs:
-  case ir::Op::exp:
-  case ir::Op::log:
-  case ir::Op::sqrt:
-  case ir::Op::rsqrt:
-  case ir::Op::tanh:
-  case ir::Op::sigmoid:
-  case ir::Op::silu:
-  case ir::Op::gelu:
-    return emit_unary;
-  case ir::Op::add:
-  case ir::Op::sub:
-  case ir::Op::mul:
-  case ir::Op::div:
-  case ir::Op::maximum:
-  case ir::Op::minimum:
-    return emit_binary;
-  case ir::Op::cast:
-    return emit_cast;
-  case ir::Op::matmul:
-    return emit_matmul;
-  case ir::Op::conv2d:
-    return emit_conv2d;
-  case ir::Op::max_pool2d:
-  case ir::Op::avg_pool2d:
-    return emit_pool2d;
-  case ir::Op::softmax:
-    return emit_softmax;
-  case ir::Op::layer_norm:
-  case ir::Op::rms_norm:
-    return emit_norm;
-  case ir::Op::reduce_sum:
-  case ir::Op::reduce_mean:
-  case ir::Op::reduce_max:
-    return emit_reduce;
-  case ir::Op::argmax:
-    return emit_argmax;
-  case ir::Op::transpose:
-    return emit_transpose;
-  case ir::Op::concat:
-    return emit_concat;
-  case ir::Op::split:
-    return emit_split;
-  case ir::Op::embedding:
-    return emit_embedding;
-  case ir::Op::reshape:
-    return nullptr;
+#define CUGRT_OP_FAMILY(op, family)                                                                \
+  case ir::Op::op:                                                                                 \
+    return emit_##family;
+#include "ir/op_families.def"
   }
   return nullptr;
 }
@@ -70,9 +24,12 @@ Family family_of(ir::Op op) {
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call) {
   OpEmitter emitter(table, builder, call);
   const Family family = family_of(call.op);
-  if (!family)
-    return emitter.unsupported(emitter.operand_type(0).dtype, "no kernel computes it");
+  CUGRT_CHECK(family);
   return family(emitter);
+}
+
+Status emit_reshape(OpEmitter &op) {
+  return op.unsupported(op.operand_type(0).dtype, "it has no kernel: it is a view");
 }
 
 ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {
@@ -153,6 +110,21 @@ KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string ent
   hint += "_" + std::string(ir::info(dtype).name);
   KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
   launch.floating_type(dtype);
+  return launch;
+}
+
+KernelLaunch OpEmitter::number_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  std::string hint = entry + "_" + std::string(ir::info(dtype).name);
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
+  launch.number_type(dtype);
+  return launch;
+}
+
+KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  const uint32_t bytes = ir::info(dtype).bytes_per_block;
+  std::string hint = entry + "_b" + std::to_string(8 * bytes); // "gather_b32"
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  launch.element_bytes(bytes);
   return launch;
 }
 

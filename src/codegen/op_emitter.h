@@ -31,6 +31,18 @@ Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &c
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                    ir::ValueId target, SourceLocation location);
 
+/// Appends a launch that gathers y[i] = x[base + offset of i by `walk`], in the least form: a tiled
+/// transposition, or any permutation.
+void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
+                      ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
+                      SourceLocation location, ir::ExprId base = {});
+
+/// Appends a launch that copies contiguous `source` to contiguous `target`, which differs along
+/// `axis` only: longer by zeros, or shorter by what is cut off. The launch is sized by `space`
+/// elements alone. The dtype has whole bytes.
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location);
+
 /// What the families' functions work with: one call, and where its launches go.
 class OpEmitter {
 public:
@@ -64,6 +76,10 @@ public:
   std::vector<int64_t> integers(std::string_view name) const {
     return ir::op_integers(call_.op, call_.attributes, name);
   }
+  double number(std::string_view name) const {
+    return ir::op_float(call_.op, call_.attributes, name);
+  }
+  bool flag(std::string_view name) const { return ir::op_bool(call_.op, call_.attributes, name); }
   /// An axis attribute, counted from the front.
   size_t axis(size_t rank) const;
   /// Of transpose: for each axis of the result, the operand's.
@@ -82,6 +98,10 @@ public:
   /// the entry.
   KernelLaunch floating_launch(std::string_view source, std::string entry,
                                std::string_view name = "");
+  /// The same with the option for `dtype`, of a kernel over any numbers.
+  KernelLaunch number_launch(std::string_view source, std::string entry, ir::DType dtype);
+  /// A launch of a kernel that moves elements of `dtype`; named by the entry and their bits.
+  KernelLaunch moving_launch(std::string_view source, std::string entry, ir::DType dtype);
 
 private:
   KernelTable &table_;
@@ -89,21 +109,9 @@ private:
   const OpCall &call_;
 };
 
-// The families: elementwise.cpp, matmul.cpp, convolution.cpp, normalization.cpp, reduction.cpp,
-// movement.cpp.
-Status emit_unary(OpEmitter &op);
-Status emit_binary(OpEmitter &op);
-Status emit_cast(OpEmitter &op);
-Status emit_matmul(OpEmitter &op);
-Status emit_conv2d(OpEmitter &op);
-Status emit_pool2d(OpEmitter &op);
-Status emit_softmax(OpEmitter &op);
-Status emit_norm(OpEmitter &op);
-Status emit_reduce(OpEmitter &op);
-Status emit_argmax(OpEmitter &op);
-Status emit_transpose(OpEmitter &op);
-Status emit_concat(OpEmitter &op);
-Status emit_split(OpEmitter &op);
-Status emit_embedding(OpEmitter &op);
+// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, convolution.cpp,
+// normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp.
+#define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
+#include "ir/op_families.def"
 
 } // namespace cugrt::codegen

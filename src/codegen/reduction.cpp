@@ -1,4 +1,4 @@
-// Reductions and argmax: kernels/reduce.cu, argmax.cu.
+// Reductions, searches and running sums: kernels/reduce.cu, argmax.cu, top_k.cu, cumsum.cu.
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
@@ -21,7 +21,6 @@ void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &pre
 } // namespace
 
 Status emit_reduce(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0);
   const size_t rank = x.dims.size();
   const std::vector<int64_t> axes = op.integers("axes");
@@ -45,7 +44,8 @@ Status emit_reduce(OpEmitter &op) {
       kept.empty() || (!reduced.empty() && reduced.back().strides[0] == op.constant(1));
   const std::string function(op.name().substr(std::string_view("reduce_").size()));
 
-  KernelLaunch launch = op.floating_launch("reduce.cu", function + (rows ? "_rows" : "_columns"));
+  KernelLaunch launch =
+      op.number_launch("reduce.cu", function + (rows ? "_rows" : "_columns"), x.dtype);
   launch.option("-DOP=" + function);
   if (op.has_operand(0)) // else it is computed where it is loaded
     launch.input("x", op.operand(0));
@@ -69,14 +69,16 @@ Status emit_reduce(OpEmitter &op) {
 
 Status emit_argmax(OpEmitter &op) {
   const ir::Type x = op.operand_type(0);
-  if (ir::info(x.dtype).kind != ir::DTypeKind::floating)
-    return op.unsupported(x.dtype,
-                          "there are kernels for f16, bf16, f32 and f64; cast the operand");
   const size_t axis = op.axis(x.dims.size());
   const ir::ExprId inner = op.count(x, axis + 1);
   const bool rows = op.exprs().as_constant(inner) == 1;
 
-  KernelLaunch launch = op.floating_launch("argmax.cu", rows ? "argmax_rows" : "argmax_columns");
+  KernelLaunch launch =
+      op.number_launch("argmax.cu", rows ? "argmax_rows" : "argmax_columns", x.dtype);
+  if (op.call().op == ir::Op::argmin)
+    launch.option("-DSMALLEST");
+  if (op.flag("last"))
+    launch.option("-DLAST");
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
@@ -88,6 +90,55 @@ Status emit_argmax(OpEmitter &op) {
   else
     launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
                    {128, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_cumsum(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t axis = op.axis(x.dims.size());
+  const ir::ExprId inner = op.count(x, axis + 1);
+  const bool rows = op.exprs().as_constant(inner) == 1;
+
+  KernelLaunch launch =
+      op.number_launch("cumsum.cu", rows ? "cumsum_rows" : "cumsum_columns", x.dtype);
+  if (op.flag("exclusive"))
+    launch.option("-DEXCLUSIVE");
+  if (op.flag("reverse"))
+    launch.option("-DREVERSE");
+  launch.input("x", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
+  launch.size("axis", x.dims[axis]);
+  const ir::ExprId columns = launch.size("inner", inner);
+  ir::ExprPool &exprs = op.exprs();
+  if (rows)
+    launch.variant("", {}, outer, {256, 1, 1});
+  else
+    launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
+                   {128, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_top_k(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t axis = op.axis(x.dims.size());
+
+  KernelLaunch launch = op.number_launch("top_k.cu", "top_k", x.dtype);
+  if (!op.flag("largest"))
+    launch.option("-DSMALLEST");
+  launch.input("x", op.operand(0));
+  launch.output("values", op.result(0));
+  launch.output("positions", op.result(1));
+  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
+  const ir::ExprId length = launch.size("axis", x.dims[axis]);
+  const ir::ExprId inner = launch.size("inner", op.count(x, axis + 1));
+  launch.size("k", op.constant(op.integer("k")));
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId lines = exprs.mul(outer, inner);
+  launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), lines, {32, 1, 1});
+  launch.variant("", {}, lines, {256, 1, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -145,7 +145,7 @@ Status FunctionCloner::copy_body(uint32_t block) {
   return leave_block(block);
 }
 
-Result<Function> FunctionCloner::run() {
+void FunctionCloner::copy_signature() {
   Function &target = builder_.function();
   target.is_private = source_.is_private;
   target.num_inputs = source_.num_inputs;
@@ -160,6 +160,10 @@ Result<Function> FunctionCloner::run() {
     map(param.value, builder_.param(value.name, value.type, param.access, param.alignment_bytes,
                                     value.location));
   }
+}
+
+Result<Function> FunctionCloner::run() {
+  copy_signature();
   CUGRT_TRY(copy_body(0));
   return builder_.finish(mapped(source_.results_of(source_.body())), source_.body().end_location);
 }

@@ -27,7 +27,10 @@ public:
 protected:
   /// Called for each binding, in order. Must map every result that later bindings use.
   virtual Status visit(const Binding &binding) { return copy(binding); }
-  /// Called before and after a block's bindings; its parameters are mapped already.
+  /// Everything before the body: symbols, in the source's order, and parameters, which it maps.
+  virtual void copy_signature();
+  /// Called before and after a block's bindings; its parameters are mapped already. What is mapped
+  /// when the body is left are its results.
   virtual Status enter_block(uint32_t block) { return {}; }
   virtual Status leave_block(uint32_t block) { return {}; }
   /// Called with the operands of a binding that has blocks, after these are copied: values of the

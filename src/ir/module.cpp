@@ -1,7 +1,19 @@
 // Look-ups in modules and functions.
 #include "ir/module.h"
 
+#include <algorithm>
+
 namespace cugrt::ir {
+
+int64_t round_up_to_bucket(std::span<const int64_t> buckets, int64_t value) {
+  auto bucket = std::lower_bound(buckets.begin(), buckets.end(), value);
+  return bucket == buckets.end() ? value : *bucket;
+}
+
+Interval bucket_bounds(const Symbol &symbol) {
+  return {round_up_to_bucket(symbol.buckets, symbol.bounds.lower),
+          round_up_to_bucket(symbol.buckets, symbol.bounds.upper)};
+}
 
 std::vector<std::string> Function::symbol_names() const {
   std::vector<std::string> names;

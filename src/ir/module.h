@@ -125,7 +125,12 @@ enum class SymbolSource : uint8_t {
   parameter, // a dimension or element of a parameter's type, or an integer host scalar parameter
   match,     // a match_shape binding
   device,    // a read binding: lives in device memory, never sizes anything, never enters a key
+  bucket,    // the bucket that holds another symbol's value; see round_up_to_bucket
 };
+
+/// The least of `buckets`, which ascend, that is not below `value`; beyond the last the value
+/// itself.
+int64_t round_up_to_bucket(std::span<const int64_t> buckets, int64_t value);
 
 struct Symbol {
   std::string name{};
@@ -133,7 +138,13 @@ struct Symbol {
   Interval bounds{0, INT64_MAX}; // from the function's attributes, or the read binding
   bool capturable = false;       // listed in capture_symbols
   SourceLocation location{};
+  /// Of parameters: what tensors may be padded to along this dimension; empty: they are not.
+  std::vector<int64_t> buckets{};
+  uint32_t bucket_of = UINT32_MAX; // of buckets: the symbol
 };
+
+/// Bounds of the bucket of a symbol.
+Interval bucket_bounds(const Symbol &symbol);
 
 struct Value {
   std::string name; // without %, unique in its function

@@ -3,6 +3,7 @@
 
 #include "support/check.h"
 
+#include <limits>
 #include <unordered_map>
 
 namespace cugrt::ir {
@@ -30,20 +31,61 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
   const OpAttribute keep_dims{"keep_dims", AttributeKind::boolean, false, false};
   const OpAttribute epsilon{"epsilon", AttributeKind::floating, false, 1e-5};
   of(Op::gelu) = {{"approximate", AttributeKind::string, false, std::string("none")}};
+  auto number = [](std::string_view name, double value) {
+    return OpAttribute{name, AttributeKind::floating, false, value};
+  };
+  auto flag = [](std::string_view name, bool value) {
+    return OpAttribute{name, AttributeKind::boolean, false, value};
+  };
+  auto list = [](std::string_view name) {
+    return OpAttribute{name, AttributeKind::integers, false, Ints{}};
+  };
+  const OpAttribute of_f32{"dtype", AttributeKind::dtype, false, DTypeLiteral(DType::f32)};
+  of(Op::leaky_relu) = {number("alpha", 0.01)};
+  of(Op::elu) = {number("alpha", 1)};
+  of(Op::hard_sigmoid) = {number("alpha", 0.2), number("beta", 0.5)};
+  of(Op::clip) = {number("min", -std::numeric_limits<double>::infinity()),
+                  number("max", std::numeric_limits<double>::infinity())};
+  of(Op::cumsum) = {last_axis, flag("exclusive", false), flag("reverse", false)};
+  of(Op::top_k) = {{"k", AttributeKind::integer, true}, last_axis, flag("largest", true)};
+  of(Op::gather) = of(Op::gather_elements) = {first_axis};
+  of(Op::one_hot) = {{"depth", AttributeKind::integer, true},
+                     last_axis,
+                     number("on", 1),
+                     number("off", 0),
+                     of_f32};
+  of(Op::slice) = {list("starts"), list("ends"), list("axes"), list("steps")};
+  of(Op::pad) = {{"before", AttributeKind::integers, true},
+                 {"after", AttributeKind::integers, true},
+                 {"mode", AttributeKind::string, false, std::string("constant")},
+                 number("value", 0)};
+  of(Op::range) = {{"length", AttributeKind::integer, false, int64_t(-1)},
+                   number("start", 0),
+                   number("step", 1),
+                   of_f32};
   of(Op::cast) = {{"dtype", AttributeKind::dtype, true}};
   of(Op::conv2d) = {strides,
                     padding,
                     {"dilation", AttributeKind::integers, false, Ints{1, 1}},
                     {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::conv1d) = {{"strides", AttributeKind::integers, false, Ints{1}},
+                    {"padding", AttributeKind::integers, false, Ints{0}},
+                    {"dilation", AttributeKind::integers, false, Ints{1}},
+                    {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::attention) = {number("scale", 0), flag("causal", false)};
+  of(Op::rotary) = {number("base", 10000),
+                    number("scale", 1),
+                    {"dims", AttributeKind::integer, false, int64_t(0)},
+                    flag("interleaved", false)};
   of(Op::max_pool2d) = {kernel, strides, padding};
   of(Op::avg_pool2d) = {
       kernel, strides, padding, {"count_include_pad", AttributeKind::boolean, false, true}};
-  of(Op::softmax) = {last_axis};
+  of(Op::softmax) = of(Op::log_softmax) = {last_axis};
   of(Op::layer_norm) = {epsilon};
   of(Op::rms_norm) = {epsilon};
-  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max})
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min, Op::reduce_prod})
     of(op) = {axes, keep_dims};
-  of(Op::argmax) = {last_axis, keep_dims};
+  of(Op::argmax) = of(Op::argmin) = {last_axis, keep_dims, flag("last", false)};
   of(Op::reshape) = {{"shape", AttributeKind::integers, false, Ints{}}};
   of(Op::transpose) = {axes};
   of(Op::concat) = {first_axis};
@@ -94,6 +136,10 @@ AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::s
 
 OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result) {
   const OpPattern pattern = op_info(op).pattern;
+  const bool moves = op == Op::cast || pattern == OpPattern::injective;
+  if (!moves && !operands.empty() && operands[0].valid() &&
+      info(module.types[operands[0]].dtype).kind != DTypeKind::floating)
+    return OpPattern::opaque; // arithmetic on integers has no place in a fused kernel
   if (pattern != OpPattern::broadcast)
     return pattern;
   for (TypeId operand : operands)

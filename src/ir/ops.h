@@ -65,8 +65,22 @@ DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view na
 /// `axis` counted from the front; negative ones count from the end. None outside the rank.
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank);
 
+/// Whether operand i of `op` is a shape; others are tensors.
+bool is_shape_operand(Op op, size_t i);
+
+/// One dimension of a slice: `size` elements of a dimension, `step` apart, from `begin` on.
+struct SliceDimension {
+  ExprId begin, size;
+  int64_t step;
+};
+/// What a slice's attributes say of a tensor of dimensions `dims`, by Python's rules: negative
+/// positions count from the end, what lies outside is left out.
+Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<const ExprId> dims,
+                                                     std::span<const Attribute> attributes);
+
 /// The pattern of an op on operands of these types (absent ones invalid): what is `broadcast` is
-/// `elementwise` where some operand has the result's dimensions.
+/// `elementwise` where some operand has the result's dimensions, and arithmetic on integers is
+/// `opaque`.
 OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result);
 
 /// Checks operands and attributes and gives the result types. Absent operands have an invalid type.

@@ -111,6 +111,10 @@ bool Parser::function_attribute(Pending &f) {
     return bounds(f, Bound::Kind::lower);
   if (a.name == "upper_bounds")
     return bounds(f, Bound::Kind::upper);
+  if (a.name == "buckets")
+    return buckets(f);
+  if (a.name == "bucket_symbols")
+    return bucket_symbols(f);
   if (a.name == "capture_symbols")
     return expect_sign("[", "before symbols") && list("]", "symbols", [&] {
              if (token_.kind != TokenKind::word)
@@ -141,6 +145,44 @@ bool Parser::bounds(Pending &f, Bound::Kind kind) {
          });
 }
 
+bool Parser::buckets(Pending &f) {
+  return expect_sign("{", "before buckets") && list("}", "buckets", [&] {
+           BucketAttribute b{token_.text, {}, token_.location, {}};
+           if (token_.kind != TokenKind::word)
+             return fail_here("a symbol");
+           advance();
+           if (!expect_sign("=", "after the symbol") || !expect_sign("[", "before the buckets") ||
+               !list("]", "buckets",
+                     [&] { return integer(b.values.emplace_back(), "the size of a bucket"); }))
+             return false;
+           f.buckets.push_back(std::move(b));
+           return true;
+         });
+}
+
+/// Defines the symbols on the left.
+bool Parser::bucket_symbols(Pending &f) {
+  return expect_sign("{", "before symbols") && list("}", "symbols", [&] {
+           BucketAttribute b{token_.text, {}, token_.location, {}};
+           ExprId ignored;
+           symbols_ = Symbols::signature;
+           bool ok = token_.kind == TokenKind::word ? symbol(ignored) : fail_here("a symbol");
+           symbols_ = Symbols::body;
+           if (!ok || !expect_sign("=", "after the symbol"))
+             return false;
+           b.of = token_.text;
+           if (token_.kind != TokenKind::word)
+             return fail_here("the symbol that has the buckets");
+           advance();
+           const uint32_t number = f.symbols.at(b.symbol);
+           if (f.symbol_defined[number])
+             return fail(b.location, "symbol '" + std::string(b.symbol) + "' is defined twice");
+           f.symbol_defined[number] = true;
+           f.buckets.push_back(std::move(b));
+           return true;
+         });
+}
+
 /// Steps over "{ ... }". A body whose "}" is missing ends before the next item.
 bool Parser::skip_body() {
   lexer_.report_errors(false);
@@ -166,16 +208,21 @@ void Parser::body(Pending &f) {
   nesting_ = 0;
   lexer_.reset(f.body);
   advance();
+  apply_bounds(f, false);
   block(BlockEnd::body, f.results, f.end_location);
-  apply_bounds(f);
+  apply_bounds(f, true);
+  apply_buckets(f);
   f.values = {};
   f.symbols = {};
 }
 
-/// Bounds name symbols, some of which only the body defines, so they wait until here.
-void Parser::apply_bounds(Pending &f) {
+/// Bounds name symbols, some of which only the body defines: those of parameters are known before
+/// it, for the rules of ops, and the rest, with all errors, after it.
+void Parser::apply_bounds(Pending &f, bool all) {
   for (const Bound &b : f.bounds) {
     auto it = f.symbols.find(b.symbol);
+    if (it == f.symbols.end() && !all)
+      continue;
     if (it == f.symbols.end()) {
       fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
       continue;
@@ -189,6 +236,32 @@ void Parser::apply_bounds(Pending &f) {
       s.bounds.upper = b.value;
     else
       s.capturable = true;
+  }
+}
+
+/// After the bounds. Without an upper bound the last bucket is it; a bucket's own bounds follow
+/// from those of its symbol.
+void Parser::apply_buckets(Pending &f) {
+  std::vector<Symbol> &symbols = f.builder.function().symbols;
+  for (BucketAttribute &b : f.buckets) {
+    for (std::string_view name : {b.symbol, b.of})
+      if (!name.empty() && !f.symbols.count(name))
+        fail(b.location, "unknown symbol '" + std::string(name) + "'");
+    if (!f.symbols.count(b.symbol) || !b.of.empty())
+      continue;
+    Symbol &s = symbols[f.symbols.at(b.symbol)];
+    s.buckets = std::move(b.values);
+    if (!s.buckets.empty() && s.bounds.upper == INT64_MAX)
+      s.bounds.upper = s.buckets.back();
+  }
+  for (const BucketAttribute &b : f.buckets) {
+    if (b.of.empty() || !f.symbols.count(b.of))
+      continue;
+    Symbol &s = symbols[f.symbols.at(b.symbol)];
+    const Symbol &of = symbols[f.symbols.at(b.of)];
+    s.source = SymbolSource::bucket;
+    s.bucket_of = f.symbols.at(b.of);
+    s.bounds = bucket_bounds(of);
   }
 }
 

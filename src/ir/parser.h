@@ -101,6 +101,12 @@ private:
     enum class Kind { lower, upper, capture } kind;
     int64_t value;
   };
+  /// "n = [8, 16]" of `buckets`, or "n_bucket = n" of `bucket_symbols`.
+  struct BucketAttribute {
+    std::string_view symbol, of;
+    SourceLocation location;
+    std::vector<int64_t> values;
+  };
   /// A function between the two sweeps, and while its body is read.
   struct Pending {
     explicit Pending(FunctionBuilder b) : builder(std::move(b)) {}
@@ -111,6 +117,7 @@ private:
     std::unordered_map<std::string_view, ValueId> values;
     std::vector<bool> poisoned; // by value: its type is not known, because of an error
     std::vector<Bound> bounds;
+    std::vector<BucketAttribute> buckets;
     std::vector<Operand> results;
     SourceLocation end_location;
     bool failed = false; // the signature is broken: the body is not read
@@ -124,7 +131,10 @@ private:
   bool bounds(Pending &f, Bound::Kind kind);
   bool skip_body();
   void body(Pending &f);
-  void apply_bounds(Pending &f);
+  void apply_bounds(Pending &f, bool all);
+  bool buckets(Pending &f);
+  bool bucket_symbols(Pending &f);
+  void apply_buckets(Pending &f);
   enum class BlockEnd { body, nested };
   void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);
   void skip_statement(size_t start);

@@ -159,7 +159,7 @@ void Printer::bounds(const Function &f, const char *name, bool upper, bool &any)
   bool first = true;
   for (const Symbol &s : f.symbols) {
     bool given = upper ? s.bounds.upper != INT64_MAX : s.bounds.lower != 0;
-    if (!given || s.source == SymbolSource::device)
+    if (!given || s.source == SymbolSource::device || s.source == SymbolSource::bucket)
       continue;
     if (first)
       *this << (any ? ", " : " attributes {") << name << " = {";
@@ -168,6 +168,29 @@ void Printer::bounds(const Function &f, const char *name, bool upper, bool &any)
     any = true;
   }
   *this << (first ? "" : "}");
+}
+
+void Printer::buckets(const Function &f, bool &any) {
+  auto list = [&](const char *name, auto given, auto print) {
+    bool first = true;
+    for (const Symbol &s : f.symbols) {
+      if (!given(s))
+        continue;
+      if (first)
+        *this << (any ? ", " : " attributes {") << name << " = {";
+      *this << (first ? "" : ", ") << s.name << " = ";
+      print(s);
+      first = false;
+      any = true;
+    }
+    *this << (first ? "" : "}");
+  };
+  list(
+      "buckets", [](const Symbol &s) { return !s.buckets.empty(); },
+      [&](const Symbol &s) { append_attribute_value(out_, s.buckets); });
+  list(
+      "bucket_symbols", [&](const Symbol &s) { return s.bucket_of < f.symbols.size(); },
+      [&](const Symbol &s) { *this << f.symbols[s.bucket_of].name; });
 }
 
 void Printer::function_attributes(const Function &f) {
@@ -191,6 +214,7 @@ void Printer::function_attributes(const Function &f) {
       first = false;
     }
   *this << (first ? "" : "]");
+  buckets(f, any);
   for (const Attribute &a : f.extra_attributes) {
     separate();
     *this << a.name << " = ";

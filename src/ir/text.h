@@ -11,6 +11,7 @@ namespace cugrt::ir {
 /// Limits on text, so that a hostile file gives an error and nothing else.
 inline constexpr size_t kMaxTextBytes = size_t(512) << 20;
 inline constexpr uint32_t kMaxNesting = 64; // of blocks, tuples and parentheses
+inline constexpr size_t kMaxBuckets = 256;  // of a symbol
 inline constexpr uint32_t kMaxOperands = 4096;
 
 /// Parses one module. Every error goes to `diagnostics`; the module is usable only when there is

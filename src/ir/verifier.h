@@ -32,6 +32,7 @@ private:
   bool fail(const Binding &b, std::string message);
   void names();
   void symbol_sources();
+  void buckets(const Symbol &symbol);
   void parameters();
   void parameter(size_t number);
   void block(uint32_t number, const Binding *owner, std::span<const Operand> captures,

@@ -180,6 +180,11 @@ bool FunctionVerifier::call(const Binding &b) {
     return fail(b, "function @" + callee.name +
                        " takes or gives storages; it is run by cuda_graph.run_or_capture or "
                        "cuda_graph.get_cached_alloc");
+  if (std::any_of(callee.symbols.begin(), callee.symbols.end(),
+                  [](const Symbol &s) { return !s.buckets.empty(); }))
+    return fail(b, "function @" + callee.name +
+                       " has buckets, which pad what callers outside of the module bring; call a "
+                       "private function that does what both do");
   if (b.operands.count != callee.params.size())
     return fail(b, "function @" + callee.name + " takes " + std::to_string(callee.params.size()) +
                        " operands, not " + std::to_string(b.operands.count));

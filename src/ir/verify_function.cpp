@@ -189,7 +189,7 @@ void FunctionVerifier::nodes_of_results(const Binding &b) {
 
 bool is_meaningful_attribute(std::string_view name) {
   return name == "num_inputs" || name == "lower_bounds" || name == "upper_bounds" ||
-         name == "capture_symbols";
+         name == "capture_symbols" || name == "buckets" || name == "bucket_symbols";
 }
 
 void FunctionVerifier::names() {
@@ -238,10 +238,40 @@ void FunctionVerifier::symbol_sources() {
       fail(s.location, "the bounds of symbol '" + s.name +
                            "' contradict: " + std::to_string(s.bounds.lower) + " is above " +
                            std::to_string(s.bounds.upper));
+    buckets(s);
+    if (s.source == SymbolSource::bucket)
+      symbol_state_[i] = SymbolState::defined;
     bounds_.push_back(s.bounds);
     lowest_.push_back(s.bounds.lower);
     highest_.push_back(s.bounds.upper);
   }
+}
+
+/// A symbol that has buckets, or is one.
+void FunctionVerifier::buckets(const Symbol &s) {
+  const std::vector<int64_t> &sizes = s.buckets;
+  if (sizes.size() > kMaxBuckets)
+    fail(s.location,
+         "symbol '" + s.name + "' has more than " + std::to_string(kMaxBuckets) + " buckets");
+  if (!sizes.empty() && (s.source != SymbolSource::parameter || f_.is_private))
+    fail(s.location, "symbol '" + s.name +
+                         "' has buckets: that is for symbols that parameters of public functions "
+                         "define");
+  if (!sizes.empty() && sizes[0] < 1)
+    fail(s.location, "symbol '" + s.name + "' has a bucket of " + std::to_string(sizes[0]));
+  for (size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[i] <= sizes[i - 1])
+      fail(s.location, "the buckets of symbol '" + s.name + "' do not ascend");
+  if (!sizes.empty() && sizes.back() > s.bounds.upper)
+    fail(s.location, "symbol '" + s.name + "' has a bucket of " + std::to_string(sizes.back()) +
+                         " above its upper bound " + std::to_string(s.bounds.upper));
+  if ((s.source == SymbolSource::bucket) != (s.bucket_of != UINT32_MAX))
+    fail(s.location, "symbol '" + s.name + "' is a bucket of no symbol");
+  else if (s.source == SymbolSource::bucket &&
+           (s.bucket_of >= f_.symbols.size() || f_.symbols[s.bucket_of].buckets.empty()))
+    fail(s.location, "symbol '" + s.name + "' is a bucket of a symbol that has none");
+  else if (s.source == SymbolSource::bucket && s.bounds != bucket_bounds(f_.symbols[s.bucket_of]))
+    fail(s.location, "the bounds of symbol '" + s.name + "' are not those of the buckets");
 }
 
 void FunctionVerifier::parameter(size_t number) {

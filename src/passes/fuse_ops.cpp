@@ -234,9 +234,11 @@ private:
       for (ir::ExprId dim : target_.types[source_.value(binding->result()).type].dims)
         target_.exprs.collect_symbols(dim, used);
     for (ir::SymbolId symbol : used) {
-      ir::Symbol copy = source_.symbols[symbol.index];
-      copy.source = ir::SymbolSource::parameter;
-      copy.capturable = false;
+      const ir::Symbol &from = source_.symbols[symbol.index];
+      ir::Symbol copy;
+      copy.name = from.name;
+      copy.bounds = from.bounds;
+      copy.location = from.location;
       symbols_[symbol.index] = target_.exprs.symbol(builder_->symbol(std::move(copy)));
       if (!defined[symbol.index])
         shape_.push_back(symbol);

@@ -7,8 +7,9 @@
 //
 // Results are allocated unplanned; PlanMemory places them. Ops that would only copy a contiguous
 // run of bytes are views, and so share bytes with their operand: reshape, a transposition that
-// moves axes of size 1 only, sections of a split that lie one after the other. A cast to the same
-// dtype and the concatenation of one operand are aliases. Operands with strides are made contiguous
+// moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
+// outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
+// to its own shape are aliases. Operands with strides are made contiguous
 // first.
 #include "codegen/op_emitter.h"
 #include "ir/function_cloner.h"
@@ -43,6 +44,7 @@ private:
   Status check_shapes(const codegen::OpCall &call, const ir::Binding &binding) const;
   bool keeps_order(const codegen::OpEmitter &op);
   Status view_reshape(const ir::Binding &binding, ir::ValueId operand);
+  Result<bool> view_slice(const ir::Binding &binding, const codegen::OpCall &call);
   Status view_sections(const ir::Binding &binding, const codegen::OpCall &call, size_t axis);
 
   ir::Type type(ir::ValueId target_value) {
@@ -126,8 +128,43 @@ Status Legalizer::view_sections(const ir::Binding &binding, const codegen::OpCal
   return {};
 }
 
+// A slice is a view when it takes a run of bytes: along one axis, with nothing but ones before it.
+Result<bool> Legalizer::view_slice(const ir::Binding &binding, const codegen::OpCall &call) {
+  ir::ExprPool &exprs = module().exprs;
+  const ir::Type x = type(call.operands[0]), y = type_of(binding.result());
+  size_t axis = 0;
+  while (axis < x.dims.size() && y.dims[axis] == x.dims[axis] &&
+         exprs.as_constant(x.dims[axis]) == 1)
+    ++axis;
+  std::vector<ir::ExprId> begins(x.dims.size());
+  if (call.operands.size() > 1) {
+    begins = type(call.operands[1]).dims;
+  } else {
+    CUGRT_ASSIGN(const auto slice, ir::slice_dimensions(exprs, x.dims, call.attributes));
+    for (size_t i = 0; i < slice.size(); ++i) {
+      if (slice[i].step != 1)
+        return false;
+      begins[i] = slice[i].begin;
+    }
+  }
+  for (size_t i = axis + 1; i < x.dims.size(); ++i)
+    if (y.dims[i] != x.dims[i])
+      return false;
+  ir::ExprId offset = exprs.constant(0);
+  if (axis < x.dims.size()) {
+    const ir::ExprId row = codegen::element_count(exprs, std::span(x.dims).subspan(axis + 1));
+    const ir::ExprId bytes = exprs.constant(ir::info(x.dtype).bytes_per_block);
+    offset = exprs.mul(exprs.mul(begins[axis], row), bytes);
+  }
+  map(binding.result(), bind_value(ir::BindingKind::view, result(binding).name, call.operands[0],
+                                   std::span(&offset, 1), result(binding).type, binding.location));
+  return true;
+}
+
 // Whether the op needed no kernel; its results are then mapped.
 Result<bool> Legalizer::legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call) {
+  if (call.operands.empty())
+    return false;
   const codegen::OpEmitter op(table_, builder(), call);
   const ir::Type x = type(call.operands[0]);
   switch (call.op) {
@@ -147,6 +184,13 @@ Result<bool> Legalizer::legalize_as_view(const ir::Binding &binding, const codeg
     CUGRT_TRY(view_sections(binding, call, axis));
     return true;
   }
+  case Op::slice:
+    return view_slice(binding, call);
+  case Op::broadcast_to:
+    if (x.dims != type_of(binding.result()).dims)
+      return false;
+    map(binding.result(), call.operands[0]);
+    return true;
   case Op::cast:
     if (x.dtype != type_of(binding.result()).dtype)
       return false;

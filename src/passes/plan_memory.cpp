@@ -139,9 +139,9 @@ private:
 
 Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &function,
                                  std::span<const plan::FunctionSummary> summaries,
-                                 ir::Module &target) {
-  CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries));
-  return PackedPlanner(function, target, plan).run();
+                                 plan::Reuse reuse, ir::Module &target) {
+  CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries, reuse));
+  return PackedPlanner(plan.interleaved ? *plan.interleaved : function, target, plan).run();
 }
 
 Result<ir::Function> plan_slots(const ir::Function &function, ir::Module &target) {
@@ -158,6 +158,10 @@ Result<ir::Function> plan_slots(const ir::Function &function, ir::Module &target
 Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context) {
   if (!context.flag("memory.plan"))
     return module;
+  const std::string_view words = context.choice("memory.reuse");
+  const plan::Reuse reuse = words == "smallest"   ? plan::Reuse::smallest
+                            : words == "parallel" ? plan::Reuse::parallel
+                                                  : plan::Reuse::balanced;
   const bool by_slots = context.choice("memory.storage_policy") == "slots";
   std::vector<plan::FunctionSummary> summaries;
   if (!by_slots) {
@@ -165,8 +169,9 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   }
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function planned, by_slots ? plan_slots(function, target)
-                                                : plan_packed(module, function, summaries, target));
+    CUGRT_ASSIGN(ir::Function planned,
+                 by_slots ? plan_slots(function, target)
+                          : plan_packed(module, function, summaries, reuse, target));
     target.functions.push_back(std::move(planned));
   }
   return target;

@@ -25,7 +25,7 @@ template <class E> std::span<const std::string_view> enumerator_names();
 CUGRT_ENUMERATORS(ir::CodeKind, "source_file", "source_text", "ptx_file", "cubin_file")
 CUGRT_ENUMERATORS(ir::KernelParamKind, "tensor", "scalar", "symbol", "device_symbol")
 CUGRT_ENUMERATORS(Access, "in", "out", "inout")
-CUGRT_ENUMERATORS(ir::SymbolSource, "parameter", "match", "device")
+CUGRT_ENUMERATORS(ir::SymbolSource, "parameter", "match", "device", "bucket")
 CUGRT_ENUMERATORS(ir::ScalarKind, "integer", "floating", "boolean")
 CUGRT_ENUMERATORS(ir::ExprKind, "constant", "symbol", "add", "sub", "mul", "floordiv", "ceildiv",
                   "mod", "min", "max", "eq", "ne", "lt", "le", "select")
@@ -101,6 +101,11 @@ CUGRT_FIELDS(Symbol) {
   a("name", row.name);
   a("source", row.source);
   a("bounds", row.bounds);
+}
+CUGRT_FIELDS(Bucket) {
+  a("symbol", row.symbol);
+  a("of", row.of);
+  a("sizes", row.sizes);
 }
 CUGRT_FIELDS(Param) {
   a("name", row.name);
@@ -213,6 +218,7 @@ CUGRT_FIELDS(Function) {
   a("name", row.name);
   a("is_private", row.is_private);
   a("symbols", row.symbols);
+  a("buckets", row.buckets);
   a("params", row.params);
   a("results", row.results);
   a("slots", row.slots);

@@ -21,6 +21,9 @@ public:
     for (const Symbol &symbol : f_.symbols)
       line(1, "symbol " + symbol.name + " in [" + number(symbol.bounds.lower) + ", " +
                   number(symbol.bounds.upper) + "]" + source(symbol.source));
+    for (const Bucket &bucket : f_.buckets)
+      line(1, "bucket " + names_[bucket.symbol.index] + " of " + names_[bucket.of.index] + ": " +
+                  join(bucket.sizes, [](int64_t size) { return std::to_string(size); }));
     for (const Param &param : f_.params)
       describe(param);
     for (size_t i = 0; i < f_.results.size(); ++i)
@@ -43,6 +46,7 @@ private:
   static std::string source(ir::SymbolSource source) {
     return source == ir::SymbolSource::match    ? " from a match"
            : source == ir::SymbolSource::device ? " in device memory"
+           : source == ir::SymbolSource::bucket ? " a bucket"
                                                 : "";
   }
   std::string expr(ExprId id) const { return id.valid() ? plan_.exprs.to_string(id, names_) : "?"; }

@@ -67,6 +67,9 @@ void FunctionPlanner::reserve() {
 Status FunctionPlanner::signature() {
   for (const ir::Symbol &symbol : function_.symbols)
     out_.symbols.push_back({symbol.name, symbol.source, symbol.bounds});
+  for (uint32_t s = 0; s < function_.symbols.size(); ++s)
+    if (uint32_t of = function_.symbols[s].bucket_of; of != kNone)
+      out_.buckets.push_back({SymbolId{s}, SymbolId{of}, function_.symbols[of].buckets});
   out_.slots = storage_.slots;
   for (uint32_t i = 0; i < function_.params.size(); ++i)
     CUGRT_TRY(parameter(i));

@@ -82,6 +82,11 @@ std::pair<uint32_t, uint32_t> FunctionPlanner::steps_of(uint32_t origin, uint32_
 void FunctionPlanner::storage_notes() {
   if (!context_.report)
     return;
+  std::vector<uint32_t> call_sites(function_.values.size(), UINT32_MAX); // by value
+  for (const ir::Block &block : function_.blocks)
+    for (const Binding &b : block.bindings)
+      for (uint32_t i = 0; i < b.result_count; ++i)
+        call_sites[b.result(i).index] = b.call_site;
   for (uint32_t o = 0; o < live_.origins.size(); ++o) {
     const Origin &origin = live_.origins[o];
     const Place &place = storage_.places[o];
@@ -98,6 +103,7 @@ void FunctionPlanner::storage_notes() {
     note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
     std::tie(note.first_step, note.end_step) = steps_of(
         o, steps_before_[origin.begin], steps_before_[std::min(origin.end, live_.end_time)]);
+    note.calls = calls_from(function_, call_sites[origin.value.index]);
     context_.report->storages.push_back(std::move(note));
   }
 }

@@ -1,13 +1,14 @@
 // Storage planning of unplanned allocations: which ones, then one packing per scope.
 #include "plan/memory_plan.h"
 
+#include "plan/fronts.h"
 #include "plan/in_place.h"
 #include "plan/pack.h"
 #include "plan/plan.h"
 #include "plan/sizes.h"
+#include "support/checked_math.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -73,59 +74,123 @@ std::vector<size_t> first_in_place(std::span<TensorPlan *const> tensors) {
   return first;
 }
 
-/// Packs the planned tensors of one scope: each by itself, and, where the bound says that it may
-/// pay, with those that may be written in place as one item with what they are written over. That
-/// is kept only where the peak is less.
-Status pack_scope(std::span<TensorPlan *const> tensors, ScopePlan &out) {
-  std::vector<PackItem> items;
-  for (const TensorPlan *tensor : tensors)
-    items.push_back({tensor->begin, tensor->end, tensor->bytes, kArenaAlignment});
-  CUGRT_ASSIGN(Packing packing, pack(items, planner_pack_options(items.size())));
-  CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(items));
-  std::vector<size_t> item_of(tensors.size());
-  std::iota(item_of.begin(), item_of.end(), size_t(0));
-  bool in_place = false;
-  if (std::any_of(tensors.begin(), tensors.end(),
-                  [](const TensorPlan *tensor) { return tensor->over.valid(); })) {
-    const std::vector<size_t> first = first_in_place(tensors);
-    std::vector<PackItem> joined;
-    std::vector<size_t> joined_of(tensors.size());
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (first[i] == i) {
-        joined_of[i] = joined.size();
-        joined.push_back(items[i]);
-      }
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      joined_of[i] = joined_of[first[i]];
-      joined[joined_of[i]].end = std::max(joined[joined_of[i]].end, items[i].end);
+/// The tensors of one scope as they are packed.
+struct ScopeItems {
+  std::vector<TensorPlan *> tensors;
+  std::vector<PackItem> items; // one for each tensor
+  /// With those that may be written in place as one item with what they are written over; empty
+  /// where there are none.
+  std::vector<PackItem> joined;
+  std::vector<size_t> joined_of; // by tensor
+};
+
+void join_in_place(ScopeItems &scope) {
+  const size_t count = scope.tensors.size();
+  if (std::none_of(scope.tensors.begin(), scope.tensors.end(),
+                   [](const TensorPlan *tensor) { return tensor->over.valid(); }))
+    return;
+  const std::vector<size_t> first = first_in_place(scope.tensors);
+  scope.joined_of.resize(count);
+  for (size_t i = 0; i < count; ++i)
+    if (first[i] == i) {
+      scope.joined_of[i] = scope.joined.size();
+      scope.joined.push_back(scope.items[i]);
     }
-    CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(joined));
+  for (size_t i = 0; i < count; ++i) {
+    scope.joined_of[i] = scope.joined_of[first[i]];
+    PackItem &item = scope.joined[scope.joined_of[i]];
+    item.end = std::max(item.end, scope.items[i].end);
+  }
+}
+
+/// By scope number, with lives widened to fronts.
+std::vector<ScopeItems> items_of(std::vector<TensorPlan> &tensors, size_t scope_count,
+                                 const Fronts &fronts) {
+  std::vector<ScopeItems> scopes(scope_count);
+  for (TensorPlan &tensor : tensors)
+    if (tensor.planned) {
+      ScopeItems &scope = scopes[tensor.scope];
+      scope.tensors.push_back(&tensor);
+      scope.items.push_back(
+          {fronts.begin(tensor.begin), fronts.end(tensor.end), tensor.bytes, kArenaAlignment});
+    }
+  for (ScopeItems &scope : scopes)
+    join_in_place(scope);
+  return scopes;
+}
+
+/// The lower bounds of all scopes together.
+Result<int64_t> bound_bytes(std::vector<TensorPlan> &tensors, size_t scope_count,
+                            const Fronts &fronts) {
+  int64_t sum = 0;
+  for (const ScopeItems &scope : items_of(tensors, scope_count, fronts)) {
+    CUGRT_ASSIGN(const int64_t bound,
+                 lower_bound_bytes(scope.joined.empty() ? scope.items : scope.joined));
+    const auto next = checked_add(sum, bound);
+    if (!next)
+      return Status::error(Code::out_of_range, "storage is larger than 2^63 bytes");
+    sum = *next;
+  }
+  return sum;
+}
+
+/// Packs each tensor by itself, and, where the bound says that it may pay, with those that may be
+/// written in place. That is kept only where the peak is less.
+Status pack_scope(const ScopeItems &scope, ScopePlan &out) {
+  CUGRT_ASSIGN(Packing packing, pack(scope.items, planner_pack_options(scope.items.size())));
+  CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.items));
+  bool in_place = false;
+  if (!scope.joined.empty()) {
+    CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.joined));
     if (out.lower_bound_bytes < packing.peak_bytes) {
-      CUGRT_ASSIGN(Packing smaller, pack(joined, planner_pack_options(joined.size())));
+      CUGRT_ASSIGN(Packing smaller, pack(scope.joined, planner_pack_options(scope.joined.size())));
       in_place = smaller.peak_bytes < packing.peak_bytes;
-      if (in_place) {
+      if (in_place)
         packing = std::move(smaller);
-        item_of = std::move(joined_of);
-      }
     }
   }
   out.peak_bytes = packing.peak_bytes;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i]->offset_bytes = packing.offsets[item_of[i]];
-    out.tensor_bytes += tensors[i]->bytes; // pack() has checked that the sum fits
+  for (size_t i = 0; i < scope.tensors.size(); ++i) {
+    TensorPlan &tensor = *scope.tensors[i];
+    tensor.offset_bytes = packing.offsets[in_place ? scope.joined_of[i] : i];
+    out.tensor_bytes += tensor.bytes; // pack() has checked that the sum fits
     if (!in_place)
-      tensors[i]->over = {};
+      tensor.over = {};
   }
   return {};
 }
 
-} // namespace
+/// Says of tensors what they may be written over.
+void lay_in_place(const ir::Module &module, const ir::Function &function, const Liveness &live,
+                  std::vector<TensorPlan> &tensors) {
+  const std::vector<InPlace> in_place = find_in_place(module, function, live);
+  if (in_place.empty())
+    return;
+  const std::vector<uint32_t> users = count_users(function, live);
+  auto find = [&](uint32_t origin) {
+    return std::lower_bound(
+        tensors.begin(), tensors.end(), live.origins[origin].value,
+        [](const TensorPlan &tensor, ir::ValueId value) { return tensor.tensor < value; });
+  };
+  for (const InPlace &launch : in_place) {
+    // Nobody else may read it: a write in place would wait for the others, which run beside it.
+    if (users[launch.from] > 2)
+      continue;
+    if (live.origins[launch.from].kind != OriginKind::alloc ||
+        live.origins[launch.to].kind != OriginKind::alloc)
+      continue; // laid into a storage already
+    const auto from = find(launch.from), to = find(launch.to);
+    if (from->planned && to->planned)
+      to->over = from->tensor;
+  }
+}
 
-Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
-                               std::span<const FunctionSummary> summaries) {
-  CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
-  std::vector<ir::Interval> bounds = function.symbol_bounds();
-  MemoryPlan plan;
+/// Every allocation with its life, why it stays unplanned where it does, and what it may be written
+/// over.
+std::vector<TensorPlan> tensors_of(const ir::Module &module, const ir::Function &function,
+                                   const Liveness &live) {
+  const std::vector<ir::Interval> bounds = function.symbol_bounds();
+  std::vector<TensorPlan> tensors;
   for (const Origin &origin : live.origins) {
     if (origin.kind != OriginKind::alloc)
       continue;
@@ -139,39 +204,77 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
     tensor.bytes = bytes.value_or(0);
     tensor.begin = origin.used() ? origin.begin : origin.defined;
     tensor.end = origin.used() ? origin.end : origin.defined + 1;
-    plan.tensors.push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
-  std::sort(plan.tensors.begin(), plan.tensors.end(),
+  std::sort(tensors.begin(), tensors.end(),
             [](const TensorPlan &a, const TensorPlan &b) { return a.tensor < b.tensor; });
+  lay_in_place(module, function, live, tensors);
+  return tensors;
+}
 
-  const std::vector<InPlace> in_place = find_in_place(module, function, live);
-  const std::vector<uint32_t> users =
-      in_place.empty() ? std::vector<uint32_t>() : count_users(function, live);
-  for (const InPlace &launch : in_place) {
-    // Nobody else may read it: a write in place would wait for the others, which run beside it.
-    if (users[launch.from] > 2)
+/// Tensors with their lives, and the fronts that these are widened to.
+struct Lives {
+  std::vector<TensorPlan> tensors;
+  Fronts fronts;
+};
+
+/// Looks for the most launches side by side that storage may grow for. `lives` and `plan` hold
+/// program order, and keep it where there are none.
+Status widen(const ir::Module &module, const ir::Function &function, const Liveness &live,
+             std::span<const FunctionSummary> summaries, Reuse reuse, Lives &lives,
+             MemoryPlan &plan) {
+  const size_t scope_count = module.types.scope_count();
+  const SideBySide given(module, function, live);
+  std::optional<int64_t> most;
+  for (uint32_t lanes : kLanesToTry) {
+    Lives wide{{}, given.fronts(lanes)};
+    std::optional<ir::Function> moved = given.interleave(lanes, wide.fronts);
+    if (moved) {
+      CUGRT_ASSIGN(const Liveness of_moved, analyze_liveness(module, *moved, summaries));
+      Fronts fronts = SideBySide(module, *moved, of_moved).fronts(lanes);
+      if (SideBySide::fewer(fronts, wide.fronts))
+        wide = {tensors_of(module, *moved, of_moved), std::move(fronts)};
+      else
+        moved.reset();
+    }
+    if (wide.fronts.trivial())
+      return {};
+    if (!most) {
+      CUGRT_ASSIGN(const int64_t smallest, bound_bytes(lives.tensors, scope_count, {}));
+      most = most_bytes(reuse, smallest);
+    }
+    CUGRT_ASSIGN(const int64_t bytes,
+                 bound_bytes(moved ? wide.tensors : lives.tensors, scope_count, wide.fronts));
+    if (bytes > *most)
       continue;
-    if (live.origins[launch.from].kind != OriginKind::alloc ||
-        live.origins[launch.to].kind != OriginKind::alloc)
-      continue; // laid into a storage already
-    const TensorPlan &from = *plan.find(live.origins[launch.from].value);
-    TensorPlan &to = *std::lower_bound(
-        plan.tensors.begin(), plan.tensors.end(), live.origins[launch.to].value,
-        [](const TensorPlan &tensor, ir::ValueId value) { return tensor.tensor < value; });
-    if (from.planned && to.planned)
-      to.over = from.tensor;
+    if (moved)
+      lives.tensors = std::move(wide.tensors);
+    lives.fronts = std::move(wide.fronts);
+    plan.lanes = lanes;
+    plan.interleaved = std::move(moved);
+    return {};
   }
+  return {};
+}
 
-  for (uint32_t scope = 0; scope < module.types.scope_count(); ++scope) {
-    std::vector<TensorPlan *> members;
-    for (TensorPlan &tensor : plan.tensors)
-      if (tensor.planned && tensor.scope == scope)
-        members.push_back(&tensor);
-    if (members.empty())
+} // namespace
+
+Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
+                               std::span<const FunctionSummary> summaries, Reuse reuse) {
+  CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
+  MemoryPlan plan;
+  Lives lives{tensors_of(module, function, live), {}};
+  if (reuse != Reuse::smallest)
+    CUGRT_TRY(widen(module, function, live, summaries, reuse, lives, plan));
+  plan.tensors = std::move(lives.tensors);
+  const std::vector<ScopeItems> scopes =
+      items_of(plan.tensors, module.types.scope_count(), lives.fronts);
+  for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
+    if (scopes[scope].items.empty())
       continue;
     ScopePlan out;
     out.scope = scope;
-    CUGRT_TRY(pack_scope(members, out));
+    CUGRT_TRY(pack_scope(scopes[scope], out));
     plan.scopes.push_back(out);
   }
   std::sort(plan.scopes.begin(), plan.scopes.end(), [&](const ScopePlan &a, const ScopePlan &b) {

@@ -41,8 +41,22 @@ Status check(std::span<const PackItem> items) {
   return {};
 }
 
-/// Bytes alive, summed over the events in time.
+/// Bytes alive, summed over time: by step where steps are about as many as items, else by event.
 int64_t largest_load(std::span<const PackItem> items) {
+  uint32_t end = 0;
+  for (const PackItem &item : items)
+    end = std::max(end, item.end);
+  int64_t load = 0, largest = 0;
+  if (end / 8 <= items.size()) {
+    std::vector<int64_t> changes(size_t(end) + 1, 0);
+    for (const PackItem &item : items) {
+      changes[item.begin] += item.bytes;
+      changes[item.end] -= item.bytes;
+    }
+    for (int64_t change : changes)
+      largest = std::max(largest, load += change);
+    return largest;
+  }
   std::vector<std::pair<uint32_t, int64_t>> events;
   events.reserve(items.size() * 2);
   for (const PackItem &item : items) {
@@ -50,7 +64,6 @@ int64_t largest_load(std::span<const PackItem> items) {
     events.push_back({item.end, -item.bytes});
   }
   std::sort(events.begin(), events.end()); // of one time, ends come first
-  int64_t load = 0, largest = 0;
   for (auto [time, bytes] : events)
     largest = std::max(largest, load += bytes);
   return largest;
@@ -121,7 +134,6 @@ Packing pack_canonical(std::span<const PackItem> items, const PackOptions &optio
 
 PackOptions planner_pack_options(size_t item_count) {
   constexpr size_t kToTheByte = 1024;
-  constexpr int64_t kPageBytes = 2 << 20;
   return {.granule_bytes = item_count > kToTheByte ? kPageBytes : 1};
 }
 

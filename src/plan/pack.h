@@ -41,6 +41,7 @@ struct PackOptions {
   int64_t node_budget = 0;   // instead of the effort's, when positive
   int64_t granule_bytes = 1; // memory is had in multiples of it: no search for less than one
 };
+inline constexpr int64_t kPageBytes = 2 << 20; // in which device memory is had
 inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 
 /// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where

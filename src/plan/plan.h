@@ -34,7 +34,7 @@ using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
 
-inline constexpr uint32_t kPlanVersion = 2;
+inline constexpr uint32_t kPlanVersion = 3;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
@@ -89,6 +89,15 @@ struct Symbol {
   ir::SymbolSource source = ir::SymbolSource::parameter;
   ir::Interval bounds;
   friend bool operator==(const Symbol &, const Symbol &) = default;
+};
+
+/// Every run gives `symbol` the least of `sizes`, which ascend, that holds the value of `of`, a
+/// parameter's; beyond the last that value. Steps take `of` by value at most, so that it is in no
+/// key.
+struct Bucket {
+  SymbolId symbol, of;
+  std::vector<int64_t> sizes;
+  friend bool operator==(const Bucket &, const Bucket &) = default;
 };
 
 enum class ParamKind : uint8_t { tensor, weight, scalar, shape };
@@ -239,8 +248,10 @@ struct Region {
   /// Those of `edges`, ascending, on which the dependent may begin before its predecessor has
   /// ended, if the code of both turns out to be fit for it (programmatic dependent launch).
   std::vector<uint32_t> programmatic;
-  std::vector<SymbolId> key;   // symbols that any field of any step depends on, in symbol order
-  std::vector<uint32_t> slots; // slots that any step touches, ascending
+  /// Symbols that any field of any step depends on, in symbol order; but for those that have a
+  /// bucket where steps only take them by value.
+  std::vector<SymbolId> key;
+  std::vector<uint32_t> slots;       // slots that any step touches, ascending
   std::vector<uint32_t> host_values; // by-value host scalars that steps take
   friend bool operator==(const Region &, const Region &) = default;
 };
@@ -319,6 +330,7 @@ struct Function {
   std::string name;
   bool is_private = false;
   std::vector<Symbol> symbols;
+  std::vector<Bucket> buckets;
   std::vector<Param> params;
   std::vector<FunctionResult> results;
   std::vector<Slot> slots;

@@ -28,7 +28,10 @@ struct Prepared {
 
 Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
                          const PlannerOptions &options, PlanReport *report) {
-  CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module));
+  CUGRT_ASSIGN(ModuleStorage storage,
+               plan_storage(module, options.policy == Policy::seed || options.max_lanes == 1
+                                        ? Reuse::smallest
+                                        : Reuse::balanced));
   Plan plan;
   plan.target = options.target;
   plan.arenas = storage.arenas;

@@ -47,6 +47,7 @@ struct StorageNote {
   std::string name, scope;
   int64_t offset_bytes = 0, bytes = 0;
   uint32_t first_step = 0, end_step = 0;
+  std::vector<CallNote> calls{}; // that its binding came from, innermost first
 };
 
 struct EdgeNote {

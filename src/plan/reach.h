@@ -23,7 +23,7 @@ class LaneReach {
 public:
   static constexpr uint32_t kLanes = 32;
   /// For each lane the highest position that reaches the node, plus one.
-  using Row = std::array<uint32_t, kLanes>;
+  using Row = std::array<int32_t, kLanes>;
 
   /// At most `lane_limit` lanes if that is not 0.
   explicit LaneReach(uint32_t node_count, uint32_t lane_limit = 0)
@@ -40,16 +40,12 @@ public:
   /// Everything that reaches `from`, and `from` itself, reaches the row's node.
   void join(Row &row, uint32_t from) const {
     const Block &block = blocks_[from / kBlockRows];
-    const uint32_t *kept = &block.rows[size_t(from % kBlockRows) * block.width];
-    for (uint32_t lane = 0; lane < block.width; ++lane)
-      row[lane] = std::max(row[lane], kept[lane]);
+    const int32_t *kept = &block.rows[size_t(from % kBlockRows) * block.width];
+    raise(row.data(), kept, block.width);
     const Node &node = nodes_[from];
     row[node.lane] = std::max(row[node.lane], node.position + 1);
   }
-  void merge(Row &row, const Row &other) const {
-    for (uint32_t lane = 0; lane < used_; ++lane)
-      row[lane] = std::max(row[lane], other[lane]);
-  }
+  void merge(Row &row, const Row &other) const { raise(row.data(), other.data(), kLanes); }
   /// Whether all that `other` holds is in `row`.
   bool covers(const Row &row, const Row &other) const {
     for (uint32_t lane = 0; lane < used_; ++lane)
@@ -85,21 +81,29 @@ public:
 
 private:
   static constexpr uint32_t kBlockRows = 256;
+  static constexpr uint32_t kUnit = 4; // widths are multiples; signed words, which vectors compare
 
   struct Node {
-    uint32_t lane = 0, position = 0;
+    uint32_t lane = 0;
+    int32_t position = 0;
   };
   /// The rows of kBlockRows nodes; lanes from `width` on were not in use yet.
   struct Block {
     uint32_t width = 0;
-    std::vector<uint32_t> rows;
+    std::vector<int32_t> rows;
   };
   struct Lane {
-    uint32_t length = 0, tail = 0;
+    int32_t length = 0;
+    uint32_t tail = 0;
     uint64_t used_at = 0;
-    std::vector<uint32_t> epochs; // positions at which the lane was taken over
+    std::vector<int32_t> epochs; // positions at which the lane was taken over
   };
 
+  static void raise(int32_t *row, const int32_t *other, uint32_t width) {
+    for (uint32_t lane = 0; lane < width; lane += kUnit)
+      for (uint32_t i = lane; i < lane + kUnit; ++i)
+        row[i] = std::max(row[i], other[i]);
+  }
   bool extends(const Row &row, uint32_t lane) const { return row[lane] == lanes_[lane].length; }
 
   uint32_t oldest() const {
@@ -109,13 +113,13 @@ private:
         lane = l;
     return lane;
   }
-  uint32_t epoch_end(const Node &node) const {
-    const std::vector<uint32_t> &epochs = lanes_[node.lane].epochs;
+  int32_t epoch_end(const Node &node) const {
+    const std::vector<int32_t> &epochs = lanes_[node.lane].epochs;
     auto end = std::upper_bound(epochs.begin(), epochs.end(), node.position);
-    return end == epochs.end() ? UINT32_MAX : *end;
+    return end == epochs.end() ? INT32_MAX : *end;
   }
-  bool same_epoch(uint32_t lane, uint32_t low, uint32_t high) const {
-    const std::vector<uint32_t> &epochs = lanes_[lane].epochs;
+  bool same_epoch(uint32_t lane, int32_t low, int32_t high) const {
+    const std::vector<int32_t> &epochs = lanes_[lane].epochs;
     auto end = std::lower_bound(epochs.begin(), epochs.end(), low);
     return end == epochs.end() || high <= *end;
   }
@@ -124,7 +128,7 @@ private:
       blocks_.emplace_back();
     Block &block = blocks_.back();
     if (block.width == 0 || block.width < used_)
-      widen(block, std::bit_ceil(std::max(used_, 4u)),
+      widen(block, std::bit_ceil(std::max(used_, kUnit)),
             std::min<uint32_t>(rows_in(node), kBlockRows));
     std::copy_n(row.begin(), block.width, &block.rows[size_t(node % kBlockRows) * block.width]);
   }
@@ -133,7 +137,7 @@ private:
     return uint32_t(nodes_.size()) - node / kBlockRows * kBlockRows;
   }
   static void widen(Block &block, uint32_t width, uint32_t count) {
-    std::vector<uint32_t> rows(size_t(count) * width);
+    std::vector<int32_t> rows(size_t(count) * width);
     for (uint32_t i = 0; i < count && block.width; ++i)
       std::copy_n(&block.rows[size_t(i) * block.width], block.width, &rows[size_t(i) * width]);
     block = {width, std::move(rows)};

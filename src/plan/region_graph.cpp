@@ -21,6 +21,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <unordered_map>
 
 namespace cugrt::plan {
@@ -73,7 +74,7 @@ public:
         graph.edges.push_back({numbers[kept_[w]], numbers[s]});
     for (const Set &set : sets_)
       if (set.node != kNone)
-        for (uint32_t node : set.waits)
+        for (uint32_t node : set.found->waits)
           graph.edges.push_back({numbers[node], numbers[set.node]});
     sort_edges(graph.edges, graph.nodes.size());
     return graph;
@@ -86,9 +87,13 @@ private:
   struct Set {
     std::vector<uint32_t> steps; // descending
     uint32_t first_waiting;
-    uint32_t node = kNone;       // the empty node, once there is one: from steps_.count on
-    std::vector<uint32_t> waits; // of the empty node: steps, reduced
-    Row row;                     // what reaches it
+    uint32_t node = kNone; // the empty node, once there is one: from steps_.count on
+    /// Made when a second step waits for the set; most are waited for once.
+    struct Found {
+      std::vector<uint32_t> waits; // of the empty node: steps, reduced
+      Row row;                     // what reaches it
+    };
+    std::unique_ptr<Found> found{};
   };
 
   // --- Accesses ---
@@ -192,8 +197,21 @@ private:
   /// The step waits for a set that an earlier one has waited for; what is in its own stands among
   /// the singles already.
   void found(uint32_t set) {
-    if (sets_[set].first_waiting != waiting_)
-      found_.push_back(set);
+    if (sets_[set].first_waiting == waiting_)
+      return;
+    if (!sets_[set].found)
+      find(sets_[set]);
+    found_.push_back(set);
+  }
+
+  void find(Set &set) {
+    set.found = std::make_unique<typename Set::Found>();
+    Row &row = set.found->row = reach_.empty_row();
+    for (uint32_t step : set.steps)
+      if (!reach_.reaches(step, row)) {
+        set.found->waits.push_back(step);
+        reach_.join(row, step);
+      }
   }
 
   /// Remembers what `list` holds from `first` on as a set, or moves it to found_ where it is known.
@@ -222,10 +240,7 @@ private:
       return known->second;
     }
     set_of_hash_.emplace(hash, uint32_t(sets_.size()));
-    Set set{{begin, list.end()}, waiting_, kNone, {}, reach_.empty_row()};
-    for (uint32_t step : set.steps)
-      reach_.join(set.row, step);
-    sets_.push_back(std::move(set));
+    sets_.push_back({{begin, list.end()}, waiting_});
     return uint32_t(sets_.size() - 1);
   }
 
@@ -250,12 +265,6 @@ private:
     auto kept = std::remove_if(begin, end, is_member);
     *kept++ = set.node;
     waits.count = uint32_t(kept - begin);
-    Row row = reach_.empty_row();
-    for (uint32_t step : set.steps)
-      if (!reach_.reaches(step, row)) {
-        set.waits.push_back(step);
-        reach_.join(row, step);
-      }
     return true;
   }
 
@@ -277,7 +286,7 @@ private:
     std::sort(found_.begin(), found_.end(), std::greater<>());
     for (size_t i = 0; i < found_.size(); ++i) {
       uint32_t index = found_[i];
-      if (reach_.covers(row_, sets_[index].row))
+      if (reach_.covers(row_, sets_[index].found->row))
         continue;
       if (sets_[index].node == kNone && !make_node(index)) {
         const std::vector<uint32_t> &steps = sets_[index].steps;
@@ -303,14 +312,15 @@ private:
 
   /// Keeps an empty node in place of what it makes unnecessary.
   void keep_node(size_t first, const Set &set) {
+    const Row &row = set.found->row;
     auto implied = [&](uint32_t node) {
-      return is_step(node) ? reach_.reaches(node, set.row)
-                           : reach_.covers(set.row, set_of(node).row);
+      return is_step(node) ? reach_.reaches(node, row)
+                           : reach_.covers(row, set_of(node).found->row);
     };
     kept_.erase(std::remove_if(kept_.begin() + ptrdiff_t(first), kept_.end(), implied),
                 kept_.end());
     kept_.push_back(set.node);
-    reach_.merge(row_, set.row);
+    reach_.merge(row_, row);
   }
 
   /// What the step waits for, one by one, as a set.

@@ -27,13 +27,17 @@ namespace {
 class Dependencies {
 public:
   Dependencies(const ir::ExprPool &exprs, const Function &function)
-      : exprs_(exprs), function_(function), seen_in_(exprs.size(), 0) {}
+      : exprs_(exprs), function_(function), seen_in_(exprs.size(), 0),
+        has_bucket_(function.symbols.size()) {
+    for (const Bucket &bucket : function.buckets)
+      has_bucket_[bucket.of.index] = true;
+  }
 
   void add(const Step &step) {
     for (uint32_t i = step.arguments.begin; i < step.arguments.end(); ++i) {
       const Argument &argument = function_.arguments[i];
       if (argument.kind == ArgumentKind::expr)
-        add({argument.index});
+        add_by_value({argument.index});
       else if (argument.kind == ArgumentKind::host_value)
         host_values_.push_back(argument.index);
     }
@@ -74,6 +78,17 @@ public:
   }
 
 private:
+  /// A symbol that has a bucket is left out: it is patched, as host values are.
+  void add_by_value(ExprId expr) {
+    if (function_.buckets.empty())
+      return add(expr);
+    by_value_.clear();
+    exprs_.collect_symbols(expr, by_value_);
+    for (SymbolId symbol : by_value_)
+      if (!has_bucket_[symbol.index])
+        symbols_.push_back(symbol);
+  }
+
   void add(ExprId expr) {
     if (!expr.valid() || seen_in_[expr.index] == region_)
       return;
@@ -85,7 +100,8 @@ private:
   const Function &function_;
   std::vector<uint32_t> seen_in_; // by expression: the last region, counted from 1, that has it
   uint32_t region_ = 1;
-  std::vector<SymbolId> symbols_;
+  std::vector<bool> has_bucket_; // by symbol
+  std::vector<SymbolId> symbols_, by_value_;
   std::vector<uint32_t> slots_, host_values_;
 };
 

@@ -14,7 +14,7 @@
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
 
-#include "plan/liveness.h"
+#include "plan/fronts.h"
 #include "plan/pack.h"
 #include "plan/plan.h"
 
@@ -58,6 +58,8 @@ struct FunctionStorage {
   uint32_t swap_of(ir::ValueId result) const; // likewise
   /// Whether `tensor` takes over the bytes of `other` where that is last used.
   bool takes_over(uint32_t tensor, uint32_t other) const;
+  /// Whether it takes over any tensor's bytes.
+  bool lies_in_place(uint32_t tensor) const;
 };
 
 /// Everything that is decided about a module's storage.
@@ -70,7 +72,8 @@ struct ModuleStorage {
   std::vector<uint32_t> arena_of_scope; // by scope number; kNone where nothing is planned there
 };
 
-Result<ModuleStorage> plan_storage(const ir::Module &module);
+/// `reuse`: what storages and workspaces may take for launches to run side by side (plan/fronts.h).
+Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 
 /// Weights belong to the function that a caller outside runs: a call of a public function that has
 /// some is an error.

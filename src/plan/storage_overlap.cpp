@@ -35,7 +35,8 @@ public:
       --it;
     while (it != ranges_.end() && it->first < laid.end) {
       if (ended(it->second.origin)) {
-        it = ranges_.erase(it);
+        const auto gone = it++;
+        spare_ = ranges_.extract(gone);
         continue;
       }
       if (conflict(it->second.origin))
@@ -47,7 +48,11 @@ public:
     for (const Laid &other : others_)
       if (other.begin < laid.end && laid.begin < other.end && conflict(other.origin))
         return other.origin;
-    if (apart)
+    if (apart && spare_) {
+      spare_.key() = laid.begin;
+      spare_.mapped() = laid;
+      ranges_.insert(std::move(spare_));
+    } else if (apart)
       ranges_.emplace(laid.begin, laid);
     else
       others_.push_back(laid);
@@ -59,7 +64,9 @@ public:
   }
 
 private:
-  std::map<int64_t, Laid> ranges_; // by begin, disjoint
+  using Ranges = std::map<int64_t, Laid>;
+  Ranges ranges_;           // by begin, disjoint
+  Ranges::node_type spare_; // of a range that has ended, for the next
   std::vector<Laid> others_;
 };
 

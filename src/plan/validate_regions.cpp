@@ -19,7 +19,7 @@ public:
       return std::pair(a.to, a.from) < std::pair(b.to, b.from);
     });
     std::vector<uint32_t> tails; // by chain
-    std::vector<uint32_t> length;
+    std::vector<int32_t> length;
     for (uint32_t node = 0, e = 0; node < node_count; ++node) {
       chain_[node] = uint32_t(tails.size());
       for (; e < edges.size() && edges[e].to == node; ++e)
@@ -32,37 +32,42 @@ public:
       tails[chain_[node]] = node;
       at_[node] = length[chain_[node]]++;
     }
-    width_ = tails.size();
-    by_bits_ = width_ > kMostChains;
-    if (by_bits_)
-      width_ = (node_count + 31) / 32;
+    by_bits_ = tails.size() > kMostChains;
+    width_ = by_bits_ ? (node_count + 31) / 32 : tails.size();
+    width_ = (width_ + kUnit - 1) / kUnit * kUnit;
     rows_.assign(width_ * node_count, 0);
     for (const Edge &edge : edges) // sources are complete: all their edges have lower targets
       add(&rows_[width_ * edge.to], edge.from);
   }
 
   bool path(uint32_t from, uint32_t to) const {
-    const uint32_t *row = &rows_[width_ * to];
-    return by_bits_ ? (row[from / 32] >> (from % 32)) & 1 : row[chain_[from]] > at_[from];
+    const int32_t *row = &rows_[width_ * to];
+    return by_bits_ ? (uint32_t(row[from / 32]) >> (from % 32)) & 1 : row[chain_[from]] > at_[from];
   }
 
 private:
   static constexpr size_t kMostChains = 64;
+  static constexpr size_t kUnit = 4; // rows are whole vectors of signed words, which compilers use
 
-  void add(uint32_t *row, uint32_t from) const {
-    const uint32_t *other = &rows_[width_ * from];
-    for (size_t i = 0; i < width_; ++i)
-      row[i] = by_bits_ ? row[i] | other[i] : std::max(row[i], other[i]);
-    if (by_bits_)
-      row[from / 32] |= uint32_t(1) << (from % 32);
-    else
-      row[chain_[from]] = std::max(row[chain_[from]], at_[from] + 1);
+  void add(int32_t *row, uint32_t from) const {
+    const int32_t *other = &rows_[width_ * from];
+    if (by_bits_) {
+      for (size_t i = 0; i < width_; ++i)
+        row[i] |= other[i];
+      row[from / 32] = int32_t(uint32_t(row[from / 32]) | uint32_t(1) << (from % 32));
+      return;
+    }
+    for (size_t i = 0; i < width_; i += kUnit)
+      for (size_t j = i; j < i + kUnit; ++j)
+        row[j] = std::max(row[j], other[j]);
+    row[chain_[from]] = std::max(row[chain_[from]], at_[from] + 1);
   }
 
   size_t width_ = 0; // of a row: how much of each chain reaches the node, or bits
   bool by_bits_ = false;
-  std::vector<uint32_t> chain_, at_; // by node: its chain, its place there
-  std::vector<uint32_t> rows_;
+  std::vector<uint32_t> chain_; // by node
+  std::vector<int32_t> at_;     // by node: its place on its chain
+  std::vector<int32_t> rows_;
 };
 
 struct Touch {
@@ -204,7 +209,12 @@ private:
                 f_.buffers[b.buffer].name + ", but no path of edges joins them");
   }
 
-  Status in_key(ExprId id) const {
+  bool has_bucket(SymbolId symbol) const {
+    return std::any_of(f_.buckets.begin(), f_.buckets.end(),
+                       [&](const Bucket &bucket) { return bucket.of == symbol; });
+  }
+
+  Status in_key(ExprId id, bool by_value = false) const {
     if (!id.valid())
       return {};
     std::vector<SymbolId> symbols;
@@ -213,7 +223,8 @@ private:
       if (f_.symbols[symbol.index].source == ir::SymbolSource::device)
         return fail("a node depends on symbol " + f_.symbols[symbol.index].name +
                     ", which lives in device memory");
-      if (!std::binary_search(region_.key.begin(), region_.key.end(), symbol))
+      if (!std::binary_search(region_.key.begin(), region_.key.end(), symbol) &&
+          !(by_value && has_bucket(symbol)))
         return fail("symbol " + f_.symbols[symbol.index].name + " is missing in its key");
     }
     return {};
@@ -229,7 +240,7 @@ private:
       for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a) {
         const Argument &argument = f_.arguments[a];
         if (argument.kind == ArgumentKind::expr)
-          CUGRT_TRY(in_key({argument.index}));
+          CUGRT_TRY(in_key({argument.index}, true));
         if (argument.kind == ArgumentKind::host_value &&
             !std::binary_search(region_.host_values.begin(), region_.host_values.end(),
                                 argument.index))

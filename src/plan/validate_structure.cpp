@@ -70,10 +70,34 @@ private:
                : fail(std::string(what) + " do not exist");
   }
 
+  /// Their bounds hold whatever values a run brings: storage relies on them.
+  Status buckets() const {
+    std::set<SymbolId> seen;
+    for (const Bucket &bucket : f_.buckets) {
+      CUGRT_TRY(index(bucket.symbol.index, f_.symbols, "a bucket's symbol"));
+      CUGRT_TRY(index(bucket.of.index, f_.symbols, "the symbol of a bucket"));
+      const Symbol &symbol = f_.symbols[bucket.symbol.index], &of = f_.symbols[bucket.of.index];
+      if (symbol.source != ir::SymbolSource::bucket || of.source != ir::SymbolSource::parameter)
+        return fail("symbol " + symbol.name + " is not the bucket of a parameter's symbol");
+      if (!seen.insert(bucket.symbol).second)
+        return fail("symbol " + symbol.name + " is a bucket twice");
+      if (!std::is_sorted(bucket.sizes.begin(), bucket.sizes.end()))
+        return fail("the buckets of symbol " + of.name + " do not ascend");
+      if (symbol.bounds.lower > ir::round_up_to_bucket(bucket.sizes, of.bounds.lower) ||
+          symbol.bounds.upper < ir::round_up_to_bucket(bucket.sizes, of.bounds.upper))
+        return fail("the bounds of symbol " + symbol.name + " do not hold its buckets");
+    }
+    for (uint32_t s = 0; s < f_.symbols.size(); ++s)
+      if (f_.symbols[s].source == ir::SymbolSource::bucket && !seen.count(SymbolId{s}))
+        return fail("symbol " + f_.symbols[s].name + " is a bucket of nothing");
+    return {};
+  }
+
   Status signature() {
     for (const Symbol &symbol : f_.symbols)
       if (symbol.bounds.lower > symbol.bounds.upper)
         return fail("symbol " + symbol.name + " has contradictory bounds");
+    CUGRT_TRY(buckets());
     for (const Param &param : f_.params) {
       CUGRT_TRY(exprs(param.dims));
       bool tensor = param.kind == ParamKind::tensor;

@@ -20,7 +20,8 @@ constexpr std::string_view kTransferSource = "transfer.cu", kControlSource = "co
 class CancelWatch {
 public:
   explicit CancelWatch(const volatile int32_t *flag) {
-    if (flag)
+    cancelled_ = flag && *flag; // whatever needs no time is cancelled too
+    if (flag && !cancelled_)
       thread_ = std::thread([this, flag] { watch(flag); });
   }
   ~CancelWatch() {
@@ -65,12 +66,7 @@ public:
     executable_->plan_ = std::move(plan);
     executable_->module_name_ = std::move(module_name);
     CUGRT_TRY(choose_target());
-    for (const plan::Function &function : executable_->plan_.functions) {
-      auto program = make_function_program(executable_->plan_, function);
-      if (!program.ok())
-        return program.take_status().at(executable_->location(function.location));
-      executable_->programs_.push_back(std::move(*program));
-    }
+    CUGRT_TRY(executable_->make_programs());
     CUGRT_TRY(collect());
     CUGRT_TRY(compile_requests());
     return std::shared_ptr<const Executable>(std::move(executable_));
@@ -86,7 +82,8 @@ private:
                              "for example sm_90");
       architecture = device_.context().architecture();
     }
-    bool ptx = device_.emulated() || architecture.starts_with("compute_");
+    bool ptx = (device_.emulated() && !options_.for_other_machines) ||
+               architecture.starts_with("compute_");
     kind_ = ptx ? jit::OutputKind::ptx : jit::OutputKind::cubin;
     executable_->architecture_ = architecture;
     return {};
@@ -259,6 +256,38 @@ Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, pl
                                                               const CompileOptions &options) {
   return ExecutableCompiler(device, base_folder, options)
       .compile(std::move(plan), std::move(module_name));
+}
+
+Result<std::shared_ptr<const Executable>> Executable::assemble(ExecutableParts parts) {
+  std::shared_ptr<Executable> executable(new Executable);
+  executable->plan_ = std::move(parts.plan);
+  executable->module_name_ = std::move(parts.module_name);
+  executable->architecture_ = std::move(parts.architecture);
+  executable->images_ = std::move(parts.images);
+  executable->kernel_images_ = std::move(parts.kernel_images);
+  executable->transfer_image_ = parts.transfer_image;
+  executable->control_image_ = parts.control_image;
+  executable->programmatic_ = std::move(parts.programmatic);
+  CUGRT_TRY(executable->make_programs());
+  for (const FunctionProgram &program : executable->programs_) {
+    if (program.needs_copy_kernels && executable->transfer_image_ == kNone)
+      return Status::error(Code::invalid_argument,
+                           "the plan copies or fills memory, but there is no code for that");
+    if (program.needs_control_kernels && executable->control_image_ == kNone)
+      return Status::error(Code::invalid_argument,
+                           "the plan has conditional nodes, but there is no code for those");
+  }
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Status Executable::make_programs() {
+  for (const plan::Function &function : plan_.functions) {
+    auto program = make_function_program(plan_, function);
+    if (!program.ok())
+      return program.take_status().at(location(function.location));
+    programs_.push_back(std::move(*program));
+  }
+  return {};
 }
 
 std::optional<uint32_t> Executable::find_function(std::string_view name) const {

@@ -25,6 +25,9 @@ struct CompileOptions {
   std::function<void(const jit::CompileProgress &)> progress;
   const volatile int32_t *cancel = nullptr;
   std::map<std::string, CodeOverride> overrides; // by kernel
+  /// The kind of code is the architecture's, even where the device is the emulated one, which runs
+  /// only PTX: for code that goes to other machines.
+  bool for_other_machines = false;
 };
 
 /// A compiled unit: what a device loads as one module.
@@ -32,6 +35,16 @@ struct CodeImage {
   std::string name;
   std::string bytes;
   bool cubin = false;
+};
+
+/// What an executable is made of when its code is there already.
+struct ExecutableParts {
+  plan::Plan plan;
+  std::string module_name, architecture;
+  std::vector<CodeImage> images;
+  std::vector<uint32_t> kernel_images; // of each kernel of the plan
+  uint32_t transfer_image = kNone, control_image = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic; // of each kernel's variants
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
@@ -42,6 +55,8 @@ public:
                                                            std::string module_name,
                                                            const std::string &base_folder,
                                                            const CompileOptions &options);
+  /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
+  static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
   Executable(const Executable &) = delete;
 
   const plan::Plan &plan() const { return plan_; }
@@ -58,6 +73,7 @@ public:
     return programmatic_[kernel][variant];
   }
   const std::string &architecture() const { return architecture_; }
+  const std::string &module_name() const { return module_name_; }
   std::string location(SourceLocation place) const { return location_text(module_name_, place); }
   std::optional<uint32_t> find_function(std::string_view name) const;
 
@@ -67,6 +83,7 @@ public:
 private:
   friend class ExecutableCompiler;
   Executable() = default;
+  Status make_programs();
 
   plan::Plan plan_;
   std::vector<FunctionProgram> programs_;

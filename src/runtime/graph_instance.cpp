@@ -88,20 +88,20 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
     CUGRT_ASSIGN(uint64_t value, input_value(frame, input));
     inputs_.push_back(value);
   }
-  values_.reserve(topology.node_of_value.size());
-  for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
-    auto dims = launch_dims(frame, launch, code.limits());
-    if (!dims.ok())
-      return attribute(dims.take_status(), frame, node, "launch dimensions");
-    dims_.push_back(*dims);
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
-      auto value = frame.value(frame.program.sources[i]);
-      if (!value.ok())
-        return attribute(value.take_status(), frame, node, "arguments");
-      values_.push_back(*value);
-    }
+  CUGRT_TRY(evaluate_constant(frame));
+  for (const RegionClass::Shared &shared : topology.values) {
+    CUGRT_ASSIGN(uint64_t value, value_of(frame, shared));
+    for (const RegionClass::Use &use : topology.uses_of(shared))
+      values_[use.argument] = value;
   }
+  dims_.resize(topology.node_count());
+  for (const RegionClass::Shared &shared : topology.dims) {
+    CUGRT_ASSIGN(LaunchDims dims, dims_of(frame, code, shared));
+    for (const RegionClass::Use &use : topology.uses_of(shared))
+      dims_[use.node] = dims;
+  }
+  value_seen_.resize(topology.values.size());
+  dims_seen_.resize(topology.dims.size());
   for (uint64_t &value : values_)
     pointers_.push_back(&value);
   for (uint32_t node = 0; node < topology.node_count(); ++node)
@@ -113,6 +113,46 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
   return {};
 }
 
+/// Arguments that nothing changes; the others' places are left.
+Status GraphInstance::evaluate_constant(const Frame &frame) {
+  const RegionClass &topology = *topology_;
+  values_.resize(topology.argument_count());
+  std::vector<bool> changes(values_.size());
+  for (const RegionClass::Shared &shared : topology.values)
+    for (const RegionClass::Use &use : topology.uses_of(shared))
+      changes[use.argument] = true;
+  for (uint32_t node = 0; node < topology.node_count(); ++node) {
+    const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
+    for (uint32_t i = 0; i < launch.sources.count; ++i) {
+      const uint32_t argument = topology.first_argument[node] + i;
+      if (changes[argument])
+        continue;
+      auto value = frame.value(frame.program.sources[launch.sources.begin + i]);
+      if (!value.ok())
+        return attribute(value.take_status(), frame, node, "arguments");
+      values_[argument] = *value;
+    }
+  }
+  return {};
+}
+
+Result<uint64_t> GraphInstance::value_of(const Frame &frame,
+                                         const RegionClass::Shared &shared) const {
+  auto value = frame.value(frame.program.sources[shared.from]);
+  if (!value.ok()) [[unlikely]]
+    return attribute(value.take_status(), frame, topology_->uses_of(shared)[0].node, "arguments");
+  return value;
+}
+
+Result<LaunchDims> GraphInstance::dims_of(const Frame &frame, const LoadedCode &code,
+                                          const RegionClass::Shared &shared) const {
+  auto dims = launch_dims(frame, frame.program.launches[shared.from], code.limits());
+  if (!dims.ok()) [[unlikely]]
+    return attribute(dims.take_status(), frame, topology_->uses_of(shared)[0].node,
+                     "launch dimensions");
+  return dims;
+}
+
 driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const LoadedCode &code,
                                                   uint32_t node) {
   const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
@@ -121,7 +161,7 @@ driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const Load
   params.grid = dims_[node].grid;
   params.block = dims_[node].block;
   params.dynamic_shared_bytes = dims_[node].shared_bytes;
-  params.arguments = pointers_.data() + topology_->first_value[node];
+  params.arguments = pointers_.data() + topology_->first_argument[node];
   params.attributes = code.attributes(launch);
   return params;
 }
@@ -182,11 +222,10 @@ Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32
 
 std::string GraphInstance::changes_text(const Frame &frame, uint32_t node) const {
   auto depends = [&](const RegionClass::Input &input) {
-    for (Range range : {input.values, input.dims})
-      for (uint32_t i = range.begin; i < range.end(); ++i)
-        if (topology_->dependents[i].node == node)
-          return true;
-    return false;
+    bool found = false;
+    topology_->for_each_use(
+        input, [&](const RegionClass::Use &use) { found = found || use.node == node; });
+    return found;
   };
   std::string text;
   auto add = [&](const RegionClass::Input &input, std::optional<uint64_t> before, uint64_t after) {
@@ -213,13 +252,18 @@ Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &
   counts_ = {};
   following_ = false;
   changes_.clear();
+  ++rebind_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
-    CUGRT_ASSIGN(uint64_t value, input_value(frame, topology_->inputs[i]));
+    const RegionClass::Input &input = topology_->inputs[i];
+    CUGRT_ASSIGN(uint64_t value, input_value(frame, input));
     if (value == inputs_[i])
       continue;
     changes_.push_back({i, inputs_[i]});
     inputs_[i] = value;
-    CUGRT_TRY(renew(frame, code, topology_->inputs[i]));
+    for (uint32_t number : topology_->numbers(input.values))
+      CUGRT_TRY(renew_value(frame, number));
+    for (uint32_t number : topology_->numbers(input.dims))
+      CUGRT_TRY(renew_dims(frame, code, number));
   }
   CUGRT_TRY(apply(frame));
   frame_serial_ = frame.serial;
@@ -232,12 +276,12 @@ void GraphInstance::make_base_patches() {
     BasePatch &patch = base_patches_.emplace_back();
     if (use.input == kNone)
       continue;
-    Range values = topology_->inputs[use.input].values;
+    std::span<const uint32_t> values = topology_->numbers(topology_->inputs[use.input].values);
     patch.bound = &inputs_[use.input];
-    if (values.count != 1)
+    if (values.size() != 1 || topology_->values[values[0]].uses.count != 1)
       continue;
-    auto [value, node] = topology_->dependents[values.begin];
-    patch.value = &values_[value];
+    auto [argument, node] = topology_->uses_of(topology_->values[values[0]])[0];
+    patch.value = &values_[argument];
     patch.mark = &marks_[node];
     patch.node = nodes_[node];
     patch.params = &params_[node];
@@ -282,53 +326,56 @@ uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
   if (input == kNone)
     return 0;
   inputs_[input] += by;
-  Range values = topology_->inputs[input].values;
-  for (uint32_t i = values.begin; i < values.end(); ++i) {
-    RegionClass::Dependent dependent = topology_->dependents[i];
-    values_[dependent.value] += by;
-    touch(dependent.node, kParams);
-  }
-  return values.count;
+  uint64_t fields = 0;
+  for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
+    for (const RegionClass::Use &use : topology_->uses_of(topology_->values[number])) {
+      values_[use.argument] += by;
+      touch(use.node, kParams);
+      ++fields;
+    }
+  return fields;
 }
 
-Status GraphInstance::renew(const Frame &frame, const LoadedCode &code,
-                            const RegionClass::Input &input) {
-  for (uint32_t i = input.values.begin; i < input.values.end(); ++i) {
-    auto [number, node] = topology_->dependents[i];
-    const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
-    ++counts_.evaluated;
-    uint32_t source = launch.sources.begin + number - topology_->first_value[node];
-    auto value = frame.value(frame.program.sources[source]);
-    if (!value.ok())
-      return attribute(value.take_status(), frame, node, "arguments");
-    if (*value != values_[number]) {
-      values_[number] = *value;
-      touch(node, kParams);
-      ++counts_.fields;
-    }
+/// Evaluated once in a rebind, whatever it depends on; all arguments that take it have one value.
+Status GraphInstance::renew_value(const Frame &frame, uint32_t number) {
+  if (std::exchange(value_seen_[number], rebind_) == rebind_)
+    return {};
+  const RegionClass::Shared &shared = topology_->values[number];
+  std::span<const RegionClass::Use> uses = topology_->uses_of(shared);
+  ++counts_.evaluated;
+  CUGRT_ASSIGN(uint64_t value, value_of(frame, shared));
+  if (value == values_[uses[0].argument])
+    return {};
+  for (const RegionClass::Use &use : uses) {
+    values_[use.argument] = value;
+    touch(use.node, kParams);
   }
-  for (uint32_t i = input.dims.begin; i < input.dims.end(); ++i) {
-    uint32_t node = topology_->dependents[i].node;
-    const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
-    ++counts_.evaluated;
-    auto evaluated = launch_dims(frame, launch, code.limits());
-    if (!evaluated.ok())
-      return attribute(evaluated.take_status(), frame, node, "launch dimensions");
-    const LaunchDims &dims = *evaluated;
-    if (dims == dims_[node])
-      continue;
-    if (dims.enabled != dims_[node].enabled) {
-      touch(node, kEnabled);
-      marks_[node] ^= kDisabled;
-      ++counts_.fields;
+  counts_.fields += uses.size();
+  return {};
+}
+
+Status GraphInstance::renew_dims(const Frame &frame, const LoadedCode &code, uint32_t number) {
+  if (std::exchange(dims_seen_[number], rebind_) == rebind_)
+    return {};
+  const RegionClass::Shared &shared = topology_->dims[number];
+  std::span<const RegionClass::Use> uses = topology_->uses_of(shared);
+  ++counts_.evaluated;
+  CUGRT_ASSIGN(LaunchDims dims, dims_of(frame, code, shared));
+  const LaunchDims before = dims_[uses[0].node];
+  if (dims == before)
+    return {};
+  const bool switched = dims.enabled != before.enabled;
+  for (const RegionClass::Use &use : uses) {
+    if (switched) {
+      touch(use.node, kEnabled);
+      marks_[use.node] ^= kDisabled;
     }
-    if (dims.enabled) {
-      touch(node, kParams);
-      ++counts_.fields;
-    }
-    dims_[node] = dims;
-    params_[node] = driver::KernelNodeParams(launch_params(frame, code, node));
+    if (dims.enabled)
+      touch(use.node, kParams);
+    dims_[use.node] = dims;
+    params_[use.node].set_dims(dims.grid, dims.block, dims.shared_bytes);
   }
+  counts_.fields += uses.size() * (size_t(switched) + size_t(dims.enabled));
   return {};
 }
 

@@ -89,10 +89,15 @@ private:
   Status setter_failure(CUresult result, const Frame &frame, uint32_t node) const;
   std::string changes_text(const Frame &frame, uint32_t node) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
+  Status evaluate_constant(const Frame &frame);
+  Result<uint64_t> value_of(const Frame &frame, const RegionClass::Shared &shared) const;
+  Result<LaunchDims> dims_of(const Frame &frame, const LoadedCode &code,
+                             const RegionClass::Shared &shared) const;
   Status add_nodes(const Frame &frame, const LoadedCode &code);
   Status probe_bodies(const LoadedCode &code);
   Status instantiate(const Frame &frame);
-  Status renew(const Frame &frame, const LoadedCode &code, const RegionClass::Input &input);
+  Status renew_value(const Frame &frame, uint32_t number);
+  Status renew_dims(const Frame &frame, const LoadedCode &code, uint32_t number);
   uint64_t follow_several(uint32_t base, uint64_t by);
   Status apply(const Frame &frame);
   Status set_node(const Frame &frame, uint32_t node);
@@ -118,7 +123,9 @@ private:
   std::vector<uint8_t> marks_;                   // of each node: what apply() has to do
   std::vector<uint32_t> touched_;                // nodes to look at in apply(): the first ones
   size_t touched_count_ = 0;
-  PatchCounts counts_;               // of this rebind
+  uint64_t rebind_ = 0;                          // number of this one
+  std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
+  PatchCounts counts_;                           // of this rebind
   std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
   bool following_ = false;           // which of the two
   bool can_patch_ = true;

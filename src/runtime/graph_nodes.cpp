@@ -77,7 +77,7 @@ private:
       set_handles(node, handles_.at(step(node).conditional));
     auto add_node = [&]() -> Result<driver::GraphNode> {
       driver::Dependencies after{after_, data_};
-      const uint64_t *values = instance_.values_.data() + topology_.first_value[node];
+      const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
       const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
       if (program.kind == LaunchKind::empty && level(node) == 0)
         return graph.add_empty(after, name);
@@ -97,7 +97,7 @@ private:
   }
 
   void set_handles(uint32_t node, const Handles &handles) {
-    uint64_t *values = instance_.values_.data() + topology_.first_value[node];
+    uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
     values[2] = handles.first;
     values[3] = handles.other;
   }

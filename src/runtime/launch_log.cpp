@@ -44,7 +44,11 @@ LaunchRecord LaunchLog::begin(const Frame &frame, uint32_t region, const std::st
   if (region != plan::kNone) {
     const std::vector<ir::SymbolId> &key = frame.function.regions[region].key;
     for (size_t i = 0; i < std::min(key.size(), record.key.size()); ++i)
-      record.key[i] = frame.symbols[key[i].index];
+      record.key[i] = record.padded_from[i] = frame.symbols[key[i].index];
+    for (const plan::Bucket &bucket : frame.function.buckets)
+      for (size_t i = 0; i < std::min(key.size(), record.key.size()); ++i)
+        if (key[i] == bucket.symbol)
+          record.padded_from[i] = frame.symbols[bucket.of.index];
   }
   return record;
 }

@@ -40,7 +40,8 @@ struct LaunchRecord {
   uint32_t frame = 0, region = plan::kNone; // of regions: Function::regions
   const plan::Function *function = nullptr;
   const std::string *name = nullptr;
-  std::array<int64_t, CUGRT_MAX_KEY> key{}; // of the region's key, as many as fit
+  std::array<int64_t, CUGRT_MAX_KEY> key{};         // of the region's key, as many as fit
+  std::array<int64_t, CUGRT_MAX_KEY> padded_from{}; // likewise; before buckets
   uint64_t nodes = 0, edges = 0, fields_patched = 0;
   int64_t begin_ns = 0, host_ns = 0, build_ns = 0, patch_ns = 0, launch_ns = 0;
   double device_us = -1; // -1: not known

@@ -12,6 +12,13 @@ namespace {
 
 constexpr int64_t kUploadAlignment = 256;
 
+/// "sm_90a" is for the device that "sm_90" is for.
+bool runs_cubins_of(std::string_view architecture, std::string_view device) {
+  if (architecture.ends_with('a') || architecture.ends_with('f'))
+    architecture.remove_suffix(1);
+  return architecture == device;
+}
+
 } // namespace
 
 Result<std::shared_ptr<LoadedCode>> LoadedCode::load(std::shared_ptr<const Executable> executable,
@@ -41,7 +48,7 @@ Status LoadedCode::load_images() {
                                "' is a cubin, which the emulated driver cannot run; "
                                "give its source or PTX, or compile with a runtime "
                                "of the emulated driver");
-    if (image.cubin && executable_->architecture() != wanted)
+    if (image.cubin && !runs_cubins_of(executable_->architecture(), wanted))
       return Status::error(Code::unsupported, "the executable was compiled for " +
                                                   executable_->architecture() + ", the device is " +
                                                   wanted + "; compile it for " + wanted);

@@ -27,6 +27,9 @@ SymbolValues symbol_values(const plan::Function &function,
     result.values.push_back(is_given ? found->value : symbol.bounds.upper);
     result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
   }
+  for (const plan::Bucket &bucket : function.buckets)
+    result.values[bucket.symbol.index] =
+        ir::round_up_to_bucket(bucket.sizes, result.values[bucket.of.index]);
   return result;
 }
 
@@ -141,6 +144,8 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
                          const plan::PlannerOptions &options, bool fuse) {
   passes::PassContext context;
+  if (options.policy == plan::Policy::seed || options.max_lanes == 1)
+    CUGRT_TRY(context.set("memory.reuse", "smallest"));
   if (options.policy == plan::Policy::seed) // as published: calls stay calls
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
@@ -166,26 +171,10 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
-} // namespace
-
-Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report) {
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
-  auto plan = plan::make_plan(lowered, options, report);
-  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
-}
-
-Result<std::string> plan_report(const ir::Module &module, const std::string &name,
-                                const PlanReportOptions &options) {
-  plan::PlanReport report;
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner, true));
-  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, false));
-  auto made = plan::make_plan(lowered, options.planner, &report);
-  if (!made.ok())
-    return made.take_status().in(name);
-  const plan::Plan &plan = *made;
+/// The report in the format that is asked for. `view` lacks the memory table.
+Result<std::string> report_of(PlanView view, const PlanReportOptions &options) {
+  const plan::Plan &plan = view.plan;
   CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  PlanView view{name, plan, report, {}, count_kernels(lowered), count_kernels(unfused)};
   for (const plan::Function &function : plan.functions) {
     if (function.is_private)
       continue;
@@ -205,6 +194,37 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
     return Status::error(Code::invalid_argument,
                          "unknown report format " + std::to_string(options.format));
   }
+}
+
+} // namespace
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
+  auto plan = plan::make_plan(lowered, options, report);
+  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
+}
+
+Result<std::string> plan_report(const ir::Module &module, const std::string &name,
+                                const PlanReportOptions &options) {
+  plan::PlanReport report;
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner, true));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, false));
+  auto plan = plan::make_plan(lowered, options.planner, &report);
+  if (!plan.ok())
+    return plan.take_status().in(name);
+  return report_of({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
+                   options);
+}
+
+Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
+                                const std::string &name, const PlanReportOptions &options) {
+  if (!report && options.format == CUGRT_REPORT_SVG)
+    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
+                                            "the storage of the module that it was made from");
+  const plan::PlanReport no_notes;
+  return report_of({name, plan, report ? *report : no_notes, report != nullptr, {}, {}, {}},
+                   options);
 }
 
 } // namespace cugrt::runtime

@@ -23,6 +23,12 @@ Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbo
     frame.set_symbol(ir::SymbolId{index}, value.value);
     given[index] = true;
   }
+  for (const plan::Bucket &bucket : frame.function.buckets)
+    if (given[bucket.of.index]) {
+      frame.set_symbol(bucket.symbol,
+                       ir::round_up_to_bucket(bucket.sizes, frame.symbols[bucket.of.index]));
+      given[bucket.symbol.index] = true;
+    }
   return given;
 }
 

@@ -1,6 +1,9 @@
 // Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
 #include "runtime/plan_report.h"
 
+#include "codegen/kernel_table.h"
+#include "runtime/code_summary.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -30,22 +33,28 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
+/// "n_bucket: the least of 8, 16, 32 that holds n": none where the symbol is no bucket.
+std::string bucket_text(const plan::Function &function, uint32_t symbol) {
+  for (const plan::Bucket &bucket : function.buckets) {
+    if (bucket.symbol.index != symbol)
+      continue;
+    const plan::Symbol &of = function.symbols[bucket.of.index];
+    std::string sizes;
+    for (int64_t size : bucket.sizes)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return ": the least of " + sizes + " that holds " + of.name +
+           (of.bounds.upper > bucket.sizes.back() ? ", beyond them " + of.name + " itself" : "");
+  }
+  return "";
+}
+
 Json location_json(SourceLocation location) {
   return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
 }
 
-/// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
-std::string calls_text(const plan::BindingNote &note) {
-  std::string text;
-  for (const plan::CallNote &call : note.calls)
-    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
-            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
-  return text;
-}
-
-Json calls_json(const plan::BindingNote &note) {
+Json calls_json(std::span<const plan::CallNote> calls) {
   Json list = Json::array();
-  for (const plan::CallNote &call : note.calls)
+  for (const plan::CallNote &call : calls)
     list.push_back({{"callee", call.callee}, {"location", location_json(call.location)}});
   return list;
 }
@@ -78,8 +87,8 @@ Json bodies_json(const plan::Function &function, const plan::Region &region) {
 void add_function(std::string &text, const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
-  for (const plan::Symbol &symbol : function.symbols)
-    text += "  symbol " + bounds_text(symbol) + "\n";
+  for (uint32_t s = 0; s < function.symbols.size(); ++s)
+    text += "  symbol " + bounds_text(function.symbols[s]) + bucket_text(function, s) + "\n";
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
@@ -91,7 +100,7 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
             std::string(24, ' ') + note.reason + "\n";
     if (!note.calls.empty())
-      text += std::string(24, ' ') + calls_text(note) + "\n";
+      text += std::string(24, ' ') + calls_text(note.calls) + "\n";
   }
   for (const plan::EdgeNote &note : view.report.edges)
     if (note.function == index)
@@ -106,13 +115,15 @@ void add_storage(std::string &text, const PlanView &view) {
     text += "  scope " + padded(arena.scope, 10) + " arena " + std::to_string(arena.bytes) +
             ", lower bound " + std::to_string(arena.lower_bound_bytes) + ", sum of tensors " +
             std::to_string(arena.tensor_bytes) + "\n";
-  text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
+  if (view.has_notes)
+    text += "  before sharing  " + std::to_string(view.report.storage_before_bytes) + "\n";
   for (const plan::StorageNote &note : view.report.storages)
     text += "  " + padded("@" + view.plan.functions[note.function].name + " %" + note.name, 28) +
             " " + padded(note.scope, 8) + " offset " +
             padded(std::to_string(note.offset_bytes), 10) + " bytes " +
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
-            ", " + std::to_string(note.end_step) + ")\n";
+            ", " + std::to_string(note.end_step) + ")" +
+            (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
 }
 
 void add_memory(std::string &text, const MemoryRow &row) {
@@ -131,8 +142,8 @@ std::string counts_text(const KernelCounts &counts) {
          " kernels";
 }
 
-Json counts_json(const KernelCounts &counts) {
-  return {{"launches", counts.launches}, {"kernels", counts.kernels}};
+Json counts_json(const std::optional<KernelCounts> &counts) {
+  return counts ? Json{{"launches", counts->launches}, {"kernels", counts->kernels}} : Json();
 }
 
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
@@ -147,6 +158,9 @@ Json function_json(const PlanView &view, uint32_t index) {
          {"lower", symbol.bounds.lower},
          {"upper", symbol.bounds.upper == INT64_MAX ? Json() : Json(symbol.bounds.upper)},
          {"device", symbol.source == ir::SymbolSource::device}});
+  for (const plan::Bucket &bucket : function.buckets)
+    symbols[bucket.symbol.index]["bucket"] = {{"of", function.symbols[bucket.of.index].name},
+                                              {"sizes", bucket.sizes}};
   for (uint32_t r = 0; r < function.regions.size(); ++r) {
     const plan::Region &region = function.regions[r];
     Json row{{"name", region.name}, {"nodes", region.steps.count}};
@@ -175,14 +189,37 @@ Json function_json(const PlanView &view, uint32_t index) {
            {"region",
             note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
            {"reason", note.reason},
-           {"calls", calls_json(note)}});
+           {"calls", calls_json(note.calls)}});
   json["symbols"] = std::move(symbols);
   json["regions"] = std::move(regions);
   json["bindings"] = std::move(bindings);
   return json;
 }
 
+Json code_json(const plan::Plan &plan) {
+  CodeSummary summary = summarize_code(plan);
+  Json rows = Json::array();
+  for (const SpecializedKernel &row : summary.specialized)
+    rows.push_back({{"name", row.name},
+                    {"source", row.source},
+                    {"specialized", row.specialized},
+                    {"general", row.general}});
+  return {{"kernels", summary.kernels},
+          {"codes", summary.codes},
+          {"specialized", summary.specialized_count()},
+          {"most_specialized", codegen::kMaxSpecializations},
+          {"functions", std::move(rows)}};
+}
+
 } // namespace
+
+std::string calls_text(std::span<const plan::CallNote> calls) {
+  std::string text;
+  for (const plan::CallNote &call : calls)
+    text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
+            (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
+  return text;
+}
 
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
   std::string text;
@@ -210,12 +247,15 @@ std::string slot_names(const plan::Function &function, const std::vector<uint32_
 }
 
 std::string plan_text(const PlanView &view) {
-  std::string text = "plan of " + view.module_name + ": " + counts_text(view.kernels);
-  if (view.unfused.launches != view.kernels.launches)
-    text += "; without fusion " + counts_text(view.unfused);
+  std::string text = "plan of " + view.module_name;
+  if (view.kernels)
+    text += ": " + counts_text(*view.kernels);
+  if (view.kernels && view.unfused->launches != view.kernels->launches)
+    text += "; without fusion " + counts_text(*view.unfused);
   text += "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
+  text += "code\n" + code_summary_text(summarize_code(view.plan));
   add_storage(text, view);
   for (const MemoryRow &row : view.memory)
     add_memory(text, row);
@@ -242,7 +282,8 @@ std::string plan_json(const PlanView &view) {
                        {"offset_bytes", note.offset_bytes},
                        {"bytes", note.bytes},
                        {"first_step", note.first_step},
-                       {"end_step", note.end_step}});
+                       {"end_step", note.end_step},
+                       {"calls", calls_json(note.calls)}});
   for (const plan::EdgeNote &note : view.report.edges)
     edges.push_back({{"function", view.plan.functions[note.function].name},
                      {"region", view.plan.functions[note.function].regions[note.region].name},
@@ -263,8 +304,9 @@ std::string plan_json(const PlanView &view) {
                       {"total_bytes", bytes_json(row.total)}});
   }
   json["functions"] = std::move(functions);
+  json["code"] = code_json(view.plan);
   json["arenas"] = std::move(arenas);
-  json["storage_before_bytes"] = view.report.storage_before_bytes;
+  json["storage_before_bytes"] = view.has_notes ? Json(view.report.storage_before_bytes) : Json();
   json["tensors"] = std::move(tensors);
   json["edges"] = std::move(edges);
   json["memory"] = std::move(memory);

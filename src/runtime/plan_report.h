@@ -25,8 +25,10 @@ struct PlanView {
   const std::string &module_name;
   const plan::Plan &plan;
   const plan::PlanReport &report;
+  bool has_notes;                // or `report` is empty, since only the plan is known
   std::vector<MemoryRow> memory; // of the public functions
-  KernelCounts kernels, unfused; // as planned, and what it would be without FuseOps
+  /// As planned, and what it would be without FuseOps; nothing where only the plan is known.
+  std::optional<KernelCounts> kernels, unfused;
 };
 
 std::string plan_text(const PlanView &view);
@@ -36,10 +38,12 @@ std::string plan_dot(const PlanView &view);
 /// The arenas: offset against time, one rectangle a tensor.
 std::string plan_svg(const PlanView &view);
 
-/// "4, 7" and the like; also of slots: "%x, result 0".
 /// "body of 'while %more'", "then of 'if %c'": a level of a region that is not its own graph.
 std::string body_name(const plan::Function &function, const plan::Region &region,
                       const plan::RegionLevel &level);
+/// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
+std::string calls_text(std::span<const plan::CallNote> calls);
+/// "%x, result 0".
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
 

@@ -6,6 +6,7 @@
 #include "support/check.h"
 
 #include <algorithm>
+#include <map>
 
 namespace cugrt::runtime {
 
@@ -27,7 +28,7 @@ public:
     class_.key_size = static_cast<uint32_t>(region_.key.size());
     for (uint32_t node = 0; node < class_.launches.size(); ++node)
       add_node(node);
-    class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
+    class_.first_argument.push_back(arguments_);
     flatten();
     add_edges();
     add_levels();
@@ -36,9 +37,17 @@ public:
   }
 
 private:
+  /// What depends on an input: numbers of values_ and dims_, ascending but for repetitions.
   struct Lists {
     std::vector<uint32_t> values, dims;
   };
+  /// One of RegionClass::values or dims while it is being collected.
+  struct Group {
+    uint32_t from;
+    std::vector<RegionClass::Use> uses;
+  };
+  /// Kind, dtype, index, expression, bits of a source; or a launch's dimensions.
+  using GroupKey = std::array<uint64_t, 8>;
 
   uint32_t add_input(RegionClass::Input::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
     if (table[index] == kNone) {
@@ -49,93 +58,170 @@ private:
     return table[index];
   }
 
-  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency.
-  void symbols_of(ExprId expr, std::vector<uint32_t> &inputs) {
+  bool has_bucket(uint32_t symbol) const {
+    const std::vector<plan::Bucket> &buckets = frame_.function.buckets;
+    return std::any_of(buckets.begin(), buckets.end(),
+                       [&](const plan::Bucket &bucket) { return bucket.of.index == symbol; });
+  }
+
+  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency;
+  /// but for those with a bucket, by value.
+  void symbols_of(ExprId expr, std::vector<uint32_t> &inputs, bool by_value = false) {
     if (!expr.valid())
       return;
     used_.clear();
     frame_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
+      if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
+        add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
       CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
       inputs.push_back(symbol_input_[symbol.index]);
     }
   }
 
-  static void add_dependent(std::vector<uint32_t> &list, uint32_t dependent) {
-    if (list.empty() || list.back() != dependent)
-      list.push_back(dependent);
+  /// The group of `key`; a new one is a dependent of `inputs`.
+  static Group &group(std::map<GroupKey, uint32_t> &known, std::vector<Group> &groups,
+                      const GroupKey &key, uint32_t from, bool &is_new) {
+    auto [found, inserted] = known.emplace(key, static_cast<uint32_t>(groups.size()));
+    is_new = inserted;
+    if (inserted)
+      groups.push_back({from, {}});
+    return groups[found->second];
+  }
+
+  static GroupKey key_of(const ValueSource &source) {
+    return {static_cast<uint64_t>(source.kind), static_cast<uint64_t>(source.dtype), source.index,
+            source.expr.index, source.bits};
+  }
+
+  /// The dimensions of a copy or fill follow from its size, an argument.
+  GroupKey dims_key(const LaunchProgram &launch) const {
+    const auto kind = static_cast<uint64_t>(launch.kind);
+    if (launch.kind == LaunchKind::kernel)
+      return {kind,
+              launch.grid[0].index,
+              launch.grid[1].index,
+              launch.grid[2].index,
+              launch.block[0].index,
+              launch.block[1].index,
+              launch.block[2].index,
+              launch.shared_bytes.index};
+    if (launch.kind != LaunchKind::copy && launch.kind != LaunchKind::fill)
+      return {kind};
+    const uint32_t size = launch.kind == LaunchKind::copy ? 2 : 1;
+    const ValueSource &bytes = frame_.program.sources[launch.sources.begin + size];
+    return {kind, static_cast<uint64_t>(bytes.kind), bytes.expr.index, bytes.bits};
+  }
+
+  /// Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
+  static NodeKind kind_of(const LaunchProgram &launch) {
+    return launch.kind == LaunchKind::kernel || !launch.fixed ? NodeKind::kernel
+           : launch.kind == LaunchKind::copy                  ? NodeKind::copy
+                                                              : NodeKind::fill;
   }
 
   void add_node(uint32_t node) {
     const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
-    class_.first_value.push_back(static_cast<uint32_t>(class_.node_of_value.size()));
-    // Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
-    bool is_kernel = launch.kind == LaunchKind::kernel || !launch.fixed;
-    NodeKind kind = is_kernel                         ? NodeKind::kernel
-                    : launch.kind == LaunchKind::copy ? NodeKind::copy
-                                                      : NodeKind::fill;
-    const Change argument_changes[] = {is_kernel ? Change::argument : Change::address};
+    class_.first_argument.push_back(arguments_);
+    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i)
+      add_argument(launch, i, {arguments_++, node});
     const Change dim_changes[] = {Change::grid, Change::block, Change::shared_bytes,
                                   Change::becomes_empty};
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
-      const ValueSource &source = frame_.program.sources[i];
-      auto value = static_cast<uint32_t>(class_.node_of_value.size());
-      class_.node_of_value.push_back(node);
-      found_.clear();
-      symbols_of(source.expr, found_);
-      bool moves =
-          source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
-      if (moves)
-        found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
-      if (source.kind == ValueSource::Kind::host)
-        found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
-      CUGRT_CHECK(found_.empty() || can_patch(kind, argument_changes));
-      for (uint32_t input : found_)
-        add_dependent(lists_[input].values, value);
-      // The dimensions of a copy or fill follow from its size, which is an argument.
-      if (launch.kind != LaunchKind::kernel && source.kind != ValueSource::Kind::address)
-        for (uint32_t input : found_)
-          add_dependent(lists_[input].dims, node);
-    }
+    bool is_new = false;
+    Group &dims = group(known_dims_, dims_, dims_key(launch), class_.launches[node], is_new);
+    dims.uses.push_back({kNone, node});
+    if (!is_new)
+      return;
     found_.clear();
     for (int i = 0; i < 3; ++i) {
       symbols_of(launch.grid[i], found_);
       symbols_of(launch.block[i], found_);
     }
     symbols_of(launch.shared_bytes, found_);
-    CUGRT_CHECK(found_.empty() || can_patch(kind, dim_changes));
+    if (launch.kind == LaunchKind::copy || launch.kind == LaunchKind::fill)
+      symbols_of(
+          frame_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
+              .expr,
+          found_);
+    CUGRT_CHECK(found_.empty() || can_patch(kind_of(launch), dim_changes));
     for (uint32_t input : found_)
-      add_dependent(lists_[input].dims, node);
+      add_dependent(lists_[input].dims, dims_);
+  }
+
+  void add_argument(const LaunchProgram &launch, uint32_t number, RegionClass::Use use) {
+    const ValueSource &source = frame_.program.sources[number];
+    const bool moves =
+        source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
+    const bool changes = moves || source.kind == ValueSource::Kind::host || source.expr.valid();
+    if (!changes)
+      return;
+    bool is_new = false;
+    group(known_values_, values_, key_of(source), number, is_new).uses.push_back(use);
+    const Change argument_changes[] = {kind_of(launch) == NodeKind::kernel ? Change::argument
+                                                                           : Change::address};
+    CUGRT_CHECK(can_patch(kind_of(launch), argument_changes));
+    if (!is_new)
+      return;
+    found_.clear();
+    symbols_of(source.expr, found_, source.kind == ValueSource::Kind::expr);
+    if (moves)
+      found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
+    if (source.kind == ValueSource::Kind::host)
+      found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+    for (uint32_t input : found_)
+      add_dependent(lists_[input].values, values_);
+  }
+
+  /// The newest group, once.
+  static void add_dependent(std::vector<uint32_t> &list, const std::vector<Group> &groups) {
+    const auto newest = static_cast<uint32_t>(groups.size() - 1);
+    if (list.empty() || list.back() != newest)
+      list.push_back(newest);
   }
 
   void flatten() {
-    auto end = [&] { return static_cast<uint32_t>(class_.dependents.size()); };
+    auto flatten_groups = [&](const std::vector<Group> &groups, auto &to) {
+      for (const Group &group : groups) {
+        to.push_back({group.from,
+                      {static_cast<uint32_t>(class_.uses.size()),
+                       static_cast<uint32_t>(group.uses.size())}});
+        class_.uses.insert(class_.uses.end(), group.uses.begin(), group.uses.end());
+      }
+    };
+    flatten_groups(values_, class_.values);
+    flatten_groups(dims_, class_.dims);
+    auto flatten_list = [&](const std::vector<uint32_t> &list) {
+      Range range{static_cast<uint32_t>(class_.dependents.size()),
+                  static_cast<uint32_t>(list.size())};
+      class_.dependents.insert(class_.dependents.end(), list.begin(), list.end());
+      return range;
+    };
     for (size_t i = 0; i < class_.inputs.size(); ++i) {
-      RegionClass::Input &input = class_.inputs[i];
-      input.values = {end(), static_cast<uint32_t>(lists_[i].values.size())};
-      for (uint32_t value : lists_[i].values)
-        class_.dependents.push_back({value, class_.node_of_value[value]});
-      input.dims = {end(), static_cast<uint32_t>(lists_[i].dims.size())};
-      for (uint32_t node : lists_[i].dims)
-        class_.dependents.push_back({kNone, node});
+      class_.inputs[i].values = flatten_list(lists_[i].values);
+      class_.inputs[i].dims = flatten_list(lists_[i].dims);
     }
     std::vector<bool> of_key(class_.node_count());
     for (uint32_t i = 0; i < class_.key_size; ++i)
-      for (Range range : {class_.inputs[i].values, class_.inputs[i].dims})
-        for (uint32_t d = range.begin; d < range.end(); ++d)
-          of_key[class_.dependents[d].node] = true;
+      class_.for_each_use(class_.inputs[i],
+                          [&](const RegionClass::Use &use) { of_key[use.node] = true; });
     class_.key_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
   }
 
   void add_base_uses() {
     std::vector<uint32_t> bases_of_node(class_.node_count());
+    auto for_each_use = [&](uint32_t input, auto visit) {
+      if (input != kNone)
+        class_.for_each_use(class_.inputs[input], visit);
+    };
     for (uint32_t input : base_input_)
-      for (uint32_t value : input == kNone ? std::vector<uint32_t>() : lists_[input].values)
-        ++bases_of_node[class_.node_of_value[value]];
+      for_each_use(input, [&](const RegionClass::Use &use) { ++bases_of_node[use.node]; });
     for (uint32_t input : base_input_) {
-      bool one = input != kNone && lists_[input].values.size() == 1;
-      bool alone = one && bases_of_node[class_.node_of_value[lists_[input].values[0]]] == 1;
-      class_.base_uses.push_back({input, alone});
+      uint32_t uses = 0, bases = 0;
+      for_each_use(input, [&](const RegionClass::Use &use) {
+        ++uses;
+        bases = bases_of_node[use.node];
+      });
+      class_.base_uses.push_back({input, uses == 1 && bases == 1});
     }
   }
 
@@ -161,14 +247,19 @@ private:
     auto levels = plan::find_region_levels(frame_.function, region_.steps);
     CUGRT_CHECK(levels);
     class_.levels = std::move(*levels);
-    for (const RegionClass::Dependent &dependent : class_.dependents)
-      class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[dependent.node] != 0;
+    for (const RegionClass::Input &input : class_.inputs)
+      class_.for_each_use(input, [&](const RegionClass::Use &use) {
+        class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
+      });
   }
 
   const Frame &frame_;
   const plan::Region &region_;
   std::vector<uint32_t> base_input_, host_input_, symbol_input_; // number of the input, or kNone
   std::vector<Lists> lists_;                                     // of each input
+  std::map<GroupKey, uint32_t> known_values_, known_dims_;
+  std::vector<Group> values_, dims_;
+  uint32_t arguments_ = 0;
   std::vector<ir::SymbolId> used_;
   std::vector<uint32_t> found_;
   RegionClass class_;

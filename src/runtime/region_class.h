@@ -1,12 +1,14 @@
 // A topology class of a region: the launches chosen for its steps, and the patch program of its
 // instances.
 //
-// Values are numbered through all nodes in order (node 0's arguments, node 1's, ...). For
-// everything that a run can change, the class lists what depends on it:
+// Arguments are numbered through all nodes in order (node 0's, node 1's, ...). What several
+// arguments take is one value, and what several nodes are launched with is one set of dimensions;
+// each is evaluated once and handed out. For everything that a run can change, the class lists what
+// depends on it:
 //
 //   inputs            a symbol of the key, a base that moves, a host scalar
-//     ├─ values       arguments to evaluate again
-//     └─ dims         nodes whose launch dimensions to evaluate again
+//     ├─ values       to evaluate again ── uses: the arguments that take it
+//     └─ dims         to evaluate again ── uses: the nodes that have them
 //
 // so that patching an instance costs what depends on the changed inputs, not what the region has.
 #pragma once
@@ -17,23 +19,30 @@
 namespace cugrt::runtime {
 
 struct RegionClass {
-  struct Dependent {
-    uint32_t value, node; // `value` of arguments only
+  struct Use {
+    uint32_t argument, node; // `argument` of values only
+  };
+  /// A value (`from` is one of FunctionProgram::sources that gives it) or a node's dimensions (one
+  /// of FunctionProgram::launches that has them), and all that share it.
+  struct Shared {
+    uint32_t from;
+    Range uses;
   };
   struct Input {
     enum class Kind : uint8_t { symbol, base, host } kind;
     uint32_t index;     // SymbolId, base or host value of the frame
-    Range values, dims; // into `dependents`
+    Range values, dims; // into `dependents`, for numbers of `values` and `dims`
   };
 
   uint32_t region = 0;
-  std::vector<uint32_t> launches;    // of each node: FunctionProgram::launches
-  std::vector<uint32_t> first_value; // of each node, and the end
-  std::vector<uint32_t> node_of_value;
+  std::vector<uint32_t> launches;                        // of each node: FunctionProgram::launches
+  std::vector<uint32_t> first_argument;                  // of each node, and the end
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
   plan::RegionLevels levels; // one for each graph: the region's own and its bodies
-  std::vector<Input> inputs; // key symbols in the key's order, then bases, then host scalars
+  /// Key symbols in the key's order, then whatever else nodes depend on: bases, host scalars,
+  /// symbols that have a bucket.
+  std::vector<Input> inputs;
   uint32_t key_size = 0;
   size_t key_nodes = 0; // nodes with a field that depends on the key
   /// What a base is an argument of.
@@ -42,14 +51,34 @@ struct RegionClass {
     bool alone = false;     // one argument only, and no other base is one of its node
   };
   std::vector<BaseUse> base_uses; // of each base
-  std::vector<Dependent> dependents;
+  std::vector<Shared> values;     // those that some input changes
+  std::vector<Shared> dims;       // of all nodes
+  std::vector<Use> uses;
+  std::vector<uint32_t> dependents;
 
   /// Nodes in bodies of conditionals with a field that a run can change.
   bool changes_bodies = false;
   bool has_bodies() const { return levels.levels.size() > 1; }
 
   size_t node_count() const { return launches.size(); }
+  size_t argument_count() const { return first_argument.back(); }
   size_t edge_count() const { return predecessors.size(); }
+
+  std::span<const Use> uses_of(const Shared &shared) const {
+    return std::span(uses).subspan(shared.uses.begin, shared.uses.count);
+  }
+  std::span<const uint32_t> numbers(Range range) const {
+    return std::span(dependents).subspan(range.begin, range.count);
+  }
+  /// Calls `visit` with each use of what depends on the input; a node may come several times.
+  template <class Visit> void for_each_use(const Input &input, Visit visit) const {
+    for (uint32_t value : numbers(input.values))
+      for (const Use &use : uses_of(values[value]))
+        visit(use);
+    for (uint32_t number : numbers(input.dims))
+      for (const Use &use : uses_of(dims[number]))
+        visit(use);
+  }
 };
 
 /// The class that the frame's symbols select: one launch for each step of the region.

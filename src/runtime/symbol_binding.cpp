@@ -271,6 +271,7 @@ Status bind_parameters(Frame &frame, std::span<const cugrt_value> values) {
       if (frame.plan.exprs[dims[d]].kind == ir::ExprKind::symbol)
         CUGRT_TRY(definer.define(dims[d], given[d], Place{function, i, values[i].kind, d}));
   }
+  frame.set_buckets();
   for (uint32_t i = 0; i < values.size(); ++i) {
     const plan::Param &param = function.params[i];
     std::span<const int64_t> given = dims_of(values[i]);

@@ -185,26 +185,32 @@ const HostTensor *WeightSet::find(const std::string &name) const {
 
 Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> file,
                                    const std::string &name) {
+  size_t size_bytes = file->size();
+  return read_safetensors(std::move(file), 0, size_bytes, name);
+}
+
+Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, size_t offset_bytes,
+                                   size_t size_bytes, const std::string &name) {
   auto fail = [&](const std::string &message) {
     return Status::error(Code::parse_error, "weights file " + name + ": " + message);
   };
-  if (file->size() < kLengthBytes)
+  std::string_view file = std::string_view(*storage).substr(offset_bytes, size_bytes);
+  if (file.size() < kLengthBytes)
     return fail("it is shorter than a safetensors header; the file may be truncated");
   uint64_t header_bytes = 0;
   for (size_t i = 0; i < kLengthBytes; ++i)
-    header_bytes |= uint64_t(static_cast<unsigned char>((*file)[i])) << (8 * i);
-  uint64_t rest = file->size() - kLengthBytes;
+    header_bytes |= uint64_t(static_cast<unsigned char>(file[i])) << (8 * i);
+  uint64_t rest = file.size() - kLengthBytes;
   if (header_bytes > rest || header_bytes > kMaxWeightHeaderBytes)
     return fail("the header would have " + std::to_string(header_bytes) + " bytes, but " +
                 std::to_string(rest) + " follow; the file is truncated or not safetensors");
   HeaderReader reader(rest - header_bytes);
-  if (Status status = reader.read(std::string_view(*file).substr(kLengthBytes, header_bytes));
-      !status.ok())
+  if (Status status = reader.read(file.substr(kLengthBytes, header_bytes)); !status.ok())
     return std::move(status).in("weights file " + name);
   WeightSet set;
   for (HeaderReader::Entry &entry : reader.entries) {
-    entry.tensor.storage = file;
-    entry.tensor.offset_bytes += kLengthBytes + header_bytes;
+    entry.tensor.storage = storage;
+    entry.tensor.offset_bytes += offset_bytes + kLengthBytes + header_bytes;
     CUGRT_TRY(set.add(std::move(entry.name), std::move(entry.tensor)));
   }
   return set;

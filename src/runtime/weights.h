@@ -59,6 +59,9 @@ inline constexpr uint64_t kMaxWeightHeaderBytes = uint64_t(100) << 20; // the fo
 /// the file in messages.
 Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> file,
                                    const std::string &name);
+/// Likewise, from a part of `storage`, which the tensors then share.
+Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, size_t offset_bytes,
+                                   size_t size_bytes, const std::string &name);
 Result<WeightSet> load_safetensors(const std::string &path);
 
 } // namespace cugrt::runtime

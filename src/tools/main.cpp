@@ -12,6 +12,7 @@ int main(int argc, char **argv) try {
   app.failure_message(CLI::FailureMessage::help);
   tool::add_run(app);
   tool::add_plan(app);
+  tool::add_compile(app);
   tool::add_opt(app);
   tool::add_doctor(app);
   tool::add_bench(app);

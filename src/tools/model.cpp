@@ -38,26 +38,21 @@ int64_t now_ns() {
 }
 
 void add_model_options(CLI::App &command, ModelOptions &options) {
-  auto list = CLI::MultiOptionPolicy::TakeAll;
   command.add_option("MODULE", options.module, "The module's file; - is standard input")
       ->required();
   command.add_option("--function", options.function,
                      "The function; default: main, or the only one");
   command.add_option("--weights", options.weights,
                      "A .safetensors file; none: weights are drawn at random");
-  command
-      .add_option("--input", options.inputs,
-                  "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars")
-      ->expected(1)
-      ->multi_option_policy(list);
-  command
-      .add_option("--set", options.settings,
-                  "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(list);
-  command.add_option("--policy", options.policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  repeatable(command.add_option(
+      "--input", options.inputs,
+      "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars"));
+  repeatable(
+      command
+          .add_option("--set", options.settings,
+                      "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken")
+          ->delimiter(','));
+  add_planning_options(command, options.planning);
   command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
 }
 
@@ -113,7 +108,7 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(o
   }
   SpanScope span(spans, "plan and compile");
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  compile.policy = parse_policy(options.policy);
+  options.planning.apply(compile);
   executable_.emplace(*runtime_, *module_, &compile);
   function_.emplace(choose_function(*executable_, options.function));
   if (!weights_)

@@ -11,7 +11,8 @@
 namespace tool {
 
 struct ModelOptions {
-  std::string module, function, weights, driver, policy = "patch";
+  std::string module, function, weights, driver;
+  PlanningOptions planning;
   std::vector<std::string> inputs, settings;
 };
 void add_model_options(CLI::App &command, ModelOptions &options);

@@ -32,13 +32,10 @@ void add_opt(CLI::App &app) {
   auto options = std::make_shared<Options>();
   CLI::App *command = app.add_subcommand("opt", "Runs passes over a module and prints the result");
   command->add_option("MODULE", options->module, "The module's file; - is standard input");
-  command
-      ->add_option("--pass", options->passes, "A pass to run, in order; none: the default pipeline")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--option", options->settings, "NAME=VALUE: an option of the passes")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  repeatable(command->add_option("--pass", options->passes,
+                                 "A pass to run, in order; none: the default pipeline"));
+  repeatable(
+      command->add_option("--option", options->settings, "NAME=VALUE: an option of the passes"));
   command->add_flag("--list", options->list, "Lists the passes");
   command->callback([options] { opt(*options); });
 }

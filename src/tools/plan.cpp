@@ -1,4 +1,4 @@
-// cugrt plan: regions, storage and memory of a module, without running anything.
+// cugrt plan: regions, storage and memory of a module or a pack, without running anything.
 #include "tool.h"
 
 #include <iostream>
@@ -9,19 +9,33 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, policy = "patch";
+  std::string module;
+  PlanningOptions planning;
   std::vector<std::string> settings;
   bool json = false, dot = false, svg = false;
 };
 
 void plan(const Options &options) {
-  cugrt::Module module = load_module(options.module);
   cugrt_report_format format = options.json  ? CUGRT_REPORT_JSON
                                : options.dot ? CUGRT_REPORT_DOT
                                : options.svg ? CUGRT_REPORT_SVG
                                              : CUGRT_REPORT_TEXT;
-  std::cout << module.plan_report(format, parse_policy(options.policy),
-                                  parse_symbols(options.settings));
+  if (is_pack(options.module)) {
+    options.planning.require_none();
+    std::cout << cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings));
+    return;
+  }
+  cugrt::Module module = load_module(options.module);
+  Symbols symbols = parse_symbols(options.settings);
+  std::vector<cugrt_symbol_value> values;
+  for (const auto &[name, value] : symbols)
+    values.push_back({name.c_str(), value});
+  auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
+  options.planning.apply(plan_options);
+  plan_options.format = format;
+  plan_options.symbols = values.data();
+  plan_options.symbol_count = values.size();
+  std::cout << module.plan_report(plan_options);
 }
 
 } // namespace
@@ -31,14 +45,13 @@ void add_plan(CLI::App &app) {
   CLI::App *command = app.add_subcommand(
       "plan",
       "Static regions, why each binding is or is not in one, storage and memory of a module");
-  command->add_option("MODULE", options->module, "The module's file; - is standard input")
+  command
+      ->add_option("MODULE", options->module,
+                   "The file of a module or a pack; - is a module on standard input")
       ->required();
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
-  command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_planning_options(*command, options->planning);
+  repeatable(command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
+                 ->delimiter(','));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");
   auto *dot =
       command->add_flag("--dot", options->dot, "The regions' graphs for Graphviz")->excludes(json);

@@ -1,4 +1,4 @@
-// cugrt run: one function of a module, on .npy files or random input.
+// cugrt run: one function of a module or a pack, on .npy files or random input.
 //
 // arguments.h says where arguments come from.
 #include "arguments.h"
@@ -18,7 +18,8 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string module, function, weights, output, driver, policy = "patch";
+  std::string module, function, weights, output, driver;
+  PlanningOptions planning;
   std::vector<std::string> inputs, settings, prepared;
   unsigned repeat = 1;
   bool eager = false, strict = false, stats = false;
@@ -208,19 +209,43 @@ void show_progress(void *user, size_t done, size_t total, const char *kernel, do
                cached);
 }
 
-void run(const Options &options) {
+struct Opened {
+  cugrt::Weights weights;
+  cugrt::Runtime runtime;
+  cugrt::Executable executable;
+};
+
+Opened open_module(const Options &options) {
   cugrt::Module module = load_module(options.module);
   cugrt::Weights weights =
       options.weights.empty() ? cugrt::Weights() : cugrt::Weights::load(options.weights);
-  if (!options.output.empty())
-    std::filesystem::create_directories(options.output);
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  compile.policy = parse_policy(options.policy);
+  options.planning.apply(compile);
   size_t cached = 0;
   compile.progress = show_progress;
   compile.progress_user = &cached;
   cugrt::Executable executable(runtime, module, &compile);
+  return {std::move(weights), std::move(runtime), std::move(executable)};
+}
+
+// --weights come before those that the pack has or names.
+Opened open_pack(const Options &options) {
+  options.planning.require_none();
+  cugrt::Pack pack = cugrt::Pack::load(options.module);
+  cugrt::Weights weights =
+      options.weights.empty() ? pack.weights() : cugrt::Weights::load(options.weights);
+  cugrt::Runtime runtime = open_runtime(options.driver);
+  cugrt::Executable executable(runtime, pack);
+  return {std::move(weights), std::move(runtime), std::move(executable)};
+}
+
+void run(const Options &options) {
+  if (!options.output.empty())
+    std::filesystem::create_directories(options.output);
+  Opened opened = is_pack(options.module) ? open_pack(options) : open_module(options);
+  cugrt::Runtime &runtime = opened.runtime;
+  cugrt::Executable &executable = opened.executable;
   cugrt::Function function = choose_function(executable, options.function);
   std::vector<Argument> arguments =
       make_arguments(runtime, function, options.inputs, parse_symbols(options.settings));
@@ -231,7 +256,7 @@ void run(const Options &options) {
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;
   settings.strict = options.strict;
-  cugrt::Session session(executable, runtime, weights, settings);
+  cugrt::Session session(executable, runtime, opened.weights, settings);
   for (const Symbols &symbols : parse_prepared(options.prepared))
     prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
@@ -249,40 +274,32 @@ void run(const Options &options) {
 
 void add_run(CLI::App &app) {
   auto options = std::make_shared<Options>();
-  auto *command = app.add_subcommand("run", "Runs one function of a module");
-  auto list = CLI::MultiOptionPolicy::TakeAll;
-  command->add_option("MODULE", options->module, "The module's file; - is standard input")
+  auto *command = app.add_subcommand("run", "Runs one function of a module or a pack");
+  command
+      ->add_option("MODULE", options->module,
+                   "The file of a module or a pack; - is a module on standard input")
       ->required();
   command->add_option("--function", options->function,
                       "The function; default: main, or the only one");
   command->add_option("--weights", options->weights,
                       "A .safetensors file; tensors match parameters by name");
-  command
-      ->add_option("--input", options->inputs,
-                   "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars")
-      ->expected(1)
-      ->multi_option_policy(list);
-  command
-      ->add_option("--set", options->settings,
-                   "SYMBOL=N: a symbol's value, for random input and output buffers")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(list);
+  repeatable(command->add_option("--input", options->inputs,
+                                 "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars"));
+  repeatable(command
+                 ->add_option("--set", options->settings,
+                              "SYMBOL=N: a symbol's value, for random input and output buffers")
+                 ->delimiter(','));
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
-  command->add_option("--policy", options->policy, "What makes a region")
-      ->check(CLI::IsMember({"patch", "seed"}));
+  add_planning_options(*command, options->planning);
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--eager", options->eager, "Launches step by step, without graphs");
   command->add_flag("--strict", options->strict,
                     "What is not launched as part of a graph is an error");
-  command
-      ->add_option("--prepare", options->prepared,
-                   "SYMBOL=N,N...: makes graphs for these values before the run")
-      ->expected(1)
-      ->multi_option_policy(list);
+  repeatable(command->add_option("--prepare", options->prepared,
+                                 "SYMBOL=N,N...: makes graphs for these values before the run"));
   command->add_flag("--stats", options->stats, "Prints counters to stderr");
   command->callback([options] { run(*options); });
 }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -33,11 +34,23 @@ cugrt_log_level log_level_from_environment() {
 
 } // namespace
 
+CLI::Option *repeatable(CLI::Option *option) {
+  return option->expected(1)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
 cugrt::Module load_module(const std::string &path) {
   if (path != "-")
     return cugrt::Module::load(path);
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
   return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+bool is_pack(const std::string &path) {
+  constexpr std::string_view magic = CUGRT_PACK_MAGIC;
+  std::string begin(magic.size(), '\0');
+  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), magic.size()) &&
+         begin == magic;
 }
 
 cugrt::RuntimeOptions runtime_options(const std::string &driver) {
@@ -102,6 +115,19 @@ Symbols parse_symbols(const std::vector<std::string> &settings) {
 
 cugrt_policy parse_policy(const std::string &name) {
   return name == "seed" ? CUGRT_POLICY_SEED : CUGRT_POLICY_PATCH;
+}
+
+void add_planning_options(CLI::App &command, PlanningOptions &options) {
+  command.add_option("--policy", options.policy, "What makes a region")
+      ->check(CLI::IsMember({"patch", "seed"}));
+  command
+      .add_option("--max-lanes", options.max_lanes,
+                  "Steps of a graph that may run side by side; default: no limit")
+      ->check(CLI::Range(1, 32));
+  command.add_flag("--host-control", options.host_control,
+                   "The host runs every branch and loop, none becomes a node of a graph");
+  command.add_flag("--full-edges", options.full_edges,
+                   "No kernel of a graph begins before its predecessors have ended");
 }
 
 } // namespace tool

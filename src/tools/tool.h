@@ -25,6 +25,7 @@ using Symbols = std::vector<std::pair<std::string, int64_t>>;
 /// Each command adds its options to `app` and a callback that runs it.
 void add_run(CLI::App &app);
 void add_plan(CLI::App &app);
+void add_compile(CLI::App &app);
 void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
 void add_bench(CLI::App &app);
@@ -36,8 +37,15 @@ void add_cache(CLI::App &app);
 std::vector<std::string> take_emulated_command(int &argc, char **argv);
 void add_emulate(CLI::App &app, const std::vector<std::string> &command);
 
+/// Makes it an option that is given again for each further value; what follows a value is the next
+/// argument. CLI11's own lists would take that too.
+CLI::Option *repeatable(CLI::Option *option);
+
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
+
+/// Whether the file begins as a pack does; a file that cannot be read is none.
+bool is_pack(const std::string &path);
 
 /// A driver's name as in CUGRT_DRIVER: "" (the environment decides), system, emulated, none, or a
 /// path.
@@ -54,5 +62,27 @@ cugrt::Runtime open_runtime(const std::string &driver);
 Symbols parse_symbols(const std::vector<std::string> &settings);
 
 cugrt_policy parse_policy(const std::string &name);
+
+/// How a module is planned: what commands that plan or compile share.
+struct PlanningOptions {
+  std::string policy = "patch";
+  unsigned max_lanes = 0;
+  bool host_control = false, full_edges = false;
+
+  /// A pack is planned already: options beside it are an error.
+  void require_none() const {
+    if (policy != "patch" || max_lanes || host_control || full_edges)
+      throw UserError("a pack is planned already; options of planning go with cugrt compile");
+  }
+
+  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options.
+  template <class Options> void apply(Options &options) const {
+    options.policy = parse_policy(policy);
+    options.max_lanes = max_lanes;
+    options.host_control = host_control;
+    options.full_edges = full_edges;
+  }
+};
+void add_planning_options(CLI::App &command, PlanningOptions &options);
 
 } // namespace tool

@@ -77,7 +77,10 @@ public:
     std::string key;
     for (uint32_t i = 0; i < std::min<uint32_t>(record.key_size, CUGRT_MAX_KEY); ++i)
       key += (key.empty() ? "" : ", ") + std::string(record.key_names[i]) + "=" +
-             std::to_string(record.key_values[i]);
+             std::to_string(record.key_values[i]) +
+             (record.padded_from[i] == record.key_values[i]
+                  ? ""
+                  : " (padded from " + std::to_string(record.padded_from[i]) + ")");
     if (!key.empty())
       arguments["key"] = key;
     if (record.kind != CUGRT_LAUNCH_STEP) {

@@ -2,42 +2,22 @@
 // declarations, launch rules and arguments at once. Shapes are odd, of one element, and empty;
 // outputs are poisoned; sizes are told to the compiler, or are symbols that come with the launch.
 // What needs a million elements is tagged [large]: the sanitized builds leave it out.
-#include "support/catch.h"
-#include "support/op_test.h"
-
-#include <random>
-
-using namespace cugrt;
-using namespace cugrt::test;
-using ir::DType;
-using ir::Op;
+#include "kernels_check.h"
 
 namespace {
 
-using Dims = std::vector<int64_t>;
-
-LaunchRunner &runner() {
-  static LaunchRunner runner;
-  return runner;
-}
-
-/// Runs `test` with sizes baked in and with a symbolic first dimension.
-void check(OpTest test, uint32_t seed = 1) {
-  for (bool symbolic : {false, true}) {
-    test.symbolic = symbolic && !test.operands[0].dims.empty();
-    std::mt19937 random(seed);
-    const OpOutcome outcome = run_op_test(runner(), test, random);
-    INFO(outcome.message);
-    CHECK(outcome.ok);
-  }
-}
-
-ir::Attribute ints(std::string name, Dims values) { return {std::move(name), std::move(values)}; }
-ir::Attribute integer(std::string name, int64_t value) { return {std::move(name), value}; }
-
-constexpr Op kUnary[] = {Op::relu,  Op::neg,  Op::abs,     Op::exp,  Op::log, Op::sqrt,
-                         Op::rsqrt, Op::tanh, Op::sigmoid, Op::silu, Op::gelu};
-constexpr Op kBinary[] = {Op::add, Op::sub, Op::mul, Op::div, Op::maximum, Op::minimum};
+constexpr Op kUnary[] = {Op::relu,       Op::neg,    Op::abs,        Op::exp,          Op::log,
+                         Op::sqrt,       Op::rsqrt,  Op::tanh,       Op::sigmoid,      Op::silu,
+                         Op::gelu,       Op::erf,    Op::sin,        Op::cos,          Op::tan,
+                         Op::asin,       Op::acos,   Op::atan,       Op::sinh,         Op::cosh,
+                         Op::asinh,      Op::acosh,  Op::atanh,      Op::log1p,        Op::floor,
+                         Op::ceil,       Op::round,  Op::reciprocal, Op::softplus,     Op::softsign,
+                         Op::hard_swish, Op::elu,    Op::leaky_relu, Op::hard_sigmoid, Op::sign,
+                         Op::clip,       Op::is_nan, Op::is_inf};
+constexpr Op kBinary[] = {Op::add,       Op::sub,        Op::mul,     Op::div,
+                          Op::maximum,   Op::minimum,    Op::pow,     Op::floor_mod,
+                          Op::trunc_mod, Op::prelu,      Op::equal,   Op::not_equal,
+                          Op::less,      Op::less_equal, Op::greater, Op::greater_equal};
 const OpTest::Operand kAbsent{{}, {}, true};
 
 } // namespace
@@ -49,6 +29,17 @@ TEST_CASE("unary ops agree with their definitions") {
   check({.op = Op::gelu,
          .operands = {{{259}}},
          .attributes = {{"approximate", std::string("tanh")}}});
+  check({.op = Op::clip,
+         .operands = {{{259}}},
+         .attributes = {real("min", -0.5), real("max", 1.25)},
+         .specials = true});
+  check({.op = Op::leaky_relu, .operands = {{{259}}}, .attributes = {real("alpha", 0.3)}});
+  check({.op = Op::elu, .operands = {{{259}}}, .attributes = {real("alpha", 0.7)}});
+  check({.op = Op::hard_sigmoid,
+         .operands = {{{259}}},
+         .attributes = {real("alpha", 0.6), real("beta", 0.4)}});
+  for (Op op : {Op::sin, Op::cos, Op::tan}) // large arguments too
+    check({.op = op, .operands = {{{259}}}, .scale = 1e6});
 }
 
 TEST_CASE("unary and binary ops carry NaN and infinity through") {
@@ -81,22 +72,27 @@ TEST_CASE("binary ops broadcast as NumPy does") {
     check({.op = Op::sub, .operands = {{a}, {b}}});
 }
 
-TEST_CASE("casts between plain dtypes truncate, saturate and round") {
-  constexpr DType kTypes[] = {DType::f32, DType::i32, DType::i64, DType::u8,     DType::i8,
-                              DType::i16, DType::u16, DType::u32, DType::boolean};
+TEST_CASE("casts between all plain dtypes truncate, saturate, round or keep the low bits") {
+  constexpr DType kTypes[] = {DType::boolean, DType::i8,  DType::i16, DType::i32, DType::i64,
+                              DType::u8,      DType::u16, DType::u32, DType::u64, DType::f16,
+                              DType::bf16,    DType::f32, DType::f64};
+  std::mt19937 random(1);
   for (DType from : kTypes)
     for (DType to : kTypes) {
-      const bool wraps = ir::info(from).kind != ir::DTypeKind::floating &&
-                         ir::info(to).kind == ir::DTypeKind::unsigned_integer;
-      if (wraps || from == to || from == DType::boolean)
-        continue; // negative numbers keep their low bits, which is another rule
+      if (from == to)
+        continue; // an alias
       const bool floating = ir::info(from).kind == ir::DTypeKind::floating;
-      check({.op = Op::cast,
-             .dtype = from,
-             .operands = {{{3, 41}}},
-             .attributes = {{"dtype", ir::DTypeLiteral{to}}},
-             .specials = floating,
-             .scale = 300});
+      const OpOutcome outcome = run_op_test(runner(),
+                                            {.op = Op::cast,
+                                             .dtype = from,
+                                             .operands = {{{3, 41}}},
+                                             .attributes = {type(to)},
+                                             .symbolic = true,
+                                             .specials = floating,
+                                             .scale = 300},
+                                            random);
+      INFO(outcome.message);
+      CHECK(outcome.ok);
     }
 }
 
@@ -209,7 +205,7 @@ TEST_CASE("norms agree with their definitions, with and without scale and bias")
 
 TEST_CASE("reductions agree with their definitions over any axes") {
   const Dims axes[] = {{}, {0}, {1}, {2}, {-1}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
-  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max})
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min, Op::reduce_prod})
     for (const Dims &list : axes)
       check({.op = op, .operands = {{{5, 7, 3}}}, .attributes = {ints("axes", list)}});
   check({.op = Op::reduce_sum,
@@ -218,7 +214,7 @@ TEST_CASE("reductions agree with their definitions over any axes") {
   check({.op = Op::reduce_sum,
          .operands = {{{2, 3, 2, 3, 2, 3, 2, 3}}},
          .attributes = {ints("axes", {1, 3, 5, 7})}});
-  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max}) {
+  for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min, Op::reduce_prod}) {
     check(
         {.op = op, .operands = {{{3, 700}}}, .attributes = {ints("axes", {1})}, .specials = true});
     check({.op = op, .operands = {{{3, 0, 2}}}, .attributes = {ints("axes", {1})}});
@@ -292,7 +288,8 @@ TEST_CASE("embedding reads rows, and the nearest row for ids outside the table")
 
 TEST_CASE("random elementwise shapes agree") {
   std::mt19937 random(7);
-  std::uniform_int_distribution<int> rank(0, 5), size(0, 8), keep(0, 2), op(0, 5);
+  std::uniform_int_distribution<int> rank(0, 5), size(0, 8), keep(0, 2),
+      op(0, int(std::size(kBinary)) - 1);
   for (int i = 0; i < 40; ++i) {
     Dims y, a, b;
     for (int d = rank(random); d > 0; --d)
@@ -321,7 +318,8 @@ TEST_CASE("random matrix products agree") {
 
 TEST_CASE("the shorter floats and double compute in their wider types") {
   for (DType dtype : {DType::f16, DType::bf16, DType::f64}) {
-    for (Op op : {Op::relu, Op::exp, Op::tanh, Op::gelu})
+    for (Op op : {Op::relu, Op::exp, Op::tanh, Op::gelu, Op::erf, Op::sin, Op::softplus, Op::is_nan,
+                  Op::hard_sigmoid, Op::clip})
       check({.op = op, .dtype = dtype, .operands = {{{5, 67}}}});
     check({.op = Op::add, .dtype = dtype, .operands = {{{5, 67}}, {{67}}}});
     check({.op = Op::matmul, .dtype = dtype, .operands = {{{9, 33}}, {{33, 20}}, {{20}}}});
@@ -342,6 +340,18 @@ TEST_CASE("the shorter floats and double compute in their wider types") {
            .operands = {{{6, 70}}},
            .attributes = {ints("axes", {1})}});
     check({.op = Op::argmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    for (Op op : {Op::pow, Op::trunc_mod, Op::less, Op::equal})
+      check({.op = op, .dtype = dtype, .operands = {{{5, 67}}, {{67}}}});
+    check({.op = Op::where, .dtype = dtype, .operands = {{{5, 67}, DType::boolean}, {{67}}, {{}}}});
+    check({.op = Op::log_softmax, .dtype = dtype, .operands = {{{6, 70}}}});
+    check({.op = Op::reduce_prod, .dtype = dtype, .operands = {{{6, 7}}}});
+    check({.op = Op::cumsum, .dtype = dtype, .operands = {{{6, 70}}}});
+    check({.op = Op::top_k,
+           .dtype = dtype,
+           .operands = {{{6, 70}}},
+           .attributes = {integer("k", 7)}});
+    check(
+        {.op = Op::range, .attributes = {type(dtype), integer("length", 300), real("step", 0.5)}});
     for (DType to : {DType::f32, DType::i32, DType::f16, DType::bf16, DType::f64})
       if (to != dtype)
         check({.op = Op::cast,

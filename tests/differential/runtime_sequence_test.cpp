@@ -211,12 +211,11 @@ struct Pool {
 
 } // namespace
 
-TEST_CASE(
-    "runs that overlap in three frames, on streams that change, leave the same bytes as single "
-    "launches one after the other") {
+TEST_CASE("runs that overlap in three frames, on streams that change, through builds, patches and "
+          "evictions, leave the same bytes as single launches one after the other") {
   Executable executable(emulated_runtime(), Module::parse(kModule));
   auto options = detail::sized<cugrt_session_options>();
-  options.instance_budget_bytes = 480000; // a few instances for each frame
+  options.instance_budget_bytes = 480000; // two or three instances for each frame
   options.frames = 3;
   Pool graphs(executable, options);
   options.frames = 1;
@@ -252,4 +251,6 @@ TEST_CASE(
   CHECK(counters.runs == 480);
   CHECK(counters.regions_patched > 10);
   CHECK(counters.regions_built > 6); // more than one for each frame and function
+  CHECK(counters.instances_evicted > 3);
+  CHECK(counters.regions_hit > 0);
 }

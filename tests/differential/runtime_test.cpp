@@ -406,7 +406,7 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds 
   return %y
 }
 )"));
-  constexpr uint32_t kThreads = 3;
+  constexpr uint32_t kThreads = 8;
   std::vector<std::string> problems(kThreads); // Catch's macros are for one thread
   auto work = [&](uint32_t number) {
     Session session(program.executable, emulated_runtime());

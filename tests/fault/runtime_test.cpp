@@ -75,21 +75,107 @@ struct Scenario {
   void check_good_run() { check_close(run(), expected_result(x, 9), 1e-5); }
 };
 
-} // namespace
+/// A loop with a branch in it: y = x, and each odd round adds 1, `limit` rounds.
+const char *const kLoop = R"(cugrt 1
 
-TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh session works") {
-  Scenario scenario;
+kernel @zero {
+  inline "extern \"C\" __global__ void zero(int *x) { x[0] = 0; }"
+  entry "zero"
+  params (x: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+kernel @test {
+  inline """
+extern "C" __global__ void test(int *i, const int *limit, int *more, int *odd) {
+  more[0] = i[0] < limit[0];
+  odd[0] = i[0] & 1;
+  i[0] += 1;
+}
+"""
+  entry "test"
+  params (i: inout i32, limit: in i32, more: out i32, odd: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+kernel @add_one {
+  inline """
+extern "C" __global__ void add_one(const int *x, int *y, long long n) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + 1;
+}
+"""
+  entry "add_one"
+  params (x: in i32, y: out i32, n: symbol i64)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+
+func @main(%x: tensor<[n], i32>, %limit: tensor<[1], i32>) -> (tensor<[n], i32>)
+    attributes {upper_bounds = {n = 40}} {
+  %i = alloc : tensor<[1], i32>
+  %odd = alloc : tensor<[1], i32>
+  launch @zero(%i)
+  launch @zero(%odd)
+  %y = while (%c = %x) using (%i, %limit, %odd) {
+    %more = alloc : tensor<[1], i32>
+    launch @test(%i, %limit, %more, %odd)
+    yield %more
+  } do {
+    %d = if %odd using (%c) -> (tensor<[n], i32>) {
+      %t = alloc : tensor<[n], i32>
+      launch @add_one(%c, %t, n)
+      yield %t
+    } else {
+      yield %c
+    }
+    yield %d
+  }
+  return %y
+}
+)";
+
+/// Room for one instance: the keys of `sizes` build it, patch it, disable nodes in its bodies, and
+/// the one that comes again gives it up for its own.
+struct LoopScenario {
+  Executable executable{emulated_runtime(), Module::parse(kLoop)};
+  std::vector<int32_t> x = std::vector<int32_t>(40, 5);
+  Buffer input = upload(x), limit = upload(std::vector<int32_t>{6});
+  const std::vector<int64_t> sizes = {40, 40, 9, 0, 40, 9, 33, 9};
+
+  Session open(Runtime &runtime, Executable &from) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.instance_budget_bytes = 200000;
+    return Session(from, runtime, Weights(), options);
+  }
+  std::vector<int32_t> run(Session &session, Executable &from, int64_t n) {
+    std::vector<Value> results =
+        session.run(from.function(0), {input.tensor(CUGRT_I32, {n}), limit.tensor(CUGRT_I32, {1})});
+    session.synchronize();
+    return download<int32_t>(results[0].as.tensor.address, static_cast<size_t>(n));
+  }
+  std::vector<int32_t> run() {
+    Session session = open(emulated_runtime(), executable);
+    std::vector<int32_t> last;
+    for (int64_t n : sizes)
+      last = run(session, executable, n);
+    counters = session.counters();
+    return last;
+  }
+  void check_good_run() { CHECK(run() == std::vector<int32_t>(9, 5 + 3)); }
+  cugrt_counters counters{};
+};
+
+template <class AnyScenario> void fail_every_call(AnyScenario &scenario) {
   EmulatorControl emulator;
   scenario.check_good_run();
-  const auto before = emulator.live();
+  const auto at_first = emulator.live();
   unsigned long long begin = emulator.now().calls;
   scenario.check_good_run();
   unsigned long long calls = emulator.now().calls - begin;
-  CHECK(emulator.live() == before);
+  CHECK(emulator.live() == at_first);
   REQUIRE(calls > 30);
   size_t errors = 0;
   for (unsigned long long nth = 1; nth <= calls; ++nth) {
     INFO("call " << nth << " of " << calls);
+    const auto before = emulator.live(); // what could not be freed in earlier rounds stays
     REQUIRE(emulator.inject(nth, CUDA_ERROR_ILLEGAL_STATE) == CUDA_SUCCESS);
     bool failed_to_free = false;
     try {
@@ -106,6 +192,63 @@ TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh 
     scenario.check_good_run();
   }
   CHECK(errors > calls / 2);
+}
+
+} // namespace
+
+TEST_CASE("whichever driver call fails: one clear error, nothing leaks, a fresh session works") {
+  Scenario scenario;
+  fail_every_call(scenario);
+}
+
+TEST_CASE("likewise where instances with loops and branches in them are built, patched, given up "
+          "and destroyed") {
+  LoopScenario scenario;
+  scenario.check_good_run();
+  CHECK(scenario.counters.regions_built >= 2);
+  CHECK(scenario.counters.regions_patched >= 2);
+  CHECK(scenario.counters.instances_evicted >= 1);
+  CHECK(scenario.counters.regions_eager == 0);
+  fail_every_call(scenario);
+}
+
+TEST_CASE("a driver whose setters do not reach bodies has instances built anew, with equal "
+          "results") {
+  LoopScenario scenario;
+  EmulatorControl emulator;
+  scenario.run();
+  const uint64_t built = scenario.counters.regions_built;
+  // Whether they do is tried once for each device, by a setter of the first instance's making:
+  // which of the calls that is shows in what follows.
+  size_t refused = 0;
+  for (unsigned long long nth = 1;; ++nth) {
+    INFO("call " << nth);
+    Runtime runtime(emulated_options());
+    Executable executable(runtime, Module::parse(kLoop));
+    Session session = scenario.open(runtime, executable);
+    unsigned long long begin = emulator.now().calls;
+    emulator.inject(nth, CUDA_ERROR_NOT_SUPPORTED);
+    bool works = true;
+    try {
+      scenario.run(session, executable, scenario.sizes[0]);
+    } catch (const Error &) {
+      works = false;
+    }
+    unsigned long long calls = emulator.now().calls - begin;
+    emulator.inject(0, CUDA_SUCCESS);
+    if (works) {
+      for (size_t i = 1; i < scenario.sizes.size(); ++i) {
+        const auto n = static_cast<size_t>(scenario.sizes[i]);
+        CHECK(scenario.run(session, executable, scenario.sizes[i]) ==
+              std::vector<int32_t>(n, 5 + 3));
+      }
+      refused += session.counters().regions_built > built;
+      CHECK(session.counters().instance_bytes <= 200000);
+    }
+    if (works && nth > calls)
+      break;
+  }
+  CHECK(refused == 1);
 }
 
 TEST_CASE(

@@ -31,10 +31,14 @@ static std::string notes(const plan::PlanReport &report, const plan::Plan &plan)
 
 static std::string storage(const plan::PlanReport &report) {
   std::string text = "before " + std::to_string(report.storage_before_bytes) + "\n";
-  for (const plan::StorageNote &note : report.storages)
+  for (const plan::StorageNote &note : report.storages) {
     text += "%" + note.name + " " + note.scope + " [" + std::to_string(note.offset_bytes) + ", " +
             std::to_string(note.offset_bytes + note.bytes) + ") steps [" +
             std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")\n";
+    for (const plan::CallNote &call : note.calls)
+      text += "    from the call of @" + call.callee + " in line " +
+              std::to_string(call.location.line) + "\n";
+  }
   return text;
 }
 

@@ -6,7 +6,9 @@
 #include "passes/pass.h"
 #include "support/check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace cugrt::test {
 
@@ -32,32 +34,44 @@ std::string text_of(const ir::AttributeValue &value) {
 
 // --- The module ----------------------------------------------------------------------------------
 
-bool broadcasts(Op op) {
+// The name of the op's family, in which all ops have one form (ir/op_families.def).
+std::string_view family_of(Op op) {
   switch (op) {
-  case Op::add:
-  case Op::sub:
-  case Op::mul:
-  case Op::div:
-  case Op::maximum:
-  case Op::minimum:
-  case Op::matmul:
-    return true;
-  default:
-    return false;
+#define CUGRT_OP_FAMILY(op, family)                                                                \
+  case Op::op:                                                                                     \
+    return #family;
+#include "ir/op_families.def"
   }
+  return "";
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool broadcasts(Op op) {
+  return is_one_of(family_of(op), {"binary", "binary_float", "compare", "logical", "where",
+                                   "matmul", "broadcast_to"});
 }
 
 // Whether the first dimension of operand i is the symbol: of the first operand, unless it is a 1
 // that may broadcast, and of others that must agree with it.
 bool is_symbolic(const OpTest &test, size_t i) {
   const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
-  if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)))
+  if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)) ||
+      test.op == Op::top_k)
     return false;
   if (i == 0)
     return true;
-  const bool may_agree =
-      test.op == Op::matmul ? own.size() > 2 : broadcasts(test.op) || test.op == Op::concat;
-  return may_agree && own.size() == first.size() && own[0] == first[0];
+  const bool may_agree = test.op == Op::matmul
+                             ? own.size() > 2
+                             : broadcasts(test.op) || test.op == Op::concat ||
+                                   test.op == Op::attention || test.op == Op::rotary ||
+                                   test.op == Op::gather_elements;
+  // Lengths and positions of attention and rotary have fewer dimensions.
+  const bool same_rank =
+      own.size() == first.size() || is_one_of(family_of(test.op), {"attention", "rotary"});
+  return may_agree && same_rank && !own.empty() && own[0] == first[0];
 }
 
 Result<ir::Module> build(const OpTest &test) {
@@ -74,6 +88,22 @@ Result<ir::Module> build(const OpTest &test) {
       continue;
     }
     std::vector<ir::ExprId> dims;
+    if (operand.shape) {
+      for (size_t d = 0; d < operand.dims.size(); ++d) {
+        const bool of_symbol = d == 0 && i > 0 && is_symbolic(test, 0) &&
+                               i + 1 == test.operands.size() &&
+                               operand.dims[0] == test.operands[0].dims[0];
+        dims.push_back(of_symbol ? module.exprs.symbol(symbol)
+                                 : module.exprs.constant(operand.dims[d]));
+      }
+      types.push_back(module.types.shape(dims));
+      ir::Binding binding{};
+      binding.kind = ir::BindingKind::shape;
+      const std::string hint = "s";
+      operands.push_back(
+          ir::Operand::of(builder.bind(binding, {}, dims, {}, {&hint, 1}, {&types.back(), 1})));
+      continue;
+    }
     for (int64_t size : operand.dims)
       dims.push_back(dims.empty() && is_symbolic(test, i) ? module.exprs.symbol(symbol)
                                                           : module.exprs.constant(size));
@@ -102,7 +132,9 @@ Array random_array(const OpTest &test, const OpTest::Operand &operand, std::mt19
   std::uniform_int_distribution<int> integer(-3, 12), lot(0, 15), special(0, 4);
   constexpr double kSpecials[] = {NAN, INFINITY, -INFINITY, 0, -0.0};
   for (double &value : array.values) {
-    value = floating ? real(random) : integer(random);
+    value = floating                      ? real(random)
+            : dtype == ir::DType::boolean ? integer(random) % 2
+                                          : integer(random);
     if (floating && test.specials && lot(random) == 0)
       value = kSpecials[special(random)];
     value = round_to(dtype, value);
@@ -127,29 +159,28 @@ double epsilon_of(ir::DType dtype) { // half a unit in the last place, relative
 
 bool is_exact(Op op) {
   switch (op) {
-  case Op::relu:
-  case Op::neg:
-  case Op::abs:
+  case Op::floor:
+  case Op::ceil:
+  case Op::round:
   case Op::maximum:
   case Op::minimum:
-  case Op::cast:
+  case Op::trunc_mod:
   case Op::max_pool2d:
   case Op::reduce_max:
-  case Op::argmax:
-  case Op::reshape:
-  case Op::transpose:
-  case Op::concat:
-  case Op::split:
-  case Op::embedding:
+  case Op::reduce_min:
     return true;
   default:
-    return false;
+    return is_one_of(family_of(op),
+                     {"unary_number",    "test",    "logical_not", "compare",   "logical",
+                      "where",           "cast",    "argmax",      "top_k",     "reshape",
+                      "transpose",       "concat",  "split",       "embedding", "gather",
+                      "gather_elements", "one_hot", "slice",       "pad",       "broadcast_to"});
   }
 }
 
 bool is_sum(Op op) {
-  return op == Op::matmul || op == Op::conv2d || op == Op::avg_pool2d || op == Op::reduce_sum ||
-         op == Op::reduce_mean;
+  return op == Op::matmul || op == Op::conv1d || op == Op::conv2d || op == Op::avg_pool2d ||
+         op == Op::reduce_sum || op == Op::reduce_mean || op == Op::cumsum;
 }
 
 // How many numbers one element of a sum, softmax or norm depends on.
@@ -159,8 +190,9 @@ double term_count(const OpTest &test) {
   switch (test.op) {
   case Op::matmul:
     return double(x.back());
+  case Op::conv1d:
   case Op::conv2d:
-    for (size_t i = 1; i < 4; ++i)
+    for (size_t i = 1; i < test.operands[1].dims.size(); ++i)
       count *= double(test.operands[1].dims[i]);
     return count;
   default:
@@ -177,7 +209,7 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
   const double arithmetic = dtype == ir::DType::f64 ? 0x1p-53 : 0x1p-24;
   const double stored = 2 * epsilon_of(dtype);
   std::vector<double> bound(want.values.size(), 0);
-  if (is_exact(test.op))
+  if (is_exact(test.op) || ir::info(dtype).kind != ir::DTypeKind::floating)
     return bound;
   Array magnitude = want;
   double factor = 16;
@@ -194,17 +226,37 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
     for (const OpTest::Operand &operand : test.operands)
       present.push_back(operand.absent ? nullptr : operands[next++]);
     magnitude = evaluate_op(test.op, present, test.attributes)[0];
+    if (test.op == Op::cumsum) // any place of a line
+      magnitude.values.assign(
+          magnitude.values.size(),
+          std::accumulate(positive[0].values.begin(), positive[0].values.end(), 0.0));
     factor = term_count(test) + 4;
-  } else if (test.op == Op::softmax || test.op == Op::layer_norm || test.op == Op::rms_norm) {
+  } else if (family_of(test.op) == "softmax" || test.op == Op::layer_norm ||
+             test.op == Op::rms_norm) {
     factor = 2 * term_count(test) + 64;
     double largest = 1;
     for (double value : want.values)
       if (std::isfinite(value))
         largest = std::max(largest, std::fabs(value));
     magnitude.values.assign(magnitude.values.size(), largest);
-  } else if (test.op == Op::gelu || test.op == Op::silu) { // 1 + erf cancels for negative x
+  } else if (test.op == Op::attention) {
+    // Scores of WIDTH terms, at most scale^2 each, move a weight by their error; values are at most
+    // scale.
+    const double width = double(test.operands[0].dims[3]);
+    factor = (width + 8) * (2 * std::sqrt(width) * test.scale * test.scale + 4) +
+             2 * double(test.operands[1].dims[1]) + 64;
+    magnitude.values.assign(magnitude.values.size(), test.scale);
+  } else if (test.op == Op::rotary) { // angles of at most 12, off by the power's error
+    factor = 256;
+    magnitude.values.assign(magnitude.values.size(), 2 * test.scale);
+  } else if (test.op == Op::reduce_prod) {
+    factor = term_count(test) + 16;
+  } else if (is_one_of(ir::op_info(test.op).name,
+                       {"gelu", "silu", "hard_swish", "hard_sigmoid", "floor_mod"})) {
+    // Sums that cancel: 1 + erf for negative x, x + 3, alpha * x + beta, the remainder + b.
     for (size_t i = 0; i < magnitude.values.size(); ++i)
-      magnitude.values[i] = std::fabs(magnitude.values[i]) + std::fabs(inputs[0].values[i]);
+      magnitude.values[i] = std::fabs(magnitude.values[i]) +
+                            (broadcasts(test.op) ? test.scale : std::fabs(inputs[0].values[i]) + 1);
   }
   for (size_t i = 0; i < bound.size(); ++i)
     bound[i] = factor * arithmetic * std::fabs(magnitude.values[i]) +
@@ -231,8 +283,9 @@ std::string OpTest::describe() const {
   std::string text = std::string(ir::op_info(op).name) + "(";
   for (size_t i = 0; i < operands.size(); ++i) {
     text += i ? ", " : "";
-    text +=
-        operands[i].absent ? "none" : std::string(ir::info(operands[i].dtype.value_or(dtype)).name);
+    text += operands[i].absent  ? "none"
+            : operands[i].shape ? "shape"
+                                : std::string(ir::info(operands[i].dtype.value_or(dtype)).name);
     if (!operands[i].absent)
       text += text_of(operands[i].dims);
   }
@@ -255,13 +308,20 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
 
   std::vector<Array> inputs;
   for (const OpTest::Operand &operand : test.operands)
-    if (!operand.absent)
+    if (!operand.absent && !operand.shape)
       inputs.push_back(random_array(test, operand, random));
-  std::vector<const Array *> operands;
-  size_t next = 0;
+  std::vector<Array> shapes;
   for (const OpTest::Operand &operand : test.operands)
-    operands.push_back(operand.absent ? nullptr : &inputs[next++]);
-  const std::vector<Array> want = evaluate_op(test.op, operands, test.attributes);
+    if (operand.shape)
+      shapes.push_back(
+          {{int64_t(operand.dims.size())}, {operand.dims.begin(), operand.dims.end()}});
+  std::vector<const Array *> operands;
+  size_t next = 0, next_shape = 0;
+  for (const OpTest::Operand &operand : test.operands)
+    operands.push_back(operand.absent  ? nullptr
+                       : operand.shape ? &shapes[next_shape++]
+                                       : &inputs[next++]);
+  const std::vector<Array> want = evaluate_op(test.op, operands, test.attributes, test.dtype);
 
   const ir::Function &function = legal->functions[0];
   Result<std::vector<Array>> got = runner.run(*legal, function, inputs);

@@ -16,8 +16,9 @@ struct OpTest {
     std::vector<int64_t> dims;
     std::optional<ir::DType> dtype{};
     bool absent = false;
+    bool shape = false; // a host list of integers, with `dims` as its elements
   };
-  std::vector<Operand> operands;
+  std::vector<Operand> operands{};
   std::vector<ir::Attribute> attributes{};
   /// Every first dimension of operand 0 that equals operand 0's dims[0] is a symbol: the kernel
   /// learns it at its launch.

@@ -21,14 +21,17 @@ struct Array {
 };
 
 /// The results of one op. Absent operands are nullptr. A shape operand (of reshape) is an Array of
-/// rank
-/// 1. Attributes are as in the IR; the op must be one that inference accepts. Results are not
-/// rounded to their dtype, except by cast.
+/// rank 1. Attributes are as in the IR; the op must be one that inference accepts. Results are not
+/// rounded to their dtype, except by cast; of integers, named by `dtype`, they keep the low bits.
 std::vector<Array> evaluate_op(ir::Op op, std::span<const Array *const> operands,
-                               std::span<const ir::Attribute> attributes);
+                               std::span<const ir::Attribute> attributes,
+                               ir::DType dtype = ir::DType::f32);
 
 /// `value` after a conversion to `dtype` (plain types): rounded to nearest even for floats; for
 /// integers truncated and limited to the type's range, a NaN to 0.
 double round_to(ir::DType dtype, double value);
+/// A whole number after a conversion to `dtype` that keeps its low bits where that is an integer
+/// type.
+double wrap_to(ir::DType dtype, double value);
 
 } // namespace cugrt::test

@@ -196,6 +196,7 @@ def fuzz_programs(options):
         name = os.path.basename(target)
         corpora = [os.path.join(ROOT, "build-asan", "corpus", name),
                    os.path.join(ROOT, "tests", "fuzz", "corpus", re.sub("^fuzz_", "", name))]
+        dictionary = os.path.join(ROOT, "tests", "fuzz", re.sub("^fuzz_", "", name) + ".dict")
         artifacts = os.path.join(ROOT, "build-asan", "artifacts", "")
         for folder in [corpora[0], artifacts]:
             os.makedirs(folder, exist_ok=True)
@@ -203,6 +204,7 @@ def fuzz_programs(options):
                    "-timeout=20", "-rss_limit_mb=2560",
                    "-error_exitcode=1",  # its own default, 77, means a skip here
                    f"-artifact_prefix={artifacts}{name}-", "-verbosity=0",
+                   *([f"-dict={dictionary}"] if os.path.isfile(dictionary) else []),
                    *[corpus for corpus in corpora if os.path.isdir(corpus)]]
         yield Program(name, command, sanitizer_environment(), ROOT, seconds + 300.0, False)
 

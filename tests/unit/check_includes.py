@@ -27,8 +27,10 @@ ARROWS = {
     # The tool and the examples are users: the public headers are all they see of the library.
     "tools": ["support", "cugrt"],
     "examples": ["cugrt"],
-    # The bench of the emulator counts inside it; the others see it as a driver.
-    "bench": ["runtime", "emulator"],
+    # The bench of the emulator counts inside it; the others see it as a driver. Benches use what
+    # tests share.
+    "bench": ["runtime", "emulator", "tests"],
+    "tests": [],
     # The public headers, include/cugrt/.
     "cugrt": [],
 }
@@ -115,6 +117,7 @@ def check_the_check():
                ("src/driver/a.cpp", '#include "jit/compiler.h"'), ("src/plan/a.h", '#include "plan.h"'),
                ("src/ir/a.h", "#include <cuda.h>"), ("include/cugrt/a.h", '#include "llvm/ADT/Twine.h"'),
                ("src/runtime/a.h", '#include "emulator/exec/executor.h"'),
+               ("src/runtime/a.cpp", '#include "tests/support/temporary_folder.h"'),
                ("src/tools/a.cpp", '#include "ir/text.h"'), ("kernels/a.cu", "#include <mma.h>"),
                ("kernels/a.cu", '#include "../src/a.cuh"'),
                ("kernels/a.cpp", '#include "ir/type.h"'),
@@ -123,6 +126,7 @@ def check_the_check():
                ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
                ("src/tools/a.cpp", '#include "tool.h"'),
                ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a.cu", '#include "a.cuh"'),
+               ("bench/a.cpp", '#include "tests/support/temporary_folder.h"'),
                ("kernels/a.h", "#include <span>"), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
     for path, line in refused:
         assert problems_in(path, line), f"not refused: {path}: {line}"

@@ -134,6 +134,51 @@ def _(tool):
     assert "device, EMULATED" in names, names
 
 
+@test("trace names the value that was padded to a bucket")
+def _(tool):
+    with open(os.path.join(tool.folder, "model.cugrt"), encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(tool.folder, "buckets.cugrt"), "w", encoding="utf-8") as file:
+        file.write(text.replace("num_inputs = 1", "num_inputs = 1, buckets = {n = [8, 64]}"))
+    done = tool.run("trace", "buckets.cugrt", "--set", "n=5,8", "--repeat", "1", "-o", "-")
+    regions = [event for event in json.loads(done.stdout)["traceEvents"] if event.get("cat") == "region"]
+    equal([region["args"]["key"] for region in regions], ["n_bucket=8 (padded from 5)", "n_bucket=8"])
+
+
+@test("every command that plans takes the planning options")
+def _(tool):
+    with open(os.path.join(tool.folder, "wide.cugrt"), "w", encoding="utf-8") as file:
+        file.write("""cugrt 1
+
+func @main(%x: tensor<[8], f32>, %go: tensor<[1], i32>) -> (tensor<[8], f32>, tensor<[8], f32>, tensor<[8], f32>) {
+  %a = relu(%x)
+  %b = exp(%x)
+  %c = if %go using (%x) -> (tensor<[8], f32>) {
+    %n = neg(%x)
+    yield %n
+  } else {
+    yield %x
+  }
+  return %a, %b, %c
+}
+""")
+
+    def regions(*options):
+        plan = json.loads(tool.run("plan", "wide.cugrt", "--json", *options).stdout)
+        return plan["functions"][0]["regions"]
+
+    # Of the branch's first body; and two kernels and the branch, one after another.
+    equal([region["edges"] for region in regions()], [[[3, 4]]])
+    equal(regions("--max-lanes", "1")[0]["edges"], [[0, 1], [1, 2], [3, 4]])
+    assert len(regions("--host-control")) > 1
+    equal(regions("--full-edges")[0]["nodes"], regions()[0]["nodes"])
+    for command in (("run", "--input", "go=random", "--input", "x=random"), ("bench", "--runs", "1"),
+                    ("trace", "--repeat", "1", "-o", "-")):
+        tool.run(command[0], "wide.cugrt", *command[1:], "--max-lanes", "2", "--host-control", "--full-edges")
+    done = tool.run("run", "wide.cugrt", "--max-lanes", "33", status=105)
+    assert "--max-lanes" in done.stderr, done.stderr
+
+
 @test("trace writes to standard output when asked, and tells a file that it cannot write")
 def _(tool):
     done = tool.run("trace", "model.cugrt", "--set", "n=1", "--repeat", "1", "-o", "-")

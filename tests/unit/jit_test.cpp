@@ -737,6 +737,25 @@ TEST_CASE("many kernels compile in parallel and come back in order") {
   CHECK(must(other.compile_all({}, options)).empty());
 }
 
+TEST_CASE("the kernel with the longest source is begun first, and results keep their order") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  std::vector<CompileRequest> requests = {add_kernel(1), add_kernel(22), add_kernel(333),
+                                          add_kernel(44), add_kernel(5)};
+  std::vector<std::ptrdiff_t> begun;
+  CompileAllOptions options;
+  options.threads = 1;
+  options.progress = [&](const CompileProgress &progress) {
+    begun.push_back(progress.request - requests.data());
+  };
+  auto results = must(compiler.compile_all(requests, options));
+  CHECK(begun == std::vector<std::ptrdiff_t>{2, 1, 3, 0, 4});
+  REQUIRE(results.size() == 5);
+  CHECK(contains(results[2].bytes, "333"));
+  CHECK(contains(results[3].bytes, "44"));
+}
+
 TEST_CASE("every kernel that fails is named, in order") {
   CompilerConfig config;
   config.cache.disk = false;

@@ -71,6 +71,26 @@ TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
        [](Plan &, Function &f) { f.regions[0].slots.clear(); }},
       {"a key symbol is missing", "missing in its key",
        [](Plan &p, Function &f) { f.launches[0].grid[0] = p.exprs.symbol({0}); }},
+      {"a bucket is larger than its symbol's bounds", "do not hold its buckets",
+       [](Plan &, Function &f) {
+         f.symbols.push_back({"b", ir::SymbolSource::bucket, {4, 8}});
+         f.buckets.push_back({ir::SymbolId{1}, ir::SymbolId{0}, {4, 16}});
+       }},
+      {"buckets descend", "do not ascend",
+       [](Plan &, Function &f) {
+         f.symbols.push_back({"b", ir::SymbolSource::bucket, {1, 16}});
+         f.buckets.push_back({ir::SymbolId{1}, ir::SymbolId{0}, {16, 4}});
+       }},
+      {"a bucket's symbol has no sizes", "bucket of nothing",
+       [](Plan &, Function &f) {
+         f.symbols.push_back({"b", ir::SymbolSource::bucket, {1, 8}});
+       }},
+      {"a symbol with a bucket sizes a launch and is in no key", "missing in its key",
+       [](Plan &p, Function &f) {
+         f.symbols.push_back({"b", ir::SymbolSource::bucket, {4, 8}});
+         f.buckets.push_back({ir::SymbolId{1}, ir::SymbolId{0}, {4, 8}});
+         f.launches[0].grid[0] = p.exprs.symbol({0});
+       }},
       {"a step is run twice", "run twice",
        [](Plan &, Function &f) { f.blocks[0].items.push_back(f.blocks[0].items[0]); }},
       {"a step is never run", "exactly once",

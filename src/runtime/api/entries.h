@@ -13,5 +13,6 @@ void add_weights_entries(cugrt_api &table);
 void add_executable_entries(cugrt_api &table);
 void add_session_entries(cugrt_api &table);
 void add_cache_entries(cugrt_api &table);
+void add_pack_entries(cugrt_api &table);
 
 } // namespace cugrt::runtime::api

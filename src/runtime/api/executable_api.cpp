@@ -58,8 +58,10 @@ const std::vector<ExprId> &result_dims(const plan::Function &function, size_t in
   return buffer == kNone ? none : function.buffers[buffer].dims;
 }
 
+} // namespace
+
 std::shared_ptr<const cugrt_executable_data>
-make_data(std::shared_ptr<const Executable> executable) {
+make_executable_data(std::shared_ptr<const Executable> executable) {
   auto data = std::make_shared<cugrt_executable_data>();
   const plan::Plan &plan = executable->plan();
   for (uint32_t f = 0; f < plan.functions.size(); ++f) {
@@ -79,6 +81,8 @@ make_data(std::shared_ptr<const Executable> executable) {
   return data;
 }
 
+namespace {
+
 cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
                                  const cugrt_compile_options *given,
                                  cugrt_executable **executable) {
@@ -95,7 +99,7 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
                  Executable::compile(*runtime->device, std::move(plan), module->name,
                                      module->base_folder, compile));
-    *executable = new cugrt_executable{make_data(std::move(made))};
+    *executable = new cugrt_executable{make_executable_data(std::move(made))};
     return {};
   });
 }

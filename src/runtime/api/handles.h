@@ -4,6 +4,7 @@
 #include "ir/module.h"
 #include "runtime/abi_types.h"
 #include "runtime/device.h"
+#include "runtime/pack.h"
 #include "runtime/session_frames.h"
 
 #include <vector>
@@ -38,6 +39,11 @@ struct cugrt_weights {
   cugrt::runtime::WeightSet set;
 };
 
+struct cugrt_pack {
+  cugrt::runtime::Pack pack;
+  std::string base_folder; // of a weights file
+};
+
 struct cugrt_function {
   const cugrt::runtime::Executable *executable;
   uint32_t index;
@@ -59,6 +65,12 @@ struct cugrt_executable_data {
 struct cugrt_executable {
   std::shared_ptr<const cugrt_executable_data> data;
 };
+
+namespace cugrt::runtime::api {
+/// What a handle refers to; executable_api.cpp has it.
+std::shared_ptr<const cugrt_executable_data>
+make_executable_data(std::shared_ptr<const Executable> executable);
+} // namespace cugrt::runtime::api
 
 struct cugrt_session {
   std::shared_ptr<const cugrt_executable_data> data;

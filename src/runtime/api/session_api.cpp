@@ -31,6 +31,7 @@ cugrt_launch_record to_abi(const LaunchRecord &record) {
     for (size_t i = 0; i < std::min<size_t>(key.size(), CUGRT_MAX_KEY); ++i) {
       out.key_names[i] = record.function->symbols[key[i].index].name.c_str();
       out.key_values[i] = record.key[i];
+      out.padded_from[i] = record.padded_from[i];
     }
   }
   out.nodes = record.nodes;

@@ -17,6 +17,7 @@ cugrt_api make_table() {
   add_executable_entries(table);
   add_session_entries(table);
   add_cache_entries(table);
+  add_pack_entries(table);
   return table;
 }
 

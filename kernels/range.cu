@@ -1,0 +1,19 @@
+// An arithmetic sequence: y[i] = start + i * step, in the type's wider one.
+//
+// Options: those of number.cuh and assume.cuh.
+
+#include "assume.cuh"
+#include "number.cuh"
+#include "programmatic.cuh"
+
+extern "C" __global__ void range(T *y, long long count, Parameter start, Parameter delta) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
+#ifdef INTEGER
+    y[i] = T(Bits(start) + Bits(i) * Bits(delta));
+#else
+    y[i] = T(start + Acc(i) * delta);
+#endif
+}

@@ -1,0 +1,94 @@
+// Attention and rotary embedding: kernels/attention.cu, rotary.cu.
+#include "codegen/op_emitter.h"
+
+#include <cmath>
+
+namespace cugrt::codegen {
+
+namespace {
+
+ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
+  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
+} // namespace
+
+Status emit_attention(OpEmitter &op) {
+  const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
+  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4);
+  const int64_t width = *op.exprs().as_constant(q.dims[3]);
+  const double scale = op.number("scale");
+
+  KernelLaunch launch = op.floating_launch("attention.cu", "attention");
+  launch.option("-DWIDTH=" + std::to_string(width));
+  if (op.flag("causal"))
+    launch.option("-DCAUSAL");
+  if (has_lengths)
+    launch.option("-DHAS_LENGTHS");
+  if (has_lengths && op.operand_type(3).dtype == ir::DType::i64)
+    launch.option("-DWIDE_LENGTHS");
+  if (has_mask)
+    launch.option("-DHAS_MASK");
+  launch.input("q", op.operand(0));
+  launch.input("keys", op.operand(1));
+  launch.input("values", op.operand(2));
+  if (has_lengths)
+    launch.input("lengths", op.operand(3));
+  if (has_mask)
+    launch.input("mask", op.operand(4));
+  launch.output("y", op.result());
+  const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
+  const ir::ExprId queries = launch.size("queries", q.dims[1]);
+  const ir::ExprId heads = launch.size("heads", q.dims[2]);
+  launch.size("kv_heads", keys.dims[2]);
+  launch.count("capacity", keys.dims[1]);
+  launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
+  if (has_mask) {
+    const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
+    const std::vector<ir::ExprId> strides =
+        broadcast_strides(op.exprs(), op.operand_type(4), scores);
+    constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
+    for (size_t i = 0; i < 4; ++i)
+      launch.size("mask_" + std::string(kNames[i]), strides[i]);
+  }
+  launch.variant("", {}, op.exprs().mul(sequences, op.exprs().mul(queries, heads)), {256, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_rotary(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t rank = x.dims.size();
+  const bool has_tables = op.has_operand(2);
+  const int64_t width = *op.exprs().as_constant(x.dims.back()), dims = op.integer("dims");
+  const int64_t turned = dims == 0 ? width : dims;
+
+  KernelLaunch launch = op.floating_launch("rotary.cu", "rotary");
+  if (op.flag("interleaved"))
+    launch.option("-DINTERLEAVED");
+  if (has_tables)
+    launch.option("-DHAS_TABLES");
+  if (op.operand_type(1).dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  launch.index_type({op.count(x)});
+  launch.input("x", op.operand(0));
+  launch.input("positions", op.operand(1));
+  if (has_tables) {
+    launch.input("cosines", op.operand(2));
+    launch.input("sines", op.operand(3));
+  }
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, rank - 2));
+  const ir::ExprId heads = launch.size("heads", x.dims[rank - 2]);
+  launch.size("width", x.dims.back());
+  launch.size("turned", op.constant(turned));
+  launch.count("table_rows", has_tables ? op.operand_type(2).dims[0] : op.constant(0));
+  launch.scalar("base", wide_type(x.dtype), op.number("base"));
+  launch.scalar("scale", wide_type(x.dtype), op.number("scale"));
+  const ir::ExprId items = op.constant(width - turned / 2);
+  launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, heads), items));
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,29 @@
+// How many kernels a plan has, and how many of them are one kernel compiled for different sizes.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace cugrt::runtime {
+
+/// A kernel of the library that was specialised: the compiled function of one source, for one set
+/// of options.
+struct SpecializedKernel {
+  std::string name, source; // of the first one that is declared
+  uint32_t specialized = 0; // declarations that tell the compiler what is known of their sizes
+  bool general = false;     // one takes all sizes as parameters: what came beyond the bound, or
+                            // nothing is known of
+};
+
+struct CodeSummary {
+  size_t kernels = 0;
+  size_t codes = 0; // what is compiled, or loaded, once for each architecture
+  std::vector<SpecializedKernel> specialized; // most specialised first, then by name
+  size_t specialized_count() const;
+};
+
+CodeSummary summarize_code(const plan::Plan &plan);
+
+/// As lines of a report, each indented.
+std::string code_summary_text(const CodeSummary &summary);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,205 @@
+// Making of packs; see pack_build.h.
+#include "runtime/pack_build.h"
+
+#include "jit/architectures.h"
+#include "plan/serialize.h"
+#include "runtime/module_plan.h"
+#include "runtime/symbol_binding.h"
+#include "support/file.h"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <tuple>
+
+namespace cugrt::runtime {
+
+namespace {
+
+/// The architectures in the form that packs have them.
+Result<std::vector<std::string>> check_architectures(const std::vector<std::string> &given) {
+  if (given.empty())
+    return Status::error(Code::invalid_argument,
+                         "a pack needs an architecture, for example sm_87 or compute_75");
+  std::vector<std::string> checked;
+  for (const std::string &text : given) {
+    CUGRT_ASSIGN(jit::Architecture architecture, jit::parse_architecture(text));
+    checked.push_back(jit::architecture_text(architecture));
+    if (std::find(checked.begin(), checked.end() - 1, checked.back()) != checked.end() - 1)
+      return Status::error(Code::invalid_argument, "architecture " + text + " is named twice");
+  }
+  return checked;
+}
+
+/// Error unless the dimensions that are constant agree; a run compares the others.
+Status check_constant_dims(const plan::Plan &plan, const plan::Function &function, uint32_t param,
+                           const cugrt_value &value) {
+  const std::vector<ExprId> &dims = function.params[param].dims;
+  for (size_t i = 0; function.params[param].known_shape && i < dims.size(); ++i)
+    if (auto wanted = plan.exprs.as_constant(dims[i]); wanted && *wanted != value.as.tensor.dims[i])
+      return Status::error(Code::invalid_argument,
+                           param_text(function, param) + ": dimension " + std::to_string(i) +
+                               " is " + std::to_string(*wanted) + ", got " + value_text(value));
+  return {};
+}
+
+/// Every weight of every public function is there, and of the right type.
+Status check_weights(const plan::Plan &plan, const WeightSet &set) {
+  for (const plan::Function &function : plan.functions)
+    for (uint32_t i = 0; i < function.params.size(); ++i) {
+      const plan::Param &param = function.params[i];
+      if (function.is_private || param.kind != plan::ParamKind::weight)
+        continue;
+      const HostTensor *tensor = set.find(param.name);
+      if (!tensor)
+        return Status::error(Code::not_found, param_text(function, i) +
+                                                  " is a weight, but the weights have no tensor '" +
+                                                  param.name + "'");
+      cugrt_value value{};
+      value.kind = CUGRT_VALUE_TENSOR;
+      value.as.tensor = tensor->describe_shape();
+      CUGRT_TRY(check_argument(function, i, value));
+      CUGRT_TRY(check_constant_dims(plan, function, i, value));
+    }
+  return {};
+}
+
+class PackBuilder {
+public:
+  PackBuilder(Device &device, const PackOptions &options) : device_(device), options_(options) {}
+
+  Result<std::string> build(plan::Plan plan, const std::string &name,
+                            const std::string &base_folder) {
+    CUGRT_ASSIGN(std::vector<std::string> architectures,
+                 check_architectures(options_.architectures));
+    CUGRT_TRY(take_weights(plan));
+    for (size_t i = 0; i < architectures.size(); ++i) {
+      CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
+                   compile(plan, name, base_folder, architectures[i], i, architectures.size()));
+      CUGRT_TRY(add_target(*executable));
+      executables_.push_back(std::move(executable)); // owns what the contents refer to
+    }
+    contents_.module_name = executables_.front()->module_name();
+    // The deque and the executables keep their places, so the views hold.
+    for (const std::string &bytes : plans_)
+      contents_.plans.push_back(bytes);
+    return write_pack(contents_);
+  }
+
+private:
+  Status take_weights(const plan::Plan &plan) {
+    if (options_.weights_path.empty())
+      return {};
+    CUGRT_ASSIGN(std::string bytes, read_file(options_.weights_path, kMaxWeightFileBytes));
+    weights_ = std::make_shared<const std::string>(std::move(bytes));
+    CUGRT_ASSIGN(WeightSet set, read_safetensors(weights_, options_.weights_path));
+    if (Status status = check_weights(plan, set); !status.ok())
+      return std::move(status).in("weights file " + options_.weights_path);
+    PackWeights &weights = contents_.weights;
+    if (options_.weights_inside) {
+      weights.kind = PackWeights::Kind::inside;
+      weights.bytes = *weights_;
+      return {};
+    }
+    file_name_ = std::filesystem::path(options_.weights_path).filename().string();
+    weights.kind = PackWeights::Kind::file;
+    weights.file_name = file_name_;
+    weights.file_bytes = weights_->size();
+    weights.file_digest = pack_digest(*weights_);
+    weights_.reset();
+    return {};
+  }
+
+  Result<std::shared_ptr<const Executable>> compile(const plan::Plan &plan, const std::string &name,
+                                                    const std::string &base_folder,
+                                                    const std::string &architecture, size_t number,
+                                                    size_t count) {
+    CompileOptions compile;
+    compile.architecture = architecture;
+    compile.threads = options_.threads;
+    compile.cancel = options_.cancel;
+    compile.for_other_machines = true;
+    size_t done_before = done_, cached_before = cached_;
+    if (options_.progress)
+      compile.progress = [&, number, count, done_before,
+                          cached_before](const jit::CompileProgress &progress) {
+        jit::CompileProgress together = progress;
+        // The targets to come are taken to have as many kernels as this one.
+        together.done = done_ = done_before + progress.done;
+        together.total = done_before + (count - number) * progress.total;
+        together.cached = cached_ = cached_before + progress.cached;
+        options_.progress(together);
+      };
+    return Executable::compile(device_, plan, name, base_folder, compile);
+  }
+
+  Status add_target(const Executable &executable) {
+    plan::Plan plan = executable.plan();
+    for (plan::CodeUnit &code : plan.codes)
+      code.text.clear(); // it is compiled: no source is in a pack
+    std::string bytes = plan::to_cbor(plan);
+    auto known = std::find(plans_.begin(), plans_.end(), bytes);
+    PackTarget target;
+    target.architecture = executable.architecture();
+    target.plan = static_cast<uint32_t>(known - plans_.begin());
+    if (known == plans_.end()) {
+      // As every reader of the pack: the validator must find its offsets and edges right.
+      CUGRT_TRY(plan::from_bytes(bytes).take_status());
+      plans_.push_back(std::move(bytes));
+    }
+    std::vector<uint32_t> numbers; // in the pack
+    for (const CodeImage &image : executable.images()) {
+      if (image.cubin && target.architecture.starts_with("compute_"))
+        return Status::error(Code::unsupported,
+                             "'" + image.name + "' is a cubin, which a pack cannot have for " +
+                                 executable.architecture() + "; give its source or PTX");
+      numbers.push_back(add_image(image));
+    }
+    for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+      target.kernel_images.push_back(numbers[executable.image_of(k)]);
+      for (uint32_t v = 0; v < plan.kernels[k].entries.size(); ++v) {
+        ProgrammaticCode code = executable.programmatic(k, v);
+        target.variant_flags.push_back(static_cast<uint8_t>(
+            (code.waits_first ? kPackWaitsFirst : 0) | (code.triggers ? kPackTriggers : 0)));
+      }
+    }
+    if (executable.control_image() != kNone)
+      target.control_image = numbers[executable.control_image()];
+    if (executable.transfer_image() != kNone)
+      target.transfer_image = numbers[executable.transfer_image()];
+    contents_.targets.push_back(std::move(target));
+    return {};
+  }
+
+  /// Equal images are there once.
+  uint32_t add_image(const CodeImage &image) {
+    Digest digest = pack_digest(image.bytes);
+    auto [found, inserted] =
+        image_numbers_.try_emplace({image.name, image.cubin, digest}, contents_.images.size());
+    if (inserted)
+      contents_.images.push_back({image.name, image.cubin, image.bytes});
+    return static_cast<uint32_t>(found->second);
+  }
+
+  Device &device_;
+  const PackOptions &options_;
+  PackContents contents_;
+  std::deque<std::string> plans_;
+  std::map<std::tuple<std::string, bool, Digest>, size_t> image_numbers_;
+  std::vector<std::shared_ptr<const Executable>> executables_;
+  std::shared_ptr<const std::string> weights_;
+  std::string file_name_;
+  size_t done_ = 0, cached_ = 0;
+};
+
+} // namespace
+
+Result<std::string> build_pack(Device &device, const ir::Module &module, const std::string &name,
+                               const std::string &base_folder, const PackOptions &options) {
+  // Nothing in a plan depends on the architecture so far; a pack has one for each that differs.
+  CUGRT_TRY(check_architectures(options.architectures).take_status()); // before the work
+  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, nullptr));
+  return PackBuilder(device, options).build(std::move(plan), name, base_folder);
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,88 @@
+// cugrt compile: a pack from a module, for machines without a compiler.
+#include "tool.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace tool {
+
+namespace {
+
+struct Options {
+  std::string module, output, weights;
+  PlanningOptions planning;
+  std::vector<std::string> architectures;
+  unsigned threads = 0;
+  bool weights_inside = false;
+};
+
+void show_progress(void *, size_t done, size_t total, const char *kernel, double milliseconds,
+                   size_t cached) {
+  std::fprintf(stderr, "[%zu/%zu] %s %.0f ms, %zu cached\n", done, total, kernel, milliseconds,
+               cached);
+}
+
+/// What was written, read back as whoever runs it reads it.
+void show_summary(const std::string &path) {
+  auto report = nlohmann::json::parse(cugrt::Pack::load(path).report(CUGRT_REPORT_JSON));
+  std::string architectures;
+  for (const auto &target : report["targets"])
+    architectures += " " + target["architecture"].get<std::string>();
+  std::fprintf(stderr, "%s: %ju bytes for%s\n", path.c_str(), std::filesystem::file_size(path),
+               architectures.c_str());
+  for (const auto &plan : report["plans"]) {
+    const auto &code = plan["code"];
+    std::fprintf(
+        stderr,
+        "kernels %zu, codes %zu, specialised for their sizes %zu, at most %zu of one function\n",
+        code["kernels"].get<size_t>(), code["codes"].get<size_t>(),
+        code["specialized"].get<size_t>(), code["most_specialized"].get<size_t>());
+  }
+}
+
+void compile(const Options &options) {
+  cugrt::Module module = load_module(options.module);
+  cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
+  std::vector<const char *> architectures;
+  for (const std::string &architecture : options.architectures)
+    architectures.push_back(architecture.c_str());
+  auto pack = cugrt::detail::sized<cugrt_pack_options>();
+  options.planning.apply(pack);
+  pack.architectures = architectures.data();
+  pack.architecture_count = architectures.size();
+  pack.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
+  pack.weights_inside = options.weights_inside;
+  pack.threads = options.threads;
+  pack.progress = show_progress;
+  cugrt::write_pack(runtime, module, pack, options.output);
+  show_summary(options.output);
+}
+
+} // namespace
+
+void add_compile(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand(
+      "compile", "Plans and compiles a module into a pack, which runs without a compiler");
+  command->add_option("MODULE", options->module, "The module's file; - is standard input")
+      ->required();
+  command->add_option("-o,--output", options->output, "The pack's file")->required();
+  repeatable(command
+                 ->add_option("--arch", options->architectures,
+                              "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
+                 ->required()
+                 ->delimiter(','));
+  auto *weights =
+      command->add_option("--weights", options->weights,
+                          "A .safetensors file, which is to stand beside the pack where it is run");
+  command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
+      ->needs(weights);
+  add_planning_options(*command, options->planning);
+  command->add_option("--threads", options->threads,
+                      "Kernels compiled at a time; default: as many as the machine has cores");
+  command->callback([options] { compile(*options); });
+}
+
+} // namespace tool

@@ -1,0 +1,230 @@
+// runtime: symbols with buckets. Results of the rows that callers bring equal those of the same
+// module without buckets; numbers are small and whole, so that no order of summation shows.
+#include "support/api_fixture.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// A layer over rows; its one result has the rows behind, the other sums over them.
+std::string layer(const std::string &attributes) {
+  return R"(cugrt 1
+func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>, %y: out tensor<[n, m, 6], f32>,
+           %state: inout tensor<[n], f32>) -> (tensor<[6, n, m], f32>, tensor<[m, 6], f32>)
+    attributes {)" +
+         attributes + R"(} {
+  %h = matmul(%x, %w)
+  %r = relu(%h)
+  launch @copy(%r, %y, 6*n*m)
+  launch @count(%state, n)
+  %t = transpose(%r) {axes = [2, 0, 1]}
+  %s = reduce_sum(%r) {axes = [0]}
+  return %t, %s
+}
+kernel @copy {
+  inline """
+extern "C" __global__ void copy(const float *x, float *y, long long n) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+"""
+  entry "copy"
+  params (x: in f32, y: out f32, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+kernel @count {
+  inline """
+extern "C" __global__ void count(float *x, long long n) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) x[i] += 1;
+}
+"""
+  entry "count"
+  params (x: inout f32, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+)";
+}
+
+constexpr int64_t kMost = 20;
+const std::string kPlain = "upper_bounds = {n = 20, m = 20}";
+
+std::vector<float> whole_numbers(size_t count, uint32_t seed) {
+  std::vector<float> values(count);
+  for (float &value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
+  }
+  return values;
+}
+
+/// A session and memory of exactly the sizes of a run, but for what is written: that is followed by
+/// numbers that nobody may touch.
+struct Side {
+  explicit Side(const std::string &attributes, cugrt_session_options options)
+      : executable(emulated_runtime(), Module::parse(layer(attributes))),
+        session(executable, emulated_runtime(), Weights(), options),
+        main(executable.function("main")) {}
+
+  std::vector<float> run(int64_t n, int64_t m, uint32_t seed) {
+    const auto rows = static_cast<size_t>(n * m);
+    const size_t guard = 4 * kMost * kMost;
+    Buffer x = upload(whole_numbers(std::max<size_t>(rows * 4, 1), seed));
+    Buffer w = upload(whole_numbers(24, 5));
+    Buffer y = upload(std::vector<float>(rows * 6 + guard, -7));
+    Buffer state = upload(whole_numbers(static_cast<size_t>(n) + guard, seed + 1));
+    std::vector<Value> arguments = {x.tensor(CUGRT_F32, {n, m, 4}), w.tensor(CUGRT_F32, {4, 6}),
+                                    y.tensor(CUGRT_F32, {n, m, 6}), state.tensor(CUGRT_F32, {n})};
+    std::vector<Value> results = session.run(main, arguments);
+    session.synchronize();
+    std::vector<float> all;
+    for (const Value &result : results) {
+      const cugrt_tensor &tensor = result.as.tensor;
+      all.insert(all.end(), {float(tensor.rank), float(tensor.dims[0]), float(tensor.dims[1])});
+      auto more = download<float>(tensor.address, elements(tensor));
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    for (const auto &[buffer, count] : {std::pair(&y, rows * 6), std::pair(&state, size_t(n))}) {
+      auto more = download<float>(buffer->address(), count + guard);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+
+  std::vector<cugrt_launch_record> records() {
+    std::vector<cugrt_launch_record> list(64);
+    for (cugrt_launch_record &record : list)
+      record.struct_size = sizeof record;
+    size_t count = 0;
+    check(api().session_read_launches(session.get(), list.data(), list.size(), &count));
+    list.resize(count);
+    return list;
+  }
+
+  Executable executable;
+  Session session;
+  Function main;
+};
+
+cugrt_session_options logged() {
+  auto options = detail::sized<cugrt_session_options>();
+  options.record_capacity = 64;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("rows that callers bring come out as without buckets, and memory beyond them is not "
+          "touched") {
+  for (const char *buckets : {"buckets = {n = [3, 8, 20]}", "buckets = {m = [5, 20]}",
+                              "buckets = {n = [1, 4, 16], m = [2, 7, 12]}"}) {
+    INFO(buckets);
+    Side plain(kPlain, detail::sized<cugrt_session_options>());
+    Side padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>());
+    uint32_t seed = 3;
+    for (auto [n, m] : {std::pair(1, 1),
+                        {2, 6},
+                        {3, 5},
+                        {4, 5},
+                        {8, 9},
+                        {9, 3},
+                        {20, 20},
+                        {0, 4},
+                        {7, 0},
+                        {2, 6},
+                        {17, 13}}) {
+      INFO("n = " << n << ", m = " << m);
+      ++seed;
+      CHECK(plain.run(n, m, seed) == padded.run(n, m, seed));
+    }
+    CHECK(padded.session.counters().regions_eager == 0);
+  }
+}
+
+TEST_CASE("eager sessions and graphs see the same padding") {
+  const std::string attributes = kPlain + ", buckets = {n = [6, 12]}";
+  auto options = detail::sized<cugrt_session_options>();
+  Side graphs(attributes, options);
+  options.eager = 1;
+  Side eager(attributes, options);
+  for (int64_t n : {2, 6, 11, 15})
+    CHECK(graphs.run(n, 3, 9) == eager.run(n, 3, 9));
+}
+
+TEST_CASE("keys are buckets: values of one bucket share an instance, and records tell what was "
+          "padded") {
+  Side side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  for (int64_t n : {9, 13, 13, 2, 16})
+    side.run(n, 4, 1);
+  std::vector<cugrt_launch_record> records = side.records();
+  REQUIRE(records.size() == 5);
+  const int64_t keys[] = {16, 16, 16, 4, 16}, from[] = {9, 13, 13, 2, 16};
+  for (size_t i = 0; i < records.size(); ++i) {
+    INFO("launch " << i);
+    REQUIRE(records[i].key_size == 2);
+    const uint32_t at = std::string(records[i].key_names[0]) == "n_bucket" ? 0 : 1;
+    CHECK(std::string(records[i].key_names[at]) == "n_bucket");
+    CHECK(records[i].key_values[at] == keys[i]);
+    CHECK(records[i].padded_from[at] == from[i]);
+    CHECK(std::string(records[i].key_names[1 - at]) == "m");
+    CHECK(records[i].padded_from[1 - at] == 4);
+    CHECK((records[i].kind == CUGRT_LAUNCH_BUILT) == (i == 0 || i == 3));
+  }
+  CHECK(side.session.counters().regions_built == 2);
+  CHECK(side.session.counters().instances == 2);
+}
+
+TEST_CASE("a run with nothing changed is a hit, and one with another value of the bucket sets the "
+          "nodes at both ends alone") {
+  Side side("upper_bounds = {m = 4}, buckets = {n = [16]}", logged());
+  Buffer x = upload(whole_numbers(256, 1)), w = upload(whole_numbers(24, 5)),
+         y = upload(std::vector<float>(384)), state = upload(std::vector<float>(16));
+  auto run = [&](int64_t n) {
+    std::vector<Value> arguments = {x.tensor(CUGRT_F32, {n, 4, 4}), w.tensor(CUGRT_F32, {4, 6}),
+                                    y.tensor(CUGRT_F32, {n, 4, 6}), state.tensor(CUGRT_F32, {n})};
+    side.session.run(side.main, arguments);
+    side.session.synchronize();
+    return side.records().back();
+  };
+  CHECK(run(9).kind == CUGRT_LAUNCH_BUILT);
+  CHECK(run(9).kind == CUGRT_LAUNCH_HIT);
+  cugrt_launch_record record = run(10);
+  CHECK(record.kind == CUGRT_LAUNCH_PATCHED);
+  // %x, %state (in and out), %y, the transposed result: their one length that is not the bucket's.
+  CHECK(record.fields_patched == 5);
+  CHECK(run(10).kind == CUGRT_LAUNCH_HIT);
+}
+
+TEST_CASE("preparing a value makes its bucket's instance") {
+  Side side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  cugrt_symbol_value values[] = {{"n", 9}, {"m", 4}};
+  auto report = detail::sized<cugrt_prepare_report>();
+  check(api().session_prepare(side.session.get(), side.main.get(), values, 2, &report));
+  CHECK(report.built == 1);
+  side.run(13, 4, 1);
+  CHECK(side.session.counters().regions_built == 0);
+}
+
+TEST_CASE("beyond the last bucket a value is an error, or runs at its own size where the upper "
+          "bound allows it") {
+  Side bounded("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  Error error = error_of([&] { bounded.run(17, 4, 1); });
+  CHECK(mentions(error, "gives symbol n the value 17, but its bounds are 0 to 16"));
+  Side open("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}", logged());
+  Side plain("upper_bounds = {m = 4, n = 18}", logged());
+  CHECK(open.run(17, 4, 1) == plain.run(17, 4, 1));
+  std::vector<cugrt_launch_record> records = open.records();
+  CHECK(records[0].padded_from[0] == records[0].key_values[0]);
+  CHECK(records[0].padded_from[1] == records[0].key_values[1]);
+  error = error_of([&] { open.run(19, 4, 1); });
+  CHECK(mentions(error, "0 to 18"));
+}
+
+TEST_CASE("the plan's report tells of buckets") {
+  Module module = Module::parse(layer("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}"));
+  std::string text = module.plan_report();
+  CHECK(text.find("symbol n_bucket in [4, 18]: the least of 4, 16 that holds n, beyond them n "
+                  "itself") != std::string::npos);
+  CHECK(text.find("key n_bucket, m;") != std::string::npos);
+}

@@ -1,0 +1,130 @@
+// Elementwise ops, reductions and searches over integers and bools, and what chooses between
+// tensors.
+#include "kernels_check.h"
+
+namespace {
+
+constexpr DType kIntegers[] = {DType::i8, DType::i16, DType::i32, DType::i64,
+                               DType::u8, DType::u16, DType::u32, DType::u64};
+
+bool is_signed(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::signed_integer; }
+
+} // namespace
+
+TEST_CASE("arithmetic on integers keeps the low bits, and division by zero gives zero") {
+  // Values are from -3 to 12; below zero, unsigned ones are 0.
+  for (DType dtype : kIntegers) {
+    for (Op op :
+         {Op::add, Op::mul, Op::maximum, Op::minimum, Op::div, Op::floor_mod, Op::trunc_mod})
+      check({.op = op, .dtype = dtype, .operands = {{{5, 41}}, {{41}}}});
+    for (Op op :
+         {Op::equal, Op::not_equal, Op::less, Op::less_equal, Op::greater, Op::greater_equal})
+      check({.op = op, .dtype = dtype, .operands = {{{5, 41}}, {{5, 41}}}});
+    check({.op = Op::sub, .dtype = dtype, .operands = {{{301}}, {{301}}}}); // wraps when unsigned
+    for (Op op : {Op::abs, Op::sign, Op::relu})
+      check({.op = op, .dtype = dtype, .operands = {{{301}}}});
+    check({.op = Op::clip,
+           .dtype = dtype,
+           .operands = {{{301}}},
+           .attributes = {real("min", 1), real("max", 7.9)}});
+    check({.op = Op::clip, .dtype = dtype, .operands = {{{301}}}});
+    if (is_signed(dtype))
+      check({.op = Op::neg, .dtype = dtype, .operands = {{{301}}}});
+  }
+}
+
+TEST_CASE("integer powers multiply, and negative ones are truncated reciprocals") {
+  for (DType dtype : {DType::i64, DType::u64}) // 12^12 is below 2^53
+    check({.op = Op::pow, .dtype = dtype, .operands = {{{3, 41}}, {{41}}}});
+}
+
+TEST_CASE("logical ops work on bools and broadcast") {
+  for (Op op : {Op::logical_and, Op::logical_or, Op::logical_xor, Op::equal, Op::not_equal}) {
+    check({.op = op, .dtype = DType::boolean, .operands = {{{5, 41}}, {{5, 41}}}});
+    check({.op = op, .dtype = DType::boolean, .operands = {{{3, 1, 5}}, {{7, 1}}}});
+  }
+  check({.op = Op::logical_not, .dtype = DType::boolean, .operands = {{{5, 41}}}});
+}
+
+TEST_CASE("where chooses element by element and broadcasts all three operands") {
+  auto where = [](Dims condition, Dims a, Dims b, DType dtype = DType::f32) {
+    check({.op = Op::where,
+           .dtype = dtype,
+           .operands = {{condition, DType::boolean}, {a}, {b}},
+           .specials = dtype == DType::f32});
+  };
+  for (DType dtype : {DType::f32, DType::f16, DType::i8, DType::f64, DType::boolean, DType::i64})
+    where({5, 41}, {5, 41}, {5, 41}, dtype);
+  where({5, 41}, {}, {1});
+  where({1, 41}, {5, 41}, {5, 1});
+  where({}, {3, 5}, {3, 5});
+  where({2, 1, 3, 1, 2, 1}, {4, 1, 2, 1, 5}, {1, 1, 1, 1, 1, 5});
+  where({3, 0}, {1, 1}, {3, 0});
+}
+
+TEST_CASE("reductions of integers") {
+  for (DType dtype : {DType::i8, DType::i32, DType::i64, DType::u8, DType::u64})
+    for (Op op : {Op::reduce_sum, Op::reduce_max, Op::reduce_min, Op::reduce_prod})
+      for (const Dims &axes : {Dims{0}, Dims{1}, Dims{}}) {
+        if (op == Op::reduce_prod && axes.size() != 1)
+          continue; // beyond what a double holds
+        check(
+            {.op = op, .dtype = dtype, .operands = {{{7, 9}}}, .attributes = {ints("axes", axes)}});
+      }
+  check({.op = Op::reduce_sum,
+         .dtype = DType::i64,
+         .operands = {{{3, 0}}},
+         .attributes = {ints("axes", {1})}});
+  for (Op op : {Op::reduce_max, Op::reduce_min, Op::reduce_prod})
+    check(
+        {.op = op, .dtype = DType::i16, .operands = {{{3, 0}}}, .attributes = {ints("axes", {1})}});
+}
+
+TEST_CASE("argmin and the last of equal elements") {
+  for (DType dtype : {DType::f32, DType::i8, DType::u8, DType::i64})
+    for (Op op : {Op::argmax, Op::argmin})
+      for (bool last : {false, true})
+        for (int64_t axis : {0, 1, 2})
+          check({.op = op,
+                 .dtype = dtype,
+                 .operands = {{{5, 40, 3}}},
+                 .attributes = {integer("axis", axis), flag("last", last)},
+                 .specials = dtype == DType::f32});
+}
+
+TEST_CASE("running sums along any axis, from either end") {
+  for (bool exclusive : {false, true})
+    for (bool reverse : {false, true}) {
+      const ir::Attribute e = flag("exclusive", exclusive), r = flag("reverse", reverse);
+      for (const Dims &dims : {Dims{1}, Dims{3, 257}, Dims{2, 1000}, Dims{0, 4}, Dims{4, 0}})
+        check({.op = Op::cumsum, .operands = {{dims}}, .attributes = {e, r}});
+      check(
+          {.op = Op::cumsum, .operands = {{{5, 40, 3}}}, .attributes = {integer("axis", 1), e, r}});
+      check(
+          {.op = Op::cumsum, .dtype = DType::i64, .operands = {{{3, 300}}}, .attributes = {e, r}});
+    }
+  check({.op = Op::cumsum, .dtype = DType::i8, .operands = {{{3, 300}}}}); // wraps
+  check({.op = Op::cumsum, .operands = {{{3, 300}}}, .attributes = {}, .specials = true});
+}
+
+TEST_CASE("top_k gives the largest or smallest in order, with their places") {
+  for (bool largest : {true, false}) {
+    const ir::Attribute order = flag("largest", largest);
+    auto top = [&](Dims dims, int64_t k, int64_t axis, DType dtype = DType::f32) {
+      check({.op = Op::top_k,
+             .dtype = dtype,
+             .operands = {{dims}},
+             .attributes = {integer("k", k), integer("axis", axis), order},
+             .specials = dtype == DType::f32});
+    };
+    top({5, 40}, 3, -1);
+    top({5, 300}, 9, 1);
+    top({7, 4, 5}, 4, 1);
+    top({9, 3}, 9, 0);
+    top({1}, 1, 0);
+    top({3, 5}, 0, 1);
+    top({0, 5}, 2, 1);
+    top({4, 60}, 20, 1, DType::i32); // many equal ones
+    top({4, 60}, 20, 1, DType::u8);
+  }
+}

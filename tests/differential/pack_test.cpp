@@ -1,0 +1,182 @@
+// Packs by the public C++ API: what was compiled for named architectures runs, on a runtime that
+// finds no compiler and has no cache, as the module does that it was made of.
+#include "support/api_fixture.h"
+#include "support/temporary_folder.h"
+
+#include <algorithm>
+#include <fstream>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// y = relu(x w) + x.
+const char *const kLayer = R"(cugrt 1
+func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {num_inputs = 1, upper_bounds = {n = 32}} {
+  %h = matmul(%x, %w)
+  %r = relu(%h)
+  %y = add(%r, %x)
+  return %y
+}
+)";
+
+void write(const std::string &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string read(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// A safetensors file with "w", of so many rows of 4.
+std::string weights_file(const std::vector<float> &values) {
+  std::string size = std::to_string(values.size() * 4);
+  std::string header = R"({"w":{"dtype":"F32","shape":[)" + std::to_string(values.size() / 4) +
+                       R"(,4],"data_offsets":[0,)" + size + "]}}";
+  std::string file(1, static_cast<char>(header.size()));
+  return file + std::string(7, '\0') + header +
+         std::string(reinterpret_cast<const char *>(values.data()), values.size() * 4);
+}
+
+/// Neither a compiler nor a cache.
+Runtime &bare_runtime() {
+  static Runtime runtime = [] {
+    RuntimeOptions options = emulated_options();
+    options.nvrtc_path = "/nowhere/libnvrtc.so";
+    options.cache_folder = "off";
+    return Runtime(options);
+  }();
+  return runtime;
+}
+
+struct Folder : TemporaryFolder {
+  std::vector<float> w = numbers(16, 3);
+  std::string weights = path + "/w.safetensors", pack = path + "/m.pack";
+  Folder() { write(weights, weights_file(w)); }
+};
+
+void make(const std::string &path, std::vector<const char *> architectures,
+          const std::function<void(cugrt_pack_options &)> &change = nullptr) {
+  auto options = detail::sized<cugrt_pack_options>();
+  options.architectures = architectures.data();
+  options.architecture_count = architectures.size();
+  if (change)
+    change(options);
+  Module module = Module::parse(kLayer);
+  write_pack(emulated_runtime(), module, options, path);
+}
+
+void check_runs(const Pack &pack, const Weights &weights, const std::vector<float> &w) {
+  Executable executable(bare_runtime(), pack);
+  Session session(executable, bare_runtime(), weights);
+  Function main = executable.function("main");
+  for (int64_t n : {1, 32, 7, 0, 7}) {
+    INFO("n = " << n);
+    std::vector<float> x = numbers(static_cast<size_t>(n) * 4, static_cast<uint32_t>(n));
+    std::vector<double> expected;
+    for (size_t i = 0; i < x.size(); ++i) {
+      double sum = 0;
+      for (size_t k = 0; k < 4; ++k)
+        sum += double(x[i / 4 * 4 + k]) * w[k * 4 + i % 4];
+      expected.push_back(std::max(sum, 0.0) + x[i]);
+    }
+    Buffer input = upload(x);
+    auto results = session.run(main, {input.tensor(CUGRT_F32, {n, 4})});
+    session.synchronize();
+    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-5);
+  }
+  CHECK(session.counters().regions_eager == 0);
+}
+
+} // namespace
+
+TEST_CASE("a pack runs without a compiler, from its file and from memory") {
+  Folder folder;
+  bool inside = GENERATE(false, true);
+  size_t last = 0, told = 0;
+  std::pair<size_t *, size_t *> counts{&last, &told};
+  make(folder.pack, {"compute_75", "sm_87"}, [&](cugrt_pack_options &options) {
+    options.weights_path = folder.weights.c_str();
+    options.weights_inside = inside;
+    options.progress_user = &counts;
+    options.progress = [](void *user, size_t done, size_t total, const char *, double, size_t) {
+      auto &[last, told] = *static_cast<std::pair<size_t *, size_t *> *>(user);
+      ++*told;
+      *last = total - done;
+    };
+  });
+  CHECK(told >= 6); // three kernels for two architectures
+  CHECK(last == 0);
+  Pack pack = Pack::load(folder.pack);
+  check_runs(pack, pack.weights(), folder.w);
+  std::string bytes = read(folder.pack);
+  Pack same = Pack::parse(std::as_bytes(std::span(bytes)), "m", folder.path);
+  check_runs(same, same.weights(), folder.w);
+  CHECK(same.report() == pack.report());
+  // Elsewhere only what is inside is found.
+  Pack elsewhere = Pack::parse(std::as_bytes(std::span(bytes)), "m", folder.path + "/none");
+  if (inside)
+    CHECK(elsewhere.weights().count() == 1);
+  else
+    CHECK(mentions(error_of([&] { elsewhere.weights(); }), "w.safetensors"));
+}
+
+TEST_CASE("a pack without weights takes those of the caller") {
+  Folder folder;
+  make(folder.pack, {"compute_75"});
+  Pack pack = Pack::load(folder.pack);
+  CHECK(pack.weights().count() == 0);
+  check_runs(pack, Weights::load(folder.weights), folder.w);
+}
+
+TEST_CASE("a bare runtime compiles nothing") {
+  Module module = Module::parse(kLayer);
+  Error error = error_of([&] { Executable(bare_runtime(), module); });
+  CHECK(mentions(error, "/nowhere/libnvrtc.so"));
+}
+
+TEST_CASE("what cannot become a pack is told before anything is written") {
+  Folder folder;
+  auto refused = [&](std::vector<const char *> architectures,
+                     const std::function<void(cugrt_pack_options &)> &change = nullptr) {
+    return error_of([&] { make(folder.pack, architectures, change); });
+  };
+  CHECK(mentions(refused({}), "needs an architecture"));
+  CHECK(mentions(refused({"sm_90", "sm_90"}), "sm_90 is named twice"));
+  CHECK(mentions(refused({"sm_42"}), "it knows sm_75"));
+  CHECK(mentions(refused({"fast"}), "'fast' is no architecture"));
+  CHECK(mentions(refused({nullptr}), "architectures[]"));
+  auto with_weights = [&](const std::vector<float> &values) {
+    write(folder.weights, weights_file(values));
+    return refused({"compute_75"}, [&](cugrt_pack_options &options) {
+      options.weights_path = folder.weights.c_str();
+    });
+  };
+  Error shape = with_weights(numbers(12, 1)); // [3, 4]
+  CHECK(mentions(shape, "weights file " + folder.weights));
+  CHECK(mentions(shape, "dimension 0 is 4, got tensor<[3, 4], f32>"));
+  const int32_t cancel = 1;
+  Error cancelled =
+      refused({"compute_75"}, [&](cugrt_pack_options &options) { options.cancel = &cancel; });
+  CHECK(cancelled.code() == CUGRT_CANCELLED);
+  CHECK_FALSE(std::filesystem::exists(folder.pack));
+}
+
+TEST_CASE("code that the device cannot run is refused with what the pack has") {
+  Folder folder;
+  make(folder.pack, {"sm_87", "compute_120"});
+  Pack pack = Pack::load(folder.pack);
+  Error error = error_of([&] { Executable(bare_runtime(), pack); });
+  CHECK(error.code() == CUGRT_UNSUPPORTED);
+  CHECK(mentions(error, "has code for sm_87, compute_120"));
+}
+
+TEST_CASE("what is no pack is an error that names it") {
+  std::string text = "cugrt 1\n";
+  Error error = error_of([&] { Pack::parse(std::as_bytes(std::span(text)), "the thing"); });
+  CHECK(error.code() == CUGRT_PARSE_ERROR);
+  CHECK(mentions(error, "pack the thing: header at offset 0"));
+}

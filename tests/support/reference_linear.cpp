@@ -1,0 +1,153 @@
+// Reference arithmetic: matrix products, convolutions, pools, softmax and norms.
+#include "support/reference_call.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace cugrt::test {
+
+std::vector<Array> reference_matmul(const Call &call) {
+  const Array &a = call.operand(0), &b = call.operand(1);
+  Dims a_batch(a.dims.begin(), a.dims.end() - 2), b_batch(b.dims.begin(), b.dims.end() - 2);
+  const int64_t m = a.dims[a.dims.size() - 2], k = a.dims.back(), n = b.dims.back();
+  Dims dims = broadcast_dims(a_batch, b_batch);
+  dims.push_back(m);
+  dims.push_back(n);
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    Dims at = coordinates(int64_t(i), y.dims);
+    const int64_t row = at[at.size() - 2], column = at.back();
+    double sum = call.optional(2) ? call.operand(2).values[size_t(column)] : 0;
+    for (int64_t j = 0; j < k; ++j) {
+      at[at.size() - 2] = row;
+      at.back() = j;
+      Dims other = at;
+      other[other.size() - 2] = j;
+      other.back() = column;
+      // A dimension of size 1 broadcasts to the same element, also among the last two.
+      sum += broadcast_at(a, at) * broadcast_at(b, other);
+    }
+    y.values[i] = sum;
+  }
+  return {y};
+}
+
+// Padding before and after dimension i of `axes`.
+static std::pair<int64_t, int64_t> padding_of(const Call &call, size_t i, size_t axes) {
+  const Dims pad = call.integers("padding");
+  return {pad[i], pad.size() == 2 * axes ? pad[axes + i] : pad[i]};
+}
+
+static Array convolve(const Call &call, const Array &x, const Array &w, const Dims &stride,
+                      const Dims &dilation, const std::pair<int64_t, int64_t> (&pad)[2]) {
+  const int64_t in_group = w.dims[1], out_group = w.dims[0] / call.integer("groups");
+  Dims dims = {x.dims[0], w.dims[0], 0, 0};
+  for (size_t i = 0; i < 2; ++i)
+    dims[2 + i] =
+        (x.dims[2 + i] + pad[i].first + pad[i].second - dilation[i] * (w.dims[2 + i] - 1) - 1) /
+            stride[i] +
+        1;
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    double sum = call.optional(2) ? call.operand(2).values[size_t(at[1])] : 0;
+    for (int64_t c = 0; c < in_group; ++c)
+      for (int64_t r = 0; r < w.dims[2]; ++r)
+        for (int64_t q = 0; q < w.dims[3]; ++q) {
+          const int64_t row = at[2] * stride[0] - pad[0].first + r * dilation[0];
+          const int64_t column = at[3] * stride[1] - pad[1].first + q * dilation[1];
+          if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
+            continue;
+          const int64_t channel = at[1] / out_group * in_group + c;
+          sum += x.values[size_t(index_of({at[0], channel, row, column}, x.dims))] *
+                 w.values[size_t(index_of({at[1], c, r, q}, w.dims))];
+        }
+    y.values[i] = sum;
+  }
+  return y;
+}
+
+std::vector<Array> reference_conv2d(const Call &call) {
+  return {convolve(call, call.operand(0), call.operand(1), call.integers("strides"),
+                   call.integers("dilation"), {padding_of(call, 0, 2), padding_of(call, 1, 2)})};
+}
+
+std::vector<Array> reference_conv1d(const Call &call) {
+  Array x = call.operand(0), w = call.operand(1);
+  x.dims.insert(x.dims.begin() + 2, 1);
+  w.dims.insert(w.dims.begin() + 2, 1);
+  Array y = convolve(call, x, w, {1, call.integers("strides")[0]},
+                     {1, call.integers("dilation")[0]}, {{0, 0}, padding_of(call, 0, 1)});
+  y.dims.erase(y.dims.begin() + 2);
+  return {y};
+}
+
+std::vector<Array> reference_pool2d(const Call &call) {
+  const Array &x = call.operand(0);
+  const Dims kernel = call.integers("kernel"), stride = call.integers("strides");
+  const bool is_max = call.op == Op::max_pool2d;
+  Dims dims = {x.dims[0], x.dims[1], 0, 0};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto [before, after] = padding_of(call, i, 2);
+    dims[2 + i] = (x.dims[2 + i] + before + after - kernel[i]) / stride[i] + 1;
+  }
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    double result = is_max ? -INFINITY : 0;
+    int64_t inside = 0;
+    for (int64_t r = 0; r < kernel[0]; ++r)
+      for (int64_t q = 0; q < kernel[1]; ++q) {
+        const int64_t row = at[2] * stride[0] - padding_of(call, 0, 2).first + r;
+        const int64_t column = at[3] * stride[1] - padding_of(call, 1, 2).first + q;
+        if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
+          continue;
+        const double value = x.values[size_t(index_of({at[0], at[1], row, column}, x.dims))];
+        ++inside;
+        result = is_max ? binary(Op::maximum, result, value) : result + value;
+      }
+    if (!is_max)
+      result /= double(call.flag("count_include_pad") ? kernel[0] * kernel[1] : inside);
+    y.values[i] = result;
+  }
+  return {y};
+}
+
+std::vector<Array> reference_softmax(const Call &call) {
+  Array y = call.operand(0);
+  each_line(y, call.axis(), [&](int64_t begin, int64_t stride, int64_t length) {
+    auto at = [&](int64_t i) -> double & { return y.values[size_t(begin + i * stride)]; };
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < length; ++i)
+      largest = std::fmax(largest, at(i));
+    for (int64_t i = 0; i < length; ++i)
+      sum += std::exp(at(i) - largest);
+    for (int64_t i = 0; i < length; ++i)
+      at(i) = call.op == Op::log_softmax ? at(i) - largest - std::log(sum)
+                                         : std::exp(at(i) - largest) / sum;
+  });
+  return {y};
+}
+
+std::vector<Array> reference_norm(const Call &call) {
+  Array y = call.operand(0);
+  const double epsilon = ir::op_float(call.op, call.attributes, "epsilon");
+  const Array *scale = call.optional(1), *bias = call.optional(2);
+  each_line(y, y.dims.size() - 1, [&](int64_t begin, int64_t, int64_t length) {
+    double *row = y.values.data() + begin;
+    double mean = 0, squares = 0;
+    if (call.op == Op::layer_norm)
+      for (int64_t i = 0; i < length; ++i)
+        mean += row[i] / double(length);
+    for (int64_t i = 0; i < length; ++i)
+      squares += (row[i] - mean) * (row[i] - mean) / double(length);
+    for (int64_t i = 0; i < length; ++i)
+      row[i] =
+          (row[i] - mean) / std::sqrt(squares + epsilon) * (scale ? scale->values[size_t(i)] : 1) +
+          (bias ? bias->values[size_t(i)] : 0);
+  });
+  return {y};
+}
+
+} // namespace cugrt::test

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Compiles packs with `cugrt compile` and runs them where there is no compiler and no cache.
+
+  check_packs.py TOOL EMULATED_DRIVER
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+MODULE = """cugrt 1
+func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {num_inputs = 1, upper_bounds = {n = 8}} {
+  %y = add(%x, %w)
+  %z = relu(%y)
+  return %z
+}
+"""
+
+# A loop over a device scalar, which takes the library's own kernels, a constant, source inline.
+LOOP = r'''cugrt 1
+constant @by : tensor<[1], f32> = [4.0]
+kernel @step {
+  inline """extern "C" __global__ void step(const float *x, const float *by, float *y) {
+    y[threadIdx.x] = x[threadIdx.x] + by[0];
+  }"""
+  entry "step"
+  params (x: in f32, by: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (8, 1, 1) }
+}
+kernel @test {
+  inline """extern "C" __global__ void test(const float *x, int *more) { *more = x[0] < 10.0f; }"""
+  entry "test"
+  params (x: in f32, more: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%x: tensor<[2, 4], f32>) -> (tensor<[2, 4], f32>) {
+  %by = constant @by
+  %c = while (%v = %x) using (%by) {
+    %more = alloc : tensor<[1], i32>
+    launch @test(%v, %more)
+    yield %more
+  } do {
+    %w = alloc : tensor<[2, 4], f32>
+    launch @step(%v, %by, %w)
+    yield %w
+  }
+  return %c
+}
+'''
+
+
+def write_weights(path, values):
+    header = json.dumps({"w": {"dtype": "F32", "shape": [len(values)],
+                               "data_offsets": [0, 4 * len(values)]}}).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.write(struct.pack(f"<{len(values)}f", *values))
+
+
+def write_npy(path, rows, columns, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("ascii"))
+        file.write(struct.pack(f"<{len(values)}f", *values))
+
+
+def read_npy(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 10 + struct.unpack("<H", data[8:10])[0]
+    return list(struct.unpack(f"<{(len(data) - at) // 4}f", data[at:]))
+
+
+def main():
+    tool, emulator = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as work:
+        def at(*names):
+            return os.path.join(work, *names)
+
+        def run(*arguments, status=0, **environment):
+            done = subprocess.run(
+                [tool, *arguments], text=True, capture_output=True, timeout=300,
+                env={**os.environ, "CUGRT_CACHE": at("cache"), "CUGRT_DRIVER": "emulated",
+                     "CUGRT_EMULATOR": emulator, **environment})
+            assert done.returncode == status, (arguments, done.returncode, done.stderr)
+            return done
+
+        with open(at("m.cugrt"), "w", encoding="utf-8") as file:
+            file.write(MODULE)
+        weights, x = [0.5, -1.0, 2.0, -8.0], [float(i) - 3 for i in range(8)]
+        write_weights(at("w.safetensors"), weights)
+        write_npy(at("x.npy"), 2, 4, x)
+        expected = [max(x[i] + weights[i % 4], 0.0) for i in range(8)]
+
+        made = run("compile", "--arch", "sm_87,sm_90,compute_75", at("m.cugrt"), "-o",
+                   at("m.pack"), "--weights", at("w.safetensors"))
+        *progress, targets, kernels = made.stderr.splitlines()
+        assert targets.endswith(" bytes for sm_87 sm_90 compute_75"), made.stderr
+        assert kernels.startswith("kernels 2, codes 2, specialised for their sizes "), made.stderr
+        assert kernels.endswith(", at most 32 of one function"), made.stderr
+        done, total = progress[-1].split("]")[0].lstrip("[").split("/")
+        assert done == total and int(total) >= 6 and "for sm_87" in progress[0], made.stderr
+        assert made.stdout == "", made.stdout
+        run("compile", "--arch", "compute_75", at("m.cugrt"), "-o", at("inside.pack"),
+            "--weights", at("w.safetensors"), "--weights-inside")
+        # A refused pack leaves nothing behind.
+        bad = run("compile", "--arch", "sm_42", at("m.cugrt"), "-o", at("bad.pack"), status=1)
+        assert "sm_42" in bad.stderr and "sm_87" in bad.stderr, bad.stderr
+        assert not [name for name in os.listdir(work) if name.startswith("bad.pack")]
+
+        # An option that may be repeated takes one value each time: what follows it is the module.
+        assert "kernel @" in run("opt", "--pass", "LegalizeOps", at("m.cugrt")).stdout
+        json.loads(run("plan", "--set", "n=4", at("m.cugrt"), "--json").stdout)
+
+        # No compiler can be found, and no cache has anything.
+        bare = {"CUGRT_NVRTC": at("no", "libnvrtc.so"), "CUGRT_CACHE": at("empty")}
+        inputs = ["--input", "x=" + at("x.npy"), "--output", at("out")]
+        refused = run("run", at("m.cugrt"), "--weights", at("w.safetensors"), *inputs, status=1,
+                      **bare)
+        assert "libnvrtc" in refused.stderr, refused.stderr
+
+        def check(pack, *more, want=expected):
+            done = run("run", at(pack), *inputs, *more, **bare)
+            assert "EMULATED" in done.stderr and "[" not in done.stderr, done.stderr
+            result = read_npy(at("out", "result0.npy"))
+            assert result == want, (result, want)
+            os.remove(at("out", "result0.npy"))
+
+        check("m.pack")
+        check("m.pack", "--eager")
+        report = json.loads(run("plan", at("m.pack"), "--json", **bare).stdout)
+        assert [t["architecture"] for t in report["targets"]] == ["sm_87", "sm_90", "compute_75"]
+        assert len(report["plans"]) == 1 and report["weights"]["file"] == "w.safetensors", report
+        assert "target sm_87" in run("plan", at("m.pack"), **bare).stdout
+
+        # The weights' file is another one, then it is not there; inside, none is needed.
+        write_weights(at("w.safetensors"), [1.0] * 4)
+        other = run("run", at("m.pack"), *inputs, status=1, **bare)
+        assert "is not the weights file" in other.stderr, other.stderr
+        os.remove(at("w.safetensors"))
+        assert "w.safetensors" in run("run", at("m.pack"), *inputs, status=1, **bare).stderr
+        check("inside.pack")
+
+        # From -3 by fours to 10 or more. No source is in a pack.
+        with open(at("loop.cugrt"), "w", encoding="utf-8") as file:
+            file.write(LOOP)
+        run("compile", "--arch", "compute_75,sm_90", at("loop.cugrt"), "-o", at("loop.pack"))
+        for way in [[], ["--eager"]]:
+            check("loop.pack", *way, want=[value + 16 for value in x])
+        with open(at("loop.pack"), "rb") as file:
+            assert b"__global__" not in file.read()
+
+        # Only machine code, which the emulated driver cannot run: what there is, is listed.
+        run("compile", "--arch", "sm_87,sm_90", at("m.cugrt"), "-o", at("cubins.pack"))
+        none = run("run", at("cubins.pack"), *inputs, status=1, **bare)
+        assert "has code for sm_87, sm_90" in none.stderr, none.stderr
+
+        with open(at("inside.pack"), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+        damaged = run("run", at("inside.pack"), *inputs, status=1, **bare)
+        assert "(weights) at offset" in damaged.stderr, damaged.stderr
+    print("packs run without a compiler, and wrong ones are refused")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+// What the rules of ops give and refuse, by way of the text form.
+#include "support/catch.h"
+
+#include "ir/ops.h"
+#include "ir/text.h"
+
+using namespace cugrt;
+using namespace cugrt::ir;
+
+namespace {
+
+struct Outcome {
+  std::string type;  // of the first result, as printed
+  std::string error; // the first message
+};
+
+/// The op call `call` over %x: tensor<X>, %y: tensor<Y> with symbols n in [2, 64] and p in [0, 7].
+Outcome infer(const std::string &call, const std::string &x, const std::string &y = "[4], f32") {
+  const std::string text =
+      "cugrt 1\nfunc @f(%x: tensor<" + x + ">, %y: tensor<" + y +
+      ">, %n: tensor<[n], i8>, %p: int<p>) attributes {lower_bounds = {n = 2}, "
+      "upper_bounds = {n = 64, p = 7}} {\n" +
+      call + "\n  return\n}\n";
+  Diagnostics diagnostics;
+  const Module module = parse(text, diagnostics);
+  if (diagnostics.empty())
+    verify(module, diagnostics);
+  if (!diagnostics.empty())
+    return {"", diagnostics.list()[0].message};
+  // What is printed parses again to the same text.
+  const std::string printed = print(module);
+  const Module again = parse(printed, diagnostics);
+  CHECK(print(again) == printed);
+  const Function &function = module.functions[0];
+  for (const Binding &binding : function.body().bindings)
+    if (binding.kind == BindingKind::op)
+      return {print_type(module, &function, function.value(binding.result()).type), ""};
+  return {"no op", ""};
+}
+
+} // namespace
+
+TEST_CASE("ops on numbers give the types that their rules say") {
+  CHECK(infer("%r = add(%x, %y)", "[3, 4], i32", "[4], i32").type == "tensor<[3, 4], i32>");
+  CHECK(infer("%r = less(%x, %y)", "[3, 1], u8", "[4], u8").type == "tensor<[3, 4], bool>");
+  CHECK(infer("%r = where(%x, %y, %y)", "[n, 1], bool").type == "tensor<[n, 4], f32>");
+  CHECK(infer("%r = is_nan(%x)", "[n], f16").type == "tensor<[n], bool>");
+  CHECK(infer("%r, %i = top_k(%x) {k = 2, axis = 0}", "[5, n], bf16").type ==
+        "tensor<[2, n], bf16>");
+  CHECK(infer("%r = cumsum(%x)", "[n, 3], i64").type == "tensor<[n, 3], i64>");
+  CHECK(infer("%r = reduce_min(%x) {axes = [0]}", "[n, 3], u16").type == "tensor<[3], u16>");
+}
+
+TEST_CASE("ops that choose elements give the types that their rules say") {
+  CHECK(infer("%r = gather(%x, %y) {axis = 1}", "[2, n, 5], i8", "[3, 4], i64").type ==
+        "tensor<[2, 3, 4, 5], i8>");
+  CHECK(infer("%r = gather_elements(%x, %y) {axis = 1}", "[2, n], i8", "[2, 3], i32").type ==
+        "tensor<[2, 3], i8>");
+  CHECK(infer("%r = one_hot(%x) {depth = 7, axis = 0}", "[n], i32").type == "tensor<[7, n], f32>");
+  CHECK(infer("%r = pad(%x) {before = [1, 0], after = [2, 0]}", "[n, 3], f32").type ==
+        "tensor<[n + 3, 3], f32>");
+  CHECK(infer("%s = shape [n]\n%r = range(%s) {dtype = i64}", "[1], f32").type ==
+        "tensor<[n], i64>");
+  CHECK(infer("%s = shape [3, n]\n%r = broadcast_to(%x, %s)", "[n], bool").type ==
+        "tensor<[3, n], bool>");
+}
+
+TEST_CASE("slices of symbolic dimensions are expressions of them") {
+  auto slice = [](const std::string &attributes) {
+    return infer("%r = slice(%x) {" + attributes + "}", "[n, 10], f32").type;
+  };
+  CHECK(slice("starts = [1], ends = [9], axes = [1]") == "tensor<[n, 8], f32>");
+  CHECK(slice("starts = [-1], ends = [9223372036854775807]") == "tensor<[min(n, 1), 10], f32>");
+  CHECK(slice("starts = [0], ends = [5]") == "tensor<[min(n, 5), 10], f32>");
+  CHECK(slice("starts = [9], ends = [-9223372036854775808], axes = [-1], steps = [-2]") ==
+        "tensor<[n, 5], f32>");
+}
+
+TEST_CASE("a slice at a symbol is taken where its bounds show that it lies in the tensor") {
+  const std::string at_p = "%b = shape [0, p]\n%s = shape [n, 1]\n%r = slice(%x, %b, %s)";
+  INFO(infer(at_p, "[n, 8], f32").error);
+  CHECK(infer(at_p, "[n, 8], f32").type == "tensor<[n, 1], f32>");
+  CHECK(infer(at_p, "[n, 7], f32").error.find("cannot be shown to lie in") != std::string::npos);
+}
+
+TEST_CASE("what a rule refuses is said with what is needed") {
+  auto error = [](const std::string &call, const std::string &x,
+                  const std::string &y = "[4], f32") { return infer(call, x, y).error; };
+  auto says = [](const std::string &message, const std::string &part) {
+    INFO(message);
+    CHECK(message.find(part) != std::string::npos);
+  };
+  says(error("%r = exp(%x)", "[3], i32"), "a float dtype is needed");
+  says(error("%r = add(%x, %x)", "[3], bool"), "a float or an integer");
+  says(error("%r = add(%x, %y)", "[4], i32"), "insert a cast");
+  says(error("%r = logical_and(%x, %x)", "[4], u8"), "bool is needed");
+  says(error("%r = where(%x, %y, %y)", "[4], u8"), "bool is needed");
+  says(error("%r = less(%x, %x)", "[4], bool"), "a float or an integer");
+  says(error("%r = reduce_mean(%x)", "[4], i32"), "a float dtype is needed");
+  says(error("%r, %i = top_k(%x) {k = 5}", "[4], f32"), "attribute 'k' is 5");
+  says(error("%r, %i = top_k(%x) {k = 1}", "[n], f32"), "must be a constant");
+  says(error("%r = gather(%x, %y)", "[4], f32", "[2], u8"), "i32 or i64 is needed");
+  says(error("%r = gather_elements(%x, %y)", "[4, 3], f32", "[2, 2], i64"), "beside the axis");
+  says(error("%r = one_hot(%x) {depth = 3, axis = 2}", "[4], i32"), "outside of the result's rank");
+  says(error("%r = slice(%x) {starts = [1], ends = [2], steps = [0]}", "[4], f32"), "has no 0");
+  says(error("%r = slice(%x) {starts = [1], ends = [2, 3]}", "[4], f32"), "one number for each");
+  says(error("%r = slice(%x) {starts = [1, 2], ends = [3, 4], axes = [0, 0]}", "[4, 4], f32"),
+       "given twice");
+  says(error("%r = pad(%x) {before = [4], after = [0], mode = \"reflect\"}", "[4], f32"),
+       "is less than the 5");
+  says(error("%r = pad(%x) {before = [3], after = [0], mode = \"reflect\"}", "[n], f32"),
+       "cannot be shown");
+  says(error("%r = pad(%x) {before = [1], after = [0], mode = \"wrap\"}", "[4], f32"), "reflect");
+  says(error("%s = shape [3, 5]\n%r = broadcast_to(%x, %s)", "[4], f32"), "differ");
+  says(error("%r = range() {dtype = bool, length = 3}", "[4], f32"), "a float or an integer");
+  says(error("%r = range()", "[4], f32"), "either a shape");
+  says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
+}
+
+TEST_CASE("arithmetic on integers is not fused") {
+  Module m;
+  const TypeId integers = m.types.tensor(DType::i32, {m.exprs.constant(4)});
+  const TypeId floats = m.types.tensor(DType::f32, {m.exprs.constant(4)});
+  const TypeId pair[] = {integers, integers}, other[] = {floats, floats};
+  CHECK(op_pattern(m, Op::add, pair, integers) == OpPattern::opaque);
+  CHECK(op_pattern(m, Op::reduce_sum, {pair, 1}, integers) == OpPattern::opaque);
+  CHECK(op_pattern(m, Op::add, other, floats) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::cast, {pair, 1}, floats) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::transpose, {pair, 1}, integers) == OpPattern::injective);
+}
