@@ -1,4 +1,4 @@
-// Matrix multiplication: kernels/matmul.cu.
+// Matrix multiplication: kernels/matmul.cu, matmul_blocks.cu.
 #include "codegen/op_emitter.h"
 
 namespace cugrt::codegen {
@@ -173,6 +173,36 @@ Status emit_matmul(OpEmitter &op) {
   launch.size("c_inner_stride", batches.inner_walk.strides[1]);
 
   CUGRT_TRY(add_variants(op, launch, {rows, columns, batch, op.operand_type(0).dtype}));
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_matmul_blocks(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const char *format = w.dtype == ir::DType::q4_0   ? "40"
+                       : w.dtype == ir::DType::q4_1 ? "41"
+                       : w.dtype == ir::DType::q8_0 ? "80"
+                                                    : nullptr;
+  if (!format)
+    return op.unsupported(w.dtype, "there are kernels for q4_0, q4_1 and q8_0");
+  KernelLaunch launch = op.floating_launch("matmul_blocks.cu", "matmul_blocks",
+                                           "matmul_" + std::string(ir::info(w.dtype).name));
+  launch.option("-DFORMAT=" + std::string(format));
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
+  const ir::ExprId columns = launch.size("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
+  ir::ExprPool &exprs = op.exprs();
+  launch.variant(
+      "", {},
+      exprs.mul(exprs.ceildiv(rows, exprs.constant(4)), exprs.ceildiv(columns, exprs.constant(8))),
+      {32, 8, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -189,3 +189,29 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
   floats.matmul = "mma";
   CHECK(run_op_test(runner(), floats, random).message.find("tensor cores") != std::string::npos);
 }
+
+TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definitions") {
+  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0}) {
+    auto product = [&](Dims x, int64_t n, bool bias, DType dtype = DType::f32,
+                       bool specials = false) {
+      OpTest test{.op = Op::matmul_blocks,
+                  .dtype = dtype,
+                  .operands = {{x}, {{n, x.back()}, format}},
+                  .specials = specials};
+      if (bias)
+        test.operands.push_back({{n}});
+      check(test);
+    };
+    product({1, 32}, 1, false);
+    product({1, 160}, 11, true);
+    product({5, 64}, 9, true);
+    product({2, 3, 256}, 17, false);
+    product({64}, 8, true); // a vector
+    product({0, 32}, 8, false);
+    product({3, 0}, 8, true);
+    product({3, 32}, 0, false);
+    product({3, 64}, 5, false, DType::f32, true);
+    for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+      product({5, 96}, 9, true, dtype);
+  }
+}
