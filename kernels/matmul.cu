@@ -12,10 +12,11 @@
 //   matmul_tiled       16 x 16   16 x 16  small results: one element a thread
 //   matmul_register    64 x 64   16 x 16  the rest: 4 x 4 elements a thread
 //
-// Options: those of floating.cuh and assume.cuh; HAS_BIAS adds the bias parameter.
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter.
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
 #ifdef HAS_BIAS
@@ -27,14 +28,18 @@
 #endif
 
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER T *__restrict__ y, long long m, \
-      long long n, long long k, long long batch, long long inner_batch, long long a_outer_stride,  \
-      long long a_inner_stride, long long c_outer_stride, long long c_inner_stride
+  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long m, long long n, long long k, long long batch, long long inner_batch,               \
+      long long a_outer_stride, long long a_inner_stride, long long c_outer_stride,                \
+      long long c_inner_stride FUSED_PARAMETERS
 
 // Where this block's tile lies.
 struct Tile {
   long long batch, row, column;
 };
+
+// Element (row, column) of the result's matrix `batch`.
+#define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
 
 __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
   const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
@@ -44,8 +49,7 @@ __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
 
 #define MOVE_TO_BATCH(batch)                                                                       \
   a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
-  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride;            \
-  y += (batch)*m * n
+  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
 
 extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
@@ -68,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
       const Acc value = Acc(c[i * n + column]);
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        sum[r] += Acc(a_row[r][i]) * value;
+        sum[r] = fma(Acc(a_row[r][i]), value, sum[r]);
     }
   }
 #pragma unroll
@@ -83,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
 #pragma unroll
     for (int s = 0; s < kSlices; ++s)
       total += partial[s][slice][x];
-    y[row * n + column] = T(total);
+    STORE(AT(tile.batch, row, column), total);
   }
 }
 
@@ -104,11 +108,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      sum += a_tile[ty][i] * c_tile[i][tx];
+      sum = fma(a_tile[ty][i], c_tile[i][tx], sum);
     __syncthreads();
   }
   if (row < m && column < n)
-    y[row * n + column] = T(sum + BIAS_AT(column));
+    STORE(AT(tile.batch, row, column), sum + BIAS_AT(column));
 }
 
 extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
@@ -149,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
       for (int r = 0; r < kEach; ++r)
 #pragma unroll
         for (int q = 0; q < kEach; ++q)
-          sum[r][q] += left[r] * right[q];
+          sum[r][q] = fma(left[r], right[q], sum[r][q]);
     }
     __syncthreads();
   }
@@ -159,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
     for (int q = 0; q < kEach; ++q) {
       const long long row = tile.row + ty * kEach + r, column = tile.column + q * 16 + tx;
       if (row < m && column < n)
-        y[row * n + column] = T(sum[r][q] + BIAS_AT(column));
+        STORE(AT(tile.batch, row, column), sum[r][q] + BIAS_AT(column));
     }
   }
 }

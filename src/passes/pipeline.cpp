@@ -9,6 +9,8 @@ constexpr Pass kPasses[] = {
     {"PadToBuckets",
      "let functions whose symbols have buckets run at the least bucket that holds the value",
      pad_to_buckets},
+    {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
+    {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
@@ -48,6 +50,10 @@ Result<const Pass *> require_pass(std::string_view name) {
 std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
+      // What nothing uses would keep others apart.
+      find_pass("EliminateDeadBindings"),
+      find_pass("FuseOps"),
+      find_pass("FuseKernels"),
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),

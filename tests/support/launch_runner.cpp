@@ -324,13 +324,17 @@ Result<const emulator::KernelInfo *> LaunchRunner::load(const ir::Kernel &kernel
   if (is_new) {
     jit::CompileRequest request;
     request.name = kernel.name;
-    request.file = kernel.code;
-    std::string_view name = kernel.code;
-    name.remove_prefix(kernels::kBuiltinPrefix.size());
-    std::optional<std::string_view> source = kernels::builtin_source(name);
-    if (!source)
-      return failed("there is no source " + kernel.code);
-    request.source = *source;
+    if (kernel.code_kind == ir::CodeKind::source_text) {
+      request.source = kernels::with_builtin_includes(kernel.code, kernel.name);
+    } else {
+      request.file = kernel.code;
+      std::string_view name = kernel.code;
+      name.remove_prefix(kernels::kBuiltinPrefix.size());
+      std::optional<std::string_view> source = kernels::builtin_source(name);
+      if (!source)
+        return failed("there is no source " + kernel.code);
+      request.source = *source;
+    }
     request.options = kernel.options;
     request.kind = jit::OutputKind::ptx;
     request.architecture = std::string(profile_.name);

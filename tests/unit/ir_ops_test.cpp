@@ -1,6 +1,7 @@
 // What the rules of ops give and refuse, by way of the text form.
 #include "support/catch.h"
 
+#include "ir/ops.h"
 #include "ir/text.h"
 
 using namespace cugrt;
@@ -114,4 +115,16 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = range() {dtype = bool, length = 3}", "[4], f32"), "a float or an integer");
   says(error("%r = range()", "[4], f32"), "either a shape");
   says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
+}
+
+TEST_CASE("arithmetic on integers is not fused") {
+  Module m;
+  const TypeId integers = m.types.tensor(DType::i32, {m.exprs.constant(4)});
+  const TypeId floats = m.types.tensor(DType::f32, {m.exprs.constant(4)});
+  const TypeId pair[] = {integers, integers}, other[] = {floats, floats};
+  CHECK(op_pattern(m, Op::add, pair, integers) == OpPattern::opaque);
+  CHECK(op_pattern(m, Op::reduce_sum, {pair, 1}, integers) == OpPattern::opaque);
+  CHECK(op_pattern(m, Op::add, other, floats) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::cast, {pair, 1}, floats) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::transpose, {pair, 1}, integers) == OpPattern::injective);
 }
