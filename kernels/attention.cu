@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     load_row(keys + row, lane, aligned, element);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
-      score += query[e] * element[e];
+      score = fma(query[e], element[e], score);
 #pragma unroll
     for (int distance = kGroup / 2; distance > 0; distance /= 2)
       score += __shfl_xor_sync(0xffffffffu, score, distance);
@@ -136,10 +136,10 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     const Acc weight = seen ? exp(score - next) : Acc(0);
     largest = next;
     load_row(values + row, lane, aligned, element);
-    sum = sum * keep + weight;
+    sum = fma(sum, keep, weight);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
-      weighted[e] = weighted[e] * keep + (seen ? weight * element[e] : Acc(0));
+      weighted[e] = seen ? fma(weight, element[e], weighted[e] * keep) : weighted[e] * keep;
   }
   if (lane == 0) {
     largest_of[group] = largest;

@@ -7,7 +7,8 @@
 // broadcasts. The caller merges dimensions that both operands walk alike; with their sizes in
 // ASSUME, unused dimensions cost nothing.
 //
-// Options: -DOP=add names the operation, and with it the entry. BROADCAST asks for OP_broadcast,
+// Options: -DOP=add names the operation (elementwise.cuh, or integers.cuh), and with it the
+// entry. BROADCAST asks for OP_broadcast,
 // with MAX_RANK 4 or 8. TO_BOOL for comparisons, whose result is a bool. Those of number.cuh and
 // assume.cuh. y may be the same tensor as an operand of its shape and size of elements.
 
@@ -21,76 +22,11 @@ typedef bool Result;
 typedef T Result;
 #endif
 
-namespace op {
-
 #ifdef INTEGER
-
-__device__ Acc add(Acc a, Acc b) { return Acc(Bits(a) + Bits(b)); }
-__device__ Acc sub(Acc a, Acc b) { return Acc(Bits(a) - Bits(b)); }
-__device__ Acc mul(Acc a, Acc b) { return Acc(Bits(a) * Bits(b)); }
-#ifdef UNSIGNED
-__device__ Acc div(Acc a, Acc b) { return b == 0 ? 0 : a / b; }
-__device__ Acc fmod(Acc a, Acc b) { return b == 0 ? 0 : a % b; }
-__device__ Acc mod(Acc a, Acc b) { return fmod(a, b); }
+#include "integers.cuh"
 #else
-// By 0 the result is 0; by -1 the negation, which wraps where the division would trap.
-__device__ Acc div(Acc a, Acc b) { return b == 0 ? 0 : b == -1 ? sub(0, a) : a / b; }
-__device__ Acc fmod(Acc a, Acc b) { return b == 0 || b == -1 ? 0 : a % b; }
-__device__ Acc mod(Acc a, Acc b) {
-  const Acc rest = fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
+#include "elementwise.cuh"
 #endif
-__device__ Acc maximum(Acc a, Acc b) { return a > b ? a : b; }
-__device__ Acc minimum(Acc a, Acc b) { return a < b ? a : b; }
-
-// A negative power is the truncated reciprocal: of 1 and -1 a power of it, else 0.
-__device__ Acc pow(Acc a, Acc b) {
-#ifndef UNSIGNED
-  if (b < 0)
-    return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-#endif
-  Bits result = 1, factor = Bits(a);
-  for (Bits rest = Bits(b); rest != 0; rest >>= 1) {
-    result *= rest & 1 ? factor : 1;
-    factor *= factor;
-  }
-  return Acc(result);
-}
-
-__device__ bool logical_and(Acc a, Acc b) { return a != 0 && b != 0; }
-__device__ bool logical_or(Acc a, Acc b) { return a != 0 || b != 0; }
-__device__ bool logical_xor(Acc a, Acc b) { return (a != 0) != (b != 0); }
-
-#else
-
-__device__ Acc add(Acc a, Acc b) { return a + b; }
-__device__ Acc sub(Acc a, Acc b) { return a - b; }
-__device__ Acc mul(Acc a, Acc b) { return a * b; }
-__device__ Acc div(Acc a, Acc b) { return a / b; }
-// A NaN on either side is the result.
-__device__ Acc maximum(Acc a, Acc b) { return a > b || a != a ? a : b; }
-__device__ Acc minimum(Acc a, Acc b) { return a < b || a != a ? a : b; }
-__device__ Acc pow(Acc a, Acc b) { return ::pow(a, b); }
-// The remainder has the dividend's sign.
-__device__ Acc fmod(Acc a, Acc b) { return ::fmod(a, b); }
-// The remainder has the divisor's sign, as % of Python.
-__device__ Acc mod(Acc a, Acc b) {
-  const Acc rest = ::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-__device__ Acc prelu(Acc a, Acc b) { return a < 0 ? a * b : a; }
-
-#endif
-
-__device__ bool equal(Acc a, Acc b) { return a == b; }
-__device__ bool not_equal(Acc a, Acc b) { return a != b; }
-__device__ bool less(Acc a, Acc b) { return a < b; }
-__device__ bool less_equal(Acc a, Acc b) { return a <= b; }
-__device__ bool greater(Acc a, Acc b) { return a > b; }
-__device__ bool greater_equal(Acc a, Acc b) { return a >= b; }
-
-} // namespace op
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)

@@ -9,11 +9,12 @@
 // multiplications). Taps are the outer loops and channels the inner one, so that whether a tap lies
 // in the padding is asked once a tap. Sums are in float (double for f64).
 //
-// Options: those of floating.cuh and assume.cuh; HAS_BIAS adds the bias parameter. With the
-// kernel's size, strides and channels in ASSUME the loops over taps are unrolled.
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter. With
+// the kernel's size, strides and channels in ASSUME the loops over taps are unrolled.
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
 #ifdef HAS_BIAS
@@ -27,15 +28,17 @@
 #endif
 
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,              \
+  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
       long long batch, long long channels, long long height, long long width,                      \
       long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
       long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
-      long long pad_w, long long dilation_h, long long dilation_w, long long groups
+      long long pad_w, long long dilation_h, long long dilation_w,                                 \
+      long long groups FUSED_PARAMETERS
 
 #define ARGUMENTS                                                                                  \
   x, w, BIAS_ARGUMENT y, batch, channels, height, width, out_channels, out_height, out_width,      \
-      kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups
+      kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
+      groups FUSED_ARGUMENTS
 
 // kOut: output channels a thread.
 template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
@@ -70,14 +73,14 @@ template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
           const Acc value = Acc(in_tap[c * in_plane]);
 #pragma unroll
           for (int o = 0; o < kOut; ++o)
-            sum[o] += value * Acc(filter_tap[(o * in_group + c) * taps]);
+            sum[o] = fma(value, Acc(filter_tap[(o * in_group + c) * taps]), sum[o]);
         }
       }
     }
-    T *out = y + (image * Index(out_channels) + channel) * out_plane + pixel;
+    const Index out = (image * Index(out_channels) + channel) * out_plane + pixel;
 #pragma unroll
     for (int o = 0; o < kOut; ++o)
-      out[o * out_plane] = T(sum[o]);
+      STORE(out + o * out_plane, sum[o]);
   }
 }
 

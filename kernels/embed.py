@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes a C++ source that holds the text of kernel sources: the table behind kernels/builtin.h.
 
-  embed.py OUTPUT.cpp SOURCE.cu...
+  embed.py OUTPUT.cpp SOURCE.cu... HEADER.cuh...
 
 What a source includes of this folder, `#include "NAME.cuh"`, is put in its place, once, between
 #line directives, so that a compiler's messages name the right file and line: the texts are complete.
+A header's text is guarded by a macro, wherever it stands, so that texts can be put together.
 """
 import os
 import re
@@ -16,7 +17,11 @@ INCLUDE = re.compile(r'#include "(\w+\.cuh)"$')
 
 def expanded(path, seen):
     """The lines of a source with those of its own includes in place."""
-    lines = []
+    name = os.path.basename(path)
+    lines, end = [], []
+    if name.endswith(".cuh"):
+        guard = "CUGRT_" + re.sub(r"\W", "_", name).upper()
+        lines, end = [f"#ifndef {guard}", f"#define {guard}", f'#line 1 "{name}"'], ["#endif"]
     with open(path, encoding="ascii") as file:
         for number, line in enumerate(file.read().splitlines(), 1):
             match = INCLUDE.match(line)
@@ -28,10 +33,9 @@ def expanded(path, seen):
                 lines.append("")
             else:
                 seen.add(match[1])
-                lines.append(f'#line 1 "{match[1]}"')
                 lines += expanded(os.path.join(os.path.dirname(path), match[1]), seen)
-                lines.append(f'#line {number + 1} "{os.path.basename(path)}"')
-    return lines
+                lines.append(f'#line {number + 1} "{name}"')
+    return lines + end
 
 
 def main():

@@ -1,6 +1,10 @@
 // The element type of kernels over floating point, T, and the type they compute in, Acc.
 //
 // DTYPE_F16, DTYPE_BF16 or DTYPE_F64 choose it, f32 otherwise; Acc is float, double for f64.
+//
+// These kernels are compiled with -fmad=false: a product and a sum are rounded once where the
+// source says fma, and twice elsewhere. So an operation gives the same bits whatever it is compiled
+// with.
 #pragma once
 
 #if defined(DTYPE_F16)

@@ -11,6 +11,7 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
 #ifdef HAS_SCALE
@@ -31,13 +32,14 @@
 __device__ Acc plus(Acc p, Acc q) { return p + q; }
 
 extern "C" __global__ void layer_norm(const T *__restrict__ x,
-                                      SCALE_PARAMETER BIAS_PARAMETER T *__restrict__ y,
-                                      long long rows, long long columns, Acc epsilon) {
+                                      SCALE_PARAMETER BIAS_PARAMETER OUT *__restrict__ y,
+                                      long long rows, long long columns,
+                                      Acc epsilon FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
-  x += blockIdx.x * columns;
-  y += blockIdx.x * columns;
+  const long long begin = blockIdx.x * columns;
+  x += begin;
   Acc sum = 0;
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
     sum += Acc(x[i]);
@@ -45,26 +47,27 @@ extern "C" __global__ void layer_norm(const T *__restrict__ x,
   Acc squares = 0;
   for (long long i = threadIdx.x; i < columns; i += blockDim.x) {
     const Acc difference = Acc(x[i]) - mean;
-    squares += difference * difference;
+    squares = fma(difference, difference, squares);
   }
   const Acc variance = block_reduce(squares, shared, plus) / Acc(columns);
   const Acc factor = 1 / sqrt(variance + epsilon);
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
-    y[i] = T((Acc(x[i]) - mean) * factor * SCALE_AT(i) + BIAS_AT(i));
+    STORE(begin + i, fma((Acc(x[i]) - mean) * factor, SCALE_AT(i), BIAS_AT(i)));
 }
 
-extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER T *__restrict__ y,
-                                    long long rows, long long columns, Acc epsilon) {
+extern "C" __global__ void rms_norm(const T *__restrict__ x, SCALE_PARAMETER OUT *__restrict__ y,
+                                    long long rows, long long columns,
+                                    Acc epsilon FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
-  x += blockIdx.x * columns;
-  y += blockIdx.x * columns;
+  const long long begin = blockIdx.x * columns;
+  x += begin;
   Acc squares = 0;
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
-    squares += Acc(x[i]) * Acc(x[i]);
+    squares = fma(Acc(x[i]), Acc(x[i]), squares);
   const Acc mean = block_reduce(squares, shared, plus) / Acc(columns);
   const Acc factor = 1 / sqrt(mean + epsilon);
   for (long long i = threadIdx.x; i < columns; i += blockDim.x)
-    y[i] = T(Acc(x[i]) * factor * SCALE_AT(i));
+    STORE(begin + i, Acc(x[i]) * factor * SCALE_AT(i));
 }

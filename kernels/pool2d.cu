@@ -10,16 +10,17 @@
 
 #include "assume.cuh"
 #include "floating.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ x, T *__restrict__ y, long long planes, long long height, long long width, \
-      long long out_height, long long out_width, long long kernel_h, long long kernel_w,           \
-      long long stride_h, long long stride_w, long long pad_h, long long pad_w,                    \
-      long long count_padding
+  const T *__restrict__ x, OUT *__restrict__ y, long long planes, long long height,                \
+      long long width, long long out_height, long long out_width, long long kernel_h,              \
+      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
+      long long pad_w, long long count_padding FUSED_PARAMETERS
 #define ARGUMENTS                                                                                  \
   x, y, planes, height, width, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w,      \
-      pad_h, pad_w, count_padding
+      pad_h, pad_w, count_padding FUSED_ARGUMENTS
 
 template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
   __builtin_assume(ASSUME);
@@ -49,7 +50,7 @@ template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
     }
     if (!kMax)
       result /= Acc(count_padding != 0 ? int(kernel_h * kernel_w) : inside);
-    y[i] = T(result);
+    STORE(i, result);
   }
 }
 

@@ -12,16 +12,17 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
 #define INNER(name) name##1, name##2, name##3
 #define EACH(name) name##0, INNER(name)
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ x, T *__restrict__ y, long long kept, long long reduced,                   \
+  LOADED_PARAMETER OUT *__restrict__ y, long long kept, long long reduced,                         \
       INNER(long long kept_size), EACH(long long kept_stride), INNER(long long reduced_size),      \
-      EACH(long long reduced_stride)
+      EACH(long long reduced_stride) FUSED_PARAMETERS
 
-namespace op {
+namespace reduction {
 
 struct sum {
   static __device__ Acc start() { return 0; }
@@ -56,7 +57,7 @@ struct min : sum {
   static __device__ Acc combine(Acc p, Acc q) { return p < q || p != p ? p : q; }
 };
 
-} // namespace op
+} // namespace reduction
 
 // The offset of element `index` of a space of four dimensions.
 __device__ __forceinline__ long long offset_of(long long index, const long long (&size)[4],
@@ -80,13 +81,14 @@ extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
   const long long reduced_size[] = {0, INNER(reduced_size)};
   const long long reduced_stride[] = {EACH(reduced_stride)};
   __shared__ Acc shared[32];
-  x += offset_of(blockIdx.x, kept_size, kept_stride);
-  Acc value = op::OP::start();
+  const long long begin = offset_of(blockIdx.x, kept_size, kept_stride);
+  Acc value = reduction::OP::start();
   for (long long i = threadIdx.x; i < reduced; i += blockDim.x)
-    value = op::OP::combine(value, Acc(x[offset_of(i, reduced_size, reduced_stride)]));
-  value = block_reduce(value, shared, op::OP::combine);
+    value = reduction::OP::combine(value,
+                                   Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
+  value = block_reduce(value, shared, reduction::OP::combine);
   if (threadIdx.x == 0)
-    y[blockIdx.x] = T(op::OP::finish(value, reduced));
+    STORE(blockIdx.x, reduction::OP::finish(value, reduced));
 }
 
 extern "C" __global__ void ENTRY(OP, columns)(PARAMETERS) {
@@ -98,9 +100,10 @@ extern "C" __global__ void ENTRY(OP, columns)(PARAMETERS) {
   const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= kept)
     return;
-  x += offset_of(column, kept_size, kept_stride);
-  Acc value = op::OP::start();
+  const long long begin = offset_of(column, kept_size, kept_stride);
+  Acc value = reduction::OP::start();
   for (long long i = 0; i < reduced; ++i)
-    value = op::OP::combine(value, Acc(x[offset_of(i, reduced_size, reduced_stride)]));
-  y[column] = T(op::OP::finish(value, reduced));
+    value = reduction::OP::combine(value,
+                                   Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
+  STORE(column, reduction::OP::finish(value, reduced));
 }

@@ -9,9 +9,10 @@
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "fusion.cuh"
 #include "programmatic.cuh"
 
-// The result of an element, its distance from the largest, for the sum of the line.
+// The result of an element, by its distance from the largest, for the sum of the line.
 #ifdef LOG
 __device__ Acc of_sum(Acc sum) { return log(sum); }
 __device__ Acc result(Acc distance, Acc of_sum) { return distance - of_sum; }
@@ -20,13 +21,14 @@ __device__ Acc of_sum(Acc sum) { return 1 / sum; }
 __device__ Acc result(Acc distance, Acc of_sum) { return exp(distance) * of_sum; }
 #endif
 
-extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__ y, long long outer,
-                                        long long axis, long long inner) {
+extern "C" __global__ void softmax_rows(const T *__restrict__ x, OUT *__restrict__ y,
+                                        long long outer, long long axis,
+                                        long long inner FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
-  x += blockIdx.x * axis;
-  y += blockIdx.x * axis;
+  const long long begin = blockIdx.x * axis;
+  x += begin;
   Acc largest = -Acc(1) / Acc(0);
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
     largest = fmax(largest, Acc(x[i]));
@@ -37,11 +39,12 @@ extern "C" __global__ void softmax_rows(const T *__restrict__ x, T *__restrict__
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
   const Acc scale = of_sum(sum);
   for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    y[i] = T(result(Acc(x[i]) - largest, scale));
+    STORE(begin + i, result(Acc(x[i]) - largest, scale));
 }
 
-extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restrict__ y,
-                                           long long outer, long long axis, long long inner) {
+extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restrict__ y,
+                                           long long outer, long long axis,
+                                           long long inner FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -56,5 +59,5 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, T *__restric
     sum += exp(Acc(x[begin + i * inner]) - largest);
   const Acc scale = of_sum(sum);
   for (long long i = 0; i < axis; ++i)
-    y[begin + i * inner] = T(result(Acc(x[begin + i * inner]) - largest, scale));
+    STORE(begin + i * inner, result(Acc(x[begin + i * inner]) - largest, scale));
 }

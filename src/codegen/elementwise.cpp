@@ -1,4 +1,5 @@
 // Elementwise ops: kernels/unary.cu, binary.cu, where.cu, cast.cu.
+#include "codegen/element_code.h"
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
@@ -32,19 +33,10 @@ std::vector<std::string_view> parameters_of(ir::Op op) {
   }
 }
 
-// The function of kernels/unary.cu or binary.cu.
+// The function of kernels/elementwise.cuh, or integers.cuh.
 std::string function_of(const OpEmitter &op) {
-  switch (op.call().op) {
-  case ir::Op::gelu:
-    return ir::op_string(ir::Op::gelu, op.call().attributes, "approximate") == "tanh" ? "gelu_tanh"
-                                                                                      : "gelu";
-  case ir::Op::floor_mod:
-    return "mod";
-  case ir::Op::trunc_mod:
-    return "fmod";
-  default:
-    return std::string(op.name());
-  }
+  const std::string function = elementwise_function(op.call().op, op.call().attributes);
+  return function.empty() ? std::string(op.name()) : function; // not one that is fused
 }
 
 // The dimensions that broadcasting operands and the result walk together, with an operand's strides

@@ -36,15 +36,26 @@ int64_t element_bits(ir::DType dtype, double value) {
 }
 
 KernelLaunch::KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
-                           std::string_view source, std::string entry)
-    : table_(table), builder_(builder) {
-  kernel_.name = std::move(name);
-  kernel_.code_kind = ir::CodeKind::source_file;
+                           std::string_view source, std::string entry, const Fusion *fusion)
+    : table_(table), builder_(builder), fusion_(fusion) {
+  kernel_.name = fusion ? fusion->name : std::move(name);
+  kernel_.code_kind = fusion ? ir::CodeKind::source_text : ir::CodeKind::source_file;
   kernel_.code = "builtin:" + std::string(source);
+  if (fusion)
+    kernel_.code = fusion->prelude + "#include \"" + kernel_.code + "\"\n";
   kernel_.entry = std::move(entry);
 }
 
+KernelLaunch KernelLaunch::generated(KernelTable &table, ir::FunctionBuilder &builder,
+                                     std::string name, std::string text) {
+  KernelLaunch launch(table, builder, name, "", name);
+  launch.kernel_.code_kind = ir::CodeKind::source_text;
+  launch.kernel_.code = std::move(text);
+  return launch;
+}
+
 void KernelLaunch::floating_type(ir::DType dtype) {
+  option("-fmad=false"); // kernels/floating.cuh
   switch (dtype) {
   case ir::DType::f16:
     return option("-DDTYPE_F16");
@@ -158,6 +169,12 @@ void KernelLaunch::loop_variant(ir::ExprId count) {
 void KernelLaunch::emit(SourceLocation location) {
   CUGRT_CHECK(!kernel_.variants.empty());
   kernel_.location = location;
+  if (fusion_) {
+    for (const auto &[name, value] : fusion_->tensors)
+      input(name, value);
+    for (const auto &[name, value] : fusion_->sizes)
+      size(name, value);
+  }
   if (table_.programmatic()) { // kernels/programmatic.cuh
     option("-DPROGRAMMATIC");
     for (ir::KernelVariant &variant : kernel_.variants)

@@ -11,6 +11,7 @@
 // number of specialised kernels can be bounded at any time.
 #pragma once
 
+#include "codegen/fusion.h"
 #include "codegen/kernel_table.h"
 #include "ir/builder.h"
 
@@ -26,8 +27,12 @@ int64_t element_bits(ir::DType dtype, double value);
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
+  /// With a fusion the kernel is generated: named by it, and the source behind its prelude.
   KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
-               std::string_view source, std::string entry);
+               std::string_view source, std::string entry, const Fusion *fusion = nullptr);
+  /// A kernel of generated text, whose name is its entry too.
+  static KernelLaunch generated(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
+                                std::string text);
 
   void option(std::string text) { kernel_.options.push_back(std::move(text)); }
   /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.
@@ -50,6 +55,8 @@ public:
   /// The last output may be written over any input: every element is read by the thread that writes
   /// the one of the same index, before it does.
   void over_inputs();
+  /// The same of one input, a parameter's number.
+  void over_input(uint32_t param) { kernel_.params.back().over.push_back(param); }
   /// An i64 parameter with the value of `argument`, an expression over the function's symbols. The
   /// result stands for it in launch rules. A constant is told to the compiler.
   ir::ExprId size(std::string name, ir::ExprId argument);
@@ -82,6 +89,7 @@ private:
 
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
+  const Fusion *fusion_;
   ir::Kernel kernel_;
   std::vector<ir::Operand> arguments_;
   std::string assumptions_; // "kernel_h==3&&kernel_w==3"

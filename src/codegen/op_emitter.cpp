@@ -41,6 +41,15 @@ ir::Type OpEmitter::type(ir::ValueId value) const {
   return builder_.module().types[builder_.function().value(value).type];
 }
 
+ir::Type OpEmitter::operand_type(size_t i) const {
+  const bool is_computed = i == 0 && call_.fusion && call_.fusion->loaded.valid();
+  return is_computed ? builder_.module().types[call_.fusion->loaded] : type(operand(i));
+}
+
+ir::Type OpEmitter::result_type(size_t i) const {
+  return call_.fusion ? builder_.module().types[call_.fusion->computed] : type(result(i));
+}
+
 size_t OpEmitter::axis(size_t rank) const {
   const std::optional<size_t> axis = ir::normalize_axis(integer("axis"), rank);
   CUGRT_CHECK(axis); // inference has refused others
@@ -68,11 +77,17 @@ Status OpEmitter::require_floating() const {
   const ir::DType dtype = operand_type(0).dtype;
   if (ir::info(dtype).kind != ir::DTypeKind::floating)
     return unsupported(dtype, "there are kernels for f16, bf16, f32 and f64; cast the operand");
-  for (const std::vector<ir::ValueId> &values : {call_.operands, call_.results})
-    for (ir::ValueId value : values)
-      if (value.valid() && type(value).dtype != dtype)
-        return unsupported(dtype, "operands and results must be of one dtype, but one is " +
-                                      std::string(ir::info(type(value).dtype).name));
+  auto same = [&](ir::DType other) {
+    return other == dtype
+               ? Status()
+               : unsupported(dtype, "operands and results must be of one dtype, but one is " +
+                                        std::string(ir::info(other).name));
+  };
+  for (size_t i = 0; i < call_.operands.size(); ++i)
+    if (has_operand(i))
+      CUGRT_TRY(same(operand_type(i).dtype));
+  for (size_t i = 0; i < call_.results.size(); ++i)
+    CUGRT_TRY(same(result_type(i).dtype));
   return {};
 }
 
@@ -85,7 +100,7 @@ Status OpEmitter::require_whole_bytes(ir::DType dtype) const {
 KernelLaunch OpEmitter::launch(std::string_view source, std::string entry,
                                std::string_view suffix) {
   std::string name = suffix.empty() ? entry : entry + "_" + std::string(suffix);
-  return KernelLaunch(table_, builder_, std::move(name), source, std::move(entry));
+  return KernelLaunch(table_, builder_, std::move(name), source, std::move(entry), call_.fusion);
 }
 
 KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string entry,
@@ -93,14 +108,14 @@ KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string ent
   const ir::DType dtype = operand_type(0).dtype;
   std::string hint(name.empty() ? entry : name);
   hint += "_" + std::string(ir::info(dtype).name);
-  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
   launch.floating_type(dtype);
   return launch;
 }
 
 KernelLaunch OpEmitter::number_launch(std::string_view source, std::string entry, ir::DType dtype) {
   std::string hint = entry + "_" + std::string(ir::info(dtype).name);
-  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
   launch.number_type(dtype);
   return launch;
 }

@@ -18,6 +18,8 @@ struct OpCall {
   std::vector<ir::ValueId> results;
   std::span<const ir::Attribute> attributes;
   SourceLocation location;
+  const Fusion *fusion = nullptr; // other ops in its kernel; matmul, conv2d, pools, softmax, norms,
+                                  // reductions
 };
 
 /// Appends the launches that compute `call` to the function. Code::unsupported, naming op and
@@ -63,8 +65,9 @@ public:
   ir::ValueId result(size_t i = 0) const { return call_.results[i]; }
   /// Copies, since interning further types may move the pool's.
   ir::Type type(ir::ValueId value) const;
-  ir::Type operand_type(size_t i) const { return type(operand(i)); }
-  ir::Type result_type(size_t i = 0) const { return type(result(i)); }
+  /// Of the op itself, whatever is fused with it.
+  ir::Type operand_type(size_t i) const;
+  ir::Type result_type(size_t i = 0) const;
 
   /// Attributes: as given, else the op's default.
   int64_t integer(std::string_view name) const {

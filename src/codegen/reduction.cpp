@@ -47,7 +47,8 @@ Status emit_reduce(OpEmitter &op) {
   KernelLaunch launch =
       op.number_launch("reduce.cu", function + (rows ? "_rows" : "_columns"), x.dtype);
   launch.option("-DOP=" + function);
-  launch.input("x", op.operand(0));
+  if (op.has_operand(0)) // else it is computed where it is loaded
+    launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outputs = launch.count("kept", kept_count);
   const ir::ExprId length = launch.size("reduced", reduced_count);

@@ -11,7 +11,8 @@ namespace cugrt::ir {
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define CUGRT_OP(name, least, most, results) {#name, least, most, results},
+#define CUGRT_OP(name, least, most, results, pattern)                                              \
+  {#name, least, most, results, OpPattern::pattern},
 #include "ir/ops.def"
 #undef CUGRT_OP
 };
@@ -131,6 +132,20 @@ AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::s
       return a.default_value;
   CUGRT_CHECK(!"the op has an attribute of this name");
   return {};
+}
+
+OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result) {
+  const OpPattern pattern = op_info(op).pattern;
+  const bool moves = op == Op::cast || pattern == OpPattern::injective;
+  if (!moves && !operands.empty() && operands[0].valid() &&
+      info(module.types[operands[0]].dtype).kind != DTypeKind::floating)
+    return OpPattern::opaque; // arithmetic on integers has no place in a fused kernel
+  if (pattern != OpPattern::broadcast)
+    return pattern;
+  for (TypeId operand : operands)
+    if (operand.valid() && module.types[operand].dims == module.types[result].dims)
+      return OpPattern::elementwise;
+  return pattern;
 }
 
 template <class T>

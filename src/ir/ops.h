@@ -12,15 +12,27 @@
 namespace cugrt::ir {
 
 enum class Op : uint32_t {
-#define CUGRT_OP(name, least, most, results) name,
+#define CUGRT_OP(name, least, most, results, pattern) name,
 #include "ir/ops.def"
 #undef CUGRT_OP
+};
+
+/// How the elements of an op's result follow from those of its operands, from the simplest to what
+/// cannot be said. Fusion (passes/fuse_ops.cpp) compares them by this order.
+enum class OpPattern : uint8_t {
+  elementwise, // from the elements of the same index
+  broadcast,   // likewise, where operands lack some of the result's axes
+  injective,   // from elements at other indices, each element used in at most one place (transpose)
+  reduction,   // from all elements along some axes
+  out_fusable, // anything, but each result may still go through what is elementwise (matmul, softmax)
+  opaque,      // not fused
 };
 
 struct OpInfo {
   std::string_view name;
   uint32_t least_operands, most_operands;
   uint32_t most_results; // 1, or more where the number follows from attributes (split)
+  OpPattern pattern;     // of the op in general; op_pattern says it of one with its types
 };
 
 enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };
@@ -65,6 +77,11 @@ struct SliceDimension {
 /// positions count from the end, what lies outside is left out.
 Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<const ExprId> dims,
                                                      std::span<const Attribute> attributes);
+
+/// The pattern of an op on operands of these types (absent ones invalid): what is `broadcast` is
+/// `elementwise` where some operand has the result's dimensions, and arithmetic on integers is
+/// `opaque`.
+OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result);
 
 /// Checks operands and attributes and gives the result types. Absent operands have an invalid type.
 /// Errors are Code::verify_error and name what is wrong, not where, with the names of `function`'s

@@ -7,6 +7,8 @@ namespace cugrt::passes {
 
 Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &context);
 Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context);
+Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context);
+Result<ir::Module> fuse_kernels(const ir::Module &module, const PassContext &context);
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context);
 Result<ir::Module> eliminate_dead_bindings(const ir::Module &module, const PassContext &context);
 Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context);

@@ -12,6 +12,8 @@ constexpr Pass kPasses[] = {
     {"ToMixedPrecision",
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
+    {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
+    {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
      legalize_ops},
     {"EliminateDeadBindings", "remove bindings whose results nothing uses",
@@ -52,6 +54,10 @@ std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
       find_pass("ToMixedPrecision"), // off unless asked for
+      // What nothing uses would keep others apart.
+      find_pass("EliminateDeadBindings"),
+      find_pass("FuseOps"),
+      find_pass("FuseKernels"),
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),

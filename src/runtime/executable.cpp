@@ -161,7 +161,8 @@ private:
 
   Result<uint32_t> add_code(const plan::Kernel &kernel, const plan::CodeUnit &code) {
     if (code.kind == ir::CodeKind::source_text)
-      return request(code.name, code.text, "", code.options);
+      return request(code.name, kernels::with_builtin_includes(code.text, code.name), "",
+                     code.options);
     std::string_view prefix = kernels::kBuiltinPrefix;
     if (code.name.starts_with(prefix)) {
       auto text = kernels::builtin_source(std::string_view(code.name).substr(prefix.size()));

@@ -1,8 +1,8 @@
 // runtime: modules in mixed precision against the same modules in f32, on the emulated driver.
 //
 // The bound is stated in units of rounding u of the dtype, 2^-11 of f16 and 2^-8 of bf16: results
-// differ by at most 8 u (1 + |x|). Numbers are about 1 everywhere, and a result passes through some
-// ten roundings, each of half a unit at most.
+// differ by at most 6 u (1 + |x|). Numbers are about 1 everywhere, and a result passes through some
+// ten roundings, each of half a unit at most; the most that was seen is 3.4.
 #include "support/api_fixture.h"
 
 using namespace cugrt;
@@ -60,7 +60,7 @@ void check_dtypes(const std::string &text, const std::vector<Input> &inputs) {
         module.run_passes({"ToMixedPrecision"}, {std::string("mixed.dtype=") + dtype});
     CHECK(narrow.print().find(std::string("dtype = ") + dtype) != std::string::npos);
     const std::vector<float> actual = run(narrow, inputs);
-    check_close(actual, expected, 8 * unit);
+    check_close(actual, expected, 6 * unit);
     CHECK(actual != in_f32); // something was rounded
   }
 }

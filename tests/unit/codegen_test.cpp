@@ -3,6 +3,7 @@
 
 #include "codegen/index_space.h"
 #include "codegen/kernel_launch.h"
+#include "kernels/builtin.h"
 
 using namespace cugrt;
 using namespace cugrt::codegen;
@@ -135,4 +136,21 @@ TEST_CASE("32-bit indices are used only where bounds allow them") {
   CHECK(options((int64_t(1) << 25) - 1) == std::vector<std::string>{"-DINDEX=unsigned"});
   CHECK(options(int64_t(1) << 25).empty()); // 2^31 elements
   CHECK(options(INT64_MAX).empty());
+}
+
+TEST_CASE(
+    "a generated source's includes of the library's become their text, once, at the right lines") {
+  const std::string text = "// first\n#include \"builtin:assume.cuh\"\nint here;\n"
+                           "#include \"builtin:nothing.cuh\"\n#include \"builtin:unary.cu\"\nlast";
+  const std::string whole = kernels::with_builtin_includes(text, "generated");
+  CHECK(whole.starts_with("// first\n#line 1 \"assume.cuh\"\n#ifndef CUGRT_ASSUME_CUH\n"));
+  CHECK(whole.find("#endif\n#line 3 \"generated\"\nint here;\n") != std::string::npos);
+  CHECK(whole.find("\n#include \"builtin:nothing.cuh\"\n#line 1 \"unary.cu\"\n") !=
+        std::string::npos);
+  CHECK(whole.ends_with("#line 6 \"generated\"\nlast"));
+  CHECK(kernels::with_builtin_includes("", "generated").empty());
+  CHECK(kernels::with_builtin_includes("#include \"builtin:", "g") == "#include \"builtin:");
+  // What a header says twice in one text is guarded.
+  for (const kernels::BuiltinSource &source : kernels::builtin_sources())
+    CHECK(source.name.ends_with(".cuh") == source.text.starts_with("#ifndef CUGRT_"));
 }

@@ -2,6 +2,7 @@
 #include "support/catch.h"
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 using namespace cugrt;
 using namespace cugrt::ir;
@@ -160,4 +161,29 @@ TEST_CASE("an empty attribute list is a list of integers, as it is in text") {
   Attribute attribute{"axes", std::vector<std::string>()};
   b.bind(binding, {}, {}, {&attribute, 1}, {}, {});
   CHECK(b.function().attributes[0].value == AttributeValue(std::vector<int64_t>()));
+}
+
+TEST_CASE("an op that broadcasts is elementwise where an operand has the result's dimensions") {
+  Module m;
+  auto tensor = [&](std::initializer_list<int64_t> sizes) {
+    std::vector<ExprId> dims;
+    for (int64_t size : sizes)
+      dims.push_back(m.exprs.constant(size));
+    return m.types.tensor(DType::f32, dims);
+  };
+  auto pattern = [&](Op op, std::vector<TypeId> operands, TypeId result) {
+    return op_pattern(m, op, operands, result);
+  };
+  const TypeId matrix = tensor({4, 8}), row = tensor({8}), column = tensor({4, 1});
+  CHECK(pattern(Op::add, {matrix, matrix}, matrix) == OpPattern::elementwise);
+  CHECK(pattern(Op::add, {row, matrix}, matrix) == OpPattern::elementwise);
+  CHECK(pattern(Op::add, {row, column}, matrix) == OpPattern::broadcast);
+  CHECK(pattern(Op::exp, {matrix}, matrix) == OpPattern::elementwise);
+  CHECK(pattern(Op::matmul, {matrix, matrix, TypeId()}, matrix) == OpPattern::out_fusable);
+  // Fusion relies on the order.
+  CHECK(OpPattern::elementwise < OpPattern::broadcast);
+  CHECK(OpPattern::broadcast < OpPattern::injective);
+  CHECK(OpPattern::injective < OpPattern::reduction);
+  CHECK(OpPattern::reduction < OpPattern::out_fusable);
+  CHECK(OpPattern::out_fusable < OpPattern::opaque);
 }
