@@ -237,6 +237,8 @@ private:
       ir::Symbol copy = source_.symbols[symbol.index];
       copy.source = ir::SymbolSource::parameter;
       copy.capturable = false;
+      copy.buckets.clear();
+      copy.bucket_of = UINT32_MAX;
       symbols_[symbol.index] = target_.exprs.symbol(builder_->symbol(std::move(copy)));
       if (!defined[symbol.index])
         shape_.push_back(symbol);
