@@ -114,7 +114,7 @@ private:
     }
   }
 
-  /// Opaque where no kernel can be generated: several results, strides, unknown shapes.
+  /// Opaque where no kernel can be generated: several results, strides, unknown shapes, integers.
   ir::OpPattern pattern(const Binding &binding) const {
     const ir::Op op = ir::op_of(binding);
     auto is_plain = [&](const ir::Type &type) {
@@ -130,7 +130,7 @@ private:
     }
     const ir::TypeId result = function_.value(binding.result()).type;
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
-        !codegen::can_fuse(op, function_.attributes_of(binding)))
+        !codegen::can_fuse(module_, op, function_.attributes_of(binding), operands, result))
       return ir::OpPattern::opaque;
     if (keeps_axes(binding))
       return ir::OpPattern::elementwise;
@@ -234,11 +234,11 @@ private:
       for (ir::ExprId dim : target_.types[source_.value(binding->result()).type].dims)
         target_.exprs.collect_symbols(dim, used);
     for (ir::SymbolId symbol : used) {
-      ir::Symbol copy = source_.symbols[symbol.index];
-      copy.source = ir::SymbolSource::parameter;
-      copy.capturable = false;
-      copy.buckets.clear();
-      copy.bucket_of = UINT32_MAX;
+      const ir::Symbol &from = source_.symbols[symbol.index];
+      ir::Symbol copy;
+      copy.name = from.name;
+      copy.bounds = from.bounds;
+      copy.location = from.location;
       symbols_[symbol.index] = target_.exprs.symbol(builder_->symbol(std::move(copy)));
       if (!defined[symbol.index])
         shape_.push_back(symbol);

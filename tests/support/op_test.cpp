@@ -302,7 +302,10 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
   Result<ir::Module> module = build(test);
   if (!module.ok())
     return fail(module.status().to_string());
-  Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  passes::PassContext context;
+  if (const Status status = context.set("codegen.matmul", test.matmul); !status.ok())
+    return fail(status.to_string());
+  Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   if (!legal.ok())
     return fail(legal.status().to_string());
 
