@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 
+# Two kernels: a generated one for the first two ops, and one for an op that is not fused.
 MODULE = """cugrt 1
 func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4], f32>) -> (tensor<[n, 4], f32>)
     attributes {num_inputs = 1, upper_bounds = {n = 8}} {
   %y = add(%x, %w)
   %z = relu(%y)
-  return %z
+  %c = clip(%z) {min = 0.0, max = 100.0}
+  return %c
 }
 """
 

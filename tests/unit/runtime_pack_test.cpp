@@ -16,7 +16,7 @@ namespace {
 constexpr const char *kModule = R"(cugrt 1
 func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>) attributes {upper_bounds = {n = 8}} {
   %y = relu(%x)
-  %z = exp(%y)
+  %z = clip(%y) {min = 0.0, max = 6.0}
   return %z
 }
 )";
