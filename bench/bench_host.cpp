@@ -5,6 +5,8 @@
 // session_run through the C ABI: a function that is one region of `nodes` kernels with `slots`
 // tensor arguments, of which `slots_changed` have another address than in the run before.
 // Arguments are double-buffered: two buffers each, allocated one after the other, used in turn.
+// Beside it, runs at two shapes in turn on one instance, which all of the region's nodes depend on
+// (case shape_switch).
 //
 //   instructions   from the call of session_run to the driver's cuGraphLaunch, the C library's
 //                  among them, the driver's not
@@ -111,14 +113,11 @@ Executable compile(Runtime &runtime, const Case &c) {
   return Executable(runtime, module, &options);
 }
 
-/// One case's runs; what the driver saw goes to `rows`, what callgrind saw to its dumps.
-void measure_changes(Session &session, Function function, const Case &c, uint32_t changed,
-                     std::span<const Buffer> buffers, std::vector<Row> &rows) {
-  std::vector<Value> sets[2];
-  for (uint32_t slot = 0; slot < c.slots; ++slot)
-    for (uint32_t set = 0; set < 2; ++set)
-      sets[set].push_back(
-          buffers[2 * slot + (slot < changed ? set : 0)].tensor(CUGRT_F32, {kRows, kColumns}));
+/// Runs with the two sets of arguments in turn; what the driver saw goes to `rows`, what callgrind
+/// saw to its dumps.
+void measure_runs(Session &session, Function function, const Case &c, const char *name,
+                  uint32_t changed, std::span<const std::vector<Value>, 2> sets,
+                  std::vector<Row> &rows) {
   cugrt_run_options options[2];
   for (uint32_t set = 0; set < 2; ++set) {
     options[set] = detail::sized<cugrt_run_options>();
@@ -134,7 +133,7 @@ void measure_changes(Session &session, Function function, const Case &c, uint32_
     cugrt_null_driver_calls after = cugrt_null_driver_count();
     uint64_t setters = after.setters - before.setters, launches = after.launches - before.launches;
     rows.push_back({{"bench", "host"},
-                    {"case", "repeat_run"},
+                    {"case", name},
                     {"nodes", c.nodes},
                     {"slots", c.slots},
                     {"slots_changed", changed},
@@ -145,6 +144,35 @@ void measure_changes(Session &session, Function function, const Case &c, uint32_
                     {"allocates", false}});
   }
   cugrt_null_driver_mark_launches(false);
+}
+
+void measure_changes(Session &session, Function function, const Case &c, uint32_t changed,
+                     std::span<const Buffer> buffers, std::vector<Row> &rows) {
+  std::vector<Value> sets[2];
+  for (uint32_t slot = 0; slot < c.slots; ++slot)
+    for (uint32_t set = 0; set < 2; ++set)
+      sets[set].push_back(
+          buffers[2 * slot + (slot < changed ? set : 0)].tensor(CUGRT_F32, {kRows, kColumns}));
+  measure_runs(session, function, c, "repeat_run", changed, sets, rows);
+}
+
+/// With an instance for one shape only, so that each run patches it to the other one.
+void measure_switch(Runtime &runtime, Executable &executable, const Case &c,
+                    std::span<const Buffer> buffers, std::vector<Row> &rows) {
+  auto costs = detail::sized<cugrt_costs>();
+  costs.instance_bytes = kBudgetBytes / 2 + 1; // two do not fit
+  costs.node_bytes = 1;
+  costs.build_ns = uint64_t(1) << 50; // and none is earned
+  costs.patch_node_ns = 1;
+  auto options = detail::sized<cugrt_session_options>();
+  options.instance_budget_bytes = kBudgetBytes;
+  options.costs = &costs;
+  Session session(executable, runtime, Weights(), options);
+  std::vector<Value> sets[2];
+  for (uint32_t slot = 0; slot < c.slots; ++slot)
+    for (uint32_t set = 0; set < 2; ++set)
+      sets[set].push_back(buffers[2 * slot].tensor(CUGRT_F32, {set ? kMaxRows : kRows, kColumns}));
+  measure_runs(session, executable.function("main"), c, "shape_switch", 0, sets, rows);
 }
 
 /// What runs under callgrind. Writes rows without instructions to `path`.
@@ -165,6 +193,8 @@ Status measure(const std::string &path) {
       buffers.emplace_back(runtime, kMaxRows * kColumns * sizeof(float));
     for (uint32_t changed : c.changed)
       measure_changes(session, executable.function("main"), c, changed, buffers, rows);
+    if (c.slots == 4)
+      measure_switch(runtime, executable, c, buffers, rows);
   }
   return write_json(path, rows);
 }

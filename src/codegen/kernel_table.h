@@ -26,6 +26,9 @@ public:
 
   /// Whether kernels are declared as written with wait and trigger.
   bool programmatic() const { return programmatic_; }
+  /// The variant of matmul that every product takes; "auto": by the rule in matmul.cpp.
+  std::string_view matmul() const { return matmul_; }
+  void set_matmul(std::string_view variant) { matmul_ = variant; }
 
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
@@ -39,6 +42,7 @@ private:
 
   ir::Module &module_;
   const bool programmatic_;
+  std::string matmul_ = "auto";
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the unspecialised text
   std::unordered_set<std::string> names_;                     // of kernels, functions and constants

@@ -1,4 +1,4 @@
-// Matrix multiplication: kernels/matmul.cu.
+// Matrix multiplication: kernels/matmul.cu, matmul_blocks.cu.
 #include "codegen/op_emitter.h"
 
 namespace cugrt::codegen {
@@ -45,6 +45,98 @@ Result<Batches> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &
   return batches;
 }
 
+// --- Choice among the variants -------------------------------------------------------------------
+
+/// What a choice depends on: sizes as the launch sees them.
+struct Product {
+  ir::ExprId rows, columns, batch;
+  ir::DType dtype;
+};
+
+/// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
+/// few rows are bound by reading the right matrix once, and a variant with large tiles reads less
+/// but leaves a device idle when there are fewer tiles than it has multiprocessors to fill.
+enum class Where {
+  few_rows,    // at most the tile's
+  few_tiles,   // at most kFewTiles of the tile named beside it
+  tensor_core, // f16 and bf16, with more than kFewTiles
+  tensor_core_small,
+  rest,
+};
+
+constexpr int64_t kFewTiles = 64;
+
+struct Variant {
+  std::string_view name; // as in option codegen.matmul
+  Where where;
+  int64_t height, width; // of a tile
+  std::array<int64_t, 3> threads;
+};
+
+/// The entry of kernels/matmul.cu is "matmul_" and the name.
+constexpr Variant kVariants[] = {
+    {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
+    {"mma", Where::tensor_core, 128, 128, {32, 8, 1}},
+    {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
+    {"tiled", Where::few_tiles, 16, 16, {16, 16, 1}},
+    {"register", Where::rest, 64, 64, {16, 16, 1}},
+};
+
+bool has_tensor_cores(ir::DType dtype) {
+  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+}
+
+ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
+  return exprs.mul(p.batch, exprs.mul(exprs.ceildiv(p.rows, exprs.constant(height)),
+                                      exprs.ceildiv(p.columns, exprs.constant(width))));
+}
+
+/// Appends the variants that may be taken, in order, or the one that the option names.
+Status add_variants(OpEmitter &op, KernelLaunch &launch, const Product &p) {
+  ir::ExprPool &exprs = op.exprs();
+  const std::string_view wanted = op.table().matmul();
+  auto add = [&](const Variant &v, ir::ExprId predicate) {
+    const bool named = v.where != Where::rest; // the last one's entry is the declaration's
+    launch.variant(named ? "matmul_" + std::string(v.name) : "", predicate,
+                   tile_count(exprs, p, v.height, v.width), v.threads);
+  };
+  auto at_most = [&](ir::ExprId value, int64_t bound) {
+    return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
+  };
+  for (const Variant &v : kVariants) {
+    const bool of_cores = v.where == Where::tensor_core || v.where == Where::tensor_core_small;
+    if (of_cores && !has_tensor_cores(p.dtype)) {
+      if (v.name == wanted)
+        return op.unsupported(p.dtype, "option codegen.matmul asks for tensor cores, which "
+                                       "multiply f16 and bf16");
+      continue;
+    }
+    if (v.name == wanted) {
+      add(v, {});
+      return {};
+    }
+    if (wanted != "auto")
+      continue;
+    switch (v.where) {
+    case Where::few_rows:
+      add(v, at_most(p.rows, v.height));
+      break;
+    case Where::few_tiles:
+      add(v, at_most(tile_count(exprs, p, 64, 64), kFewTiles));
+      break;
+    case Where::tensor_core:
+      add(v, exprs.make(ir::ExprKind::lt, exprs.constant(kFewTiles),
+                        tile_count(exprs, p, v.height, v.width)));
+      break;
+    case Where::tensor_core_small:
+    case Where::rest:
+      add(v, {}); // every product comes this far
+      return {};
+    }
+  }
+  return {};
+}
+
 } // namespace
 
 Status emit_matmul(OpEmitter &op) {
@@ -80,19 +172,37 @@ Status emit_matmul(OpEmitter &op) {
   launch.size("c_outer_stride", batches.outer_walk.strides[1]);
   launch.size("c_inner_stride", batches.inner_walk.strides[1]);
 
+  CUGRT_TRY(add_variants(op, launch, {rows, columns, batch, op.operand_type(0).dtype}));
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_matmul_blocks(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const char *format = w.dtype == ir::DType::q4_0   ? "40"
+                       : w.dtype == ir::DType::q4_1 ? "41"
+                       : w.dtype == ir::DType::q8_0 ? "80"
+                                                    : nullptr;
+  if (!format)
+    return op.unsupported(w.dtype, "there are kernels for q4_0, q4_1 and q8_0");
+  KernelLaunch launch = op.floating_launch("matmul_blocks.cu", "matmul_blocks",
+                                           "matmul_" + std::string(ir::info(w.dtype).name));
+  launch.option("-DFORMAT=" + std::string(format));
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
+  const ir::ExprId columns = launch.size("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
   ir::ExprPool &exprs = op.exprs();
-  auto tiles = [&](int64_t height, int64_t width) {
-    return exprs.mul(batch, exprs.mul(exprs.ceildiv(rows, exprs.constant(height)),
-                                      exprs.ceildiv(columns, exprs.constant(width))));
-  };
-  auto at_most = [&](ir::ExprId value, int64_t bound) {
-    return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
-  };
-  // Few rows: one pass over the right matrix. Results of less than 64 large tiles would leave most
-  // of a device idle.
-  launch.variant("matmul_gemv", at_most(rows, 4), tiles(4, 32), {32, 8, 1});
-  launch.variant("matmul_tiled", at_most(tiles(64, 64), 64), tiles(16, 16), {16, 16, 1});
-  launch.variant("", {}, tiles(64, 64), {16, 16, 1});
+  launch.variant(
+      "", {},
+      exprs.mul(exprs.ceildiv(rows, exprs.constant(4)), exprs.ceildiv(columns, exprs.constant(8))),
+      {32, 8, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -20,6 +20,25 @@ Types Inference::matmul() const {
   return one(type(0).dtype, std::move(out));
 }
 
+Types Inference::matmul_blocks() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_rank(1, 2));
+  if (info(type(1).dtype).kind != DTypeKind::block)
+    return wrong("operand 2 has dtype " + std::string(info(type(1).dtype).name) +
+                 ", a block format (q4_0, q4_1 or q8_0) is needed");
+  if (rank(0) == 0)
+    return wrong("operand 1 has rank 1 or more");
+  CUGRT_TRY(check_equal(dims(0).back(), dims(1)[1], "inner dimensions"));
+  const int64_t elements = info(type(1).dtype).elements_per_block;
+  if (std::optional<int64_t> k = known(dims(1)[1]); !k || *k % elements != 0)
+    return wrong("the inner dimension is a constant multiple of the " + std::to_string(elements) +
+                 " elements of a block, not " + text(dims(1)[1]));
+  CUGRT_TRY(check_vector(2, dims(1)[0]));
+  Dims out = dims(0);
+  out.back() = dims(1)[0];
+  return one(type(0).dtype, std::move(out));
+}
+
 Result<ExprId> Inference::windowed(ExprId size, ExprId window, int64_t stride,
                                    const std::array<int64_t, 2> &padding, int64_t dilation) const {
   ExprPool &e = m.exprs;

@@ -174,6 +174,7 @@ Result<ir::Module> fuse_kernels(const ir::Module &module, const PassContext &con
     return module;
   ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
+  table.set_matmul(context.choice("codegen.matmul"));
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function fused, KernelFuser(module, is_group, function, target, table).run());
     target.functions.push_back(std::move(fused));

@@ -233,6 +233,7 @@ Status Legalizer::legalize(const ir::Binding &binding) {
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context) {
   ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
+  table.set_matmul(context.choice("codegen.matmul"));
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function legal, Legalizer(function, target, table).run());
     target.functions.push_back(std::move(legal));

@@ -171,14 +171,22 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
-/// The report in the format that is asked for. `view` lacks the memory table.
-Result<std::string> report_of(PlanView view, const PlanReportOptions &options) {
-  const plan::Plan &plan = view.plan;
-  CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  for (const plan::Function &function : plan.functions) {
+} // namespace
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
+  auto plan = plan::make_plan(lowered, options, report);
+  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
+}
+
+/// The report that `options` ask for, of what `view` holds but its memory.
+static Result<std::string> show(PlanView view, const PlanReportOptions &options) {
+  CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
+  for (const plan::Function &function : view.plan.functions) {
     if (function.is_private)
       continue;
-    CUGRT_ASSIGN(MemoryRow row, memory_of(plan, function, options.symbols));
+    CUGRT_ASSIGN(MemoryRow row, memory_of(view.plan, function, options.symbols));
     view.memory.push_back(std::move(row));
   }
   switch (options.format) {
@@ -196,15 +204,6 @@ Result<std::string> report_of(PlanView view, const PlanReportOptions &options) {
   }
 }
 
-} // namespace
-
-Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report) {
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
-  auto plan = plan::make_plan(lowered, options, report);
-  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
-}
-
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
@@ -213,18 +212,17 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   auto plan = plan::make_plan(lowered, options.planner, &report);
   if (!plan.ok())
     return plan.take_status().in(name);
-  return report_of({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
-                   options);
+  return show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
+              options);
 }
 
-Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
-                                const std::string &name, const PlanReportOptions &options) {
-  if (!report && options.format == CUGRT_REPORT_SVG)
+Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
+                                const PlanReportOptions &options) {
+  if (options.format == CUGRT_REPORT_SVG)
     return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
                                             "the storage of the module that it was made from");
   const plan::PlanReport no_notes;
-  return report_of({name, plan, report ? *report : no_notes, report != nullptr, {}, {}, {}},
-                   options);
+  return show({name, plan, no_notes, false, {}, {}, {}}, options);
 }
 
 } // namespace cugrt::runtime

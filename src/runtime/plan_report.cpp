@@ -142,8 +142,8 @@ std::string counts_text(const KernelCounts &counts) {
          " kernels";
 }
 
-Json counts_json(const std::optional<KernelCounts> &counts) {
-  return counts ? Json{{"launches", counts->launches}, {"kernels", counts->kernels}} : Json();
+Json counts_json(const KernelCounts &counts) {
+  return {{"launches", counts.launches}, {"kernels", counts.kernels}};
 }
 
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
@@ -248,10 +248,10 @@ std::string slot_names(const plan::Function &function, const std::vector<uint32_
 
 std::string plan_text(const PlanView &view) {
   std::string text = "plan of " + view.module_name;
-  if (view.kernels)
-    text += ": " + counts_text(*view.kernels);
-  if (view.kernels && view.unfused->launches != view.kernels->launches)
-    text += "; without fusion " + counts_text(*view.unfused);
+  if (view.has_notes)
+    text += ": " + counts_text(view.kernels);
+  if (view.unfused.launches != view.kernels.launches)
+    text += "; without fusion " + counts_text(view.unfused);
   text += "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
@@ -264,8 +264,8 @@ std::string plan_text(const PlanView &view) {
 
 std::string plan_json(const PlanView &view) {
   Json json{{"module", view.module_name},
-            {"kernels", counts_json(view.kernels)},
-            {"kernels_without_fusion", counts_json(view.unfused)}};
+            {"kernels", view.has_notes ? counts_json(view.kernels) : Json()},
+            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()}};
   Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
        memory = Json::array(), edges = Json::array();
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)

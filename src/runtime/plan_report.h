@@ -27,8 +27,7 @@ struct PlanView {
   const plan::PlanReport &report;
   bool has_notes;                // or `report` is empty, since only the plan is known
   std::vector<MemoryRow> memory; // of the public functions
-  /// As planned, and what it would be without FuseOps; nothing where only the plan is known.
-  std::optional<KernelCounts> kernels, unfused;
+  KernelCounts kernels, unfused; // as planned, and what it would be without FuseOps; with notes
 };
 
 std::string plan_text(const PlanView &view);

@@ -1,4 +1,5 @@
-// Attention over a cache, rotary embedding, convolution in one dimension, padding on four sides.
+// Products on tensor cores, attention over a cache, rotary embedding, convolution in one dimension,
+// padding on four sides.
 #include "kernels_check.h"
 
 namespace {
@@ -124,4 +125,93 @@ TEST_CASE("padding differs on four sides in convolutions and pools") {
     check({.op = op,
            .operands = {{{2, 3, 9, 7}}},
            .attributes = {ints("kernel", {3, 2}), ints("padding", {0, 1, 2, 0})}});
+}
+
+TEST_CASE("every variant of matmul takes every product of its dtypes") {
+  const Dims shapes[] = {{1, 1, 1},      {3, 5, 7},      {5, 40, 64}, {64, 64, 32}, {70, 72, 40},
+                         {130, 136, 48}, {129, 131, 33}, {0, 8, 8},   {8, 0, 8},    {8, 8, 0}};
+  auto product = [](std::string variant, DType dtype, const Dims &s, bool bias) {
+    OpTest test{.op = Op::matmul, .dtype = dtype, .operands = {{{s[0], s[2]}}, {{s[2], s[1]}}}};
+    test.matmul = variant;
+    if (bias)
+      test.operands.push_back({{s[1]}});
+    check(test);
+  };
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (const char *variant : {"mma", "mma_small"})
+      for (const Dims &s : shapes)
+        product(variant, dtype, s, s[0] % 2 == 0);
+  for (const char *variant : {"gemv", "tiled", "register"})
+    for (size_t i = 0; i < 4; ++i)
+      product(variant, i % 2 ? DType::f32 : DType::f16, shapes[i], i == 1);
+}
+
+TEST_CASE("tensor cores walk batches and broadcast them") {
+  for (const char *variant : {"mma", "mma_small"})
+    for (const auto &[a, b] : {std::pair<Dims, Dims>{{3, 17, 24}, {3, 24, 16}},
+                               {{2, 1, 9, 16}, {3, 16, 8}},
+                               {{2, 1, 9, 15}, {3, 15, 7}}}) {
+      OpTest test{.op = Op::matmul, .dtype = DType::f16, .operands = {{a}, {b}}};
+      test.matmul = variant;
+      check(test);
+    }
+}
+
+TEST_CASE("before sm_80 the tiles of tensor cores are summed without them") {
+  LaunchRunner old("sm_75");
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    std::mt19937 random(1);
+    OpTest test{.op = Op::matmul, .dtype = dtype, .operands = {{{33, 20}}, {{20, 40}}, {{40}}}};
+    test.matmul = "mma_small";
+    const OpOutcome outcome = run_op_test(old, test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+  }
+}
+
+TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
+  auto entry = [](int64_t m, int64_t n, std::string variant = "auto") {
+    std::mt19937 random(1);
+    OpTest test{.op = Op::matmul, .dtype = DType::f16, .operands = {{{m, 8}}, {{8, n}}}};
+    test.matmul = variant;
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    return outcome.counters.entries.at(0);
+  };
+  CHECK(entry(4, 100) == "matmul_gemv");
+  CHECK(entry(5, 100) == "matmul_mma_small");
+  CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles
+  CHECK(entry(1025, 1024) == "matmul_mma");
+  CHECK(entry(4, 100, "tiled") == "matmul_tiled");
+  std::mt19937 random(1);
+  OpTest floats{.op = Op::matmul, .operands = {{{5, 8}}, {{8, 8}}}};
+  floats.matmul = "mma";
+  CHECK(run_op_test(runner(), floats, random).message.find("tensor cores") != std::string::npos);
+}
+
+TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definitions") {
+  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0}) {
+    auto product = [&](Dims x, int64_t n, bool bias, DType dtype = DType::f32,
+                       bool specials = false) {
+      OpTest test{.op = Op::matmul_blocks,
+                  .dtype = dtype,
+                  .operands = {{x}, {{n, x.back()}, format}},
+                  .specials = specials};
+      if (bias)
+        test.operands.push_back({{n}});
+      check(test);
+    };
+    product({1, 32}, 1, false);
+    product({1, 160}, 11, true);
+    product({5, 64}, 9, true);
+    product({2, 3, 256}, 17, false);
+    product({64}, 8, true); // a vector
+    product({0, 32}, 8, false);
+    product({3, 0}, 8, true);
+    product({3, 32}, 0, false);
+    product({3, 64}, 5, false, DType::f32, true);
+    for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+      product({5, 96}, 9, true, dtype);
+  }
 }

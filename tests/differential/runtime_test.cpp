@@ -455,3 +455,29 @@ TEST_CASE("bad arguments are one-paragraph errors that name function and paramet
   CHECK(mentions(run(make_tensor(0, CUGRT_F32, std::vector<int64_t>{9, 8})), "address is null"));
   CHECK(program.session.counters().runs == 0);
 }
+
+TEST_CASE("rows of planned tensors and the drawing name the calls that they came from") {
+  const Module module = Module::parse(R"(cugrt 1
+
+func @main(%x: tensor<[64], f32>) -> (tensor<[64], f32>) {
+  %y = call @inner(%x)
+  %z = exp(%y)
+  return %z
+}
+private func @inner(%x: tensor<[64], f32>) -> (tensor<[64], f32>) {
+  %t = exp(%x)
+  %u = neg(%t)
+  return %u
+}
+)");
+  const std::string from = "from the call of @inner in line 4";
+  const std::string text = module.plan_report();
+  const size_t row = text.find("@main %t ");
+  REQUIRE(row != std::string::npos);
+  CHECK(text.substr(row, text.find('\n', row) - row).ends_with(from));
+  CHECK(module.plan_report(CUGRT_REPORT_SVG).find(from + "</title>") != std::string::npos);
+  const std::string json = module.plan_report(CUGRT_REPORT_JSON);
+  const size_t tensors = json.find("\"tensors\"");
+  REQUIRE(tensors != std::string::npos);
+  CHECK(json.find("\"callee\": \"inner\"", tensors) != std::string::npos);
+}

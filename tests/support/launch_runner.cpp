@@ -64,6 +64,9 @@ void put_value(std::string &bytes, ir::DType dtype, double value) {
     return put(bytes, value);
   case ir::DType::boolean:
   case ir::DType::u8:
+  case ir::DType::q4_0: // blocks are given as their bytes
+  case ir::DType::q4_1:
+  case ir::DType::q8_0:
     return put(bytes, uint8_t(value));
   case ir::DType::i8:
     return put(bytes, int8_t(value));
@@ -123,8 +126,9 @@ Status failed(std::string message) { return Status::error(Code::internal, std::m
 
 std::string encode(ir::DType dtype, const Array &array) {
   std::string bytes;
+  const bool blocks = ir::info(dtype).kind == ir::DTypeKind::block;
   for (double value : array.values)
-    put_value(bytes, dtype, round_to(dtype, value));
+    put_value(bytes, dtype, blocks ? value : round_to(dtype, value));
   return bytes;
 }
 

@@ -48,7 +48,8 @@ private:
   Counters counters_;
 };
 
-/// The bytes of `array` in `dtype` (plain), values rounded, and back.
+/// The bytes of `array` in `dtype` (plain), values rounded, and back. The values of a block format
+/// are the bytes themselves.
 std::string encode(ir::DType dtype, const Array &array);
 std::vector<double> decode(ir::DType dtype, std::string_view bytes);
 

@@ -59,7 +59,7 @@ bool broadcasts(Op op) {
 bool is_symbolic(const OpTest &test, size_t i) {
   const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
   if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)) ||
-      test.op == Op::top_k)
+      test.op == Op::top_k || (test.op == Op::matmul_blocks && first.size() == 1))
     return false;
   if (i == 0)
     return true;
@@ -124,9 +124,30 @@ Result<ir::Module> build(const OpTest &test) {
   return module;
 }
 
+// Blocks of random elements, as bytes: their scales (and least values) are halves from -1/8 to 1/8.
+Array random_blocks(const OpTest::Operand &operand, std::mt19937 &random) {
+  const ir::DTypeInfo &row = ir::info(*operand.dtype);
+  const size_t halves = *operand.dtype == ir::DType::q4_1 ? 2 : 1;
+  std::uniform_real_distribution<double> real(-0.125, 0.125);
+  std::uniform_int_distribution<int> byte(0, 255);
+  Array array{operand.dims, {}};
+  for (int64_t b = Array::of(operand.dims).count() / 32; b > 0; --b) {
+    Array heads = Array::of({int64_t(halves)});
+    for (double &value : heads.values)
+      value = real(random);
+    for (char c : encode(ir::DType::f16, heads))
+      array.values.push_back(uint8_t(c));
+    for (size_t i = 2 * halves; i < row.bytes_per_block; ++i)
+      array.values.push_back(byte(random));
+  }
+  return array;
+}
+
 Array random_array(const OpTest &test, const OpTest::Operand &operand, std::mt19937 &random) {
-  Array array = Array::of(operand.dims);
   const ir::DType dtype = operand.dtype.value_or(test.dtype);
+  if (ir::info(dtype).kind == ir::DTypeKind::block)
+    return random_blocks(operand, random);
+  Array array = Array::of(operand.dims);
   const bool floating = ir::info(dtype).kind == ir::DTypeKind::floating;
   std::uniform_real_distribution<double> real(-test.scale, test.scale);
   std::uniform_int_distribution<int> integer(-3, 12), lot(0, 15), special(0, 4);
@@ -189,6 +210,7 @@ double term_count(const OpTest &test) {
   double count = 1;
   switch (test.op) {
   case Op::matmul:
+  case Op::matmul_blocks:
     return double(x.back());
   case Op::conv1d:
   case Op::conv2d:
@@ -239,6 +261,10 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
       if (std::isfinite(value))
         largest = std::max(largest, std::fabs(value));
     magnitude.values.assign(magnitude.values.size(), largest);
+  } else if (test.op == Op::matmul_blocks) { // elements of w are at most 16 and a bit
+    factor = term_count(test) + 8;
+    magnitude.values.assign(magnitude.values.size(),
+                            (double(test.operands[0].dims.back()) * 17 + 1) * test.scale);
   } else if (test.op == Op::attention) {
     // Scores of WIDTH terms, at most scale^2 each, move a weight by their error; values are at most
     // scale.
@@ -302,7 +328,10 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
   Result<ir::Module> module = build(test);
   if (!module.ok())
     return fail(module.status().to_string());
-  Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  passes::PassContext context;
+  if (const Status status = context.set("codegen.matmul", test.matmul); !status.ok())
+    return fail(status.to_string());
+  Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   if (!legal.ok())
     return fail(legal.status().to_string());
 

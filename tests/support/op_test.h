@@ -25,6 +25,7 @@ struct OpTest {
   bool symbolic = false;
   bool specials = false; // a few NaN, infinities and zeros among the values
   double scale = 2;      // values are in [-scale, scale]; of integers: in [-3, 12]
+  std::string matmul = "auto"; // option codegen.matmul
 
   std::string describe() const;
 };

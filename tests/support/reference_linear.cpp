@@ -1,4 +1,5 @@
 // Reference arithmetic: matrix products, convolutions, pools, softmax and norms.
+#include "support/launch_runner.h" // decode
 #include "support/reference_call.h"
 
 #include <cmath>
@@ -29,6 +30,40 @@ std::vector<Array> reference_matmul(const Call &call) {
       sum += broadcast_at(a, at) * broadcast_at(b, other);
     }
     y.values[i] = sum;
+  }
+  return {y};
+}
+
+// Element `at` of rows of blocks, given as bytes.
+static double block_element(ir::DType format, const std::vector<double> &bytes, int64_t at) {
+  const size_t head = format == ir::DType::q4_1 ? 4 : 2;
+  const size_t size = ir::info(format).bytes_per_block, begin = size_t(at / 32) * size;
+  auto half = [&](size_t i) {
+    const std::string raw = {char(uint8_t(bytes[begin + i])), char(uint8_t(bytes[begin + i + 1]))};
+    return decode(ir::DType::f16, raw)[0];
+  };
+  const auto e = size_t(at % 32);
+  if (format == ir::DType::q8_0)
+    return double(int8_t(uint8_t(bytes[begin + head + e]))) * half(0);
+  const int byte = int(bytes[begin + head + e % 16]), nibble = e < 16 ? byte & 15 : byte >> 4;
+  return format == ir::DType::q4_1 ? nibble * half(0) + half(2) : (nibble - 8) * half(0);
+}
+
+std::vector<Array> reference_matmul_blocks(const Call &call) {
+  const Array &x = call.operand(0), &w = call.operand(1);
+  const int64_t n = w.dims[0], k = w.dims[1];
+  const auto format = n * k == 0 || w.values.size() == size_t(n * k / 32 * 18) ? ir::DType::q4_0
+                      : w.values.size() == size_t(n * k / 32 * 20)             ? ir::DType::q4_1
+                                                                               : ir::DType::q8_0;
+  Dims dims = x.dims;
+  dims.back() = n;
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const int64_t row = int64_t(i) / n, column = int64_t(i) % n;
+    y.values[i] = call.optional(2) ? call.operand(2).values[size_t(column)] : 0;
+    for (int64_t j = 0; j < k; ++j)
+      y.values[i] +=
+          x.values[size_t(row * k + j)] * block_element(format, w.values, column * k + j);
   }
   return {y};
 }

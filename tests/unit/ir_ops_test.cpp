@@ -48,6 +48,8 @@ TEST_CASE("ops on numbers give the types that their rules say") {
   CHECK(infer("%r, %i = top_k(%x) {k = 2, axis = 0}", "[5, n], bf16").type ==
         "tensor<[2, n], bf16>");
   CHECK(infer("%r = cumsum(%x)", "[n, 3], i64").type == "tensor<[n, 3], i64>");
+  CHECK(infer("%r = matmul_blocks(%x, %y)", "[n, 3, 64], f16", "[8, 64], q4_1").type ==
+        "tensor<[n, 3, 8], f16>");
   CHECK(infer("%r = reduce_min(%x) {axes = [0]}", "[n, 3], u16").type == "tensor<[3], u16>");
 }
 
@@ -114,6 +116,8 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%s = shape [3, 5]\n%r = broadcast_to(%x, %s)", "[4], f32"), "differ");
   says(error("%r = range() {dtype = bool, length = 3}", "[4], f32"), "a float or an integer");
   says(error("%r = range()", "[4], f32"), "either a shape");
+  says(error("%r = matmul_blocks(%x, %y)", "[2, 32], f32", "[8, 32], f16"), "a block format");
+  says(error("%r = matmul_blocks(%x, %y)", "[2, 40], f32", "[8, 40], q4_0"), "multiple of the 32");
   says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
 }
 
