@@ -439,9 +439,15 @@ private:
 
 } // namespace
 
-bool can_fuse(ir::Op op, std::span<const ir::Attribute> attributes) {
-  return is_anchor(op) || is_relabelling(op) || op == ir::Op::cast ||
-         !elementwise_function(op, attributes).empty();
+bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute> attributes,
+              std::span<const ir::TypeId> operands, ir::TypeId result) {
+  if (is_relabelling(op) || op == ir::Op::cast)
+    return true;
+  auto is_float = [&](ir::TypeId type) {
+    return !type.valid() || ir::info(module.types[type].dtype).kind == ir::DTypeKind::floating;
+  };
+  return is_float(result) && std::all_of(operands.begin(), operands.end(), is_float) &&
+         (is_anchor(op) || !elementwise_function(op, attributes).empty());
 }
 
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group) {

@@ -43,8 +43,10 @@ struct FusedPart {
   std::vector<uint32_t> ops; // of the group, in order
 };
 
-/// Whether an op may be part of a generated kernel.
-bool can_fuse(ir::Op op, std::span<const ir::Attribute> attributes);
+/// Whether an op on operands of these types (absent ones invalid) may be part of a generated
+/// kernel: arithmetic there is on floats.
+bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute> attributes,
+              std::span<const ir::TypeId> operands, ir::TypeId result);
 
 /// The fewest parts, in order. Ops that need no kernel (reshapes at the ends) stand alone.
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group);

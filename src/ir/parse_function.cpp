@@ -152,9 +152,8 @@ bool Parser::buckets(Pending &f) {
              return fail_here("a symbol");
            advance();
            if (!expect_sign("=", "after the symbol") || !expect_sign("[", "before the buckets") ||
-               !list("]", "buckets", [&] {
-                 return integer(b.values.emplace_back(), "the size of a bucket");
-               }))
+               !list("]", "buckets",
+                     [&] { return integer(b.values.emplace_back(), "the size of a bucket"); }))
              return false;
            f.buckets.push_back(std::move(b));
            return true;

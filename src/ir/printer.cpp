@@ -189,8 +189,7 @@ void Printer::buckets(const Function &f, bool &any) {
       "buckets", [](const Symbol &s) { return !s.buckets.empty(); },
       [&](const Symbol &s) { append_attribute_value(out_, s.buckets); });
   list(
-      "bucket_symbols",
-      [&](const Symbol &s) { return s.bucket_of < f.symbols.size(); },
+      "bucket_symbols", [&](const Symbol &s) { return s.bucket_of < f.symbols.size(); },
       [&](const Symbol &s) { *this << f.symbols[s.bucket_of].name; });
 }
 

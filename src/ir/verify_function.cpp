@@ -251,8 +251,8 @@ void FunctionVerifier::symbol_sources() {
 void FunctionVerifier::buckets(const Symbol &s) {
   const std::vector<int64_t> &sizes = s.buckets;
   if (sizes.size() > kMaxBuckets)
-    fail(s.location, "symbol '" + s.name + "' has more than " + std::to_string(kMaxBuckets) +
-                         " buckets");
+    fail(s.location,
+         "symbol '" + s.name + "' has more than " + std::to_string(kMaxBuckets) + " buckets");
   if (!sizes.empty() && (s.source != SymbolSource::parameter || f_.is_private))
     fail(s.location, "symbol '" + s.name +
                          "' has buckets: that is for symbols that parameters of public functions "

@@ -17,8 +17,9 @@
 #include "passes/op_groups.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace cugrt::passes {
 
@@ -56,7 +57,8 @@ bool is_passive(BindingKind kind) {
 class Groups {
 public:
   Groups(const ir::Module &module, const ir::Function &function, const GroupOptions &options)
-      : module_(module), function_(function), node_of_(function.values.size(), kNone) {
+      : module_(module), function_(function), options_(options),
+        node_of_(function.values.size(), kNone) {
     number(0);
     use_block(0);
     last_ = group_ops(graph_, options);
@@ -112,7 +114,7 @@ private:
     }
   }
 
-  /// Opaque where no kernel can be generated: several results, strides, unknown shapes.
+  /// Opaque where no kernel can be generated: several results, strides, unknown shapes, integers.
   ir::OpPattern pattern(const Binding &binding) const {
     const ir::Op op = ir::op_of(binding);
     auto is_plain = [&](const ir::Type &type) {
@@ -128,13 +130,39 @@ private:
     }
     const ir::TypeId result = function_.value(binding.result()).type;
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
-        !codegen::can_fuse(op, function_.attributes_of(binding)))
+        !codegen::can_fuse(module_, op, function_.attributes_of(binding), operands, result))
       return ir::OpPattern::opaque;
+    if (keeps_axes(binding))
+      return ir::OpPattern::elementwise;
+    if (op == ir::Op::reduce_mean && options_.after_reductions)
+      return ir::OpPattern::reduction;
+    if (op == ir::Op::reshape && is_one_element(module_.types[operands[0]]) &&
+        is_one_element(module_.types[result]))
+      return ir::OpPattern::broadcast;
     return ir::op_pattern(module_, op, operands, result);
+  }
+
+  bool is_one_element(const ir::Type &type) const {
+    return std::all_of(type.dims.begin(), type.dims.end(),
+                       [&](ir::ExprId dim) { return module_.exprs.as_constant(dim) == 1; });
+  }
+
+  /// A transposition that moves nothing.
+  bool keeps_axes(const Binding &binding) const {
+    if (ir::op_of(binding) != ir::Op::transpose)
+      return false;
+    const std::span<const ir::Attribute> attributes = function_.attributes_of(binding);
+    const std::vector<int64_t> axes = ir::op_integers(ir::Op::transpose, attributes, "axes");
+    const size_t rank = module_.types[function_.value(binding.result()).type].dims.size();
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (ir::normalize_axis(axes[i], rank) != i)
+        return false;
+    return !axes.empty() || rank < 2;
   }
 
   const ir::Module &module_;
   const ir::Function &function_;
+  const GroupOptions &options_;
   OpGraph graph_;
   std::vector<uint32_t> node_of_;         // by value: the op that makes it
   std::vector<const Binding *> bindings_; // by node, as the two below
@@ -151,8 +179,7 @@ class GroupFunction {
 public:
   GroupFunction(const ir::Function &source, ir::Module &target,
                 std::span<const Binding *const> group)
-      : source_(source), target_(target), group_(group), values_(source.values.size()),
-        symbols_(source.symbols.size()) {}
+      : source_(source), target_(target), group_(group), symbols_(source.symbols.size()) {}
 
   ir::Function build() {
     std::string name = "fused";
@@ -180,16 +207,13 @@ public:
 
 private:
   void find_inputs() {
-    std::vector<bool> inside(values_.size()), taken(values_.size());
+    std::unordered_set<uint32_t> known; // made inside, or an input already
     for (const Binding *binding : group_) {
-      for (const Operand &operand : source_.operands_of(*binding)) {
-        if (operand.kind != Operand::Kind::value || inside[operand.index] || taken[operand.index] ||
-            target_.types[source_.value(operand.value()).type].kind == TypeKind::shape)
-          continue; // shapes are made again inside
-        taken[operand.index] = true;
-        inputs_.push_back(operand.value());
-      }
-      inside[binding->first_result] = true;
+      for (const Operand &operand : source_.operands_of(*binding))
+        if (operand.kind == Operand::Kind::value && !is_shape(operand.value()) &&
+            known.insert(operand.index).second) // shapes are made again inside
+          inputs_.push_back(operand.value());
+      known.insert(binding->first_result);
     }
   }
 
@@ -210,9 +234,11 @@ private:
       for (ir::ExprId dim : target_.types[source_.value(binding->result()).type].dims)
         target_.exprs.collect_symbols(dim, used);
     for (ir::SymbolId symbol : used) {
-      ir::Symbol copy = source_.symbols[symbol.index];
-      copy.source = ir::SymbolSource::parameter;
-      copy.capturable = false;
+      const ir::Symbol &from = source_.symbols[symbol.index];
+      ir::Symbol copy;
+      copy.name = from.name;
+      copy.bounds = from.bounds;
+      copy.location = from.location;
       symbols_[symbol.index] = target_.exprs.symbol(builder_->symbol(std::move(copy)));
       if (!defined[symbol.index])
         shape_.push_back(symbol);
@@ -227,14 +253,16 @@ private:
     builder_->param("shape_expr", target_.types.shape(dims));
   }
 
+  bool is_shape(ValueId value) const {
+    return target_.types[source_.value(value).type].kind == TypeKind::shape;
+  }
+
   void append(const Binding &binding) {
     std::vector<Operand> operands;
     for (Operand operand : source_.operands_of(binding)) {
-      if (operand.kind == Operand::Kind::value) {
-        const ir::Type &operand_type = target_.types[source_.value(operand.value()).type];
-        operand = Operand::of(operand_type.kind == TypeKind::shape ? shape_like(operand.value())
-                                                                   : values_[operand.index]);
-      }
+      if (operand.kind == Operand::Kind::value)
+        operand = Operand::of(is_shape(operand.value()) ? shape_like(operand.value())
+                                                        : values_[operand.index]);
       operands.push_back(operand);
     }
     Binding made{};
@@ -267,8 +295,8 @@ private:
   std::optional<ir::FunctionBuilder> builder_;
   std::vector<ValueId> inputs_;
   std::vector<ir::SymbolId> shape_;
-  std::vector<ValueId> values_;     // by source value
-  std::vector<ir::ExprId> symbols_; // by source symbol
+  std::unordered_map<uint32_t, ValueId> values_; // by source value
+  std::vector<ir::ExprId> symbols_;              // by source symbol
 };
 
 /// The functions of groups; those that are alike are one.
@@ -285,7 +313,10 @@ public:
 
   /// Its number in the module.
   uint32_t add(ir::Function function) {
-    std::vector<uint32_t> &alike = by_name_[function.name];
+    std::string key = function.name;
+    for (const ir::Value &value : function.values)
+      key += " " + std::to_string(value.type.index);
+    std::vector<uint32_t> &alike = by_key_[key];
     for (uint32_t known : alike)
       if (are_alike(functions_[known], function))
         return number(known);
@@ -331,8 +362,9 @@ private:
   const ir::Module &source_;
   ir::Module &target_;
   std::vector<ir::Function> functions_;
-  std::map<std::string, std::vector<uint32_t>> by_name_; // by the name that was asked for
-  std::map<std::string, uint32_t> names_;                // taken, with the next number to try
+  /// By the name that was asked for and the values' types.
+  std::unordered_map<std::string, std::vector<uint32_t>> by_key_;
+  std::unordered_map<std::string, uint32_t> names_; // taken, with the next number to try
 };
 
 class Fuser : public ir::FunctionCloner {
@@ -422,7 +454,7 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
   if (!context.flag("fuse.ops"))
     return module;
   GroupOptions options;
-  options.after_reductions = context.flag("fuse.after_reductions");
+  options.after_reductions = context.choice("fuse.rules") == "extended";
   ir::Module target = ir::without_functions(module);
   GroupTable table(module, target);
   for (const ir::Function &function : module.functions) {

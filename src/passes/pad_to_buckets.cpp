@@ -3,7 +3,8 @@
 //
 //   func @f(%x: tensor<[n, 64], f32>)         func @f<n_bucket, n>(%x: tensor<[n, 64], f32>)
 //       -> (tensor<[n, 64], f32>)                 -> (tensor<[n, 64], f32>)
-//       attributes {buckets = {n = [8]}} {        attributes {.., bucket_symbols = {n_bucket = n}} {
+//       attributes {buckets = {n = [8]}} {        attributes {.., bucket_symbols = {n_bucket = n}}
+//       {
 //     %y = relu(%x)                             %x_padded = alloc : tensor<[n_bucket, 64], f32>
 //     return %y                                 launch @resize_b32(%x, %x_padded, ..)
 //   }                                           %y = relu(%x_padded)
@@ -15,8 +16,8 @@
 // So the body sees the bucket alone, in every type and expression; the caller's memory is read and
 // written in its own size alone. Only the launches at both ends take n, by value: the key holds the
 // bucket. That rows of zeros do not change the others is the author's promise; what breaks it
-// visibly is refused: the symbol in weights, host scalars, shapes, in an expression of a parameter's
-// or result's dimension, and host code that would be given padded tensors.
+// visibly is refused: the symbol in weights, host scalars, shapes, in an expression of a
+// parameter's or result's dimension, and host code that would be given padded tensors.
 #include "codegen/op_emitter.h"
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
@@ -41,9 +42,9 @@ std::vector<bool> find_host_functions(const ir::Module &module) {
     for (size_t f = 0; f < module.functions.size(); ++f)
       for (const ir::Block &block : module.functions[f].blocks)
         for (const ir::Binding &b : block.bindings)
-          if (!host[f] && (b.kind == ir::BindingKind::host_call ||
-                           b.kind == ir::BindingKind::extern_call ||
-                           (b.kind == ir::BindingKind::call && host[b.callee])))
+          if (!host[f] &&
+              (b.kind == ir::BindingKind::host_call || b.kind == ir::BindingKind::extern_call ||
+               (b.kind == ir::BindingKind::call && host[b.callee])))
             host[f] = changed = true;
   return host;
 }
@@ -209,10 +210,9 @@ Status Padder::resize(ValueId &value, TypeId to, ValueId last, const char *suffi
       continue;
     type.dims[axis] = target.dims[axis];
     const bool ends = type.dims == target.dims;
-    const ValueId next = ends && last.valid()
-                             ? last
-                             : bind_value(ir::BindingKind::alloc, hint, {}, {},
-                                          module().types.intern(type), location);
+    const ValueId next = ends && last.valid() ? last
+                                              : bind_value(ir::BindingKind::alloc, hint, {}, {},
+                                                           module().types.intern(type), location);
     codegen::emit_resize(table_, builder(), value, next, axis, space, location);
     value = next;
   }
@@ -274,8 +274,8 @@ Status Padder::visit(const ir::Binding &binding) {
     return copy(binding);
   bool sees = false;
   for (const ir::Operand &operand : source().operands_of(binding))
-    sees = sees || (operand.kind == ir::Operand::Kind::value &&
-                    depends(type_of(operand.value()))) ||
+    sees = sees ||
+           (operand.kind == ir::Operand::Kind::value && depends(type_of(operand.value()))) ||
            (operand.kind == ir::Operand::Kind::expr && depends(operand.expr()));
   for (uint32_t i = 0; i < binding.result_count; ++i)
     sees = sees || depends(type_of(binding.result(i)));

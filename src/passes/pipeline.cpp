@@ -50,6 +50,10 @@ Result<const Pass *> require_pass(std::string_view name) {
 std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
+      // What nothing uses would keep others apart.
+      find_pass("EliminateDeadBindings"),
+      find_pass("FuseOps"),
+      find_pass("FuseKernels"),
       // No tensor-level ops beyond this point.
       find_pass("LegalizeOps"),
       find_pass("EliminateDeadBindings"),

@@ -92,8 +92,8 @@ struct Symbol {
 };
 
 /// Every run gives `symbol` the least of `sizes`, which ascend, that holds the value of `of`, a
-/// parameter's; beyond the last that value. Steps take `of` by value at most, so that it is in no
-/// key.
+/// parameter's; beyond the last that value. Where steps of a region only take `of` by value it is
+/// not in its key.
 struct Bucket {
   SymbolId symbol, of;
   std::vector<int64_t> sizes;
@@ -251,7 +251,7 @@ struct Region {
   /// Symbols that any field of any step depends on, in symbol order; but for those that have a
   /// bucket where steps only take them by value.
   std::vector<SymbolId> key;
-  std::vector<uint32_t> slots; // slots that any step touches, ascending
+  std::vector<uint32_t> slots;       // slots that any step touches, ascending
   std::vector<uint32_t> host_values; // by-value host scalars that steps take
   friend bool operator==(const Region &, const Region &) = default;
 };

@@ -100,7 +100,7 @@ private:
   const Function &function_;
   std::vector<uint32_t> seen_in_; // by expression: the last region, counted from 1, that has it
   uint32_t region_ = 1;
-  std::vector<bool> has_bucket_;  // by symbol
+  std::vector<bool> has_bucket_; // by symbol
   std::vector<SymbolId> symbols_, by_value_;
   std::vector<uint32_t> slots_, host_values_;
 };

@@ -58,6 +58,8 @@ struct FunctionStorage {
   uint32_t swap_of(ir::ValueId result) const; // likewise
   /// Whether `tensor` takes over the bytes of `other` where that is last used.
   bool takes_over(uint32_t tensor, uint32_t other) const;
+  /// Whether it takes over any tensor's bytes.
+  bool lies_in_place(uint32_t tensor) const;
 };
 
 /// Everything that is decided about a module's storage.

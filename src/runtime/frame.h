@@ -59,8 +59,7 @@ struct Frame {
   /// Gives bucket symbols their values, once those of parameters are known.
   void set_buckets() {
     for (const plan::Bucket &bucket : function.buckets)
-      set_symbol(bucket.symbol,
-                 ir::round_up_to_bucket(bucket.sizes, symbols[bucket.of.index]));
+      set_symbol(bucket.symbol, ir::round_up_to_bucket(bucket.sizes, symbols[bucket.of.index]));
   }
   void set_host_value(uint32_t index, uint64_t bits) {
     if (host_values[index] != bits) {

@@ -125,7 +125,7 @@ private:
   size_t touched_count_ = 0;
   uint64_t rebind_ = 0;                          // number of this one
   std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
-  PatchCounts counts_;               // of this rebind
+  PatchCounts counts_;                           // of this rebind
   std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
   bool following_ = false;           // which of the two
   bool can_patch_ = true;

@@ -140,10 +140,9 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
   return {};
 }
 
-} // namespace
-
-Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+/// The default pipeline's result.
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const plan::PlannerOptions &options, bool fuse) {
   passes::PassContext context;
   if (options.policy == plan::Policy::seed || options.max_lanes == 1)
     CUGRT_TRY(context.set("memory.reuse", "smallest"));
@@ -151,32 +150,43 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
     CUGRT_TRY(context.set("codegen.programmatic", "true"));
+  if (!fuse)
+    for (const char *pass : {"fuse.ops", "fuse.kernels"})
+      CUGRT_TRY(context.set(pass, "false"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
-  if (!lowered.ok())
-    return lowered.take_status().in(name);
-  auto plan = plan::make_plan(*lowered, options, report);
+  return lowered.ok() ? std::move(lowered) : Result<ir::Module>(lowered.take_status().in(name));
+}
+
+KernelCounts count_kernels(const ir::Module &module) {
+  KernelCounts counts;
+  std::vector<bool> used(module.kernels.size());
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &binding : block.bindings)
+        if (binding.kind == ir::BindingKind::launch) {
+          ++counts.launches;
+          used[binding.callee] = true;
+        }
+  counts.kernels = uint32_t(std::count(used.begin(), used.end(), true));
+  return counts;
+}
+
+} // namespace
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
+  auto plan = plan::make_plan(lowered, options, report);
   return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
 }
 
-Result<std::string> plan_report(const ir::Module &module, const std::string &name,
-                                const PlanReportOptions &options) {
-  plan::PlanReport report;
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, &report));
-  return plan_report(plan, &report, name, options);
-}
-
-Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
-                                const std::string &name, const PlanReportOptions &options) {
-  if (!report && options.format == CUGRT_REPORT_SVG)
-    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
-                                            "the storage of the module that it was made from");
-  CUGRT_TRY(check_symbol_names(plan, options.symbols));
-  const plan::PlanReport no_notes;
-  PlanView view{name, plan, report ? *report : no_notes, report != nullptr, {}};
-  for (const plan::Function &function : plan.functions) {
+/// The report that `options` ask for, of what `view` holds but its memory.
+static Result<std::string> show(PlanView view, const PlanReportOptions &options) {
+  CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
+  for (const plan::Function &function : view.plan.functions) {
     if (function.is_private)
       continue;
-    CUGRT_ASSIGN(MemoryRow row, memory_of(plan, function, options.symbols));
+    CUGRT_ASSIGN(MemoryRow row, memory_of(view.plan, function, options.symbols));
     view.memory.push_back(std::move(row));
   }
   switch (options.format) {
@@ -192,6 +202,27 @@ Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *
     return Status::error(Code::invalid_argument,
                          "unknown report format " + std::to_string(options.format));
   }
+}
+
+Result<std::string> plan_report(const ir::Module &module, const std::string &name,
+                                const PlanReportOptions &options) {
+  plan::PlanReport report;
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner, true));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, false));
+  auto plan = plan::make_plan(lowered, options.planner, &report);
+  if (!plan.ok())
+    return plan.take_status().in(name);
+  return show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
+              options);
+}
+
+Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
+                                const PlanReportOptions &options) {
+  if (options.format == CUGRT_REPORT_SVG)
+    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
+                                            "the storage of the module that it was made from");
+  const plan::PlanReport no_notes;
+  return show({name, plan, no_notes, false, {}, {}, {}}, options);
 }
 
 } // namespace cugrt::runtime

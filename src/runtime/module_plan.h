@@ -36,9 +36,9 @@ struct PlanReportOptions {
 /// (regions' graphs) or SVG (offset against time).
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options);
-/// Of a plan that is there. `report` is null where the planner's notes are not, as of a pack: then
-/// no reasons and no tensors are shown, and there is no SVG.
-Result<std::string> plan_report(const plan::Plan &plan, const plan::PlanReport *report,
-                                const std::string &name, const PlanReportOptions &options);
+/// Of a plan without the planner's notes, as of a pack: no reasons and no tensors are shown, and
+/// there is no SVG.
+Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
+                                const PlanReportOptions &options);
 
 } // namespace cugrt::runtime

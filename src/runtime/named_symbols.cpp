@@ -25,8 +25,8 @@ Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbo
   }
   for (const plan::Bucket &bucket : frame.function.buckets)
     if (given[bucket.of.index]) {
-      frame.set_symbol(bucket.symbol, ir::round_up_to_bucket(bucket.sizes,
-                                                             frame.symbols[bucket.of.index]));
+      frame.set_symbol(bucket.symbol,
+                       ir::round_up_to_bucket(bucket.sizes, frame.symbols[bucket.of.index]));
       given[bucket.symbol.index] = true;
     }
   return given;

@@ -72,8 +72,8 @@ Result<std::string> report_text(const Pack &pack, const PlanReportOptions &optio
             std::to_string(target.plan) + "\n";
   text += "  weights " + weights_text(pack.contents.weights) + "\n";
   for (size_t i = 0; i < pack.plans.size(); ++i) {
-    CUGRT_ASSIGN(std::string plan, plan_report(pack.plans[i], nullptr,
-                                               std::string(pack.contents.module_name), options));
+    CUGRT_ASSIGN(std::string plan,
+                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options));
     text += plan;
   }
   return text;
@@ -97,7 +97,7 @@ Result<std::string> report_json(const Pack &pack, const PlanReportOptions &optio
     of_weights = {{"inside", true}, {"bytes", weights.bytes.size()}};
   for (const plan::Plan &plan : pack.plans) {
     CUGRT_ASSIGN(std::string text,
-                 plan_report(plan, nullptr, std::string(pack.contents.module_name), options));
+                 plan_report(plan, std::string(pack.contents.module_name), options));
     plans.push_back(Json::parse(text)); // just written by us
   }
   Json json{{"module", pack.contents.module_name}};
@@ -211,7 +211,7 @@ Result<std::string> pack_report(const Pack &pack, const PlanReportOptions &optio
       return Status::error(Code::unsupported, "pack " + pack.name + " has " +
                                                   std::to_string(pack.plans.size()) +
                                                   " plans; a drawing shows one");
-    return plan_report(pack.plans[0], nullptr, std::string(pack.contents.module_name), options);
+    return plan_report(pack.plans[0], std::string(pack.contents.module_name), options);
   }
 }
 

@@ -86,15 +86,14 @@ std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t f
     double h = kArenaHeight * static_cast<double>(note.bytes) / bytes;
     double y = top + kArenaHeight -
                kArenaHeight * static_cast<double>(note.offset_bytes + note.bytes) / bytes;
-    svg +=
-        "  <rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(w) +
-        "\" height=\"" + number(h) + "\" fill=\"" + colour(i) +
-        "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
-        xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) + ", " +
-                    std::to_string(note.bytes) + " bytes, steps [" +
-                    std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")" +
-                    (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
-        "</title></rect>\n";
+    svg += "  <rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(w) +
+           "\" height=\"" + number(h) + "\" fill=\"" + colour(i) +
+           "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
+           xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) + ", " +
+                       std::to_string(note.bytes) + " bytes, steps [" +
+                       std::to_string(note.first_step) + ", " + std::to_string(note.end_step) +
+                       ")" + (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
+           "</title></rect>\n";
     if (h > 12 && w > 40)
       svg += text_at(x + 3, y + 11, "%" + note.name);
   }

@@ -137,6 +137,15 @@ void add_memory(std::string &text, const MemoryRow &row) {
           ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
 }
 
+std::string counts_text(const KernelCounts &counts) {
+  return std::to_string(counts.launches) + " launches of " + std::to_string(counts.kernels) +
+         " kernels";
+}
+
+Json counts_json(const KernelCounts &counts) {
+  return {{"launches", counts.launches}, {"kernels", counts.kernels}};
+}
+
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
 
 Json function_json(const PlanView &view, uint32_t index) {
@@ -238,7 +247,12 @@ std::string slot_names(const plan::Function &function, const std::vector<uint32_
 }
 
 std::string plan_text(const PlanView &view) {
-  std::string text = "plan of " + view.module_name + "\n";
+  std::string text = "plan of " + view.module_name;
+  if (view.has_notes)
+    text += ": " + counts_text(view.kernels);
+  if (view.unfused.launches != view.kernels.launches)
+    text += "; without fusion " + counts_text(view.unfused);
+  text += "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
   text += "code\n" + code_summary_text(summarize_code(view.plan));
@@ -249,7 +263,9 @@ std::string plan_text(const PlanView &view) {
 }
 
 std::string plan_json(const PlanView &view) {
-  Json json{{"module", view.module_name}};
+  Json json{{"module", view.module_name},
+            {"kernels", view.has_notes ? counts_json(view.kernels) : Json()},
+            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()}};
   Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
        memory = Json::array(), edges = Json::array();
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)

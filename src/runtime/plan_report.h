@@ -16,12 +16,18 @@ struct MemoryRow {
                           total = 0;
 };
 
+/// What a lowered module launches, over all functions.
+struct KernelCounts {
+  uint32_t launches = 0, kernels = 0;
+};
+
 struct PlanView {
   const std::string &module_name;
   const plan::Plan &plan;
   const plan::PlanReport &report;
   bool has_notes;                // or `report` is empty, since only the plan is known
   std::vector<MemoryRow> memory; // of the public functions
+  KernelCounts kernels, unfused; // as planned, and what it would be without FuseOps; with notes
 };
 
 std::string plan_text(const PlanView &view);

@@ -60,9 +60,8 @@ private:
 
   bool has_bucket(uint32_t symbol) const {
     const std::vector<plan::Bucket> &buckets = frame_.function.buckets;
-    return std::any_of(buckets.begin(), buckets.end(), [&](const plan::Bucket &bucket) {
-      return bucket.of.index == symbol;
-    });
+    return std::any_of(buckets.begin(), buckets.end(),
+                       [&](const plan::Bucket &bucket) { return bucket.of.index == symbol; });
   }
 
   /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency;
@@ -140,10 +139,10 @@ private:
     }
     symbols_of(launch.shared_bytes, found_);
     if (launch.kind == LaunchKind::copy || launch.kind == LaunchKind::fill)
-      symbols_of(frame_.program
-                     .sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
-                     .expr,
-                 found_);
+      symbols_of(
+          frame_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
+              .expr,
+          found_);
     CUGRT_CHECK(found_.empty() || can_patch(kind_of(launch), dim_changes));
     for (uint32_t input : found_)
       add_dependent(lists_[input].dims, dims_);
@@ -159,7 +158,7 @@ private:
     bool is_new = false;
     group(known_values_, values_, key_of(source), number, is_new).uses.push_back(use);
     const Change argument_changes[] = {kind_of(launch) == NodeKind::kernel ? Change::argument
-                                                                            : Change::address};
+                                                                           : Change::address};
     CUGRT_CHECK(can_patch(kind_of(launch), argument_changes));
     if (!is_new)
       return;

@@ -35,8 +35,8 @@ struct RegionClass {
   };
 
   uint32_t region = 0;
-  std::vector<uint32_t> launches;       // of each node: FunctionProgram::launches
-  std::vector<uint32_t> first_argument; // of each node, and the end
+  std::vector<uint32_t> launches;                        // of each node: FunctionProgram::launches
+  std::vector<uint32_t> first_argument;                  // of each node, and the end
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
   plan::RegionLevels levels; // one for each graph: the region's own and its bodies

@@ -123,8 +123,17 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
     Side plain(kPlain, detail::sized<cugrt_session_options>());
     Side padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>());
     uint32_t seed = 3;
-    for (auto [n, m] : {std::pair(1, 1), {2, 6}, {3, 5}, {4, 5}, {8, 9}, {9, 3}, {20, 20}, {0, 4},
-                        {7, 0}, {2, 6}, {17, 13}}) {
+    for (auto [n, m] : {std::pair(1, 1),
+                        {2, 6},
+                        {3, 5},
+                        {4, 5},
+                        {8, 9},
+                        {9, 3},
+                        {20, 20},
+                        {0, 4},
+                        {7, 0},
+                        {2, 6},
+                        {17, 13}}) {
       INFO("n = " << n << ", m = " << m);
       ++seed;
       CHECK(plain.run(n, m, seed) == padded.run(n, m, seed));

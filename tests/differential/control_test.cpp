@@ -578,7 +578,8 @@ func @main(%x: tensor<[64], f32>) -> (tensor<[64], f32>, tensor<[64], f32>, tens
   CHECK(edges(1) == 202); // two edges, both for the limit
 }
 
-TEST_CASE("The library's own kernels wait first on devices that know such edges") {
+TEST_CASE(
+    "The library's own kernels wait first on devices that know such edges, and generated ones") {
   const std::string text = R"(cugrt 1
 
 func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
@@ -586,9 +587,12 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
   %a = relu(%x)
   %b = neg(%x)
   %c = maximum(%a, %b)
-  %d = sub(%c, %c)
-  %e = add(%d, %x)
-  return %e
+  %d = softmax(%c)
+  %z = sub(%d, %d)
+  %e = softmax(%z)
+  %f = sub(%e, %e)
+  %y = add(%f, %x)
+  return %y
 }
 )";
   CHECK((run_chain(text, 0) > 0) == knows_programmatic_edges());

@@ -113,9 +113,11 @@ private:
     case 2:
     case 3:
     case 4: {
-      constexpr Op kUnary[] = {Op::relu, Op::neg,  Op::abs,     Op::exp,  Op::sqrt,
-                               Op::tanh, Op::silu, Op::sigmoid, Op::gelu, Op::rsqrt};
-      const Op op = kUnary[pick(10)];
+      constexpr Op kUnary[] = {Op::relu,     Op::neg,  Op::abs,   Op::exp,        Op::sqrt,
+                               Op::tanh,     Op::silu, Op::gelu,  Op::sigmoid,    Op::rsqrt,
+                               Op::erf,      Op::sin,  Op::floor, Op::reciprocal, Op::softplus,
+                               Op::softsign, Op::sign, Op::round, Op::hard_swish, Op::log1p};
+      const Op op = kUnary[pick(int(std::size(kUnary)))];
       std::vector<ir::Attribute> attributes;
       if (op == Op::gelu && pick(2))
         attributes.push_back({"approximate", std::string("tanh")});
@@ -138,9 +140,9 @@ private:
       return emit(Op::conv2d, {x.id, weight({pick(2) ? 4 : 3, x.dims[1], 3, 3}, x.dtype)},
                   {{"padding", std::vector<int64_t>{1, 1}}});
     case 13:
-      return x.dims.empty()
-                 ? void()
-                 : emit(Op::softmax, {x.id}, {{"axis", int64_t(pick(int(x.dims.size())))}});
+      return x.dims.empty() ? void()
+                            : emit(pick(3) ? Op::softmax : Op::log_softmax, {x.id},
+                                   {{"axis", int64_t(pick(int(x.dims.size())))}});
     case 14:
       if (x.dims.empty())
         return;
@@ -150,11 +152,12 @@ private:
       return emit(Op::rms_norm, {x.id});
     case 15:
     case 16: {
-      constexpr Op kReductions[] = {Op::reduce_sum, Op::reduce_mean, Op::reduce_max};
+      constexpr Op kReductions[] = {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min,
+                                    Op::reduce_prod};
       std::vector<ir::Attribute> attributes = {{"keep_dims", pick(2) == 1}};
       if (!x.dims.empty() && pick(4))
         attributes.push_back({"axes", std::vector<int64_t>{pick(int(x.dims.size()))}});
-      return emit(kReductions[pick(3)], {x.id}, std::move(attributes));
+      return emit(kReductions[pick(5)], {x.id}, std::move(attributes));
     }
     case 17:
       return emit(Op::transpose, {x.id});
@@ -169,8 +172,9 @@ private:
   }
 
   void binary(const Value &x) {
-    constexpr Op kBinary[] = {Op::add, Op::mul, Op::sub, Op::maximum, Op::minimum, Op::div};
-    const Op op = kBinary[pick(pick(3) ? 2 : 6)];
+    constexpr Op kBinary[] = {Op::add, Op::mul, Op::sub,   Op::maximum,   Op::minimum,
+                              Op::div, Op::pow, Op::prelu, Op::floor_mod, Op::trunc_mod};
+    const Op op = kBinary[pick(pick(3) ? 2 : int(std::size(kBinary)))];
     Dims other = x.dims;
     switch (pick(5)) {
     case 0: // another value that suits

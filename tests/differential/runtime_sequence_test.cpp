@@ -211,9 +211,8 @@ struct Pool {
 
 } // namespace
 
-TEST_CASE(
-    "runs that overlap in three frames, on streams that change, through builds, patches and "
-    "evictions, leave the same bytes as single launches one after the other") {
+TEST_CASE("runs that overlap in three frames, on streams that change, through builds, patches and "
+          "evictions, leave the same bytes as single launches one after the other") {
   Executable executable(emulated_runtime(), Module::parse(kModule));
   auto options = detail::sized<cugrt_session_options>();
   options.instance_budget_bytes = 480000; // two or three instances for each frame

@@ -146,8 +146,8 @@ struct LoopScenario {
     return Session(from, runtime, Weights(), options);
   }
   std::vector<int32_t> run(Session &session, Executable &from, int64_t n) {
-    std::vector<Value> results = session.run(
-        from.function(0), {input.tensor(CUGRT_I32, {n}), limit.tensor(CUGRT_I32, {1})});
+    std::vector<Value> results =
+        session.run(from.function(0), {input.tensor(CUGRT_I32, {n}), limit.tensor(CUGRT_I32, {1})});
     session.synchronize();
     return download<int32_t>(results[0].as.tensor.address, static_cast<size_t>(n));
   }
@@ -250,7 +250,6 @@ TEST_CASE("a driver whose setters do not reach bodies has instances built anew, 
   }
   CHECK(refused == 1);
 }
-
 
 TEST_CASE(
     "whichever driver call runs out of memory: an error or a recovery, and a fresh session works") {

@@ -33,8 +33,8 @@ SHARES_FROM = 200  # shares of fewer seeds say nothing
 class Worker:
     """A process that compares seeds; another one takes its place when it dies."""
 
-    def __init__(self, python, plans):
-        self.command = [python, os.path.join(HERE, "worker.py"), plans]
+    def __init__(self, python, script, program):
+        self.command = [python, os.path.join(HERE, script), program]
         self.deaths = 0
         self.start()
 
@@ -70,13 +70,13 @@ class Worker:
         self.process.wait()
 
 
-def compare_all(seeds, python, plans, jobs):
-    """Results in the order of seeds."""
+def compare_all(seeds, python, script, program, jobs):
+    """Results in the order of seeds: `script` runs under `python` and asks `program`."""
     results, lock = {}, threading.Lock()
     waiting = iter(seeds)
 
     def work():
-        worker = Worker(python, plans)
+        worker = Worker(python, script, program)
         while True:
             with lock:
                 seed = next(waiting, None)
@@ -153,7 +153,7 @@ def main():
         print(f"there is no {options.plans}: ./dev test oracle builds it")
         return 1
     plans = os.path.abspath(options.plans)
-    results = compare_all(options.seeds, options.python, plans, options.jobs)
+    results = compare_all(options.seeds, options.python, "worker.py", plans, options.jobs)
     failed = [r for r in results if "flaws" not in r]
     for result in failed:
         print_failure(result)

@@ -54,12 +54,12 @@ TEST_CASE("every graph of the launch bench is one region of as many nodes as ask
 
 TEST_CASE(
     "a transformer of the launch bench has whole layers, at least as many nodes as asked for") {
-  for (uint32_t nodes : {1u, 18u, 19u, 10'000u}) {
+  for (uint32_t nodes : {1u, 15u, 16u, 10'000u}) {
     INFO(nodes);
     plan::Plan plan = planned("transformer", nodes);
-    uint32_t layers = (nodes + 17) / 18;
+    uint32_t layers = (nodes + 14) / 15;
     REQUIRE(plan.functions[0].regions.size() == 1);
-    CHECK(plan.functions[0].regions[0].steps.count == 18 * layers);
+    CHECK(plan.functions[0].regions[0].steps.count == 15 * layers);
   }
 }
 

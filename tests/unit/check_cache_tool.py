@@ -12,7 +12,7 @@ import tempfile
 MODULE = """cugrt 1
 func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>) attributes {upper_bounds = {n = 8}} {
   %y = relu(%x)
-  %z = exp(%y)
+  %z = softmax(%y)
   return %z
 }
 """

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import tempfile
 
-# Three launches, one after another: a product, an activation, a softmax.
+# Three launches, one after another, that are not fused: a product and two softmaxes.
 MODULE = """cugrt 1
 
 func @main(%x: tensor<[n, 16], f32>, %w: tensor<[16, 4], f32>) -> (tensor<[n, 4], f32>)
     attributes {num_inputs = 1, lower_bounds = {n = 1}, upper_bounds = {n = 64}} {
   %h = matmul(%x, %w)
-  %r = relu(%h)
+  %r = softmax(%h) {axis = 0}
   %p = softmax(%r) {axis = -1}
   return %p
 }

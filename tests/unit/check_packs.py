@@ -100,10 +100,10 @@ def main():
                    at("m.pack"), "--weights", at("w.safetensors"))
         *progress, targets, kernels = made.stderr.splitlines()
         assert targets.endswith(" bytes for sm_87 sm_90 compute_75"), made.stderr
-        assert kernels.startswith("kernels 2, codes 2, specialised for their sizes "), made.stderr
+        assert kernels.startswith("kernels 1, codes 1, specialised for their sizes "), made.stderr
         assert kernels.endswith(", at most 32 of one function"), made.stderr
         done, total = progress[-1].split("]")[0].lstrip("[").split("/")
-        assert done == total and int(total) >= 6 and "for sm_87" in progress[0], made.stderr
+        assert done == total and int(total) >= 3 and "for sm_87" in progress[0], made.stderr
         assert made.stdout == "", made.stdout
         run("compile", "--arch", "compute_75", at("m.cugrt"), "-o", at("inside.pack"),
             "--weights", at("w.safetensors"), "--weights-inside")

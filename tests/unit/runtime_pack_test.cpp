@@ -14,10 +14,11 @@ using namespace cugrt::test;
 namespace {
 
 constexpr const char *kModule = R"(cugrt 1
-func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>) attributes {upper_bounds = {n = 8}} {
+func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>, tensor<[n, 4], f32>)
+    attributes {upper_bounds = {n = 8}} {
   %y = relu(%x)
-  %z = exp(%y)
-  return %z
+  %z = exp(%x)
+  return %y, %z
 }
 )";
 
@@ -288,7 +289,7 @@ TEST_CASE("a plan tells how many of its kernels are specialised, and which one t
   CHECK(summary.specialized[0].general);
   CHECK(summary.specialized[1].specialized == 2);
   CHECK_FALSE(summary.specialized[1].general);
-  std::string report = must(plan_report(plan, nullptr, "m.cugrt", {}));
+  std::string report = must(plan_report(plan, "m.cugrt", {}));
   CHECK(contains(report, "code\n  kernels 35, codes 35, specialised for their sizes 34, at most 32 "
                          "of one function\n"));
   CHECK(contains(report, ", and one for all sizes\n"));

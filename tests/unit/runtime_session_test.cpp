@@ -390,3 +390,62 @@ TEST_CASE("the graph report lists nodes, edges and keys of the instances alive")
                 "  0 kernel add0: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0\n"
                 "  1 kernel add1: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0 after 0\n");
 }
+
+TEST_CASE(
+    "sessions on eight threads share code, build, patch and give up instances, and results do "
+    "not mix") {
+  SessionOptions options;
+  options.cache.policy.budget_bytes = 3 * InstanceCost().bytes(3) + 1;
+  FakeDriver::Options driver;
+  driver.record = false;
+  Chain chain(3, {}, driver);
+  const size_t modules = chain.machine.fake.live().modules;
+  constexpr uint32_t kThreads = 8;
+  std::vector<std::string> problems(kThreads); // Catch's macros are for one thread
+  std::atomic<uint64_t> evicted = 0, patched = 0;
+  auto work = [&](uint32_t number) -> Status {
+    CUGRT_ASSIGN(auto session, Session::open(chain.executable, chain.device, options));
+    CUGRT_ASSIGN(auto x, driver::DeviceBuffer::allocate(chain.device->context(), 1024));
+    CUGRT_ASSIGN(auto y, driver::DeviceBuffer::allocate(chain.device->context(), 1024));
+    auto *in = reinterpret_cast<float *>(x.address());
+    const auto *out = reinterpret_cast<const float *>(y.address());
+    std::fill_n(in, 256, static_cast<float>(number));
+    uint32_t random = number;
+    for (int i = 0; i < 200; ++i) {
+      random = random * 1664525u + 1013904223u;
+      const int64_t n = random >> 20 & 63;
+      if (i % 50 == 7) {
+        cugrt_symbol_value value{"n", n};
+        CUGRT_TRY(session->prepare(0, {&value, 1}).take_status());
+      }
+      cugrt_value arguments[] = {tensor(x.address(), {n, 4}), floating(i)};
+      cugrt_value result = tensor(y.address(), {n, 4});
+      RunRequest request;
+      request.arguments = arguments;
+      request.results = {&result, 1};
+      CUGRT_TRY(session->run(0, request));
+      CUGRT_TRY(session->synchronize());
+      const auto expected = static_cast<float>(number + 3u * static_cast<uint32_t>(i));
+      if (!std::all_of(out, out + n * 4, [&](float value) { return value == expected; }))
+        return Status::error(Code::internal, "run " + std::to_string(i) + " is wrong");
+    }
+    CUGRT_ASSIGN(Session::Totals totals, session->totals());
+    evicted += totals.counters.instances_evicted;
+    patched += totals.counters.regions_patched;
+    return totals.instance_bytes <= options.cache.policy.budget_bytes
+               ? Status()
+               : Status::error(Code::internal, "the budget was exceeded");
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t number = 0; number < kThreads; ++number)
+    threads.emplace_back([&, number] {
+      if (Status status = work(number); !status.ok())
+        problems[number] = status.message();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(problems == std::vector<std::string>(kThreads));
+  CHECK(evicted > kThreads);
+  CHECK(patched > kThreads);
+  CHECK(chain.machine.fake.live().modules == modules); // loaded once
+}

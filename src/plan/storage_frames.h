@@ -1,0 +1,19 @@
+// Frames: a function's classes packed scope by scope, and where in the arenas the frames begin.
+//
+// Bases are found callers first: a callee starts above the bytes that are live at its call sites.
+#pragma once
+
+#include "plan/storage.h"
+
+namespace cugrt::plan {
+
+/// Gives the classes offsets from 0 on, and the frames their peaks. Lives are widened to fronts as
+/// far as `reuse` lets storage grow.
+Status pack_frames(const ir::Module &module, const ir::Function &function, const Liveness &live,
+                   Reuse reuse, FunctionStorage &storage);
+
+/// Gives the frames of all functions, which are packed, their lower bounds and bases, and makes the
+/// arenas.
+Status lay_out_frames(const ir::Module &module, ModuleStorage &storage);
+
+} // namespace cugrt::plan

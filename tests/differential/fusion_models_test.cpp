@@ -1,0 +1,151 @@
+// A transformer layer and a convolutional net through the public C++ API, on the emulated driver:
+// fewer launches fused than unfused, and the same bits, in graphs and over several shapes.
+#include "support/api_fixture.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// Pre-norm attention over four heads of 16 and a gated feed-forward part, both with residuals.
+const std::string kTransformerLayer = R"(cugrt 1
+
+func @main(%x: tensor<[n, 64], f32>, %mask: tensor<[n, n], f32>, %scale: tensor<[], f32>,
+    %norm1: tensor<[64], f32>, %wq: tensor<[64, 64], f32>, %bq: tensor<[64], f32>,
+    %wk: tensor<[64, 64], f32>, %wv: tensor<[64, 64], f32>, %bv: tensor<[64], f32>,
+    %wo: tensor<[64, 64], f32>, %bo: tensor<[64], f32>, %norm2: tensor<[64], f32>,
+    %gate: tensor<[64, 96], f32>, %up: tensor<[64, 96], f32>, %down: tensor<[96, 64], f32>)
+    -> (tensor<[n, 64], f32>) attributes {lower_bounds = {n = 0}, upper_bounds = {n = 40}} {
+  %h = rms_norm(%x, %norm1)
+  %q0 = matmul(%h, %wq)
+  %q1 = add(%q0, %bq)
+  %q2 = mul(%q1, %scale)
+  %q3 = reshape(%q2) {shape = [-1, 4, 16]}
+  %q = transpose(%q3) {axes = [1, 0, 2]}
+  %k0 = matmul(%h, %wk)
+  %k1 = reshape(%k0) {shape = [-1, 4, 16]}
+  %k = transpose(%k1) {axes = [1, 2, 0]}
+  %v0 = matmul(%h, %wv)
+  %v1 = add(%v0, %bv)
+  %v2 = reshape(%v1) {shape = [-1, 4, 16]}
+  %v = transpose(%v2) {axes = [1, 0, 2]}
+  %s0 = matmul(%q, %k)
+  %s1 = add(%s0, %mask)
+  %s = softmax(%s1)
+  %a0 = matmul(%s, %v)
+  %a1 = transpose(%a0) {axes = [1, 0, 2]}
+  %a = reshape(%a1) {shape = [-1, 64]}
+  %o0 = matmul(%a, %wo)
+  %o1 = add(%o0, %bo)
+  %o = add(%o1, %x)
+  %m = rms_norm(%o, %norm2)
+  %g0 = matmul(%m, %gate)
+  %g = silu(%g0)
+  %u = matmul(%m, %up)
+  %p = mul(%g, %u)
+  %d = matmul(%p, %down)
+  %y = add(%o, %d)
+  return %y
+}
+)";
+
+/// Two residual stages, pooling, and a classifier.
+const std::string kConvolutionalNet = R"(cugrt 1
+
+func @main(%x: tensor<[n, 3, 8, 8], f32>, %w1: tensor<[8, 3, 3, 3], f32>, %b1: tensor<[8, 1, 1], f32>,
+    %w2: tensor<[8, 8, 3, 3], f32>, %b2: tensor<[8, 1, 1], f32>, %s2: tensor<[8, 1, 1], f32>,
+    %w3: tensor<[8, 8, 3, 3], f32>, %b3: tensor<[8], f32>,
+    %w4: tensor<[8, 10], f32>, %b4: tensor<[10], f32>)
+    -> (tensor<[n, 10], f32>) attributes {lower_bounds = {n = 0}, upper_bounds = {n = 6}} {
+  %c1 = conv2d(%x, %w1) {padding = [1, 1]}
+  %a1 = add(%c1, %b1)
+  %r1 = relu(%a1)
+  %c2 = conv2d(%r1, %w2) {padding = [1, 1]}
+  %m2 = mul(%c2, %s2)
+  %a2 = add(%m2, %b2)
+  %t2 = add(%a2, %r1)
+  %r2 = relu(%t2)
+  %p = max_pool2d(%r2) {kernel = [2, 2], strides = [2, 2]}
+  %c3 = conv2d(%p, %w3, %b3) {padding = [1, 1]}
+  %g3 = silu(%c3)
+  %t3 = add(%g3, %p)
+  %f = reduce_mean(%t3) {axes = [2, 3]}
+  %y0 = matmul(%f, %w4)
+  %y1 = add(%y0, %b4)
+  %y = softmax(%y1)
+  return %y
+}
+)";
+
+using Dims = std::vector<int64_t>;
+
+struct Program {
+  explicit Program(const Module &module)
+      : executable(emulated_runtime(), module), session(executable, emulated_runtime()),
+        main(executable.function("main")) {}
+  Executable executable;
+  Session session;
+  Function main;
+};
+
+std::vector<float> run(Program &program, const std::vector<Dims> &inputs) {
+  std::vector<Buffer> buffers;
+  std::vector<Value> arguments;
+  uint32_t seed = 1;
+  for (const Dims &dims : inputs) {
+    size_t count = 1;
+    for (int64_t dim : dims)
+      count *= size_t(dim);
+    std::vector<float> values = numbers(count, seed++);
+    for (float &value : values)
+      value *= 0.5f;
+    buffers.push_back(upload(values));
+    arguments.push_back(buffers.back().tensor(CUGRT_F32, dims));
+  }
+  std::vector<Value> results = program.session.run(program.main, arguments);
+  program.session.synchronize();
+  const cugrt_tensor &y = results[0].as.tensor;
+  return download<float>(y.address, elements(y));
+}
+
+/// Runs the module with fusion and without it over several n, of the inputs that `inputs` gives.
+void compare(const std::string &text, const std::string &counts, const std::vector<int64_t> &sizes,
+             std::vector<Dims> (*inputs)(int64_t)) {
+  const Module module = Module::parse(text);
+  const Module unfused_module =
+      module.run_passes({}, {"fuse.ops=false", "codegen.programmatic=true"});
+  const std::string report = module.plan_report(CUGRT_REPORT_TEXT);
+  CHECK(report.substr(0, report.find('\n')) == counts);
+  Program fused(module), unfused(unfused_module);
+  for (int64_t n : sizes) {
+    INFO("n = " << n);
+    const std::vector<float> got = run(fused, inputs(n)), want = run(unfused, inputs(n));
+    REQUIRE(got.size() == want.size());
+    CHECK((got.empty() || std::memcmp(got.data(), want.data(), got.size() * 4) == 0));
+    bool finite = true;
+    for (float value : got)
+      finite = finite && std::isfinite(value);
+    CHECK(finite);
+  }
+}
+
+} // namespace
+
+TEST_CASE("a transformer layer takes 16 launches fused and 25 unfused, with equal bits") {
+  compare(kTransformerLayer,
+          "plan of module: 16 launches of 14 kernels; without fusion 25 launches of 16 kernels",
+          {1, 5, 40, 0}, [](int64_t n) {
+            return std::vector<Dims>{{n, 64}, {n, n},   {},       {64},     {64, 64},
+                                     {64},    {64, 64}, {64, 64}, {64},     {64, 64},
+                                     {64},    {64},     {64, 96}, {64, 96}, {96, 64}};
+          });
+}
+
+TEST_CASE("a convolutional net takes 7 launches fused and 16 unfused, with equal bits") {
+  compare(kConvolutionalNet,
+          "plan of module: 7 launches of 7 kernels; without fusion 16 launches of 13 kernels",
+          {1, 6, 0}, [](int64_t n) {
+            return std::vector<Dims>{{n, 3, 8, 8}, {8, 3, 3, 3}, {8, 1, 1}, {8, 8, 3, 3}, {8, 1, 1},
+                                     {8, 1, 1},    {8, 8, 3, 3}, {8},       {8, 10},      {10}};
+          });
+}

@@ -1,0 +1,248 @@
+// Groups over graphs of patterns, and what FuseOps and FuseKernels make of modules. Whole texts
+// stand in the goldens fuse-ops.txt and fuse-kernels.txt.
+#include "support/catch.h"
+
+#include "ir/text.h"
+#include "passes/op_groups.h"
+#include "passes/pass.h"
+
+using namespace cugrt;
+using namespace cugrt::passes;
+using enum ir::OpPattern;
+
+namespace {
+
+struct Op {
+  ir::OpPattern pattern;
+  std::vector<uint32_t> used_by{};
+  bool used_outside = false;
+};
+
+using Groups = std::vector<uint32_t>;
+
+/// By op: the last one of its group.
+Groups groups(const std::vector<Op> &ops, GroupOptions options = {}) {
+  OpGraph graph;
+  for (const Op &op : ops)
+    graph.nodes.push_back({op.pattern, op.used_outside || op.used_by.empty(), op.used_by});
+  return group_ops(graph, options);
+}
+
+ir::Module parse(const std::string &text) {
+  Result<ir::Module> module = ir::parse_and_verify(text, "text");
+  INFO((module.ok() ? "" : module.status().message()));
+  REQUIRE(module.ok());
+  return std::move(*module);
+}
+
+ir::Module run(const ir::Module &module, const std::vector<std::string> &names) {
+  std::vector<const Pass *> list;
+  for (const std::string &name : names)
+    list.push_back(find_pass(name));
+  Result<ir::Module> result = run_passes(module, list, {});
+  INFO((result.ok() ? "" : result.status().to_string()));
+  REQUIRE(result.ok());
+  return parse(ir::print(*result)); // what passes give is verified
+}
+
+size_t count(const ir::Module &module, ir::BindingKind kind) {
+  size_t number = 0;
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &binding : block.bindings)
+        number += binding.kind == kind;
+  return number;
+}
+
+std::string function(const std::string &params, const std::string &result,
+                     const std::string &body) {
+  return "cugrt 1\nfunc @main(" + params + ") -> (" + result + ") {\n" + body + "}\n";
+}
+
+} // namespace
+
+TEST_CASE("a chain of elementwise ops is one group") {
+  CHECK(groups({{elementwise, {1}}, {broadcast, {2}}, {elementwise}}) == Groups{2, 2, 2});
+}
+
+TEST_CASE("an op joins where all its paths meet, with what lies between") {
+  // 0 -> 1, 2 -> 3
+  CHECK(groups({{out_fusable, {1, 2}}, {elementwise, {3}}, {elementwise, {3}}, {elementwise}}) ==
+        Groups{3, 3, 3, 3});
+  // A reduction on one path keeps 0 apart; what is behind it on the other path still joins.
+  CHECK(groups({{elementwise, {1, 2}}, {reduction, {3}}, {elementwise, {3}}, {elementwise}},
+               {.after_reductions = false}) == Groups{0, 1, 3, 3});
+}
+
+TEST_CASE("of two products that are added, the first joins the sum") {
+  CHECK(groups({{out_fusable, {2}}, {out_fusable, {2}}, {elementwise, {3}}, {elementwise}}) ==
+        Groups{3, 1, 3, 3});
+}
+
+TEST_CASE("a product joins what is elementwise, and nothing that is broadcast or injective") {
+  CHECK(groups({{out_fusable, {1}}, {broadcast}}) == Groups{0, 1});
+  CHECK(groups({{out_fusable, {1}}, {injective}}) == Groups{0, 1});
+  // The elementwise op behind it counts as a product then.
+  CHECK(groups({{out_fusable, {1}}, {elementwise, {2}}, {injective}}) == Groups{1, 1, 2});
+  CHECK(groups({{elementwise, {1}}, {injective}}) == Groups{1, 1});
+}
+
+TEST_CASE("nothing joins a product, an opaque op, or an op whose result is used elsewhere") {
+  CHECK(groups({{elementwise, {1}}, {out_fusable}}) == Groups{0, 1});
+  CHECK(groups({{elementwise, {1}}, {opaque, {2}}, {elementwise}}) == Groups{0, 1, 2});
+  CHECK(groups({{elementwise, {1}, true}, {elementwise}}) == Groups{0, 1});
+}
+
+TEST_CASE("what is before a reduction joins it, and the reduction what is elementwise behind it") {
+  const std::vector<Op> ops = {{broadcast, {1}}, {reduction, {2}}, {elementwise, {3}}, {reduction}};
+  CHECK(groups(ops, {.after_reductions = false}) == Groups{1, 1, 3, 3});
+  // The op between two reductions has joined the second one.
+  CHECK(groups(ops) == Groups{1, 1, 3, 3});
+  CHECK(groups({{broadcast, {1}}, {reduction, {2}}, {elementwise, {3}}, {elementwise}}) ==
+        Groups{3, 3, 3, 3});
+  CHECK(groups({{reduction, {2}}, {reduction, {2}}, {elementwise}}) == Groups{2, 1, 2});
+}
+
+TEST_CASE("a group has at most so many ops") {
+  std::vector<Op> chain;
+  for (uint32_t i = 1; i < 10; ++i)
+    chain.push_back({elementwise, {i}});
+  chain.push_back({elementwise});
+  const Groups made = groups(chain, {.max_ops = 4});
+  for (uint32_t last : made)
+    CHECK(std::count(made.begin(), made.end(), last) <= 4);
+  CHECK(groups(chain, {.max_ops = 10}) == Groups(10, 9));
+}
+
+TEST_CASE("layers of one form share their generated kernels") {
+  std::string body = "  %h0 = relu(%x)\n";
+  for (int layer = 0; layer < 5; ++layer) {
+    const std::string n = std::to_string(layer);
+    body += "  %m" + n + " = matmul(%h" + n + ", %w)\n  %a" + n + " = add(%m" + n + ", %b)\n  %h" +
+            std::to_string(layer + 1) + " = silu(%a" + n + ")\n";
+  }
+  const ir::Module module =
+      run(parse(function("%x: tensor<[n, 8], f32>, %w: tensor<[8, 8], f32>, %b: tensor<[8], f32>",
+                         "tensor<[n, 8], f32>", body + "  return %h5\n")),
+          {"FuseOps", "FuseKernels", "LegalizeOps"});
+  CHECK(count(module, ir::BindingKind::launch) == 6);
+  CHECK(module.kernels.size() == 2);
+  CHECK(module.functions.size() == 1);
+}
+
+TEST_CASE("a generated kernel may write over what it reads at the same index only") {
+  const ir::Module module =
+      run(parse(function("%x: tensor<[8, 8], f32>, %b: tensor<[8], f32>, %h: tensor<[8, 8], f16>",
+                         "tensor<[8, 8], f32>",
+                         "  %c = cast(%h) {dtype = f32}\n"
+                         "  %s = add(%c, %b)\n  %r = mul(%s, %x)\n  %n = neg(%r)\n"
+                         "  return %n\n")),
+          {"FuseOps", "FuseKernels"});
+  REQUIRE(module.kernels.size() == 1);
+  // %h has smaller elements, %b is spread; %x is read as it is.
+  const ir::Function &main = module.functions[0];
+  const ir::Binding &launch = main.body().bindings.back();
+  REQUIRE(launch.kind == ir::BindingKind::launch);
+  std::vector<std::string> over;
+  for (const ir::KernelParam &param : module.kernels[0].params)
+    for (uint32_t read : param.over)
+      over.push_back(main.value(main.operands_of(launch)[read].value()).name);
+  CHECK(over == std::vector<std::string>{"x"});
+  const ir::Module twice =
+      run(parse(function("%x: tensor<[8, 8], f32>", "tensor<[8, 8], f32>",
+                         "  %t = transpose(%x)\n  %s = add(%t, %x)\n  return %s\n")),
+          {"FuseOps", "FuseKernels"});
+  for (const ir::KernelParam &param : twice.kernels.at(0).params)
+    CHECK(param.over.empty()); // other threads read the transposed element
+}
+
+TEST_CASE("a group of more operands and strides than a kernel can take becomes its ops again") {
+  // Each operand lacks the middle axis: a pointer and a stride.
+  auto kernels = [](int ops) {
+    std::string params = "%h0: tensor<[3, 4, 5], f32>", body;
+    for (int i = 1; i <= ops; ++i) {
+      const std::string n = std::to_string(i);
+      params += ", %x" + n + ": tensor<[3, 1, 5], f32>";
+      body += "  %h" + n + " = add(%h" + std::to_string(i - 1) + ", %x" + n + ")\n";
+    }
+    const ir::Module module =
+        run(parse(function(params, "tensor<[3, 4, 5], f32>",
+                           body + "  return %h" + std::to_string(ops) + "\n")),
+            {"FuseOps", "FuseKernels", "LegalizeOps"});
+    CHECK(count(module, ir::BindingKind::op) == 0);
+    return count(module, ir::BindingKind::launch);
+  };
+  CHECK(kernels(100) == 1);
+  CHECK(kernels(240) == 240);
+}
+
+TEST_CASE("ops are not fused over what may write or end what they read") {
+  const std::string kernel =
+      "cugrt 1\nkernel @k {\n  ptx \"k.ptx\"\n  entry \"k\"\n  params (x: inout f32)\n"
+      "  launch { grid (1, 1, 1) block (1, 1, 1) }\n}\n";
+  auto fuses = [&](const std::string &between) {
+    return run(parse(kernel +
+                     "func @other(%x: inout tensor<[4], f32>) {\n  return\n}\n"
+                     "func @main(%x: inout tensor<[4], f32>, %c: bool) -> "
+                     "(tensor<[4], f32>) {\n  %a = relu(%x)\n" +
+                     between + "  %b = neg(%a)\n  return %b\n}\n"),
+               {"FuseOps"})
+               .functions.size() == 3;
+  };
+  CHECK(fuses(""));
+  CHECK(fuses("  %t = alloc : tensor<[4], f32>\n"));
+  CHECK(!fuses("  launch @k(%x)\n"));
+  CHECK(!fuses("  call @other(%x)\n"));
+  CHECK(!fuses("  host \"look\"(%x)\n"));
+  CHECK(!fuses("  extern \"look\"(%x)\n"));
+  CHECK(!fuses("  if %c using (%x) {\n    launch @k(%x)\n    yield\n  }\n"));
+}
+
+TEST_CASE("a mean takes in what is before and behind it; by the published rules, only what is "
+          "behind it") {
+  const ir::Module module = parse(function("%x: tensor<[4, 8], f32>", "tensor<[4], f32>",
+                                           "  %e = exp(%x)\n  %m = reduce_mean(%e) {axes = [1]}\n"
+                                           "  %s = sqrt(%m)\n  return %s\n"));
+  auto group = [&](std::string_view rules) {
+    PassContext context;
+    REQUIRE(context.set("fuse.rules", rules).ok());
+    const Pass *const passes[] = {find_pass("FuseOps")};
+    Result<ir::Module> grouped = run_passes(module, passes, context);
+    REQUIRE(grouped.ok());
+    REQUIRE(grouped->functions.size() == 2);
+    return grouped->functions[1].name;
+  };
+  CHECK(group("extended") == "fused_exp_reduce_mean_sqrt");
+  CHECK(group("published") == "fused_reduce_mean_sqrt");
+}
+
+TEST_CASE("in the default pipeline what nothing uses keeps no ops apart") {
+  const ir::Module module =
+      parse(function("%x: tensor<[4, 8], f32>", "tensor<[4, 8], f32>",
+                     "  %e = exp(%x)\n  %dead = softmax(%e)\n  %s = sqrt(%e)\n  return %s\n"));
+  Result<ir::Module> lowered = run_passes(module, default_pipeline(), {});
+  REQUIRE(lowered.ok());
+  CHECK(count(*lowered, ir::BindingKind::launch) == 1);
+}
+
+TEST_CASE("a group that checks what its caller does not keep stays a call") {
+  const std::string text = R"(cugrt 1
+private func @group(%x: tensor<[m], f32>) -> (tensor<[m], f32>)
+    attributes {upper_bounds = {m = 8}, primitive = true} {
+  %a = relu(%x)
+  %b = neg(%a)
+  return %b
+}
+func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds = {n = BOUND}} {
+  %y = call @group(%x)
+  return %y
+}
+)";
+  auto calls = [&](const std::string &bound) {
+    std::string bounded = text;
+    bounded.replace(bounded.find("BOUND"), 5, bound);
+    return count(run(parse(bounded), {"FuseKernels"}), ir::BindingKind::call);
+  };
+  CHECK(calls("8") == 0);
+  CHECK(calls("9") == 1);
+}
