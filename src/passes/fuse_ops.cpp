@@ -302,7 +302,7 @@ private:
 /// The functions of groups; those that are alike are one.
 class GroupTable {
 public:
-  GroupTable(const ir::Module &source, ir::Module &target) : source_(source), target_(target) {
+  explicit GroupTable(const ir::Module &source) : source_(source) {
     for (const ir::Function &function : source.functions)
       names_.insert({function.name, 1});
     for (const ir::Kernel &kernel : source.kernels)
@@ -360,7 +360,6 @@ private:
   }
 
   const ir::Module &source_;
-  ir::Module &target_;
   std::vector<ir::Function> functions_;
   /// By the name that was asked for and the values' types.
   std::unordered_map<std::string, std::vector<uint32_t>> by_key_;
@@ -456,7 +455,7 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
   GroupOptions options;
   options.after_reductions = context.choice("fuse.rules") == "extended";
   ir::Module target = ir::without_functions(module);
-  GroupTable table(module, target);
+  GroupTable table(module);
   for (const ir::Function &function : module.functions) {
     if (!has_ops(function) || is_fused_group(module, function)) {
       target.functions.push_back(function);
