@@ -46,10 +46,12 @@ constexpr int kWarmRounds = 5, kColdRounds = 3;
 constexpr const char *kFunction = R"(
 func @T_layers(%x: tensor<[n, 64], T>, %y: tensor<[n, 64], T>, %image: tensor<[n, 1, 8, 8], T>,
                %conv1: tensor<[16, 1, 3, 3], T>, %conv2: tensor<[32, 16, 3, 3], T>,
-               %wide: tensor<[64, 256], T>, %narrow: tensor<[256, 64], T>, %bias: tensor<[256], T>,
+               %square: tensor<[64, 64], T>, %bias: tensor<[64], T>,
                %scale: tensor<[64], T>, %table: tensor<[512, 64], T>, %ids: tensor<[n], i32>)
     -> (tensor<[n, 64], T>, tensor<[n, 32, 4, 4], T>, tensor<[n, 32, 4, 4], T>, tensor<[n, 64], f64>,
-        tensor<[n], i64>, tensor<[64, n], T>, tensor<[n, 1], T>, tensor<[n, 64], T>)
+        tensor<[n], i64>, tensor<[64, n], T>, tensor<[n, 1], T>, tensor<[n, 64], T>,
+        tensor<[n, 64], T>, tensor<[n, 68], T>, tensor<[n, 128], T>, tensor<[n, 64], T>,
+        tensor<[n, 4], T>, tensor<[n, 4], i64>, tensor<[n, 16], T>)
     attributes {upper_bounds = {n = 64}} {
   %c1 = conv2d(%image, %conv1) {padding = [1, 1]}
   %a1 = relu(%c1)
@@ -60,11 +62,10 @@ func @T_layers(%x: tensor<[n, 64], T>, %y: tensor<[n, 64], T>, %image: tensor<[n
   %e = embedding(%table, %ids)
   %sum = add(%x, %e)
   %norm = rms_norm(%sum, %scale)
-  %up = matmul(%norm, %wide, %bias)
-  %gate = silu(%up)
-  %act = gelu(%up)
+  %gate = silu(%norm)
+  %act = gelu(%norm)
   %both = mul(%gate, %act)
-  %down = matmul(%both, %narrow)
+  %down = matmul(%both, %square, %bias)
   %rest = sub(%down, %y)
   %ln = layer_norm(%rest, %scale, %scale)
   %prob = softmax(%ln) {axis = -1}
@@ -74,7 +75,14 @@ func @T_layers(%x: tensor<[n, 64], T>, %y: tensor<[n, 64], T>, %image: tensor<[n
   %large = maximum(%prob, %scale)
   %soft = sigmoid(%large)
   %exact = cast(%soft) {dtype = f64}
-  return %ln, %p2, %a2, %exact, %top, %turned, %mean, %soft
+  %running = cumsum(%prob) {axis = 1}
+  %padded = pad(%prob) {before = [0, 2], after = [0, 2]}
+  %joined = concat(%prob, %running) {axis = 1}
+  %picked = gather(%table, %ids)
+  %best, %places = top_k(%prob) {k = 4}
+  %hot = one_hot(%ids) {depth = 16, dtype = T}
+  return %ln, %p2, %a2, %exact, %top, %turned, %mean, %soft, %running, %padded, %joined, %picked,
+         %best, %places, %hot
 }
 )";
 
