@@ -5,21 +5,22 @@
 //
 //   q, y: [sequences, queries, heads, WIDTH]   keys, values: [sequences, capacity, kv_heads, WIDTH]
 //
-// g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's first
-// `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The queries
-// stand at the last of them, so that with CAUSAL query p sees the positions i <= length - queries +
-// p. Where nothing is seen the result is 0.
+// g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's
+// first `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The
+// queries stand at the last of them, so that with CAUSAL query p sees the positions i <= length -
+// queries + p. Where nothing is seen the result is 0.
 //
 // One block a head, query and sequence. Eight lanes work at one position, so that a block is at 32
-// positions at a time; every such group of lanes keeps a running maximum, sum and weighted value (the
-// sum is rescaled when the maximum moves), and the groups are joined at the end. Keys and values are
-// read once.
+// positions at a time; every such group of lanes keeps a running maximum, sum and weighted value
+// (the sum is rescaled when the maximum moves), and the groups are joined at the end. Keys and
+// values are read once.
 //
 //   entry        block   grid
 //   attention    256     sequences * queries * heads
 //
-// Options: WIDTH, elements of a head; CAUSAL; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise);
-// HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and assume.cuh.
+// Options: WIDTH, elements of a head; CAUSAL; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
+// otherwise); HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "floating.cuh"
@@ -56,7 +57,9 @@ struct alignas(kVector * sizeof(T)) Vector {
   T element[kVector];
 };
 
-__device__ int element_of(int e, int lane) { return e / kVector * kStride + lane * kVector + e % kVector; }
+__device__ int element_of(int e, int lane) {
+  return e / kVector * kStride + lane * kVector + e % kVector;
+}
 
 // A lane's elements of a row: kVector of them, then on past those of the other lanes of its group.
 __device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]) {

@@ -32,7 +32,8 @@ typedef T Result;
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
 
 #ifndef BROADCAST
-extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, Result *y, long long count) {
+extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, Result *y,
+                                                  long long count) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;

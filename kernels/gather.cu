@@ -32,7 +32,8 @@ template <bool kElements> __device__ __forceinline__ void gather_along(PARAMETER
     long long at = positions[kElements ? i : i % row / Index(inner)];
     at = at < 0 ? at + axis : at;
     at = at < 0 ? 0 : at >= axis ? axis - 1 : at;
-    y[i] = axis > 0 ? x[(i / row * Index(axis) + Index(at)) * Index(inner) + i % Index(inner)] : T(0);
+    y[i] =
+        axis > 0 ? x[(i / row * Index(axis) + Index(at)) * Index(inner) + i % Index(inner)] : T(0);
   }
 }
 

@@ -179,11 +179,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
 //  kRows |  a   |  kDepth |    c    |        step's tiles in shared memory, the next step's are on
 //        +------+         +---------+        their way into the other half of it.
 //
-// Warps stand in a grid over the tile; each has 16 x 8 fragments of the result in registers (f32), laid
-// out over its lanes as mma.m16n8k16 says in the PTX ISA. Rows of tiles in shared memory have eight
-// elements of padding, so that the eight rows that ldmatrix reads lie in different banks. Copies are
-// asynchronous, of 16 bytes, where all rows begin at multiples of that; else element by element.
-// Before sm_80, which has neither, the same fragments are summed without.
+// Warps stand in a grid over the tile; each has 16 x 8 fragments of the result in registers (f32),
+// laid out over its lanes as mma.m16n8k16 says in the PTX ISA. Rows of tiles in shared memory have
+// eight elements of padding, so that the eight rows that ldmatrix reads lie in different banks.
+// Copies are asynchronous, of 16 bytes, where all rows begin at multiples of that; else element by
+// element. Before sm_80, which has neither, the same fragments are summed without.
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 
@@ -206,8 +206,7 @@ __device__ __forceinline__ void load_tile(T (*to)[kWidth + kMmaPadding], const T
 #if __CUDA_ARCH__ >= 800
     if (aligned) { // a chunk lies inside or outside as a whole
       const bool inside = row + r < height && column + q < width;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       shared_address(&to[r][q])),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(&to[r][q])),
                    "l"(inside ? from + at : from), "r"(inside ? 16 : 0)
                    : "memory");
       continue;
@@ -270,11 +269,12 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
   __shared__ alignas(16) T a_tile[2][kRows][kMmaDepth + kMmaPadding];
   __shared__ alignas(16) T c_tile[2][kMmaDepth][kColumns + kMmaPadding];
   const int lane = threadIdx.x, warp = threadIdx.y, thread = warp * 32 + lane;
-  const int warp_row = warp / kWarpColumns * kHigh * 16, warp_column = warp % kWarpColumns * kWide * 8;
+  const int warp_row = warp / kWarpColumns * kHigh * 16,
+            warp_column = warp % kWarpColumns * kWide * 8;
   const Tile tile = tile_of_block(m, n, kRows, kColumns);
   MOVE_TO_BATCH(tile.batch);
-  const bool aligned = k % 8 == 0 && n % 8 == 0 &&
-                       (((unsigned long long)(a) | (unsigned long long)(c)) & 15) == 0;
+  const bool aligned =
+      k % 8 == 0 && n % 8 == 0 && (((unsigned long long)(a) | (unsigned long long)(c)) & 15) == 0;
 
   float sum[kHigh][kWide][4] = {};
   auto load = [&](int half, long long depth) {
@@ -318,9 +318,9 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
         for (int q = 0; q < kWide; ++q)
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            sum[r][q][e] = fma(
-                float(a_tile[half][warp_row + r * 16 + lane / 4 + e / 2 * 8][d]),
-                float(c_tile[half][d][warp_column + q * 8 + lane % 4 * 2 + e % 2]), sum[r][q][e]);
+            sum[r][q][e] = fma(float(a_tile[half][warp_row + r * 16 + lane / 4 + e / 2 * 8][d]),
+                               float(c_tile[half][d][warp_column + q * 8 + lane % 4 * 2 + e % 2]),
+                               sum[r][q][e]);
 #endif
     __syncthreads(); // the next step's copies write what was read
   }

@@ -7,11 +7,11 @@
 //   q4_1     scale (f16), least (f16), 16 bytes                      nibble * scale + least
 //   q8_0     scale (f16), 32 signed bytes                            byte * scale
 //
-// The low nibbles of the 16 bytes are elements 0 to 15, the high ones 16 to 31. Blocks begin at even
-// addresses at best, so that they are read byte by byte.
+// The low nibbles of the 16 bytes are elements 0 to 15, the high ones 16 to 31. Blocks begin at
+// even addresses at best, so that they are read byte by byte.
 //
-// One warp computes a column of y for kRows rows; eight lanes share a block. Sums are in float (double
-// for f64), of products with elements that are exact in float.
+// One warp computes a column of y for kRows rows; eight lanes share a block. Sums are in float
+// (double for f64), of products with elements that are exact in float.
 //
 //   entry           block    grid
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n / 8)
@@ -70,8 +70,8 @@ __device__ __forceinline__ void load_block(const Byte *block, int lane, float (&
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,
-                  long long rows, long long n, long long k) {
+    matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w,
+                  BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long across = (n + kColumns - 1) / kColumns;

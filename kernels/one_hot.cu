@@ -1,6 +1,6 @@
-// One-hot rows: y[o, d, i] = ids[o, i] == d ? on : off, of ids: [outer, inner] and y: [outer, depth,
-// inner]. An id from -depth on counts from the end; one outside of that has no place in its row.
-// Elements are the low bytes of on_bits and off_bits.
+// One-hot rows: y[o, d, i] = ids[o, i] == d ? on : off, of ids: [outer, inner] and y: [outer,
+// depth, inner]. An id from -depth on counts from the end; one outside of that has no place in its
+// row. Elements are the low bytes of on_bits and off_bits.
 //
 // Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh and assume.cuh.
 

@@ -1,4 +1,5 @@
-// Sums, products, means, maxima and minima over any set of axes: y[kept] = OP over reduced of x[kept, reduced].
+// Sums, products, means, maxima and minima over any set of axes: y[kept] = OP over reduced of
+// x[kept, reduced].
 //
 // The caller merges neighbouring axes of one kind, so that x has at most four kept and four reduced
 // dimensions, each with its stride in x; the outermost of each kind is dimension 0, its size
@@ -6,9 +7,11 @@
 //
 // Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, one
 // thread a result, so that neighbours read neighbouring addresses. Over no elements the sum is 0,
-// the product 1, the mean a NaN, the maximum the least value there is and the minimum the largest. A NaN among the elements is the result.
+// the product 1, the mean a NaN, the maximum the least value there is and the minimum the largest.
+// A NaN among the elements is the result.
 //
-// Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and assume.cuh.
+// Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "block_reduce.cuh"

@@ -1,8 +1,8 @@
 // Rows that become longer or shorter: padding a tensor along one dimension, and cutting it back.
 //
-// resize_rows: `rows` rows of x_length elements become rows of y_length, their ends cut off or zeros
-// added. `space` is not looked at: launches take their dimensions from it where the lengths must not
-// count.
+// resize_rows: `rows` rows of x_length elements become rows of y_length, their ends cut off or
+// zeros added. `space` is not looked at: launches take their dimensions from it where the lengths
+// must not count.
 //
 // Options: those of bytes.cuh and assume.cuh.
 

@@ -45,9 +45,7 @@ extern "C" __global__ void rotary(const T *__restrict__ x, const Id *__restrict_
     }
     const long long position = positions[head / Index(heads)];
 #ifdef HAS_TABLES
-    const long long nearest = position < 0             ? 0
-                              : position >= table_rows ? table_rows - 1
-                                                       : position;
+    const long long nearest = position < 0 ? 0 : position >= table_rows ? table_rows - 1 : position;
     const Acc cosine = table_rows > 0 ? Acc(cosines[nearest * half + item]) : Acc(1);
     const Acc sine = table_rows > 0 ? Acc(sines[nearest * half + item]) : Acc(0);
 #else

@@ -1,9 +1,9 @@
-// The k largest elements (with SMALLEST, the smallest) along one axis of x: [outer, axis, inner], in
-// order, and their positions; values and positions: [outer, k, inner].
+// The k largest elements (with SMALLEST, the smallest) along one axis of x: [outer, axis, inner],
+// in order, and their positions; values and positions: [outer, k, inner].
 //
-// A NaN is larger than any number and wins in either order; of equal elements the first comes first.
-// One block a line. Each round finds the first of the elements that come after the last one found,
-// so that nothing is kept but that one: k passes over the line, which stays in cache.
+// A NaN is larger than any number and wins in either order; of equal elements the first comes
+// first. One block a line. Each round finds the first of the elements that come after the last one
+// found, so that nothing is kept but that one: k passes over the line, which stays in cache.
 //
 // Options: SMALLEST; those of number.cuh and assume.cuh.
 

@@ -1,8 +1,9 @@
 // Elementwise operations with one operand: y[i] = OP(x[i]), contiguous.
 //
-// Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry, relu_elementwise; PARAMETERS, how
-// many numbers it takes besides (0, 1 or 2); TO_BOOL for tests, whose result is a bool; those of
-// number.cuh and assume.cuh. x and y may be the same tensor, where their elements have one size.
+// Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry,
+// relu_elementwise; PARAMETERS, how many numbers it takes besides (0, 1 or 2); TO_BOOL for tests,
+// whose result is a bool; those of number.cuh and assume.cuh. x and y may be the same tensor, where
+// their elements have one size.
 
 #include "assume.cuh"
 #include "number.cuh"

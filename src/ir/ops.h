@@ -24,7 +24,8 @@ enum class OpPattern : uint8_t {
   broadcast,   // likewise, where operands lack some of the result's axes
   injective,   // from elements at other indices, each element used in at most one place (transpose)
   reduction,   // from all elements along some axes
-  out_fusable, // anything, but each result may still go through what is elementwise (matmul, softmax)
+  out_fusable, // anything, but each result may still go through what is elementwise (matmul,
+               // softmax)
   opaque,      // not fused
 };
 

@@ -11,7 +11,8 @@
 //
 //   {"text": "cugrt 1 ..", "options": {"mixed.dtype": "f16", ..}}
 //
-// gives the module that the pass ToMixedPrecision makes of it, as text and as a list of bindings, and
+// gives the module that the pass ToMixedPrecision makes of it, as text and as a list of bindings,
+// and
 // {"kinds": true} gives the kind that the pass takes each op for.
 #include "ir/text.h"
 #include "passes/mixed_precision.h"

@@ -201,7 +201,8 @@ kernel @work {
   params (x: in f32, y: out f32)
   launch { grid (1, 1, 1) block (64, 1, 1) workspace 512 }
 }
-func @main(%x: )" + type + ", %y: out " + type + ", %z: out " + type + R"() {
+func @main(%x: )" + type + ", %y: out " +
+                           type + ", %z: out " + type + R"() {
   launch @work(%x, %y)
   launch @work(%x, %z)
   return

@@ -84,7 +84,7 @@ TEST_CASE("the default pipeline leaves no tensor-level op and plans every inner 
     launches += binding.kind == ir::BindingKind::launch;
     unplanned += binding.kind == ir::BindingKind::alloc;
   }
-  CHECK(launches == 4); // the convolution and the activation are one
+  CHECK(launches == 4);  // the convolution and the activation are one
   CHECK(unplanned == 2); // the two results
 }
 
