@@ -140,9 +140,10 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
   return {};
 }
 
-/// The default pipeline's result.
+/// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
+/// goes there, without storage.
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const plan::PlannerOptions &options, bool fuse) {
+                         const plan::PlannerOptions &options, bool only_count = false) {
   passes::PassContext context;
   if (options.policy == plan::Policy::seed || options.max_lanes == 1)
     CUGRT_TRY(context.set("memory.reuse", "smallest"));
@@ -150,8 +151,8 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
     CUGRT_TRY(context.set("inline.functions", "false"));
   else if (options.programmatic_edges)
     CUGRT_TRY(context.set("codegen.programmatic", "true"));
-  if (!fuse)
-    for (const char *pass : {"fuse.ops", "fuse.kernels"})
+  if (only_count)
+    for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})
       CUGRT_TRY(context.set(pass, "false"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
   return lowered.ok() ? std::move(lowered) : Result<ir::Module>(lowered.take_status().in(name));
@@ -175,7 +176,7 @@ KernelCounts count_kernels(const ir::Module &module) {
 
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const plan::PlannerOptions &options, plan::PlanReport *report) {
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, true));
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options));
   auto plan = plan::make_plan(lowered, options, report);
   return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
 }
@@ -207,8 +208,8 @@ static Result<std::string> show(PlanView view, const PlanReportOptions &options)
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner, true));
-  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, false));
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, true));
   auto plan = plan::make_plan(lowered, options.planner, &report);
   if (!plan.ok())
     return plan.take_status().in(name);
