@@ -1,6 +1,8 @@
 // Kernel declarations, by content.
 #include "codegen/kernel_table.h"
 
+#include "ir/names.h"
+
 namespace cugrt::codegen {
 
 namespace {
@@ -56,22 +58,12 @@ KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> funct
                          bool programmatic)
     : module_(module), programmatic_(programmatic) {
   for (const ir::Function &function : functions)
-    names_.insert(function.name);
+    names_.try_emplace(function.name, 1);
   for (const ir::Constant &constant : module.constants)
-    names_.insert(constant.name);
+    names_.try_emplace(constant.name, 1);
   for (uint32_t i = 0; i < module.kernels.size(); ++i) {
-    names_.insert(module.kernels[i].name);
+    names_.try_emplace(module.kernels[i].name, 1);
     index_.try_emplace(key_of(module.kernels[i]), i);
-  }
-}
-
-std::string KernelTable::unique_name(const std::string &hint) {
-  if (names_.insert(hint).second)
-    return hint;
-  for (uint32_t &suffix = next_suffix_.try_emplace(hint, 1).first->second;;) {
-    std::string name = hint + "_" + std::to_string(suffix++);
-    if (names_.insert(name).second)
-      return name;
   }
 }
 
@@ -79,7 +71,7 @@ uint32_t KernelTable::intern(ir::Kernel kernel) {
   const auto next = static_cast<uint32_t>(module_.kernels.size());
   auto [at, is_new] = index_.try_emplace(key_of(kernel), next);
   if (is_new) {
-    kernel.name = unique_name(kernel.name);
+    kernel.name = ir::unique_name(names_, kernel.name, "_");
     module_.kernels.push_back(std::move(kernel));
   }
   return at->second;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace cugrt::codegen {
 
@@ -38,15 +37,13 @@ public:
   uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
 
 private:
-  std::string unique_name(const std::string &hint);
-
   ir::Module &module_;
   const bool programmatic_;
   std::string matmul_ = "auto";
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the unspecialised text
-  std::unordered_set<std::string> names_;                     // of kernels, functions and constants
-  std::unordered_map<std::string, uint32_t> next_suffix_;
+  /// Of kernels, functions and constants, with the next number to try (ir::unique_name).
+  std::unordered_map<std::string, uint32_t> names_;
 };
 
 } // namespace cugrt::codegen

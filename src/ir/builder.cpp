@@ -21,28 +21,14 @@ void FunctionBuilder::reserve(size_t values, size_t operands, size_t bindings) {
 
 // --- Names, values, symbols ----------------------------------------------------------------------
 
-// `base`, or `base` with the least suffix not tried before that is free. `taken` keeps for every
-// name the next suffix to try for it, so that many equal hints do not cost quadratic time.
-static std::string unique(std::unordered_map<std::string, uint32_t> &taken, std::string base,
-                          bool suffix_always, const char *separator) {
-  if (!suffix_always && taken.try_emplace(base, 1).second)
-    return base;
-  uint32_t &next = taken.try_emplace(base, 0).first->second;
-  for (;;) {
-    std::string name = base + separator + std::to_string(next++);
-    if (taken.try_emplace(name, 1).second)
-      return name;
-  }
-}
-
 std::string FunctionBuilder::unique_name(std::string_view hint) {
   if (hint.empty())
-    return unique(names_, "v", true, "");
-  return unique(names_, to_sigil_name(hint), false, "_");
+    return ir::unique_name(names_, "v", "", true);
+  return ir::unique_name(names_, to_sigil_name(hint), "_");
 }
 
 SymbolId FunctionBuilder::symbol(Symbol symbol) {
-  symbol.name = unique(symbol_names_, to_symbol_name(symbol.name), false, "_");
+  symbol.name = ir::unique_name(symbol_names_, to_symbol_name(symbol.name), "_");
   function_.symbols.push_back(std::move(symbol));
   return {static_cast<uint32_t>(function_.symbols.size() - 1)};
 }

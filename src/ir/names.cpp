@@ -40,4 +40,16 @@ std::string to_symbol_name(std::string_view hint) {
   return name;
 }
 
+std::string unique_name(std::unordered_map<std::string, uint32_t> &taken, const std::string &base,
+                        std::string_view separator, bool always_number) {
+  if (!always_number && taken.try_emplace(base, 1).second)
+    return base;
+  uint32_t &next = taken.try_emplace(base, 0).first->second;
+  for (;;) {
+    std::string name = base + std::string(separator) + std::to_string(next++);
+    if (taken.try_emplace(name, 1).second)
+      return name;
+  }
+}
+
 } // namespace cugrt::ir

@@ -1,8 +1,10 @@
 // What names may look like in text, and which words are taken.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace cugrt::ir {
 
@@ -25,5 +27,11 @@ bool is_reserved(std::string_view word);
 std::string to_sigil_name(std::string_view hint);
 /// The nearest legal symbol name; never empty or reserved.
 std::string to_symbol_name(std::string_view hint);
+
+/// `base`, or `base` with the least number not tried before that is free, and takes it. `taken`
+/// keeps for every name the next number to try for it (1 at first), so that many equal names do not
+/// cost quadratic time. `always_number`: from 0 on, also where `base` is free.
+std::string unique_name(std::unordered_map<std::string, uint32_t> &taken, const std::string &base,
+                        std::string_view separator, bool always_number = false);
 
 } // namespace cugrt::ir

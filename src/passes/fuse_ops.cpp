@@ -12,6 +12,7 @@
 #include "codegen/fused_group.h"
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
+#include "ir/names.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/op_groups.h"
@@ -321,7 +322,7 @@ public:
       if (are_alike(functions_[known], function))
         return number(known);
     alike.push_back(uint32_t(functions_.size()));
-    function.name = unique(function.name);
+    function.name = ir::unique_name(names_, function.name, "");
     functions_.push_back(std::move(function));
     return number(alike.back());
   }
@@ -330,16 +331,6 @@ public:
 
 private:
   uint32_t number(uint32_t index) const { return uint32_t(source_.functions.size()) + index; }
-
-  std::string unique(const std::string &hint) {
-    if (names_.insert({hint, 1}).second)
-      return hint;
-    for (uint32_t &suffix = names_[hint];;) {
-      std::string name = hint + std::to_string(suffix++);
-      if (names_.insert({name, 1}).second)
-        return name;
-    }
-  }
 
   /// But for names and places. Values are numbered in one order, parameters first.
   static bool are_alike(const ir::Function &a, const ir::Function &b) {

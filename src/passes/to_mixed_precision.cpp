@@ -14,12 +14,13 @@
 // constant, and go where nothing names them any more.
 #include "ir/element.h"
 #include "ir/function_cloner.h"
+#include "ir/names.h"
 #include "passes/all_passes.h"
 #include "passes/mixed_precision.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <unordered_map>
 
 namespace cugrt::passes {
 
@@ -35,7 +36,7 @@ class NarrowConstants {
 public:
   NarrowConstants(ir::Module &module, ir::DType dtype) : module_(module), dtype_(dtype) {
     for (const ir::Constant &constant : module.constants)
-      names_.insert(constant.name);
+      names_.try_emplace(constant.name, 1);
   }
 
   uint32_t narrow(uint32_t constant) {
@@ -49,12 +50,11 @@ public:
 private:
   ir::Constant convert(const ir::Constant &from) {
     const ir::Type type = module_.types[from.type];
-    ir::Constant to{.name = from.name + "_" + std::string(ir::info(dtype_).name),
+    const std::string name = from.name + "_" + std::string(ir::info(dtype_).name);
+    ir::Constant to{.name = ir::unique_name(names_, name, "_"),
                     .type = module_.types.tensor(dtype_, type.dims),
                     .bytes = {},
                     .location = from.location};
-    for (const std::string base = to.name + "_"; !names_.insert(to.name).second;)
-      to.name = base + std::to_string(++suffix_);
     const size_t step = ir::info(type.dtype).bytes_per_block;
     to.bytes.reserve(from.bytes.size() / step * ir::info(dtype_).bytes_per_block);
     for (size_t at = 0; at < from.bytes.size();
@@ -66,8 +66,7 @@ private:
   ir::Module &module_;
   ir::DType dtype_;
   std::map<uint32_t, uint32_t> made_;
-  std::set<std::string> names_;
-  uint32_t suffix_ = 0;
+  std::unordered_map<std::string, uint32_t> names_; // of constants (ir::unique_name)
 };
 
 class Narrower : public ir::FunctionCloner {

@@ -6,10 +6,11 @@
 // it, since a larger storage does as well.
 #include "plan/seed_parts.h"
 
+#include "ir/names.h"
+
 #include <cstring>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace cugrt::plan {
 
@@ -190,21 +191,15 @@ class Names {
 public:
   explicit Names(const ir::Module &module) {
     for (const ir::Function &function : module.functions)
-      taken_.insert(function.name);
+      taken_.try_emplace(function.name, 1);
     for (const ir::Kernel &kernel : module.kernels)
-      taken_.insert(kernel.name);
+      taken_.try_emplace(kernel.name, 1);
   }
 
-  std::string fresh(const std::string &hint) {
-    std::string name = hint;
-    for (uint32_t &next = next_.try_emplace(hint, 1).first->second; !taken_.insert(name).second;)
-      name = hint + std::to_string(next++);
-    return name;
-  }
+  std::string fresh(const std::string &hint) { return ir::unique_name(taken_, hint, ""); }
 
 private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, uint32_t> next_;
+  std::unordered_map<std::string, uint32_t> taken_;
 };
 
 } // namespace
