@@ -1,82 +1,10 @@
-// Reading instances and making them up, see storage_instances.h.
+// Instances made up after networks, see storage_instances.h.
 #include "bench/storage_instances.h"
 
-#include "support/file.h"
-
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
-#include <optional>
-#include <set>
-#include <string_view>
 
 namespace cugrt::bench {
 namespace {
-
-constexpr uint64_t kFileLimit = uint64_t(1) << 30;
-
-std::vector<std::string_view> fields(std::string_view line) {
-  std::vector<std::string_view> list;
-  for (size_t begin = 0;;) {
-    size_t end = line.find(',', begin);
-    list.push_back(line.substr(begin, end - begin));
-    if (end == std::string_view::npos)
-      return list;
-    begin = end + 1;
-  }
-}
-
-std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
-
-enum Column : size_t { kId, kLower, kUpper, kSize, kColumnCount };
-constexpr std::string_view kColumnNames[] = {"id", "lower", "upper", "size"};
-
-/// Positions of the four columns in the header; all of them, and no others.
-Result<std::vector<size_t>> columns(std::string_view header) {
-  std::vector<std::string_view> names = fields(header);
-  std::vector<size_t> at;
-  for (std::string_view name : kColumnNames) {
-    if (std::count(names.begin(), names.end(), name) != 1)
-      return Status::error(Code::parse_error, "the first line must name the column " +
-                                                  std::string(name) + " once: id,lower,upper,size");
-    at.push_back(size_t(std::find(names.begin(), names.end(), name) - names.begin()));
-  }
-  if (names.size() != kColumnCount)
-    return Status::error(Code::unsupported, "only the columns id, lower, upper and size are known");
-  return at;
-}
-
-struct Reader {
-  StorageInstance instance;
-  std::vector<size_t> at;
-  std::set<std::string, std::less<>> ids;
-
-  Status line(std::string_view text) {
-    std::vector<std::string_view> values = fields(text);
-    if (values.size() != kColumnCount)
-      return Status::error(Code::parse_error, "a buffer has four fields: id,lower,upper,size");
-    auto lower = number(values[at[kLower]]), upper = number(values[at[kUpper]]),
-         size = number(values[at[kSize]]);
-    if (!lower || !upper || !size)
-      return Status::error(Code::parse_error, "lower, upper and size must be integers");
-    if (*lower >= *upper || *size < 0)
-      return Status::error(Code::parse_error,
-                           "a buffer needs lower < upper and a size that is not negative");
-    if (*lower < 0 || *upper > int64_t(UINT32_MAX))
-      return Status::error(Code::out_of_range, "times must be from 0 to 2^32 - 1");
-    std::string id(values[at[kId]]);
-    if (!ids.insert(id).second)
-      return Status::error(Code::parse_error, "the id " + id + " occurs twice");
-    instance.buffers.push_back({std::move(id), *lower, *upper});
-    instance.items.push_back({uint32_t(*lower), uint32_t(*upper), *size, 1});
-    return {};
-  }
-};
 
 /// A network as it is written down: one step after the other, tensors alive from the step that
 /// makes them to the last that uses them.
@@ -98,7 +26,7 @@ public:
   StorageInstance finish() {
     for (size_t i = 0; i < instance_.items.size(); ++i)
       instance_.buffers.push_back(
-          {std::to_string(i), instance_.items[i].begin, instance_.items[i].end});
+          {std::to_string(i), instance_.items[i].begin, instance_.items[i].end, {}, {}});
     return std::move(instance_);
   }
 
@@ -108,43 +36,6 @@ private:
 };
 
 } // namespace
-
-Result<StorageInstance> read_instance(const std::string &path) {
-  CUGRT_ASSIGN(std::string text, read_file(path, kFileLimit));
-  Reader reader;
-  reader.instance.name = std::filesystem::path(path).stem().string();
-  std::string_view rest = text;
-  for (size_t line_number = 1; !rest.empty(); ++line_number) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.ends_with('\r'))
-      line.remove_suffix(1);
-    std::string place = path + ":" + std::to_string(line_number);
-    if (line_number == 1) {
-      auto at = columns(line);
-      if (!at.ok())
-        return at.take_status().at(place);
-      reader.at = std::move(at).value();
-    } else if (!line.empty()) {
-      if (Status status = reader.line(line); !status.ok())
-        return std::move(status).at(place);
-    }
-  }
-  if (reader.instance.items.empty())
-    return Status::error(Code::parse_error, "there are no buffers in the file").at(path);
-  return std::move(reader.instance);
-}
-
-std::string offsets_csv(const StorageInstance &instance, const plan::Packing &packing) {
-  std::string text = "id,lower,upper,size,offset\n";
-  for (size_t i = 0; i < instance.buffers.size(); ++i) {
-    const auto &[id, lower, upper] = instance.buffers[i];
-    text += id + ',' + std::to_string(lower) + ',' + std::to_string(upper) + ',' +
-            std::to_string(instance.items[i].bytes) + ',' + std::to_string(packing.offsets[i]) +
-            '\n';
-  }
-  return text;
-}
 
 StorageInstance resnet_instance(int blocks) {
   Net net("resnet_" + std::to_string(blocks));

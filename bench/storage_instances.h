@@ -3,7 +3,9 @@
 
 #include "plan/pack.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cugrt::bench {
@@ -12,16 +14,23 @@ struct StorageInstance {
   std::string name;
   struct Buffer {
     std::string id;
-    int64_t lower = 0, upper = 0; // as in the file
+    int64_t lower = 0, upper = 0;                  // as in the file, half-open
+    std::optional<int64_t> hint;                   // likewise; not used
+    std::vector<std::pair<int64_t, int64_t>> gaps; // likewise, half-open, ascending
   };
   std::vector<Buffer> buffers;
-  std::vector<plan::PackItem> items; // one for each buffer, alignment 1
+  std::vector<plan::PackItem> items; // one for each buffer
+  std::vector<plan::PackGap> gaps;
+  std::vector<plan::PackPlace> fixed;
+  plan::PackInput input() const { return {items, gaps, fixed}; }
 };
 
-/// CSV with the columns id, lower, upper and size, in any order and named by the first line; a
-/// buffer is alive in [lower, upper). Errors name the line.
+/// CSV in MiniMalloc's format: the columns id, lower, upper and size, and perhaps alignment, hint
+/// (read, not used), gaps and offset (where the buffer has to lie; empty: anywhere), in any order
+/// and named by the first line. A gap that keeps a part of a buffer in use is refused
+/// (Code::unsupported), as are alignments that are no powers of two. Errors name the line.
 Result<StorageInstance> read_instance(const std::string &path);
-/// `id,lower,upper,size,offset`, buffers in the order of the instance.
+/// The columns of the instance with its offsets, buffers in its order: a file of the same format.
 std::string offsets_csv(const StorageInstance &instance, const plan::Packing &packing);
 
 /// Residual blocks of three convolutions in four stages, each convolution with a workspace of its

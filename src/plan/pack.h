@@ -1,12 +1,18 @@
 // Storage packing: offsets for intervals of bytes over time, in one arena.
 //
 // A pure function from problem to packing, and an independent check. Deterministic: total orders,
-// no clocks, no randomness. Lifetimes are half-open step ranges; two items conflict when they
-// overlap.
+// no clocks, no randomness. Lifetimes are half-open step ranges, from which gaps are taken out; two
+// items conflict when there is a step at which both are alive:
+//
+//   offset   ┌───┐     ┌────┐     a keeps its place from its first step to its last, but between
+//            │ a │┌───┐│ a  │     its two parts its bytes are free, and b has them
+//            └───┘│ b │└────┘
+//                 └───┘────────▸ steps
 #pragma once
 
 #include "support/status.h"
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,6 +23,32 @@ struct PackItem {
   uint32_t begin = 0, end = 0; // alive in steps [begin, end); begin < end
   int64_t bytes = 0;           // 0 is legal: such an item conflicts with nothing
   int64_t alignment = 1;       // a power of two
+};
+
+/// An item's bytes are free in steps [begin, end), which lie within its life.
+struct PackGap {
+  uint32_t item = 0;
+  uint32_t begin = 0, end = 0;
+};
+
+/// Where an item has to lie.
+struct PackPlace {
+  uint32_t item = 0;
+  int64_t offset_bytes = 0;
+};
+
+/// What is to be packed; owns nothing.
+struct PackInput {
+  std::span<const PackItem> items;
+  std::span<const PackGap> gaps;    // ascending by item, then begin; those of one item are disjoint
+  std::span<const PackPlace> fixed; // ascending by item
+
+  PackInput() = default;
+  template <class Items>
+  requires std::convertible_to<const Items &, std::span<const PackItem>>
+  PackInput(const Items &items, std::span<const PackGap> gaps = {},
+            std::span<const PackPlace> fixed = {})
+      : items(items), gaps(gaps), fixed(fixed) {}
 };
 
 struct Packing {
@@ -48,12 +80,16 @@ inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 /// the search would cost more than all the rest, memory is had in pages of 2 MiB.
 PackOptions planner_pack_options(size_t item_count);
 
-/// The largest sum of bytes alive at one step: no packing is smaller.
-Result<int64_t> lower_bound_bytes(std::span<const PackItem> items);
-/// Code::out_of_range when sizes overflow. The same items in another order get the same offsets, up
-/// to items that are equal in everything.
-Result<Packing> pack(std::span<const PackItem> items, const PackOptions &options = {});
-/// Quadratic: offsets aligned and not negative, conflicting items disjoint, peak as stated.
-Status validate_packing(std::span<const PackItem> items, const Packing &packing);
+/// The largest sum of bytes alive at one step, or the highest end of what has a fixed place: no
+/// packing is smaller.
+Result<int64_t> lower_bound_bytes(const PackInput &input);
+/// Code::out_of_range when sizes overflow, Code::invalid_argument when two items are fixed in each
+/// other's bytes. The same items in another order get the same offsets, up to items that are equal
+/// in everything. What is never alive lies at 0, or where it is fixed. Policy `slots` takes no
+/// fixed places (Code::unsupported) and shares nothing in gaps.
+Result<Packing> pack(const PackInput &input, const PackOptions &options = {});
+/// Quadratic: offsets aligned and not negative, fixed ones as asked for, conflicting items
+/// disjoint, peak as stated.
+Status validate_packing(const PackInput &input, const Packing &packing);
 
 } // namespace cugrt::plan

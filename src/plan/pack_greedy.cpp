@@ -8,9 +8,9 @@
 //     └─┴─────────┴─┴────┴──▸ time
 //
 // No order is best everywhere, so the best of all of them is kept; the portfolio ends as soon as
-// one meets the lower bound. Beyond kPortfolioLimit items the quadratic placement is too slow, and
-// a free list in order of time is used instead. All comparisons end with the item's number: the
-// result depends on nothing but the items.
+// one meets the lower bound. What has a fixed place is placed first. Beyond some thousands of items
+// the quadratic placement is too slow, and a free list in order of time is used instead. All
+// comparisons end with the item's number: the result depends on nothing but the items.
 #include "plan/pack_greedy.h"
 
 #include "plan/slot_pool.h"
@@ -28,31 +28,38 @@ __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
 enum class Fit : uint8_t { first, best };
 
-/// Elementary time intervals between the begins and ends of items, with the bytes alive in each.
+/// Elementary time intervals between the begins and ends of lives, with the bytes alive in each.
 struct Sections {
+  const CanonicalItems &items;
   std::vector<uint32_t> times; // ascending; section s is [times[s], times[s + 1])
   std::vector<int64_t> loads;
 
-  explicit Sections(std::span<const PackItem> items) {
-    for (const PackItem &item : items) {
-      times.push_back(item.begin);
-      times.push_back(item.end);
-    }
+  explicit Sections(const CanonicalItems &canonical) : items(canonical) {
+    for (uint32_t i = 0; i < items.items.size(); ++i)
+      items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
+        times.push_back(begin);
+        times.push_back(end);
+      });
     std::sort(times.begin(), times.end());
     times.erase(std::unique(times.begin(), times.end()), times.end());
     loads.assign(times.size(), 0);
-    for (const PackItem &item : items) {
-      loads[section(item.begin)] += item.bytes;
-      loads[section(item.end)] -= item.bytes;
-    }
+    for (uint32_t i = 0; i < items.items.size(); ++i)
+      items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
+        loads[section(begin)] += items.items[i].bytes;
+        loads[section(end)] -= items.items[i].bytes;
+      });
     std::partial_sum(loads.begin(), loads.end(), loads.begin());
   }
   size_t section(uint32_t time) const {
     return size_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   }
-  int64_t peak_over(const PackItem &item) const {
-    return *std::max_element(loads.begin() + ptrdiff_t(section(item.begin)),
-                             loads.begin() + ptrdiff_t(section(item.end)));
+  int64_t peak_over(uint32_t i) const {
+    int64_t peak = 0;
+    items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
+      peak = std::max(peak, *std::max_element(loads.begin() + ptrdiff_t(section(begin)),
+                                              loads.begin() + ptrdiff_t(section(end))));
+    });
+    return peak;
   }
 };
 
@@ -75,8 +82,7 @@ std::vector<uint32_t> order_by(std::span<const Keys> keys) {
 
 constexpr int kOrderCount = 7;
 
-Keys keys_of(int order, const PackItem &item, int64_t section_load) {
-  int64_t lifetime = int64_t(item.end) - item.begin;
+Keys keys_of(int order, const PackItem &item, int64_t lifetime, int64_t section_load) {
   switch (order) {
   case 0:
     return {item.bytes, lifetime};
@@ -97,48 +103,70 @@ Keys keys_of(int order, const PackItem &item, int64_t section_load) {
 
 struct Placed {
   int64_t begin_bytes, end_bytes;
-  uint32_t begin, end;
+  uint32_t begin, end, item;
 };
 
-int64_t find_offset(std::span<const Placed> placed, const PackItem &item, Fit fit) {
-  int64_t top = 0; // everything below is taken by items that overlap in time, or was looked at
-  int64_t best = -1, best_gap = INT64_MAX;
-  for (const Placed &other : placed) {
-    if (other.end <= item.begin || item.end <= other.begin)
-      continue;
-    int64_t offset = *checked_align(top, item.alignment);
-    int64_t gap = other.begin_bytes - offset;
-    if (gap >= item.bytes && gap < best_gap) {
-      best = offset;
-      best_gap = gap;
-      if (fit == Fit::first)
-        return best;
-    }
-    top = std::max(top, other.end_bytes);
+/// Places items one by one, in the order of the calls.
+class Placer {
+public:
+  /// What has a fixed place lies there from the start.
+  explicit Placer(const CanonicalItems &items) : items_(items) {
+    packing_.offsets.assign(items.items.size(), 0);
+    placed_.reserve(items.items.size());
+    for (uint32_t i = 0; i < items.fixed.size(); ++i)
+      if (items.fixed[i] >= 0)
+        put(i, items.fixed[i]);
   }
-  return best >= 0 ? best : *checked_align(top, item.alignment);
-}
+  void place(uint32_t i, Fit fit) {
+    if (items_.fixed_at(i) < 0)
+      put(i, find_offset(i, fit));
+  }
+  Packing finish() { return std::move(packing_); }
 
-Packing place(std::span<const PackItem> items, std::span<const uint32_t> order, Fit fit) {
-  Packing packing;
-  packing.offsets.assign(items.size(), 0);
-  std::vector<Placed> placed; // ascending by begin_bytes
-  placed.reserve(items.size());
-  for (uint32_t i : order) {
-    const PackItem &item = items[i];
-    if (item.bytes == 0)
-      continue;
-    int64_t offset = find_offset(placed, item, fit);
-    packing.offsets[i] = offset;
-    packing.peak_bytes = std::max(packing.peak_bytes, offset + item.bytes);
-    Placed entry{offset, offset + item.bytes, item.begin, item.end};
-    auto at =
-        std::upper_bound(placed.begin(), placed.end(), entry, [](const Placed &a, const Placed &b) {
-          return a.begin_bytes < b.begin_bytes;
-        });
-    placed.insert(at, entry);
+private:
+  int64_t find_offset(uint32_t i, Fit fit) const {
+    const PackItem &item = items_.items[i];
+    int64_t top = 0; // everything below is taken by items alive together with it, or was looked at
+    int64_t best = -1, best_gap = INT64_MAX;
+    const bool gapless = items_.gapless();
+    for (const Placed &other : placed_) {
+      if (other.end <= item.begin || item.end <= other.begin ||
+          (!gapless && !items_.together(i, other.item)))
+        continue;
+      int64_t offset = *checked_align(top, item.alignment);
+      int64_t gap = other.begin_bytes - offset;
+      if (gap >= item.bytes && gap < best_gap) {
+        best = offset;
+        best_gap = gap;
+        if (fit == Fit::first)
+          return best;
+      }
+      top = std::max(top, other.end_bytes);
+    }
+    return best >= 0 ? best : *checked_align(top, item.alignment);
   }
-  return packing;
+
+  void put(uint32_t i, int64_t offset) {
+    const PackItem &item = items_.items[i];
+    packing_.offsets[i] = offset;
+    packing_.peak_bytes = std::max(packing_.peak_bytes, offset + item.bytes);
+    Placed entry{offset, offset + item.bytes, item.begin, item.end, i};
+    auto at = std::upper_bound(
+        placed_.begin(), placed_.end(), entry,
+        [](const Placed &a, const Placed &b) { return a.begin_bytes < b.begin_bytes; });
+    placed_.insert(at, entry);
+  }
+
+  const CanonicalItems &items_;
+  Packing packing_;
+  std::vector<Placed> placed_; // ascending by begin_bytes
+};
+
+Packing place(const CanonicalItems &items, std::span<const uint32_t> order, Fit fit) {
+  Placer placer(items);
+  for (uint32_t i : order)
+    placer.place(i, fit);
+  return placer.finish();
 }
 
 /// Free blocks below the top, by offset and by size; the top is never free.
@@ -271,30 +299,33 @@ Packing pack_slots(std::span<const PackItem> items) {
   return packing;
 }
 
-Packing pack_greedy(std::span<const PackItem> items) {
+Packing pack_greedy(const CanonicalItems &items) {
   std::vector<Keys> keys;
-  for (const PackItem &item : items)
-    keys.push_back(keys_of(0, item, 0));
+  for (uint32_t i = 0; i < items.items.size(); ++i)
+    keys.push_back(keys_of(0, items.items[i], items.life_steps(i), 0));
   return place(items, order_by(keys), Fit::best);
 }
 
-Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit) {
+Packing pack_portfolio(const CanonicalItems &items, int64_t bound_bytes, size_t greedy_limit) {
   constexpr size_t kInTimeFirst = 512; // above, the cheap way is tried before the quadratic ones
+  const size_t count = items.items.size();
   Packing best;
-  if (items.size() > kInTimeFirst) {
-    best = pack_in_time(items);
-    if (items.size() > greedy_limit || best.peak_bytes <= bound_bytes)
-      return best;
-  }
+  if (count > kInTimeFirst && items.fixed.empty())
+    best = pack_in_time(items.items);
+  else if (count > greedy_limit)
+    best = pack_greedy(items);
+  if (count > greedy_limit || (!best.offsets.empty() && best.peak_bytes <= bound_bytes))
+    return best;
   Sections sections(items);
-  std::vector<int64_t> loads;
-  loads.reserve(items.size());
-  for (const PackItem &item : items)
-    loads.push_back(sections.peak_over(item));
-  std::vector<Keys> keys(items.size());
+  std::vector<int64_t> loads, lifetimes;
+  for (uint32_t i = 0; i < count; ++i) {
+    loads.push_back(sections.peak_over(i));
+    lifetimes.push_back(items.life_steps(i));
+  }
+  std::vector<Keys> keys(count);
   for (int order = 0; order < kOrderCount; ++order) {
-    for (size_t i = 0; i < items.size(); ++i)
-      keys[i] = keys_of(order, items[i], loads[i]);
+    for (size_t i = 0; i < count; ++i)
+      keys[i] = keys_of(order, items.items[i], lifetimes[i], loads[i]);
     std::vector<uint32_t> permutation = order_by(keys);
     for (Fit fit : {Fit::best, Fit::first}) {
       Packing packing = place(items, permutation, fit);

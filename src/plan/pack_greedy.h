@@ -1,18 +1,17 @@
 // Packings without search: greedy placement, a portfolio of it, and the policies of other planners
-// for comparison. All of them expect items that check_items() has passed; pack() is the entry
-// point.
+// for comparison. pack() is the entry point.
 #pragma once
 
-#include "plan/pack.h"
+#include "plan/pack_items.h"
 
 namespace cugrt::plan {
 
 /// Descending size (ties: longer life, then number) into the smallest gap that is large enough.
-Packing pack_greedy(std::span<const PackItem> items);
-/// The best of seven orders, each with first and best fit; stops at `bound_bytes`. Beyond 4,096
-/// items only pack_in_time().
-Packing pack_portfolio(std::span<const PackItem> items, int64_t bound_bytes, size_t greedy_limit);
-/// In order of time from a best-fit free list; n log n.
+Packing pack_greedy(const CanonicalItems &items);
+/// The best of seven orders, each with first and best fit; stops at `bound_bytes`. Beyond
+/// `greedy_limit` items only pack_in_time(), or, where some have fixed places, pack_greedy().
+Packing pack_portfolio(const CanonicalItems &items, int64_t bound_bytes, size_t greedy_limit);
+/// In order of time from a best-fit free list; n log n. Shares nothing in gaps.
 Packing pack_in_time(std::span<const PackItem> items);
 /// Pairwise sharing as TVM's StaticPlanBlockMemory does it, for one dtype and scope: whole tokens,
 /// in order of time. The smallest free token of at least the size and at most 16 times it; else the

@@ -25,7 +25,17 @@
 // other, are tried in one order only.
 //
 // Pieces. Where no unplaced item crosses, the rest falls into pieces that cannot influence each
-// other: each is solved on its own, and when one fails the others are not tried again.
+// other: each is solved on its own, and when one fails the others are not tried again. Where items
+// have gaps, pieces are the components of what is left by shared sections, and may stand in each
+// other's gaps.
+//
+// Gaps. An item with gaps is part of several skylines. It may start at a level only where all its
+// sections have that level, or something could still come to lie below it; a section whose
+// candidates are not like that is not decided yet. One of the lowest sections of a piece always
+// can be.
+//
+// Fixed places. lowest() of such an item is its place from the start; whatever would raise it has
+// failed. It is a candidate once the skyline has come up to it.
 //
 // Which section: one with the fewest branches, divided by how often it has made the search fail
 // (the weights outlive a run, so a restart begins where it is hard). What was found to fail is kept
@@ -49,20 +59,16 @@ namespace {
 constexpr uint32_t kNone = UINT32_MAX;
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
-uint64_t mix(uint64_t x) { // the finalizer of a 64-bit multiplicative hash
-  for (int round = 0; round < 2; ++round) {
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-  }
-  return x ^ (x >> 32);
-}
-
 Wide key_value(char key, const PackProblem &problem, uint32_t i) {
   const PackProblem::Item &item = problem.items[i];
   switch (key) {
-  case 'T':
-    return *std::max_element(problem.load_bytes.begin() + item.begin,
-                             problem.load_bytes.begin() + item.end);
+  case 'T': {
+    int64_t most = 0;
+    for (const PackProblem::Span &span : problem.spans_of(item))
+      most = std::max(most, *std::max_element(problem.load_bytes.begin() + span.begin,
+                                              problem.load_bytes.begin() + span.end));
+    return most;
+  }
   case 'W':
     return item.steps;
   case 'C':
@@ -115,6 +121,8 @@ void PackSearch::reset(int64_t capacity_bytes) {
   out_of_nodes_ = false;
   offsets_.assign(count, 0);
   lowest_.assign(count, 0);
+  for (uint32_t i = 0; problem_.has_fixed && i < count; ++i)
+    lowest_[i] = std::max<int64_t>(problem_.items[i].fixed_bytes, 0);
   placed_.assign(count, 0);
   next_.resize(count + 2);
   previous_.resize(count + 2);
@@ -126,7 +134,6 @@ void PackSearch::reset(int64_t capacity_bytes) {
   unplaced_bytes_ = problem_.load_bytes;
   topmost_.assign(top_.size(), kNone);
   trail_.clear();
-  order_.clear();
   candidates_.clear();
   pieces_.clear();
   frames_.clear();
@@ -136,8 +143,8 @@ PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int
   reset(capacity_bytes);
   limit_ = node_limit;
   rule_ = &rules_[strategy];
-  salt_ = mix(mix(strategy + 1) + uint64_t(capacity_bytes));
-  if (problem_.bound_bytes > capacity_)
+  salt_ = salt_of(strategy, capacity_bytes);
+  if (problem_.bound_bytes > capacity_ || (problem_.has_fixed && !settle(0, uint32_t(top_.size()))))
     return Outcome::exhausted;
   frames_.push_back({}); // the root: no decision, only pieces
   split({1, uint32_t(problem_.items.size())});
@@ -179,7 +186,10 @@ bool PackSearch::enter(Piece piece) {
   }
   Frame frame;
   frame.piece = piece;
-  frame.section = choose_section(begin, end);
+  if (problem_.gapped)
+    mark_sections(piece);
+  frame.section =
+      problem_.gapped ? choose_section<true>(begin, end) : choose_section<false>(begin, end);
   frame.level = top_[frame.section];
   frame.candidate_begin = frame.candidate_next = candidates_.size();
   for (uint32_t item : problem_.members[frame.section])
@@ -190,7 +200,6 @@ bool PackSearch::enter(Piece piece) {
             [&](uint32_t a, uint32_t b) { return rule_->rank[a] < rule_->rank[b]; });
   frame.piece_begin = frame.piece_next = frame.piece_end = pieces_.size();
   frame.trail_mark = trail_.size();
-  frame.order_mark = order_.size();
   frame.key = key;
   frame.nodes_before = nodes_;
   frames_.push_back(frame);
@@ -199,7 +208,7 @@ bool PackSearch::enter(Piece piece) {
 
 /// Takes the frame's next branch that does not fail at once, and lists the pieces that it leaves.
 bool PackSearch::advance(Frame &frame) {
-  undo_to(frame.trail_mark, frame.order_mark);
+  undo_to(frame.trail_mark);
   pieces_.resize(frame.piece_begin);
   frame.piece_next = frame.piece_begin;
   while (!frame.waste_tried) {
@@ -226,7 +235,7 @@ bool PackSearch::advance(Frame &frame) {
     frame.piece_end = pieces_.size();
     if (stands)
       return true;
-    undo_to(frame.trail_mark, frame.order_mark);
+    undo_to(frame.trail_mark);
   }
   return false;
 }
@@ -240,8 +249,9 @@ bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
     return false;
   uint32_t b = topmost_[item.begin];
   const PackProblem::Item &below = problem_.items[b];
-  return below.same_place(item) && offsets_[b] + below.bytes == frame.level &&
-         rule_->rank[b] > rule_->rank[i] && below.alignment == item.alignment &&
+  return below.same_place(item) && !below.fixed() && !item.fixed() &&
+         offsets_[b] + below.bytes == frame.level && rule_->rank[b] > rule_->rank[i] &&
+         below.alignment == item.alignment &&
          (below.bytes | item.bytes) % item.alignment ==
              0; // changing places leaves the top as it is
 }
@@ -251,15 +261,16 @@ bool PackSearch::place(uint32_t i) {
   int64_t end = lowest_[i] + item.bytes;
   offsets_[i] = lowest_[i];
   placed_[i] = 1;
-  order_.push_back(i);
+  trail_.push_back({Undo::placed, i, 0});
   next_[previous_[i + 1]] = next_[i + 1];
   previous_[next_[i + 1]] = previous_[i + 1];
-  for (uint32_t s = item.begin; s < item.end; ++s) {
-    unplaced_bytes_[s] -= item.bytes;
-    set_top(s, end);
-    trail_.push_back({Undo::topmost, s, int64_t(topmost_[s])});
-    topmost_[s] = i;
-  }
+  for (const PackProblem::Span &span : problem_.spans_of(item))
+    for (uint32_t s = span.begin; s < span.end; ++s) {
+      unplaced_bytes_[s] -= item.bytes;
+      set_top(s, end);
+      trail_.push_back({Undo::topmost, s, int64_t(topmost_[s])});
+      topmost_[s] = i;
+    }
   if (end > capacity_)
     return fail_at(item.begin);
   uint32_t begin_section = item.begin, end_section = item.end;
@@ -268,7 +279,7 @@ bool PackSearch::place(uint32_t i) {
       continue;
     const PackProblem::Item &other = problem_.items[j];
     int64_t lowest = align(end, other.alignment);
-    if (lowest + other.bytes > capacity_)
+    if (lowest + other.bytes > capacity_ || other.fixed())
       return fail_at(std::max(item.begin, other.begin));
     set_lowest(j, lowest);
     begin_section = std::min(begin_section, other.begin);
@@ -284,7 +295,7 @@ int64_t PackSearch::lift_of(uint32_t j, const Frame &frame) const {
     if (placed_[k] || lowest_[k] >= end)
       continue;
     const PackProblem::Item &other = problem_.items[k];
-    if (lowest_[k] > frame.level || frame.section < other.begin || other.end <= frame.section)
+    if (lowest_[k] > frame.level || !problem_.covers(other, frame.section))
       lift = std::min(lift, lowest_[k] + other.bytes);
   }
   return lift;
@@ -297,6 +308,8 @@ bool PackSearch::waste(const Frame &frame) {
   lifts_.clear(); // all are worked out before any of them is set
   int64_t least = INT64_MAX;
   for (uint32_t j : list) {
+    if (problem_.items[j].fixed())
+      return fail_at(frame.section);
     lifts_.push_back(lift_of(j, frame));
     least = std::min(least, lifts_.back());
   }
@@ -342,47 +355,37 @@ bool PackSearch::fail_at(uint32_t section) {
   return false;
 }
 
-/// Lists the pieces into which the unplaced items of `rest` fall.
-void PackSearch::split(Piece rest) {
-  uint32_t first = rest.first, previous = 0, end = 0;
-  for (uint32_t link = rest.first;; link = next_[link]) {
-    const PackProblem::Item &item = problem_.items[link - 1];
-    if (previous != 0 && item.begin >= end) {
-      pieces_.push_back({first, previous});
-      first = link;
-    }
-    end = std::max(end, item.end);
-    previous = link;
-    if (link == rest.last)
-      break;
-  }
-  pieces_.push_back({first, previous});
-}
-
-PackSearch::Piece PackSearch::without(Piece piece, uint32_t item) const {
-  uint32_t link = item + 1;
-  return {link == piece.first ? next_[link] : piece.first,
-          link == piece.last ? previous_[link] : piece.last};
-}
-
-void PackSearch::undo_to(size_t trail_mark, size_t order_mark) {
-  for (; order_.size() > order_mark; order_.pop_back()) {
-    uint32_t i = order_.back();
-    placed_[i] = 0;
-    next_[previous_[i + 1]] = i + 1;
-    previous_[next_[i + 1]] = i + 1;
-    for (uint32_t s = problem_.items[i].begin; s < problem_.items[i].end; ++s)
-      unplaced_bytes_[s] += problem_.items[i].bytes;
-  }
+void PackSearch::undo_to(size_t trail_mark) {
   for (; trail_.size() > trail_mark; trail_.pop_back()) {
     const Undo &undo = trail_.back();
-    if (undo.kind == Undo::lowest)
+    switch (undo.kind) {
+    case Undo::lowest:
       lowest_[undo.index] = undo.old;
-    else if (undo.kind == Undo::top)
+      break;
+    case Undo::top:
       top_[undo.index] = undo.old;
-    else
+      break;
+    case Undo::topmost:
       topmost_[undo.index] = uint32_t(undo.old);
+      break;
+    case Undo::placed:
+      take_back(undo.index);
+      break;
+    case Undo::next:
+      next_[undo.index] = uint32_t(undo.old);
+      previous_[uint32_t(undo.old)] = undo.index;
+      break;
+    }
   }
+}
+
+void PackSearch::take_back(uint32_t i) {
+  placed_[i] = 0;
+  next_[previous_[i + 1]] = i + 1;
+  previous_[next_[i + 1]] = i + 1;
+  for (const PackProblem::Span &span : problem_.spans_of(problem_.items[i]))
+    for (uint32_t s = span.begin; s < span.end; ++s)
+      unplaced_bytes_[s] += problem_.items[i].bytes;
 }
 
 /// Branches at the section's point, scaled down by its weight; less is better.
@@ -396,17 +399,37 @@ uint64_t PackSearch::score(uint32_t section) const {
          (rule_->strategy.weighted ? (branches << 20) / (1 + rule_->weights[section]) : branches);
 }
 
-uint32_t PackSearch::choose_section(uint32_t begin, uint32_t end) const {
+/// Whether nothing can come to lie below a candidate with gaps.
+bool PackSearch::may_decide(uint32_t section) const {
+  for (uint32_t i : problem_.members[section]) {
+    const PackProblem::Item &item = problem_.items[i];
+    if (placed_[i] || lowest_[i] != top_[section] || item.span_count == 1)
+      continue;
+    for (const PackProblem::Span &span : problem_.spans_of(item))
+      for (uint32_t s = span.begin; s < span.end; ++s)
+        if (top_[s] < top_[section])
+          return false;
+  }
+  return true;
+}
+
+/// Of a piece whose items lie in [begin, end); where items have gaps, its sections are marked, and
+/// others stand around it like walls.
+template <bool kGapped> uint32_t PackSearch::choose_section(uint32_t begin, uint32_t end) const {
+  auto height = [&](uint32_t s) { return kGapped && seen_[s].mark != mark_ ? INT64_MAX : top_[s]; };
   uint32_t best = begin;
   uint64_t best_score = UINT64_MAX;
   int64_t best_slack = INT64_MAX;
   for (uint32_t run = begin, run_end; run < end; run = run_end) {
     run_end = run + 1;
-    while (run_end < end && top_[run_end] == top_[run])
+    while (run_end < end && height(run_end) == height(run))
       ++run_end;
-    if ((run > begin && top_[run - 1] < top_[run]) || (run_end < end && top_[run_end] < top_[run]))
+    if ((run > begin && height(run - 1) < height(run)) ||
+        (run_end < end && height(run_end) < height(run)) || height(run) == INT64_MAX)
       continue;
     for (uint32_t s = run; s < run_end; ++s) {
+      if (kGapped && !may_decide(s))
+        continue;
       uint64_t value = score(s);
       int64_t slack = capacity_ - top_[s] - unplaced_bytes_[s];
       bool tie = value == best_score && slack == best_slack;
@@ -419,25 +442,6 @@ uint32_t PackSearch::choose_section(uint32_t begin, uint32_t end) const {
     }
   }
   return best;
-}
-
-uint64_t PackSearch::key_of(Piece piece) const {
-  uint64_t sum = salt_;
-  for (uint32_t link = piece.first;; link = next_[link]) {
-    sum += mix(link * uint64_t(0x9e3779b97f4a7c15u) + uint64_t(lowest_[link - 1]));
-    if (link == piece.last)
-      return mix(sum) | 1; // never the key of an empty entry
-  }
-}
-
-/// A state that took long to refute displaces one that took less; others wear it down.
-void PackSearch::remember(const Frame &frame) {
-  Known &known = known_[(frame.key >> 1) & (known_.size() - 1)];
-  int64_t nodes = nodes_ - frame.nodes_before;
-  if (2 * nodes >= known.nodes)
-    known = {frame.key, nodes};
-  else
-    --known.nodes;
 }
 
 void PackSearch::set_lowest(uint32_t item, int64_t value) {

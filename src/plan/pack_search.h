@@ -4,6 +4,8 @@
 
 #include "plan/pack_problem.h"
 
+#include <utility>
+
 namespace cugrt::plan {
 
 /// How a search picks the point to decide next, and what it tries there first. No strategy is good
@@ -38,7 +40,8 @@ public:
   int64_t nodes() const { return nodes_; }
 
 private:
-  /// Unplaced items, linked in ascending order of begin; item i is link i + 1.
+  /// Unplaced items, linked one after the other, within a piece in ascending order of begin; item i
+  /// is link i + 1.
   struct Piece {
     uint32_t first, last;
   };
@@ -50,13 +53,13 @@ private:
     size_t candidate_begin, candidate_next, candidate_end; // in candidates_
     size_t piece_begin, piece_next;                        // in pieces_; to its end while on top
     size_t piece_end;
-    size_t trail_mark, order_mark;
+    size_t trail_mark;
     bool waste_tried = false;
     uint64_t key = 0;
     int64_t nodes_before = 0;
   };
   struct Undo {
-    enum Kind : uint8_t { lowest, top, topmost } kind;
+    enum Kind : uint8_t { lowest, top, topmost, placed, next } kind;
     uint32_t index;
     int64_t old;
   };
@@ -81,9 +84,15 @@ private:
   bool settle(uint32_t section);
   bool fail_at(uint32_t section);
   void split(Piece rest);
-  void undo_to(size_t trail_mark, size_t order_mark);
-  uint32_t choose_section(uint32_t begin, uint32_t end) const;
+  void split_apart(size_t piece);
+  void link(uint32_t from, uint32_t to);
+  void undo_to(size_t trail_mark);
+  void take_back(uint32_t item);
+  template <bool kGapped> uint32_t choose_section(uint32_t begin, uint32_t end) const;
+  void mark_sections(Piece piece);
+  bool may_decide(uint32_t section) const;
   uint64_t score(uint32_t section) const;
+  static uint64_t salt_of(size_t strategy, int64_t capacity_bytes);
   uint64_t key_of(Piece piece) const;
   void remember(const Frame &frame);
   Piece without(Piece piece, uint32_t item) const;
@@ -106,11 +115,19 @@ private:
   std::vector<uint32_t> topmost_; // the item placed last, or UINT32_MAX
   // Stacks.
   std::vector<Undo> trail_;
-  std::vector<uint32_t> order_, candidates_;
+  std::vector<uint32_t> candidates_;
   std::vector<Piece> pieces_;
   std::vector<Frame> frames_;
   std::vector<int64_t> lifts_; // scratch of waste()
-  std::vector<Known> known_;   // failed states, by their hash; a power of two
+  // Scratch where items have gaps. A mark is a number of its own for each use.
+  struct Seen {
+    uint32_t mark = 0, item = 0;
+  };
+  std::vector<Seen> seen_; // by section
+  uint32_t mark_ = 0;
+  std::vector<uint32_t> parent_;                          // by item: of its component, the least
+  std::vector<std::pair<uint32_t, uint32_t>> components_; // (least item, item)
+  std::vector<Known> known_; // failed states, by their hash; a power of two
 };
 
 } // namespace cugrt::plan

@@ -1,5 +1,5 @@
-// The search behind pack(): exactness against brute force, known packings, independence of
-// numbering.
+// The search behind pack(): exactness against brute force, with gaps and fixed places too, known
+// packings, independence of numbering.
 #include "plan/pack.h"
 #include "plan/pack_search.h"
 
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 using namespace cugrt;
 using namespace cugrt::plan;
@@ -18,29 +19,54 @@ static int64_t aligned(int64_t value, int64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-/// The least peak over all orders of lowest placement, which is the optimum: an optimal packing
-/// pushed down as far as it goes is what placing its items by ascending offset gives.
-static int64_t optimum(const std::vector<PackItem> &items) {
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), 0);
+/// The steps at which each item is alive, one bit each; for lives within 64 steps.
+static std::vector<uint64_t> steps_alive(const PackInput &input) {
+  std::vector<uint64_t> steps;
+  for (const PackItem &item : input.items) {
+    steps.push_back(0);
+    for (uint32_t step = item.begin; step < item.end; ++step)
+      steps.back() |= uint64_t(1) << step;
+  }
+  for (const PackGap &gap : input.gaps)
+    for (uint32_t step = gap.begin; step < gap.end; ++step)
+      steps[gap.item] &= ~(uint64_t(1) << step);
+  return steps;
+}
+
+/// The least peak over all orders of lowest placement, what is fixed first. That is the optimum: an
+/// optimal packing pushed down as far as it goes is what placing its items by ascending offset
+/// gives.
+static int64_t optimum(const PackInput &input) {
+  const std::span<const PackItem> items = input.items;
+  const std::vector<uint64_t> steps = steps_alive(input);
+  std::vector<int64_t> offsets(items.size(), -1);
+  int64_t fixed_peak = 0;
+  for (const PackPlace &place : input.fixed) {
+    offsets[place.item] = place.offset_bytes;
+    fixed_peak = std::max(fixed_peak, place.offset_bytes + items[place.item].bytes);
+  }
+  std::vector<size_t> order, placed;
+  for (size_t i = 0; i < items.size(); ++i)
+    (offsets[i] < 0 ? order : placed).push_back(i);
+  const size_t fixed = placed.size();
   int64_t best = INT64_MAX;
   do {
-    std::vector<int64_t> offsets(items.size());
-    int64_t peak = 0;
-    for (size_t placed = 0; placed < order.size(); ++placed) {
-      const PackItem &item = items[order[placed]];
+    int64_t peak = fixed_peak;
+    placed.resize(fixed);
+    for (size_t i : order) {
       int64_t offset = 0;
-      for (size_t k = 0; k < placed;) {
-        const PackItem &other = items[order[k]];
-        int64_t at = offsets[order[k]];
-        bool clash = item.begin < other.end && other.begin < item.end &&
-                     offset < at + other.bytes && at < offset + item.bytes;
+      for (size_t k = 0; k < placed.size();) {
+        const size_t other = placed[k];
+        bool clash = (steps[i] & steps[other]) != 0 &&
+                     offset < offsets[other] + items[other].bytes &&
+                     offsets[other] < offset + items[i].bytes;
         if (clash)
-          offset = aligned(at + other.bytes, item.alignment);
+          offset = aligned(offsets[other] + items[other].bytes, items[i].alignment);
         k = clash ? 0 : k + 1;
       }
-      offsets[order[placed]] = offset;
-      peak = std::max(peak, offset + item.bytes);
+      offsets[i] = offset;
+      placed.push_back(i);
+      peak = std::max(peak, offset + items[i].bytes);
     }
     best = std::min(best, peak);
   } while (std::next_permutation(order.begin(), order.end()));
@@ -84,6 +110,148 @@ TEST_CASE("the search finds the optimum of small instances with alignments") {
   }
 }
 
+/// Up to two gaps in about half of the items, some at the ends of their lives.
+static std::vector<PackGap> random_gaps(std::mt19937 &random, const std::vector<PackItem> &items) {
+  std::vector<PackGap> gaps;
+  for (uint32_t i = 0; i < items.size(); ++i) {
+    uint32_t step = items[i].begin;
+    for (int gap = 0; gap < 2 && random() % 3 != 0; ++gap) {
+      step += random() % 3;
+      const uint32_t end = step + 1 + random() % 2;
+      if (end > items[i].end || (step == items[i].begin && end == items[i].end))
+        break;
+      gaps.push_back({i, step, end});
+      step = end + 1;
+    }
+  }
+  return gaps;
+}
+
+TEST_CASE("the search finds the optimum of small instances with gaps") {
+  std::mt19937 random(41);
+  int smaller = 0;
+  for (int round = 0; round < 600; ++round) {
+    auto items = random_items(random, 3 + round % 5, 10, 9, false);
+    auto gaps = random_gaps(random, items);
+    const PackInput input(items, gaps);
+    auto packing = pack(input, kBuild);
+    REQUIRE(packing.ok());
+    REQUIRE(validate_packing(input, *packing).ok());
+    CHECK(packing->peak_bytes == optimum(input));
+    CHECK(packing->peak_bytes >= *lower_bound_bytes(input));
+    smaller += packing->peak_bytes < optimum(items);
+  }
+  CHECK(smaller > 50); // gaps matter
+}
+
+TEST_CASE("the search finds the optimum of small instances with fixed places and gaps") {
+  std::mt19937 random(43);
+  int rounds = 0;
+  for (int round = 0; round < 600; ++round) {
+    auto items = random_items(random, 4 + round % 4, 10, 9, false);
+    auto gaps = random_gaps(random, items);
+    std::vector<PackPlace> fixed;
+    for (uint32_t i = 0; i < items.size(); ++i)
+      if (random() % 3 == 0)
+        fixed.push_back({i, int64_t(random() % 12)});
+    const PackInput input(items, gaps, fixed);
+    auto packing = pack(input, kBuild);
+    if (!packing.ok()) { // fixed in each other's bytes
+      CHECK(packing.status().code() == Code::invalid_argument);
+      continue;
+    }
+    ++rounds;
+    REQUIRE(validate_packing(input, *packing).ok());
+    CHECK(packing->peak_bytes == optimum(input));
+  }
+  CHECK(rounds > 300);
+}
+
+TEST_CASE("a gap holds what is alive in it, at the bound") {
+  // a keeps its place; b, c and d fill its gap:   4 ┌─┐┌─┬─┐┌─┐
+  //                                                  │ ││b│d││ │
+  //                                                1 │a│├─┴─┤│a│
+  //                                                0 └─┘└─c─┘└─┘ steps 0, 1 to 5, 5
+  std::vector<PackItem> items = {{0, 6, 4}, {1, 3, 3}, {1, 5, 1}, {3, 5, 3}};
+  std::vector<PackGap> gaps = {{0, 1, 5}};
+  CHECK(*lower_bound_bytes(PackInput(items, gaps)) == 4);
+  CHECK(*lower_bound_bytes(items) == 8);
+  for (auto policy : {PackPolicy::search, PackPolicy::portfolio, PackPolicy::greedy}) {
+    auto packing = pack({items, gaps}, {.policy = policy});
+    REQUIRE(packing.ok());
+    CHECK(validate_packing({items, gaps}, *packing).ok());
+    CHECK(packing->peak_bytes == 4);
+  }
+}
+
+TEST_CASE("what lies in another's gap is searched on its own") {
+  // a and b are alive at both ends; in the gaps of both stand six bytes without a free one (as in
+  // the drawing below), and two halves of six.
+  std::vector<PackItem> items = {{0, 20, 3}, {0, 20, 3}, {4, 6, 4}, {4, 8, 2},
+                                 {6, 8, 2},  {6, 10, 2}, {8, 10, 4}};
+  std::vector<PackGap> gaps = {{0, 2, 18}, {1, 3, 19}};
+  for (uint32_t i = 0; i < 2; ++i)
+    items.push_back({12 + i, 14 + i, 3});
+  auto packing = pack({items, gaps}, kBuild);
+  REQUIRE(packing.ok());
+  CHECK(validate_packing({items, gaps}, *packing).ok());
+  CHECK(packing->peak_bytes == 6);
+}
+
+/// Cuts a rectangle of steps and bytes into pieces, whose optimum is thereby its height; pieces of
+/// the same bytes that do not follow each other at once become one item with gaps.
+struct Tiling {
+  std::vector<PackItem> items;
+  std::vector<PackGap> gaps;
+
+  Tiling(std::mt19937 &random, uint32_t steps, int64_t bytes, size_t pieces) {
+    struct Tile {
+      uint32_t begin, end;
+      int64_t low, high;
+    };
+    std::vector<Tile> tiles = {{0, steps, 0, bytes}};
+    while (tiles.size() < pieces) {
+      Tile &tile = tiles[random() % tiles.size()], other = tile;
+      if (random() % 2 && tile.end - tile.begin > 1) {
+        tile.end = other.begin = tile.begin + 1 + random() % (tile.end - tile.begin - 1);
+        tiles.push_back(other);
+      } else if (tile.high - tile.low > 1) {
+        tile.high = other.low =
+            tile.low + 1 + int64_t(random() % uint64_t(tile.high - tile.low - 1));
+        tiles.push_back(other);
+      }
+    }
+    std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) {
+      return std::tie(a.low, a.high, a.begin) < std::tie(b.low, b.high, b.begin);
+    });
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      const bool joins = i > 0 && tiles[i - 1].low == tiles[i].low &&
+                         tiles[i - 1].high == tiles[i].high && tiles[i - 1].end < tiles[i].begin;
+      if (joins) {
+        gaps.push_back({uint32_t(items.size() - 1), items.back().end, tiles[i].begin});
+        items.back().end = tiles[i].end;
+      } else {
+        items.push_back({tiles[i].begin, tiles[i].end, tiles[i].high - tiles[i].low});
+      }
+    }
+  }
+};
+
+TEST_CASE("packings with gaps and without a free byte are found") {
+  std::mt19937 random(47);
+  int gapped = 0;
+  for (int round = 0; round < 40; ++round) {
+    const Tiling tiling(random, 40, 24, 40);
+    const PackInput input(tiling.items, tiling.gaps);
+    auto packing = pack(input, kBuild);
+    REQUIRE(packing.ok());
+    REQUIRE(validate_packing(input, *packing).ok());
+    CHECK(packing->peak_bytes == 24);
+    gapped += !tiling.gaps.empty();
+  }
+  CHECK(gapped > 10);
+}
+
 TEST_CASE("a packing without a free byte is found") {
   // Full at 6 from step 0 to 6:   6 ┌───────┬───────┐
   //                                 4 ├───┬───┼───┐   │
@@ -101,15 +269,21 @@ TEST_CASE("numbering the items differently gives the same packing") {
   for (auto effort : {Effort::load, Effort::build}) {
     PackOptions options{.effort = effort, .node_budget = effort == Effort::build ? 20000 : 0};
     auto items = random_items(random, 60, 40, 1000, true);
-    auto first = pack(items, options);
+    auto gaps = random_gaps(random, items);
+    auto first = pack({items, gaps}, options);
     REQUIRE(first.ok());
     std::vector<size_t> order(items.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<PackItem> shuffled;
-    for (size_t i : order)
-      shuffled.push_back(items[i]);
-    auto second = pack(shuffled, options);
+    std::vector<PackGap> shuffled_gaps;
+    for (uint32_t place = 0; place < order.size(); ++place) {
+      shuffled.push_back(items[order[place]]);
+      for (PackGap gap : gaps)
+        if (gap.item == order[place])
+          shuffled_gaps.push_back({place, gap.begin, gap.end});
+    }
+    auto second = pack({shuffled, shuffled_gaps}, options);
     REQUIRE(second.ok());
     REQUIRE(second->peak_bytes == first->peak_bytes);
     for (size_t i = 0; i < order.size(); ++i)
@@ -190,7 +364,7 @@ TEST_CASE("sizes near 2^63 neither overflow nor pass unseen") {
 TEST_CASE("sections are the maximal sets alive at once") {
   // b begins within a and both end together; c follows a gap.
   std::vector<PackItem> items = {{0, 10, 5}, {4, 10, 7}, {20, 30, 3}};
-  auto problem = PackProblem::make(items);
+  auto problem = PackProblem::make(CanonicalItems::make(items));
   REQUIRE(problem);
   CHECK(problem->load_bytes == std::vector<int64_t>{12, 3});
   CHECK(problem->bound_bytes == 12);
@@ -204,14 +378,18 @@ TEST_CASE("a search says whether nothing fits or it has run out of nodes") {
   PackStrategy strategy{.order = "TWL"};
   for (int round = 0; round < 40; ++round) {
     auto items = random_items(random, 6, 6, 9, false);
-    std::sort(items.begin(), items.end(),
-              [](const PackItem &a, const PackItem &b) { return a.begin < b.begin; });
-    auto problem = PackProblem::make(items);
+    auto gaps = round % 2 ? random_gaps(random, items) : std::vector<PackGap>();
+    const PackInput input(items, gaps);
+    const CanonicalItems canonical = CanonicalItems::make(input);
+    auto problem = PackProblem::make(canonical);
     REQUIRE(problem);
     PackSearch search(*problem, {&strategy, 1}, 1000);
-    int64_t best = optimum(items);
+    int64_t best = optimum(input);
     CHECK(search.run(0, best - 1, 1 << 20) == PackSearch::Outcome::exhausted);
     CHECK(search.run(0, best, 1 << 20) == PackSearch::Outcome::solved);
-    CHECK(validate_packing(items, {search.offsets(), best}).ok()); // the peak is the optimum
+    std::vector<int64_t> offsets(items.size(), 0);
+    for (size_t i = 0; i < canonical.given.size(); ++i)
+      offsets[canonical.given[i]] = search.offsets()[i];
+    CHECK(validate_packing(input, {offsets, best}).ok()); // the peak is the optimum
   }
 }

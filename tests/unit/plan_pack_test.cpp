@@ -66,6 +66,57 @@ TEST_CASE("the check finds overlaps, bad alignment and a wrong peak") {
   CHECK_FALSE(validate_packing(items, {{0}, 8}).ok());
 }
 
+TEST_CASE("the check knows gaps and fixed places") {
+  std::vector<PackItem> items = {{0, 6, 8}, {2, 4, 8}};
+  std::vector<PackGap> gaps = {{0, 2, 4}}, early = {{0, 1, 3}};
+  CHECK(validate_packing({items, gaps}, {{0, 0}, 8}).ok());
+  CHECK_FALSE(validate_packing(items, {{0, 0}, 8}).ok());
+  CHECK_FALSE(validate_packing({items, early}, {{0, 0}, 8}).ok());
+  // Two gaps that cover the other's life together.
+  CHECK(validate_packing({items, std::vector<PackGap>{{0, 1, 3}, {0, 3, 5}}}, {{0, 0}, 8}).ok());
+  std::vector<PackPlace> fixed = {{1, 4}};
+  CHECK(validate_packing({items, gaps, fixed}, {{0, 4}, 12}).ok());
+  CHECK_FALSE(validate_packing({items, gaps, fixed}, {{0, 0}, 8}).ok());
+}
+
+TEST_CASE("malformed gaps and places are refused") {
+  std::vector<PackItem> items = {{0, 6, 8, 4}, {2, 4, 8}};
+  auto refused = [&](std::vector<PackGap> gaps, std::vector<PackPlace> fixed) {
+    auto packing = pack({items, gaps, fixed});
+    return !packing.ok() && packing.status().code() == Code::invalid_argument;
+  };
+  CHECK(refused({{2, 0, 1}}, {}));            // no such item
+  CHECK(refused({{0, 3, 3}}, {}));            // empty
+  CHECK(refused({{0, 5, 7}}, {}));            // outside of its life
+  CHECK(refused({{0, 1, 3}, {0, 2, 4}}, {})); // overlapping
+  CHECK(refused({{1, 2, 3}, {0, 1, 2}}, {})); // not ascending
+  CHECK(refused({}, {{2, 0}}));               // no such item
+  CHECK(refused({}, {{0, -4}}));
+  CHECK(refused({}, {{0, 2}}));         // not aligned
+  CHECK(refused({}, {{0, 0}, {1, 7}})); // in each other's bytes
+  CHECK_FALSE(refused({}, {{0, 0}, {1, 8}}));
+  CHECK_FALSE(refused({{0, 2, 4}}, {{0, 0}, {1, 7}}));
+  CHECK(pack({items, {}, std::vector<PackPlace>{{0, INT64_MAX - 3}}}).status().code() ==
+        Code::invalid_argument);
+  CHECK(pack({items, {}, std::vector<PackPlace>{{0, 0}}}, {.policy = PackPolicy::slots})
+            .status()
+            .code() == Code::unsupported);
+}
+
+TEST_CASE("what a gap leaves nothing of takes no place, and fixed places count in the bound") {
+  std::vector<PackItem> items = {{0, 4, 8}, {0, 4, 8}};
+  std::vector<PackGap> gaps = {{0, 0, 4}};
+  CHECK(*lower_bound_bytes({items, gaps}) == 8);
+  CHECK(pack({items, gaps})->peak_bytes == 8);
+  std::vector<PackPlace> fixed = {{0, 24}};
+  CHECK(*lower_bound_bytes({items, gaps, fixed}) == 8); // of what is never alive they do not
+  CHECK(*lower_bound_bytes({items, {}, fixed}) == 32);
+  auto packing = pack({items, {}, fixed});
+  REQUIRE(packing.ok());
+  CHECK(packing->peak_bytes == 32);
+  CHECK(validate_packing({items, {}, fixed}, *packing).ok());
+}
+
 TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
   std::mt19937 random(7);
   std::vector<PackItem> items;
