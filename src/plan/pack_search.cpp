@@ -1,17 +1,14 @@
 // A search that lays a packing from the bottom up, within a given capacity.
 //
-//   offset
-//   capacity ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄      What is placed so far has a skyline: a top for each
-//   section.
-//        │                                A low place is a run of sections of equal top, with
-//        higher │ ┌─────┐         ┌──────┐       ones (or the end of the piece) on both sides.
-//        Every item │ │  a  ├───┐     │      │       still to come that could start at that level
-//        lies within the │ │     │ c │▁▁▁▁▁│  d   │       run: what sticks out rests on a
-//        neighbour. So one section s │ ├─────┴─┬─┴───┬─┴──┬───┤       of the run can be decided for
-//        good: either one of the │ │   b   │  e  │ f  │ g │       candidates that cover s starts at
-//        (s, level), each of them a └─┴───────┴─────┴────┴───┴─▸     branch, or none does, and s is
-//        wasted up to where the next
-//                    ▴ s         time     one can start. Each packing is met on one path only.
+//   capacity ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄     What is placed so far has a skyline: a top for each section.
+//          │                            A low place is a run of sections of equal top, with higher
+//   offset │ ┌─────┐         ┌──────┐   ones, or the end of the piece, on both sides. Every item
+//          │ │  a  ├───┐     │      │   that could still start at that level lies within the run:
+//          │ │     │ c │▁▁▁▁▁│  d   │   what sticks out rests on a neighbour. So one section s of
+//          │ ├─────┴─┬─┴───┬─┴──┬───┤   the run can be decided for good: either one of the
+//          │ │   b   │  e  │ f  │ g │   candidates that cover s starts at (s, level), each a branch,
+//          └─┴───────┴─────┴────┴───┴─▸ or none does, and s is wasted up to where the next one can
+//                        ▴ s       time start. Each packing is met on one path only.
 //
 // State. lowest(i): no packing of this branch has item i lower; top(s): the skyline, raised to the
 // least lowest() in s, since nothing can start below that. Where top(s) + unplaced bytes of s

@@ -5,11 +5,10 @@
 // arena's beginning; a callee's frame starts above everything that is live at any of its call
 // sites:
 //
-//   offset   ┌──────────────┐ callee's frame: base = the highest live byte of any caller at the
-//   call
-//            └──────────────┘
+//   offset   ┌──────────────┐    callee's frame: base = the highest live byte of any caller
+//            └──────────────┘    at the call
 //     ┌────┐ ┌──┐    ┌──┐
-//     │ a  │ │b │    │c │     caller's frame, base 0
+//     │ a  │ │b │    │c │        caller's frame, base 0
 //     └────┴─┴──┴────┴──┴──▸ time
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
