@@ -36,6 +36,7 @@ private:
   void note_call_site(uint32_t call_site);
   void storage_notes();
   std::pair<uint32_t, uint32_t> steps_of(uint32_t origin, uint32_t begin, uint32_t end);
+  std::vector<std::pair<uint32_t, uint32_t>> runs_of(uint32_t origin);
 
   // --- storage_overlap.cpp ---
   Status check_storage_overlap();

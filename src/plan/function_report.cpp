@@ -79,6 +79,28 @@ std::pair<uint32_t, uint32_t> FunctionPlanner::steps_of(uint32_t origin, uint32_
   return steps;
 }
 
+/// The steps of a tensor that has gaps, run by run; of each run only the tensor's own steps count.
+std::vector<std::pair<uint32_t, uint32_t>> FunctionPlanner::runs_of(uint32_t origin) {
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  const Origin &o = live_.origins[origin];
+  for_each_run(o.begin, o.end, live_.gaps_of(origin), [&](uint32_t begin, uint32_t end) {
+    std::pair<uint32_t, uint32_t> run(steps_before_[begin],
+                                      steps_before_[std::min(end, live_.end_time)]);
+    if (!new_numbers_.empty()) {
+      const std::vector<uint32_t> &own = touched_[origin];
+      std::pair<uint32_t, uint32_t> moved(UINT32_MAX, 0);
+      for (uint32_t step = run.first; step < run.second; ++step)
+        if (const uint32_t now = new_numbers_[step];
+            std::binary_search(own.begin(), own.end(), now))
+          moved = {std::min(moved.first, now), std::max(moved.second, now + 1)};
+      run = moved;
+    }
+    if (run.first < run.second)
+      runs.push_back(run);
+  });
+  return runs;
+}
+
 void FunctionPlanner::storage_notes() {
   if (!context_.report)
     return;
@@ -103,6 +125,12 @@ void FunctionPlanner::storage_notes() {
     note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
     std::tie(note.first_step, note.end_step) = steps_of(
         o, steps_before_[origin.begin], steps_before_[std::min(origin.end, live_.end_time)]);
+    if (!live_.gaps_of(o).empty()) {
+      const auto runs = runs_of(o);
+      for (size_t i = 1; i < runs.size(); ++i)
+        if (runs[i - 1].second < runs[i].first)
+          note.gaps.push_back({runs[i - 1].second, runs[i].first});
+    }
     note.calls = calls_from(function_, call_sites[origin.value.index]);
     context_.report->storages.push_back(std::move(note));
   }

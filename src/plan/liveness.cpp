@@ -51,6 +51,9 @@ public:
       if (uint32_t origin = origin_of(result); origin != kNoOrigin)
         out_.origins[origin].returned = true;
     out_.end_time = time_;
+    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const LifeGap &a, const LifeGap &b) {
+      return std::pair(a.origin, a.begin) < std::pair(b.origin, b.begin);
+    });
     return std::move(out_);
   }
 
@@ -95,6 +98,7 @@ private:
   /// Touches every tensor that a value holds, tuples' fields included.
   Status touch_value(ValueId value, SourceLocation location, bool to_host = false) {
     if (uint32_t origin = out_.origin(value); origin != kNoOrigin) {
+      out_.origins[origin].handed_over |= out_.origins[origin].kind == OriginKind::storage;
       if (to_host) {
         out_.origins[origin].passed_to_host = true;
         if (uint32_t parent = out_.origins[origin].parent; parent != kNoOrigin)
@@ -217,6 +221,47 @@ private:
     live_in_loop_.resize(kept);
   }
 
+  /// Notes what a launch writes anew, before its operands are touched.
+  void find_rewritten(const Binding &b) {
+    const ir::Kernel &kernel = module_.kernels[b.callee];
+    std::span<const Operand> operands = function_.operands_of(b);
+    for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
+      const ir::KernelParam &param = kernel.params[i];
+      if (param.kind != ir::KernelParamKind::tensor || param.access != ir::Access::out ||
+          operands[i].kind != Operand::Kind::value || !out_.whole[operands[i].index])
+        continue;
+      const uint32_t origin = origin_of(operands[i]);
+      if (origin == kNoOrigin || (out_.origins[origin].kind != OriginKind::alloc &&
+                                  out_.origins[origin].kind != OriginKind::tensor))
+        continue;
+      Origin &o = out_.origins[origin];
+      if (o.block != block_ || o.passed_to_host)
+        continue; // it may not run, or the host still looks at what was there
+      const bool first = !o.used(), again = o.written_first && o.end < time_;
+      if ((first || again) && !names_twice(operands, i, origin)) {
+        o.written_first = true;
+        if (again)
+          out_.gaps.push_back({origin, o.end, time_});
+      }
+    }
+  }
+
+  /// Whether another operand than `number` touches the origin.
+  bool names_twice(std::span<const Operand> operands, size_t number, uint32_t origin) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (i != number && origin_of(operands[i]) == origin)
+        return true;
+      if (operands[i].kind != Operand::Kind::expr || !has_device_symbols_)
+        continue;
+      symbols_.clear();
+      module_.exprs.collect_symbols(operands[i].expr(), symbols_);
+      for (ir::SymbolId symbol : symbols_)
+        if (out_.symbol_origin[symbol.index] == origin)
+          return true;
+    }
+    return false;
+  }
+
   Status no_tuple(ValueId value, SourceLocation location) const {
     if (module_.types[function_.value(value).type].kind != TypeKind::tuple)
       return {};
@@ -322,6 +367,8 @@ private:
     case BindingKind::kill:
       return kill(b);
     case BindingKind::launch:
+      find_rewritten(b);
+      return touch_operands(operands, b.location);
     case BindingKind::op:
       return touch_operands(operands, b.location);
     case BindingKind::call:
@@ -387,6 +434,15 @@ private:
 };
 
 } // namespace
+
+std::span<const LifeGap> Liveness::gaps_of(uint32_t origin) const {
+  if (gaps.empty())
+    return {};
+  auto less = [](const LifeGap &gap, uint32_t o) { return gap.origin < o; };
+  auto begin = std::lower_bound(gaps.begin(), gaps.end(), origin, less);
+  auto end = std::lower_bound(begin, gaps.end(), origin + 1, less);
+  return {begin, end};
+}
 
 bool exclusive(const ir::Function &function, const Liveness &liveness, uint32_t a, uint32_t b) {
   uint32_t below_a = a, below_b = b;

@@ -14,6 +14,17 @@
 //
 // Lifetimes are half-open. A launch's operands are all alive at its time, so that outputs never
 // share bytes with inputs. Branches follow one another in time and so share storage by themselves.
+//
+// A life has a gap where a launch writes all of the bytes anew, without reading them, after the
+// last use of what they held: between the two nobody needs them.
+//
+//   0  launch @k(%x, out %a)   a: [0, 4) without the gap [2, 3)
+//   1  launch @k(%a, out %y)
+//   2  launch @k(%x, out %b)       b may lie in a's bytes, if it lives no longer than [2, 3)
+//   3  launch @k(%x, out %a)
+//
+// That is seen only where the launch stands in the block in which the bytes come to be, so that it
+// runs whenever what follows it does.
 #pragma once
 
 #include "ir/module.h"
@@ -51,7 +62,15 @@ struct Origin {
   uint32_t killed_in = 0;
   bool returned = false;       // the function returns it, or a part of it
   bool passed_to_host = false; // a host builtin sees it, and may keep it
+  bool written_first = false;  // its first use is a launch that writes all of it, reading nothing
+  bool handed_over = false;    // of a storage: something takes it as such, not a tensor in it
   bool used() const { return begin < end; }
+};
+
+/// Steps of an origin's life at which nobody needs its bytes.
+struct LifeGap {
+  uint32_t origin = kNoOrigin;
+  uint32_t begin = 0, end = 0; // within its life, neither at its begin nor at its end
 };
 
 /// Where a block stands.
@@ -77,6 +96,7 @@ struct FunctionSummary {
 
 struct Liveness {
   std::vector<Origin> origins;
+  std::vector<LifeGap> gaps;         // ascending by origin, then begin; of allocations and tensors
   std::vector<BlockPlace> blocks;    // by block
   std::vector<uint32_t> times;       // of bindings, block by block
   std::vector<uint32_t> origin_of;   // by value; kNoOrigin for what has no bytes
@@ -92,7 +112,25 @@ struct Liveness {
     return times[blocks[block].first_time + binding];
   }
   uint32_t origin(ir::ValueId value) const { return origin_of[value.index]; }
+  std::span<const LifeGap> gaps_of(uint32_t origin) const;
 };
+
+/// Calls visit(begin, end) for the runs of steps in [begin, end) that no gap covers; `gaps` are
+/// ascending and within.
+template <class Gap, class Visit>
+void for_each_run(uint32_t begin, uint32_t end, std::span<const Gap> gaps, Visit visit) {
+  for (const Gap &gap : gaps) {
+    if (begin < gap.begin)
+      visit(begin, gap.begin);
+    begin = gap.end;
+  }
+  if (begin < end)
+    visit(begin, end);
+}
+
+/// Gaps of storages: no tensor in them is alive then. A tensor that is not first written as a whole
+/// may begin with what lay there before, so all that comes before it counts as its life.
+std::vector<LifeGap> storage_gaps(const Liveness &liveness);
 
 /// Functions in an order in which callees stand before their callers, otherwise in module order.
 /// Recursion is an error.

@@ -74,58 +74,102 @@ std::vector<size_t> first_in_place(std::span<TensorPlan *const> tensors) {
   return first;
 }
 
+using Run = std::pair<uint32_t, uint32_t>; // of steps
+
+/// What is packed, item by item.
+struct Items {
+  std::vector<PackItem> items;
+  std::vector<PackGap> gaps;
+  PackInput input() const { return {items, gaps}; }
+
+  /// `runs`, ascending by begin, are its life; they may overlap.
+  void add(std::span<const Run> runs, int64_t bytes) {
+    const auto number = uint32_t(items.size());
+    uint32_t end = runs.front().second;
+    for (const Run &run : runs) {
+      if (end < run.first)
+        gaps.push_back({number, end, run.first});
+      end = std::max(end, run.second);
+    }
+    items.push_back({runs.front().first, end, bytes, kArenaAlignment});
+  }
+};
+
 /// The tensors of one scope as they are packed.
 struct ScopeItems {
   std::vector<TensorPlan *> tensors;
-  std::vector<PackItem> items; // one for each tensor
+  Items alone; // one for each tensor
   /// With those that may be written in place as one item with what they are written over; empty
   /// where there are none.
-  std::vector<PackItem> joined;
+  Items joined;
   std::vector<size_t> joined_of; // by tensor
 };
 
-void join_in_place(ScopeItems &scope) {
+/// Tensors with their lives, and the fronts that these are widened to.
+struct Lives {
+  std::vector<TensorPlan> tensors;
+  std::vector<LifeGap> gaps; // TensorPlan::gaps
+  Fronts fronts;
+
+  /// The steps at which a tensor is alive, ascending; widening may have made them overlap.
+  void append_runs(const TensorPlan &tensor, std::vector<Run> &runs) const {
+    for_each_run(tensor.begin, tensor.end,
+                 std::span(gaps).subspan(tensor.gaps.begin, tensor.gaps.count),
+                 [&](uint32_t begin, uint32_t end) {
+                   runs.push_back({fronts.begin(begin), fronts.end(end)});
+                 });
+  }
+};
+
+void join_in_place(const Lives &lives, ScopeItems &scope) {
   const size_t count = scope.tensors.size();
   if (std::none_of(scope.tensors.begin(), scope.tensors.end(),
                    [](const TensorPlan *tensor) { return tensor->over.valid(); }))
     return;
   const std::vector<size_t> first = first_in_place(scope.tensors);
+  std::vector<std::vector<Run>> runs; // by joined item
   scope.joined_of.resize(count);
   for (size_t i = 0; i < count; ++i)
     if (first[i] == i) {
-      scope.joined_of[i] = scope.joined.size();
-      scope.joined.push_back(scope.items[i]);
+      scope.joined_of[i] = runs.size();
+      runs.emplace_back();
     }
   for (size_t i = 0; i < count; ++i) {
     scope.joined_of[i] = scope.joined_of[first[i]];
-    PackItem &item = scope.joined[scope.joined_of[i]];
-    item.end = std::max(item.end, scope.items[i].end);
+    lives.append_runs(*scope.tensors[i], runs[scope.joined_of[i]]);
   }
+  for (size_t i = 0; i < count; ++i)
+    if (first[i] == i) {
+      std::vector<Run> &life = runs[scope.joined_of[i]];
+      std::sort(life.begin(), life.end());
+      scope.joined.add(life, scope.tensors[i]->bytes);
+    }
 }
 
 /// By scope number, with lives widened to fronts.
-std::vector<ScopeItems> items_of(std::vector<TensorPlan> &tensors, size_t scope_count,
-                                 const Fronts &fronts) {
+std::vector<ScopeItems> items_of(Lives &lives, size_t scope_count) {
   std::vector<ScopeItems> scopes(scope_count);
-  for (TensorPlan &tensor : tensors)
+  std::vector<Run> runs;
+  for (TensorPlan &tensor : lives.tensors)
     if (tensor.planned) {
       ScopeItems &scope = scopes[tensor.scope];
       scope.tensors.push_back(&tensor);
-      scope.items.push_back(
-          {fronts.begin(tensor.begin), fronts.end(tensor.end), tensor.bytes, kArenaAlignment});
+      runs.clear();
+      lives.append_runs(tensor, runs);
+      scope.alone.add(runs, tensor.bytes);
     }
   for (ScopeItems &scope : scopes)
-    join_in_place(scope);
+    join_in_place(lives, scope);
   return scopes;
 }
 
 /// The lower bounds of all scopes together.
-Result<int64_t> bound_bytes(std::vector<TensorPlan> &tensors, size_t scope_count,
-                            const Fronts &fronts) {
+Result<int64_t> bound_bytes(Lives &lives, size_t scope_count) {
   int64_t sum = 0;
-  for (const ScopeItems &scope : items_of(tensors, scope_count, fronts)) {
-    CUGRT_ASSIGN(const int64_t bound,
-                 lower_bound_bytes(scope.joined.empty() ? scope.items : scope.joined));
+  for (const ScopeItems &scope : items_of(lives, scope_count)) {
+    CUGRT_ASSIGN(
+        const int64_t bound,
+        lower_bound_bytes(scope.joined_of.empty() ? scope.alone.input() : scope.joined.input()));
     const auto next = checked_add(sum, bound);
     if (!next)
       return Status::error(Code::out_of_range, "storage is larger than 2^63 bytes");
@@ -134,16 +178,20 @@ Result<int64_t> bound_bytes(std::vector<TensorPlan> &tensors, size_t scope_count
   return sum;
 }
 
+Result<Packing> pack_items(const Items &items) {
+  return pack(items.input(), planner_pack_options(items.items.size()));
+}
+
 /// Packs each tensor by itself, and, where the bound says that it may pay, with those that may be
 /// written in place. That is kept only where the peak is less.
 Status pack_scope(const ScopeItems &scope, ScopePlan &out) {
-  CUGRT_ASSIGN(Packing packing, pack(scope.items, planner_pack_options(scope.items.size())));
-  CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.items));
+  CUGRT_ASSIGN(Packing packing, pack_items(scope.alone));
+  CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.alone.input()));
   bool in_place = false;
-  if (!scope.joined.empty()) {
-    CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.joined));
+  if (!scope.joined_of.empty()) {
+    CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.joined.input()));
     if (out.lower_bound_bytes < packing.peak_bytes) {
-      CUGRT_ASSIGN(Packing smaller, pack(scope.joined, planner_pack_options(scope.joined.size())));
+      CUGRT_ASSIGN(Packing smaller, pack_items(scope.joined));
       in_place = smaller.peak_bytes < packing.peak_bytes;
       if (in_place)
         packing = std::move(smaller);
@@ -187,11 +235,11 @@ void lay_in_place(const ir::Module &module, const ir::Function &function, const 
 
 /// Every allocation with its life, why it stays unplanned where it does, and what it may be written
 /// over.
-std::vector<TensorPlan> tensors_of(const ir::Module &module, const ir::Function &function,
-                                   const Liveness &live) {
+Lives lives_of(const ir::Module &module, const ir::Function &function, const Liveness &live) {
   const std::vector<ir::Interval> bounds = function.symbol_bounds();
-  std::vector<TensorPlan> tensors;
-  for (const Origin &origin : live.origins) {
+  Lives lives;
+  for (uint32_t o = 0; o < live.origins.size(); ++o) {
+    const Origin &origin = live.origins[o];
     if (origin.kind != OriginKind::alloc)
       continue;
     const ir::Type &type = module.types[function.value(origin.value).type];
@@ -204,19 +252,16 @@ std::vector<TensorPlan> tensors_of(const ir::Module &module, const ir::Function 
     tensor.bytes = bytes.value_or(0);
     tensor.begin = origin.used() ? origin.begin : origin.defined;
     tensor.end = origin.used() ? origin.end : origin.defined + 1;
-    tensors.push_back(std::move(tensor));
+    const auto gaps = live.gaps_of(o);
+    tensor.gaps = {uint32_t(lives.gaps.size()), uint32_t(gaps.size())};
+    lives.gaps.insert(lives.gaps.end(), gaps.begin(), gaps.end());
+    lives.tensors.push_back(std::move(tensor));
   }
-  std::sort(tensors.begin(), tensors.end(),
+  std::sort(lives.tensors.begin(), lives.tensors.end(),
             [](const TensorPlan &a, const TensorPlan &b) { return a.tensor < b.tensor; });
-  lay_in_place(module, function, live, tensors);
-  return tensors;
+  lay_in_place(module, function, live, lives.tensors);
+  return lives;
 }
-
-/// Tensors with their lives, and the fronts that these are widened to.
-struct Lives {
-  std::vector<TensorPlan> tensors;
-  Fronts fronts;
-};
 
 /// Looks for the most launches side by side that storage may grow for. `lives` and `plan` hold
 /// program order, and keep it where there are none.
@@ -227,29 +272,34 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
   const SideBySide given(module, function, live);
   std::optional<int64_t> most;
   for (uint32_t lanes : kLanesToTry) {
-    Lives wide{{}, given.fronts(lanes)};
-    std::optional<ir::Function> moved = given.interleave(lanes, wide.fronts);
+    Lives moved_lives;
+    Fronts fronts = given.fronts(lanes);
+    std::optional<ir::Function> moved = given.interleave(lanes, fronts);
     if (moved) {
       CUGRT_ASSIGN(const Liveness of_moved, analyze_liveness(module, *moved, summaries));
-      Fronts fronts = SideBySide(module, *moved, of_moved).fronts(lanes);
-      if (SideBySide::fewer(fronts, wide.fronts))
-        wide = {tensors_of(module, *moved, of_moved), std::move(fronts)};
-      else
+      Fronts of_fewer = SideBySide(module, *moved, of_moved).fronts(lanes);
+      if (SideBySide::fewer(of_fewer, fronts)) {
+        moved_lives = lives_of(module, *moved, of_moved);
+        fronts = std::move(of_fewer);
+      } else {
         moved.reset();
+      }
     }
-    if (wide.fronts.trivial())
+    if (fronts.trivial())
       return {};
     if (!most) {
-      CUGRT_ASSIGN(const int64_t smallest, bound_bytes(lives.tensors, scope_count, {}));
+      CUGRT_ASSIGN(const int64_t smallest, bound_bytes(lives, scope_count));
       most = most_bytes(reuse, smallest);
     }
-    CUGRT_ASSIGN(const int64_t bytes,
-                 bound_bytes(moved ? wide.tensors : lives.tensors, scope_count, wide.fronts));
-    if (bytes > *most)
+    Lives &wide = moved ? moved_lives : lives;
+    wide.fronts = std::move(fronts);
+    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(wide, scope_count));
+    if (bytes > *most) {
+      lives.fronts = {};
       continue;
+    }
     if (moved)
-      lives.tensors = std::move(wide.tensors);
-    lives.fronts = std::move(wide.fronts);
+      lives = std::move(moved_lives);
     plan.interleaved = std::move(moved);
     return {};
   }
@@ -262,14 +312,12 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
                                std::span<const FunctionSummary> summaries, Reuse reuse) {
   CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
   MemoryPlan plan;
-  Lives lives{tensors_of(module, function, live), {}};
+  Lives lives = lives_of(module, function, live);
   if (reuse != Reuse::smallest)
     CUGRT_TRY(widen(module, function, live, summaries, reuse, lives, plan));
-  plan.tensors = std::move(lives.tensors);
-  const std::vector<ScopeItems> scopes =
-      items_of(plan.tensors, module.types.scope_count(), lives.fronts);
+  const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
-    if (scopes[scope].items.empty())
+    if (scopes[scope].tensors.empty())
       continue;
     ScopePlan out;
     out.scope = scope;
@@ -279,6 +327,8 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
   std::sort(plan.scopes.begin(), plan.scopes.end(), [&](const ScopePlan &a, const ScopePlan &b) {
     return module.types.scope_name(a.scope) < module.types.scope_name(b.scope);
   });
+  plan.tensors = std::move(lives.tensors);
+  plan.gaps = std::move(lives.gaps);
   return plan;
 }
 

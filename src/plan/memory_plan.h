@@ -2,9 +2,9 @@
 //
 // Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per
 // scope, or stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds,
-// lifetimes from plan/liveness.h; branches share, and what is live into a loop and used in it lives
-// to its end. Storage that is reused orders launches, so launches that can run side by side are
-// planned to do so (plan/fronts.h) as far as the peak does not grow too much.
+// lifetimes, with their gaps, from plan/liveness.h; branches share, and what is live into a loop
+// and used in it lives to its end. Storage that is reused orders launches, so launches that can run
+// side by side are planned to do so (plan/fronts.h) as far as the peak does not grow too much.
 #pragma once
 
 #include "ir/module.h"
@@ -25,6 +25,7 @@ struct TensorPlan {
   int64_t offset_bytes = 0;    // in the scope's storage, a multiple of 256
   int64_t bytes = 0;           // at upper bounds
   uint32_t begin = 0, end = 0; // life, in binding times of the order planned
+  ir::Range gaps{};            // MemoryPlan::gaps: when others may have its bytes
   ir::ValueId over{};          // the tensor whose place it has, written by the launch that reads it
                                // last (plan/in_place.h); invalid: none
 };
@@ -38,7 +39,8 @@ struct ScopePlan {
 
 struct MemoryPlan {
   std::vector<TensorPlan> tensors; // every alloc, by value
-  std::vector<ScopePlan> scopes;   // those with planned tensors, by scope name
+  std::vector<LifeGap> gaps;
+  std::vector<ScopePlan> scopes; // those with planned tensors, by scope name
   /// The function with its bindings in the order that was planned, where that is another: what is
   /// rewritten then.
   std::optional<ir::Function> interleaved;

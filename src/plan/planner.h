@@ -47,6 +47,8 @@ struct StorageNote {
   std::string name, scope;
   int64_t offset_bytes = 0, bytes = 0;
   uint32_t first_step = 0, end_step = 0;
+  std::vector<std::pair<uint32_t, uint32_t>>
+      gaps{};                    // steps between, when others may have its bytes
   std::vector<CallNote> calls{}; // that its binding came from, innermost first
 };
 

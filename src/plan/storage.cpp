@@ -94,6 +94,7 @@ public:
       CUGRT_TRY(place(o));
     CUGRT_TRY(workspaces());
     CUGRT_TRY(swaps());
+    gaps();
     out_.in_place = laid_in_place(module_, function_, live_);
     return std::move(out_);
   }
@@ -272,6 +273,17 @@ private:
       }
     std::sort(out_.swaps.begin(), out_.swaps.end());
     return {};
+  }
+
+  /// Where a storage stands alone, nothing could lie in its gaps.
+  void gaps() {
+    if (out_.classes.size() < 2)
+      return;
+    for (const LifeGap &gap : storage_gaps(live_))
+      out_.gaps.push_back({out_.places[gap.origin].index, gap.begin, gap.end});
+    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackGap &a, const PackGap &b) {
+      return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
+    });
   }
 
   std::string missing_workspace_bound(const Binding &launch) const {

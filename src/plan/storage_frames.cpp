@@ -16,67 +16,106 @@ using ir::BindingKind;
 
 namespace {
 
-/// The lower bounds of all scopes together, with lives widened to fronts.
-Result<int64_t> bound_bytes(const FunctionStorage &storage, size_t scope_count,
-                            const Fronts &fronts) {
-  std::vector<std::vector<PackItem>> items(scope_count);
-  for (const StorageClass &k : storage.classes)
-    items[k.scope].push_back(
+/// The classes of one scope, with lives widened to fronts.
+struct ScopeClasses {
+  std::vector<uint32_t> members;
+  std::vector<PackItem> items;
+  std::vector<PackGap> gaps; // of items
+  PackInput input() const { return {items, gaps}; }
+};
+
+std::vector<ScopeClasses> classes_of(const FunctionStorage &storage, size_t scope_count,
+                                     const Fronts &fronts) {
+  std::vector<ScopeClasses> scopes(scope_count);
+  size_t gap = 0;
+  for (uint32_t c = 0; c < storage.classes.size(); ++c) {
+    const StorageClass &k = storage.classes[c];
+    ScopeClasses &scope = scopes[k.scope];
+    for (; gap < storage.gaps.size() && storage.gaps[gap].item == c; ++gap) {
+      const uint32_t begin = fronts.end(storage.gaps[gap].begin),
+                     end = fronts.begin(storage.gaps[gap].end);
+      if (begin < end)
+        scope.gaps.push_back({uint32_t(scope.items.size()), begin, end});
+    }
+    scope.members.push_back(c);
+    scope.items.push_back(
         {fronts.begin(k.item.begin), fronts.end(k.item.end), k.item.bytes, k.item.alignment});
+  }
+  return scopes;
+}
+
+/// The lower bounds of all scopes together.
+Result<int64_t> bound_bytes(std::span<const ScopeClasses> scopes) {
   int64_t sum = 0; // of what add_class() has summed up already
-  for (const std::vector<PackItem> &scope : items) {
-    CUGRT_ASSIGN(const int64_t bound, lower_bound_bytes(scope));
+  for (const ScopeClasses &scope : scopes) {
+    CUGRT_ASSIGN(const int64_t bound, lower_bound_bytes(scope.input()));
     sum += bound;
   }
   return sum;
 }
 
-/// Widens lives to the largest fronts that storage may grow for.
-Status widen(const ir::Module &module, const ir::Function &function, const Liveness &live,
-             Reuse reuse, FunctionStorage &storage) {
+/// Classes with their lives widened to the largest fronts that storage may grow for.
+Result<std::vector<ScopeClasses>> widen(const ir::Module &module, const ir::Function &function,
+                                        const Liveness &live, Reuse reuse,
+                                        const FunctionStorage &storage) {
   const size_t scope_count = module.types.scope_count();
+  std::vector<ScopeClasses> in_order = classes_of(storage, scope_count, {});
   if (reuse == Reuse::smallest || storage.classes.size() < 2)
-    return {};
+    return in_order;
   const SideBySide given(module, function, live);
-  CUGRT_ASSIGN(const int64_t smallest, bound_bytes(storage, scope_count, {}));
+  CUGRT_ASSIGN(const int64_t smallest, bound_bytes(in_order));
   for (uint32_t lanes : kLanesToTry) {
     const Fronts fronts = given.fronts(lanes);
     if (fronts.trivial())
-      return {};
-    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(storage, scope_count, fronts));
-    if (bytes > most_bytes(reuse, smallest))
-      continue;
-    for (StorageClass &k : storage.classes) {
-      k.item.begin = fronts.begin(k.item.begin);
-      k.item.end = fronts.end(k.item.end);
-    }
-    return {};
+      break;
+    std::vector<ScopeClasses> wide = classes_of(storage, scope_count, fronts);
+    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(wide));
+    if (bytes <= most_bytes(reuse, smallest))
+      return wide;
   }
+  return in_order;
+}
+
+/// Packs a function's classes, scope by scope, into frames that begin at 0. Keeps their lives as
+/// they were packed.
+Status pack_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storage) {
+  storage.frames.resize(scopes.size());
+  storage.gaps.clear();
+  for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
+    const ScopeClasses &classes = scopes[scope];
+    storage.frames[scope].scope = scope;
+    if (classes.items.empty())
+      continue;
+    CUGRT_ASSIGN(Packing packing,
+                 pack(classes.input(), planner_pack_options(classes.items.size())));
+    for (size_t i = 0; i < classes.members.size(); ++i) {
+      StorageClass &k = storage.classes[classes.members[i]];
+      k.item = classes.items[i];
+      k.offset_bytes = packing.offsets[i];
+    }
+    for (const PackGap &gap : classes.gaps)
+      storage.gaps.push_back({classes.members[gap.item], gap.begin, gap.end});
+    storage.frames[scope].peak_bytes = packing.peak_bytes;
+  }
+  std::sort(storage.gaps.begin(), storage.gaps.end(), [](const PackGap &a, const PackGap &b) {
+    return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
+  });
   return {};
 }
 
-/// Packs a function's classes, scope by scope, into frames that begin at 0.
-Status pack_scopes(FunctionStorage &storage, size_t scope_count) {
-  storage.frames.resize(scope_count);
-  std::vector<PackItem> items;
-  std::vector<uint32_t> members;
-  for (uint32_t scope = 0; scope < scope_count; ++scope) {
-    items.clear();
-    members.clear();
-    storage.frames[scope].scope = scope;
-    for (uint32_t c = 0; c < storage.classes.size(); ++c)
-      if (storage.classes[c].scope == scope) {
-        members.push_back(c);
-        items.push_back(storage.classes[c].item);
-      }
-    if (items.empty())
-      continue;
-    CUGRT_ASSIGN(Packing packing, pack(items, planner_pack_options(items.size())));
-    for (size_t i = 0; i < members.size(); ++i)
-      storage.classes[members[i]].offset_bytes = packing.offsets[i];
-    storage.frames[scope].peak_bytes = packing.peak_bytes;
+/// Calls visit(class, begin, end) for the runs of steps in which classes of a scope are alive.
+template <class Visit>
+void for_each_class_run(const FunctionStorage &storage, uint32_t scope, Visit visit) {
+  size_t gap = 0;
+  for (uint32_t c = 0; c < storage.classes.size(); ++c) {
+    const size_t first = gap;
+    while (gap < storage.gaps.size() && storage.gaps[gap].item == c)
+      ++gap;
+    if (storage.classes[c].scope == scope)
+      for_each_run(storage.classes[c].item.begin, storage.classes[c].item.end,
+                   std::span(storage.gaps).subspan(first, gap - first),
+                   [&](uint32_t begin, uint32_t end) { visit(c, begin, end); });
   }
-  return {};
 }
 
 __extension__ typedef __int128 Wide; // sums of nested calls may leave 64 bits
@@ -110,13 +149,12 @@ std::vector<CallSite> call_sites(const ir::Function &function, const Liveness &l
 std::vector<int64_t> tops_at(std::span<const CallSite> sites, const FunctionStorage &storage,
                              uint32_t scope) {
   std::vector<Event> events;
-  for (uint32_t c = 0; c < storage.classes.size(); ++c) {
-    const StorageClass &k = storage.classes[c];
-    if (k.scope != scope || k.item.bytes == 0)
-      continue;
-    events.push_back({k.item.begin, true, c});
-    events.push_back({k.item.end, false, c});
-  }
+  for_each_class_run(storage, scope, [&](uint32_t c, uint32_t begin, uint32_t end) {
+    if (storage.classes[c].item.bytes == 0)
+      return;
+    events.push_back({begin, true, c});
+    events.push_back({end, false, c});
+  });
   std::sort(events.begin(), events.end());
   std::vector<int64_t> tops;
   std::map<int64_t, uint32_t> live_ends; // end in bytes, how many classes
@@ -164,10 +202,11 @@ private:
       alive[begin] += bytes;
       alive[end] -= bytes;
     };
-    for (const StorageClass &k : storage.classes)
-      if (k.scope == scope &&
-          (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage))
-        add(k.item.begin, k.item.end, k.item.bytes);
+    for_each_class_run(storage, scope, [&](uint32_t c, uint32_t begin, uint32_t end) {
+      const StorageClass &k = storage.classes[c];
+      if (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage)
+        add(begin, end, k.item.bytes);
+    });
     for (uint32_t o = 0; o < live.origins.size(); ++o) {
       const Origin &origin = live.origins[o];
       const ir::Type &type = module_.types[function.value(origin.value).type];
@@ -176,7 +215,8 @@ private:
       // Where it is written in place, it and what it is written over are one.
       const bool over = storage.lies_in_place(o);
       if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
-        add(origin.begin + over, origin.end, *bytes);
+        for_each_run(origin.begin + over, origin.end, live.gaps_of(o),
+                     [&](uint32_t begin, uint32_t end) { add(begin, end, *bytes); });
     }
     for (const CallSite &site : sites_[f])
       add(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);
@@ -247,8 +287,9 @@ private:
 
 Status pack_frames(const ir::Module &module, const ir::Function &function, const Liveness &live,
                    Reuse reuse, FunctionStorage &storage) {
-  CUGRT_TRY(widen(module, function, live, reuse, storage));
-  return pack_scopes(storage, module.types.scope_count());
+  CUGRT_ASSIGN(const std::vector<ScopeClasses> scopes,
+               widen(module, function, live, reuse, storage));
+  return pack_scopes(scopes, storage);
 }
 
 Status lay_out_frames(const ir::Module &module, ModuleStorage &storage) {

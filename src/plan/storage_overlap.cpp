@@ -1,6 +1,7 @@
 // Tensors that the module lays into one storage by hand must not share bytes while both are live:
-// one would overwrite the other. (Two names for the same bytes are written as a view.) A launch may
-// write a tensor over one that it reads last, where its kernel declares that (plan/in_place.h).
+// one would overwrite the other. In a gap of its life (plan/liveness.h) a tensor is not. (Two names
+// for the same bytes are written as a view.) A launch may write a tensor over one that it reads
+// last, where its kernel declares that (plan/in_place.h).
 //
 // Tensors of a storage are taken by begin of life. Bytes at the symbols' upper bounds are kept in a
 // map of disjoint ranges; where two overlap there, the expressions decide, and if they tell the two
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 namespace cugrt::plan {
@@ -20,21 +20,28 @@ namespace {
 struct Laid {
   uint32_t origin;
   int64_t begin, end; // bytes
+  uint32_t life_end;  // of the run of its life that has begun
+};
+
+/// A run of a tensor's life: up to its end, or to a gap.
+struct LifeRun {
+  uint32_t parent, begin, origin, end;
+  friend auto operator<=>(const LifeRun &, const LifeRun &) = default;
 };
 
 /// The tensors of one storage that may be alive.
 class StorageRanges {
 public:
-  /// `ended(origin)`: its life is over; `conflict(origin)`: it may share bytes with the new one.
-  /// Gives the origin of a tensor that is in the way, or kNoOrigin.
-  template <class Ended, class Conflict>
-  uint32_t add(const Laid &laid, Ended ended, Conflict conflict) {
+  /// `time`: when it begins; `conflict(origin)`: that one may share bytes with it. Gives the origin
+  /// of a tensor that is in the way, or kNoOrigin.
+  template <class Conflict> uint32_t add(const Laid &laid, uint32_t time, Conflict conflict) {
+    auto ended = [&](const Laid &other) { return other.life_end <= time; };
     bool apart = true;
     auto it = ranges_.upper_bound(laid.begin);
     if (it != ranges_.begin() && std::prev(it)->second.end > laid.begin)
       --it;
     while (it != ranges_.end() && it->first < laid.end) {
-      if (ended(it->second.origin)) {
+      if (ended(it->second)) {
         const auto gone = it++;
         spare_ = ranges_.extract(gone);
         continue;
@@ -44,7 +51,7 @@ public:
       apart = false;
       ++it;
     }
-    std::erase_if(others_, [&](const Laid &other) { return ended(other.origin); });
+    std::erase_if(others_, ended);
     for (const Laid &other : others_)
       if (other.begin < laid.end && laid.begin < other.end && conflict(other.origin))
         return other.origin;
@@ -73,19 +80,18 @@ private:
 } // namespace
 
 Status FunctionPlanner::check_storage_overlap() {
-  std::vector<uint32_t> tensors;
+  std::vector<LifeRun> runs;
   for (uint32_t o = 0; o < live_.origins.size(); ++o)
-    if (live_.origins[o].kind == OriginKind::tensor && live_.origins[o].used())
-      tensors.push_back(o);
-  auto before = [&](uint32_t a, uint32_t b) {
-    const Origin &x = live_.origins[a], &y = live_.origins[b];
-    return std::tuple(x.parent, x.begin, a) < std::tuple(y.parent, y.begin, b);
-  };
-  if (!std::is_sorted(tensors.begin(), tensors.end(), before))
-    std::sort(tensors.begin(), tensors.end(), before);
+    if (const Origin &origin = live_.origins[o]; origin.kind == OriginKind::tensor && origin.used())
+      for_each_run(origin.begin, origin.end, live_.gaps_of(o), [&](uint32_t begin, uint32_t end) {
+        runs.push_back({origin.parent, begin, o, end});
+      });
+  if (!std::is_sorted(runs.begin(), runs.end()))
+    std::sort(runs.begin(), runs.end());
   StorageRanges laid_out;
   uint32_t storage = kNoOrigin;
-  for (uint32_t tensor : tensors) {
+  for (const LifeRun &run : runs) {
+    const uint32_t tensor = run.origin;
     const Origin &origin = live_.origins[tensor];
     if (std::exchange(storage, origin.parent) != origin.parent)
       laid_out.clear();
@@ -97,14 +103,11 @@ Status FunctionPlanner::check_storage_overlap() {
       end = INT64_MAX;
     if (offset.lower >= end)
       continue;
-    uint32_t other = laid_out.add(
-        {tensor, offset.lower, end},
-        [&](uint32_t o) { return live_.origins[o].end <= origin.begin; },
-        [&](uint32_t o) {
-          return !storage_.takes_over(tensor, o) &&
-                 may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
-                             values_.whole_buffer(live_.origins[o].value), values_.bounds());
-        });
+    uint32_t other = laid_out.add({tensor, offset.lower, end, run.end}, run.begin, [&](uint32_t o) {
+      return !storage_.takes_over(tensor, o) &&
+             may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
+                         values_.whole_buffer(live_.origins[o].value), values_.bounds());
+    });
     if (other != kNoOrigin)
       return fail(function_.value(origin.value).location,
                   "%" + function_.value(origin.value).name + " may share bytes of %" +

@@ -1,9 +1,11 @@
 // Arenas of plans. Lifetimes are taken from what the plan's steps and items touch, in the order in
 // which they run, not from the planner's liveness: a tensor lives from its first touch to its last;
 // one that is touched inside and outside a loop lives through the whole loop, and so does one that
-// a loop reads before it writes it. Two may share bytes at one time in one case: a launch whose
-// kernel declares it writes a tensor over all of one that it reads, element by element, where the
-// one begins and the other ends.
+// a loop reads before it writes it. Its life has a gap before a step that writes all of it, reading
+// nothing of it, and runs whenever what touches it does: others may have its bytes from the touch
+// before on. Two may share bytes at one time in one case: a launch whose kernel declares it writes
+// a tensor over all of one that it reads, element by element, where the one begins and the other
+// ends.
 #include "plan/validate.h"
 
 #include "plan/hazards.h"
@@ -34,14 +36,25 @@ struct Place {
   bool loop = false;
 };
 
+struct Touch {
+  uint32_t time, block;
+  bool writes_all; // and reads nothing
+};
+
 struct Life {
   uint32_t arena = kNone;
-  uint32_t begin = UINT32_MAX, end = 0;
-  uint32_t block = kNone; // the innermost block that holds all touches
+  std::vector<std::pair<uint32_t, uint32_t>> runs; // of times, ascending, apart
+  uint32_t block = kNone;                          // the innermost block that holds all touches
   bool first_is_read = false;
   Extent bytes;
-  std::vector<std::pair<uint32_t, uint32_t>> touches; // (time, block)
+  std::vector<Touch> touches;
   std::vector<uint32_t> buffers;
+};
+
+/// One run of a life.
+struct LifeRun {
+  const Life *life;
+  uint32_t begin, end;
 };
 
 struct CallTime {
@@ -100,15 +113,32 @@ private:
 
   // --- Touches, in the order of the run ---
 
-  void touch(uint32_t buffer, bool reads) {
+  void touch(uint32_t buffer, bool reads, bool declared = false) {
     auto it = numbers_.find(f_.buffers[buffer].tensor);
     if (f_.buffers[buffer].base != BufferBase::arena || it == numbers_.end())
       return;
     Life &life = lives_[it->second];
     if (life.touches.empty())
       life.first_is_read = reads;
-    if (life.touches.empty() || life.touches.back() != std::pair(time_, block_))
-      life.touches.push_back({time_, block_});
+    if (life.touches.empty() || life.touches.back().time != time_ ||
+        life.touches.back().block != block_)
+      life.touches.push_back({time_, block_, declared && !reads && is_whole(buffer, life)});
+  }
+
+  /// Whether a buffer is all of its tensor, whatever the symbols' values.
+  bool is_whole(uint32_t buffer, const Life &life) {
+    const Buffer &whole = f_.buffers[buffer];
+    auto never_negative = [&](ExprId difference) {
+      return exprs_.range(difference, bounds_).lower >= 0;
+    };
+    return std::all_of(life.buffers.begin(), life.buffers.end(), [&](uint32_t b) {
+      const Buffer &part = f_.buffers[b];
+      if (part.offset_bytes == whole.offset_bytes && part.bytes == whole.bytes)
+        return true;
+      return never_negative(exprs_.sub(part.offset_bytes, whole.offset_bytes)) &&
+             never_negative(exprs_.sub(exprs_.add(whole.offset_bytes, whole.bytes),
+                                       exprs_.add(part.offset_bytes, part.bytes)));
+    });
   }
 
   void touch(const OperandRef &ref, bool reads) {
@@ -129,7 +159,7 @@ private:
       for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
         Access access = f_.accesses[a].access;
         if (reads ? access != Access::out : access != Access::in)
-          touch(f_.accesses[a].buffer, reads);
+          touch(f_.accesses[a].buffer, reads, true);
       }
     ++time_;
   }
@@ -223,28 +253,33 @@ private:
     return a;
   }
 
-  void extend(Life &life, uint32_t block) const {
-    if (!places_[block].loop)
-      return;
-    life.begin = std::min(life.begin, places_[block].loop_begin);
-    life.end = std::max(life.end, places_[block].loop_end);
-  }
-
+  /// The touches, each for as long as the loops run that it is in, but for those around all of
+  /// them. A touch that writes all, at the level of them all, begins a run of its own.
   void close(Life &life) const {
     if (life.touches.empty())
       return;
-    life.block = life.touches.front().second;
-    for (auto [time, block] : life.touches) {
-      life.begin = std::min(life.begin, time);
-      life.end = std::max(life.end, time + 1);
-      life.block = common(life.block, block);
+    life.block = life.touches.front().block;
+    for (const Touch &touch : life.touches)
+      life.block = common(life.block, touch.block);
+    for (const Touch &touch : life.touches) {
+      uint32_t begin = touch.time, end = touch.time + 1;
+      for (uint32_t b = touch.block; b != life.block; b = places_[b].parent)
+        if (places_[b].loop) {
+          begin = std::min(begin, places_[b].loop_begin);
+          end = std::max(end, places_[b].loop_end);
+        }
+      const bool anew = touch.writes_all && touch.block == life.block && !life.first_is_read;
+      if (life.runs.empty() || (anew && life.runs.back().second < begin))
+        life.runs.push_back({begin, end});
+      else
+        life.runs.back() = {std::min(life.runs.back().first, begin),
+                            std::max(life.runs.back().second, end)};
     }
-    for (auto [time, block] : life.touches)
-      for (uint32_t b = block; b != life.block; b = places_[b].parent)
-        extend(life, b);
     if (life.first_is_read)
       for (uint32_t b = life.block; b != kNone; b = places_[b].parent)
-        extend(life, b);
+        if (places_[b].loop)
+          life.runs.back() = {std::min(life.runs.back().first, places_[b].loop_begin),
+                              std::max(life.runs.back().second, places_[b].loop_end)};
   }
 
   // --- Checks ---
@@ -259,12 +294,13 @@ private:
     return false;
   }
 
-  /// Whether `life` begins where a launch writes it over `other`, which ends there: its only touch
+  /// Whether a life begins where a launch writes it over another, which ends there: its only touch
   /// of the one, and all its touches of the other are parameters that may be overwritten; each
   /// names exactly the same bytes, of elements of one size.
-  bool takes_over(const Life &life, const Life &other) {
-    auto found = overwriting_.find(life.begin);
-    if (found == overwriting_.end() || other.end != life.begin + 1)
+  bool takes_over(const LifeRun &begun, const LifeRun &ending) {
+    const Life &life = *begun.life, &other = *ending.life;
+    auto found = overwriting_.find(begun.begin);
+    if (found == overwriting_.end() || ending.end != begun.begin + 1)
       return false;
     const Step &step = *found->second;
     const std::vector<KernelParam> &params = plan_.kernels[step.kernel].params;
@@ -304,30 +340,31 @@ private:
     return !reads.empty();
   }
 
-  /// Lives by begin and calls by time, merged. What was alive and did not share a byte with
+  /// Runs of lives by begin and calls by time, merged. What was alive and did not share a byte with
   /// anything at its begin stands in a map of its arena; what the expressions alone tell apart, in
   /// a list.
   Status disjoint() {
-    std::vector<const Life *> order;
+    std::vector<LifeRun> order;
     for (const Life &life : lives_)
-      if (!life.touches.empty() && !life.bytes.empty())
-        order.push_back(&life);
+      if (!life.bytes.empty())
+        for (auto [begin, end] : life.runs)
+          order.push_back({&life, begin, end});
     std::stable_sort(order.begin(), order.end(),
-                     [](const Life *a, const Life *b) { return a->begin < b->begin; });
+                     [](const LifeRun &a, const LifeRun &b) { return a.begin < b.begin; });
     alive_.resize(plan_.arenas.size());
     size_t next = 0;
     for (const CallTime &call : calls_) { // in the order of the run
-      for (; next < order.size() && order[next]->begin <= call.time; ++next)
-        CUGRT_TRY(begin_life(*order[next]));
+      for (; next < order.size() && order[next].begin <= call.time; ++next)
+        CUGRT_TRY(begin_run(order[next]));
       for (uint32_t arena = 0; arena < alive_.size(); ++arena)
         CUGRT_TRY(above_callers(call, arena));
     }
     for (; next < order.size(); ++next)
-      CUGRT_TRY(begin_life(*order[next]));
+      CUGRT_TRY(begin_run(order[next]));
     return {};
   }
 
-  /// Calls visit(life) for those that may share bytes with `bytes` and live at `time`.
+  /// Calls visit(run) for those that may share bytes with `bytes` and live at `time`.
   template <class Visit>
   Status for_alive(uint32_t arena, const Extent &bytes, uint32_t time, Visit visit) {
     auto &[ranges, others] = alive_[arena];
@@ -335,36 +372,37 @@ private:
     if (it != ranges.begin())
       --it;
     while (it != ranges.end() && it->first < bytes.end) {
-      if (it->second->end <= time) {
+      if (it->second.end <= time) {
         it = ranges.erase(it);
         continue;
       }
-      if (bytes.begin < it->second->bytes.end)
-        CUGRT_TRY(visit(*it->second));
+      if (bytes.begin < it->second.life->bytes.end)
+        CUGRT_TRY(visit(it->second));
       ++it;
     }
-    std::erase_if(others, [&](const Life *life) { return life->end <= time; });
-    for (const Life *life : others)
-      if (bytes.begin < life->bytes.end && life->bytes.begin < bytes.end)
-        CUGRT_TRY(visit(*life));
+    std::erase_if(others, [&](const LifeRun &run) { return run.end <= time; });
+    for (const LifeRun &run : others)
+      if (bytes.begin < run.life->bytes.end && run.life->bytes.begin < bytes.end)
+        CUGRT_TRY(visit(run));
     return {};
   }
 
-  Status begin_life(const Life &life) {
+  Status begin_run(const LifeRun &run) {
+    const Life &life = *run.life;
     bool apart = true;
-    CUGRT_TRY(for_alive(life.arena, life.bytes, life.begin, [&](const Life &other) -> Status {
+    CUGRT_TRY(for_alive(life.arena, life.bytes, run.begin, [&](const LifeRun &other) -> Status {
       apart = false;
-      if (!share_bytes(life, other) || takes_over(life, other))
+      if (!share_bytes(life, *other.life) || takes_over(run, other))
         return {};
       return plan_error(f_, "%" + f_.buffers[life.buffers[0]].name + " and %" +
-                                f_.buffers[other.buffers[0]].name +
+                                f_.buffers[other.life->buffers[0]].name +
                                 " are live together and share bytes of arena " +
                                 plan_.arenas[life.arena].scope);
     }));
     if (apart)
-      alive_[life.arena].ranges.emplace(life.bytes.begin, &life);
+      alive_[life.arena].ranges.emplace(life.bytes.begin, run);
     else
-      alive_[life.arena].others.push_back(&life);
+      alive_[life.arena].others.push_back(run);
     return {};
   }
 
@@ -372,9 +410,9 @@ private:
     const Extent &callee = callees_[call.callee][arena];
     if (callee.empty())
       return {};
-    return for_alive(arena, callee, call.time, [&](const Life &life) -> Status {
+    return for_alive(arena, callee, call.time, [&](const LifeRun &run) -> Status {
       return plan_error(f_, "@" + plan_.functions[call.callee].name + " overwrites %" +
-                                f_.buffers[life.buffers[0]].name +
+                                f_.buffers[run.life->buffers[0]].name +
                                 ", which is live when it is called");
     });
   }
@@ -390,8 +428,8 @@ private:
   std::vector<CallTime> calls_;
   std::unordered_map<uint32_t, const Step *> overwriting_; // launches that may, by time
   struct Alive {
-    std::map<int64_t, const Life *> ranges; // by first byte, disjoint; some have ended
-    std::vector<const Life *> others;
+    std::map<int64_t, LifeRun> ranges; // by first byte, disjoint; some have ended
+    std::vector<LifeRun> others;
   };
   std::vector<Alive> alive_; // by arena
   uint32_t time_ = 0, block_ = 0;

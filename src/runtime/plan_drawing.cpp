@@ -1,6 +1,8 @@
 // Drawings of a plan: DOT of the regions, SVG of the arenas; see plan_report.h.
 #include "runtime/plan_report.h"
 
+#include "plan/liveness.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -61,6 +63,37 @@ std::string text_at(double x, double y, const std::string &text) {
          "</text>\n";
 }
 
+struct StepGap {
+  uint32_t begin, end;
+};
+
+std::vector<StepGap> gaps_of(const plan::StorageNote &note) {
+  std::vector<StepGap> gaps;
+  for (auto [begin, end] : note.gaps)
+    gaps.push_back({begin, end});
+  return gaps;
+}
+
+struct Rectangle {
+  double x, y, width, height;
+};
+
+/// A tensor's bytes in steps [begin, end).
+std::string box(const plan::StorageNote &note, size_t index, uint32_t begin, uint32_t end,
+                const Rectangle &at) {
+  std::string svg = "  <rect x=\"" + number(at.x) + "\" y=\"" + number(at.y) + "\" width=\"" +
+                    number(at.width) + "\" height=\"" + number(at.height) + "\" fill=\"" +
+                    colour(index) + "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
+                    xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) +
+                                ", " + std::to_string(note.bytes) + " bytes, steps [" +
+                                std::to_string(begin) + ", " + std::to_string(end) + ")" +
+                                (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
+                    "</title></rect>\n";
+  if (at.height > 12 && at.width > 40)
+    svg += text_at(at.x + 3, at.y + 11, "%" + note.name);
+  return svg;
+}
+
 std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t function,
                       double top) {
   std::vector<const plan::StorageNote *> notes;
@@ -81,21 +114,16 @@ std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t f
          "\" fill=\"none\" stroke=\"#888\"/>\n";
   for (size_t i = 0; i < notes.size() && i < kMaxDrawnTensors; ++i) {
     const plan::StorageNote &note = *notes[i];
-    double x = kMargin + width * note.first_step / end_step;
-    double w = width * (note.end_step - note.first_step) / end_step;
     double h = kArenaHeight * static_cast<double>(note.bytes) / bytes;
     double y = top + kArenaHeight -
                kArenaHeight * static_cast<double>(note.offset_bytes + note.bytes) / bytes;
-    svg += "  <rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(w) +
-           "\" height=\"" + number(h) + "\" fill=\"" + colour(i) +
-           "\" stroke=\"#444\" stroke-width=\"0.5\"><title>" +
-           xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) + ", " +
-                       std::to_string(note.bytes) + " bytes, steps [" +
-                       std::to_string(note.first_step) + ", " + std::to_string(note.end_step) +
-                       ")" + (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
-           "</title></rect>\n";
-    if (h > 12 && w > 40)
-      svg += text_at(x + 3, y + 11, "%" + note.name);
+    // A box for each run of steps; in the gaps between them others may have the bytes.
+    plan::for_each_run(note.first_step, note.end_step, std::span<const StepGap>(gaps_of(note)),
+                       [&](uint32_t begin, uint32_t end) {
+                         double x = kMargin + width * begin / end_step;
+                         double w = width * (end - begin) / end_step;
+                         svg += box(note, i, begin, end, {x, y, w, h});
+                       });
   }
   return svg;
 }

@@ -109,6 +109,15 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
               note.reason + "\n";
 }
 
+/// When others may have a tensor's bytes.
+std::string gaps_text(const plan::StorageNote &note) {
+  std::string text;
+  for (auto [begin, end] : note.gaps)
+    text += (text.empty() ? " free in [" : ", [") + std::to_string(begin) + ", " +
+            std::to_string(end) + ")";
+  return text;
+}
+
 void add_storage(std::string &text, const PlanView &view) {
   text += "storage, in bytes at the symbols' upper bounds\n";
   for (const plan::Arena &arena : view.plan.arenas)
@@ -122,7 +131,7 @@ void add_storage(std::string &text, const PlanView &view) {
             " " + padded(note.scope, 8) + " offset " +
             padded(std::to_string(note.offset_bytes), 10) + " bytes " +
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
-            ", " + std::to_string(note.end_step) + ")" +
+            ", " + std::to_string(note.end_step) + ")" + gaps_text(note) +
             (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
 }
 
@@ -283,6 +292,7 @@ std::string plan_json(const PlanView &view) {
                        {"bytes", note.bytes},
                        {"first_step", note.first_step},
                        {"end_step", note.end_step},
+                       {"gaps", note.gaps},
                        {"calls", calls_json(note.calls)}});
   for (const plan::EdgeNote &note : view.report.edges)
     edges.push_back({{"function", view.plan.functions[note.function].name},

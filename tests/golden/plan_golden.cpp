@@ -34,7 +34,10 @@ static std::string storage(const plan::PlanReport &report) {
   for (const plan::StorageNote &note : report.storages) {
     text += "%" + note.name + " " + note.scope + " [" + std::to_string(note.offset_bytes) + ", " +
             std::to_string(note.offset_bytes + note.bytes) + ") steps [" +
-            std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")\n";
+            std::to_string(note.first_step) + ", " + std::to_string(note.end_step) + ")";
+    for (auto [begin, end] : note.gaps)
+      text += " but [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+    text += "\n";
     for (const plan::CallNote &call : note.calls)
       text += "    from the call of @" + call.callee + " in line " +
               std::to_string(call.location.line) + "\n";

@@ -98,6 +98,112 @@ TEST_CASE("a reshape names all of its tensor, a part does not") {
   CHECK_FALSE(live.whole[other.index]);
 }
 
+static std::vector<Life> gaps(const Liveness &live, ValueId value) {
+  std::vector<Life> list;
+  for (const LifeGap &gap : live.gaps_of(live.origin(value)))
+    list.push_back({gap.begin, gap.end});
+  return list;
+}
+
+TEST_CASE("what is written anew is not needed since it was read last") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "f");
+  ValueId x = b.param("x", m.floats(8)), y = b.param("y", m.floats(8), ir::Access::out);
+  ValueId a = b.alloc("a", m.floats(8)), c = b.alloc("c", m.floats(8)); // 0, 1
+  ValueId part = b.view("part", a, m.constant(16), m.floats(4));        // 2
+  m.launch(b, "io", {x, a});                                            // 3
+  m.launch(b, "io", {a, c});                                            // 4
+  m.launch(b, "io", {c, y});                                            // 5
+  m.launch(b, "io", {c, a});                                            // 6: all of a
+  m.launch(b, "io", {a, y});                                            // 7
+  m.launch(b, "io", {x, part});                                         // 8: half of a
+  m.launch(b, "io", {x, c});                                            // 9
+  m.launch(b, "b", {a});                                                // 10: reads it
+  m.launch(b, "io", {a, y});                                            // 11
+  m.launch(b, "io", {x, y});                                            // 12
+  m.launch(b, "o", {a});                                                // 13
+  m.finish(b);
+  Liveness live = analyze(m);
+  CHECK(life(live, a) == Life(3, 14));
+  CHECK(gaps(live, a) == std::vector<Life>{{5, 6}, {12, 13}});
+  CHECK(gaps(live, c) == std::vector<Life>{{7, 9}});
+  CHECK(gaps(live, x).empty());
+  CHECK(gaps(live, y).empty()); // the caller's
+}
+
+TEST_CASE("nothing is free before a write that may not run, or that others could see through") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "f");
+  ValueId flag = b.param("flag", m.module.types.scalar(ir::ScalarKind::boolean));
+  ValueId x = b.param("x", m.floats(8));
+  ValueId branched = b.alloc("branched", m.floats(8)), looped = b.alloc("looped", m.floats(8)),
+          shown = b.alloc("shown", m.floats(8)), twice = b.alloc("twice", m.floats(8)),
+          unwritten = b.alloc("unwritten", m.floats(8)), r = b.alloc("r", m.floats(8));
+  for (ValueId value : {branched, looped, shown, twice, r})
+    m.launch(b, "io", {x, value});
+  m.launch(b, "i", {unwritten});
+  m.simple(b, BindingKind::host_call, "", {shown}, {}, b.callee_name("look"));
+  ValueId inner;
+  add_if(
+      m, b, flag, m.floats(8),
+      [&] {
+        m.launch(b, "io", {x, branched});
+        return r;
+      },
+      [&] { return r; });
+  ir::TypeId boolean = m.module.types.scalar(ir::ScalarKind::boolean);
+  add_while(
+      m, b, r,
+      [&](ValueId c) {
+        return m.simple(b, BindingKind::host_call, "go", {c}, {boolean}, b.callee_name("more"));
+      },
+      [&](ValueId d) {
+        m.launch(b, "io", {x, looped});
+        inner = b.alloc("inner", m.floats(8));
+        m.launch(b, "io", {d, inner});
+        m.launch(b, "i", {inner});
+        m.launch(b, "i", {x});
+        m.launch(b, "io", {looped, inner}); // in each round anew
+        return inner;
+      });
+  m.launch(b, "i", {x});
+  m.launch(b, "o", {shown});
+  m.launch(b, "io", {twice, twice});
+  m.launch(b, "o", {unwritten});
+  m.launch(b, "iii", {branched, looped, shown});
+  m.finish(b);
+  Liveness live = analyze(m);
+  for (ValueId value : {branched, looped, shown, twice, unwritten})
+    CHECK(gaps(live, value).empty());
+  REQUIRE(gaps(live, inner).size() == 1);
+  CHECK(gaps(live, inner)[0].second == gaps(live, inner)[0].first + 1); // the launch between
+}
+
+TEST_CASE("a storage is free when no tensor in it is alive that was written first") {
+  for (bool written_first : {true, false}) {
+    PlanModule m;
+    FunctionBuilder b(m.module, "f");
+    ValueId x = b.param("x", m.floats(8));
+    ValueId s = b.alloc_storage("s", "global", m.constant(64));          // 0
+    ValueId t = b.alloc_tensor("t", s, m.constant(0), m.floats(8));      // 1
+    ValueId u = b.alloc_tensor("u", s, m.constant(0), m.floats(8));      // 2
+    ValueId other = b.alloc_tensor("o", s, m.constant(32), m.floats(8)); // 3
+    m.launch(b, "io", {x, t});                                           // 4
+    m.launch(b, "i", {t});                                               // 5
+    m.launch(b, "i", {x});                                               // 6
+    m.launch(b, written_first ? "o" : "b", {u});                         // 7
+    m.launch(b, "o", {other});                                           // 8
+    m.launch(b, "i", {x});                                               // 9
+    m.launch(b, "o", {t});                                               // 10
+    m.finish(b);
+    std::vector<Life> list;
+    for (const LifeGap &gap : storage_gaps(analyze(m)))
+      list.push_back({gap.begin, gap.end});
+    CHECK(list ==
+          (written_first ? std::vector<Life>{{6, 7}, {9, 10}} : std::vector<Life>{{9, 10}}));
+  }
+}
+
 TEST_CASE("fields of tuples keep their tensors alive") {
   PlanModule m;
   FunctionBuilder b(m.module, "f");
@@ -276,4 +382,33 @@ TEST_CASE("allocations are planned at upper bounds; results and what hosts keep 
   CHECK(plan->scopes[0].tensor_bytes == 800);
   CHECK(plan->scopes[0].lower_bound_bytes == 800); // both are alive at the second launch
   CHECK(plan->scopes[0].peak_bytes == 512 + 400);
+}
+
+TEST_CASE("a tensor lies in the gap of another, and both where they were") {
+  // a and c are alive together at the first launch and the last; d lives only in between, where
+  // a's bytes are free: two tensors' bytes are enough for three.
+  PlanModule m;
+  FunctionBuilder b(m.module, "f");
+  ValueId x = b.param("x", m.floats(64)), y = b.param("y", m.floats(64), ir::Access::out);
+  ValueId a = b.alloc("a", m.floats(64)), c = b.alloc("c", m.floats(64)),
+          d = b.alloc("d", m.floats(64));
+  m.launch(b, "io", {x, a});
+  m.launch(b, "io", {a, c});
+  m.launch(b, "io", {c, d});
+  m.launch(b, "io", {d, y});
+  m.launch(b, "io", {c, a});
+  m.launch(b, "iio", {a, c, y});
+  m.finish(b);
+  auto summaries = summarize_all(m.module);
+  auto plan = plan_memory(m.module, m.module.functions[0], *summaries, Reuse::smallest);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->scopes.size() == 1);
+  CHECK(plan->scopes[0].peak_bytes == 512);
+  CHECK(plan->scopes[0].lower_bound_bytes == 512);
+  CHECK(plan->find(a)->offset_bytes == plan->find(d)->offset_bytes);
+  // Where there is memory for it, the launch that writes a anew need not wait for the one that
+  // reads d.
+  plan = plan_memory(m.module, m.module.functions[0], *summaries, Reuse::balanced);
+  REQUIRE(plan.ok());
+  CHECK(plan->scopes[0].peak_bytes == 768);
 }
