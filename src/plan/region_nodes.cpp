@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace cugrt::plan {
@@ -22,8 +21,7 @@ public:
       : function_(function), ranges_(ranges) {}
 
   bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
-    collect();
-    if (are_whole(region)) // then edges keep their tensors' bytes apart from first to last touch
+    if (are_whole(region))
       return true;
     count_touches(region);
     std::map<uint32_t, Timeline> arenas;
@@ -32,6 +30,24 @@ public:
       if (graph.nodes[number] != kNone)
         apart &= step(region.steps.begin + graph.nodes[number], arenas);
     return apart;
+  }
+
+  /// Whether each step of the region touches all of a tensor or nothing: then edges keep tensors'
+  /// bytes apart from first to last touch, whatever the order.
+  bool are_whole(const Region &region) {
+    collect();
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
+      const Range range = function_.steps[s].accesses;
+      for (uint32_t a = range.begin; a < range.end(); ++a) {
+        const uint32_t b = function_.accesses[a].buffer;
+        if (function_.buffers[b].base != BufferBase::arena)
+          continue;
+        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
+        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
+          return false;
+      }
+    }
+    return true;
   }
 
 private:
@@ -73,22 +89,6 @@ private:
     }
   }
 
-  /// Whether each step of the region touches all of a tensor or nothing.
-  bool are_whole(const Region &region) const {
-    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
-      const Range range = function_.steps[s].accesses;
-      for (uint32_t a = range.begin; a < range.end(); ++a) {
-        const uint32_t b = function_.accesses[a].buffer;
-        if (function_.buffers[b].base != BufferBase::arena)
-          continue;
-        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
-          return false;
-      }
-    }
-    return true;
-  }
-
   void count_touches(const Region &region) {
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       for_tensors(s, [&](uint32_t tensor) {
@@ -120,6 +120,37 @@ private:
   std::vector<uint32_t> seen_;
 };
 
+/// Puts the graphs of a region's levels into one: bodies behind their conditional, which is given
+/// their new sizes.
+struct RegionNodes::Levels {
+  Function &function;
+  const Region &region;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> level_of_body; // by conditional's step
+  std::vector<RegionGraph> graphs;
+
+  void append(uint32_t level, RegionGraph &to) const {
+    std::vector<uint32_t> numbers;
+    numbers.reserve(graphs[level].nodes.size());
+    for (uint32_t node : graphs[level].nodes) {
+      numbers.push_back(uint32_t(to.nodes.size()));
+      to.nodes.push_back(node);
+      if (node != kNone && function.steps[region.steps.begin + node].kind == StepKind::conditional)
+        append_bodies(node, to);
+    }
+    for (const Edge &edge : graphs[level].edges)
+      to.edges.push_back({numbers[edge.from], numbers[edge.to]});
+  }
+
+  void append_bodies(uint32_t node, RegionGraph &to) const {
+    const uint32_t number = function.steps[region.steps.begin + node].conditional;
+    for (uint32_t body = 0; body < function.conditionals[number].bodies.size(); ++body) {
+      const auto first = uint32_t(to.nodes.size());
+      append(level_of_body.at({node, body}), to);
+      function.conditionals[number].bodies[body] = uint32_t(to.nodes.size()) - first;
+    }
+  }
+};
+
 RegionNodes::RegionNodes(Function &function, std::span<const ByteRange> ranges,
                          const NodeOptions &options)
     : function_(function), ranges_(ranges), options_(options),
@@ -132,47 +163,59 @@ RegionGraph RegionNodes::make(const Region &region) {
     return make_levels(region);
   RegionGraph graph =
       make_region_graph(function_, region.steps, ranges_, {.max_lanes = options_.max_lanes});
-  if (options_.reorder)
-    reordered_ |= reorder(region, graph);
+  if (auto order = better_order(graph); order && tensors_->hold(region, graph, *order))
+    put_in_order(graph, *order);
   return graph;
 }
 
-/// Gives the nodes their order. False where it is the program's.
-bool RegionNodes::reorder(const Region &region, RegionGraph &graph) {
+/// None where the program's order is kept.
+std::optional<std::vector<uint32_t>> RegionNodes::better_order(const RegionGraph &graph) const {
+  if (!options_.reorder)
+    return std::nullopt;
+  return longest_path_first(uint32_t(graph.nodes.size()), graph.edges,
+                            options_.max_lanes ? options_.max_lanes : kIssueLanes);
+}
+
+void RegionNodes::put_in_order(RegionGraph &graph, std::span<const uint32_t> order) {
   const auto count = uint32_t(graph.nodes.size());
-  auto order =
-      longest_path_first(count, graph.edges, options_.max_lanes ? options_.max_lanes : kIssueLanes);
-  if (!order || !tensors_->hold(region, graph, *order))
-    return false;
   std::vector<uint32_t> nodes(count), numbers(count);
   for (uint32_t i = 0; i < count; ++i) {
-    nodes[i] = graph.nodes[(*order)[i]];
-    numbers[(*order)[i]] = i;
+    nodes[i] = graph.nodes[order[i]];
+    numbers[order[i]] = i;
   }
   for (Edge &edge : graph.edges)
     edge = {numbers[edge.from], numbers[edge.to]};
   sort_edges(graph.edges, count);
   graph.nodes = std::move(nodes);
-  return true;
+  reordered_ = true;
 }
 
-/// A region with bodies: each level a graph. Nodes keep the order of the steps, and none is added.
-RegionGraph RegionNodes::make_levels(const Region &region) const {
-  RegionGraph graph;
-  graph.nodes.resize(region.steps.count);
-  std::iota(graph.nodes.begin(), graph.nodes.end(), 0);
-  auto levels = find_region_levels(function_, region.steps);
+/// A region with bodies: each level is a graph, with an order and empty nodes of its own. Tensors
+/// that are touched in parts keep all levels in program order: their lives reach from one level to
+/// another.
+RegionGraph RegionNodes::make_levels(const Region &region) {
+  const auto levels = find_region_levels(function_, region.steps);
   CUGRT_CHECK(levels);
+  const bool reorder = tensors_->are_whole(region);
+  Levels all{function_, region, {}, {}};
   for (const RegionLevel &level : levels->levels) {
+    all.level_of_body[{level.step, level.body}] = uint32_t(all.graphs.size());
     std::vector<uint32_t> steps = level.steps;
     for (uint32_t &step : steps)
       step += region.steps.begin;
-    RegionGraph own = make_region_graph(function_, std::span<const uint32_t>(steps), ranges_,
-                                        {.max_lanes = options_.max_lanes, .join_from = 0});
-    for (const Edge &edge : own.edges)
-      graph.edges.push_back({level.steps[edge.from], level.steps[edge.to]});
+    RegionGraph graph = make_region_graph(function_, std::span<const uint32_t>(steps), ranges_,
+                                          {.max_lanes = options_.max_lanes});
+    if (reorder)
+      if (auto order = better_order(graph))
+        put_in_order(graph, *order);
+    for (uint32_t &node : graph.nodes)
+      if (node != kNone)
+        node = level.steps[node];
+    all.graphs.push_back(std::move(graph));
   }
-  sort_edges(graph.edges, region.steps.count);
+  RegionGraph graph;
+  all.append(0, graph);
+  sort_edges(graph.edges, graph.nodes.size());
   return graph;
 }
 

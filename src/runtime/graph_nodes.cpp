@@ -20,6 +20,7 @@ class NodeAdder {
 public:
   NodeAdder(GraphInstance &instance, const Frame &frame, const LoadedCode &code)
       : instance_(instance), topology_(*instance.topology_), frame_(frame), code_(code),
+        empty_bodies_(code.device().library().capabilities().empty_bodies),
         graphs_(topology_.levels.levels.size()) {
     graphs_[0] = instance.graph_.ref();
     ends_.reserve(topology_.node_count());
@@ -79,7 +80,7 @@ private:
       driver::Dependencies after{after_, data_};
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
       const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
-      if (program.kind == LaunchKind::empty && level(node) == 0)
+      if (program.kind == LaunchKind::empty && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);
@@ -150,6 +151,7 @@ private:
   const RegionClass &topology_;
   const Frame &frame_;
   const LoadedCode &code_;
+  const bool empty_bodies_;              // else a kernel that does nothing stands there
   std::vector<driver::GraphRef> graphs_; // of each level
   std::vector<driver::GraphNode> ends_;  // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_;  // by conditional

@@ -197,6 +197,92 @@ TEST_CASE("Nested branches and loops give the same in a graph, from the host and
   CHECK(host.session.counters().regions_eager == 0);
 }
 
+namespace {
+
+// A loop whose body has many readers of %s, then writers of its parts: these meet in an empty node.
+const char *const kMeeting = R"(cugrt 1
+kernel @mix {
+  inline """
+extern "C" __global__ void mix(const int *a, int *y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = y[i] * 3 + a[i];
+  }
+  """
+  entry "mix"
+  params (a: in i32, y: inout i32, n: symbol i64)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+kernel @less {
+  inline "extern \"C\" __global__ void less(int *i, const int *x, int *z) { z[0] = i[0]++ < x[0]; }"
+  entry "less"
+  params (i: inout i32, x: in i32, z: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%s: inout tensor<[64], i32>, %x: tensor<[32], i32>, %i: inout tensor<[1], i32>,
+           %limit: tensor<[1], i32>, %t0: inout tensor<[64], i32>, %t1: inout tensor<[64], i32>,
+           %t2: inout tensor<[64], i32>, %t3: inout tensor<[64], i32>) {
+  while () using (%s, %x, %i, %limit, %t0, %t1, %t2, %t3) {
+    %m = alloc : tensor<[1], i32>
+    launch @less(%i, %limit, %m)
+    yield %m
+  } do {
+    launch @mix(%s, %t0, 64)
+    launch @mix(%s, %t1, 64)
+    launch @mix(%s, %t2, 64)
+    launch @mix(%s, %t3, 64)
+    %low = view %s, 0 : tensor<[32], i32>
+    launch @mix(%x, %low, 32)
+    %high = view %s, 128 : tensor<[32], i32>
+    launch @mix(%x, %high, 32)
+    yield
+  }
+  return
+}
+)";
+
+std::vector<std::vector<int32_t>> run_meeting(Program &program, int limit) {
+  Buffer x = upload(integers(32, 3)), i = upload(std::vector<int32_t>{0}),
+         l = upload(std::vector<int32_t>{limit});
+  std::vector<Buffer> of64; // %s, %t0 to %t3
+  for (int32_t seed = 0; seed < 5; ++seed)
+    of64.push_back(upload(integers(64, seed)));
+  std::vector<Value> arguments = {of64[0].tensor(CUGRT_I32, {64}), x.tensor(CUGRT_I32, {32}),
+                                  i.tensor(CUGRT_I32, {1}), l.tensor(CUGRT_I32, {1})};
+  for (size_t t = 1; t < 5; ++t)
+    arguments.push_back(of64[t].tensor(CUGRT_I32, {64}));
+  program.session.run(program.main, arguments);
+  program.session.synchronize();
+  std::vector<std::vector<int32_t>> out;
+  for (Buffer &buffer : of64)
+    out.push_back(download<int32_t>(buffer.address(), 64));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("Empty nodes within bodies join what waits, also for drivers that allow none there") {
+  CHECK(Module::parse(kMeeting).plan_report(CUGRT_REPORT_TEXT).find("for all that wait here") !=
+        std::string::npos);
+  Program graph(kMeeting), host(kMeeting, Program::Way::host), eager(kMeeting, Program::Way::eager);
+  for (int limit : {3, 0, 6}) {
+    std::vector<std::vector<int32_t>> expected;
+    for (int32_t seed = 0; seed < 5; ++seed)
+      expected.push_back(integers(64, seed));
+    const std::vector<int32_t> x = integers(32, 3);
+    for (int turn = 0; turn < limit; ++turn) {
+      for (size_t t = 1; t < 5; ++t)
+        for (size_t k = 0; k < 64; ++k)
+          expected[t][k] = expected[t][k] * 3 + expected[0][k];
+      for (size_t k = 0; k < 64; ++k)
+        expected[0][k] = expected[0][k] * 3 + x[k % 32];
+    }
+    CHECK(run_meeting(graph, limit) == expected);
+    CHECK(run_meeting(host, limit) == expected);
+    CHECK(run_meeting(eager, limit) == expected);
+  }
+  CHECK(graph.session.counters().regions_eager == (has_conditional_nodes() ? 0 : 3));
+}
+
 TEST_CASE("Strict sessions refuse a loop where the driver has no conditional nodes") {
   Executable executable(emulated_runtime(), Module::parse(kNested));
   auto options = detail::sized<cugrt_session_options>();
