@@ -58,7 +58,8 @@ Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
                         PlanReport *report) {
   CUGRT_TRY(check_weights(module));
   CUGRT_ASSIGN(std::optional<InlinedCalls> calls,
-               inline_calls(module, {.max_steps = options.max_inlined_steps}));
+               inline_calls(module, {.max_steps = options.max_inlined_steps,
+                                     .strict = options.strict_inlining}));
   if (calls)
     remove_dead_functions(*calls);
   const ir::Module &inlined = calls ? calls->module : module;
