@@ -357,6 +357,7 @@ Status FunctionPlanner::read_symbol(const Binding &b) {
 // --- Steps, regions, allocations -----------------------------------------------------------------
 
 void FunctionPlanner::push_step(uint32_t step, bool joins) {
+  out_.steps[step].when = when_;
   if (!joins || !context_.options.regions) {
     close_region();
     Item item;

@@ -57,6 +57,7 @@ private:
 
   // --- conditional_planner.cpp: branches and loops within a region ---
   Status conditional(const ir::Binding &binding);
+  Status symbol_branch(const ir::Binding &binding, ExprId condition);
   Status graph_branch(const ir::Binding &binding);
   Status graph_loop(const ir::Binding &binding);
   Status graph_block(uint32_t ir_block);
@@ -90,6 +91,7 @@ private:
   uint32_t open_region_ = kNone;
   size_t open_item_ = 0;    // of the open region, among items()
   uint32_t body_depth_ = 0; // bodies of conditional nodes around the binding
+  ExprId when_;             // the condition of the branches on symbols around it
   uint32_t again_ = 0;      // loops around it whose condition is planned a second time
   struct Dynamic {
     uint32_t block, end, buffer; // ir block that defines it, end of its life

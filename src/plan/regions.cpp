@@ -27,6 +27,7 @@ public:
   }
 
   void add(const Step &step) {
+    add(step.when);
     for (uint32_t i = step.arguments.begin; i < step.arguments.end(); ++i) {
       const Argument &argument = function_.arguments[i];
       if (argument.kind == ArgumentKind::expr)
@@ -126,8 +127,8 @@ void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const
 }
 
 /// Marks the edges that may be programmatic, as far as a plan can tell: between kernels that have a
-/// variant written for it and that no symbol makes empty, outside of bodies. Whether the code waits
-/// before it touches anything is seen when it is compiled.
+/// variant written for it and that no symbol makes empty or leaves out, outside of bodies. Whether
+/// the code waits before it touches anything is seen when it is compiled.
 class ProgrammaticEdges {
 public:
   ProgrammaticEdges(const Plan &plan, const Function &function)

@@ -29,6 +29,11 @@ public:
 
   Status run() {
     for (uint32_t node = 0; node < topology_.node_count(); ++node) {
+      if (topology_.left_out[node]) {
+        instance_.nodes_.emplace_back();
+        ends_.emplace_back();
+        continue;
+      }
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
         return instance_.attribute(std::move(added), frame_, node, "node");
@@ -45,6 +50,9 @@ private:
     return frame_.program.launches[topology_.launches[node]];
   }
   const plan::Step &step(uint32_t node) const { return frame_.function.steps[launch(node).step]; }
+  static bool is_empty(const LaunchProgram &launch) {
+    return launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out;
+  }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
   void find_predecessors(uint32_t node) {
@@ -80,7 +88,7 @@ private:
       driver::Dependencies after{after_, data_};
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
       const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
-      if (program.kind == LaunchKind::empty && (level(node) == 0 || empty_bodies_))
+      if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);

@@ -1,7 +1,7 @@
 // Random kernel-level modules: planned and unplanned tensors, views, state, in-place updates,
 // calls, branches and loops. Only tensors that were written are read, so every run has one right
-// outcome. Conditions are the host's or, if asked for, some of them in device memory: then most
-// branches and loops become bodies of a region.
+// outcome. Conditions are the host's or, if asked for, most of them in device memory or over the
+// symbol: then most branches and loops become part of a region.
 #pragma once
 
 #include "support/plan_module.h"
@@ -143,14 +143,26 @@ private:
     return made;
   }
 
-  /// Within a body everything is on the device.
+  /// n < 5, say, or a number: n % 3.
+  ir::ExprId symbol_condition() {
+    ir::ExprId n = m.module.exprs.symbol({0}), k = m.constant(2 + pick(6));
+    const ir::ExprKind kinds[] = {ir::ExprKind::lt, ir::ExprKind::le, ir::ExprKind::eq,
+                                  ir::ExprKind::ne, ir::ExprKind::mod};
+    return m.module.exprs.make(kinds[pick(5)], n, k);
+  }
+
+  /// Within a body everything is on the device, or known before.
   bool on_device() { return device_ && (within_ || pick(4)); }
 
   void branch(ir::FunctionBuilder &b, Tensors &t, ir::ValueId flag, uint32_t depth) {
     if (owned_row(t) < 0)
       return;
     const bool device = on_device();
-    const ir::ValueId decides = device ? condition(b, "odd", t[find(t, true, false)].value) : flag;
+    ir::Operand condition = ir::Operand::of(flag);
+    if (device && pick(3) == 0)
+      condition = ir::Operand::of(symbol_condition());
+    else if (device)
+      condition = ir::Operand::of(this->condition(b, "odd", t[find(t, true, false)].value));
     within_ += device;
     ir::Binding binding{};
     binding.kind = ir::BindingKind::if_;
@@ -164,7 +176,6 @@ private:
       b.end_block({&result, 1});
     }
     within_ -= device;
-    ir::Operand condition = ir::Operand::of(decides);
     ir::TypeId type = row_type();
     t.push_back({b.bind(binding, {&condition, 1}, {}, {}, {}, {&type, 1}), true, true, true, true});
   }

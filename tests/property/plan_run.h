@@ -117,7 +117,8 @@ private:
     std::span<const ir::Operand> operands = frame.f.operands_of(b);
     std::vector<View> views;
     for (const ir::Operand &operand : operands)
-      views.push_back(frame.views[operand.index]);
+      views.push_back(operand.kind == ir::Operand::Kind::value ? frame.views[operand.index]
+                                                               : View{});
     View *result = b.result_count ? &frame.views[b.first_result] : nullptr;
     switch (b.kind) {
     case ir::BindingKind::alloc:
@@ -149,6 +150,8 @@ private:
       break;
     case ir::BindingKind::if_: {
       bool holds = views[0].memory ? views[0][0] != 0 : frame.flag;
+      if (operands[0].kind == ir::Operand::Kind::expr)
+        holds = *m_.exprs.evaluate(operands[0].expr(), frame.symbols) != 0;
       View yielded = block(frame, b.blocks.begin + (holds ? 0 : 1))[0];
       *result = fresh(yielded.count, 0);
       copy(*result, yielded);
@@ -284,7 +287,10 @@ private:
       uint32_t s = ready[i];
       ready.erase(ready.begin() + ptrdiff_t(i));
       const plan::Step &now = frame.f.steps[region.steps.begin + s];
-      if (now.kind == plan::StepKind::conditional)
+      const bool runs = !now.when.valid() || value(frame, now.when) != 0;
+      if (!runs)
+        ; // of a branch that is not taken
+      else if (now.kind == plan::StepKind::conditional)
         conditional(frame, region, levels, s);
       else if (now.kind == plan::StepKind::set_condition)
         again = condition(frame, now);
@@ -330,6 +336,8 @@ private:
     return holds(frame, condition, frame.flag);
   }
   bool holds(const Frame &frame, const plan::OperandRef &condition, bool of_host) const {
+    if (condition.kind == plan::OperandRef::Kind::expr)
+      return value(frame, {condition.index}) != 0;
     return condition.kind == plan::OperandRef::Kind::buffer ? view(frame, condition.index)[0] != 0
                                                             : of_host;
   }
