@@ -16,13 +16,15 @@ namespace cugrt::plan {
 
 class FunctionPlanner {
 public:
-  /// Callees of the function must have been planned.
-  FunctionPlanner(ModuleContext &context, uint32_t function);
+  /// Callees of the function must have been planned. `storage` is the context's: unless there is a
+  /// report to make, run() gives up what is known about the function's, which is then not needed.
+  FunctionPlanner(ModuleContext &context, uint32_t function, ModuleStorage &storage);
   Status run(); // fills in Plan::functions[function]
 
 private:
   // --- function_planner.cpp: signature, walk, simple bindings ---
   void reserve();
+  void give_up_tables();
   Status signature();
   Status parameter(uint32_t index);
   Status results();
@@ -80,6 +82,7 @@ private:
   Status fail(SourceLocation location, const std::string &message) const;
 
   ModuleContext &context_;
+  ModuleStorage &all_storage_;
   const uint32_t index_;
   const ir::Function &function_;
   const Liveness &live_;

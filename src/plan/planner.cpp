@@ -46,7 +46,7 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
     context.seed = &seed;
   }
   for (uint32_t function : storage.order)
-    CUGRT_TRY(FunctionPlanner(context, function).run());
+    CUGRT_TRY(FunctionPlanner(context, function, storage).run());
   if (report)
     for (const FunctionStorage &function : storage.functions)
       report->storage_before_bytes += function.storage_bytes;

@@ -150,7 +150,7 @@ public:
 
 private:
   bool is_fit(const Step &step) const {
-    if (step.kind != StepKind::kernel)
+    if (step.kind != StepKind::kernel || step.when.valid())
       return false;
     const std::vector<bool> &written = plan_.kernels[step.kernel].programmatic;
     if (std::find(written.begin(), written.end(), true) == written.end())
@@ -168,45 +168,23 @@ private:
   const std::vector<ir::Interval> bounds_;
 };
 
-/// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
+/// Puts steps in the order of the graphs' nodes, and empty ones where these are empty. One table
+/// after the other, so that no more than one of them is there twice.
 class Arrangement {
 public:
-  /// `reordered`: otherwise than by empty steps alone, so that what steps hold changes places too.
-  Arrangement(Function &function, bool reordered)
-      : f_(function), reordered_(reordered), numbers_(function.steps.size() + 1) {
-    steps_.reserve(f_.steps.size());
-    if (!reordered_)
-      return;
-    arguments_.reserve(f_.arguments.size());
-    launches_.reserve(f_.launches.size());
-    accesses_.reserve(f_.accesses.size());
-  }
+  explicit Arrangement(Function &function) : f_(function), numbers_(function.steps.size() + 1) {}
 
+  /// `reordered`: otherwise than by empty steps alone, so that what steps hold changes places too.
   /// Gives the new numbers of steps.
-  std::vector<uint32_t> run(std::span<const RegionGraph> graphs) {
-    uint32_t next = 0;                             // of the old steps
-    for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps
-      Range &range = f_.regions[r].steps;
-      const uint32_t first = range.begin;
-      for (; next < first; ++next)
-        take(next);
-      next = range.end();
-      range = {uint32_t(steps_.size()), uint32_t(graphs[r].nodes.size())};
-      for (size_t i = 0; i < graphs[r].nodes.size(); ++i)
-        if (graphs[r].nodes[i] != kNone)
-          take(first + graphs[r].nodes[i]);
-        else
-          join(f_.steps[following(graphs[r], first, i)]);
+  std::vector<uint32_t> run(std::span<const RegionGraph> graphs, bool reordered) {
+    find_order(graphs);
+    put_steps();
+    if (reordered) {
+      put(f_.arguments, &Step::arguments);
+      put(f_.launches, &Step::launches);
+      put(f_.accesses, &Step::accesses);
     }
-    for (; next < f_.steps.size(); ++next)
-      take(next);
-    numbers_.back() = uint32_t(steps_.size());
-    f_.steps = std::move(steps_);
-    if (reordered_) {
-      f_.arguments = std::move(arguments_);
-      f_.launches = std::move(launches_);
-      f_.accesses = std::move(accesses_);
-    }
+    place_empty_ranges();
     for (Block &block : f_.blocks)
       for (Item &item : block.items)
         if (item.kind == ItemKind::step)
@@ -215,51 +193,71 @@ public:
   }
 
 private:
-  /// The step after an empty node, which is never last.
-  static uint32_t following(const RegionGraph &graph, uint32_t first, size_t node) {
-    while (graph.nodes[node] == kNone)
-      ++node;
-    return first + graph.nodes[node];
-  }
-
-  /// What steps hold follows in their order.
-  template <class T>
-  static void append(std::vector<T> &to, const std::vector<T> &from, Range &range) {
-    const auto begin = uint32_t(to.size());
-    to.insert(to.end(), from.begin() + ptrdiff_t(range.begin),
-              from.begin() + ptrdiff_t(range.end()));
-    range.begin = begin;
-  }
-
-  void take(uint32_t number) {
-    numbers_[number] = uint32_t(steps_.size());
-    Step &step = f_.steps[number];
-    if (reordered_) {
-      append(arguments_, f_.arguments, step.arguments);
-      append(launches_, f_.launches, step.launches);
-      append(accesses_, f_.accesses, step.accesses);
+  /// By new number: the old one, or kNone for an empty step.
+  void find_order(std::span<const RegionGraph> graphs) {
+    uint32_t next = 0;                             // of the old steps
+    for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps
+      Range &range = f_.regions[r].steps;
+      const uint32_t first = range.begin;
+      for (; next < first; ++next)
+        order_.push_back(next);
+      next = range.end();
+      range = {uint32_t(order_.size()), uint32_t(graphs[r].nodes.size())};
+      for (uint32_t node : graphs[r].nodes)
+        order_.push_back(node == kNone ? kNone : first + node);
     }
-    steps_.push_back(std::move(step));
+    for (; next < f_.steps.size(); ++next)
+      order_.push_back(next);
   }
 
-  void join(const Step &next) {
-    Step empty;
-    empty.kind = StepKind::empty;
-    empty.name = "join";
-    empty.arguments.begin = reordered_ ? uint32_t(arguments_.size()) : next.arguments.begin;
-    empty.launches.begin = reordered_ ? uint32_t(launches_.size()) : next.launches.begin;
-    empty.accesses.begin = reordered_ ? uint32_t(accesses_.size()) : next.accesses.begin;
-    empty.location = next.location;
-    steps_.push_back(std::move(empty));
+  void put_steps() {
+    std::vector<Step> steps;
+    steps.reserve(order_.size());
+    for (uint32_t number : order_) {
+      if (number == kNone) {
+        Step empty;
+        empty.kind = StepKind::empty;
+        empty.name = "join";
+        steps.push_back(std::move(empty));
+        continue;
+      }
+      numbers_[number] = uint32_t(steps.size());
+      steps.push_back(std::move(f_.steps[number]));
+    }
+    numbers_.back() = uint32_t(steps.size());
+    f_.steps = std::move(steps);
+  }
+
+  template <class T> void put(std::vector<T> &table, Range Step::*range) {
+    std::vector<T> sorted;
+    sorted.reserve(table.size());
+    for (Step &step : f_.steps) {
+      Range &own = step.*range;
+      const auto begin = uint32_t(sorted.size());
+      sorted.insert(sorted.end(), table.begin() + ptrdiff_t(own.begin),
+                    table.begin() + ptrdiff_t(own.end()));
+      own.begin = begin;
+    }
+    table = std::move(sorted);
+  }
+
+  /// An empty step, which is never last, stands where the next one does.
+  void place_empty_ranges() {
+    for (size_t s = f_.steps.size(); s-- > 0;) {
+      Step &step = f_.steps[s];
+      if (order_[s] != kNone)
+        continue;
+      const Step &next = f_.steps[s + 1];
+      step.arguments.begin = next.arguments.begin;
+      step.launches.begin = next.launches.begin;
+      step.accesses.begin = next.accesses.begin;
+      step.location = next.location;
+    }
   }
 
   Function &f_;
-  const bool reordered_;
+  std::vector<uint32_t> order_;
   std::vector<uint32_t> numbers_; // by old number
-  std::vector<Step> steps_;
-  std::vector<Argument> arguments_;
-  std::vector<LaunchRule> launches_;
-  std::vector<BufferAccess> accesses_;
 };
 
 } // namespace
@@ -284,7 +282,7 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
   }
   std::vector<uint32_t> numbers;
   if (has_empty || nodes.reordered())
-    numbers = Arrangement(out, nodes.reordered()).run(graphs);
+    numbers = Arrangement(out).run(graphs, nodes.reordered());
   if (context.options.policy == Policy::patch && context.options.programmatic_edges) {
     ProgrammaticEdges programmatic(context.plan, out);
     for (Region &region : out.regions)
