@@ -101,6 +101,7 @@ private:
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
   bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
+  bool may_be_within(const Binding &b, const Function &callee, size_t symbol, ExprId given);
   bool callee_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
   bool extern_call(const Binding &b) { return host_or_extern(b); }
   bool host_or_extern(const Binding &b);

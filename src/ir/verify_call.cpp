@@ -195,7 +195,24 @@ bool FunctionVerifier::call(const Binding &b) {
   for (size_t i = 0; i < callee.params.size(); ++i)
     if (!call_operand(b, callee, i, symbols))
       return false;
+  for (size_t s = 0; s < callee.symbols.size(); ++s)
+    if (symbols[s].valid() && !may_be_within(b, callee, s, symbols[s]))
+      return false;
   return callee_results(b, callee, symbols);
+}
+
+/// Bounds that some values keep are checked when the function is called.
+bool FunctionVerifier::may_be_within(const Binding &b, const Function &callee, size_t symbol,
+                                     ExprId given) {
+  const Symbol &s = callee.symbols[symbol];
+  const Interval range = m_.exprs.range(given, bounds_);
+  if (range.lower <= s.bounds.upper && s.bounds.lower <= range.upper)
+    return true;
+  auto text = [](const Interval &i) {
+    return "[" + std::to_string(i.lower) + ", " + std::to_string(i.upper) + "]";
+  };
+  return fail(b, "the bounds of symbol '" + s.name + "' of @" + callee.name + " contradict: " +
+                     text(s.bounds) + " there, and what it is given here lies in " + text(range));
 }
 
 bool FunctionVerifier::callee_results(const Binding &b, const Function &callee,

@@ -29,7 +29,8 @@ Result<ir::Module> inline_functions(const ir::Module &module, const PassContext 
   if (!context.flag("inline.functions") || has_lifted_regions(module))
     return module;
   CUGRT_ASSIGN(std::optional<plan::InlinedCalls> inlined,
-               plan::inline_calls(module, {.plan_results = false}));
+               plan::inline_calls(module, {.strict = context.flag("inline.strict"),
+                                          .plan_results = false}));
   return inlined ? std::move(inlined->module) : module;
 }
 

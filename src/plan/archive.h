@@ -169,6 +169,7 @@ CUGRT_FIELDS(Step) {
   a("accesses", row.accesses);
   a("fill_byte", row.fill_byte);
   a("conditional", row.conditional);
+  a("when", row.when);
   a("location", row.location);
 }
 CUGRT_FIELDS(Conditional) {

@@ -7,6 +7,9 @@
 //       else: ..., copy %r <- %b                                 body: b, copy %c <- %d, t,
 //                                                                      set_condition from t
 //
+//   %r = if n > 8 { ... yield %a } else { ... yield %b }
+//     ... and copy %r <- %a, when n > 8; ... and copy %r <- %b, when n <= 8
+//
 // The condition's steps come twice, so that a loop costs one node for each time around and no
 // branch. What they define the second time are other tensors in the same places: nothing of the
 // first time is alive then.
@@ -34,6 +37,24 @@ Step blank_step(const Function &f, StepKind kind, std::string name, SourceLocati
   step.accesses.begin = uint32_t(f.accesses.size());
   step.location = location;
   return step;
+}
+
+/// Not 0 where `condition` is not 0, or where it is.
+ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) {
+  using ir::ExprKind;
+  const ir::ExprNode node = exprs[condition];
+  switch (node.kind) {
+  case ExprKind::eq:
+    return holds ? condition : exprs.make(ExprKind::ne, node.a, node.b);
+  case ExprKind::ne:
+    return holds ? condition : exprs.make(ExprKind::eq, node.a, node.b);
+  case ExprKind::lt:
+    return holds ? condition : exprs.make(ExprKind::le, node.b, node.a);
+  case ExprKind::le:
+    return holds ? condition : exprs.make(ExprKind::lt, node.b, node.a);
+  default:
+    return exprs.make(holds ? ExprKind::ne : ExprKind::eq, condition, exprs.constant(0));
+  }
 }
 
 /// Gives the conditional's step, `own`, what the steps after it touch. Whether they run is not
@@ -68,8 +89,11 @@ Status FunctionPlanner::conditional(const Binding &b) {
         out_.regions[open_region_].steps.count + steps > context_.options.max_region_nodes)
       close_region();
   }
-  CUGRT_TRY(b.kind == BindingKind::if_ ? graph_branch(b) : graph_loop(b));
-  if (body_depth_ == 0 &&
+  if (ir::ExprId condition = symbolic_condition(context_, index_, b); condition.valid())
+    CUGRT_TRY(symbol_branch(b, context_.copy(condition)));
+  else
+    CUGRT_TRY(b.kind == BindingKind::if_ ? graph_branch(b) : graph_loop(b));
+  if (body_depth_ == 0 && open_region_ != kNone &&
       out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)
     close_region();
   return {};
@@ -118,6 +142,24 @@ Status FunctionPlanner::graph_body(uint32_t conditional, SourceLocation location
   }
   if (const auto count = uint32_t(out_.steps.size()) - first)
     out_.conditionals[conditional].bodies.push_back(count);
+  return {};
+}
+
+/// Each step is planned with the condition that it runs under.
+Status FunctionPlanner::symbol_branch(const Binding &b, ExprId condition) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  for (uint32_t i = 0; i < b.blocks.count; ++i) {
+    const ExprId own = condition_expr(exprs, condition, i == 0);
+    // an inner condition has a value perhaps only where the outer one holds
+    const ExprId outer = std::exchange(
+        when_,
+        when_.valid() ? exprs.make(ir::ExprKind::select, when_, own, exprs.constant(0)) : own);
+    const uint32_t block = b.blocks.begin + i;
+    CUGRT_TRY(graph_block(block));
+    Block yielded; // for the host, which does not run it
+    CUGRT_TRY(yield_branch(b, function_.blocks[block], yielded));
+    when_ = outer;
+  }
   return {};
 }
 

@@ -16,7 +16,8 @@ namespace {
 class Check {
 public:
   Check(const ModuleContext &context, uint32_t function, const ValueTable &values)
-      : context_(context), function_(context.module.functions[function]), values_(values) {}
+      : context_(context), index_(function), function_(context.module.functions[function]),
+        values_(values) {}
 
   ConditionalCheck run(const Binding &binding) {
     construct(binding, 1);
@@ -39,11 +40,14 @@ private:
   void construct(const Binding &b, uint64_t times) {
     bool loop = b.kind == BindingKind::while_;
     if (++depth_ > kMaxConditionalNesting)
-      refuse("conditional nodes are nested too deeply");
+      refuse("branches and loops are nested too deeply");
+    const ir::ExprId by_symbol = symbolic_condition(context_, index_, b);
+    if (by_symbol.valid() && context_.module.exprs.depth(by_symbol) > kMaxConditionDepth)
+      refuse("its condition is nested too deeply");
     const ir::Block &test = function_.blocks[b.blocks.begin];
     std::span<const Operand> condition =
         loop ? function_.results_of(test) : function_.operands_of(b).first(1);
-    if (condition.size() != 1 || !is_device_scalar(condition[0]))
+    if (!by_symbol.valid() && (condition.size() != 1 || !is_device_scalar(condition[0])))
       refuse(loop ? "its condition is a host scalar" : "the condition is a host scalar");
     for (uint32_t i = 0; i < b.result_count; ++i)
       if (!is_tensor(b.result(i)))
@@ -117,7 +121,11 @@ private:
         std::min(kMany, result_.steps + std::min(kMany, times) * std::min(kMany, steps));
   }
 
+  // The conditions of branches within each other make one expression, whose depth is bounded.
+  static constexpr uint32_t kMaxConditionDepth = 64;
+
   const ModuleContext &context_;
+  const uint32_t index_;
   const ir::Function &function_;
   const ValueTable &values_;
   uint32_t depth_ = 0;
@@ -153,6 +161,25 @@ bool find_levels(const Function &f, ir::Range region, uint32_t begin, uint32_t e
 }
 
 } // namespace
+
+ir::ExprId symbolic_condition(const ModuleContext &context, uint32_t function,
+                              const Binding &binding) {
+  if (binding.kind != BindingKind::if_)
+    return {};
+  const ir::Function &f = context.module.functions[function];
+  const Operand &condition = f.operands_of(binding)[0];
+  if (condition.kind == Operand::Kind::expr)
+    return condition.expr();
+  if (condition.kind != Operand::Kind::value)
+    return {};
+  const ir::Type &type = context.module.types[f.value(condition.value()).type];
+  if (type.kind != TypeKind::scalar || type.dims.size() != 1)
+    return {};
+  const bool is_param =
+      std::any_of(f.params.begin(), f.params.end(),
+                  [&](const ir::Parameter &param) { return param.value == condition.value(); });
+  return is_param ? type.dims[0] : ir::ExprId{};
+}
 
 ConditionalCheck check_conditional(const ModuleContext &context, uint32_t function,
                                    const ValueTable &values, const Binding &binding) {

@@ -153,7 +153,7 @@ private:
   }
 
   void step(int depth, const std::string &number, const Step &s) {
-    std::string text = number + s.name + ":";
+    std::string text = number + s.name + (s.when.valid() ? ", when " + expr(s.when) : "") + ":";
     for (uint32_t a = s.accesses.begin; a < s.accesses.end(); ++a)
       text += std::string(a == s.accesses.begin ? " " : ", ") + access_word(f_.accesses[a].access) +
               " " + buffer(f_.accesses[a].buffer);

@@ -15,10 +15,10 @@ using ir::BindingKind;
 using ir::Operand;
 using ir::TypeKind;
 
-FunctionPlanner::FunctionPlanner(ModuleContext &context, uint32_t function)
-    : context_(context), index_(function), function_(context.module.functions[function]),
-      live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
-      values_(context, function, out_),
+FunctionPlanner::FunctionPlanner(ModuleContext &context, uint32_t function, ModuleStorage &storage)
+    : context_(context), all_storage_(storage), index_(function),
+      function_(context.module.functions[function]), live_(context.storage.liveness[function]),
+      storage_(context.storage.functions[function]), values_(context, function, out_),
       rules_(make_region_rules(context.options.policy, context, function, values_)),
       symbol_defined_(function_.symbols.size(), false), steps_before_(live_.end_time + 1, 0) {}
 
@@ -37,12 +37,22 @@ Status FunctionPlanner::run() {
   CUGRT_TRY(block(0, 0));
   CUGRT_TRY(check_storage_overlap());
   steps_before_[live_.end_time] = uint32_t(out_.steps.size());
+  if (!context_.report)
+    give_up_tables();
   new_numbers_ = finish_regions(context_, index_, out_);
   for (uint32_t site = 0; site < function_.call_sites.size(); ++site)
     note_call_site(site); // those without bindings
   storage_notes();
   context_.plan.functions[index_] = std::move(out_);
   return {};
+}
+
+/// Regions are made of what has been planned alone, and need room themselves.
+void FunctionPlanner::give_up_tables() {
+  values_.clear();
+  steps_before_ = {};
+  all_storage_.liveness[index_] = {};
+  all_storage_.functions[index_] = {};
 }
 
 /// Tables that grow by doubling would take up to three times their size.
@@ -357,6 +367,7 @@ Status FunctionPlanner::read_symbol(const Binding &b) {
 // --- Steps, regions, allocations -----------------------------------------------------------------
 
 void FunctionPlanner::push_step(uint32_t step, bool joins) {
+  out_.steps[step].when = when_;
   if (!joins || !context_.options.regions) {
     close_region();
     Item item;

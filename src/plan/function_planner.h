@@ -16,13 +16,15 @@ namespace cugrt::plan {
 
 class FunctionPlanner {
 public:
-  /// Callees of the function must have been planned.
-  FunctionPlanner(ModuleContext &context, uint32_t function);
+  /// Callees of the function must have been planned. `storage` is the context's: unless there is a
+  /// report to make, run() gives up what is known about the function's, which is then not needed.
+  FunctionPlanner(ModuleContext &context, uint32_t function, ModuleStorage &storage);
   Status run(); // fills in Plan::functions[function]
 
 private:
   // --- function_planner.cpp: signature, walk, simple bindings ---
   void reserve();
+  void give_up_tables();
   Status signature();
   Status parameter(uint32_t index);
   Status results();
@@ -58,6 +60,7 @@ private:
 
   // --- conditional_planner.cpp: branches and loops within a region ---
   Status conditional(const ir::Binding &binding);
+  Status symbol_branch(const ir::Binding &binding, ExprId condition);
   Status graph_branch(const ir::Binding &binding);
   Status graph_loop(const ir::Binding &binding);
   Status graph_block(uint32_t ir_block);
@@ -80,6 +83,7 @@ private:
   Status fail(SourceLocation location, const std::string &message) const;
 
   ModuleContext &context_;
+  ModuleStorage &all_storage_;
   const uint32_t index_;
   const ir::Function &function_;
   const Liveness &live_;
@@ -91,6 +95,7 @@ private:
   uint32_t open_region_ = kNone;
   size_t open_item_ = 0;    // of the open region, among items()
   uint32_t body_depth_ = 0; // bodies of conditional nodes around the binding
+  ExprId when_;             // the condition of the branches on symbols around it
   uint32_t again_ = 0;      // loops around it whose condition is planned a second time
   struct Dynamic {
     uint32_t block, end, buffer; // ir block that defines it, end of its life

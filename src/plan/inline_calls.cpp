@@ -5,6 +5,7 @@
 #include "ir/infer.h"
 #include "ir/text.h"
 #include "plan/liveness.h"
+#include "plan/located.h"
 #include "plan/sizes.h"
 
 #include <algorithm>
@@ -190,7 +191,13 @@ protected:
       return copy(b);
     const Callee &callee = callees_[b.callee];
     symbols_.clear();
-    std::string why = reason_to_stay(b, callee);
+    std::string why = too_large(callee);
+    if (!why.empty() && options_.strict)
+      return located(cugrt::Code::out_of_range, source(), b.location,
+                     "the call of @" + callee.function->name + " cannot be inlined: " + why +
+                         "; turn `inline.strict` off, and it stays a call");
+    if (why.empty())
+      why = reason_to_stay(b, callee);
     if (!why.empty()) {
       out_.stays[number_].push_back(std::move(why));
       return copy(b);
@@ -205,9 +212,8 @@ protected:
   }
 
 private:
-  /// Empty where the call can be planned through; then symbols_ hold what its symbols become.
-  std::string reason_to_stay(const Binding &b, const Callee &callee) {
-    const ir::Function &f = *callee.function;
+  /// Empty where the caller, and the module, would stay within the limits.
+  std::string too_large(const Callee &callee) const {
     const uint32_t most = options_.max_steps;
     if (steps_ > most || callee.steps > most - steps_)
       return "with its " + std::to_string(callee.steps) +
@@ -219,6 +225,12 @@ private:
     if (out_.bindings + callee.bindings > kMaxModuleBindings)
       return "the module would have more than " + std::to_string(kMaxModuleBindings) +
              " bindings that come from calls";
+    return "";
+  }
+
+  /// Empty where the call can be planned through; then symbols_ hold what its symbols become.
+  std::string reason_to_stay(const Binding &b, const Callee &callee) {
+    const ir::Function &f = *callee.function;
     if (!f.is_private && f.num_inputs < f.params.size())
       return "it has weights of its own";
     if (!callee.results_apart)

@@ -23,6 +23,8 @@ inline constexpr uint64_t kMaxModuleBindings = uint64_t(1) << 21;
 
 struct InlineOptions {
   uint32_t max_steps = kMaxInlinedSteps; // of a caller: a call that would make more of them stays
+  /// A call that would make too many steps or bindings is an error, at the call.
+  bool strict = false;
   /// A callee's results that its caller does not return get storage of their own. Off: they stay
   /// allocations, for a pass that plans them together with the caller's.
   bool plan_results = true;

@@ -60,6 +60,8 @@ private:
   Decision control(const ir::Binding &b) const {
     const bool loop = b.kind == BindingKind::while_;
     std::string why_not = check_conditional(context_, index_, values_, b).why_not;
+    if (why_not.empty() && symbolic_condition(context_, index_, b).valid())
+      return {Verdict::joins, "a branch on symbols: a graph has the steps that its key takes"};
     if (why_not.empty())
       return {Verdict::joins, loop ? "a conditional node, which runs its body while the condition "
                                      "on the device holds"

@@ -34,7 +34,7 @@ using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
 
-inline constexpr uint32_t kPlanVersion = 3;
+inline constexpr uint32_t kPlanVersion = 4;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
@@ -214,6 +214,10 @@ struct Step {
   Range accesses;  // Function::accesses: every byte range read or written, workspaces included
   uint8_t fill_byte = 0;
   uint32_t conditional = kNone; // Function::conditionals
+  /// Runs only where this is not 0: a step of a branch on a symbol. Invalid: always. Edges hold
+  /// whether it runs or not: those through a step that does not run join what stands before and
+  /// behind it.
+  ExprId when;
   SourceLocation location;
   friend bool operator==(const Step &, const Step &) = default;
 };

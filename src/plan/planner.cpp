@@ -46,7 +46,7 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
     context.seed = &seed;
   }
   for (uint32_t function : storage.order)
-    CUGRT_TRY(FunctionPlanner(context, function).run());
+    CUGRT_TRY(FunctionPlanner(context, function, storage).run());
   if (report)
     for (const FunctionStorage &function : storage.functions)
       report->storage_before_bytes += function.storage_bytes;
@@ -58,7 +58,8 @@ Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
                         PlanReport *report) {
   CUGRT_TRY(check_weights(module));
   CUGRT_ASSIGN(std::optional<InlinedCalls> calls,
-               inline_calls(module, {.max_steps = options.max_inlined_steps}));
+               inline_calls(module, {.max_steps = options.max_inlined_steps,
+                                     .strict = options.strict_inlining}));
   if (calls)
     remove_dead_functions(*calls);
   const ir::Module &inlined = calls ? calls->module : module;

@@ -17,6 +17,7 @@ struct PlannerOptions {
   std::string target{};               // named profile, kept in the plan
   uint32_t max_region_nodes = 10000;  // steps; at most kMaxRegionNodes
   uint32_t max_inlined_steps = 65536; // of policy patch: a call that would make more of them stays
+  bool strict_inlining = false;       // such a call is an error instead
   uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
   /// Of policy patch: branches and loops over device scalars become conditional nodes of the region
   /// around them, where nothing in them needs the host; off: the host runs all of them.

@@ -2,16 +2,9 @@
 #include "plan/regions.h"
 
 #include "plan/conditionals.h"
-#include "plan/node_order.h"
-#include "plan/region_graph.h"
-#include "plan/timeline.h"
-#include "support/check.h"
+#include "plan/region_nodes.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
-#include <unordered_map>
-#include <utility>
 
 namespace cugrt::plan {
 
@@ -34,6 +27,7 @@ public:
   }
 
   void add(const Step &step) {
+    add(step.when);
     for (uint32_t i = step.arguments.begin; i < step.arguments.end(); ++i) {
       const Argument &argument = function_.arguments[i];
       if (argument.kind == ArgumentKind::expr)
@@ -132,155 +126,9 @@ void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const
   }
 }
 
-/// Whether the region's tensors have the arena to themselves in another order of its nodes as in
-/// program order: edges keep bytes apart that are touched, and a tensor that is written in parts
-/// has bytes that are not touched yet, where another may still lie.
-class TensorsApart {
-public:
-  TensorsApart(const Function &function, std::span<const ByteRange> ranges)
-      : function_(function), ranges_(ranges) {}
-
-  bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
-    collect();
-    if (are_whole(region)) // then edges keep their tensors' bytes apart from first to last touch
-      return true;
-    count_touches(region);
-    std::map<uint32_t, Timeline> arenas;
-    bool apart = true;
-    for (uint32_t number : order) // to the end, so that no touches are left
-      if (graph.nodes[number] != kNone)
-        apart &= step(region.steps.begin + graph.nodes[number], arenas);
-    return apart;
-  }
-
-private:
-  struct Tensor {
-    uint32_t arena = 0, touches = 0; // those of the region
-    int64_t begin = INT64_MAX, end = 0;
-    bool begun = false;
-  };
-
-  /// A step's buffers in arenas, each tensor once.
-  template <class Visit> void for_tensors(uint32_t step, Visit visit) {
-    seen_.clear();
-    Range range = function_.steps[step].accesses;
-    for (uint32_t a = range.begin; a < range.end(); ++a) {
-      const uint32_t buffer = function_.accesses[a].buffer;
-      const uint32_t tensor = function_.buffers[buffer].tensor;
-      if (function_.buffers[buffer].base == BufferBase::arena &&
-          std::find(seen_.begin(), seen_.end(), tensor) == seen_.end()) {
-        seen_.push_back(tensor);
-        visit(tensor);
-      }
-    }
-  }
-
-  /// The tensors of the function, once.
-  void collect() {
-    if (!tensors_.empty())
-      return;
-    for (uint32_t b = 0; b < function_.buffers.size(); ++b) {
-      const Buffer &buffer = function_.buffers[b];
-      if (buffer.base != BufferBase::arena)
-        continue;
-      if (buffer.tensor >= tensors_.size())
-        tensors_.resize(std::max<size_t>(size_t(buffer.tensor) + 1, function_.buffers.size()));
-      Tensor &tensor = tensors_[buffer.tensor];
-      tensor.arena = buffer.index;
-      tensor.begin = std::min(tensor.begin, ranges_[b].begin);
-      tensor.end = std::max(tensor.end, ranges_[b].end);
-    }
-  }
-
-  /// Whether each step of the region touches all of a tensor or nothing.
-  bool are_whole(const Region &region) const {
-    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
-      const Range range = function_.steps[s].accesses;
-      for (uint32_t a = range.begin; a < range.end(); ++a) {
-        const uint32_t b = function_.accesses[a].buffer;
-        if (function_.buffers[b].base != BufferBase::arena)
-          continue;
-        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
-          return false;
-      }
-    }
-    return true;
-  }
-
-  void count_touches(const Region &region) {
-    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
-      for_tensors(s, [&](uint32_t tensor) {
-        ++tensors_[tensor].touches;
-        tensors_[tensor].begun = false;
-      });
-  }
-
-  /// False where a tensor begins over one that is still to be touched.
-  bool step(uint32_t step, std::map<uint32_t, Timeline> &arenas) {
-    for_tensors(step, [&](uint32_t tensor) { --tensors_[tensor].touches; });
-    bool apart = true;
-    for_tensors(step, [&](uint32_t number) {
-      Tensor &tensor = tensors_[number];
-      if (std::exchange(tensor.begun, true) || tensor.begin >= tensor.end)
-        return;
-      Timeline &timeline = arenas[tensor.arena];
-      timeline.each(tensor.begin, tensor.end, [&](const Segment &segment) {
-        apart = apart && (segment.writer == kNone || tensors_[segment.writer].touches == 0);
-      });
-      timeline.replace(tensor.begin, tensor.end, number);
-    });
-    return apart;
-  }
-
-  const Function &function_;
-  const std::span<const ByteRange> ranges_;
-  std::vector<Tensor> tensors_; // by Buffer::tensor
-  std::vector<uint32_t> seen_;
-};
-
-/// Gives the nodes their order (plan/node_order.h). False where it is the program's.
-bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsApart &tensors) {
-  const auto count = uint32_t(graph.nodes.size());
-  auto order = longest_path_first(count, graph.edges, lanes ? lanes : kIssueLanes);
-  if (!order || !tensors.hold(region, graph, *order))
-    return false;
-  std::vector<uint32_t> nodes(count), numbers(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    nodes[i] = graph.nodes[(*order)[i]];
-    numbers[(*order)[i]] = i;
-  }
-  for (Edge &edge : graph.edges)
-    edge = {numbers[edge.from], numbers[edge.to]};
-  sort_edges(graph.edges, count);
-  graph.nodes = std::move(nodes);
-  return true;
-}
-
-/// A region with bodies: each level a graph. Nodes keep the order of the steps, and none is added.
-RegionGraph make_levelled_graph(const Function &function, const Region &region,
-                                std::span<const ByteRange> ranges, uint32_t max_lanes) {
-  RegionGraph graph;
-  graph.nodes.resize(region.steps.count);
-  std::iota(graph.nodes.begin(), graph.nodes.end(), 0);
-  auto levels = find_region_levels(function, region.steps);
-  CUGRT_CHECK(levels);
-  for (const RegionLevel &level : levels->levels) {
-    std::vector<uint32_t> steps = level.steps;
-    for (uint32_t &step : steps)
-      step += region.steps.begin;
-    RegionGraph own = make_region_graph(function, std::span<const uint32_t>(steps), ranges,
-                                        {.max_lanes = max_lanes, .join_from = 0});
-    for (const Edge &edge : own.edges)
-      graph.edges.push_back({level.steps[edge.from], level.steps[edge.to]});
-  }
-  sort_edges(graph.edges, region.steps.count);
-  return graph;
-}
-
 /// Marks the edges that may be programmatic, as far as a plan can tell: between kernels that have a
-/// variant written for it and that no symbol makes empty, outside of bodies. Whether the code waits
-/// before it touches anything is seen when it is compiled.
+/// variant written for it and that no symbol makes empty or leaves out, outside of bodies. Whether
+/// the code waits before it touches anything is seen when it is compiled.
 class ProgrammaticEdges {
 public:
   ProgrammaticEdges(const Plan &plan, const Function &function)
@@ -302,7 +150,7 @@ public:
 
 private:
   bool is_fit(const Step &step) const {
-    if (step.kind != StepKind::kernel)
+    if (step.kind != StepKind::kernel || step.when.valid())
       return false;
     const std::vector<bool> &written = plan_.kernels[step.kernel].programmatic;
     if (std::find(written.begin(), written.end(), true) == written.end())
@@ -320,45 +168,23 @@ private:
   const std::vector<ir::Interval> bounds_;
 };
 
-/// Puts steps in the order of the graphs' nodes, and empty ones where these are empty.
+/// Puts steps in the order of the graphs' nodes, and empty ones where these are empty. One table
+/// after the other, so that no more than one of them is there twice.
 class Arrangement {
 public:
-  /// `reordered`: otherwise than by empty steps alone, so that what steps hold changes places too.
-  Arrangement(Function &function, bool reordered)
-      : f_(function), reordered_(reordered), numbers_(function.steps.size() + 1) {
-    steps_.reserve(f_.steps.size());
-    if (!reordered_)
-      return;
-    arguments_.reserve(f_.arguments.size());
-    launches_.reserve(f_.launches.size());
-    accesses_.reserve(f_.accesses.size());
-  }
+  explicit Arrangement(Function &function) : f_(function), numbers_(function.steps.size() + 1) {}
 
+  /// `reordered`: otherwise than by empty steps alone, so that what steps hold changes places too.
   /// Gives the new numbers of steps.
-  std::vector<uint32_t> run(std::span<const RegionGraph> graphs) {
-    uint32_t next = 0;                             // of the old steps
-    for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps
-      Range &range = f_.regions[r].steps;
-      const uint32_t first = range.begin;
-      for (; next < first; ++next)
-        take(next);
-      next = range.end();
-      range = {uint32_t(steps_.size()), uint32_t(graphs[r].nodes.size())};
-      for (size_t i = 0; i < graphs[r].nodes.size(); ++i)
-        if (graphs[r].nodes[i] != kNone)
-          take(first + graphs[r].nodes[i]);
-        else
-          join(f_.steps[following(graphs[r], first, i)]);
+  std::vector<uint32_t> run(std::span<const RegionGraph> graphs, bool reordered) {
+    find_order(graphs);
+    put_steps();
+    if (reordered) {
+      put(f_.arguments, &Step::arguments);
+      put(f_.launches, &Step::launches);
+      put(f_.accesses, &Step::accesses);
     }
-    for (; next < f_.steps.size(); ++next)
-      take(next);
-    numbers_.back() = uint32_t(steps_.size());
-    f_.steps = std::move(steps_);
-    if (reordered_) {
-      f_.arguments = std::move(arguments_);
-      f_.launches = std::move(launches_);
-      f_.accesses = std::move(accesses_);
-    }
+    place_empty_ranges();
     for (Block &block : f_.blocks)
       for (Item &item : block.items)
         if (item.kind == ItemKind::step)
@@ -367,51 +193,71 @@ public:
   }
 
 private:
-  /// The step after an empty node, which is never last.
-  static uint32_t following(const RegionGraph &graph, uint32_t first, size_t node) {
-    while (graph.nodes[node] == kNone)
-      ++node;
-    return first + graph.nodes[node];
-  }
-
-  /// What steps hold follows in their order.
-  template <class T>
-  static void append(std::vector<T> &to, const std::vector<T> &from, Range &range) {
-    const auto begin = uint32_t(to.size());
-    to.insert(to.end(), from.begin() + ptrdiff_t(range.begin),
-              from.begin() + ptrdiff_t(range.end()));
-    range.begin = begin;
-  }
-
-  void take(uint32_t number) {
-    numbers_[number] = uint32_t(steps_.size());
-    Step &step = f_.steps[number];
-    if (reordered_) {
-      append(arguments_, f_.arguments, step.arguments);
-      append(launches_, f_.launches, step.launches);
-      append(accesses_, f_.accesses, step.accesses);
+  /// By new number: the old one, or kNone for an empty step.
+  void find_order(std::span<const RegionGraph> graphs) {
+    uint32_t next = 0;                             // of the old steps
+    for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps
+      Range &range = f_.regions[r].steps;
+      const uint32_t first = range.begin;
+      for (; next < first; ++next)
+        order_.push_back(next);
+      next = range.end();
+      range = {uint32_t(order_.size()), uint32_t(graphs[r].nodes.size())};
+      for (uint32_t node : graphs[r].nodes)
+        order_.push_back(node == kNone ? kNone : first + node);
     }
-    steps_.push_back(std::move(step));
+    for (; next < f_.steps.size(); ++next)
+      order_.push_back(next);
   }
 
-  void join(const Step &next) {
-    Step empty;
-    empty.kind = StepKind::empty;
-    empty.name = "join";
-    empty.arguments.begin = reordered_ ? uint32_t(arguments_.size()) : next.arguments.begin;
-    empty.launches.begin = reordered_ ? uint32_t(launches_.size()) : next.launches.begin;
-    empty.accesses.begin = reordered_ ? uint32_t(accesses_.size()) : next.accesses.begin;
-    empty.location = next.location;
-    steps_.push_back(std::move(empty));
+  void put_steps() {
+    std::vector<Step> steps;
+    steps.reserve(order_.size());
+    for (uint32_t number : order_) {
+      if (number == kNone) {
+        Step empty;
+        empty.kind = StepKind::empty;
+        empty.name = "join";
+        steps.push_back(std::move(empty));
+        continue;
+      }
+      numbers_[number] = uint32_t(steps.size());
+      steps.push_back(std::move(f_.steps[number]));
+    }
+    numbers_.back() = uint32_t(steps.size());
+    f_.steps = std::move(steps);
+  }
+
+  template <class T> void put(std::vector<T> &table, Range Step::*range) {
+    std::vector<T> sorted;
+    sorted.reserve(table.size());
+    for (Step &step : f_.steps) {
+      Range &own = step.*range;
+      const auto begin = uint32_t(sorted.size());
+      sorted.insert(sorted.end(), table.begin() + ptrdiff_t(own.begin),
+                    table.begin() + ptrdiff_t(own.end()));
+      own.begin = begin;
+    }
+    table = std::move(sorted);
+  }
+
+  /// An empty step, which is never last, stands where the next one does.
+  void place_empty_ranges() {
+    for (size_t s = f_.steps.size(); s-- > 0;) {
+      Step &step = f_.steps[s];
+      if (order_[s] != kNone)
+        continue;
+      const Step &next = f_.steps[s + 1];
+      step.arguments.begin = next.arguments.begin;
+      step.launches.begin = next.launches.begin;
+      step.accesses.begin = next.accesses.begin;
+      step.location = next.location;
+    }
   }
 
   Function &f_;
-  const bool reordered_;
+  std::vector<uint32_t> order_;
   std::vector<uint32_t> numbers_; // by old number
-  std::vector<Step> steps_;
-  std::vector<Argument> arguments_;
-  std::vector<LaunchRule> launches_;
-  std::vector<BufferAccess> accesses_;
 };
 
 } // namespace
@@ -419,27 +265,24 @@ private:
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out) {
   std::vector<ByteRange> ranges = byte_ranges(context.plan, out);
   std::vector<RegionGraph> graphs(out.regions.size());
-  bool has_empty = false, reordered = false;
-  TensorsApart tensors(out, ranges);
+  bool has_empty = false;
+  // seed keeps the published order, the program's
+  RegionNodes nodes(
+      out, ranges,
+      {.max_lanes = context.options.max_lanes, .reorder = context.options.policy == Policy::patch});
   Dependencies dependencies(context.plan.exprs, out);
   for (uint32_t r = 0; r < out.regions.size(); ++r) {
     Region &region = out.regions[r];
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
       dependencies.add(out.steps[s]);
     dependencies.finish(region);
-    const uint32_t lanes = context.options.max_lanes;
-    const bool levelled = has_conditionals(out, region);
-    graphs[r] = levelled ? make_levelled_graph(out, region, ranges, lanes)
-                         : make_region_graph(out, region.steps, ranges, {.max_lanes = lanes});
-    // seed keeps the published order, the program's
-    if (context.options.policy == Policy::patch && !levelled)
-      reordered |= reorder(region, graphs[r], lanes, tensors);
+    graphs[r] = nodes.make(region);
     has_empty |= graphs[r].nodes.size() != region.steps.count;
     region.edges = std::move(graphs[r].edges);
   }
   std::vector<uint32_t> numbers;
-  if (has_empty || reordered)
-    numbers = Arrangement(out, reordered).run(graphs);
+  if (has_empty || nodes.reordered())
+    numbers = Arrangement(out).run(graphs, nodes.reordered());
   if (context.options.policy == Policy::patch && context.options.programmatic_edges) {
     ProgrammaticEdges programmatic(context.plan, out);
     for (Region &region : out.regions)

@@ -237,6 +237,7 @@ private:
       return fail("its key, slots or host values are out of order");
     for (uint32_t s = region_.steps.begin; s < region_.steps.end(); ++s) {
       const Step &step = f_.steps[s];
+      CUGRT_TRY(in_key(step.when));
       for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a) {
         const Argument &argument = f_.arguments[a];
         if (argument.kind == ArgumentKind::expr)

@@ -213,6 +213,7 @@ private:
       CUGRT_TRY(range(step.arguments, f_.arguments, "a step's arguments"));
       CUGRT_TRY(range(step.launches, f_.launches, "a step's launch rules"));
       CUGRT_TRY(range(step.accesses, f_.accesses, "a step's accesses"));
+      CUGRT_TRY(expr(step.when, true));
       if (step.kind == StepKind::kernel) {
         CUGRT_TRY(index(step.kernel, plan_.kernels, "a step's kernel"));
         CUGRT_TRY(kernel_step(step, plan_.kernels[step.kernel]));
@@ -255,6 +256,25 @@ private:
     return {};
   }
 
+  /// Whether the form of `when` shows that it holds only where `outer` does: they are one, or
+  /// `when` asks for `outer` first.
+  bool runs_only_where(ExprId when, ExprId outer) const {
+    const auto always = [&](ExprId e) {
+      return !e.valid() || plan_.exprs.as_constant(e).value_or(0) != 0;
+    };
+    if (always(outer))
+      return true;
+    for (; when.valid(); when = plan_.exprs[when].a) {
+      if (when == outer || plan_.exprs.as_constant(when) == std::optional<int64_t>(0))
+        return true;
+      const ir::ExprNode &node = plan_.exprs[when];
+      if (node.kind != ir::ExprKind::select ||
+          plan_.exprs.as_constant(node.c) != std::optional<int64_t>(0))
+        return false;
+    }
+    return false;
+  }
+
   /// Bodies nest, edges join steps of one graph, every conditional stands in one place, and every
   /// loop sets its condition in its body.
   Status levels(const Region &region) {
@@ -264,6 +284,12 @@ private:
     for (const Edge &edge : region.edges)
       if (levels->level_of[edge.from] != levels->level_of[edge.to])
         return fail("region " + region.name + " has an edge between two graphs");
+    for (const RegionLevel &level : levels->levels)
+      for (uint32_t s : level.steps)
+        if (const Step &step = f_.steps[region.steps.begin + s];
+            level.step != kNone && step.kind != StepKind::empty &&
+            !runs_only_where(step.when, f_.steps[region.steps.begin + level.step].when))
+          return fail("step '" + step.name + "' runs where the conditional around it does not");
     for (uint32_t s = 0; s < region.steps.count; ++s) {
       const Step &step = f_.steps[region.steps.begin + s];
       if (step.kind == StepKind::conditional && conditional_uses_[step.conditional]++)
@@ -275,6 +301,8 @@ private:
           f_.steps[region.steps.begin + level.step].conditional != step.conditional ||
           condition_sets_[step.conditional]++)
         return fail("step '" + step.name + "' stands outside of its loop's body, or twice");
+      if (step.when != f_.steps[region.steps.begin + level.step].when)
+        return fail("step '" + step.name + "' does not run whenever its loop does");
     }
     return {};
   }

@@ -129,6 +129,12 @@ uint32_t ValueTable::result_slot(uint32_t slot, uint32_t like, ExprId offset_byt
   return add(std::move(buffer));
 }
 
+void ValueTable::clear() {
+  offsets_ = {};
+  buffers_ = {};
+  refs_ = {};
+}
+
 void ValueTable::begin_again(ir::Range blocks) {
   ++again_;
   next_number_ = std::max(next_number_, uint32_t(live_.origins.size() + storage_.classes.size() +

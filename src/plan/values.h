@@ -14,6 +14,9 @@ class ValueTable {
 public:
   ValueTable(ModuleContext &context, uint32_t function, Function &out);
 
+  /// Forgets all values; nothing may be asked any more.
+  void clear();
+
   // --- Definitions: called by the walk at each binding ---
   void set_offset(ir::ValueId value, ExprId offset_bytes) { offsets_[value.index] = offset_bytes; }
   ExprId offset(ir::ValueId value) const;

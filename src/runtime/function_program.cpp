@@ -27,6 +27,8 @@ public:
         add_condition(i);
       else
         add_transfer(i);
+      if (function_.steps[i].when.valid())
+        program_.launches.push_back({.kind = LaunchKind::left_out, .step = i});
       auto count = static_cast<uint32_t>(program_.launches.size()) - first;
       program_.step_launches.push_back({first, count});
     }

@@ -41,6 +41,7 @@ enum class LaunchKind : uint8_t {
   copy, // sources: destination, source, bytes
   fill, // sources: destination, bytes, byte
   empty,
+  left_out,      // of a step whose condition does not hold: no node
   conditional,   // our kernel that sets the condition, and the node behind it; see set_condition
   set_condition, // sources: address, bytes, handle, other handle or 0
 };
@@ -62,7 +63,8 @@ struct LaunchProgram {
 struct FunctionProgram {
   std::vector<ValueSource> sources;
   std::vector<LaunchProgram> launches;
-  std::vector<Range> step_launches;  // for each step, its variants in `launches`
+  /// For each step, its variants in `launches`; of one that has a condition the last is `left_out`.
+  std::vector<Range> step_launches;
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
            base_count = 0;

@@ -93,7 +93,7 @@ Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance
                                    driver::StreamRef stream) {
   instance.last_launch = ++launches_;
   if (record_) {
-    record_->nodes = instance.topology().node_count();
+    record_->nodes = instance.topology().graph_node_count();
     record_->edges = instance.topology().edge_count();
   }
   ScopeTimer timer(timed(&LaunchRecord::launch_ns));
@@ -128,7 +128,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     adopt_prepared();
   key_ = key_of(number, *region.frame);
   CUGRT_ASSIGN(uint32_t topology, find_class(region));
-  uint64_t bytes = options_.cost.bytes(region.classes[topology]->node_count());
+  uint64_t bytes = options_.cost.bytes(region.classes[topology]->graph_node_count());
   InstancePolicy::Decision decision = policy_.decide(
       key_, (uint64_t(number) << 32) | topology, bytes,
       [&](InstanceId id) { return is_idle(id, stream); }, uses_to_earn(*region.classes[topology]));
@@ -209,7 +209,7 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
   }
   if (!instance.ok())
     return instance.take_status();
-  uint64_t bytes = options_.cost.bytes(made->node_count());
+  uint64_t bytes = options_.cost.bytes(made->graph_node_count());
   region.last = keep(number, topology, key_, bytes, std::move(*instance));
   ++counters_.regions_built;
   if (record_)
@@ -222,7 +222,7 @@ GraphInstance *GraphCache::keep(uint32_t number, uint32_t topology, std::span<co
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, bytes);
   const RegionClass &made = instance->topology();
-  counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.node_count());
+  counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
   slots_[id] = {number, ++built_, std::move(instance)};
   return slots_[id].instance.get();
@@ -236,7 +236,7 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
   uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_node_ns * topology.key_nodes);
-  uint64_t uses = cost.build_ns_of(topology.node_count()) / switch_ns;
+  uint64_t uses = cost.build_ns_of(topology.graph_node_count()) / switch_ns;
   return static_cast<uint32_t>(std::clamp<uint64_t>(uses, 2, 1u << 20));
 }
 

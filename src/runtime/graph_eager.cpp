@@ -35,11 +35,18 @@ Status GraphCache::launch_steps(const Frame &frame, Range steps, EagerReason rea
                                 driver::StreamRef stream) {
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
     const plan::Step &planned = frame.function.steps[step];
+    bool runs = true;
+    if (planned.when.valid()) {
+      CUGRT_ASSIGN(int64_t holds, frame.evaluate(planned.when));
+      runs = holds != 0;
+    }
     if (planned.kind != plan::StepKind::conditional) {
-      CUGRT_TRY(launch_step(frame, step, reason, stream));
+      if (runs)
+        CUGRT_TRY(launch_step(frame, step, reason, stream));
       continue;
     }
-    CUGRT_TRY(launch_conditional(frame, step, reason, stream));
+    if (runs)
+      CUGRT_TRY(launch_conditional(frame, step, reason, stream));
     for (uint32_t count : frame.function.conditionals[planned.conditional].bodies)
       step += count;
   }

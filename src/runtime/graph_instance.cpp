@@ -1,6 +1,7 @@
 // Building and patching of instances; see graph_instance.h.
 #include "runtime/graph_instance.h"
 
+#include "driver/driver_error.h"
 #include "runtime/loaded_code.h"
 
 #include <bit>
@@ -75,7 +76,7 @@ GraphInstance::build(const Frame &frame, const LoadedCode &code,
   CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
   CUGRT_TRY(instance->add_nodes(frame, code));
   CUGRT_TRY(instance->instantiate(frame));
-  CUGRT_TRY(instance->probe_bodies(code));
+  CUGRT_TRY(instance->probe_bodies(frame, code));
   instance->make_base_patches();
   CUGRT_TRY(instance->exec_.upload(stream));
   instance->frame_serial_ = frame.serial;
@@ -186,16 +187,36 @@ Status GraphInstance::instantiate(const Frame &frame) {
   return {};
 }
 
+namespace {
+
+/// It says nothing about setters and may be gone the next time.
+bool is_transient(CUresult result) {
+  return result == CUDA_ERROR_OUT_OF_MEMORY || driver::is_sticky(result);
+}
+
+} // namespace
+
+bool GraphInstance::probes_bodies(const Frame &frame, uint32_t node) const {
+  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+  const bool is_kernel = launch.kind != LaunchKind::empty && launch.kind != LaunchKind::left_out &&
+                         (launch.kind == LaunchKind::kernel || !launch.fixed);
+  return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
+         dims_[node].enabled && params_[node];
+}
+
 /// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
-/// has some, once for each device, with the parameters that the node has.
-Status GraphInstance::probe_bodies(const LoadedCode &code) {
+/// has some, once for each device, with the parameters that the node has. A driver that fails for
+/// another reason is asked again with the next instance.
+Status GraphInstance::probe_bodies(const Frame &frame, const LoadedCode &code) {
   const RegionClass &topology = *topology_;
   if (!topology.changes_bodies)
     return {};
   if (!code.device().setters_reach_bodies())
     for (uint32_t node = 0; node < topology.node_count(); ++node)
-      if (topology.levels.level_of[node] != 0 && dims_[node].enabled && params_[node]) {
+      if (probes_bodies(frame, node)) {
         CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+        if (is_transient(result))
+          return setter_failure(result, frame, node);
         code.device().set_setters_reach_bodies(result == CUDA_SUCCESS);
         break;
       }

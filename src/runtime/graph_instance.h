@@ -94,7 +94,8 @@ private:
   Result<LaunchDims> dims_of(const Frame &frame, const LoadedCode &code,
                              const RegionClass::Shared &shared) const;
   Status add_nodes(const Frame &frame, const LoadedCode &code);
-  Status probe_bodies(const LoadedCode &code);
+  bool probes_bodies(const Frame &frame, uint32_t node) const;
+  Status probe_bodies(const Frame &frame, const LoadedCode &code);
   Status instantiate(const Frame &frame);
   Status renew_value(const Frame &frame, uint32_t number);
   Status renew_dims(const Frame &frame, const LoadedCode &code, uint32_t number);

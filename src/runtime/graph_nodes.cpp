@@ -20,6 +20,7 @@ class NodeAdder {
 public:
   NodeAdder(GraphInstance &instance, const Frame &frame, const LoadedCode &code)
       : instance_(instance), topology_(*instance.topology_), frame_(frame), code_(code),
+        empty_bodies_(code.device().library().capabilities().empty_bodies),
         graphs_(topology_.levels.levels.size()) {
     graphs_[0] = instance.graph_.ref();
     ends_.reserve(topology_.node_count());
@@ -28,6 +29,11 @@ public:
 
   Status run() {
     for (uint32_t node = 0; node < topology_.node_count(); ++node) {
+      if (topology_.left_out[node]) {
+        instance_.nodes_.emplace_back();
+        ends_.emplace_back();
+        continue;
+      }
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
         return instance_.attribute(std::move(added), frame_, node, "node");
@@ -44,6 +50,9 @@ private:
     return frame_.program.launches[topology_.launches[node]];
   }
   const plan::Step &step(uint32_t node) const { return frame_.function.steps[launch(node).step]; }
+  static bool is_empty(const LaunchProgram &launch) {
+    return launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out;
+  }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
   void find_predecessors(uint32_t node) {
@@ -79,7 +88,7 @@ private:
       driver::Dependencies after{after_, data_};
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
       const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
-      if (program.kind == LaunchKind::empty && level(node) == 0)
+      if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);
@@ -150,6 +159,7 @@ private:
   const RegionClass &topology_;
   const Frame &frame_;
   const LoadedCode &code_;
+  const bool empty_bodies_;              // else a kernel that does nothing stands there
   std::vector<driver::GraphRef> graphs_; // of each level
   std::vector<driver::GraphNode> ends_;  // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_;  // by conditional

@@ -18,7 +18,7 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
   CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
   auto topology = std::make_shared<const RegionClass>(
       make_region_class(frame, region.index, std::move(launches)));
-  uint64_t bytes = options_.cost.bytes(topology->node_count());
+  uint64_t bytes = options_.cost.bytes(topology->graph_node_count());
   uint64_t used = policy_.bytes() + prepared_.bytes();
   uint64_t left = options_.policy.budget_bytes - std::min(used, options_.policy.budget_bytes);
   auto refuse = [&](EagerReason reason) {

@@ -11,6 +11,7 @@ using Json = nlohmann::ordered_json;
 
 /// One node as reports show it.
 struct NodeRow {
+  uint32_t number = 0; // among the graph's
   std::string name, kind, kernel;
   LaunchDims dims;
   std::vector<uint32_t> after;
@@ -27,14 +28,18 @@ Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &view) {
   const RegionClass &topology = view.instance->topology();
   std::vector<NodeRow> rows;
+  std::vector<uint32_t> numbers(topology.node_count()); // those that are left out have none
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
+    if (topology.left_out[node])
+      continue;
     const LaunchProgram &launch = view.frame->program.launches[topology.launches[node]];
     NodeRow row;
+    row.number = numbers[node] = uint32_t(rows.size());
     row.name = view.frame->function.steps[launch.step].name;
     if (launch.kind == LaunchKind::kernel) {
       row.kind = "kernel";
       row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
-    } else if (launch.kind == LaunchKind::empty) {
+    } else if (launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out) {
       row.kind = "empty";
     } else if (view.frame->function.steps[launch.step].conditional != plan::kNone) {
       row.kind = launch.kind == LaunchKind::conditional ? "conditional" : "kernel";
@@ -47,7 +52,7 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
     row.dims = view.instance->dims(node);
     for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
          ++i) {
-      row.after.push_back(topology.predecessors[i]);
+      row.after.push_back(numbers[topology.predecessors[i]]);
       row.programmatic.push_back(view.instance->is_programmatic(i));
     }
     rows.push_back(std::move(row));
@@ -72,11 +77,11 @@ std::string to_text(const plan::Plan &plan, const std::vector<GraphCache::View> 
   std::string text;
   for (const GraphCache::View &view : views) {
     const RegionClass &topology = view.instance->topology();
-    text += title(view) + ", key " + key_text(view) + ": " + std::to_string(topology.node_count()) +
-            " nodes, " + std::to_string(topology.edge_count()) + " edges\n";
-    uint32_t number = 0;
+    text += title(view) + ", key " + key_text(view) + ": " +
+            std::to_string(topology.graph_node_count()) + " nodes, " +
+            std::to_string(topology.edge_count()) + " edges\n";
     for (const NodeRow &row : nodes_of(plan, view)) {
-      text += "  " + std::to_string(number++) + " " + row.kind + " " + row.name;
+      text += "  " + std::to_string(row.number) + " " + row.kind + " " + row.name;
       if (!row.kernel.empty())
         text += ": " + row.kernel + " grid " + dim3_text(row.dims.grid) + " block " +
                 dim3_text(row.dims.block) + " shared " + std::to_string(row.dims.shared_bytes);
@@ -101,7 +106,6 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
           static_cast<int64_t>(view.instance->key()[i]);
     instance["key"] = std::move(key);
     Json nodes = Json::array(), edges = Json::array(), programmatic = Json::array();
-    uint32_t number = 0;
     for (const NodeRow &row : nodes_of(plan, view)) {
       Json node{{"name", row.name}, {"kind", row.kind}};
       if (!row.kernel.empty()) {
@@ -113,11 +117,10 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
       node["enabled"] = row.dims.enabled;
       nodes.push_back(std::move(node));
       for (size_t i = 0; i < row.after.size(); ++i) {
-        edges.push_back(Json{row.after[i], number});
+        edges.push_back(Json{row.after[i], row.number});
         if (row.programmatic[i])
-          programmatic.push_back(Json{row.after[i], number});
+          programmatic.push_back(Json{row.after[i], row.number});
       }
-      ++number;
     }
     instance["nodes"] = std::move(nodes);
     instance["edges"] = std::move(edges);
@@ -143,13 +146,12 @@ std::string to_dot(const plan::Plan &plan, const std::vector<GraphCache::View> &
     std::string prefix = "g" + std::to_string(i) + "n";
     text += "  subgraph cluster_" + std::to_string(i) +
             " {\n    label=" + dot_quoted(title(views[i]) + ", key " + key_text(views[i])) + ";\n";
-    uint32_t number = 0;
     for (const NodeRow &row : nodes_of(plan, views[i])) {
       std::string label = row.name;
       if (!row.kernel.empty())
         label +=
             " " + row.kernel + " " + dim3_text(row.dims.grid) + " x " + dim3_text(row.dims.block);
-      std::string node = prefix + std::to_string(number++);
+      std::string node = prefix + std::to_string(row.number);
       text += "    " + node + " [label=" + dot_quoted(label) +
               (row.dims.enabled ? "" : ", style=dashed") + "];\n";
       for (uint32_t from : row.after)

@@ -72,6 +72,15 @@ Status compare_dims(const Frame &from, const Frame &to, const LaunchProgram &a,
 Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32_t b_index,
                     std::vector<FieldDifference> &fields) {
   const LaunchProgram &a = from.program.launches[a_index], &b = to.program.launches[b_index];
+  const bool left_out = a.kind == LaunchKind::left_out || b.kind == LaunchKind::left_out;
+  if (left_out) {
+    auto text = [](const LaunchProgram &launch) {
+      return std::string(launch.kind == LaunchKind::left_out ? "no" : "yes");
+    };
+    if (a_index != b_index)
+      fields.push_back({"runs", text(a), text(b)});
+    return {};
+  }
   if (a_index != b_index)
     fields.push_back({"kernel", launch_name(from, a), launch_name(to, b)});
   CUGRT_TRY(compare_dims(from, to, a, b, fields));

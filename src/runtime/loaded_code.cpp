@@ -164,6 +164,7 @@ CUfunction LoadedCode::function(const LaunchProgram &launch) const {
   case LaunchKind::fill:
     return fill_kernel_.get();
   case LaunchKind::empty:
+  case LaunchKind::left_out:
     return nothing_kernel_.get();
   case LaunchKind::conditional:
   case LaunchKind::set_condition:

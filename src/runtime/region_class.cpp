@@ -30,8 +30,8 @@ public:
       add_node(node);
     class_.first_argument.push_back(arguments_);
     flatten();
-    add_edges();
     add_levels();
+    add_edges();
     add_base_uses();
     return std::move(class_);
   }
@@ -225,28 +225,71 @@ private:
     }
   }
 
+  /// A node that is left out gives its predecessors to what waits for it; where many wait for many
+  /// an empty node stays, as it does in bodies, which must not be empty.
   void add_edges() {
-    std::vector<std::vector<uint32_t>> before(class_.launches.size()); // edges
+    const auto count = static_cast<uint32_t>(class_.node_count());
+    std::vector<std::vector<uint32_t>> before(count); // edges
+    std::vector<uint32_t> waiting(count);
     for (uint32_t e = 0; e < region_.edges.size(); ++e) {
       const plan::Edge &edge = region_.edges[e];
       CUGRT_CHECK(edge.from < edge.to && edge.to < before.size());
       before[edge.to].push_back(e);
+      ++waiting[edge.from];
     }
-    for (const std::vector<uint32_t> &list : before) {
+    std::vector<std::vector<uint32_t>> instead(count); // of nodes that are left out: predecessors
+    std::vector<std::pair<uint32_t, bool>> found;      // predecessor, programmatic
+    for (uint32_t node = 0; node < count; ++node) {
+      found.clear();
+      for (uint32_t e : before[node]) {
+        const uint32_t from = region_.edges[e].from;
+        for (uint32_t other : instead[from])
+          found.emplace_back(other, false);
+        if (!class_.left_out[from])
+          found.emplace_back(from, std::binary_search(region_.programmatic.begin(),
+                                                      region_.programmatic.end(), e));
+      }
+      std::sort(found.begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end(),
+                              [](const auto &a, const auto &b) { return a.first == b.first; }),
+                  found.end());
       class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
-      for (uint32_t e : list) {
-        class_.predecessors.push_back(region_.edges[e].from);
-        class_.programmatic.push_back(
-            std::binary_search(region_.programmatic.begin(), region_.programmatic.end(), e));
+      leave_out(node, found.size(), waiting[node]);
+      for (const auto &[from, programmatic] : found) {
+        if (class_.left_out[node]) {
+          instead[node].push_back(from);
+          continue;
+        }
+        class_.predecessors.push_back(from);
+        class_.programmatic.push_back(programmatic);
       }
     }
     class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+  }
+
+  static constexpr size_t kEdgesInstead = 16;
+
+  void leave_out(uint32_t node, size_t predecessors, uint32_t waiting) {
+    const bool in_no_graph = absent_level_[class_.levels.level_of[node]];
+    const LaunchKind kind = frame_.program.launches[class_.launches[node]].kind;
+    if (in_no_graph ||
+        (kind == LaunchKind::left_out && class_.levels.level_of[node] == 0 &&
+         (predecessors <= 1 || waiting <= 1 || predecessors * waiting <= kEdgesInstead))) {
+      class_.left_out[node] = true;
+      ++class_.left_out_count;
+    }
   }
 
   void add_levels() {
     auto levels = plan::find_region_levels(frame_.function, region_.steps);
     CUGRT_CHECK(levels);
     class_.levels = std::move(*levels);
+    class_.left_out.resize(class_.node_count());
+    for (const plan::RegionLevel &level : class_.levels.levels) // outer ones come first
+      absent_level_.push_back(
+          level.step != plan::kNone &&
+          (absent_level_[level.parent] ||
+           frame_.program.launches[class_.launches[level.step]].kind == LaunchKind::left_out));
     for (const RegionClass::Input &input : class_.inputs)
       class_.for_each_use(input, [&](const RegionClass::Use &use) {
         class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
@@ -259,6 +302,7 @@ private:
   std::vector<Lists> lists_;                                     // of each input
   std::map<GroupKey, uint32_t> known_values_, known_dims_;
   std::vector<Group> values_, dims_;
+  std::vector<bool> absent_level_; // bodies of conditionals that are left out
   uint32_t arguments_ = 0;
   std::vector<ir::SymbolId> used_;
   std::vector<uint32_t> found_;

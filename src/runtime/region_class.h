@@ -40,6 +40,10 @@ struct RegionClass {
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
   plan::RegionLevels levels; // one for each graph: the region's own and its bodies
+  /// Nodes that the graph does not have, of branches that are not taken; none of `predecessors`.
+  /// What waits for such a node waits for what it would wait for.
+  std::vector<bool> left_out;
+  size_t left_out_count = 0;
   /// Key symbols in the key's order, then whatever else nodes depend on: bases, host scalars,
   /// symbols that have a bucket.
   std::vector<Input> inputs;
@@ -60,7 +64,8 @@ struct RegionClass {
   bool changes_bodies = false;
   bool has_bodies() const { return levels.levels.size() > 1; }
 
-  size_t node_count() const { return launches.size(); }
+  size_t node_count() const { return launches.size(); } // those that are left out included
+  size_t graph_node_count() const { return launches.size() - left_out_count; }
   size_t argument_count() const { return first_argument.back(); }
   size_t edge_count() const { return predecessors.size(); }
 

@@ -61,6 +61,11 @@ Result<LaunchDims> transfer_dims(const Frame &frame, const LaunchProgram &launch
   return dims;
 }
 
+/// Empty steps, and those of conditionals, whose nodes only a graph has.
+bool runs_nothing_alone(LaunchKind kind) {
+  return kind != LaunchKind::kernel && kind != LaunchKind::copy && kind != LaunchKind::fill;
+}
+
 Status launch_kernel(const Frame &frame, const LoadedCode &code, const LaunchProgram &launch,
                      const LaunchDims &dims, driver::StreamRef stream, LaunchScratch &scratch) {
   scratch.pointers.resize(scratch.values.size());
@@ -80,6 +85,12 @@ Status launch_kernel(const Frame &frame, const LoadedCode &code, const LaunchPro
 
 Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
   Range range = frame.program.step_launches[step];
+  if (ExprId when = frame.function.steps[step].when; when.valid()) {
+    CUGRT_ASSIGN(int64_t runs, frame.evaluate(when));
+    if (!runs)
+      return range.end() - 1;
+    --range.count;
+  }
   for (uint32_t i = range.begin; i < range.end(); ++i) {
     const LaunchProgram &launch = frame.program.launches[i];
     if (!launch.predicate.valid())
@@ -96,8 +107,7 @@ Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
 
 Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
                                const DeviceLimits &limits) {
-  if (launch.kind == LaunchKind::empty || launch.kind == LaunchKind::conditional ||
-      launch.kind == LaunchKind::set_condition)
+  if (runs_nothing_alone(launch.kind))
     return LaunchDims{};
   if (launch.kind != LaunchKind::kernel)
     return transfer_dims(frame, launch);
@@ -137,8 +147,7 @@ Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
   CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
   const LaunchProgram &launch = frame.program.launches[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
-  if (!dims.enabled || launch.kind == LaunchKind::empty || launch.kind == LaunchKind::conditional ||
-      launch.kind == LaunchKind::set_condition)
+  if (!dims.enabled || runs_nothing_alone(launch.kind))
     return {};
   scratch.values.clear();
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {

@@ -197,6 +197,233 @@ TEST_CASE("Nested branches and loops give the same in a graph, from the host and
   CHECK(host.session.counters().regions_eager == 0);
 }
 
+namespace {
+
+// A loop whose body has many readers of %s, then writers of its parts: these meet in an empty node.
+const char *const kMeeting = R"(cugrt 1
+kernel @mix {
+  inline """
+extern "C" __global__ void mix(const int *a, int *y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = y[i] * 3 + a[i];
+  }
+  """
+  entry "mix"
+  params (a: in i32, y: inout i32, n: symbol i64)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+kernel @less {
+  inline "extern \"C\" __global__ void less(int *i, const int *x, int *z) { z[0] = i[0]++ < x[0]; }"
+  entry "less"
+  params (i: inout i32, x: in i32, z: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%s: inout tensor<[64], i32>, %x: tensor<[32], i32>, %i: inout tensor<[1], i32>,
+           %limit: tensor<[1], i32>, %t0: inout tensor<[64], i32>, %t1: inout tensor<[64], i32>,
+           %t2: inout tensor<[64], i32>, %t3: inout tensor<[64], i32>) {
+  while () using (%s, %x, %i, %limit, %t0, %t1, %t2, %t3) {
+    %m = alloc : tensor<[1], i32>
+    launch @less(%i, %limit, %m)
+    yield %m
+  } do {
+    launch @mix(%s, %t0, 64)
+    launch @mix(%s, %t1, 64)
+    launch @mix(%s, %t2, 64)
+    launch @mix(%s, %t3, 64)
+    %low = view %s, 0 : tensor<[32], i32>
+    launch @mix(%x, %low, 32)
+    %high = view %s, 128 : tensor<[32], i32>
+    launch @mix(%x, %high, 32)
+    yield
+  }
+  return
+}
+)";
+
+std::vector<std::vector<int32_t>> run_meeting(Program &program, int limit) {
+  Buffer x = upload(integers(32, 3)), i = upload(std::vector<int32_t>{0}),
+         l = upload(std::vector<int32_t>{limit});
+  std::vector<Buffer> of64; // %s, %t0 to %t3
+  for (int32_t seed = 0; seed < 5; ++seed)
+    of64.push_back(upload(integers(64, seed)));
+  std::vector<Value> arguments = {of64[0].tensor(CUGRT_I32, {64}), x.tensor(CUGRT_I32, {32}),
+                                  i.tensor(CUGRT_I32, {1}), l.tensor(CUGRT_I32, {1})};
+  for (size_t t = 1; t < 5; ++t)
+    arguments.push_back(of64[t].tensor(CUGRT_I32, {64}));
+  program.session.run(program.main, arguments);
+  program.session.synchronize();
+  std::vector<std::vector<int32_t>> out;
+  for (Buffer &buffer : of64)
+    out.push_back(download<int32_t>(buffer.address(), 64));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("Empty nodes within bodies join what waits, also for drivers that allow none there") {
+  CHECK(Module::parse(kMeeting).plan_report(CUGRT_REPORT_TEXT).find("for all that wait here") !=
+        std::string::npos);
+  Program graph(kMeeting), host(kMeeting, Program::Way::host), eager(kMeeting, Program::Way::eager);
+  for (int limit : {3, 0, 6}) {
+    std::vector<std::vector<int32_t>> expected;
+    for (int32_t seed = 0; seed < 5; ++seed)
+      expected.push_back(integers(64, seed));
+    const std::vector<int32_t> x = integers(32, 3);
+    for (int turn = 0; turn < limit; ++turn) {
+      for (size_t t = 1; t < 5; ++t)
+        for (size_t k = 0; k < 64; ++k)
+          expected[t][k] = expected[t][k] * 3 + expected[0][k];
+      for (size_t k = 0; k < 64; ++k)
+        expected[0][k] = expected[0][k] * 3 + x[k % 32];
+    }
+    CHECK(run_meeting(graph, limit) == expected);
+    CHECK(run_meeting(host, limit) == expected);
+    CHECK(run_meeting(eager, limit) == expected);
+  }
+  CHECK(graph.session.counters().regions_eager == (has_conditional_nodes() ? 0 : 3));
+}
+
+namespace {
+
+// Branches on n, one in a callee, one within another and one in a loop's body, where the device
+// says how often; what is taken is in the graph, and nothing else.
+const char *const kOnSymbols = R"(cugrt 1
+kernel @mix {
+  inline """
+extern "C" __global__ void mix(const int *a, int *y, long long n, int k) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = y[i] * 3 + a[i] + k;
+  }
+  """
+  entry "mix"
+  params (a: in i32, y: inout i32, n: symbol i64, k: scalar i32)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+kernel @set {
+  inline """
+extern "C" __global__ void set(const int *a, int *y, long long n, int k) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a[i] + k;
+  }
+  """
+  entry "set"
+  params (a: in i32, y: out i32, n: symbol i64, k: scalar i32)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+kernel @less {
+  inline "extern \"C\" __global__ void less(int *i, const int *x, int *z) { z[0] = i[0]++ < x[0]; }"
+  entry "less"
+  params (i: inout i32, x: in i32, z: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+private func @odd(%u: tensor<[m], i32>, %v: inout tensor<[m], i32>) attributes {upper_bounds = {m = 64}} {
+  if mod(m, 2) using (%u, %v) {
+    launch @mix(%u, %v, m, 1)
+    yield
+  } else {
+    yield
+  }
+  return
+}
+func @main(%x: tensor<[n], i32>, %y: inout tensor<[n], i32>, %i: inout tensor<[1], i32>,
+           %limit: tensor<[1], i32>) attributes {upper_bounds = {n = 64}} {
+  %a = alloc : tensor<[n], i32>
+  launch @set(%x, %a, n, 2)
+  %b = if n > 8 using (%x, %a) -> (tensor<[n], i32>) {
+    %t = alloc : tensor<[n], i32>
+    launch @set(%x, %t, n, 3)
+    if n > 32 using (%t) {
+      launch @mix(%t, %t, n, 4)
+      yield
+    } else {
+      yield
+    }
+    yield %t
+  } else {
+    %v = alloc : tensor<[n], i32>
+    launch @set(%a, %v, n, 5)
+    launch @mix(%a, %v, n, 6)
+    launch @mix(%x, %v, n, 7)
+    yield %v
+  }
+  call @odd(%b, %y)
+  while () using (%b, %y, %i, %limit) {
+    %m = alloc : tensor<[1], i32>
+    launch @less(%i, %limit, %m)
+    yield %m
+  } do {
+    if n < 4 using (%b, %y) {
+      launch @mix(%b, %y, n, 8)
+      yield
+    } else {
+      launch @mix(%b, %y, n, 9)
+      yield
+    }
+    yield
+  }
+  launch @mix(%a, %y, n, 10)
+  return
+}
+)";
+
+std::vector<int32_t> on_symbols_reference(const std::vector<int32_t> &x, std::vector<int32_t> y,
+                                          int limit) {
+  const size_t n = x.size();
+  for (size_t k = 0; k < n; ++k) {
+    const int32_t a = x[k] + 2;
+    int32_t b = x[k] + 3;
+    if (n > 32)
+      b = b * 3 + b + 4;
+    if (n <= 8)
+      b = ((a + 5) * 3 + a + 6) * 3 + x[k] + 7;
+    if (n % 2)
+      y[k] = y[k] * 3 + b + 1;
+    for (int turn = 0; turn < limit; ++turn)
+      y[k] = y[k] * 3 + b + (n < 4 ? 8 : 9);
+    y[k] = y[k] * 3 + a + 10;
+  }
+  return y;
+}
+
+} // namespace
+
+TEST_CASE("Branches on symbols are in the graph, and a key that comes back finds its instance") {
+  Program graph(kOnSymbols), host(kOnSymbols, Program::Way::host),
+      eager(kOnSymbols, Program::Way::eager);
+  const std::vector<int32_t> start(64, 0);
+  Buffer x = upload(integers(64, 3)), y = upload(start), i = upload(start),
+         limit = upload(std::vector<int32_t>{2});
+  auto run = [&](Program &program, int64_t n) {
+    copy_to_device(emulated_runtime(), y.address(), std::as_bytes(std::span(start)));
+    copy_to_device(emulated_runtime(), i.address(), std::as_bytes(std::span(start).first(1)));
+    program.session.run(program.main, {x.tensor(CUGRT_I32, {n}), y.tensor(CUGRT_I32, {n}),
+                                       i.tensor(CUGRT_I32, {1}), limit.tensor(CUGRT_I32, {1})});
+    program.session.synchronize();
+    return download<int32_t>(y.address(), static_cast<size_t>(n));
+  };
+  const std::vector<int64_t> lengths = {64, 2, 33, 8};
+  for (int round = 0; round < 3; ++round)
+    for (int64_t n : lengths) {
+      INFO("round " << round << ", n = " << n);
+      const auto expected =
+          on_symbols_reference(integers(n, 3), std::vector<int32_t>(static_cast<size_t>(n), 0), 2);
+      CHECK(run(graph, n) == expected);
+      if (round)
+        continue;
+      CHECK(run(host, n) == expected);
+      CHECK(run(eager, n) == expected);
+    }
+  cugrt_counters counters = graph.session.counters();
+  CHECK(counters.runs == 3 * lengths.size());
+  if (!has_conditional_nodes()) {
+    CHECK(counters.eager_conditional == counters.runs);
+    return;
+  }
+  CHECK(counters.regions_built == lengths.size()); // one region, and each key's instance is kept
+  CHECK(counters.regions_hit == 2 * lengths.size());
+  CHECK(counters.eager_steps == 0);
+}
+
 TEST_CASE("Strict sessions refuse a loop where the driver has no conditional nodes") {
   Executable executable(emulated_runtime(), Module::parse(kNested));
   auto options = detail::sized<cugrt_session_options>();

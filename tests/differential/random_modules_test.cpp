@@ -23,7 +23,9 @@ uint32_t seeds() {
 /// A kernel named after its accesses, over tensors of any lengths: each element that it writes is a
 /// hash of the elements at the same place of what it reads, which is repeated where it is shorter.
 void give_code(ir::Module &module, ir::Kernel &kernel) {
-  const std::string accesses = kernel.name;
+  const std::string accesses = kernel.name == "odd"  ? "io"
+                               : kernel.name == "go" ? "bo"
+                                                     : kernel.name;
   std::string params, lengths, hash = std::to_string(accesses.size()) + "u", body;
   for (size_t i = 0; i < accesses.size(); ++i) {
     const std::string p = "p" + std::to_string(i), n = "n" + std::to_string(i);
@@ -43,8 +45,12 @@ void give_code(ir::Module &module, ir::Kernel &kernel) {
     if (accesses[i] != 'i')
       body += "  for (long long i = 0; i < n" + std::to_string(i) + "; ++i) p" + std::to_string(i) +
               "[i] = " + hash + ";\n";
-  kernel.code =
-      "extern \"C\" __global__ void " + accesses + "(" + params + lengths + ") {\n" + body + "}\n";
+  if (kernel.name == "odd")
+    body = "  p1[0] = (p0[0] * 0x9e3779b1u >> 16) & 1;\n";
+  if (kernel.name == "go")
+    body = "  p1[0] = (++p0[0] * 0x9e3779b1u >> 16) & 1;\n";
+  kernel.code = "extern \"C\" __global__ void " + kernel.name + "(" + params + lengths + ") {\n" +
+                body + "}\n";
 }
 
 /// Launches pass the tensors' lengths, and blocks list what they use, as text must.
@@ -107,8 +113,8 @@ private:
   std::vector<const ir::Binding *> constructs_; // that are being copied, outermost first
 };
 
-std::string runnable_text(uint32_t seed) {
-  RandomModule random(seed);
+std::string runnable_text(uint32_t seed, RandomModule::Conditions conditions) {
+  RandomModule random(seed, 24, conditions);
   ir::Module module = ir::without_functions(random.m.module);
   for (ir::Kernel &kernel : module.kernels)
     give_code(module, kernel);
@@ -149,7 +155,8 @@ void register_host_functions() {
 struct Side {
   Side(Executable &executable, const Weights &weights, bool eager)
       : session(executable, emulated_runtime(), weights, options(eager)),
-        main(executable.function("main")), state(upload(numbers(16, 2))) {}
+        main(executable.function("main")), state(upload(numbers(16, 2))),
+        turns(upload(std::vector<int32_t>{0})) {}
 
   static cugrt_session_options options(bool eager) {
     auto options = detail::sized<cugrt_session_options>();
@@ -163,7 +170,7 @@ struct Side {
     Buffer x = upload(numbers(size_t(n) * 4, 1)), y = upload(numbers(size_t(n) * 4, 3));
     std::vector<Value> results =
         session.run(main, {x.tensor(CUGRT_F32, {n, 4}), state.tensor(CUGRT_F32, {16}),
-                           y.tensor(CUGRT_F32, {n, 4}), flag});
+                           y.tensor(CUGRT_F32, {n, 4}), flag, turns.tensor(CUGRT_I32, {1})});
     session.synchronize();
     std::vector<std::vector<uint32_t>> out = std::move(host.seen);
     for (const Value &result : results)
@@ -175,17 +182,19 @@ struct Side {
 
   Session session;
   Function main;
-  Buffer state;
+  Buffer state, turns;
 };
 
 } // namespace
 
 TEST_CASE("a random module gives the same bytes as graphs and eagerly, run after run") {
+  const auto conditions =
+      GENERATE(RandomModule::Conditions::host, RandomModule::Conditions::device);
   register_host_functions();
   uint64_t built = 0, hit = 0, functions = 0;
   const std::vector<float> w = numbers(16, 4);
   for (uint32_t seed = 0; seed < seeds(); ++seed) {
-    const std::string text = runnable_text(seed);
+    const std::string text = runnable_text(seed, conditions);
     INFO("seed " << seed << "\n" << text);
     Module module = Module::parse(text);
     for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED}) {

@@ -41,12 +41,14 @@ struct Outcome {
 /// Runs main twice with the same state, as a session would.
 template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t n, bool flag) {
   Outcome out;
-  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), w = fresh(16, 4);
+  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), turns = fresh(1, 5),
+       w = fresh(16, 4);
   for (int round = 0; round < 2; ++round) {
     host.turns = 4;
-    std::vector<View> results = run.call(main, {x, state, y, View{}, w}, flag);
+    std::vector<View> results = run.call(main, {x, state, y, View{}, turns, w}, flag);
     results.push_back(state);
     results.push_back(y);
+    results.push_back(turns);
     for (const View &view : results)
       out.tensors.emplace_back(view.memory->begin() + ptrdiff_t(view.begin),
                                view.memory->begin() + ptrdiff_t(view.begin + view.count));
@@ -57,9 +59,21 @@ template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t
 
 } // namespace
 
+/// How many bodies a plan has in its regions.
+static size_t bodies_of(const Plan &plan) {
+  size_t bodies = 0;
+  for (const plan::Function &f : plan.functions)
+    for (const plan::Conditional &conditional : f.conditionals)
+      bodies += conditional.bodies.size();
+  return bodies;
+}
+
 TEST_CASE("a plan, run in any order that its edges allow, does what the module says") {
+  const auto conditions =
+      GENERATE(RandomModule::Conditions::host, RandomModule::Conditions::device);
+  size_t bodies = 0, on_symbols = 0;
   for (uint32_t seed = 0; seed < seeds(); ++seed) {
-    RandomModule random(seed);
+    RandomModule random(seed, 24, conditions);
     const ir::Module &module = random.m.module;
     auto main = uint32_t(module.functions.size() - 1);
     for (Policy policy : {Policy::patch, Policy::seed}) {
@@ -76,8 +90,14 @@ TEST_CASE("a plan, run in any order that its edges allow, does what the module s
           Outcome expected = outcome(reference, ir_host, main, n, flag);
           REQUIRE((outcome(run, plan_host, number(plan, "main"), n, flag) == expected));
         }
+      bodies += bodies_of(plan);
+      for (const plan::Function &f : plan.functions)
+        for (const plan::Step &step : f.steps)
+          on_symbols += step.when.valid();
     }
   }
+  CHECK((bodies > seeds() / 2) == (conditions == RandomModule::Conditions::device));
+  CHECK((on_symbols > seeds()) == (conditions == RandomModule::Conditions::device));
 }
 
 namespace {
@@ -103,9 +123,12 @@ bool conflict(const Plan &plan, const plan::Function &f, const plan::BufferAcces
 
 } // namespace
 
-TEST_CASE("every hazard is covered by a path, and no edge is implied by others") {
+TEST_CASE("every hazard is covered by a path within its graph, and no edge is implied by others") {
+  const auto conditions =
+      GENERATE(RandomModule::Conditions::host, RandomModule::Conditions::device);
+  size_t side_by_side = 0; // pairs of steps of a body
   for (uint32_t seed = 1000; seed < 1000 + seeds(); ++seed) {
-    RandomModule random(seed, 60);
+    RandomModule random(seed, 60, conditions);
     Plan plan = planned(random.m.module);
     INFO("seed " << seed);
     for (const plan::Function &f : plan.functions)
@@ -116,22 +139,31 @@ TEST_CASE("every hazard is covered by a path, and no edge is implied by others")
           path[e.from][e.to] = true;
         for (uint32_t k = 0; k < n; ++k)
           for (uint32_t i = 0; i < n; ++i)
-            for (uint32_t j = 0; j < n; ++j)
-              path[i][j] = path[i][j] || (path[i][k] && path[k][j]);
+            for (uint32_t j = 0; path[i][k] && j < n; ++j)
+              path[i][j] = path[i][j] || path[k][j];
         for (const plan::Edge &e : region.edges)
           for (uint32_t k = 0; k < n; ++k)
             REQUIRE_FALSE((path[e.from][k] && path[k][e.to]));
-        for (uint32_t i = 0; i < n; ++i)
-          for (uint32_t j = i + 1; j < n; ++j) {
-            plan::Range a = f.steps[region.steps.begin + i].accesses;
-            plan::Range b = f.steps[region.steps.begin + j].accesses;
-            for (uint32_t x = a.begin; x < a.end(); ++x)
-              for (uint32_t y = b.begin; y < b.end(); ++y)
-                if (conflict(plan, f, f.accesses[x], f.accesses[y]))
-                  REQUIRE(path[i][j]);
-          }
+        const auto levels = plan::find_region_levels(f, region.steps);
+        for (const plan::RegionLevel &level : levels->levels)
+          for (size_t x = 0; x < level.steps.size(); ++x)
+            for (size_t y = x + 1; y < level.steps.size(); ++y) {
+              const uint32_t i = level.steps[x], j = level.steps[y];
+              plan::Range a = f.steps[region.steps.begin + i].accesses;
+              plan::Range b = f.steps[region.steps.begin + j].accesses;
+              bool any = false;
+              for (uint32_t p = a.begin; p < a.end(); ++p)
+                for (uint32_t q = b.begin; q < b.end(); ++q)
+                  any = any || conflict(plan, f, f.accesses[p], f.accesses[q]);
+              if (any)
+                REQUIRE(path[i][j]);
+              side_by_side += level.step != plan::kNone && !path[i][j];
+            }
+        for (const plan::Edge &e : region.edges) // none from graph to graph
+          REQUIRE(levels->level_of[e.from] == levels->level_of[e.to]);
       }
   }
+  CHECK((side_by_side > seeds()) == (conditions == RandomModule::Conditions::device));
 }
 
 TEST_CASE("steps of seed's regions are in patch's regions, under any limit of lanes") {

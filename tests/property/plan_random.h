@@ -1,6 +1,7 @@
 // Random kernel-level modules: planned and unplanned tensors, views, state, in-place updates,
 // calls, branches and loops. Only tensors that were written are read, so every run has one right
-// outcome.
+// outcome. Conditions are the host's or, if asked for, most of them in device memory or over the
+// symbol: then most branches and loops become part of a region.
 #pragma once
 
 #include "support/plan_module.h"
@@ -13,7 +14,11 @@ class RandomModule {
 public:
   PlanModule m;
 
-  explicit RandomModule(uint32_t seed, uint32_t steps = 24) : random_(seed) {
+  enum class Conditions { host, device };
+
+  explicit RandomModule(uint32_t seed, uint32_t steps = 24,
+                        Conditions conditions = Conditions::host)
+      : random_(seed), device_(conditions == Conditions::device) {
     uint32_t leaves = pick(3);
     for (uint32_t i = 0; i < leaves; ++i)
       leaf("leaf" + std::to_string(i));
@@ -117,9 +122,48 @@ private:
     return fits.empty() ? -1 : fits[pick(uint32_t(fits.size()))];
   }
 
+  /// A device scalar: "odd" is a bit of a hash of what it reads, "go" one of a count in `turns_`,
+  /// so that loops end, also those within others.
+  ir::ValueId condition(ir::FunctionBuilder &b, const std::string &kernel, ir::ValueId from) {
+    ir::TypeId type = m.module.types.tensor(ir::DType::i32, {m.constant(1)});
+    ir::ValueId storage = b.alloc_storage("s_" + kernel, "global", m.constant(4));
+    ir::ValueId made = b.alloc_tensor(kernel, storage, m.constant(0), type);
+    uint32_t number = m.kernel(kernel == "go" ? "bo" : "io");
+    for (uint32_t k = 0; k < m.module.kernels.size(); ++k)
+      if (m.module.kernels[k].name == kernel)
+        number = k;
+    if (m.module.kernels[number].name != kernel) {
+      ir::Kernel named = m.module.kernels[number];
+      named.name = named.entry = kernel;
+      named.code = "// " + kernel;
+      m.module.kernels.push_back(std::move(named));
+      number = uint32_t(m.module.kernels.size() - 1);
+    }
+    b.launch(number, std::vector{ir::Operand::of(from), ir::Operand::of(made)});
+    return made;
+  }
+
+  /// n < 5, say, or a number: n % 3.
+  ir::ExprId symbol_condition() {
+    ir::ExprId n = m.module.exprs.symbol({0}), k = m.constant(2 + pick(6));
+    const ir::ExprKind kinds[] = {ir::ExprKind::lt, ir::ExprKind::le, ir::ExprKind::eq,
+                                  ir::ExprKind::ne, ir::ExprKind::mod};
+    return m.module.exprs.make(kinds[pick(5)], n, k);
+  }
+
+  /// Within a body everything is on the device, or known before.
+  bool on_device() { return device_ && (within_ || pick(4)); }
+
   void branch(ir::FunctionBuilder &b, Tensors &t, ir::ValueId flag, uint32_t depth) {
     if (owned_row(t) < 0)
       return;
+    const bool device = on_device();
+    ir::Operand condition = ir::Operand::of(flag);
+    if (device && pick(3) == 0)
+      condition = ir::Operand::of(symbol_condition());
+    else if (device)
+      condition = ir::Operand::of(this->condition(b, "odd", t[find(t, true, false)].value));
+    within_ += device;
     ir::Binding binding{};
     binding.kind = ir::BindingKind::if_;
     for (int side = 0; side < 2; ++side) {
@@ -131,7 +175,7 @@ private:
       ir::Operand result = ir::Operand::of(inner[owned_row(inner)].value);
       b.end_block({&result, 1});
     }
-    ir::Operand condition = ir::Operand::of(flag);
+    within_ -= device;
     ir::TypeId type = row_type();
     t.push_back({b.bind(binding, {&condition, 1}, {}, {}, {}, {&type, 1}), true, true, true, true});
   }
@@ -144,11 +188,14 @@ private:
     ir::Binding binding{};
     binding.kind = ir::BindingKind::while_;
     binding.carried_count = 2;
-    uint32_t condition = b.begin_block(types);
-    binding.blocks = {condition, 2};
+    const bool device = on_device();
+    within_ += device;
+    uint32_t test = b.begin_block(types);
+    binding.blocks = {test, 2};
     ir::ValueId more =
-        m.simple(b, ir::BindingKind::host_call, "more", {b.block_param(condition, 0)},
-                 {m.module.types.scalar(ir::ScalarKind::boolean)}, b.callee_name("more"));
+        device ? condition(b, "go", turns_)
+               : m.simple(b, ir::BindingKind::host_call, "more", {b.block_param(test, 0)},
+                          {m.module.types.scalar(ir::ScalarKind::boolean)}, b.callee_name("more"));
     ir::Operand go = ir::Operand::of(more);
     b.end_block({&go, 1});
     uint32_t body = b.begin_block(types);
@@ -163,6 +210,7 @@ private:
       yields[1] = ir::Operand::of(b.block_param(body, 0));
     }
     b.end_block(yields);
+    within_ -= device;
     ir::Operand initial[] = {ir::Operand::of(t[first].value), ir::Operand::of(t[second].value)};
     ir::ValueId r = b.bind(binding, initial, {}, {}, {}, types);
     t.push_back({r, true, true, true, true});
@@ -176,11 +224,11 @@ private:
         storage(b, t);
       else if (what == 3)
         view(b, t);
-      else if (what == 4)
+      else if (what == 4 && !within_)
         t.push_back({b.alloc("d", row_type()), true, false, true, true});
       else if (what == 5)
         call(b, t);
-      else if (what == 6)
+      else if (what == 6 && !within_)
         look(b, t);
       else if (what == 7 && depth < 2 && flag.valid())
         branch(b, t, flag, depth);
@@ -210,8 +258,10 @@ private:
     t.push_back({b.param("state", fixed_type(), ir::Access::inout), true, true, false});
     t.push_back({b.param("y", row_type(), ir::Access::out), true, false, true});
     ir::ValueId flag = b.param("flag", m.module.types.scalar(ir::ScalarKind::boolean));
+    turns_ =
+        b.param("turns", m.module.types.tensor(ir::DType::i32, {m.constant(1)}), ir::Access::inout);
+    b.function().num_inputs = 5;
     t.push_back({b.param("w", fixed_type()), false, true, false});
-    b.function().num_inputs = 4;
     steps(b, t, flag, count, 0);
     finish(b, t);
   }
@@ -227,6 +277,9 @@ private:
   }
 
   std::mt19937 random_;
+  const bool device_;
+  uint32_t within_ = 0; // constructs with a condition in device memory around
+  ir::ValueId turns_{};
 };
 
 } // namespace cugrt::test

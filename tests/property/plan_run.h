@@ -3,6 +3,7 @@
 // that its edges allow. Kernels hash what they read into what they write.
 #pragma once
 
+#include "plan/conditionals.h"
 #include "plan/plan.h"
 
 #include "support/catch.h"
@@ -43,7 +44,16 @@ inline void copy(const View &to, const View &from) {
               from.memory->begin() + ptrdiff_t(from.begin + from.count));
   std::copy(words.begin(), words.end(), to.memory->begin() + ptrdiff_t(to.begin));
 }
+/// See RandomModule::condition for "odd" and "go".
 inline void run_kernel(const std::string &accesses, const std::vector<View> &views) {
+  if (accesses == "odd") {
+    views[1][0] = views[0].hash(7) & 1;
+    return;
+  }
+  if (accesses == "go") {
+    views[1][0] = mix(7, ++views[0][0]) >> 16 & 1;
+    return;
+  }
   uint32_t h = uint32_t(accesses.size());
   for (size_t i = 0; i < views.size(); ++i)
     if (accesses[i] != 'o' && accesses[i] != 'O')
@@ -107,7 +117,8 @@ private:
     std::span<const ir::Operand> operands = frame.f.operands_of(b);
     std::vector<View> views;
     for (const ir::Operand &operand : operands)
-      views.push_back(frame.views[operand.index]);
+      views.push_back(operand.kind == ir::Operand::Kind::value ? frame.views[operand.index]
+                                                               : View{});
     View *result = b.result_count ? &frame.views[b.first_result] : nullptr;
     switch (b.kind) {
     case ir::BindingKind::alloc:
@@ -138,7 +149,10 @@ private:
         host_.trace.push_back(views[0].hash(2));
       break;
     case ir::BindingKind::if_: {
-      View yielded = block(frame, b.blocks.begin + (frame.flag ? 0 : 1))[0];
+      bool holds = views[0].memory ? views[0][0] != 0 : frame.flag;
+      if (operands[0].kind == ir::Operand::Kind::expr)
+        holds = *m_.exprs.evaluate(operands[0].expr(), frame.symbols) != 0;
+      View yielded = block(frame, b.blocks.begin + (holds ? 0 : 1))[0];
       *result = fresh(yielded.count, 0);
       copy(*result, yielded);
       break;
@@ -161,8 +175,8 @@ private:
       for (uint32_t block = b.blocks.begin; block < b.blocks.end(); ++block)
         for (uint32_t i = 0; i < carried.size(); ++i)
           frame.views[frame.f.blocks[block].first_param + i] = carried[i];
-      block(frame, b.blocks.begin);
-      if (!frame.condition)
+      View more = block(frame, b.blocks.begin)[0];
+      if (!(more.memory ? more[0] != 0 : frame.condition))
         break;
       carried = block(frame, b.blocks.begin + 1);
     }
@@ -249,30 +263,83 @@ private:
     run_kernel(p_.kernels[step.kernel].name, views);
   }
 
-  /// Any order that the edges allow.
   void region(const Frame &frame, const plan::Region &region) {
+    auto levels = plan::find_region_levels(frame.f, region.steps);
+    REQUIRE(levels);
+    level(frame, region, *levels, 0);
+  }
+
+  /// A region's own steps, or those of a body, in any order that the edges allow. What a body's
+  /// step sets its loop's condition to.
+  bool level(const Frame &frame, const plan::Region &region, const plan::RegionLevels &levels,
+             uint32_t index) {
+    const std::vector<uint32_t> &steps = levels.levels[index].steps;
     std::vector<uint32_t> waits(region.steps.count, 0), ready;
     for (const plan::Edge &edge : region.edges)
       ++waits[edge.to];
-    for (uint32_t s = 0; s < region.steps.count; ++s)
+    for (uint32_t s : steps)
       if (waits[s] == 0)
         ready.push_back(s);
-    uint32_t done = 0;
+    size_t done = 0;
+    bool again = false;
     for (; !ready.empty(); ++done) {
       size_t i = random_() % ready.size();
       uint32_t s = ready[i];
       ready.erase(ready.begin() + ptrdiff_t(i));
-      step(frame, frame.f.steps[region.steps.begin + s]);
+      const plan::Step &now = frame.f.steps[region.steps.begin + s];
+      const bool runs = !now.when.valid() || value(frame, now.when) != 0;
+      if (!runs)
+        ; // of a branch that is not taken
+      else if (now.kind == plan::StepKind::conditional)
+        conditional(frame, region, levels, s);
+      else if (now.kind == plan::StepKind::set_condition)
+        again = condition(frame, now);
+      else
+        step(frame, now);
       for (const plan::Edge &edge : region.edges)
         if (edge.from == s && --waits[edge.to] == 0)
           ready.push_back(edge.to);
     }
-    REQUIRE(done == region.steps.count);
+    REQUIRE(done == steps.size());
+    return again;
+  }
+
+  bool condition(const Frame &frame, const plan::Step &step) const {
+    return view(frame, frame.f.accesses[step.accesses.begin].buffer)[0] != 0;
+  }
+
+  void conditional(const Frame &frame, const plan::Region &region, const plan::RegionLevels &levels,
+                   uint32_t s) {
+    const plan::Step &own = frame.f.steps[region.steps.begin + s];
+    auto body = [&](uint32_t number) {
+      for (uint32_t l = 1; l < levels.levels.size(); ++l)
+        if (levels.levels[l].step == s && levels.levels[l].body == number)
+          return l;
+      return plan::kNone;
+    };
+    bool holds = condition(frame, own);
+    const plan::Conditional &what = frame.f.conditionals[own.conditional];
+    if (what.kind == plan::ConditionalKind::while_) {
+      while (holds)
+        holds = level(frame, region, levels, body(0));
+    } else if (holds || what.bodies.size() > 1) {
+      level(frame, region, levels, body(holds ? 0 : 1));
+    }
   }
 
   void block(Frame &frame, uint32_t index) {
     for (const plan::Item &item : frame.f.blocks[index].items)
       this->item(frame, item);
+  }
+
+  bool holds(const Frame &frame, const plan::OperandRef &condition) const {
+    return holds(frame, condition, frame.flag);
+  }
+  bool holds(const Frame &frame, const plan::OperandRef &condition, bool of_host) const {
+    if (condition.kind == plan::OperandRef::Kind::expr)
+      return value(frame, {condition.index}) != 0;
+    return condition.kind == plan::OperandRef::Kind::buffer ? view(frame, condition.index)[0] != 0
+                                                            : of_host;
   }
 
   void item(Frame &frame, const plan::Item &item) {
@@ -314,9 +381,10 @@ private:
     case plan::ItemKind::match: // of dimensions that agree
       return;
     case plan::ItemKind::if_:
-      return block(frame, item.blocks.begin + (frame.flag ? 0 : 1));
+      return block(frame, item.blocks.begin + (holds(frame, item.operands[0]) ? 0 : 1));
     case plan::ItemKind::while_:
-      while (block(frame, item.blocks.begin), frame.condition)
+      while (block(frame, item.blocks.begin),
+             holds(frame, frame.f.blocks[item.blocks.begin].results[0], frame.condition))
         block(frame, item.blocks.begin + 1);
       return;
     default:

@@ -4,6 +4,8 @@
 #include "ir/text.h"
 #include "support/catch.h"
 
+#include <algorithm>
+
 using namespace cugrt;
 using namespace cugrt::plan;
 
@@ -109,6 +111,11 @@ private func @twice(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
   CHECK(p.main().regions[0].steps.count == 4);
 }
 
+static std::string line_of(const std::string &text, const std::string &what) {
+  const std::string before = text.substr(0, text.find(what));
+  return std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ":3";
+}
+
 TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") {
   std::string functions = kLeaf;
   std::string last = "leaf"; // each calls the one before it twice: 2^20 steps
@@ -131,6 +138,16 @@ TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") 
   for (const Function &f : p.plan.functions)
     CHECK(f.steps.size() <= 64);
   CHECK(p.says("the caller would have more than 64"));
+
+  auto module = ir::parse_and_verify(kKernels + functions, "test");
+  REQUIRE(module.ok());
+  Status strict =
+      make_plan(*module, {.max_inlined_steps = 64, .strict_inlining = true}).take_status();
+  CHECK(strict.code() == cugrt::Code::out_of_range);
+  CHECK(
+      strict.message().find("the call of @f5 cannot be inlined: with its 64 steps the caller would "
+                            "have more than 64") != std::string::npos);
+  CHECK(strict.location() == line_of(kKernels + functions, "%p = call @f5"));
 }
 
 TEST_CASE("a call stays where the run checks something that inlining would lose") {
@@ -139,11 +156,15 @@ TEST_CASE("a call stays where the run checks something that inlining would lose"
   };
   for (const Case &c : {
            Case{R"(
-private func @f(%u: tensor<[n], f32>, %v: tensor<[n], f32>) attributes {upper_bounds = {n = 4}} {
+private func @f(%u: tensor<[n], f32>) attributes {upper_bounds = {n = 4}} {
+  return
+}
+func @g(%u: tensor<[k], f32>) attributes {upper_bounds = {k = 8}} {
+  call @f(%u)
   return
 }
 )",
-                "  call @f(%a, %b)\n", "the bounds of its symbol n are narrower"},
+                "", "the bounds of its symbol n are narrower"},
            Case{R"(
 private func @f(%u: inout tensor<[8], f32>, %v: tensor<[8], f32>) {
   launch @update(%u)

@@ -12,8 +12,8 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-constexpr std::string_view kVersions[] = {"12.2", "12.4", "12.6", "12.8", "13.0"};
-constexpr int kVersionNumbers[] = {12020, 12040, 12060, 12080, 13000};
+constexpr std::string_view kVersions[] = {"12.2", "12.3", "12.4", "12.6", "12.8", "13.0"};
+constexpr int kVersionNumbers[] = {12020, 12030, 12040, 12060, 12080, 13000};
 
 std::optional<uint64_t> number(std::string_view text) {
   uint64_t value = 0;
@@ -74,7 +74,7 @@ void variable(Config &config, const char *name, const char *values, Read &&read)
 Config Config::from_environment() {
   Config config;
   config.profile = &default_profile();
-  variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.4, 12.6, 12.8 or 13.0",
+  variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.3, 12.4, 12.6, 12.8 or 13.0",
            [&](auto text) { return read_version(text, config); });
   variable(config, "CUGRT_EMU_DEVICE", "a device profile such as sm_80 or sm_90", [&](auto text) {
     const DeviceProfile *profile = find_profile(text);
