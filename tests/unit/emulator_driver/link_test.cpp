@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <unistd.h>
 
 namespace {
 
@@ -233,6 +234,28 @@ TEST_CASE("A linked image is loaded as a library and from a file too") {
   close(file);
   CHECK(CU(cuLibraryLoadFromFile)(&library, path, nullptr, nullptr, 0, nullptr, nullptr, 0) ==
         CUDA_ERROR_FILE_NOT_FOUND);
+}
+
+TEST_CASE("The first forms of the calls link as well") {
+  Session session;
+  char path[] = "/tmp/cugrt-input-XXXXXX";
+  int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  std::ofstream(path) << kCallee;
+  CUlinkState state = nullptr;
+  OK(CU(cuLinkCreate)(0, nullptr, nullptr, &state));
+  OK(CU(cuLinkAddFile)(state, CU_JIT_INPUT_PTX, path, 0, nullptr, nullptr));
+  OK(CU(cuLinkAddData)(state, CU_JIT_INPUT_PTX, const_cast<char *>(kCaller), sizeof kCaller,
+                       nullptr, 0, nullptr, nullptr));
+  void *image = nullptr;
+  CUmodule module = nullptr;
+  OK(CU(cuLinkComplete)(state, &image, nullptr));
+  OK(CU(cuModuleLoadData)(&module, image));
+  CHECK(run(module) == 209);
+  OK(CU(cuLinkDestroy)(state));
+  OK(CU(cuModuleUnload)(module));
+  close(file);
+  unlink(path);
 }
 
 TEST_CASE("What no input defines, or two do, fails the link by name") {
