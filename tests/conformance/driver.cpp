@@ -11,12 +11,39 @@ namespace {
 #define CONFORMANCE_TEXT(name) #name
 #define CONFORMANCE_SYMBOL(name) CONFORMANCE_TEXT(name)
 
-void resolve(Driver &driver) {
+// Drivers export what came late under names of their own choice; by name and version they all have
+// it. cuGetProcAddress is asked for exactly the ABI that the header declares.
+void *find_since(const Driver &driver, const char *base, const char *symbol, int since) {
+  if (driver.version < since)
+    return nullptr;
+  void *address = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  if (driver.api.cuGetProcAddress &&
+      driver.api.cuGetProcAddress(base, &address, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM,
+                                  &status) == CUDA_SUCCESS &&
+      address)
+    return address;
+  return dlsym(driver.library, symbol);
+}
+
+void resolve_exported(Driver &driver) {
 #define CONFORMANCE_CALL(function)                                                                 \
   driver.api.function = reinterpret_cast<decltype(driver.api.function)>(                           \
       dlsym(driver.library, CONFORMANCE_SYMBOL(function)));
+#define CONFORMANCE_CALL_SINCE(function, version)
 #include "driver_calls.def"
 #undef CONFORMANCE_CALL
+#undef CONFORMANCE_CALL_SINCE
+}
+
+void resolve_versioned(Driver &driver) {
+#define CONFORMANCE_CALL(function)
+#define CONFORMANCE_CALL_SINCE(function, version)                                                  \
+  driver.api.function = reinterpret_cast<decltype(driver.api.function)>(                           \
+      find_since(driver, #function, CONFORMANCE_SYMBOL(function), version));
+#include "driver_calls.def"
+#undef CONFORMANCE_CALL
+#undef CONFORMANCE_CALL_SINCE
 }
 
 std::string file_of(const std::string &name) {
@@ -45,7 +72,7 @@ bool open_driver(const std::string &name, Driver &driver, std::string &reason) {
     reason = "no driver: " + std::string(text ? text : driver.path);
     return false;
   }
-  resolve(driver);
+  resolve_exported(driver);
   driver.emulated = dlsym(driver.library, "cuEmuGetStatistics") != nullptr;
   const Api &api = driver.api;
   if (!api.cuInit || !api.cuDriverGetVersion || !api.cuDeviceGet || !api.cuDeviceGetName ||
@@ -72,6 +99,7 @@ bool open_driver(const std::string &name, Driver &driver, std::string &reason) {
     reason = driver.path + " does not start: " + driver.name_of(result);
     return false;
   }
+  resolve_versioned(driver);
   driver.device_name = device_name;
   driver.compute = 10 * major + minor;
   return true;

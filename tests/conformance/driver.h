@@ -3,7 +3,8 @@
 // Nothing here knows whether the driver is the emulated one or drives a device. The table holds the
 // functions under the names that CUDA's header maps them to (cuMemAlloc is cuMemAlloc_v2 there), so
 // that a call reads as in any program: api.cuMemAlloc(&address, bytes). What a driver does not
-// export is null, and cases that need it are left out and counted.
+// export is null, and so is what came with a later driver than this one; cases that need it are
+// left out and counted.
 #pragma once
 
 #include <cuda.h>
@@ -14,8 +15,10 @@ namespace cugrt::conformance {
 
 struct Api {
 #define CONFORMANCE_CALL(function) decltype(&::function) function = nullptr;
+#define CONFORMANCE_CALL_SINCE(function, version) CONFORMANCE_CALL(function)
 #include "driver_calls.def"
 #undef CONFORMANCE_CALL
+#undef CONFORMANCE_CALL_SINCE
 };
 
 struct Driver {

@@ -160,7 +160,7 @@ const std::vector<ScriptCase> &context_scripts() {
          s.need(s.api.cuCtxGetCurrent(&current));
          s.expect_true("the one before", current == s.context);
        },
-       13000},
+       12050},
       {"limits are requests that can be read back",
        Kind::shared,
        {{"cuCtxSetLimit", "cuCtxGetLimit() to find out exactly what the limit has been set to"}},

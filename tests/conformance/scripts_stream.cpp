@@ -140,7 +140,8 @@ const std::vector<ScriptCase> &stream_scripts() {
                   CUDA_ERROR_INVALID_HANDLE);
          for (CUevent event : {a, b, untimed})
            s.need(s.api.cuEventDestroy(event));
-       }},
+       },
+       12080},
       {"priorities are clamped to the range",
        Kind::shared,
        {{"cuStreamGetPriority", "returns the clamped priority"}},

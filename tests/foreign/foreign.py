@@ -3,31 +3,56 @@
 
   foreign.py --tool CUGRT
 
-Each client is a Python program over NVIDIA's packages; each of its functions that begins with
-`case_` is a test, whose docstring is its title. A client prints `passed` or `failed`, a tab and the
+Each client is a Python program over packages from PyPI: NVIDIA's, numba and tinygrad; each of its functions
+that begins with `case_` is a test, whose docstring is its title. A client prints `passed` or `failed`, a tab and the
 title for each. What it computes is compared with numpy inside. Whatever the driver's checks tell on
 stderr fails the client: these are correct programs.
 
 Needs the packages in .deps/foreign, which `./dev test foreign` installs.
 """
 import argparse
+import concurrent.futures
+import glob
 import os
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON = os.path.join(ROOT, ".deps", "foreign", "bin", "python")
-CLIENTS = ("bindings_client.py", "core_client.py")
-TIMEOUT_S = 120
+VENV = os.path.join(ROOT, ".deps", "foreign")
+PYTHON = os.path.join(VENV, "bin", "python")
+# numba keeps memory until its process ends, which the check for leaks tells rightly.
+WITHOUT_LEAKS = {"CUGRT_EMU_CHECK": "nodes,programmatic,streams,race,uninitialized"}
+# (label, script, environment)
+CLIENTS = (("cuda-bindings", "bindings_client.py", {}), ("cuda-core", "core_client.py", {}),
+           ("numba", "numba_client.py", WITHOUT_LEAKS),
+           ("tinygrad with NVRTC", "tinygrad_client.py", {"DEV": "CUDA"}),
+           ("tinygrad's PTX", "tinygrad_client.py", {"DEV": "CUDA:PTX"}))
+TIMEOUT_S = 200
 
 
-def run_client(tool, client):
-    """(titles that passed, [(title, detail)] of those that failed)"""
+def environment_of(own, caches):
+    """No setting of ours, nothing kept from earlier runs, and the NVRTC that was installed with it."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("CUGRT_EMU")}
+    nvrtc = sorted(glob.glob(os.path.join(VENV, "lib", "python*", "site-packages", "nvidia", "*", "lib",
+                                          "libnvrtc.so.*")))
+    environment.update(XDG_CACHE_HOME=caches, CACHELEVEL="0", **own)
+    if nvrtc:
+        environment["NVRTC_PATH"] = nvrtc[-1]  # where tinygrad looks
+    return environment
+
+
+def run_client(tool, client, script, own):
+    """(titles that passed, [(title, detail)] of those that failed)"""
+    with tempfile.TemporaryDirectory() as caches:
+        return run_in(tool, client, script, environment_of(own, caches))
+
+
+def run_in(tool, client, script, environment):
     try:
-        done = subprocess.run([tool, "emulate", PYTHON, "-W", "ignore", os.path.join(HERE, client)],
+        done = subprocess.run([tool, "emulate", PYTHON, "-W", "ignore", os.path.join(HERE, script)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=TIMEOUT_S, env=environment, check=False)
     except subprocess.TimeoutExpired:
@@ -47,6 +72,11 @@ def run_client(tool, client):
     return passed, failed
 
 
+def run_all(tool):
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(lambda client: run_client(tool, *client), CLIENTS))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -57,8 +87,7 @@ def main():
         print("0 passed, 1 failed, 0 skipped")
         return 1
     passed, failed = 0, []
-    for client in CLIENTS:
-        good, bad = run_client(options.tool, client)
+    for good, bad in run_all(options.tool):
         passed += len(good)
         failed += bad
     for title, detail in failed:

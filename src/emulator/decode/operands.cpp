@@ -256,7 +256,7 @@ Result<uint32_t> Lowering::predicate_destination(const Operand &operand) {
 Result<Lowering::Address> Lowering::address(const Operand &operand, Space space) {
   Address result;
   result.space = space;
-  if (!operand.is_address)
+  if (!operand.is_address && !operand.is_element)
     return error("expected an address in brackets");
   if (operand.kind == Kind::reg) {
     uint32_t index = uint32_t(operand.index);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace cugrt::emulator {
 
@@ -15,6 +16,15 @@ namespace {
 
 constexpr uint64_t kGranule = uint64_t(2) << 20; // both mappings are whole granules
 constexpr uint64_t kMaxBytes = uint64_t(1) << 44;
+
+uint64_t round_up(uint64_t value, uint64_t granule) {
+  return (value + granule - 1) / granule * granule;
+}
+
+uint64_t page_bytes() {
+  static const uint64_t bytes = uint64_t(sysconf(_SC_PAGESIZE)); // 4, 16 or 64 KiB on aarch64
+  return bytes;
+}
 
 void *map(uint64_t bytes, int protection) {
   void *address =
@@ -53,10 +63,14 @@ AddressSpace::~AddressSpace() {
   munmap(host(base_), size_);
 }
 
-Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
+uint64_t AddressSpace::length_of(uint64_t address, uint64_t bytes) const {
+  return round_up(bytes, shared_.contains(address) ? page_bytes() : kAlignment);
+}
+
+// First fit between live allocations; rounded lengths keep every beginning aligned.
+Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
   if (bytes == 0)
     return Status::error(Code::invalid_argument, "an allocation of zero bytes");
-  std::unique_lock lock(mutex_);
   auto exhausted = [&] {
     return Status::error(Code::out_of_device_memory,
                          "no room for " + std::to_string(bytes) +
@@ -65,21 +79,71 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   };
   if (bytes > size_)
     return exhausted();
-  // First fit between live allocations; rounded lengths keep every beginning aligned.
-  uint64_t length = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  uint64_t length = round_up(bytes, granule);
   uint64_t address = base_;
   for (const auto &[begin, live_bytes] : live_) {
-    if (begin - address >= length)
+    if (begin >= address && begin - address >= length)
       break;
-    address = begin + (live_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    address = round_up(begin + length_of(begin, live_bytes), granule);
   }
   uint64_t limit = allocation_limit();
   if (address > limit || length > limit - address)
     return exhausted();
+  return address;
+}
+
+Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  CUGRT_ASSIGN(uint64_t address, place(bytes, kAlignment));
   live_.emplace(address, bytes);
+  used_ += round_up(bytes, kAlignment);
+  std::memset(host(address), kPoison, bytes);
+  return address;
+}
+
+Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  CUGRT_ASSIGN(uint64_t address, place(bytes, page_bytes()));
+  uint64_t length = round_up(bytes, page_bytes());
+  auto live = live_.emplace(address, bytes).first;
+  try {
+    shared_.insert(address);
+  } catch (...) {
+    live_.erase(live);
+    throw;
+  }
+  if (!map_twice(address, length)) {
+    shared_.erase(address);
+    live_.erase(live);
+    return Status::error(Code::out_of_host_memory,
+                         "no memory for " + std::to_string(bytes) +
+                             " bytes that host and emulated device share");
+  }
   used_ += length;
   std::memset(host(address), kPoison, bytes);
   return address;
+}
+
+// A file of its own: one file for the whole device would keep its pages until punched out.
+bool AddressSpace::map_twice(uint64_t address, uint64_t length) {
+  int file = memfd_create("cugrt-emu", MFD_CLOEXEC);
+  if (file < 0)
+    return false;
+  bool mapped = ftruncate(file, off_t(length)) == 0;
+  for (void *at : {reinterpret_cast<void *>(address), static_cast<void *>(host(address))})
+    mapped = mapped && mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) !=
+                           MAP_FAILED;
+  close(file);
+  if (!mapped)
+    unmap_twice(address, length);
+  return mapped;
+}
+
+// Both places as they were: not to be touched, and fresh.
+void AddressSpace::unmap_twice(uint64_t address, uint64_t length) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  mmap(reinterpret_cast<void *>(address), length, PROT_NONE, kFlags, -1, 0);
+  mmap(host(address), length, PROT_READ | PROT_WRITE, kFlags, -1, 0);
 }
 
 bool AddressSpace::free(uint64_t address) {
@@ -87,12 +151,16 @@ bool AddressSpace::free(uint64_t address) {
   auto it = live_.find(address);
   if (it == live_.end())
     return false;
-  uint64_t length = (it->second + kAlignment - 1) / kAlignment * kAlignment;
+  uint64_t length = length_of(address, it->second);
   live_.erase(it);
   used_ -= length;
+  if (shared_.erase(address)) {
+    unmap_twice(address, length);
+    return true;
+  }
   // Whole pages only: the first and the last page may belong to neighbours as well.
-  constexpr uint64_t kPage = 4096;
-  uint64_t begin = (address + kPage - 1) / kPage * kPage, end = (address + length) / kPage * kPage;
+  uint64_t page = page_bytes();
+  uint64_t begin = round_up(address, page), end = (address + length) / page * page;
   if (begin < end)
     madvise(host(begin), end - begin, MADV_DONTNEED);
   return true;

@@ -7,6 +7,9 @@
 //     device address  [base, base + size)      PROT_NONE
 //     backing bytes   host(address) = address + offset
 //
+// Memory that the program shares with the device (pinned, managed) is mapped at both places: one
+// address serves host and device, as unified addressing has it.
+//
 // Every access by kernels and copies is checked against the live allocations. Fresh memory is
 // poisoned (kPoison), so that reading what was never written shows. Thread-safe.
 #pragma once
@@ -18,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 
 namespace cugrt::emulator {
@@ -43,6 +47,8 @@ public:
 
   /// Code::out_of_device_memory when no gap is large enough; zero bytes is an invalid argument.
   Result<uint64_t> allocate(uint64_t bytes);
+  /// The same in whole pages, which the host may read and write at the device address.
+  Result<uint64_t> allocate_shared(uint64_t bytes);
   /// False when `address` is not the beginning of a live allocation. Pages go back to the host.
   bool free(uint64_t address);
 
@@ -75,7 +81,13 @@ private:
   uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, uint64_t> live_;     // address to bytes
+  std::set<uint64_t> shared_;             // those of live_ that the host reaches at their address
   std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
+
+  Result<uint64_t> place(uint64_t bytes, uint64_t granule);
+  uint64_t length_of(uint64_t address, uint64_t bytes) const;
+  bool map_twice(uint64_t address, uint64_t length);
+  void unmap_twice(uint64_t address, uint64_t length);
 
   uint64_t allocation_limit() const {
     return reserved_.empty() ? base_ + size_ : reserved_.begin()->first;

@@ -302,6 +302,21 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice dev
   return call([&](Driver &driver) { return create(driver, out, flags, device); });
 }
 
+CUresult CUDAAPI cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
+
+CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    CUGRT_EMU_TRY(check_flags(flags));
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    context->flags = flags;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinity, int count,
                                 unsigned int flags, CUdevice device) {
   return call([&](Driver &driver) -> CUresult {

@@ -1,4 +1,5 @@
 // Questions to the current context, its limits and configuration.
+#include "emulator/driver/device_limits.h"
 #include "emulator/driver/driver.h"
 
 namespace cugrt::emulator::api {
@@ -181,6 +182,30 @@ CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
       return CUDA_ERROR_INVALID_VALUE;
     context->cache_config = config;
     return CUDA_SUCCESS;
+  });
+}
+
+// "On devices with fixed shared memory bank size": all since compute capability 5.0.
+CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *config) {
+  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
+    if (!config)
+      return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  return context_call([&](Driver &, const Ref<Context> &) {
+    return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *out, CUexecAffinityType type) {
+  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
+    if (!out || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   });
 }
 

@@ -182,6 +182,16 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
   });
 }
 
+CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
+                                                CUdevice device) {
+  return device_call(device, [&](Driver &) -> CUresult {
+    if (!supported || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+    *supported = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult CUDAAPI cuProfilerStart(void) {
   return call([](Driver &) { return CUDA_SUCCESS; });
 }

@@ -6,6 +6,13 @@
 
 namespace cugrt::emulator::api {
 
+/// A bank size that CUDA knows; devices since compute capability 5.0 have four bytes whatever is
+/// set.
+inline bool is_shared_config(CUsharedconfig config) {
+  return config >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
+         config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE;
+}
+
 int max_blocks_per_multiprocessor(const DeviceProfile &profile);
 /// 0 for what is not emulated.
 int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute);

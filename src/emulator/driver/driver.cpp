@@ -59,6 +59,8 @@ CUresult Driver::reinitialize() {
   old = std::move(scheduler);
   for (const Ref<MemoryPool> &pool : pools.all())
     pools.erase(pool->handle);
+  for (const Ref<LinkState> &state : links.all())
+    links.erase(state->handle);
   default_pool = nullptr;
   memory = nullptr;
   allocations = nullptr;

@@ -63,6 +63,7 @@ public:
   HandleTable<UserObject, CUuserObject, 11> user_objects;
   HandleTable<Physical, Physical *, 12> physical;
   HandleTable<MemoryPool, CUmemoryPool, 14> pools;
+  HandleTable<LinkState, CUlinkState, 15> links;
   Ref<MemoryPool> default_pool;           // made at the first question
   std::weak_ptr<MemoryPool> current_pool; // none: the default one
   struct Mapping {

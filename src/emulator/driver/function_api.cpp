@@ -1,4 +1,5 @@
 // Functions: attributes, parameter layout, occupancy.
+#include "emulator/driver/device_limits.h"
 #include "emulator/driver/launch.h"
 #include "emulator/driver/stream.h"
 
@@ -177,6 +178,12 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
     return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &) {
+    return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

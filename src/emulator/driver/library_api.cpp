@@ -31,13 +31,14 @@ void forget_kernels(Driver &driver, const Library &library) {
     driver.kernels.erase(kernel);
 }
 
-CUresult load(Driver &driver, CUlibrary *out, const void *code) {
+// `bytes`: at most so many of the image are there to read.
+CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   std::string_view ptx;
   CUGRT_EMU_TRY(image_text(driver, code, &ptx));
   auto library = std::make_shared<Library>();
-  library->ptx = ptx; // the caller may free its copy
+  library->ptx = ptx.substr(0, bytes); // the caller may free its copy
   Lock lock(driver.mutex);
   try {
     CUGRT_EMU_TRY(list_kernels(driver, library));
@@ -77,7 +78,20 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_optio
   return call([&](Driver &driver) -> CUresult {
     if ((jit_count && !jit_options) || (count && !options))
       return CUDA_ERROR_INVALID_VALUE;
-    return load(driver, out, code);
+    return load(driver, out, code, SIZE_MAX);
+  });
+}
+
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit_options,
+                                       void **jit_values, unsigned int jit_count,
+                                       CUlibraryOption *options, void **values,
+                                       unsigned int count) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || !path || (jit_count && !jit_options) || (count && !options))
+      return CUDA_ERROR_INVALID_VALUE;
+    std::string image;
+    CUGRT_EMU_TRY(read_image(path, &image));
+    return load(driver, out, image.c_str(), image.size());
   });
 }
 
@@ -188,6 +202,24 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary h
   });
 }
 
+// Neither managed variables nor unified functions are ever loaded: PTX that has them is refused.
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary handle,
+                                     const char *name) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!name || (!out && !bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    return driver.libraries.find(handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+
+CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **out, CUlibrary handle, const char *name) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!name || !out)
+      return CUDA_ERROR_INVALID_VALUE;
+    return driver.libraries.find(handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *out, CUkernel handle) {
   return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) -> CUresult {
     if (!out)
@@ -234,6 +266,16 @@ CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value,
     return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
   return kernel_call(handle, [&](Driver &driver, Kernel &, const Ref<Function> &function) {
     return set_function_attribute(driver, *function, attribute, value);
+  });
+}
+
+CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device) {
+  if (device != 0)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
+  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &) {
+    return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

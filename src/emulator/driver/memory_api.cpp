@@ -170,7 +170,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
     if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
       return CUDA_ERROR_INVALID_VALUE;
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
-    if (!range || driver.memory->owns(address_of(pointer)))
+    if (!range || (range->kind != MemoryKind::pinned && range->kind != MemoryKind::registered))
       return CUDA_ERROR_INVALID_VALUE;
     if (!range->device_address) {
       driver.report(Check::refused,

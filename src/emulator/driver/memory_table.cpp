@@ -14,13 +14,12 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   std::lock_guard lock(mutex_);
   if (!pinned && bytes > limit_ - used_)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  Result<uint64_t> address = memory.allocate(bytes);
+  bool shared = pinned || kind == MemoryKind::managed;
+  Result<uint64_t> address = shared ? memory.allocate_shared(bytes) : memory.allocate(bytes);
   if (!address.ok())
     return CUDA_ERROR_OUT_OF_MEMORY;
   MemoryRange range{*address, bytes,      kind,  context,        *address,
                     flags,    next_id_++, false, std::move(pool)};
-  if (pinned)
-    range.begin = reinterpret_cast<uint64_t>(memory.host(*address));
   try {
     (pinned ? host_ : device_).emplace(range.begin, range);
   } catch (...) {
@@ -29,8 +28,9 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   }
   if (!pinned) {
     used_ += bytes;
-    device_[range.begin].untouched = true;
-    ++untouched_;
+    // What the host writes into managed memory is not seen.
+    device_[range.begin].untouched = !shared;
+    untouched_ += !shared;
   }
   if (range.pool) {
     uint64_t used = range.pool->used_bytes += bytes;
@@ -146,10 +146,6 @@ std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
   const MemoryRange *range = find_locked(device_, address);
   if (!range)
     range = find_locked(host_, address);
-  if (!range) // the device address of pinned memory
-    for (const auto &[begin, candidate] : host_)
-      if (candidate.device_address && address - candidate.device_address < candidate.bytes)
-        range = &candidate;
   return range ? std::optional(*range) : std::nullopt;
 }
 

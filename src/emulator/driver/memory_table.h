@@ -1,8 +1,8 @@
 // Who owns which bytes: device allocations, pinned host memory and registered host memory. Has its
 // own lock, since stream-ordered frees run on the device thread.
 //
-// Pinned host memory is carved out of the emulated device's address space: kernels see it at its
-// device address, the host at its backing bytes.
+// Pinned host memory and managed memory are carved out of the emulated device's address space: host
+// and kernels see them at one address.
 #pragma once
 
 #include "emulator/device/address_space.h"
@@ -28,10 +28,10 @@ struct MemoryPool {
   std::atomic<uint64_t> used_bytes{0}, used_high{0}, reserved_high{0};
 };
 
-enum class MemoryKind : uint8_t { device, device_async, pinned, registered, mapped };
+enum class MemoryKind : uint8_t { device, device_async, managed, pinned, registered, mapped };
 
 struct MemoryRange {
-  uint64_t begin = 0, bytes = 0; // of the host address for pinned and registered
+  uint64_t begin = 0, bytes = 0; // of the host address for registered
   MemoryKind kind = MemoryKind::device;
   Context *context = nullptr;
   uint64_t device_address = 0; // 0 where kernels cannot reach it
@@ -64,7 +64,7 @@ public:
   /// What belongs to the context; with `unowned`, what belongs to none as well.
   Usage usage_of(const Context *context, bool unowned) const;
 
-  /// The range that holds the address: device address or host address.
+  /// The range that holds the address: of the device, or of registered memory.
   std::optional<MemoryRange> find(uint64_t address) const;
   /// The bytes have been written: the ranges that they lie in are untouched no more.
   void touch(uint64_t begin, uint64_t end);

@@ -1,6 +1,9 @@
 // Loads PTX text, and resolves what is in it; see module.h.
 #include "emulator/driver/module.h"
 
+#include "emulator/decode/link.h"
+#include "support/file.h"
+
 #include <cstring>
 
 namespace cugrt::emulator::api {
@@ -41,11 +44,17 @@ CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
   if (!image)
     return CUDA_ERROR_INVALID_VALUE;
   const char *text = static_cast<const char *>(image);
-  bool elf = std::memcmp(text,
-                         "\x7f"
-                         "ELF",
-                         4) == 0;
-  bool fat = std::memcmp(text, "\x50\xed\x55\xba", 4) == 0;
+  // Text may be shorter than these: strncmp reads no further than to the first difference.
+  auto begins = [&](std::string_view magic) {
+    return std::strncmp(text, magic.data(), magic.size()) == 0;
+  };
+  if (begins(kLinkedMagic)) {
+    *out = {text, linked_image_bytes({text, 2 * kLinkedMagic.size()})};
+    return CUDA_SUCCESS;
+  }
+  bool elf = begins("\x7f"
+                    "ELF");
+  bool fat = begins("\x50\xed\x55\xba");
   if (elf || fat) {
     driver.report(Check::refused, std::string(elf ? "a cubin" : "a fat binary") +
                                       " cannot run on the emulated device: pass PTX instead");
@@ -58,9 +67,16 @@ CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
   return CUDA_SUCCESS;
 }
 
-namespace {
+CUresult read_image(const char *path, std::string *out) {
+  auto bytes = cugrt::read_file(path, kMaxImageBytes);
+  if (!bytes.ok())
+    return CUDA_ERROR_FILE_NOT_FOUND;
+  *out = std::move(bytes).value();
+  out->resize(std::max(out->size(), 2 * kLinkedMagic.size())); // image_text reads that far
+  return CUDA_SUCCESS;
+}
 
-CUresult parse(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
+CUresult parse_program(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
   const DeviceProfile &profile = *driver.config.profile;
   if (ptx_target(ptx) > profile.capability()) {
     driver.report(Check::refused, "the PTX is for sm_" + std::to_string(ptx_target(ptx)) +
@@ -77,6 +93,8 @@ CUresult parse(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *o
   return CUDA_SUCCESS;
 }
 
+namespace {
+
 Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
                        const Ref<Context> &context) {
   auto module = std::make_shared<Module>();
@@ -92,7 +110,7 @@ CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &c
                      Ref<Module> *out) {
   std::unique_ptr<Program> program;
   lock.unlock();
-  CUresult result = parse(driver, ptx, &program);
+  CUresult result = parse_program(driver, ptx, &program);
   lock.lock();
   CUGRT_EMU_TRY(result);
   if (!driver.contexts.find(context->handle)) // destroyed meanwhile
@@ -137,7 +155,7 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
     return CUDA_SUCCESS;
   }
   std::unique_ptr<Program> program;
-  CUGRT_EMU_TRY(parse(driver, library.ptx, &program));
+  CUGRT_EMU_TRY(parse_program(driver, library.ptx, &program));
   auto entry = library.modules.try_emplace(context.get()).first;
   try {
     entry->second = add_module(driver, std::move(program), context);

@@ -1,6 +1,6 @@
-// Modules: loading, unloading, and what is in them. JIT options: the log buffers are filled in.
+// Modules: loading, unloading, and what is in them.
+#include "emulator/driver/jit_options.h"
 #include "emulator/driver/module.h"
-#include "support/file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,56 +8,6 @@
 namespace cugrt::emulator::api {
 
 namespace {
-
-struct JitLogs {
-  char *error = nullptr, *info = nullptr;
-  size_t error_bytes = 0, info_bytes = 0;
-  void **error_bytes_out = nullptr, **info_bytes_out = nullptr;
-};
-
-// Buffer sizes are passed in the option's value, cast to a pointer, and come back as bytes filled
-// in.
-CUresult read_options(unsigned count, CUjit_option *options, void **values, JitLogs *logs) {
-  if (count && (!options || !values))
-    return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; ++i) {
-    switch (options[i]) {
-    case CU_JIT_ERROR_LOG_BUFFER:
-      logs->error = static_cast<char *>(values[i]);
-      break;
-    case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-      logs->error_bytes_out = &values[i];
-      logs->error_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
-      break;
-    case CU_JIT_INFO_LOG_BUFFER:
-      logs->info = static_cast<char *>(values[i]);
-      break;
-    case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-      logs->info_bytes_out = &values[i];
-      logs->info_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
-      break;
-    case CU_JIT_WALL_TIME: { // a float, in milliseconds: nothing here predicts a time
-      float none = 0;
-      std::memcpy(&values[i], &none, sizeof none);
-      break;
-    }
-    default:
-      if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS)
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  return CUDA_SUCCESS;
-}
-
-void write_log(char *buffer, size_t bytes, void **bytes_out, const std::string &text) {
-  size_t length = buffer && bytes ? std::min(text.size(), bytes - 1) : 0;
-  if (buffer && bytes) {
-    std::memcpy(buffer, text.data(), length);
-    buffer[length] = 0;
-  }
-  if (bytes_out)
-    *bytes_out = reinterpret_cast<void *>(uintptr_t(length));
-}
 
 CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx) {
   Lock lock(driver.mutex);
@@ -79,9 +29,7 @@ CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
   CUresult result = image_text(driver, image, &ptx);
   if (result == CUDA_SUCCESS)
     result = load_text(driver, out, ptx);
-  write_log(logs.error, logs.error_bytes, logs.error_bytes_out,
-            result == CUDA_SUCCESS ? std::string() : driver.message());
-  write_log(logs.info, logs.info_bytes, logs.info_bytes_out, {});
+  write_logs(logs, result == CUDA_SUCCESS ? std::string() : driver.message());
   return result;
 }
 
@@ -109,14 +57,12 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *out, const char *path) {
   return call([&](Driver &driver) -> CUresult {
     if (!out || !path)
       return CUDA_ERROR_INVALID_VALUE;
-    auto bytes = cugrt::read_file(path, size_t(1) << 30);
-    if (!bytes.ok())
-      return CUDA_ERROR_FILE_NOT_FOUND;
-    std::string text = std::move(bytes).value();
-    text.resize(std::max<size_t>(text.size(), 4)); // image_text looks at four bytes
+    std::string image;
+    CUGRT_EMU_TRY(read_image(path, &image));
     std::string_view ptx;
-    CUGRT_EMU_TRY(image_text(driver, text.c_str(), &ptx));
-    return load_text(driver, out, ptx);
+    CUGRT_EMU_TRY(image_text(driver, image.c_str(), &ptx));
+    // What a linked image says of its own length need not be so.
+    return load_text(driver, out, ptx.substr(0, image.size()));
   });
 }
 

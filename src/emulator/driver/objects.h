@@ -3,6 +3,7 @@
 // context). Destroying a context empties its lists, which breaks the circles.
 #pragma once
 
+#include "emulator/driver/jit_options.h"
 #include "emulator/driver/scheduler.h"
 #include "emulator/exec/executor.h"
 
@@ -106,6 +107,16 @@ struct Kernel {
   CUkernel handle = nullptr;
   Library *library = nullptr;
   std::string name;
+};
+
+/// Inputs that wait to be linked, or what they became.
+struct LinkState {
+  CUlinkState handle = nullptr;
+  JitLogs logs;    // the caller's, for as long as the state lives
+  std::string log; // what has gone wrong so far
+  std::vector<std::string> texts, names;
+  std::string image; // what cuLinkComplete gave out
+  bool completed = false;
 };
 
 struct Context {

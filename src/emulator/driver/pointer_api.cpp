@@ -12,11 +12,11 @@ template <class T> CUresult put(void *out, T value) {
   return CUDA_SUCCESS;
 }
 
-CUresult put_attribute(Driver &driver, const MemoryRange &range, CUpointer_attribute attribute,
-                       CUdeviceptr address, void *out) {
+CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute, CUdeviceptr address,
+                       void *out) {
   bool host = range.kind == MemoryKind::pinned || range.kind == MemoryKind::registered;
-  bool by_device = driver.memory->owns(address);
-  uint64_t begin = by_device ? range.device_address : range.begin;
+  bool managed = range.kind == MemoryKind::managed;
+  uint64_t begin = range.begin;
   uint64_t offset = address - begin;
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -28,13 +28,13 @@ CUresult put_attribute(Driver &driver, const MemoryRange &range, CUpointer_attri
       return CUDA_ERROR_INVALID_VALUE;
     return put(out, CUdeviceptr(range.device_address + offset));
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    if (!host)
+    if (!host && !managed)
       return CUDA_ERROR_INVALID_VALUE;
-    return put(out, range.begin + offset);
+    return put(out, address);
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     return put(out, (unsigned long long)range.id);
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    return put(out, false);
+    return put(out, managed);
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     return put(out, 0);
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -98,8 +98,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
     std::optional<MemoryRange> range = driver.allocations->find(address);
     // "CUDA_ERROR_INVALID_VALUE will be returned" for pointers that CUDA neither allocated nor
     // registered.
-    return range ? put_attribute(driver, *range, attribute, address, out)
-                 : CUDA_ERROR_INVALID_VALUE;
+    return range ? put_attribute(*range, attribute, address, out) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -115,7 +114,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute 
         return CUDA_ERROR_INVALID_VALUE;
       // "cuPointerGetAttributes will not return an error when the attribute encountered is not
       // applicable to the pointer: it is set to NULL or zero."
-      if (!range || put_attribute(driver, *range, attributes[i], address, out[i]) != CUDA_SUCCESS)
+      if (!range || put_attribute(*range, attributes[i], address, out[i]) != CUDA_SUCCESS)
         std::memset(out[i], 0, attribute_bytes(attributes[i]));
       if (!range && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         put(out[i], int(CU_DEVICE_INVALID));

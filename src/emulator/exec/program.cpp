@@ -1,11 +1,11 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
+#include "emulator/decode/link.h"
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"
 #include "emulator/exec/executor.h"
 #include "emulator/exec/thread_pool.h"
-#include "emulator/ptx/parser.h"
 
 #include <algorithm>
 #include <atomic>
@@ -157,7 +157,7 @@ LoadedProgram::~LoadedProgram() {
 }
 
 Status LoadedProgram::load(std::string_view ptx) {
-  CUGRT_ASSIGN(module_, ptx::parse(ptx));
+  CUGRT_ASSIGN(module_, parse_image(ptx));
   CUGRT_TRY(check_target(*module_, profile_));
   CUGRT_TRY(place_variables());
   CUGRT_TRY(initialise_variables());
@@ -174,7 +174,7 @@ Status LoadedProgram::place_variables() {
   for (size_t i = 0; i < module_->variables.size(); ++i) {
     const ptx::Variable &variable = module_->variables[i];
     bool in_memory = variable.space == ptx::Space::global || variable.space == ptx::Space::constant;
-    if (!in_memory || variable.external || variable.bytes == 0)
+    if (!in_memory || variable.linkage == ptx::Linkage::external || variable.bytes == 0)
       continue;
     auto address = memory_.allocate(variable.bytes);
     if (!address.ok())

@@ -1,7 +1,8 @@
 // A parsed PTX module: names resolved, meaning of opcodes not yet looked at.
 //
-// Every string_view points into Module::text. Lexical scopes are gone: each register, variable and
-// label of a function has an index of its own in that function. Registers of a range declaration
+// Every string_view points into Module::text or Module::joined. Lexical scopes are gone: each
+// register, variable and label of a function has an index of its own in that function. Registers of
+// a range declaration
 // (.reg .b32 %r<100>) exist only where an instruction names them.
 #pragma once
 
@@ -10,11 +11,15 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cugrt::emulator::ptx {
+
+/// Who sees a symbol of a module when several are linked (.common is weak).
+enum class Linkage : uint8_t { local, external, visible, weak };
 
 struct Register {
   std::string_view name;
@@ -36,7 +41,7 @@ struct Variable {
   uint64_t bytes = 0; // 0: .extern .shared x[]
   uint32_t align = 1;
   uint32_t line = 0;
-  bool external = false;
+  Linkage linkage = Linkage::local;
   std::vector<std::byte> init; // the rest is zero
   std::vector<Relocation> relocations;
 };
@@ -58,6 +63,7 @@ struct Operand {
   };
   Kind kind = Kind::none;
   bool is_address = false; // in brackets; a register's offset is in `value`
+  bool is_element = false; // a[3], an address without brackets
   bool is_negated = false; // !p
   bool is_module = false;
   bool is_float = false;
@@ -92,6 +98,7 @@ struct Function {
   std::string_view name;
   bool is_kernel = false;
   bool is_declaration = false;
+  Linkage linkage = Linkage::local;
   uint32_t line = 0;
   std::vector<Parameter> returns, parameters;
   std::array<uint32_t, 3> max_threads{}, required_threads{}; // zeros: none stated
@@ -104,10 +111,11 @@ struct Function {
 
 struct Module {
   std::string text;
-  std::deque<std::string> joined; // opcodes written with blanks inside
-  int version = 0;                // 90 for 9.0
-  int target = 0;                 // 90 for sm_90
-  char target_suffix = 0;         // 'a' or 'f'
+  std::deque<std::string> joined; // opcodes written with blanks inside, names that linking made
+  std::vector<std::unique_ptr<Module>> parts; // of a linked module: what its views point into
+  int version = 0;                            // 90 for 9.0
+  int target = 0;                             // 90 for sm_90
+  char target_suffix = 0;                     // 'a' or 'f'
   uint32_t target_line = 0;
   std::vector<std::string_view> files; // by .file's number
   std::vector<Variable> variables;

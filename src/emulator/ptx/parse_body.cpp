@@ -53,7 +53,7 @@ Status Parser::statement(int &depth) {
                 : name == ".param"  ? Space::param
                                     : Space::none;
   if (space != Space::none)
-    return variables(space, false, true);
+    return variables(space, Linkage::local, true);
   if (name == ".global" || name == ".const")
     return error_at(previous_.line,
                     "a " + std::string(name) + " variable inside a function is not supported");
@@ -279,7 +279,7 @@ Status Parser::named_operand(Operand &out) {
     if (token_.is('+') || token_.is('-')) {
       CUGRT_ASSIGN(out.value, constant());
     }
-    return {};
+    return token_.is('[') ? element(out) : Status();
   case Symbol::Kind::reg:
     out.kind = Operand::Kind::reg;
     break;
@@ -294,6 +294,18 @@ Status Parser::named_operand(Operand &out) {
       return error_at(previous_.line, "'" + std::string(second) + "' is no register");
     out.index2 = int32_t(other->index);
   }
+  return {};
+}
+
+/// "mov.u64 %rd1, a[3]" moves an element's address, "ld.global.u32 %r1, a[3]" loads from it.
+Status Parser::element(Operand &out) {
+  CUGRT_TRY(advance());
+  CUGRT_ASSIGN(int64_t index, constant());
+  CUGRT_TRY(expect(']'));
+  const Variable &variable =
+      out.is_module ? module_.variables[size_t(out.index)] : current().variables[size_t(out.index)];
+  out.value = int64_t(uint64_t(out.value) + uint64_t(index) * type_bytes(variable.type));
+  out.is_element = true;
   return {};
 }
 
@@ -322,13 +334,6 @@ Status Parser::address(Operand &out) {
     CUGRT_TRY(named_operand(out));
     if (out.kind == Operand::Kind::reg && (token_.is('+') || token_.is('-'))) {
       CUGRT_ASSIGN(out.value, constant());
-    } else if (out.kind == Operand::Kind::variable && token_.is('[')) {
-      CUGRT_TRY(advance());
-      CUGRT_ASSIGN(int64_t index, constant());
-      CUGRT_TRY(expect(']'));
-      const Variable &variable = out.is_module ? module_.variables[size_t(out.index)]
-                                               : current().variables[size_t(out.index)];
-      out.value = int64_t(uint64_t(out.value) + uint64_t(index) * type_bytes(variable.type));
     }
     if (out.kind != Operand::Kind::reg && out.kind != Operand::Kind::variable)
       return error_at(previous_.line, "'" + std::string(out.name) + "' is no address");

@@ -56,21 +56,22 @@ Result<Parser::Declared> Parser::declared_type() {
   return declared;
 }
 
-Status Parser::variables(Space space, bool external, bool in_function) {
+Status Parser::variables(Space space, Linkage linkage, bool in_function) {
   CUGRT_ASSIGN(Declared declared, declared_type());
   while (true) {
-    CUGRT_TRY(declarator(declared, space, external, in_function));
+    CUGRT_TRY(declarator(declared, space, linkage, in_function));
     CUGRT_ASSIGN(bool more, accept(','));
     if (!more)
       return expect(';');
   }
 }
 
-Status Parser::declarator(const Declared &declared, Space space, bool external, bool in_function) {
+Status Parser::declarator(const Declared &declared, Space space, Linkage linkage,
+                          bool in_function) {
   Variable variable;
   variable.space = space;
   variable.type = declared.type;
-  variable.external = external;
+  variable.linkage = linkage;
   variable.line = token_.line;
   if (declared.type == Type::pred)
     return error("a variable of type .pred");
@@ -86,7 +87,7 @@ Status Parser::declarator(const Declared &declared, Space space, bool external, 
       auto [it, inserted] = module_symbols_.emplace(variable.name, symbol);
       if (!inserted) { // .extern first, then the definition
         if (it->second.kind != Symbol::Kind::module_variable ||
-            !module_.variables[it->second.index].external)
+            module_.variables[it->second.index].linkage != Linkage::external)
           return error("'" + std::string(variable.name) + "' is declared twice");
         it->second = symbol;
       }

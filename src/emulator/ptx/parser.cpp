@@ -165,9 +165,11 @@ Status Parser::module_item() {
                                           " is not supported: compile for 64 bits");
     return {};
   }
-  bool external = false;
+  Linkage linkage = Linkage::local;
   while (name == ".visible" || name == ".extern" || name == ".weak" || name == ".common") {
-    external |= name == ".extern";
+    linkage = name == ".extern"    ? Linkage::external
+              : name == ".visible" ? Linkage::visible
+                                   : Linkage::weak;
     CUGRT_TRY(advance());
     if (token_.kind != TokenKind::dotted)
       return error("expected a declaration after the linkage, found " + shown());
@@ -175,7 +177,7 @@ Status Parser::module_item() {
   }
   if (name == ".entry" || name == ".func") {
     CUGRT_TRY(advance());
-    return function(name == ".entry", external);
+    return function(name == ".entry", linkage);
   }
   Space space = name == ".global"   ? Space::global
                 : name == ".const"  ? Space::constant
@@ -184,7 +186,7 @@ Status Parser::module_item() {
   if (space == Space::none)
     return error("unknown directive " + shown());
   CUGRT_TRY(advance());
-  return variables(space, external, false);
+  return variables(space, linkage, false);
 }
 
 Status Parser::file_directive() {
@@ -206,7 +208,7 @@ Status Parser::file_directive() {
   return {};
 }
 
-Status Parser::function(bool is_kernel, bool is_external) {
+Status Parser::function(bool is_kernel, Linkage linkage) {
   module_.functions.emplace_back();
   scopes_.clear();
   scopes_.emplace_back();
@@ -214,6 +216,7 @@ Status Parser::function(bool is_kernel, bool is_external) {
   pending_.clear();
   file_ = source_line_ = 0;
   current().is_kernel = is_kernel;
+  current().linkage = linkage;
   current().line = token_.line;
   if (!is_kernel && token_.is('('))
     CUGRT_TRY(parameters(current().returns));
@@ -238,7 +241,7 @@ Status Parser::function(bool is_kernel, bool is_external) {
     scope_ = -1;
     return advance();
   }
-  if (is_external)
+  if (linkage == Linkage::external)
     return error("an .extern function with a body");
   return body();
 }
@@ -261,7 +264,7 @@ Status Parser::parameters(std::vector<Parameter> &out) {
       current().registers.push_back({name, declared.type});
     } else {
       out.push_back({uint32_t(current().variables.size()), false});
-      CUGRT_TRY(declarator(declared, Space::param, false, true));
+      CUGRT_TRY(declarator(declared, Space::param, Linkage::local, true));
     }
     if (!token_.is(')'))
       CUGRT_TRY(expect(','));

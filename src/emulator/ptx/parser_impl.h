@@ -54,7 +54,7 @@ private:
   Status target_directive();
   Status module_item();
   Status file_directive();
-  Status function(bool is_kernel, bool is_external);
+  Status function(bool is_kernel, Linkage linkage);
   Status parameters(std::vector<Parameter> &out);
   Status function_directives();
   Status dimensions(std::array<uint32_t, 3> &out);
@@ -66,12 +66,12 @@ private:
     uint32_t vector = 1;
   };
   Result<Declared> declared_type();
-  Status declarator(const Declared &declared, Space space, bool external, bool in_function);
+  Status declarator(const Declared &declared, Space space, Linkage linkage, bool in_function);
   Status finish_variable(const Declared &declared, Variable &variable);
   Status initializer(Variable &variable, int depth);
   Status scalar_initializer(Variable &variable);
   void append(Variable &variable, uint64_t bits, uint32_t bytes);
-  Status variables(Space space, bool external, bool in_function);
+  Status variables(Space space, Linkage linkage, bool in_function);
   Status registers();
 
   // Constant expressions: integers with C's operators.
@@ -90,6 +90,7 @@ private:
   Status guard(Instruction &instruction);
   Status operand(Operand &out, bool in_elements, int depth);
   Status named_operand(Operand &out);
+  Status element(Operand &out);
   Status group(Operand &out, char close, int depth);
   Status address(Operand &out);
   Status number(Operand &out);

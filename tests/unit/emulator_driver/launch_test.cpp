@@ -211,3 +211,32 @@ TEST_CASE("Occupancy follows from the limits of the device") {
   CHECK(block == 1024);
   CHECK(grid == 264);
 }
+
+TEST_CASE("An element of an array is an address, which instructions take without brackets") {
+  Session session;
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.global .align 4 .u32 table[4] = {10, 20, 30, 40};
+.visible .entry sum(.param .u64 out)
+{
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u64 %rd2, table[1];
+  ld.global.u32 %r1, [%rd2];
+  ld.global.u32 %r2, table[2];
+  add.u32 %r1, %r1, %r2;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+)"));
+  CUdeviceptr out = upload(std::vector<uint32_t>{0});
+  void *params[] = {&out};
+  OK(launch(kernel(module, "sum"), 1, 1, params));
+  CHECK(download<uint32_t>(out, 1)[0] == 50);
+  OK(CU(cuMemFree_v2)(out));
+  OK(CU(cuModuleUnload)(module));
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Checks the table of the emulated driver's entry points, entry_points.def.
+
+  check_entry_points.py SOURCE_ROOT
+
+The table is what cuda.h declares, of the toolkit that it was made from; and every function that it calls
+implemented is called by a test.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = os.path.abspath(sys.argv.pop())
+DRIVER = os.path.join(ROOT, "src", "emulator", "driver")
+TABLE = os.path.join(DRIVER, "entry_points.def")
+TABLE_VERSION = "13000"
+TESTS = ("tests/unit/emulator_driver/*.cpp", "tests/unit/emulator_driver/*.h",
+         "tests/conformance/*.cpp", "tests/conformance/*.h")
+
+
+def include_folder():
+    finder = os.path.join(ROOT, "src", "driver", "find_cuda.py")
+    return subprocess.run([sys.executable, finder, "--include"], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class EntryPoints(unittest.TestCase):
+    def test_the_table_has_what_cuda_h_declares(self):
+        include = include_folder()
+        version = re.search(r"#define CUDA_VERSION (\d+)", read(os.path.join(include, "cuda.h")))[1]
+        if version != TABLE_VERSION:
+            self.skipTest(f"cuda.h is of version {version}, the table of {TABLE_VERSION}")
+        made = subprocess.run([sys.executable, os.path.join(DRIVER, "generate_entry_points.py"), include,
+                               TABLE], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(made, read(TABLE))
+
+    def test_every_function_that_is_implemented_is_called_by_a_test(self):
+        text = "".join(read(path) for pattern in TESTS for path in glob.glob(os.path.join(ROOT, pattern)))
+        words = set(re.findall(r"\bcu[A-Z]\w*", text))
+        rows = re.findall(r"^IMPLEMENTED\((\w+), (\w+), \d+, any\)", read(TABLE), re.M)
+        self.assertGreater(len(rows), 200)
+        # cuda.h maps the base name to the newest ABI, which the conformance suite calls by it.
+        missing = [symbol for base, symbol in rows if symbol not in words and base not in words]
+        self.assertEqual(missing, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

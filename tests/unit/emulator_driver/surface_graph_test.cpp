@@ -1,0 +1,179 @@
+// Getters and setters of every type of node, in the graph and in an instance.
+#include "emulator_driver/graph_builder.h"
+
+#include <cstring>
+
+namespace {
+
+void CUDA_CB add_to(void *value) { ++*static_cast<int *>(value); }
+
+void run(CUgraphExec exec) {
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  OK(CU(cuCtxSynchronize)());
+}
+
+CUgraphExec instance(CUgraph graph) {
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  return exec;
+}
+
+} // namespace
+
+TEST_CASE(
+    "Parameters of copies, fills and host nodes are read, set, and taken by the next instance") {
+  Session session;
+  CUdeviceptr a = upload(std::vector<uint32_t>{1, 2, 3, 4});
+  CUgraph graph = nullptr;
+  OK(CU(cuGraphCreate)(&graph, 0));
+  CUgraphNode fill = nullptr, copy = nullptr, host = nullptr;
+  CUDA_MEMSET_NODE_PARAMS f{};
+  f.dst = a, f.value = 9, f.elementSize = 4, f.width = 1, f.height = 1;
+  OK(CU(cuGraphAddMemsetNode)(&fill, graph, nullptr, 0, &f, session.context));
+  CUDA_MEMCPY3D c{};
+  c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.srcDevice = a, c.dstDevice = a + 8;
+  c.WidthInBytes = 4, c.Height = c.Depth = 1;
+  OK(CU(cuGraphAddMemcpyNode)(&copy, graph, &fill, 1, &c, session.context));
+  int first = 0, second = 0;
+  CUDA_HOST_NODE_PARAMS h{};
+  h.fn = add_to, h.userData = &first;
+  OK(CU(cuGraphAddHostNode)(&host, graph, &copy, 1, &h));
+  CUgraphExec before = instance(graph);
+
+  f.value = 7;
+  OK(CU(cuGraphMemsetNodeSetParams)(fill, &f));
+  CUDA_MEMSET_NODE_PARAMS f_read{};
+  OK(CU(cuGraphMemsetNodeGetParams)(fill, &f_read));
+  CHECK(f_read.value == 7);
+  CHECK(f_read.dst == a);
+  c.dstDevice = a + 12;
+  OK(CU(cuGraphMemcpyNodeSetParams)(copy, &c));
+  CUDA_MEMCPY3D c_read{};
+  OK(CU(cuGraphMemcpyNodeGetParams)(copy, &c_read));
+  CHECK(c_read.dstDevice == a + 12);
+  h.userData = &second;
+  OK(CU(cuGraphHostNodeSetParams)(host, &h));
+  CUDA_HOST_NODE_PARAMS h_read{};
+  OK(CU(cuGraphHostNodeGetParams)(host, &h_read));
+  CHECK(h_read.userData == &second);
+
+  run(before); // a snapshot: as it was
+  CHECK(download<uint32_t>(a, 4) == std::vector<uint32_t>{9, 2, 9, 4});
+  CHECK(first == 1);
+  CHECK(second == 0);
+  CUgraphExec after = instance(graph);
+  run(after);
+  CHECK(download<uint32_t>(a, 4) == std::vector<uint32_t>{7, 2, 9, 7});
+  CHECK(first == 1);
+  CHECK(second == 1);
+
+  // The generic setter does the same.
+  CUgraphNodeParams p{};
+  p.type = CU_GRAPH_NODE_TYPE_HOST;
+  p.host.fn = add_to, p.host.userData = &first;
+  OK(CU(cuGraphNodeSetParams)(host, &p));
+  OK(CU(cuGraphHostNodeGetParams)(host, &h_read));
+  CHECK(h_read.userData == &first);
+  // A node of another type is refused.
+  CHECK(CU(cuGraphHostNodeGetParams)(copy, &h_read) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphMemcpyNodeGetParams)(fill, &c_read) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphMemsetNodeSetParams)(host, &f) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphNodeSetParams)(copy, &p) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuGraphExecDestroy)(before));
+  OK(CU(cuGraphExecDestroy)(after));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuMemFree_v2)(a));
+}
+
+TEST_CASE("Events of nodes are read and exchanged, in the graph and in an instance") {
+  Session session;
+  CUevent one = nullptr, two = nullptr, read = nullptr;
+  OK(CU(cuEventCreate)(&one, 0));
+  OK(CU(cuEventCreate)(&two, 0));
+  CUgraph graph = nullptr;
+  CUgraphNode record = nullptr, wait = nullptr;
+  OK(CU(cuGraphCreate)(&graph, 0));
+  OK(CU(cuGraphAddEventRecordNode)(&record, graph, nullptr, 0, one));
+  OK(CU(cuGraphAddEventWaitNode)(&wait, graph, nullptr, 0, two));
+  OK(CU(cuGraphEventRecordNodeGetEvent)(record, &read));
+  CHECK(read == one);
+  OK(CU(cuGraphEventWaitNodeGetEvent)(wait, &read));
+  CHECK(read == two);
+  CHECK(CU(cuGraphEventWaitNodeGetEvent)(record, &read) == CUDA_ERROR_INVALID_VALUE);
+  CUgraphExec exec = instance(graph);
+  float ms = -1;
+  // Neither event is recorded yet; a launch records the instance's.
+  CHECK(CU(cuEventElapsedTime_v2)(&ms, two, two) == CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuGraphExecEventRecordNodeSetEvent)(exec, record, two));
+  OK(CU(cuGraphExecEventWaitNodeSetEvent)(exec, wait, one));
+  run(exec);
+  OK(CU(cuEventElapsedTime_v2)(&ms, two, two));
+  CHECK(CU(cuEventElapsedTime_v2)(&ms, one, one) == CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuGraphEventRecordNodeSetEvent)(record, two));
+  OK(CU(cuGraphEventRecordNodeGetEvent)(record, &read));
+  CHECK(read == two);
+  OK(CU(cuGraphEventWaitNodeSetEvent)(wait, one));
+  OK(CU(cuGraphEventWaitNodeGetEvent)(wait, &read));
+  CHECK(read == one);
+  CHECK(CU(cuGraphExecEventWaitNodeSetEvent)(exec, record, one) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuEventDestroy_v2)(one));
+  OK(CU(cuEventDestroy_v2)(two));
+}
+
+TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are listed") {
+  Session session;
+  CUmodule module = load_kernels();
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  uint32_t factor = 2, term = 0;
+  void *params[] = {&cell, &factor, &term};
+  CUDA_KERNEL_NODE_PARAMS p{};
+  p.func = kernel(module, "affine");
+  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
+  p.kernelParams = params;
+  CUgraph graph = nullptr;
+  CUgraphNode a = nullptr, b = nullptr, found = nullptr;
+  OK(CU(cuGraphCreate)(&graph, 0));
+  OK(CU(cuGraphAddKernelNode_v2)(&a, graph, nullptr, 0, &p));
+  OK(CU(cuGraphAddKernelNode_v2)(&b, graph, &a, 1, &p));
+  CUkernelNodeAttrValue value{}, read{};
+  value.priority = -2;
+  OK(CU(cuGraphKernelNodeSetAttribute)(a, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  OK(CU(cuGraphKernelNodeCopyAttributes)(b, a));
+  OK(CU(cuGraphKernelNodeGetAttribute)(b, CU_LAUNCH_ATTRIBUTE_PRIORITY, &read));
+  CHECK(read.priority == -2);
+  size_t count = 1;
+  OK(CU(cuGraphNodeGetDependencies)(b, &found, &count));
+  CHECK(count == 1);
+  CHECK(found == a);
+  OK(CU(cuGraphNodeGetDependentNodes)(a, &found, &count));
+  CHECK(count == 1);
+  CHECK(found == b);
+  OK(CU(cuGraphNodeGetDependencies)(a, nullptr, &count));
+  CHECK(count == 0);
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuMemFree_v2)(cell));
+  OK(CU(cuModuleUnload)(module));
+}
+
+TEST_CASE("A graph gives back its references to a user object") {
+  Session session;
+  int destroyed = 0;
+  CUuserObject object = nullptr;
+  CUgraph graph = nullptr;
+  OK(CU(cuGraphCreate)(&graph, 0));
+  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(CU(cuGraphRetainUserObject)(graph, object, 2, 0));
+  OK(CU(cuUserObjectRelease)(object, 1));
+  OK(CU(cuGraphReleaseUserObject)(graph, object, 1));
+  CHECK(destroyed == 0);
+  OK(CU(cuGraphReleaseUserObject)(graph, object, 1));
+  // The destructor runs on a thread of the driver's, before a host function that is queued later.
+  OK(CU(cuLaunchHostFunc)(
+      nullptr, [](void *) {}, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(destroyed == 1);
+  OK(CU(cuGraphDestroy)(graph));
+}
