@@ -79,6 +79,8 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   live_.emplace(address, bytes);
   used_ += length;
   std::memset(host(address), kPoison, bytes);
+  if (undefined_)
+    undefined_->mark_undefined(address, bytes);
   return address;
 }
 
@@ -109,6 +111,12 @@ std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes)
     for (++it; it != live_.end() && it->first == range.end(); ++it)
       range.bytes += it->second;
   return range.contains(address, bytes) ? std::optional(range) : std::nullopt;
+}
+
+bool AddressSpace::track_undefined() {
+  if (!undefined_)
+    undefined_ = UndefinedBytes::create(base_, size_);
+  return undefined_ != nullptr;
 }
 
 uint64_t AddressSpace::free_bytes() const {
