@@ -131,21 +131,25 @@ struct Host {
   std::vector<std::vector<uint32_t>> seen;
   int turns = 0;
 
-  void see(const cugrt_value &value) {
+  /// A host function is to put its work on the stream; this one waits there for what it reads.
+  void see(const cugrt_value &value, void *stream) {
+    Event before(emulated_runtime());
+    before.record(stream);
+    before.synchronize();
     seen.push_back(download<uint32_t>(value.as.tensor.address, elements(value.as.tensor)));
   }
 };
 Host host;
 
 void register_host_functions() {
-  emulated_runtime().register_host_function(
-      "look", [](void *, const cugrt_value *arguments, size_t, cugrt_value *, size_t, void *) {
-        host.see(arguments[0]);
-        return static_cast<cugrt_status *>(nullptr);
-      });
+  emulated_runtime().register_host_function("look", [](void *, const cugrt_value *arguments, size_t,
+                                                       cugrt_value *, size_t, void *stream) {
+    host.see(arguments[0], stream);
+    return static_cast<cugrt_status *>(nullptr);
+  });
   emulated_runtime().register_host_function("more", [](void *, const cugrt_value *arguments, size_t,
-                                                       cugrt_value *results, size_t, void *) {
-    host.see(arguments[0]);
+                                                       cugrt_value *results, size_t, void *stream) {
+    host.see(arguments[0], stream);
     results[0].as.integer = host.turns-- > 1;
     return static_cast<cugrt_status *>(nullptr);
   });

@@ -33,10 +33,8 @@ WITHOUT_CHECKS = {
     "unit_check_emulate": ("all", "starts programs that are wrong and compares what is reported"),
     "foreign": ("all", "runs under cugrt emulate, which has all checks on and reports on stderr"),
     "unit_emulator_driver": ("leak,uninitialized", "its cases leave memory and modules to the "
-                             "context's end, which then must free them, and copy what is unwritten"),
+                             "context's end, which then must free them, and use what is unwritten"),
     "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
-    "differential_random": ("streams", "its host functions read tensors at once that their contract "
-                                       "has them read in the stream they are given"),
     "conformance": ("all", "names the checks of each script itself, and provokes their findings"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("all", "repeats its work for each allocation of the host, and the checks "

@@ -121,6 +121,8 @@ Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
   }
   used_ += length;
   std::memset(host(address), kPoison, bytes);
+  if (undefined_)
+    undefined_->mark_undefined(address, bytes);
   return address;
 }
 
@@ -177,6 +179,12 @@ std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes)
     for (++it; it != live_.end() && it->first == range.end(); ++it)
       range.bytes += it->second;
   return range.contains(address, bytes) ? std::optional(range) : std::nullopt;
+}
+
+bool AddressSpace::track_undefined() {
+  if (!undefined_)
+    undefined_ = UndefinedBytes::create(base_, size_);
+  return undefined_ != nullptr;
 }
 
 uint64_t AddressSpace::free_bytes() const {

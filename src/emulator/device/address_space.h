@@ -14,6 +14,7 @@
 // poisoned (kPoison), so that reading what was never written shows. Thread-safe.
 #pragma once
 
+#include "emulator/device/undefined_bytes.h"
 #include "support/status.h"
 
 #include <cstddef>
@@ -65,6 +66,11 @@ public:
 
   /// The live allocation that holds [address, address + bytes) whole, if there is one.
   std::optional<AddressRange> find(uint64_t address, uint64_t bytes) const;
+  /// From now on keeps which bytes nothing has written: those of every later allocation. False when
+  /// the host has no address range for that. Before any other thread uses the space.
+  bool track_undefined();
+  /// Null unless that has been asked for. Who writes to host() says so here.
+  UndefinedBytes *undefined() const { return undefined_.get(); }
   /// True for any address of the reserved range, live or not.
   bool owns(uint64_t address) const { return address - base_ < size_; }
   /// Where the bytes of a device address are. The caller has checked the range.
@@ -80,6 +86,7 @@ private:
   AddressSpace() = default;
   uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
   mutable std::shared_mutex mutex_;
+  std::unique_ptr<UndefinedBytes> undefined_;
   std::map<uint64_t, uint64_t> live_;     // address to bytes
   std::set<uint64_t> shared_;             // those of live_ that the host reaches at their address
   std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation

@@ -5,6 +5,9 @@
 // addressing does.
 #include "emulator/driver/copy.h"
 
+#include "emulator/driver/access_text.h"
+
+#include <algorithm>
 #include <cstring>
 
 namespace cugrt::emulator::api {
@@ -92,7 +95,7 @@ bool reachable(Driver &driver, const Operand &operand, const Extent &extent) {
 
 bool declared_device(CUmemorytype type) { return type == CU_MEMORYTYPE_DEVICE; }
 
-std::byte *bytes_at(Driver &driver, uint64_t address) {
+std::byte *host_bytes(Driver &driver, uint64_t address) {
   return driver.memory->owns(address) ? driver.memory->host(address)
                                       : reinterpret_cast<std::byte *>(address);
 }
@@ -128,6 +131,53 @@ CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy) {
              : CUDA_ERROR_INVALID_VALUE;
 }
 
+namespace {
+
+/// The host is not watched, so that a copy to it is the last place to ask; it may take padding
+/// along, but something should be there.
+void check_download(Driver &driver, const UndefinedBytes &undefined, const Operand &source,
+                    const Extent &extent) {
+  constexpr uint64_t kStep = 64;
+  for (uint64_t z = 0; z < extent.depth; ++z)
+    for (uint64_t y = 0; y < extent.height; ++y)
+      for (uint64_t x = 0; x < extent.width; x += kStep) {
+        auto count = uint32_t(std::min(kStep, extent.width - x));
+        uint64_t at = source.address + z * source.slice_pitch + y * source.row_pitch + x;
+        if (undefined.undefined(at, count) != ~uint64_t(0) >> (64 - count))
+          return;
+      }
+  uint64_t bytes = extent.width * extent.height * extent.depth;
+  driver.findings.report(Check::uninitialized,
+                         "a copy to the host takes " +
+                             bytes_at({source.address, source.address + bytes}) +
+                             ", of which nothing has written one");
+}
+
+/// The copy of bytes that nothing has written is as undefined as they are.
+void carry_undefined(Driver &driver, const CopyWork &work, const Operand &source,
+                     const Operand &destination, const Extent &extent) {
+  UndefinedBytes *undefined = driver.memory->undefined();
+  if (!undefined)
+    return;
+  bool from_device = !work.staged && driver.memory->owns(source.address);
+  if (!driver.memory->owns(destination.address)) {
+    if (from_device)
+      check_download(driver, *undefined, source, extent);
+    return;
+  }
+  for (uint64_t z = 0; z < extent.depth; ++z)
+    for (uint64_t y = 0; y < extent.height; ++y) {
+      uint64_t to = destination.address + z * destination.slice_pitch + y * destination.row_pitch,
+               from = source.address + z * source.slice_pitch + y * source.row_pitch;
+      if (from_device)
+        undefined->copy(to, from, extent.width);
+      else
+        undefined->mark_defined(to, extent.width);
+    }
+}
+
+} // namespace
+
 CUresult run_copy(Driver &driver, const CopyWork &work) {
   Operand source, destination;
   Extent extent{};
@@ -140,8 +190,9 @@ CUresult run_copy(Driver &driver, const CopyWork &work) {
     driver.report(Check::fault, "a copy touches device memory that was freed before it ran");
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
-  std::byte *to = bytes_at(driver, destination.address);
-  const std::byte *from = work.staged ? work.staged->data() : bytes_at(driver, source.address);
+  std::byte *to = host_bytes(driver, destination.address);
+  const std::byte *from = work.staged ? work.staged->data() : host_bytes(driver, source.address);
+  carry_undefined(driver, work, source, destination, extent);
   for (uint64_t z = 0; z < extent.depth; ++z)
     for (uint64_t y = 0; y < extent.height; ++y)
       std::memmove(to + z * destination.slice_pitch + y * destination.row_pitch,
@@ -189,8 +240,11 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
     driver.report(Check::fault, "a memset touches device memory that was freed before it ran");
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
-  std::byte *row = bytes_at(driver, operand.address);
+  std::byte *row = host_bytes(driver, operand.address);
+  UndefinedBytes *undefined = driver.memory->undefined();
   for (uint64_t y = 0; y < extent.height; ++y, row += operand.row_pitch) {
+    if (undefined && driver.memory->owns(operand.address))
+      undefined->mark_defined(operand.address + y * operand.row_pitch, extent.width);
     if (fill.elementSize == 1)
       std::memset(row, int(fill.value & 0xFF), extent.width);
     else // little-endian: the value's first bytes are the element's

@@ -44,6 +44,11 @@ CUresult Driver::initialize() {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   memory = std::move(space).value();
+  if (findings.enabled(Check::uninitialized) && !memory->track_undefined()) {
+    set_message("no address range is left for the check of uninitialized reads");
+    memory = nullptr;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   allocations = std::make_unique<MemoryTable>(config.memory_bytes);
   scheduler = std::make_unique<Scheduler>(config.workers, stream_order);
   initialized = true;

@@ -60,21 +60,22 @@ void Findings::configure(CheckSet checks, std::string target) {
   count_ = 0;
 }
 
-void Findings::report(Check check, std::string_view text) noexcept {
+void Findings::report_at(Check check, std::string_view site, std::string_view text) noexcept {
   if (!enabled(check))
     return;
   std::lock_guard lock(mutex_);
   ++count_;
   try {
-    keep(check, text);
+    keep(check, site, text);
   } catch (...) { // no host memory
   }
 }
 
-void Findings::keep(Check check, std::string_view text) {
-  std::string line = std::string(check_name(check)) + ": " + std::string(text);
-  if (lines_.size() >= kMaxKept || !known_.insert(line).second)
+void Findings::keep(Check check, std::string_view site, std::string_view text) {
+  const std::string name = std::string(check_name(check)) + ": ";
+  if (lines_.size() >= kMaxKept || !known_.insert(name + std::string(site)).second)
     return;
+  const std::string line = name + std::string(text);
   lines_.push_back(line);
   write(line);
   if (lines_.size() == kMaxKept)

@@ -44,13 +44,15 @@ public:
 
   /// No effect for a check that is off. `text` is one line without the check's name. Where the host
   /// has no memory for it the finding is only counted.
-  void report(Check check, std::string_view text) noexcept;
+  void report(Check check, std::string_view text) noexcept { report_at(check, text, text); }
+  /// Likewise, for a text that is told once for each `site`.
+  void report_at(Check check, std::string_view site, std::string_view text) noexcept;
   uint64_t count() const;
   /// The lines that are kept, each with its end of line.
   std::string text() const;
 
 private:
-  void keep(Check check, std::string_view text);
+  void keep(Check check, std::string_view site, std::string_view text);
   void write(const std::string &line) const;
 
   CheckSet checks_ = 0; // set before any other thread calls

@@ -218,6 +218,12 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
       driver.findings.report(Check::race, text);
   };
   config.report_race = driver.findings.enabled(Check::race) ? &report_race : nullptr;
+  const UninitializedReport report_uninitialized = [&](const std::string &site,
+                                                       const std::string &text) {
+    driver.findings.report_at(Check::uninitialized, site, text);
+  };
+  if (driver.findings.enabled(Check::uninitialized))
+    config.report_uninitialized = &report_uninitialized;
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;

@@ -21,17 +21,17 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   MemoryRange range{*address, bytes,      kind,  context,        *address,
                     flags,    next_id_++, false, std::move(pool)};
   try {
+    if (UndefinedBytes *undefined = memory.undefined(); undefined && shared)
+      undefined->exempt(*address, bytes); // the host writes to it unseen
     (pinned ? host_ : device_).emplace(range.begin, range);
   } catch (...) {
+    if (UndefinedBytes *undefined = memory.undefined())
+      undefined->end_exemption(*address);
     memory.free(*address);
     throw;
   }
-  if (!pinned) {
+  if (!pinned)
     used_ += bytes;
-    // What the host writes into managed memory is not seen.
-    device_[range.begin].untouched = !shared;
-    untouched_ += !shared;
-  }
   if (range.pool) {
     uint64_t used = range.pool->used_bytes += bytes;
     range.pool->used_high = std::max<uint64_t>(range.pool->used_high, used);
@@ -66,11 +66,13 @@ CUresult MemoryTable::unregister_host(uint64_t address) {
 
 void MemoryTable::release(AddressSpace &memory, Map::iterator it, Map &map) {
   const MemoryRange &range = it->second;
-  if (range.device_address)
+  if (range.device_address) {
+    if (UndefinedBytes *undefined = memory.undefined())
+      undefined->end_exemption(range.device_address);
     memory.free(range.device_address);
+  }
   if (&map == &device_)
     used_ -= range.bytes;
-  untouched_ -= range.untouched;
   if (range.pool)
     range.pool->used_bytes -= range.bytes;
   map.erase(it);
@@ -147,34 +149,6 @@ std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
   if (!range)
     range = find_locked(host_, address);
   return range ? std::optional(*range) : std::nullopt;
-}
-
-void MemoryTable::touch(uint64_t begin, uint64_t end) {
-  std::lock_guard lock(mutex_);
-  auto it = device_.upper_bound(begin);
-  if (it != device_.begin())
-    --it;
-  for (; untouched_ && it != device_.end() && it->first < end; ++it)
-    if (it->second.untouched && begin < it->first + it->second.bytes) {
-      it->second.untouched = false;
-      --untouched_;
-    }
-}
-
-std::optional<MemoryRange> MemoryTable::find_untouched(uint64_t begin, uint64_t end) const {
-  std::lock_guard lock(mutex_);
-  auto it = device_.upper_bound(begin);
-  if (it != device_.begin())
-    --it;
-  for (; untouched_ && it != device_.end() && it->first < end; ++it)
-    if (it->second.untouched && begin < it->first + it->second.bytes)
-      return it->second;
-  return std::nullopt;
-}
-
-bool MemoryTable::has_untouched() const {
-  std::lock_guard lock(mutex_);
-  return untouched_;
 }
 
 void MemoryTable::add_mapped(uint64_t address, uint64_t bytes) {

@@ -39,9 +39,6 @@ struct MemoryRange {
   uint64_t id = 0;
   bool freed = false; // a stream-ordered free is on its way
   std::shared_ptr<MemoryPool> pool;
-  /// Device memory that is known to hold nothing: neither a copy, a fill nor a kernel has written a
-  /// byte of it. Kept up while the check of uninitialized reads is on.
-  bool untouched = false;
 };
 
 class MemoryTable {
@@ -66,11 +63,6 @@ public:
 
   /// The range that holds the address: of the device, or of registered memory.
   std::optional<MemoryRange> find(uint64_t address) const;
-  /// The bytes have been written: the ranges that they lie in are untouched no more.
-  void touch(uint64_t begin, uint64_t end);
-  /// The first untouched range that the bytes reach into.
-  std::optional<MemoryRange> find_untouched(uint64_t begin, uint64_t end) const;
-  bool has_untouched() const;
   /// Mapped virtual memory, for questions about pointers; it counts where it was created.
   void add_mapped(uint64_t address, uint64_t bytes);
   void remove_mapped(uint64_t address);
@@ -89,8 +81,7 @@ private:
 
   mutable std::mutex mutex_;
   uint64_t limit_, used_ = 0, next_id_ = 1;
-  uint64_t untouched_ = 0; // how many ranges are
-  Map device_, host_;      // by begin
+  Map device_, host_; // by begin
 };
 
 } // namespace cugrt::emulator::api

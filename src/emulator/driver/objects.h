@@ -140,6 +140,7 @@ struct Physical {
   int file = -1;
   uint64_t bytes = 0;
   CUmemAllocationProp properties{};
+  bool was_mapped = false; // accessible at some time
   ~Physical();
 };
 

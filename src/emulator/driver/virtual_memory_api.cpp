@@ -62,14 +62,31 @@ void drop(Driver &driver, Ref<Physical> memory) {
     driver.allocations->give_back(bytes);
 }
 
+/// Memory that has been seen at another address, or is, counts as defined: what is known of its
+/// bytes is known by address.
+void note_mapping(Driver &driver, uint64_t address, const Driver::Mapping &mapping) {
+  UndefinedBytes *undefined = driver.memory->undefined();
+  if (!undefined)
+    return;
+  if (!mapping.memory->was_mapped)
+    undefined->mark_undefined(address, mapping.bytes);
+  else
+    for (const auto &[begin, other] : driver.mappings)
+      if (other.memory == mapping.memory && (other.accessible || begin == address))
+        undefined->exempt(begin, other.bytes);
+  mapping.memory->was_mapped = true;
+}
+
 void set_access(Driver &driver, uint64_t address, Driver::Mapping &mapping, bool on) {
   if (on == mapping.accessible)
     return;
   if (on) {
     on = driver.memory->map_file(address, mapping.bytes, mapping.memory->file, mapping.offset);
     try {
-      if (on)
+      if (on) {
         driver.allocations->add_mapped(address, mapping.bytes);
+        note_mapping(driver, address, mapping);
+      }
     } catch (...) {
       driver.memory->unmap_file(address);
       throw;
@@ -77,6 +94,8 @@ void set_access(Driver &driver, uint64_t address, Driver::Mapping &mapping, bool
   } else {
     driver.memory->unmap_file(address);
     driver.allocations->remove_mapped(address);
+    if (UndefinedBytes *undefined = driver.memory->undefined())
+      undefined->end_exemption(address);
   }
   mapping.accessible = on;
 }

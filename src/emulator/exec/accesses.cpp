@@ -1,8 +1,8 @@
 // Sets of byte ranges, and what each memory operation adds to them; see accesses.h.
 #include "emulator/exec/accesses.h"
 
+#include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/handlers.h"
 #include "emulator/exec/memory.h"
 
 #include <algorithm>
@@ -104,48 +104,8 @@ std::optional<AccessSet::Conflict> AccessSet::conflict(AccessSet &other) {
 
 namespace {
 
-enum class MemoryOp : uint8_t { none, load, store, atomic, copy };
-
-struct MemoryRow {
-  MemoryOp op = MemoryOp::none;
-  ptx::Space space = ptx::Space::none;
-  uint32_t bytes = 0;
-};
-
-using MemoryRows = std::array<MemoryRow, kOpCount>;
-
-MemoryRows make_rows() {
-  using u8 = uint8_t;
-  using s8 = int8_t;
-  using u16 = uint16_t;
-  using s16 = int16_t;
-  using u32 = uint32_t;
-  using u64 = uint64_t;
-  using s32 = int32_t;
-  using s64 = int64_t;
-  constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
-                       klocal = ptx::Space::local, kgeneric = ptx::Space::none;
-  MemoryRows rows{};
-#define LOAD(id, names, space, T, count, cls)                                                      \
-  rows[size_t(OpId::id)] = {MemoryOp::load, k##space, sizeof(T) * count};
-#define STORE(id, names, space, T, count, cls)                                                     \
-  rows[size_t(OpId::id)] = {MemoryOp::store, k##space, sizeof(T) * count};
-#define ATOM(id, names, T, cls, ...)                                                               \
-  rows[size_t(OpId::id)] = {MemoryOp::atomic, ptx::Space::none, sizeof(T)};
-#include "emulator/decode/opcodes.def"
-  rows[size_t(OpId::cp_async)] = {MemoryOp::copy, ptx::Space::global, 0};
-  return rows;
-}
-
 bool may_be_global(ptx::Space space) {
   return space == ptx::Space::global || space == ptx::Space::none;
-}
-
-uint32_t active_lanes(const Op *op, const Warp &w) {
-  if (!op->inner)
-    return w.mask;
-  uint32_t lanes = lanes_set(w, op->guard);
-  return (op->flags & kFlagGuardNegated ? ~lanes : lanes) & w.mask;
 }
 
 // Of cp.async, whose offset and length are packed in their own way.
@@ -160,26 +120,26 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
 } // namespace
 
 void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
-  static const MemoryRows rows = make_rows();
-  const MemoryRow &row = rows[op->id];
-  if (row.op == MemoryOp::none)
-    return;
-  bool is_atomic = row.op == MemoryOp::atomic;
-  if (!may_be_global(is_atomic ? ptx::Space(op->space()) : row.space))
+  using Kind = AccessRow::Kind;
+  const AccessRow &row = access_row(op);
+  bool is_atomic = row.kind == Kind::atomic;
+  bool is_copy = row.kind == Kind::async_copy;
+  if (row.kind == Kind::none || row.kind == Kind::matrix ||
+      !(is_copy || may_be_global(is_atomic ? ptx::Space(op->space()) : row.space)))
     return;
   AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
-  uint32_t lanes = active_lanes(op, w);
-  if (row.op == MemoryOp::copy)
+  uint32_t lanes = executing_lanes(op, w);
+  if (is_copy)
     return record_copy(op, w, lanes, out);
   bool strong = is_atomic || (op->flags & kFlagVolatile);
-  bool writes = row.op != MemoryOp::load;
+  bool writes = row.kind != Kind::load;
   AccessKind kind = writes ? (strong ? AccessKind::strong_write : AccessKind::write)
                            : (strong ? AccessKind::strong_read : AccessKind::read);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
   for (uint32_t i = 0; i < kLanes; ++i)
     if ((lanes >> i & 1) && addresses[i] < kSharedWindow)
-      out.add(kind, addresses[i], row.bytes);
+      out.add(kind, addresses[i], row.total_bytes());
 }
 
 } // namespace cugrt::emulator

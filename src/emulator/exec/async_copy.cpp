@@ -5,6 +5,7 @@
 // Groups are a thread's own: commit_group ends the one that its copies since the last belong to.
 #include "emulator/exec/async_copy.h"
 
+#include "emulator/exec/block.h"
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
 
@@ -77,6 +78,8 @@ void land_copies(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted
       w.copies[kept++] = copy;
       continue;
     }
+    if (w.block->init)
+      w.block->init->land(w, copy);
     if (copy.read_bytes)
       std::memcpy(copy.to, copy.from, copy.read_bytes);
     std::memset(copy.to + copy.read_bytes, 0, copy.bytes - copy.read_bytes);

@@ -247,6 +247,8 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
   }
   if (launch.config->report_race && launch.shared_bytes)
     block->races = std::make_unique<RaceCheck>(launch.shared_bytes, warps);
+  if (launch.config->report_uninitialized)
+    block->init = std::make_unique<InitCheck>(*launch.memory->undefined(), launch, warps);
   for (const auto &w : block->warps) // the number of warps is known only now
     fill_specials(*w, *launch.code, w->base.registers, true);
   return block;
@@ -264,6 +266,8 @@ void begin_block(Block &block, uint64_t linear_index) {
   std::memset(block.shared, AddressSpace::kPoison, launch.shared_bytes);
   if (block.races)
     block.races->begin_block();
+  if (block.init)
+    block.init->begin_block();
   uint32_t left = block.live_threads;
   for (auto &w : block.warps) {
     uint32_t lanes = std::min(left, kLanes);

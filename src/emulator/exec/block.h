@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/exec/handlers.h"
+#include "emulator/exec/init_check.h"
 #include "emulator/exec/race_check.h"
 #include "emulator/exec/warp.h"
 
@@ -50,6 +51,9 @@ struct Block {
   ExecutionCounters counted;                           // where the launch asks for it
   LaunchAccesses *accesses = nullptr;                  // likewise; of the worker
   std::unique_ptr<RaceCheck> races;                    // likewise
+  std::unique_ptr<InitCheck> init;                     // likewise
+
+  bool checking() const { return races || init; }
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after

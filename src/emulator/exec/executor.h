@@ -60,7 +60,9 @@ struct ExecutionCounters {
 
 struct LaunchAccesses;
 
-/// Is told one line of text; from any of a launch's threads.
+/// Is told the place in the code and one line of text; from any of a launch's threads.
+using UninitializedReport = std::function<void(const std::string &site, const std::string &text)>;
+/// Is told one line of text; likewise.
 using RaceReport = std::function<void(const std::string &)>;
 
 struct LaunchConfig {
@@ -83,6 +85,9 @@ struct LaunchConfig {
   /// Is told of each race on shared memory, which slows the launch (exec/race_check.h); otherwise
   /// none is looked for.
   const RaceReport *report_race = nullptr;
+  /// Is told of each use of bytes that nothing has written, which slows the launch
+  /// (exec/init_check.h). Only where the address space keeps AddressSpace::undefined().
+  const UninitializedReport *report_uninitialized = nullptr;
 };
 
 struct LoadOptions {

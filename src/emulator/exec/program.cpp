@@ -195,6 +195,8 @@ Status LoadedProgram::initialise_variables() {
     std::byte *bytes = memory_.host(address);
     std::memset(bytes, 0, variable.bytes);
     std::copy(variable.init.begin(), variable.init.end(), bytes);
+    if (UndefinedBytes *undefined = memory_.undefined())
+      undefined->mark_defined(address, variable.bytes);
     for (const ptx::Relocation &relocation : variable.relocations) {
       uint64_t target = placement_.address[relocation.variable];
       if (!target)

@@ -1,8 +1,7 @@
 // Vector clocks over the accesses of a block's warps; see race_check.h.
 #include "emulator/exec/race_check.h"
 
-#include "emulator/decode/opcode.h"
-#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/memory.h"
 
@@ -12,56 +11,7 @@ namespace cugrt::emulator {
 
 namespace {
 
-enum class Kind : uint8_t { none, load, store, atomic, matrix, async_copy };
-
-struct Row {
-  Kind kind = Kind::none;
-  ptx::Space space = ptx::Space::none;
-  uint32_t bytes = 0;
-};
-
-std::array<Row, kOpCount> make_rows() {
-  std::array<Row, kOpCount> rows;
-  for (size_t i = 0; i < kOpCount; ++i) {
-    std::string_view names = op_info(OpId(i)).names;
-    AccessInfo access = access_info(OpId(i));
-    if (access.is_access)
-      rows[i] = {names.starts_with("st") ? Kind::store : Kind::load, access.space, access.bytes};
-    else if (names.starts_with("atom"))
-      rows[i] = {Kind::atomic};
-    else if (names.starts_with("ldmatrix"))
-      rows[i] = {Kind::matrix, ptx::Space::none, 16};
-    else if (OpId(i) == OpId::cp_async)
-      rows[i] = {Kind::async_copy, ptx::Space::shared};
-  }
-  return rows;
-}
-
-const Row &row_of(const Op *op) {
-  static const std::array<Row, kOpCount> rows = make_rows();
-  return rows[op->id];
-}
-
-uint32_t active_lanes(const Warp &w, const Op *op) {
-  if (!op->inner)
-    return w.mask;
-  uint32_t guard = lanes_set(w, op->guard);
-  return w.mask & (op->flags & kFlagGuardNegated ? ~guard : guard);
-}
-
-/// Lanes that name the rows of ldmatrix.
-uint32_t row_lanes(const Op *op) {
-  switch (OpId(op->id)) {
-  case OpId::ldmatrix_x1:
-  case OpId::ldmatrix_x1_trans:
-    return 0xff;
-  case OpId::ldmatrix_x2:
-  case OpId::ldmatrix_x2_trans:
-    return 0xffff;
-  default:
-    return ~0u;
-  }
-}
+using Kind = AccessRow::Kind;
 
 /// Whether the address is of shared memory; a generic one becomes an offset into it.
 bool is_shared(ptx::Space space, uint64_t &address) {
@@ -182,15 +132,15 @@ void RaceCheck::report(const Warp &w, uint64_t address, const Access &before, co
 }
 
 void RaceCheck::observe(Warp &w, const Op *op) {
-  const Row &row = row_of(op);
-  if (row.kind == Kind::none || row.space == ptx::Space::local || row.space == ptx::Space::param)
+  const AccessRow &row = access_row(op);
+  if (row.kind == Kind::none || row.space == ptx::Space::local)
     return;
   bool ordered_access =
       row.kind == Kind::atomic ||
       ((row.kind == Kind::load || row.kind == Kind::store) && (op->flags & kFlagVolatile));
   if (row.space == ptx::Space::global && !ordered_access)
     return;
-  uint32_t lanes = active_lanes(w, op), bytes = row.bytes;
+  uint32_t lanes = executing_lanes(op, w), bytes = row.total_bytes();
   uint64_t addresses[kLanes];
   if (row.kind == Kind::async_copy) {
     bytes = op->e;
@@ -202,7 +152,7 @@ void RaceCheck::observe(Warp &w, const Op *op) {
     effective_addresses(op, w, addresses);
   }
   if (row.kind == Kind::matrix)
-    lanes &= row_lanes(op);
+    lanes &= uint32_t((uint64_t(1) << (8 * row.count)) - 1); // that name its rows
   bool has_space = row.kind == Kind::atomic || row.kind == Kind::matrix;
   ptx::Space space = has_space ? ptx::Space(op->space()) : row.space;
   Access now;

@@ -105,8 +105,20 @@ void enter(Warp &w) {
     set_mask(w, path.mask);
 }
 
-/// The same, counting lane-operations as PTX writes them, and with what the operations touch looked
-/// at before they are done.
+/// One operation, with the checks that look at what it is about to do.
+const Op *step_checking(Warp &w, const Op *pc) {
+  if (w.block->races)
+    w.block->races->observe(w, pc);
+  if (w.block->init)
+    w.block->init->before(w, pc);
+  pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+  if (w.block->init)
+    w.block->init->after(w);
+  return pc;
+}
+
+/// Until the path stops, counting lane-operations as PTX writes them, with what the operations touch
+/// looked at before they are done.
 uint64_t execute_counting(Warp &w, const Op *pc) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;
@@ -116,12 +128,10 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
     instructions += code.locations[size_t(pc - code.ops.data())].instructions;
     if (w.block->accesses)
       record_access(pc, w, *w.block->accesses);
-    if (w.block->races)
-      w.block->races->observe(w, pc);
     coverage::executed(OpId(pc->id));
     if (pc->inner)
       coverage::executed(OpId::guard);
-    pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+    pc = step_checking(w, pc);
     ++count;
   } while (pc != stop);
   counted.warp_instructions += instructions;
@@ -129,14 +139,12 @@ uint64_t execute_counting(Warp &w, const Op *pc) {
   return count;
 }
 
-/// The same for races alone.
+/// The same without counting.
 uint64_t execute_checking(Warp &w, const Op *pc) {
-  RaceCheck &races = *w.block->races;
   uint64_t count = 0;
   const Op *stop = w.stop;
   do {
-    races.observe(w, pc);
-    pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
+    pc = step_checking(w, pc);
     ++count;
   } while (pc != stop);
   return count;
@@ -204,6 +212,8 @@ bool call(Warp &w) {
   for (size_t i = 0; i < site->arguments.size(); ++i)
     copy_lanes(caller->registers + site->arguments[i].slot, site->arguments[i].bytes,
                frame->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
+  if (w.block->init)
+    w.block->init->called(*frame, lanes);
   uint32_t yields = running(w).yields;
   // Lanes with other callees execute the call again.
   uint32_t again = w.taken & ~lanes;
@@ -254,6 +264,8 @@ void return_lanes(Warp &w) {
     copy_lanes(frame->registers + frame->code->returns[i].slot, frame->code->returns[i].bytes,
                frame->caller->registers + result.slot, result.bytes, lanes);
   }
+  if (w.block->init)
+    w.block->init->returned(*frame, lanes);
   uint32_t yields = running(w).yields;
   Frame *caller = frame->caller;
   const Op *return_to = frame->return_to;
@@ -393,7 +405,7 @@ WarpState run_warp(Warp &w) {
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
     uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc)
-                     : w.block->races          ? execute_checking(w, path.pc)
+                     : w.block->checking()     ? execute_checking(w, path.pc)
                      : path.mask == ~0u        ? execute<true>(w, path.pc)
                                                : execute<false>(w, path.pc);
     w.block->warp_instructions += count;

@@ -3,7 +3,6 @@
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
-#include "emulator/driver/uninitialized.h"
 
 namespace cugrt::emulator::api {
 
@@ -11,8 +10,7 @@ namespace {
 
 // Findings have names; others do without the string.
 bool has_checks(const Driver &driver) {
-  return driver.stream_order.enabled() || driver.findings.enabled(Check::nodes) ||
-         driver.findings.enabled(Check::uninitialized);
+  return driver.stream_order.enabled() || driver.findings.enabled(Check::nodes);
 }
 
 } // namespace
@@ -33,11 +31,8 @@ CUresult NodeRun::run() {
   ran_ = true;
   auto check = std::move(check_);
   bool watched = check && check->watches(index_);
-  bool untouched = wants_accesses(driver_);
   LaunchAccesses accesses;
-  result_ = run_work(watched || untouched ? &accesses : nullptr);
-  if (untouched && result_ == CUDA_SUCCESS)
-    check_initialized(driver_, name_, accesses);
+  result_ = run_work(watched ? &accesses : nullptr);
   if (watched && result_ == CUDA_SUCCESS)
     check->touched(index_, name_, accesses);
   predecessors_.clear();

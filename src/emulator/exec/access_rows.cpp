@@ -1,0 +1,56 @@
+// The rows of opcodes.def that touch memory; see access_rows.h.
+#include "emulator/exec/access_rows.h"
+
+namespace cugrt::emulator {
+
+namespace {
+
+using Rows = std::array<AccessRow, kOpCount>;
+using Kind = AccessRow::Kind;
+
+Rows make_rows() {
+  using u8 = uint8_t;
+  using s8 = int8_t;
+  using u16 = uint16_t;
+  using s16 = int16_t;
+  using u32 = uint32_t;
+  using u64 = uint64_t;
+  using s32 = int32_t;
+  using s64 = int64_t;
+  constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
+                       klocal = ptx::Space::local, kgeneric = ptx::Space::none;
+  Rows rows{};
+#define LOAD(id, names, space, T, elements, cls)                                                   \
+  rows[size_t(OpId::id)] = {Kind::load, k##space, sizeof(T), elements, T(-1) < T(0)};
+#define STORE(id, names, space, T, elements, cls)                                                  \
+  rows[size_t(OpId::id)] = {Kind::store, k##space, sizeof(T), elements};
+#define ATOM(id, names, T, cls, ...)                                                               \
+  rows[size_t(OpId::id)] = {Kind::atomic, ptx::Space::none, sizeof(T)};
+#include "emulator/decode/opcodes.def"
+#define ROWS(count)                                                                                \
+  rows[size_t(OpId::ldmatrix_x##count)] = {Kind::matrix, ptx::Space::none, 16, count};             \
+  rows[size_t(OpId::ldmatrix_x##count##_trans)] = {                                                \
+      Kind::matrix, ptx::Space::none, 16, count, false, true};
+  ROWS(1)
+  ROWS(2)
+  ROWS(4)
+#undef ROWS
+  rows[size_t(OpId::cp_async)] = {Kind::async_copy, ptx::Space::shared};
+  return rows;
+}
+
+} // namespace
+
+const AccessRow &access_row(const Op *op) {
+  static const Rows rows = make_rows();
+  return rows[op->id];
+}
+
+uint32_t executing_lanes(const Op *op, const Warp &w) {
+  if (!op->inner)
+    return w.mask;
+  uint32_t lanes = lanes_set(w, op->guard);
+  return (op->flags & kFlagGuardNegated ? ~lanes : lanes) & w.mask;
+}
+
+} // namespace cugrt::emulator

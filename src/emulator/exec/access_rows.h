@@ -1,0 +1,25 @@
+// What each operation of opcodes.def does to memory: what the checks go by.
+#pragma once
+
+#include "emulator/exec/handlers.h"
+#include "emulator/exec/warp.h"
+
+namespace cugrt::emulator {
+
+struct AccessRow {
+  enum class Kind : uint8_t { none, load, store, atomic, matrix, async_copy };
+  Kind kind = Kind::none;
+  ptx::Space space = ptx::Space::none; // of atomics and matrices: see Op::space
+  uint32_t bytes = 0, count = 1;       // of an element, or of a matrix's row
+  bool is_signed = false;              // the element is extended to its register with its sign
+  bool transposed = false;             // of matrices
+
+  uint32_t total_bytes() const { return kind == Kind::matrix ? bytes : bytes * count; }
+};
+
+const AccessRow &access_row(const Op *op);
+
+/// The lanes of the path that execute the operation: those whose guard holds.
+uint32_t executing_lanes(const Op *op, const Warp &w);
+
+} // namespace cugrt::emulator

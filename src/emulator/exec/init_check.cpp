@@ -1,0 +1,388 @@
+// Memory, uses and frames of the check of uninitialised reads; see init_check.h.
+#include "emulator/exec/init_check.h"
+
+#include "emulator/exec/access_rows.h"
+#include "emulator/exec/block.h"
+#include "emulator/exec/memory.h"
+
+#include <algorithm>
+
+namespace cugrt::emulator {
+
+InitCheck::InitCheck(UndefinedBytes &memory, const Launch &launch, uint32_t warps)
+    : memory_(memory), launch_(launch), local_bytes_(launch.local_stride * kLanes),
+      shared_(launch.shared_bytes), local_(local_bytes_ * warps) {}
+
+void InitCheck::begin_block() {
+  std::fill(shared_.begin(), shared_.end(), kUndefined);
+  std::fill(local_.begin(), local_.end(), kUndefined);
+  origins_.assign(1, Origin{});
+  frames_.clear();
+  result_count_ = 0;
+}
+
+const OpLocation *InitCheck::location(const Warp &w, const Op *op) const {
+  return &w.current->code->locations[size_t(op - w.current->code->ops.data())];
+}
+
+/// The space of an address, which becomes an offset into it.
+ptx::Space InitCheck::resolve(ptx::Space space, uint64_t &address) {
+  if (space != ptx::Space::none)
+    return space;
+  uint64_t window = address & ~(kWindowBytes - 1);
+  ptx::Space found = window == kSharedWindow  ? ptx::Space::shared
+                     : window == kLocalWindow ? ptx::Space::local
+                     : window == kParamWindow ? ptx::Space::param
+                                              : ptx::Space::global;
+  if (found != ptx::Space::global)
+    address &= kWindowBytes - 1;
+  return found;
+}
+
+/// Of shared and local memory; null when the access is out of bounds, which is a fault of its own.
+InitCheck::ByteState *InitCheck::states(const Warp &w, uint32_t lane, ptx::Space space,
+                                        uint64_t address, uint32_t bytes) {
+  bool is_shared = space == ptx::Space::shared;
+  uint64_t limit = is_shared ? shared_.size() : w.local_stride;
+  if ((!is_shared && space != ptx::Space::local) || bytes > limit || address > limit - bytes)
+    return nullptr;
+  return is_shared ? &shared_[address]
+                   : &local_[w.index * local_bytes_ + lane * w.local_stride + address];
+}
+
+InitCheck::Loaded InitCheck::loaded(const Warp &w, uint32_t lane, ptx::Space space,
+                                    uint64_t address, uint32_t bytes) {
+  Loaded result;
+  if (space == ptx::Space::global) {
+    if (w.memory->owns(address))
+      result.undefined = uint32_t(memory_.undefined(address, bytes));
+    return result;
+  }
+  if (const ByteState *state = states(w, lane, space, address, bytes))
+    for (uint32_t i = 0; i < bytes; ++i) {
+      result.undefined |= uint32_t(state[i] != kDefined) << i;
+      result.computed |= state[i] == kComputed;
+    }
+  return result;
+}
+
+void InitCheck::stored(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address,
+                       uint32_t bytes, Loaded what) {
+  if (space == ptx::Space::global) {
+    if (!w.memory->owns(address))
+      return;
+    for (uint32_t i = 0; what.undefined && i < bytes; ++i)
+      if (what.undefined >> i & 1)
+        memory_.mark_undefined(address + i, 1);
+      else
+        memory_.mark_defined(address + i, 1);
+    if (!what.undefined)
+      memory_.mark_defined(address, bytes);
+    return;
+  }
+  if (ByteState *state = states(w, lane, space, address, bytes))
+    for (uint32_t i = 0; i < bytes; ++i)
+      state[i] = !(what.undefined >> i & 1) ? kDefined : what.computed ? kComputed : kUndefined;
+}
+
+uint32_t InitCheck::new_origin(const Warp &w, const Op *op, ptx::Space space, uint64_t address) {
+  if (origins_.size() >= kMaxOrigins)
+    return 0;
+  origins_.push_back({location(w, op), space, address});
+  return uint32_t(origins_.size() - 1);
+}
+
+namespace {
+
+std::string hex(uint64_t value) {
+  char text[24];
+  snprintf(text, sizeof text, "0x%llx", (unsigned long long)value);
+  return text;
+}
+
+} // namespace
+
+void InitCheck::use(Warp &w, const Op *op, uint32_t lane, uint32_t index, std::string_view what) {
+  const OpLocation *at = location(w, op);
+  std::string place = location_text(launch_, *at);
+  std::string site = w.current->code->name + " " + place + " " + std::string(what);
+  const Origin &origin = origins_[index];
+  std::string text = std::string(what) + " bytes that nothing has written";
+  if (origin.at) {
+    text += ": " + std::string(ptx::space_name(origin.space)) + " address " + hex(origin.address);
+    if (origin.space == ptx::Space::global)
+      if (auto range = w.memory->find(origin.address, 1))
+        text += " (byte " + std::to_string(origin.address - range->begin) +
+                " of an allocation of " + std::to_string(range->bytes) + ")";
+    text += ", read at " + location_text(launch_, *origin.at);
+  }
+  text += "; in " + block_text(*w.block) + ", " + thread_text(*w.block, w.index, lane) + ", at " +
+          place;
+  (*launch_.config->report_uninitialized)(site, text);
+}
+
+void InitCheck::use_slot(Warp &w, const Op *op, uint32_t lanes, uint32_t slot,
+                         std::string_view what) {
+  const Taint *found = taint(w.current, slot);
+  if (!found || !(found->lanes & lanes))
+    return;
+  auto lane = uint32_t(__builtin_ctz(found->lanes & lanes));
+  use(w, op, lane, found->origin[lane], what);
+  frames_.at(w.current).at(slot).lanes &= ~lanes;
+}
+
+void InitCheck::check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t slot) {
+  use_slot(w, op, lanes, slot, "an address is computed from");
+}
+
+void InitCheck::load(Warp &w, const Op *op, uint32_t lanes) {
+  check_addresses(w, op, lanes, op->a);
+  const AccessRow &row = access_row(op);
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t n = 0; n < row.count; ++n)
+    result(slots[n], lanes);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(lanes >> i & 1))
+      continue;
+    ptx::Space space = resolve(row.space, addresses[i]);
+    Loaded what = loaded(w, i, space, addresses[i], row.bytes * row.count);
+    if (!what.undefined)
+      continue;
+    uint32_t origin =
+        new_origin(w, op, space, addresses[i] + uint32_t(__builtin_ctz(what.undefined)));
+    for (uint32_t n = 0; n < row.count; ++n) {
+      uint64_t bits = 0;
+      for (uint32_t b = 0; b < row.bytes; ++b)
+        if (what.undefined >> (n * row.bytes + b) & 1)
+          bits |= uint64_t(0xff) << (8 * b);
+      if (!bits)
+        continue;
+      if (row.is_signed && row.bytes < 4 && bits >> (8 * row.bytes - 1))
+        bits |= ~uint64_t(0) << (8 * row.bytes) & 0xffffffff;
+      Taint &out = results_[n].taint;
+      out.lanes |= 1u << i;
+      out.computed |= uint32_t(what.computed) << i;
+      out.bits[i] = bits;
+      out.origin[i] = origin;
+    }
+  }
+}
+
+void InitCheck::store(Warp &w, const Op *op, uint32_t lanes) {
+  check_addresses(w, op, lanes, op->a);
+  const AccessRow &row = access_row(op);
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const Taint *values[4];
+  for (uint32_t n = 0; n < row.count; ++n)
+    values[n] = taint(w.current, slots[n]);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(lanes >> i & 1))
+      continue;
+    Loaded what;
+    uint32_t origin = 0;
+    for (uint32_t n = 0; n < row.count; ++n) {
+      if (!values[n] || !(values[n]->lanes >> i & 1))
+        continue;
+      for (uint32_t b = 0; b < row.bytes; ++b)
+        what.undefined |= uint32_t((values[n]->bits[i] >> (8 * b) & 0xff) != 0)
+                          << (n * row.bytes + b);
+      if (values[n]->computed >> i & 1) {
+        what.computed = true;
+        origin = values[n]->origin[i];
+      }
+    }
+    ptx::Space space = resolve(row.space, addresses[i]);
+    if (what.undefined && what.computed && space == ptx::Space::global) {
+      use(w, op, i, origin, "a value that is stored to global memory is computed from");
+      what = {};
+    }
+    stored(w, i, space, addresses[i], row.bytes * row.count, what);
+  }
+}
+
+// An exchange moves; everything else depends on what was there.
+void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
+  constexpr std::string_view kWhat = "an atomic operation uses";
+  check_addresses(w, op, lanes, op->a);
+  use_slot(w, op, lanes, op->b, kWhat);
+  use_slot(w, op, lanes, op->c, kWhat);
+  const AccessRow &row = access_row(op);
+  bool moves = OpId(op->id) == OpId::atom_exch_32 || OpId(op->id) == OpId::atom_exch_64;
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  result(op->d, lanes);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(lanes >> i & 1))
+      continue;
+    ptx::Space space = resolve(ptx::Space(op->space()), addresses[i]);
+    Loaded what = loaded(w, i, space, addresses[i], row.bytes);
+    stored(w, i, space, addresses[i], row.bytes, {});
+    if (!what.undefined)
+      continue;
+    uint32_t origin =
+        new_origin(w, op, space, addresses[i] + uint32_t(__builtin_ctz(what.undefined)));
+    if (!moves) {
+      use(w, op, i, origin, kWhat);
+      continue;
+    }
+    Taint &out = results_[0].taint;
+    out.lanes |= 1u << i;
+    out.bits[i] = ~uint64_t(0);
+    out.origin[i] = origin;
+  }
+}
+
+// As exec/matrix.cpp loads: a lane gets two neighbouring elements of each matrix.
+void InitCheck::matrix_load(Warp &w, const Op *op, uint32_t lanes) {
+  const AccessRow &row = access_row(op);
+  uint32_t named = uint32_t((uint64_t(1) << (8 * row.count)) - 1);
+  check_addresses(w, op, lanes & named, op->a);
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t m = 0; m < row.count; ++m) {
+    Result &out = result(slots[m], lanes);
+    for (uint32_t r = 0; r < 8; ++r) {
+      uint64_t address = addresses[8 * m + r];
+      ptx::Space space = resolve(ptx::Space(op->space()), address);
+      Loaded what = loaded(w, 8 * m + r, space, address, 16);
+      if (!what.undefined)
+        continue;
+      uint32_t origin = new_origin(w, op, space, address + uint32_t(__builtin_ctz(what.undefined)));
+      for (uint32_t column = 0; column < 8; ++column) {
+        if (!(what.undefined >> (2 * column) & 3))
+          continue;
+        uint32_t major = row.transposed ? column : r, minor = row.transposed ? r : column;
+        uint32_t lane = 4 * major + minor / 2;
+        uint64_t bits = uint64_t(0xffff) << (16 * (minor & 1));
+        if (!(out.taint.lanes >> lane & 1))
+          out.taint.bits[lane] = 0;
+        out.taint.lanes |= 1u << lane & lanes;
+        out.taint.computed |= uint32_t(what.computed) << lane;
+        out.taint.bits[lane] |= bits;
+        out.taint.origin[lane] = origin;
+      }
+    }
+  }
+}
+
+void InitCheck::before(Warp &w, const Op *op) {
+  result_count_ = 0;
+  uint32_t lanes = w.mask;
+  if (op->inner) {
+    if (!frames_.empty())
+      use_slot(w, op, lanes, op->guard, "a branch depends on");
+    lanes = executing_lanes(op, w);
+    if (!lanes)
+      return;
+  }
+  switch (access_row(op).kind) {
+  case AccessRow::Kind::load:
+    return load(w, op, lanes);
+  case AccessRow::Kind::store:
+    return store(w, op, lanes);
+  case AccessRow::Kind::atomic:
+    return atomic(w, op, lanes);
+  case AccessRow::Kind::matrix:
+    return matrix_load(w, op, lanes);
+  case AccessRow::Kind::async_copy:
+    check_addresses(w, op, lanes, op->a);
+    check_addresses(w, op, lanes, op->d);
+    return use_slot(w, op, lanes, op->c, "the length of a copy depends on");
+  case AccessRow::Kind::none:
+    break;
+  }
+  if (!frames_.empty())
+    in_registers(w, op, lanes);
+}
+
+void InitCheck::after(Warp &w) {
+  if (!result_count_ || w.leave == Leave::waiting || w.leave == Leave::fault)
+    return;
+  auto frame = frames_.find(w.current);
+  for (uint32_t n = 0; n < result_count_; ++n) {
+    const Result &result = results_[n];
+    const Taint &from = result.taint;
+    if (frame == frames_.end()) {
+      if (!from.lanes)
+        continue;
+      frame = frames_.try_emplace(w.current).first;
+    }
+    auto it =
+        from.lanes ? frame->second.try_emplace(result.slot).first : frame->second.find(result.slot);
+    if (it == frame->second.end())
+      continue;
+    Taint &to = it->second;
+    to.lanes = (to.lanes & ~result.lanes) | from.lanes;
+    to.computed = (to.computed & ~result.lanes) | from.computed;
+    for (uint32_t rest = from.lanes; rest; rest &= rest - 1) {
+      auto lane = uint32_t(__builtin_ctz(rest));
+      to.bits[lane] = from.bits[lane];
+      to.origin[lane] = from.origin[lane];
+    }
+    if (!to.lanes)
+      frame->second.erase(it);
+  }
+  if (frame != frames_.end() && frame->second.empty())
+    frames_.erase(frame);
+}
+
+/// Registers and .param variables alike: all that begins within the slot.
+void InitCheck::copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
+                           uint32_t bytes, uint32_t lanes) {
+  auto source = frames_.find(&from);
+  if (source == frames_.end())
+    return;
+  for (uint32_t at = 0; at < bytes; ++at) {
+    auto it = source->second.find(from_slot + at);
+    if (it == source->second.end() || !(it->second.lanes & lanes))
+      continue;
+    const Taint copied = it->second; // the map of the other frame may move it
+    Taint &target = frames_[&to][to_slot + at];
+    target.lanes = (target.lanes & ~lanes) | (copied.lanes & lanes);
+    target.computed = (target.computed & ~lanes) | (copied.computed & copied.lanes & lanes);
+    for (uint32_t rest = copied.lanes & lanes; rest; rest &= rest - 1) {
+      auto lane = uint32_t(__builtin_ctz(rest));
+      target.bits[lane] = copied.bits[lane];
+      target.origin[lane] = copied.origin[lane];
+    }
+    source = frames_.find(&from);
+  }
+}
+
+void InitCheck::called(const Frame &callee, uint32_t lanes) {
+  frames_.erase(&callee); // of an earlier frame at this address
+  for (size_t i = 0; i < callee.site->arguments.size(); ++i) {
+    const Argument &argument = callee.site->arguments[i];
+    copy_slots(*callee.caller, argument.slot, callee, callee.code->parameters[i].slot,
+               argument.bytes, lanes);
+  }
+}
+
+void InitCheck::returned(const Frame &callee, uint32_t lanes) {
+  for (size_t i = 0; i < callee.site->results.size(); ++i) {
+    const Argument &to = callee.site->results[i];
+    auto caller = frames_.find(callee.caller);
+    for (uint32_t at = 0; caller != frames_.end() && at < to.bytes; ++at)
+      if (auto it = caller->second.find(to.slot + at); it != caller->second.end())
+        it->second.lanes &= ~lanes;
+    copy_slots(callee, callee.code->returns[i].slot, *callee.caller, to.slot, to.bytes, lanes);
+  }
+}
+
+void InitCheck::land(const Warp &w, const PendingCopy &copy) {
+  auto offset = uint64_t(copy.to - w.shared);
+  Loaded what;
+  if (copy.read_bytes)
+    what.undefined =
+        loaded(w, copy.lane, ptx::Space::global,
+               reinterpret_cast<uint64_t>(copy.from) - w.global_offset, copy.read_bytes)
+            .undefined;
+  stored(w, copy.lane, ptx::Space::shared, offset, copy.bytes, what);
+}
+
+} // namespace cugrt::emulator
