@@ -79,7 +79,8 @@ Status emit_argmax(OpEmitter &op) {
     launch.option("-DSMALLEST");
   if (op.flag("last"))
     launch.option("-DLAST");
-  launch.input("x", op.operand(0));
+  if (op.has_operand(0)) // else it is computed where it is loaded
+    launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
   launch.size("axis", x.dims[axis]);
