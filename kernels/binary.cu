@@ -24,8 +24,10 @@ typedef T Result;
 
 #ifdef INTEGER
 #include "integers.cuh"
+#define OPERATIONS integer
 #else
 #include "elementwise.cuh"
+#define OPERATIONS op
 #endif
 
 #define ENTRY_(operation, kind) operation##_##kind
@@ -38,7 +40,7 @@ extern "C" __global__ void ENTRY(OP, elementwise)(const T *a, const T *b, Result
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-    y[i] = Result(op::OP(Acc(a[i]), Acc(b[i])));
+    y[i] = Result(OPERATIONS::OP(Acc(a[i]), Acc(b[i])));
 }
 #else
 #if MAX_RANK == 4
@@ -69,7 +71,7 @@ extern "C" __global__ void ENTRY(OP, broadcast)(const T *a, const T *b, Result *
     }
     a_offset += rest * Index(a_stride[0]);
     b_offset += rest * Index(b_stride[0]);
-    y[i] = Result(op::OP(Acc(a[a_offset]), Acc(b[b_offset])));
+    y[i] = Result(OPERATIONS::OP(Acc(a[a_offset]), Acc(b[b_offset])));
   }
 }
 #endif

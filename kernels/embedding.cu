@@ -6,6 +6,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "positions.cuh"
 #include "programmatic.cuh"
 
 #ifdef WIDE_IDS
@@ -21,8 +22,7 @@ extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__re
   __builtin_assume(ASSUME);
   const Index total = Index(count) * Index(width), step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
-    const long long id = ids[i / Index(width)];
-    const long long row = id < 0 ? 0 : id >= rows ? rows - 1 : id;
+    const long long row = nearest(ids[i / Index(width)], rows);
     y[i] = rows > 0 ? table[Index(row) * Index(width) + i % Index(width)] : T(0);
   }
 }

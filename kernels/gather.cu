@@ -11,6 +11,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "positions.cuh"
 #include "programmatic.cuh"
 
 #ifdef WIDE_IDS
@@ -29,9 +30,7 @@ template <bool kElements> __device__ __forceinline__ void gather_along(PARAMETER
   const Index row = Index(length) * Index(inner), count = Index(outer) * row;
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    long long at = positions[kElements ? i : i % row / Index(inner)];
-    at = at < 0 ? at + axis : at;
-    at = at < 0 ? 0 : at >= axis ? axis - 1 : at;
+    const long long at = from_either_end(positions[kElements ? i : i % row / Index(inner)], axis);
     y[i] =
         axis > 0 ? x[(i / row * Index(axis) + Index(at)) * Index(inner) + i % Index(inner)] : T(0);
   }

@@ -1,65 +1,68 @@
-// The elementwise operations on integers and bools, in 64 bits (number.cuh): what elementwise.cuh is
-// for floats. Arithmetic wraps.
+// The elementwise operations on integers and bools: what elementwise.cuh is for floats, under the same
+// names. Arithmetic wraps. Each works in the type that it is given, of whatever width, with equal low
+// bits.
 #pragma once
 
-#include "number.cuh"
+namespace integer {
 
-namespace op {
+typedef unsigned long long Bits; // arithmetic that wraps
+template <class A> constexpr bool kSigned = A(-1) < A(0);
 
-__device__ Acc relu(Acc x) { return x > 0 ? x : 0; }
-__device__ Acc neg(Acc x) { return Acc(Bits(0) - Bits(x)); }
-__device__ Acc abs(Acc x) { return x < 0 ? neg(x) : x; }
-__device__ Acc sign(Acc x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-__device__ bool logical_not(Acc x) { return x == 0; }
+template <class A> __device__ A relu(A x) { return x > 0 ? x : A(0); }
+template <class A> __device__ A neg(A x) { return A(Bits(0) - Bits(x)); }
+template <class A> __device__ A abs(A x) { return kSigned<A> && x < 0 ? neg(x) : x; }
+template <class A> __device__ A sign(A x) {
+  return x > 0 ? A(1) : kSigned<A> && x < 0 ? A(-1) : A(0);
+}
+template <class A> __device__ bool logical_not(A x) { return x == 0; }
 
-// Both bounds fit the type: whoever launches has limited them.
-__device__ Acc clip(Acc x, Parameter least, Parameter most) {
-  x = x < Acc(least) ? Acc(least) : x;
-  return x > Acc(most) ? Acc(most) : x;
+// Both bounds fit the type: whoever calls has limited them.
+template <class A> __device__ A clip(A x, long long least, long long most) {
+  x = x < A(least) ? A(least) : x;
+  return x > A(most) ? A(most) : x;
 }
 
-__device__ Acc add(Acc a, Acc b) { return Acc(Bits(a) + Bits(b)); }
-__device__ Acc sub(Acc a, Acc b) { return Acc(Bits(a) - Bits(b)); }
-__device__ Acc mul(Acc a, Acc b) { return Acc(Bits(a) * Bits(b)); }
-#ifdef UNSIGNED
-__device__ Acc div(Acc a, Acc b) { return b == 0 ? 0 : a / b; }
-__device__ Acc fmod(Acc a, Acc b) { return b == 0 ? 0 : a % b; }
-__device__ Acc mod(Acc a, Acc b) { return fmod(a, b); }
-#else
+template <class A> __device__ A add(A a, A b) { return A(Bits(a) + Bits(b)); }
+template <class A> __device__ A sub(A a, A b) { return A(Bits(a) - Bits(b)); }
+template <class A> __device__ A mul(A a, A b) { return A(Bits(a) * Bits(b)); }
+
 // By 0 the result is 0; by -1 the negation, which wraps where the division would trap.
-__device__ Acc div(Acc a, Acc b) { return b == 0 ? 0 : b == -1 ? sub(0, a) : a / b; }
-__device__ Acc fmod(Acc a, Acc b) { return b == 0 || b == -1 ? 0 : a % b; }
-__device__ Acc mod(Acc a, Acc b) {
-  const Acc rest = fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+template <class A> __device__ A div(A a, A b) {
+  return b == 0 ? A(0) : kSigned<A> && b == A(-1) ? neg(a) : A(a / b);
 }
-#endif
-__device__ Acc maximum(Acc a, Acc b) { return a > b ? a : b; }
-__device__ Acc minimum(Acc a, Acc b) { return a < b ? a : b; }
+// The remainder has the dividend's sign.
+template <class A> __device__ A fmod(A a, A b) {
+  return b == 0 || (kSigned<A> && b == A(-1)) ? A(0) : A(a % b);
+}
+// The remainder has the divisor's sign.
+template <class A> __device__ A mod(A a, A b) {
+  const A rest = fmod(a, b);
+  return kSigned<A> && rest != 0 && (rest < 0) != (b < 0) ? A(rest + b) : rest;
+}
+template <class A> __device__ A maximum(A a, A b) { return a > b ? a : b; }
+template <class A> __device__ A minimum(A a, A b) { return a < b ? a : b; }
 
 // A negative power is the truncated reciprocal: of 1 and -1 a power of it, else 0.
-__device__ Acc pow(Acc a, Acc b) {
-#ifndef UNSIGNED
-  if (b < 0)
-    return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-#endif
+template <class A> __device__ A pow(A a, A b) {
+  if (kSigned<A> && b < 0)
+    return a == 1 ? A(1) : a == A(-1) ? A(b % 2 ? -1 : 1) : A(0);
   Bits result = 1, factor = Bits(a);
   for (Bits rest = Bits(b); rest != 0; rest >>= 1) {
     result *= rest & 1 ? factor : 1;
     factor *= factor;
   }
-  return Acc(result);
+  return A(result);
 }
 
-__device__ bool logical_and(Acc a, Acc b) { return a != 0 && b != 0; }
-__device__ bool logical_or(Acc a, Acc b) { return a != 0 || b != 0; }
-__device__ bool logical_xor(Acc a, Acc b) { return (a != 0) != (b != 0); }
+template <class A> __device__ bool logical_and(A a, A b) { return a != 0 && b != 0; }
+template <class A> __device__ bool logical_or(A a, A b) { return a != 0 || b != 0; }
+template <class A> __device__ bool logical_xor(A a, A b) { return (a != 0) != (b != 0); }
 
-__device__ bool equal(Acc a, Acc b) { return a == b; }
-__device__ bool not_equal(Acc a, Acc b) { return a != b; }
-__device__ bool less(Acc a, Acc b) { return a < b; }
-__device__ bool less_equal(Acc a, Acc b) { return a <= b; }
-__device__ bool greater(Acc a, Acc b) { return a > b; }
-__device__ bool greater_equal(Acc a, Acc b) { return a >= b; }
+template <class A> __device__ bool equal(A a, A b) { return a == b; }
+template <class A> __device__ bool not_equal(A a, A b) { return a != b; }
+template <class A> __device__ bool less(A a, A b) { return a < b; }
+template <class A> __device__ bool less_equal(A a, A b) { return a <= b; }
+template <class A> __device__ bool greater(A a, A b) { return a > b; }
+template <class A> __device__ bool greater_equal(A a, A b) { return a >= b; }
 
-} // namespace op
+} // namespace integer

@@ -17,8 +17,10 @@ typedef T Result;
 
 #ifdef INTEGER
 #include "integers.cuh"
+#define OPERATIONS integer
 #else
 #include "elementwise.cuh"
+#define OPERATIONS op
 #endif
 
 #if PARAMETERS == 2
@@ -40,5 +42,5 @@ extern "C" __global__ void ENTRY(OP)(const T *x, Result *y, long long count PARA
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-    y[i] = Result(op::OP(Acc(x[i]) ARGUMENTS_));
+    y[i] = Result(OPERATIONS::OP(Acc(x[i]) ARGUMENTS_));
 }

@@ -1,4 +1,5 @@
-// Two walks over a group: the first finds what is read where, the second writes.
+// The first of two walks over a group: what is read where. The second one writes
+// (element_text.cpp).
 #include "codegen/element_code.h"
 
 #include "support/check.h"
@@ -9,107 +10,9 @@ namespace cugrt::codegen {
 
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
-
 Status cannot(std::string what) { return Status::error(Code::unsupported, std::move(what)); }
 
-/// The type that elements are computed in (Acc of kernels/floating.cuh).
-std::string_view arithmetic_type(ir::DType dtype) {
-  return dtype == ir::DType::f64 ? "double" : "float";
-}
-
-bool is_short_float(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
-
 } // namespace
-
-std::string_view element_type(ir::DType dtype) {
-  switch (dtype) {
-  case ir::DType::f16:
-    return "__half";
-  case ir::DType::bf16:
-    return "__nv_bfloat16";
-  case ir::DType::f32:
-    return "float";
-  case ir::DType::f64:
-    return "double";
-  case ir::DType::boolean:
-    return "bool";
-  case ir::DType::i8:
-    return "signed char";
-  case ir::DType::i16:
-    return "short";
-  case ir::DType::i32:
-    return "int";
-  case ir::DType::i64:
-    return "long long";
-  case ir::DType::u8:
-    return "unsigned char";
-  case ir::DType::u16:
-    return "unsigned short";
-  case ir::DType::u32:
-    return "unsigned int";
-  case ir::DType::u64:
-    return "unsigned long long";
-  default:
-    return {};
-  }
-}
-
-std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes) {
-  using enum ir::Op;
-  switch (op) {
-  case gelu:
-    return ir::op_string(op, attributes, "approximate") == "tanh" ? "gelu_tanh" : "gelu";
-  case relu:
-  case neg:
-  case abs:
-  case exp:
-  case log:
-  case sqrt:
-  case rsqrt:
-  case tanh:
-  case sigmoid:
-  case silu:
-  case add:
-  case sub:
-  case mul:
-  case div:
-  case maximum:
-  case minimum:
-  case erf:
-  case sin:
-  case cos:
-  case tan:
-  case asin:
-  case acos:
-  case atan:
-  case sinh:
-  case cosh:
-  case asinh:
-  case acosh:
-  case atanh:
-  case log1p:
-  case floor:
-  case ceil:
-  case round:
-  case reciprocal:
-  case softplus:
-  case softsign:
-  case hard_swish:
-  case sign:
-  case pow:
-  case prelu:
-    return std::string(ir::op_info(op).name);
-  case floor_mod:
-    return "mod";
-  case trunc_mod:
-    return "fmod";
-  default:
-    return {};
-  }
-}
-
-bool is_relabelling(ir::Op op) { return op == ir::Op::reshape || op == ir::Op::transpose; }
 
 ElementCode::ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
                          Names names)
@@ -126,23 +29,39 @@ void ElementCode::note(ir::DType dtype) {
   parameters_.uses_bf16 |= dtype == ir::DType::bf16;
 }
 
-// --- What is read where --------------------------------------------------------------------------
+// --- Accesses and spaces -------------------------------------------------------------------------
 
-ElementCode::Access ElementCode::access(uint32_t value, const Index &index, std::string owner) {
-  ir::ExprPool &exprs = module_.exprs;
-  const Space &space = spaces_[index.space];
+ElementCode::Access ElementCode::no_access(uint32_t space) const {
   Access access;
-  access.owner = std::move(owner);
-  access.strides.assign(space.dims.size(), exprs.constant(0));
-  const std::vector<ir::ExprId> own = contiguous_strides(exprs, type(value).dims);
-  for (size_t axis = 0; axis < own.size(); ++axis)
-    if (index.axes[axis] >= 0)
-      access.strides[size_t(index.axes[axis])] = own[axis];
-  const std::vector<ir::ExprId> linear = contiguous_strides(exprs, space.dims);
-  access.whole = true;
+  access.strides.assign(spaces_[space].dims.size(), module_.exprs.constant(0));
+  return access;
+}
+
+void ElementCode::add_stride(Access &access, const Index &index, size_t axis, ir::ExprId stride) {
+  if (index.axes[axis] < 0)
+    return;
+  ir::ExprId &known = access.strides[size_t(index.axes[axis])];
+  known = module_.exprs.add(known, stride);
+}
+
+/// Decides whether the access is the linear index itself.
+void ElementCode::set_whole(uint32_t space, Access &access) {
+  ir::ExprPool &exprs = module_.exprs;
+  const std::vector<ir::ExprId> &dims = spaces_[space].dims;
+  const std::vector<ir::ExprId> linear = contiguous_strides(exprs, dims);
+  access.whole = !access.base.valid() || exprs.as_constant(access.base) == 0;
   for (size_t d = 0; d < linear.size(); ++d)
     access.whole =
-        access.whole && (access.strides[d] == linear[d] || exprs.as_constant(space.dims[d]) == 1);
+        access.whole && (access.strides[d] == linear[d] || exprs.as_constant(dims[d]) == 1);
+}
+
+ElementCode::Access ElementCode::access(uint32_t value, const Index &index, std::string owner) {
+  Access access = no_access(index.space);
+  access.owner = std::move(owner);
+  const std::vector<ir::ExprId> own = contiguous_strides(module_.exprs, type(value).dims);
+  for (size_t axis = 0; axis < own.size(); ++axis)
+    add_stride(access, index, axis, own[axis]);
+  set_whole(index.space, access);
   return access;
 }
 
@@ -151,30 +70,34 @@ uint32_t ElementCode::add_access(uint32_t space, Access access) {
   return uint32_t(spaces_[space].accesses.size() - 1);
 }
 
-Result<uint32_t> ElementCode::load(uint32_t value, const Index &index) {
-  Node node;
-  node.value = value;
-  node.space = index.space;
-  if (value == given_.leaf) {
-    if (!is_root(index.space) || !access(value, index, "").whole)
-      return cannot("a result is used at other indices than where it is computed");
-    node.text = given_.leaf_name;
-  } else {
-    if (!group_.values[value].given.valid())
-      return cannot("a value is neither computed nor given");
-    auto [at, is_new] = tensor_of_.try_emplace(value, uint32_t(parameters_.tensors.size()));
-    if (is_new) {
-      parameters_.tensors.push_back({given_.tensors + std::to_string(at->second), value});
-      in_place_.push_back(true);
-      note(type(value).dtype);
-    }
-    node.tensor = at->second;
-    Access read = access(value, index, parameters_.tensors[at->second].name);
-    in_place_[at->second] = in_place_[at->second] && is_root(index.space) && read.whole;
-    node.access = add_access(index.space, std::move(read));
-  }
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+uint32_t ElementCode::add_coordinate(const Index &index, size_t axis) {
+  Access access = no_access(index.space);
+  add_stride(access, index, axis, module_.exprs.constant(1));
+  set_whole(index.space, access);
+  return add_access(index.space, std::move(access));
+}
+
+/// The dimensions of `value`, whose linear index is read at `at` of the parent.
+ElementCode::Index ElementCode::new_space(uint32_t value, uint32_t parent, Access at,
+                                          Lookup lookup) {
+  const std::vector<ir::ExprId> dims = type(value).dims;
+  Index out{uint32_t(spaces_.size()), {}};
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    out.axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
+  const std::string name = given_.index + "_r" + std::to_string(spaces_.size());
+  set_whole(parent, at);
+  const bool same = at.whole && lookup.node == kNone;
+  Space space;
+  space.dims = dims;
+  space.parent = parent;
+  space.linear = same ? spaces_[parent].linear : name;
+  space.lookup = lookup;
+  at.owner = name;
+  if (!same)
+    space.parent_access = add_access(parent, std::move(at));
+  spaces_.push_back(std::move(space));
+  parameters_.counts.push_back(count(value));
+  return out;
 }
 
 /// Aligned at the last axis; what is 1 is at 0.
@@ -202,21 +125,61 @@ ElementCode::Index ElementCode::under_transpose(const FusedOp &op, const Index &
 
 ElementCode::Index ElementCode::under_reshape(const FusedOp &op, const Index &index) {
   const std::vector<ir::ExprId> dims = type(op.operands[0]).dims;
+  Access at = access(op.result, index, "");
+  if (!at.whole || spaces_[index.space].dims != dims)
+    return new_space(op.operands[0], index.space, std::move(at));
   Index out{index.space, {}};
   for (size_t axis = 0; axis < dims.size(); ++axis)
     out.axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
-  const std::string owner = given_.index + "_r" + std::to_string(spaces_.size());
-  Access at = access(op.result, index, owner);
-  if (at.whole && spaces_[index.space].dims == dims)
-    return out;
-  Space space;
-  space.dims = dims;
-  space.parent = index.space;
-  space.linear = at.whole ? spaces_[index.space].linear : owner;
-  space.parent_access = at.whole ? kNone : add_access(index.space, std::move(at));
-  out.space = uint32_t(spaces_.size());
-  spaces_.push_back(std::move(space));
   return out;
+}
+
+Result<ElementCode::Index> ElementCode::under_slice(const FusedOp &op, const Index &index) {
+  ir::ExprPool &exprs = module_.exprs;
+  const std::vector<ir::ExprId> dims = type(op.operands[0]).dims;
+  std::vector<ir::SliceDimension> slice;
+  if (op.operands.size() > 1) {
+    slice = slice_of_shapes(type(op.operands[1]).dims, type(op.operands[2]).dims);
+  } else {
+    CUGRT_ASSIGN(slice, ir::slice_dimensions(exprs, dims, op.attributes));
+  }
+  const std::vector<ir::ExprId> strides = contiguous_strides(exprs, dims);
+  Access at = no_access(index.space);
+  at.base = exprs.constant(0);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    at.base = exprs.add(at.base, exprs.mul(slice[d].begin, strides[d]));
+    add_stride(at, index, d, exprs.mul(strides[d], exprs.constant(slice[d].step)));
+  }
+  return new_space(op.operands[0], index.space, std::move(at));
+}
+
+// --- The walk ------------------------------------------------------------------------------------
+
+Result<uint32_t> ElementCode::load(uint32_t value, const Index &index) {
+  Node node;
+  node.value = value;
+  node.space = index.space;
+  if (value == given_.leaf) {
+    if (!is_root(index.space) || !access(value, index, "").whole || count(value) != root_count_)
+      return cannot("a result is used at other indices than where it is computed");
+    node.text = given_.leaf_name;
+  } else {
+    if (!group_.values[value].given.valid())
+      return cannot("a value is neither computed nor given");
+    auto [at, is_new] = tensor_of_.try_emplace(value, uint32_t(parameters_.tensors.size()));
+    if (is_new) {
+      parameters_.tensors.push_back({given_.tensors + std::to_string(at->second), value});
+      parameters_.counts.push_back(count(value));
+      in_place_.push_back(count(value) == root_count_);
+      note(dtype(value));
+    }
+    node.tensor = at->second;
+    Access read = access(value, index, parameters_.tensors[at->second].name);
+    in_place_[at->second] = in_place_[at->second] && is_root(index.space) && read.whole;
+    node.access = add_access(index.space, std::move(read));
+  }
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
 }
 
 Result<uint32_t> ElementCode::visit(uint32_t value, const Index &index) {
@@ -237,35 +200,55 @@ Result<uint32_t> ElementCode::visit(uint32_t value, const Index &index) {
   return node;
 }
 
+/// The operand stands for the op's result.
+Result<uint32_t> ElementCode::pass_on(uint32_t operand, const Index &index) {
+  CUGRT_ASSIGN(const uint32_t node, visit(operand, index));
+  --nodes_[node].uses; // passed on, not used
+  return node;
+}
+
 Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
+  using enum ir::Op;
   const FusedOp &op = group_.ops[number];
-  if (op.op == ir::Op::reshape || op.op == ir::Op::transpose) {
-    const Index under =
-        op.op == ir::Op::reshape ? under_reshape(op, index) : under_transpose(op, index);
-    CUGRT_ASSIGN(const uint32_t node, visit(op.operands[0], under));
-    --nodes_[node].uses; // passed on, not used
-    return node;
+  for (uint32_t operand : op.operands)
+    if (operand == FusedGroup::kNoValue)
+      return cannot("an operand is absent");
+  if (element_type(dtype(op.result)).empty())
+    return cannot("there are no plain elements of " + std::string(ir::info(dtype(op.result)).name));
+  switch (op.op) {
+  case reshape:
+    return pass_on(op.operands[0], under_reshape(op, index));
+  case transpose:
+    return pass_on(op.operands[0], under_transpose(op, index));
+  case broadcast_to:
+    return pass_on(op.operands[0], under_broadcast(op.operands[0], op.result, index));
+  case slice: {
+    CUGRT_ASSIGN(const Index under, under_slice(op, index));
+    return pass_on(op.operands[0], under);
   }
-  if (element_type(type(op.result).dtype).empty())
-    return cannot("there are no plain elements of " +
-                  std::string(ir::info(type(op.result).dtype).name));
-  auto is_float = [&](uint32_t value) {
-    return value == FusedGroup::kNoValue ||
-           ir::info(type(value).dtype).kind == ir::DTypeKind::floating;
-  };
-  if (op.op != ir::Op::cast &&
-      !(is_float(op.result) && std::all_of(op.operands.begin(), op.operands.end(), is_float)))
-    return cannot("arithmetic is on floats here");
-  note(type(op.result).dtype);
+  case concat:
+    return visit_concat(number, index);
+  case pad:
+    return visit_pad(number, index);
+  case gather:
+  case gather_elements:
+  case embedding:
+    return visit_rows(number, index);
+  default:
+    return visit_function(number, index);
+  }
+}
+
+/// Arithmetic, a cast, a choice: from elements of the same index.
+Result<uint32_t> ElementCode::visit_function(uint32_t number, const Index &index) {
+  const FusedOp &op = group_.ops[number];
+  note(dtype(op.result));
   Node node;
   node.value = op.result;
   node.op = number;
   for (uint32_t operand : op.operands) {
-    if (operand == FusedGroup::kNoValue)
-      return cannot("an operand is absent");
-    if (element_type(type(operand).dtype).empty())
-      return cannot("there are no plain elements of " +
-                    std::string(ir::info(type(operand).dtype).name));
+    if (element_type(dtype(operand)).empty())
+      return cannot("there are no plain elements of " + std::string(ir::info(dtype(operand)).name));
     CUGRT_ASSIGN(const uint32_t from, visit(operand, under_broadcast(operand, op.result, index)));
     node.operands.push_back(from);
   }
@@ -273,135 +256,116 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
   return uint32_t(nodes_.size() - 1);
 }
 
-// --- Writing -------------------------------------------------------------------------------------
-
-std::string ElementCode::unique(const std::string &hint) {
-  if (names_.insert({hint, 1}).second)
-    return hint;
-  for (uint32_t &count = names_[hint];;) {
-    std::string name = hint + "_" + std::to_string(++count);
-    if (names_.insert({name, 1}).second)
-      return name;
-  }
-}
-
-std::string ElementCode::size(const std::string &hint, ir::ExprId value) {
-  parameters_.sizes.push_back({unique(hint), value});
-  return parameters_.sizes.back().name;
-}
-
-/// Coordinates of the merged dimensions, from the innermost to the outermost that is needed, and
-/// the accesses' offsets in them.
-void ElementCode::write_coordinates(Space &space) {
+/// Each part in a space of its own, shifted along the axis.
+Result<uint32_t> ElementCode::visit_concat(uint32_t number, const Index &index) {
   ir::ExprPool &exprs = module_.exprs;
-  std::vector<Access *> accesses;
-  for (Access &access : space.accesses)
-    if (access.whole)
-      access.text = space.linear;
-    else
-      accesses.push_back(&access);
-  std::vector<Dimension> walk;
-  for (size_t d = 0; d < space.dims.size(); ++d) {
-    walk.push_back({space.dims[d], {}});
-    for (const Access *access : accesses)
-      walk.back().strides.push_back(access->strides[d]);
+  const FusedOp &op = group_.ops[number];
+  const size_t axis = *ir::normalize_axis(ir::op_integer(op.op, op.attributes, "axis"),
+                                          type(op.result).dims.size());
+  note(dtype(op.result));
+  Node node;
+  node.value = op.result;
+  node.op = number;
+  node.space = index.space;
+  const uint32_t along = add_coordinate(index, axis);
+  ir::ExprId begin = exprs.constant(0);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const uint32_t operand = op.operands[i];
+    Access at = access(operand, index, "");
+    const std::vector<ir::ExprId> strides = contiguous_strides(exprs, type(operand).dims);
+    at.base = exprs.sub(exprs.constant(0), exprs.mul(begin, strides[axis]));
+    const Index under = new_space(operand, index.space, std::move(at));
+    CUGRT_ASSIGN(const uint32_t from, visit(operand, under));
+    begin = exprs.add(begin, type(operand).dims[axis]);
+    Branch branch;
+    branch.operand = from;
+    if (i + 1 < op.operands.size())
+      branch.bounds.push_back({along, {}, begin});
+    node.branches.push_back(std::move(branch));
   }
-  walk = merge(exprs, std::move(walk));
-  auto is_needed = [&](const Dimension &dimension) {
-    for (ir::ExprId stride : dimension.strides)
-      if (exprs.as_constant(stride) != 0)
-        return true;
-    return false;
-  };
-  size_t first = 0;
-  while (first < walk.size() && !is_needed(walk[first]))
-    ++first;
-  std::string rest = space.linear;
-  for (size_t d = walk.size(); d-- > first;) {
-    const std::string number = std::to_string(d);
-    std::string at = rest;
-    if (d > 0) {
-      const std::string extent =
-          "Index(" + size(space.linear + "_size" + number, walk[d].size) + ")";
-      at = unique(space.linear + "_at" + number);
-      if (is_needed(walk[d]))
-        lines_ += indent_ + "const Index " + at + " = " + rest + " % " + extent + ";\n";
-      if (d > first) {
-        const std::string outer = unique(space.linear + "_over" + number);
-        lines_ += indent_ + "const Index " + outer + " = " + rest + " / " + extent + ";\n";
-        rest = outer;
-      }
-    }
-    for (size_t t = 0; t < accesses.size(); ++t) {
-      const ir::ExprId stride = walk[d].strides[t];
-      const std::optional<int64_t> known = exprs.as_constant(stride);
-      if (known == 0)
-        continue;
-      std::string term = at;
-      if (known != 1)
-        term += " * Index(" + size(accesses[t]->owner + "_stride" + number, stride) + ")";
-      std::string &text = accesses[t]->text;
-      text = text.empty() ? term : term + " + " + text;
-    }
-  }
-  for (Access *access : accesses)
-    if (access->text.empty())
-      access->text = "0";
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
 }
 
-void ElementCode::write_space(uint32_t number) {
-  if (spaces_[number].written)
-    return;
-  spaces_[number].written = true;
-  if (const uint32_t parent = spaces_[number].parent; parent != kNone) {
-    write_space(parent);
-    if (const uint32_t at = spaces_[number].parent_access; at != kNone)
-      lines_ += indent_ + "const Index " + spaces_[number].linear + " = " +
-                spaces_[parent].accesses[at].text + ";\n";
+/// The operand in a space of its own, and a number around it.
+Result<uint32_t> ElementCode::visit_pad(uint32_t number, const Index &index) {
+  ir::ExprPool &exprs = module_.exprs;
+  const FusedOp &op = group_.ops[number];
+  const std::vector<int64_t> before = ir::op_integers(op.op, op.attributes, "before");
+  const std::vector<int64_t> after = ir::op_integers(op.op, op.attributes, "after");
+  if (!is_movement(op.op, op.attributes))
+    return cannot("elements at the edge are read in several places");
+  note(dtype(op.result));
+  const uint32_t operand = op.operands[0];
+  const std::vector<ir::ExprId> dims = type(operand).dims;
+  const std::vector<ir::ExprId> strides = contiguous_strides(exprs, dims);
+  Node node;
+  node.value = op.result;
+  node.op = number;
+  node.space = index.space;
+  Branch inside;
+  Access at = no_access(index.space);
+  at.base = exprs.constant(0);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    add_stride(at, index, d, strides[d]);
+    if (before[d] == 0 && after[d] == 0)
+      continue;
+    const ir::ExprId from = exprs.constant(before[d]);
+    at.base = exprs.sub(at.base, exprs.mul(from, strides[d]));
+    inside.bounds.push_back({add_coordinate(index, d), before[d] ? from : ir::ExprId(),
+                             after[d] ? exprs.add(from, dims[d]) : ir::ExprId()});
   }
-  write_coordinates(spaces_[number]);
+  const Index under = new_space(operand, index.space, std::move(at));
+  if (inside.bounds.empty())
+    return pass_on(operand, under);
+  CUGRT_ASSIGN(inside.operand, visit(operand, under));
+  node.branches = {std::move(inside), {}};
+  node.fill = element_literal(dtype(op.result), ir::op_float(op.op, op.attributes, "value"));
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
 }
 
-/// The operation on operands that are written, rounded to its dtype.
-std::string ElementCode::operation(const Node &node) {
-  const FusedOp &op = group_.ops[node.op];
-  const ir::DType to = type(op.result).dtype;
-  if (op.op == ir::Op::cast)
-    return "convert<" + std::string(element_type(to)) + ">(" + write(node.operands[0]) + ")";
-  std::string arguments;
-  for (size_t i = 0; i < node.operands.size(); ++i) {
-    const ir::DType from = type(op.operands[i]).dtype;
-    const std::string &operand = write(node.operands[i]);
-    arguments += i ? ", " : "";
-    arguments +=
-        is_short_float(from) ? std::string(arithmetic_type(from)) + "(" + operand + ")" : operand;
-  }
-  const std::string call =
-      "op::" + elementwise_function(op.op, op.attributes) + "(" + arguments + ")";
-  return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
-}
-
-/// What stands for the node: a variable, or what it loads where that is used once.
-const std::string &ElementCode::write(uint32_t number) {
-  if (!nodes_[number].text.empty())
-    return nodes_[number].text;
-  const Node node = nodes_[number];
-  std::string text, name;
-  if (node.op == kNone) {
-    write_space(node.space);
-    name = parameters_.tensors[node.tensor].name;
-    text = name + "[" + offset(node) + "]";
-    if (node.uses == 1)
-      return nodes_[number].text = text;
-    name += "_value";
-  } else {
-    text = operation(node);
-    name = std::string(ir::op_info(group_.ops[node.op].op).name);
-  }
-  name = unique(name);
-  lines_ += indent_ + "const " + std::string(element_type(type(node.value).dtype)) + " " + name +
-            " = " + text + ";\n";
-  return nodes_[number].text = name;
+/// gather, gather_elements, embedding: along one axis at positions that are read; of an axis
+/// without elements, 0.
+Result<uint32_t> ElementCode::visit_rows(uint32_t number, const Index &index) {
+  ir::ExprPool &exprs = module_.exprs;
+  const FusedOp &op = group_.ops[number];
+  const uint32_t operand = op.operands[0], positions = op.operands[1];
+  const std::vector<ir::ExprId> dims = type(operand).dims;
+  const bool elements = op.op == ir::Op::gather_elements;
+  const int64_t given =
+      op.op == ir::Op::embedding ? 0 : ir::op_integer(op.op, op.attributes, "axis");
+  const size_t axis = *ir::normalize_axis(given, dims.size());
+  // Axes of the positions stand in the place of the axis, or for all.
+  const size_t inserted = elements ? 1 : type(positions).dims.size();
+  Index where{index.space, index.axes};
+  if (!elements)
+    where.axes.assign(index.axes.begin() + ptrdiff_t(axis),
+                      index.axes.begin() + ptrdiff_t(axis + inserted));
+  note(dtype(op.result));
+  CUGRT_ASSIGN(const uint32_t position, visit(positions, where));
+  const std::vector<ir::ExprId> strides = contiguous_strides(exprs, dims);
+  Access at = no_access(index.space);
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (d != axis)
+      add_stride(at, index, d < axis ? d : d + inserted - 1, strides[d]);
+  const Index under = new_space(operand, index.space, std::move(at),
+                                {position, dims[axis], strides[axis], op.op != ir::Op::embedding});
+  const std::optional<int64_t> known = exprs.as_constant(dims[axis]);
+  if (known && *known > 0)
+    return pass_on(operand, under);
+  Node node;
+  node.value = op.result;
+  node.op = number;
+  node.space = index.space;
+  node.operands = {position};
+  Branch rows;
+  rows.unless_empty = dims[axis];
+  CUGRT_ASSIGN(rows.operand, visit(operand, under));
+  node.branches = {std::move(rows), {}};
+  node.fill = element_literal(dtype(op.result), 0);
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
 }
 
 Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent,
@@ -415,9 +379,12 @@ Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent
   for (size_t axis = 0; axis < root.dims.size(); ++axis)
     all.axes.push_back(module_.exprs.as_constant(root.dims[axis]) == 1 ? -1 : int(axis));
   spaces_.push_back(std::move(root));
+  root_count_ = count(value);
+  parameters_.counts.push_back(root_count_);
   CUGRT_ASSIGN(const uint32_t node, visit(value, all));
   const Node result = nodes_[node];
-  const std::string text = result.op == kNone ? write(node) : operation(result);
+  const bool is_operation = result.op != kNone && result.branches.empty();
+  const std::string text = is_operation ? operation(result) : write(node);
   lines_ += indent_ + store + text + ";\n";
   return std::move(lines_);
 }

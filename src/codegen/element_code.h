@@ -2,11 +2,22 @@
 //
 // Each value is asked for at an index: coordinates in a *space*, the dimensions of what is
 // computed. Broadcasting drops coordinates and transposition permutes them, so that an input is
-// read at a sum of coordinates times strides; reshaping begins a new space, whose linear index is
-// such a sum in the old one. Coordinates are made by division where they are needed at all, over
-// the fewest dimensions (merge, in index_space.h).
+// read at a sum of coordinates times strides. Where that does not reach, a new space begins, whose
+// linear index is such a sum in the old one, with a constant or a position that is read added:
+// reshape, slice, the parts of a concat, the inside of a pad, rows by number. Coordinates are made
+// by division where they are needed at all, over the fewest dimensions (merge, in index_space.h).
+//
+//   concat(relu(x0), x1), axis 1       float concat;
+//                                      if (i_at1 < Index(concat_end0)) {
+//                                        concat = op::relu(x0[i_r1]);   i_r1, i_r2: linear indices
+//                                      } else {                         of spaces of their own
+//                                        concat = x1[i_r2];
+//                                      }
+//
+// What is computed within a branch lies in spaces of its own, so nothing outside refers to it.
 #pragma once
 
+#include "codegen/element_ops.h"
 #include "codegen/fused_group.h"
 #include "codegen/index_space.h"
 
@@ -14,14 +25,6 @@
 #include <string>
 
 namespace cugrt::codegen {
-
-/// The type of elements of `dtype` in CUDA C++; empty for those that it has no plain type for.
-std::string_view element_type(ir::DType dtype);
-/// The function of kernels/elementwise.cuh that computes an op, without `op::`; empty when it is
-/// not one of them.
-std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes);
-/// Whether an op only chooses which element it is: reshape, transpose.
-bool is_relabelling(ir::Op op);
 
 /// What generated code takes: names are those of the kernel's parameters.
 struct ElementParameters {
@@ -35,7 +38,9 @@ struct ElementParameters {
   };
   std::vector<Tensor> tensors;
   std::vector<Size> sizes;
-  bool uses_f16 = false, uses_bf16 = false;
+  std::vector<ir::ExprId> counts; // what linear indices are below
+  // What the text needs besides convert.cuh and elementwise.cuh:
+  bool uses_f16 = false, uses_bf16 = false, uses_integers = false, uses_positions = false;
 };
 
 class ElementCode {
@@ -55,21 +60,31 @@ public:
   Result<std::string> lines(uint32_t value, const std::string &indent, const std::string &store);
 
   const ElementParameters &parameters() const { return parameters_; }
-  /// Of an input: whether it is read at the same linear index only.
+  /// Of an input: whether it has as many elements, each read at the same linear index only.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
 
 private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
   /// What is read at: coordinates of a space, by strides.
   struct Access {
     std::vector<ir::ExprId> strides; // by dimension of the space
+    ir::ExprId base{};               // added; invalid: 0
     bool whole = false;              // the linear index itself
     std::string owner;               // in names of parameters
     std::string text;                // once the space is written
   };
+  /// A position that is read, and what it counts.
+  struct Lookup {
+    uint32_t node = kNone;
+    ir::ExprId size, stride;
+    bool from_either_end = false;
+  };
   struct Space {
     std::vector<ir::ExprId> dims;
     std::string linear;
-    uint32_t parent = UINT32_MAX, parent_access = 0; // where the linear index comes from
+    uint32_t parent = kNone, parent_access = kNone; // where the linear index comes from
+    Lookup lookup{};                                // is added to it
     std::vector<Access> accesses;
     bool written = false;
   };
@@ -79,31 +94,69 @@ private:
     std::vector<int> axes;
     friend auto operator<=>(const Index &, const Index &) = default;
   };
+  /// from <= what the access reads at < to; invalid: no bound.
+  struct Bound {
+    uint32_t access;
+    ir::ExprId from, to;
+  };
+  /// One branch: an operand, or the number that stands where there is none.
+  struct Branch {
+    std::vector<Bound> bounds; // none: otherwise
+    ir::ExprId unless_empty{}; // where valid: a size that is not 0
+    uint32_t operand = kNone;  // a node
+  };
   struct Node {
     uint32_t value;
-    uint32_t op = UINT32_MAX;                // of the group; none: loaded, or the leaf
-    uint32_t space = 0, access = UINT32_MAX; // of what is loaded
+    uint32_t op = kNone;                // of the group; none: loaded, or the leaf
+    uint32_t space = 0, access = kNone; // of what is loaded; the space also of branches
     uint32_t tensor = 0;
-    std::vector<uint32_t> operands;
+    std::vector<uint32_t> operands; // nodes
+    std::vector<Branch> branches;
+    std::string fill; // of the branch without an operand
     uint32_t uses = 0;
     std::string text; // of the written expression
   };
 
+  // What is read where (element_code.cpp).
   Result<uint32_t> visit(uint32_t value, const Index &index);
   Result<uint32_t> visit_op(uint32_t op, const Index &index);
+  Result<uint32_t> visit_function(uint32_t op, const Index &index);
+  Result<uint32_t> visit_concat(uint32_t op, const Index &index);
+  Result<uint32_t> visit_pad(uint32_t op, const Index &index);
+  Result<uint32_t> visit_rows(uint32_t op, const Index &index);
   Result<uint32_t> load(uint32_t value, const Index &index);
+  Result<uint32_t> pass_on(uint32_t operand, const Index &index);
   Index under_broadcast(uint32_t operand, uint32_t result, const Index &index) const;
   Index under_transpose(const FusedOp &op, const Index &index) const;
   Index under_reshape(const FusedOp &op, const Index &index);
+  Result<Index> under_slice(const FusedOp &op, const Index &index);
+  Index new_space(uint32_t value, uint32_t parent, Access at) {
+    return new_space(value, parent, std::move(at), Lookup());
+  }
+  Index new_space(uint32_t value, uint32_t parent, Access at, Lookup lookup);
+  Access no_access(uint32_t space) const;
+  Access access(uint32_t value, const Index &index, std::string owner);
+  void set_whole(uint32_t space, Access &access);
+  uint32_t add_access(uint32_t space, Access access);
+  /// Of the coordinate along an axis.
+  uint32_t add_coordinate(const Index &index, size_t axis);
+  void add_stride(Access &access, const Index &index, size_t axis, ir::ExprId stride);
+  ir::ExprId count(uint32_t value) {
+    return element_count(module_.exprs, module_.types[group_.values[value].type].dims);
+  }
   /// Whether an index of that space's is the linear index that was asked for.
   bool is_root(uint32_t space) const { return spaces_[space].linear == given_.index; }
-  Access access(uint32_t value, const Index &index, std::string owner);
-  uint32_t add_access(uint32_t space, Access access);
 
+  // Writing (element_text.cpp).
   void write_space(uint32_t space);
   void write_coordinates(Space &space);
+  void write_linear(uint32_t space);
   const std::string &write(uint32_t node);
+  std::string write_node(const Node &node);
+  void write_branches(const Node &node, const std::string &name);
+  std::string condition(const Node &node, const Branch &branch);
   std::string operation(const Node &node);
+  std::string argument(const Node &node, size_t i);
   std::string size(const std::string &hint, ir::ExprId value);
   std::string unique(const std::string &hint);
   const std::string &offset(const Node &node) {
@@ -111,12 +164,14 @@ private:
   }
 
   const ir::Type &type(uint32_t value) const { return module_.types[group_.values[value].type]; }
+  ir::DType dtype(uint32_t value) const { return type(value).dtype; }
   void note(ir::DType dtype);
 
   ir::Module &module_;
   const FusedGroup &group_;
   std::vector<uint32_t> made_by_; // by value: the op to compute it by, or none
   const Names given_;
+  ir::ExprId root_count_{};
   std::vector<Space> spaces_;
   std::vector<Node> nodes_;
   std::map<std::pair<uint32_t, Index>, uint32_t> known_;

@@ -1,5 +1,5 @@
 // Elementwise ops: kernels/unary.cu, binary.cu, where.cu, cast.cu.
-#include "codegen/element_code.h"
+#include "codegen/element_ops.h"
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
@@ -18,25 +18,9 @@ void over_alike(KernelLaunch &launch, ir::DType x, ir::DType y) {
     launch.over_inputs();
 }
 
-// The attributes of a parametrised op, in the order of its function's parameters.
-std::vector<std::string_view> parameters_of(ir::Op op) {
-  switch (op) {
-  case ir::Op::leaky_relu:
-  case ir::Op::elu:
-    return {"alpha"};
-  case ir::Op::hard_sigmoid:
-    return {"alpha", "beta"};
-  case ir::Op::clip:
-    return {"min", "max"};
-  default:
-    return {};
-  }
-}
-
 // The function of kernels/elementwise.cuh, or integers.cuh.
 std::string function_of(const OpEmitter &op) {
-  const std::string function = elementwise_function(op.call().op, op.call().attributes);
-  return function.empty() ? std::string(op.name()) : function; // not one that is fused
+  return elementwise_function(op.call().op, op.call().attributes);
 }
 
 // The dimensions that broadcasting operands and the result walk together, with an operand's strides
@@ -82,7 +66,7 @@ Status emit_elementwise(OpEmitter &op) {
   const std::string function = function_of(op);
   const ir::DType dtype = op.operand_type(0).dtype, to = op.result_type().dtype;
   const ir::ExprId count = op.count(op.result_type());
-  const std::vector<std::string_view> parameters = parameters_of(op.call().op);
+  const std::vector<std::string_view> parameters = elementwise_parameters(op.call().op);
 
   KernelLaunch launch = op.number_launch("unary.cu", function + "_elementwise", dtype);
   launch.option("-DOP=" + function);

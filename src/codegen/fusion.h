@@ -16,6 +16,7 @@ struct Fusion {
   /// Parameters behind the kernel's own.
   std::vector<std::pair<std::string, ir::ValueId>> tensors;
   std::vector<std::pair<std::string, ir::ExprId>> sizes;
+  std::vector<ir::ExprId> counts; // of elements that indices of theirs are below
   /// Where LOAD computes the first operand: its type; the operand itself is absent.
   ir::TypeId loaded;
   /// The type of the kernel's own result, which STORE goes on from.

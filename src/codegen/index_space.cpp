@@ -38,6 +38,28 @@ std::vector<ir::ExprId> broadcast_strides(ir::ExprPool &exprs, const ir::Type &t
   return strides;
 }
 
+std::vector<ir::SliceDimension> slice_of_shapes(std::span<const ir::ExprId> begins,
+                                                std::span<const ir::ExprId> sizes) {
+  std::vector<ir::SliceDimension> slice;
+  for (size_t d = 0; d < begins.size(); ++d)
+    slice.push_back({begins[d], sizes[d], 1});
+  return slice;
+}
+
+ir::ExprId run_begin(ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
+                     std::span<const ir::SliceDimension> slice) {
+  // Along one axis, with nothing but ones before it and all of those behind it.
+  size_t axis = 0;
+  while (axis < dims.size() && slice[axis].size == dims[axis] && exprs.as_constant(dims[axis]) == 1)
+    ++axis;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (slice[d].step != 1 || (d > axis && slice[d].size != dims[d]))
+      return {};
+  return axis < dims.size()
+             ? exprs.mul(slice[axis].begin, element_count(exprs, dims.subspan(axis + 1)))
+             : exprs.constant(0);
+}
+
 std::vector<Dimension> merge(ir::ExprPool &exprs, std::vector<Dimension> dimensions) {
   std::vector<Dimension> merged;
   for (Dimension &inner : dimensions) {

@@ -1,6 +1,7 @@
 // Walks over tensors, by strides: the dimensions of an index space with one stride for each tensor.
 #pragma once
 
+#include "ir/ops.h"
 #include "ir/type.h"
 
 #include <vector>
@@ -24,6 +25,14 @@ ir::ExprId element_count(ir::ExprPool &exprs, std::span<const ir::ExprId> dims);
 /// aligned at the last dimension, 0 along those that it lacks or has as 1.
 std::vector<ir::ExprId> broadcast_strides(ir::ExprPool &exprs, const ir::Type &tensor,
                                           std::span<const ir::ExprId> dims);
+
+/// The slice that begins at `begins` and has `sizes`.
+std::vector<ir::SliceDimension> slice_of_shapes(std::span<const ir::ExprId> begins,
+                                                std::span<const ir::ExprId> sizes);
+/// Of a slice of a contiguous tensor of dimensions `dims` that takes one run of elements: the first
+/// one's index. Otherwise invalid.
+ir::ExprId run_begin(ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
+                     std::span<const ir::SliceDimension> slice);
 
 /// Fewest dimensions for the same walk: those of size 1 go, and neighbours (outermost first) become
 /// one wherever every tensor's outer stride is its inner stride times the inner size.

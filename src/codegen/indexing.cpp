@@ -57,17 +57,34 @@ Status emit_one_hot(OpEmitter &op) {
   return {};
 }
 
+/// The axis, of constant size, along which a slice takes neighbours, where it takes all of the
+/// others.
+static std::optional<size_t> only_sliced(const ir::ExprPool &exprs,
+                                         std::span<const ir::ExprId> dims,
+                                         std::span<const ir::SliceDimension> slice) {
+  std::optional<size_t> axis;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (slice[d].step != 1 || (slice[d].size != dims[d] && axis))
+      return std::nullopt;
+    if (slice[d].size != dims[d])
+      axis = d;
+  }
+  return axis && exprs.as_constant(dims[*axis]) ? axis : std::nullopt;
+}
+
 Status emit_slice(OpEmitter &op) {
   ir::ExprPool &exprs = op.exprs();
   const ir::Type x = op.operand_type(0);
   const std::vector<ir::ExprId> strides = contiguous_strides(exprs, x.dims);
   std::vector<ir::SliceDimension> slice;
   if (op.has_operand(1)) {
-    const ir::Type begin = op.operand_type(1), size = op.operand_type(2);
-    for (size_t i = 0; i < x.dims.size(); ++i)
-      slice.push_back({begin.dims[i], size.dims[i], 1});
+    slice = slice_of_shapes(op.operand_type(1).dims, op.operand_type(2).dims);
   } else {
     CUGRT_ASSIGN(slice, ir::slice_dimensions(exprs, x.dims, op.call().attributes));
+  }
+  if (const std::optional<size_t> axis = only_sliced(exprs, x.dims, slice)) {
+    emit_section(op, op.operand(0), op.result(), *axis, slice[*axis].begin);
+    return {};
   }
   std::vector<Dimension> walk;
   ir::ExprId base = exprs.constant(0);

@@ -4,6 +4,7 @@
 #include "ir/element.h"
 #include "support/check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -85,12 +86,14 @@ void KernelLaunch::element_bytes(uint32_t bytes) {
   any_dtype_ = true;
 }
 
-void KernelLaunch::index_type(std::initializer_list<ir::ExprId> counts) {
+void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
   const std::vector<ir::Interval> bounds = builder_.function().symbol_bounds();
-  for (ir::ExprId count : counts)
-    if (exprs().range(count, bounds).upper >= int64_t(1) << 31)
-      return;
-  option("-DINDEX=unsigned");
+  auto is_small = [&](ir::ExprId count) {
+    return exprs().range(count, bounds).upper < int64_t(1) << 31;
+  };
+  if (std::all_of(counts.begin(), counts.end(), is_small) &&
+      (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small)))
+    option("-DINDEX=unsigned");
 }
 
 void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value) {

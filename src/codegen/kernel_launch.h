@@ -16,6 +16,7 @@
 #include "ir/builder.h"
 
 #include <initializer_list>
+#include <span>
 
 namespace cugrt::codegen {
 
@@ -42,9 +43,12 @@ public:
   void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
-  /// The option INDEX=unsigned, when each of `counts`, over the function's symbols, has an upper
-  /// bound below 2^31.
-  void index_type(std::initializer_list<ir::ExprId> counts);
+  /// The option INDEX=unsigned, when each of `counts` and of the fusion's, over the function's
+  /// symbols, has an upper bound below 2^31.
+  void index_type(std::span<const ir::ExprId> counts);
+  void index_type(std::initializer_list<ir::ExprId> counts) {
+    index_type(std::span(counts.begin(), counts.size()));
+  }
 
   void input(std::string name, ir::ValueId value) {
     tensor(std::move(name), ir::Access::in, value);

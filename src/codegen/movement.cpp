@@ -98,6 +98,14 @@ void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::Valu
   launch.emit(location);
 }
 
+void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axis,
+                  ir::ExprId begin) {
+  const ir::Type x = op.type(whole), y = op.type(part);
+  const ir::ValueId from = view_along_axis(op, whole, axis, begin, y.dims[axis]);
+  const ir::ExprId length = op.count(y, axis);
+  emit_copy_rows(op, from, part, x.dtype, op.count(x, 0, axis), length, op.count(x, axis), length);
+}
+
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                    ir::ValueId target, SourceLocation location) {
   const ir::Type type = builder.module().types[builder.function().value(source).type];
@@ -164,14 +172,10 @@ Status emit_split(OpEmitter &op) {
   const ir::Type x = op.operand_type(0);
   CUGRT_TRY(op.require_whole_bytes(x.dtype));
   const size_t axis = op.axis(x.dims.size());
-  const ir::ExprId rows = op.count(x, 0, axis), pitch = op.count(x, axis);
   ir::ExprId begin = op.constant(0);
   for (ir::ValueId part : op.call().results) {
-    const ir::Type y = op.type(part);
-    const ir::ValueId from = view_along_axis(op, op.operand(0), axis, begin, y.dims[axis]);
-    const ir::ExprId length = op.count(y, axis);
-    emit_copy_rows(op, from, part, x.dtype, rows, length, pitch, length);
-    begin = op.exprs().add(begin, y.dims[axis]);
+    emit_section(op, op.operand(0), part, axis, begin);
+    begin = op.exprs().add(begin, op.type(part).dims[axis]);
   }
   return {};
 }

@@ -109,6 +109,10 @@ private:
   const OpCall &call_;
 };
 
+/// Appends a launch that copies the part of contiguous `whole` from element `begin` of an axis on.
+void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axis,
+                  ir::ExprId begin);
+
 // The families of ir/op_families.def: elementwise.cpp, matmul.cpp, convolution.cpp,
 // normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp.
 #define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);

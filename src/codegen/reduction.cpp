@@ -86,7 +86,8 @@ static Status emit_along_axis(OpEmitter &op, const std::string &name,
   for (const auto &[holds, option] : options)
     if (holds)
       launch.option(option);
-  launch.input("x", op.operand(0));
+  if (op.has_operand(0)) // else it is computed where it is loaded
+    launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
   launch.size("axis", x.dims[axis]);

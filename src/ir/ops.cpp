@@ -136,14 +136,11 @@ AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::s
 
 OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result) {
   const OpPattern pattern = op_info(op).pattern;
-  const bool moves = op == Op::cast || pattern == OpPattern::injective;
-  if (!moves && !operands.empty() && operands[0].valid() &&
-      info(module.types[operands[0]].dtype).kind != DTypeKind::floating)
-    return OpPattern::opaque; // arithmetic on integers has no place in a fused kernel
   if (pattern != OpPattern::broadcast)
     return pattern;
   for (TypeId operand : operands)
-    if (operand.valid() && module.types[operand].dims == module.types[result].dims)
+    if (operand.valid() && module.types[operand].kind == TypeKind::tensor &&
+        module.types[operand].dims == module.types[result].dims)
       return OpPattern::elementwise;
   return pattern;
 }

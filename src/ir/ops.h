@@ -22,7 +22,7 @@ enum class Op : uint32_t {
 enum class OpPattern : uint8_t {
   elementwise, // from the elements of the same index
   broadcast,   // likewise, where operands lack some of the result's axes
-  injective,   // from elements at other indices, each element used in at most one place (transpose)
+  injective,   // each from an element at another index (transpose, concat, gather)
   reduction,   // from all elements along some axes
   out_fusable, // anything, but each result may still go through what is elementwise (matmul,
                // softmax)
@@ -80,8 +80,7 @@ Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<
                                                      std::span<const Attribute> attributes);
 
 /// The pattern of an op on operands of these types (absent ones invalid): what is `broadcast` is
-/// `elementwise` where some operand has the result's dimensions, and arithmetic on integers is
-/// `opaque`.
+/// `elementwise` where some operand has the result's dimensions.
 OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result);
 
 /// Checks operands and attributes and gives the result types. Absent operands have an invalid type.

@@ -16,6 +16,7 @@
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/op_groups.h"
+#include "passes/slice_splits.h"
 
 #include <algorithm>
 #include <optional>
@@ -114,7 +115,7 @@ private:
     }
   }
 
-  /// Opaque where no kernel can be generated: several results, strides, unknown shapes, integers.
+  /// Opaque where no kernel can be generated: several results, strides, unknown shapes.
   ir::OpPattern pattern(const Binding &binding) const {
     const ir::Op op = ir::op_of(binding);
     auto is_plain = [&](const ir::Type &type) {
@@ -134,7 +135,9 @@ private:
       return ir::OpPattern::opaque;
     if (keeps_axes(binding))
       return ir::OpPattern::elementwise;
-    if (op == ir::Op::reduce_mean && options_.after_reductions)
+    const bool counts_as_reduction =
+        op == ir::Op::reduce_mean || op == ir::Op::argmax || op == ir::Op::argmin;
+    if (counts_as_reduction && options_.after_reductions)
       return ir::OpPattern::reduction;
     if (op == ir::Op::reshape && is_one_element(module_.types[operands[0]]) &&
         is_one_element(module_.types[result]))
@@ -410,6 +413,22 @@ bool has_ops(const ir::Function &function) {
   return false;
 }
 
+Result<ir::Module> fuse(const ir::Module &module, const GroupOptions &options) {
+  ir::Module target = ir::without_functions(module);
+  GroupTable table(module);
+  for (const ir::Function &function : module.functions) {
+    if (!has_ops(function) || is_fused_group(module, function)) {
+      target.functions.push_back(function);
+      continue;
+    }
+    CUGRT_ASSIGN(ir::Function fused, Fuser(module, function, target, options, table).run());
+    target.functions.push_back(std::move(fused));
+  }
+  for (ir::Function &function : table.take())
+    target.functions.push_back(std::move(function));
+  return target;
+}
+
 } // namespace
 
 bool is_fused_group(const ir::Module &module, const ir::Function &function) {
@@ -442,19 +461,11 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
     return module;
   GroupOptions options;
   options.after_reductions = context.choice("fuse.rules") == "extended";
-  ir::Module target = ir::without_functions(module);
-  GroupTable table(module);
-  for (const ir::Function &function : module.functions) {
-    if (!has_ops(function) || is_fused_group(module, function)) {
-      target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function fused, Fuser(module, function, target, options, table).run());
-    target.functions.push_back(std::move(fused));
+  if (options.after_reductions) {
+    CUGRT_ASSIGN(const ir::Module sliced, slice_splits(module));
+    return fuse(sliced, options);
   }
-  for (ir::Function &function : table.take())
-    target.functions.push_back(std::move(function));
-  return target;
+  return fuse(module, options);
 }
 
 } // namespace cugrt::passes

@@ -128,34 +128,20 @@ Status Legalizer::view_sections(const ir::Binding &binding, const codegen::OpCal
   return {};
 }
 
-// A slice is a view when it takes a run of bytes: along one axis, with nothing but ones before it.
+// A slice is a view when it takes a run of bytes.
 Result<bool> Legalizer::view_slice(const ir::Binding &binding, const codegen::OpCall &call) {
   ir::ExprPool &exprs = module().exprs;
-  const ir::Type x = type(call.operands[0]), y = type_of(binding.result());
-  size_t axis = 0;
-  while (axis < x.dims.size() && y.dims[axis] == x.dims[axis] &&
-         exprs.as_constant(x.dims[axis]) == 1)
-    ++axis;
-  std::vector<ir::ExprId> begins(x.dims.size());
+  const ir::Type x = type(call.operands[0]);
+  std::vector<ir::SliceDimension> slice;
   if (call.operands.size() > 1) {
-    begins = type(call.operands[1]).dims;
+    slice = codegen::slice_of_shapes(type(call.operands[1]).dims, type(call.operands[2]).dims);
   } else {
-    CUGRT_ASSIGN(const auto slice, ir::slice_dimensions(exprs, x.dims, call.attributes));
-    for (size_t i = 0; i < slice.size(); ++i) {
-      if (slice[i].step != 1)
-        return false;
-      begins[i] = slice[i].begin;
-    }
+    CUGRT_ASSIGN(slice, ir::slice_dimensions(exprs, x.dims, call.attributes));
   }
-  for (size_t i = axis + 1; i < x.dims.size(); ++i)
-    if (y.dims[i] != x.dims[i])
-      return false;
-  ir::ExprId offset = exprs.constant(0);
-  if (axis < x.dims.size()) {
-    const ir::ExprId row = codegen::element_count(exprs, std::span(x.dims).subspan(axis + 1));
-    const ir::ExprId bytes = exprs.constant(ir::info(x.dtype).bytes_per_block);
-    offset = exprs.mul(exprs.mul(begins[axis], row), bytes);
-  }
+  const ir::ExprId begin = codegen::run_begin(exprs, x.dims, slice);
+  if (!begin.valid())
+    return false;
+  const ir::ExprId offset = exprs.mul(begin, exprs.constant(ir::info(x.dtype).bytes_per_block));
   map(binding.result(), bind_value(ir::BindingKind::view, result(binding).name, call.operands[0],
                                    std::span(&offset, 1), result(binding).type, binding.location));
   return true;

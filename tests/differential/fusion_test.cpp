@@ -28,8 +28,9 @@ public:
       : random_(seed), builder_(module, "main"), symbolic_(symbolic), n_(n) {
     if (symbolic)
       symbol_ = module.exprs.symbol(builder_.symbol({"n"}));
-    constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
-    dtype_ = kTypes[pick(10) < 6 ? 0 : 1 + pick(3)];
+    constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64,
+                                DType::i32, DType::i64, DType::u8,   DType::i8};
+    dtype_ = kTypes[pick(10) < 6 ? 0 : 1 + pick(7)];
     add_param({kN, 5});
     add_param({kN, 3, 4, 6});
     if (pick(2))
@@ -107,7 +108,24 @@ private:
   void step() {
     // Later values are likelier, so that chains form; copied, since parameters may be added.
     const Value x = values_[values_.size() - 1 - size_t(pick(2) ? 0 : pick(int(values_.size())))];
-    switch (pick(20)) {
+    if (x.dtype == DType::boolean)
+      return of_bools(x);
+    if (pick(3) == 0)
+      return movement(x);
+    switch (pick(24)) {
+    case 20:
+      return compare(x);
+    case 21: {
+      constexpr Op kOps[] = {Op::leaky_relu, Op::elu, Op::hard_sigmoid, Op::is_nan, Op::is_inf};
+      return emit(kOps[pick(5)], {x.id});
+    }
+    case 22:
+      return emit(Op::clip, {x.id}, {{"min", -0.75 + pick(2)}, {"max", 0.5 + 2 * pick(2)}});
+    case 23:
+      return x.dims.empty()
+                 ? void()
+                 : emit(pick(2) ? Op::argmax : Op::argmin, {x.id},
+                        {{"axis", int64_t(pick(int(x.dims.size())))}, {"last", pick(2) == 1}});
     case 0:
     case 1:
     case 2:
@@ -200,6 +218,95 @@ private:
     }
     const ir::ValueId y = weight(other, x.dtype);
     pick(2) ? emit(op, {x.id, y}) : emit(op, {y, x.id});
+  }
+
+  /// A value of that dtype that may be asked for again: one that is there, or a parameter.
+  ir::ValueId another(const Dims &dims, DType dtype) {
+    for (size_t tries = 0; tries < 8; ++tries)
+      if (const Value &y = values_[size_t(pick(int(values_.size())))];
+          y.dtype == dtype && y.dims == dims)
+        return y.id;
+    return weight(dims, dtype);
+  }
+
+  void compare(const Value &x) {
+    constexpr Op kOps[] = {Op::equal,      Op::not_equal, Op::less,
+                           Op::less_equal, Op::greater,   Op::greater_equal};
+    emit(kOps[pick(6)], {x.id, another(x.dims, x.dtype)});
+  }
+
+  void of_bools(const Value &x) {
+    constexpr Op kOps[] = {Op::logical_and, Op::logical_or, Op::logical_xor, Op::equal,
+                           Op::not_equal};
+    switch (pick(5)) {
+    case 0:
+      return emit(Op::logical_not, {x.id});
+    case 1:
+      return emit(kOps[pick(5)], {x.id, another(x.dims, DType::boolean)});
+    case 2:
+      return emit(Op::cast, {x.id}, {{"dtype", ir::DTypeLiteral{pick(2) ? DType::f32 : dtype_}}});
+    default: {
+      Dims other = x.dims;
+      for (int64_t &dim : other)
+        dim = pick(4) ? dim : 1;
+      const DType dtype = pick(3) ? dtype_ : DType::f32;
+      return emit(Op::where, {x.id, another(x.dims, dtype), another(other, dtype)});
+    }
+    }
+  }
+
+  /// Elements from other places.
+  void movement(const Value &x) {
+    if (x.dims.empty())
+      return;
+    const size_t axis = size_t(pick(int(x.dims.size())));
+    const int64_t along = int64_t(axis);
+    Dims other = x.dims;
+    switch (pick(7)) {
+    case 0:
+    case 1: {
+      if (x.dims[axis] != kN)
+        other[axis] = 1 + pick(4);
+      const ir::ValueId y = another(other, x.dtype);
+      std::vector<ir::ValueId> parts = pick(2) ? std::vector{x.id, y} : std::vector{y, x.id};
+      if (pick(4) == 0)
+        parts.push_back(x.id);
+      return emit(Op::concat, parts, {{"axis", along}});
+    }
+    case 2:
+    case 3: {
+      const int64_t step = pick(3) ? 1 : pick(2) ? 2 : -1;
+      const int64_t begin = step < 0 ? -1 : pick(3), end = step < 0 ? INT64_MIN : INT64_MAX;
+      return emit(Op::slice, {x.id},
+                  {{"axes", std::vector<int64_t>{along}},
+                   {"starts", std::vector<int64_t>{begin}},
+                   {"ends", std::vector<int64_t>{end}},
+                   {"steps", std::vector<int64_t>{step}}});
+    }
+    case 4: {
+      std::vector<int64_t> before(x.dims.size()), after(x.dims.size());
+      before[axis] = pick(3);
+      after[axis] = pick(3);
+      after[0] += pick(2);
+      constexpr double kValues[] = {0, -1.5, 1e30, 0.1};
+      std::vector<ir::Attribute> attributes = {
+          {"before", before}, {"after", after}, {"value", kValues[pick(4)]}};
+      if (pick(8) == 0)
+        attributes.push_back({"mode", std::string("edge")});
+      return emit(Op::pad, {x.id}, std::move(attributes));
+    }
+    case 5: {
+      const DType ids = pick(2) ? DType::i32 : DType::i64;
+      if (pick(3) == 0 && x.dims.size() == 2)
+        return emit(Op::embedding, {x.id, another({2, 3}, ids)});
+      return emit(Op::gather, {x.id, another(pick(2) ? Dims{3} : Dims{2, 2}, ids)},
+                  {{"axis", along}});
+    }
+    default:
+      if (x.dims[axis] != kN)
+        other[axis] = 1 + pick(4);
+      return emit(Op::gather_elements, {x.id, another(other, DType::i32)}, {{"axis", along}});
+    }
   }
 
   void reshape(const Value &x) {

@@ -5,12 +5,14 @@
 
 Each seed of [A, B) is one test: a random graph of ops (fusion_worker.py) is written as Relax and as
 our text, both sides group its ops, and the groups must be equal. Ours runs with
-fuse.rules=published: what follows a reduction joins it here and not there. Prints differences
+fuse.rules=published: what follows a reduction joins it here and not there. Patterns that differ by
+rule are in fusion_worker.py. Prints differences
 and the graph of every seed that fails, then the counts.
 
 Needs apache-tvm in .deps/oracle, which `./dev test oracle` installs.
 """
 import argparse
+import collections
 import os
 import sys
 
@@ -40,12 +42,12 @@ def main():
             print(f"  {line}")
         for line in result.get("text", "").splitlines():
             print(f"  | {line}")
-    with_rule = sum(bool(r.get("patterns")) for r in results)
+    rules = collections.Counter(name for r in results for name in set(r.get("patterns", ())))
     groups, ops = (sum(r.get(key, 0) for r in results) / len(results) for key in ("fused", "ops"))
     print()
     print(f"{len(results) - len(failed)} of {len(results)} graphs are grouped alike, "
-          f"with {ops:.1f} ops and {groups:.1f} groups of several each; in {with_rule} a reshape has "
-          "symbols, which is opaque there")
+          f"with {ops:.1f} ops and {groups:.1f} groups of several each; kernels with another pattern "
+          "there, by graphs: " + ", ".join(f"{name} {n}" for name, n in sorted(rules.items())))
     failures = len(failed)
     if len(results) >= SHARES_FROM and (groups < LEAST_GROUPS or ops < LEAST_OPS_IN_ALL):
         print("failed: the graphs have too few ops or groups")

@@ -121,14 +121,19 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
 }
 
-TEST_CASE("arithmetic on integers is not fused") {
+TEST_CASE("an op's pattern follows from the dimensions that it spreads, not from its dtypes") {
   Module m;
   const TypeId integers = m.types.tensor(DType::i32, {m.exprs.constant(4)});
-  const TypeId floats = m.types.tensor(DType::f32, {m.exprs.constant(4)});
-  const TypeId pair[] = {integers, integers}, other[] = {floats, floats};
-  CHECK(op_pattern(m, Op::add, pair, integers) == OpPattern::opaque);
-  CHECK(op_pattern(m, Op::reduce_sum, {pair, 1}, integers) == OpPattern::opaque);
-  CHECK(op_pattern(m, Op::add, other, floats) == OpPattern::elementwise);
-  CHECK(op_pattern(m, Op::cast, {pair, 1}, floats) == OpPattern::elementwise);
-  CHECK(op_pattern(m, Op::transpose, {pair, 1}, integers) == OpPattern::injective);
+  const TypeId flags = m.types.tensor(DType::boolean, {m.exprs.constant(4)});
+  const TypeId one = m.types.tensor(DType::i32, {m.exprs.constant(1)});
+  const TypeId shape = m.types.shape(std::vector{m.exprs.constant(4)});
+  const TypeId pair[] = {integers, integers}, spread[] = {one, one}, choice[] = {flags, one, one};
+  const TypeId stretched[] = {one, shape};
+  CHECK(op_pattern(m, Op::add, pair, integers) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::add, spread, integers) == OpPattern::broadcast);
+  CHECK(op_pattern(m, Op::where, choice, integers) == OpPattern::elementwise);
+  CHECK(op_pattern(m, Op::broadcast_to, stretched, integers) == OpPattern::broadcast);
+  CHECK(op_pattern(m, Op::reduce_sum, {pair, 1}, integers) == OpPattern::reduction);
+  CHECK(op_pattern(m, Op::concat, pair, integers) == OpPattern::injective);
+  CHECK(op_pattern(m, Op::cumsum, {pair, 1}, integers) == OpPattern::opaque);
 }

@@ -246,3 +246,84 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds 
   CHECK(calls("8") == 0);
   CHECK(calls("9") == 1);
 }
+
+namespace {
+
+/// The launches of a function of one result that are left after fusing.
+size_t launches(const std::string &params, const std::string &result, const std::string &body) {
+  return count(run(parse(function(params, result, body)),
+                   {"FuseOps", "FuseKernels", "LegalizeOps", "EliminateDeadBindings"}),
+               ir::BindingKind::launch);
+}
+
+} // namespace
+
+TEST_CASE("comparisons, choices, integers and bools are fused like arithmetic on floats") {
+  CHECK(launches("%x: tensor<[n, 8], f32>, %i: tensor<[n, 8], i32>", "tensor<[n, 8], i32>",
+                 "  %c = clip(%x) {min = 0.0, max = 6.0}\n  %g = greater(%x, %c)\n"
+                 "  %l = is_nan(%x)\n  %o = logical_or(%g, %l)\n  %s = mul(%i, %i)\n"
+                 "  %w = where(%o, %s, %i)\n  return %w\n") == 1);
+}
+
+TEST_CASE("what chooses elements is computed where they are read") {
+  const std::string params = "%x: tensor<[n, 8], f32>, %y: tensor<[n, 4], f32>, "
+                             "%t: tensor<[100, 16], f32>, %ids: tensor<[n], i64>";
+  CHECK(launches(params, "tensor<[n, 16], f32>",
+                 "  %r = relu(%x)\n  %c = concat(%r, %y) {axis = 1}\n"
+                 "  %p = pad(%c) {before = [0, 1], after = [0, 3], value = 1.0}\n"
+                 "  %g = gather(%t, %ids)\n  %s = add(%p, %g)\n  return %s\n") == 1);
+  // One kernel reads both halves.
+  CHECK(launches(params, "tensor<[n, 4], f32>",
+                 "  %a, %b = split(%x) {axis = 1, sections = [4, 4]}\n"
+                 "  %s = silu(%a)\n  %m = mul(%s, %b)\n  return %m\n") == 1);
+}
+
+TEST_CASE("a slice that is a view stays one") {
+  CHECK(launches("%x: tensor<[6, 8], f32>", "tensor<[24], f32>",
+                 "  %s = slice(%x) {starts = [2], ends = [5]}\n"
+                 "  %r = reshape(%s) {shape = [24]}\n  return %r\n") == 0);
+}
+
+TEST_CASE("argmax takes in what is before it, and what is behind its positions") {
+  CHECK(launches("%x: tensor<[n, 8], f32>", "tensor<[n], f32>",
+                 "  %e = exp(%x)\n  %m = argmax(%e)\n  %c = cast(%m) {dtype = f32}\n"
+                 "  return %c\n") == 1);
+}
+
+TEST_CASE("a product's result that is used elsewhere than where it is stored is no epilogue") {
+  // As a hand-written group: FuseOps would not make it.
+  const std::string text = R"(cugrt 1
+private func @group(%x: tensor<[4, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[4, 4], f32>)
+    attributes {primitive = true} {
+  %m = matmul(%x, %w)
+  %s = BEHIND
+  %r = relu(%s)
+  return %r
+}
+func @main(%x: tensor<[4, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[4, 4], f32>) {
+  %y = call @group(%x, %w)
+  return %y
+}
+)";
+  auto kernels = [&](const std::string &behind) {
+    std::string with = text;
+    with.replace(with.find("BEHIND"), 6, behind);
+    return count(run(parse(with), {"FuseKernels", "LegalizeOps"}), ir::BindingKind::launch);
+  };
+  CHECK(kernels("slice(%m) {starts = [0], ends = [4], axes = [1]}") == 2);
+}
+
+TEST_CASE("indices are as wide as the largest tensor that a slice reads from") {
+  auto options = [](const std::string &rows) {
+    const ir::Module module =
+        run(parse(function("%x: tensor<[" + rows + ", 16], f32>", "tensor<[4, 8], f32>",
+                           "  %s = slice(%x) {starts = [0, 0], ends = [4, 8]}\n"
+                           "  %r = relu(%s)\n  return %r\n")),
+            {"FuseOps", "FuseKernels"});
+    REQUIRE(module.kernels.size() == 1);
+    const std::vector<std::string> &list = module.kernels[0].options;
+    return std::find(list.begin(), list.end(), "-DINDEX=unsigned") != list.end();
+  };
+  CHECK(options("1000"));
+  CHECK(!options("1000000000"));
+}
