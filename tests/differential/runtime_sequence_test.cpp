@@ -3,6 +3,10 @@
 // step: equal bytes after every run.
 #include "support/api_fixture.h"
 
+#include <array>
+#include <random>
+#include <set>
+
 using namespace cugrt;
 using namespace cugrt::test;
 
@@ -253,4 +257,114 @@ TEST_CASE("runs that overlap in three frames, on streams that change, through bu
   CHECK(counters.regions_built > 6); // more than one for each frame and function
   CHECK(counters.instances_evicted > 3);
   CHECK(counters.regions_hit > 0);
+}
+
+namespace {
+
+/// Three symbols, each of which one launch depends on alone.
+const char *const kKeys = R"(cugrt 1
+
+kernel @fold {
+  inline """
+extern "C" __global__ void fold(const int *x, const int *y, int *z, long long n, long long m) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int sum = (int)m;
+    for (long long k = 0; k < m; ++k) sum = sum * 3 + y[k];
+    z[i] = x[i] * 5 + sum;
+  }
+  """
+  entry "fold"
+  params (x: in i32, y: in i32, z: out i32, n: symbol i64, m: symbol i64)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+
+func @main(%x: tensor<[a], i32>, %y: tensor<[b], i32>, %z: tensor<[c], i32>) -> (tensor<[a], i32>)
+    attributes {upper_bounds = {a = 24, b = 24, c = 24}} {
+  %s = alloc : tensor<[b], i32>
+  launch @fold(%y, %z, %s, b, c)
+  %t = alloc : tensor<[c], i32>
+  launch @fold(%z, %y, %t, c, b)
+  %u = alloc : tensor<[a], i32>
+  launch @fold(%x, %s, %u, a, b)
+  %r = alloc : tensor<[a], i32>
+  launch @fold(%u, %t, %r, a, c)
+  return %r
+}
+)";
+
+using Integers = std::vector<int32_t>;
+
+Integers fold(const Integers &x, const Integers &y) {
+  auto sum = static_cast<uint32_t>(y.size());
+  for (int32_t value : y)
+    sum = sum * 3 + static_cast<uint32_t>(value);
+  Integers z;
+  for (int32_t value : x)
+    z.push_back(static_cast<int32_t>(static_cast<uint32_t>(value) * 5 + sum));
+  return z;
+}
+
+} // namespace
+
+TEST_CASE(
+    "ten thousand random keys of three symbols, most of them new, with changing buffers, streams "
+    "and frames: the budget holds and every result is right") {
+  Executable executable(emulated_runtime(), Module::parse(kKeys));
+  auto options = detail::sized<cugrt_session_options>();
+  options.frames = 2;
+  options.instance_budget_bytes = 400000; // some instances of four nodes for each frame
+  Session session(executable, emulated_runtime(), Weights(), options);
+  const Function main = executable.function("main");
+  std::mt19937 random(17);
+  std::vector<Integers> numbers(3, Integers(24));
+  for (Integers &list : numbers)
+    for (int32_t &value : list)
+      value = static_cast<int32_t>(random());
+  std::vector<Buffer> in;
+  for (const Integers &list : numbers)
+    in.push_back(upload(list));
+  constexpr size_t kBatch = 4; // runs between two looks at what they have written
+  std::vector<Buffer> out;
+  for (size_t i = 0; i < kBatch; ++i)
+    out.push_back(upload(Integers(24)));
+  std::vector<Stream> streams;
+  streams.emplace_back(emulated_runtime());
+  streams.emplace_back(emulated_runtime());
+  using Key = std::array<int64_t, 3>;
+  std::vector<Key> last(4, Key{1, 1, 1}); // some come again
+  std::set<Key> distinct;
+  size_t wrong = 0, over_budget = 0;
+  for (int batch = 0; batch < 2500; ++batch) {
+    std::array<Integers, kBatch> expected;
+    for (size_t i = 0; i < kBatch; ++i) {
+      Key &key = last[random() % last.size()];
+      if (random() % 4)
+        key = {int64_t(random() % 25), int64_t(random() % 25), int64_t(random() % 25)};
+      distinct.insert(key);
+      std::array<Integers, 3> given;
+      std::vector<Value> arguments;
+      for (size_t p = 0; p < 3; ++p) {
+        const size_t from = (p + random() % 2) % 3;
+        given[p].assign(numbers[from].begin(), numbers[from].begin() + key[p]);
+        arguments.push_back(in[from].tensor(CUGRT_I32, {key[p]}));
+      }
+      expected[i] = fold(fold(given[0], fold(given[1], given[2])), fold(given[2], given[1]));
+      std::vector<Value> results = {out[i].tensor(CUGRT_I32, {key[0]})};
+      const uint32_t stream = random() % 8; // the session's own, mostly
+      session.run_into(main, arguments, results, stream < 2 ? streams[stream].native() : nullptr);
+      over_budget += session.counters().instance_bytes > options.instance_budget_bytes;
+    }
+    session.synchronize();
+    for (size_t i = 0; i < kBatch; ++i)
+      wrong += download<int32_t>(out[i].address(), expected[i].size()) != expected[i];
+  }
+  CHECK(wrong == 0);
+  CHECK(over_budget == 0);
+  CHECK(distinct.size() > 4000);
+  cugrt_counters counters = session.counters();
+  CHECK(counters.runs == 10000);
+  CHECK(counters.regions_patched > 1000);
+  CHECK(counters.instances_evicted > 10);
+  CHECK(counters.regions_hit > 10);
 }

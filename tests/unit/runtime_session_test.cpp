@@ -1,6 +1,9 @@
 // runtime: sessions on the fake driver: counting, patching, ordering, refusals, failures.
 #include "runtime_chain.h"
 
+#include <random>
+#include <set>
+
 #include "runtime/graph_report.h"
 
 #include <thread>
@@ -181,33 +184,70 @@ TEST_CASE("evicted instances are destroyed, and the budget holds") {
   CHECK(chain.counters().instances_evicted > 0);
 }
 
+/// chain(2) over tensors [n, m], n up to 128 and m up to 96.
+static plan::Plan chain_of_two_symbols() {
+  PlanMaker maker(128);
+  maker.function().symbols.push_back({"m", ir::SymbolSource::parameter, {0, 96}});
+  ir::ExprPool &exprs = maker.plan.exprs;
+  maker.width = exprs.symbol({1});
+  maker.count = exprs.mul(exprs.symbol(maker.n), maker.width);
+  maker.bytes = exprs.mul(maker.count, exprs.constant(4));
+  maker.upper_bytes = 128 * 96 * 4;
+  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
+  const uint32_t between = maker.arena_tensor();
+  maker.step(x, between, a);
+  maker.step(between, y, a);
+  maker.region();
+  maker.function().regions[0].key = {{0}, {1}};
+  return std::move(maker.plan);
+}
+
 TEST_CASE(
-    "instances never exceed the budget under ten thousand random keys, and results are right") {
+    "instances never exceed the budget under ten thousand random keys of two symbols, most of "
+    "them new, and results are right") {
   SessionOptions options;
-  InstanceCost cost;
-  options.cache.policy.budget_bytes = 5 * cost.bytes(2) + 1;
+  options.cache.policy.budget_bytes = 5 * InstanceCost().bytes(2) + 1;
   FakeDriver::Options driver;
   driver.record = false;
-  Chain chain(2, options, driver);
-  auto *in = reinterpret_cast<float *>(chain.memory[0].address());
-  auto *out = reinterpret_cast<float *>(chain.memory[1].address());
-  for (int k = 0; k < 256; ++k)
-    in[k] = static_cast<float>(k);
-  uint32_t random = 1;
+  Chain chain(chain_of_two_symbols(), 2, options, driver);
+  constexpr size_t kElements = 128 * 96;
+  std::vector<driver::DeviceBuffer> memory; // two for what is read, two for what is written
+  for (int i = 0; i < 4; ++i) {
+    memory.push_back(
+        must(driver::DeviceBuffer::allocate(chain.device->context(), kElements * sizeof(float))));
+    for (size_t k = 0; k < kElements; ++k)
+      reinterpret_cast<float *>(memory.back().address())[k] = static_cast<float>(k % 1000 + i);
+  }
+  std::mt19937 random(3);
+  std::vector<std::pair<int64_t, int64_t>> last(3, {1, 1}); // some come again
+  std::set<std::pair<int64_t, int64_t>> distinct;
   for (int i = 0; i < 10000; ++i) {
-    random = random * 1664525u + 1013904223u;
-    int64_t n = random >> 20 & 63;
-    must(chain.try_run(n, chain.memory[0].address(), chain.memory[1].address(),
-                       static_cast<float>(i)));
+    auto &key = last[random() % last.size()];
+    if (random() % 4)
+      key = {random() % 129, random() % 97};
+    const auto [n, m] = key;
+    distinct.insert(key);
+    const uint32_t from = random() % 4 == 0, to = 2 + (random() % 4 == 0);
+    const int added = i - i % 16;
+    cugrt_value arguments[] = {tensor(memory[from].address(), {n, m}),
+                               floating(static_cast<float>(added))};
+    cugrt_value result = tensor(memory[to].address(), {n, m});
+    RunRequest request;
+    request.arguments = arguments;
+    request.results = {&result, 1};
+    must(chain.session->run(0, request));
     REQUIRE(must(chain.session->totals()).instance_bytes <= options.cache.policy.budget_bytes);
     REQUIRE(chain.machine.fake.live().execs <= 5);
+    const auto *out = reinterpret_cast<const float *>(memory[to].address());
     int64_t wrong = 0;
-    for (int64_t k = 0; k < n * 4; ++k)
-      wrong += out[k] != static_cast<float>(k + 2 * i);
+    for (int64_t k = 0; k < n * m; ++k)
+      wrong += out[k] != static_cast<float>(k % 1000 + from + 2 * added);
     REQUIRE(wrong == 0);
   }
+  CHECK(distinct.size() > 4000);
   CHECK(chain.counters().instances_evicted > 10);
-  CHECK(chain.counters().regions_patched > 10);
+  CHECK(chain.counters().regions_patched > 1000);
+  CHECK(chain.counters().regions_hit > 10);
 }
 
 TEST_CASE("an instance that is running is not destroyed: its turn comes when its work has ended") {
@@ -382,13 +422,18 @@ TEST_CASE("a second thread is refused while a session is in use") {
 TEST_CASE("the graph report lists nodes, edges and keys of the instances alive") {
   Chain chain(2);
   chain.run(5);
-  std::string text;
+  std::string text, dot;
   must(chain.session->visit_instances([&](const std::vector<GraphCache::View> &views) {
     text = must(graph_report(chain.executable->plan(), views, CUGRT_REPORT_TEXT));
+    dot = must(graph_report(chain.executable->plan(), views, CUGRT_REPORT_DOT));
   }));
   CHECK(text == "@main region main.0, key n = 5: 2 nodes, 1 edges\n"
                 "  0 kernel add0: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0\n"
                 "  1 kernel add1: add_entry grid (1, 1, 1) block (32, 1, 1) shared 0 after 0\n");
+  CHECK(contains(dot, "label=\"@main region main.0, key n = 5\""));
+  CHECK(contains(dot, "g0n0 [label=\"add0 add_entry (1, 1, 1) x (32, 1, 1)\"]"));
+  CHECK(contains(dot, "g0n1 [label=\"add1 add_entry (1, 1, 1) x (32, 1, 1)\"]"));
+  CHECK(contains(dot, "g0n0 -> g0n1;"));
 }
 
 TEST_CASE(
