@@ -108,7 +108,7 @@ private:
 /// Edges of region `r`, whose nodes are steps by now. An edge at an empty step stands for those
 /// between the steps at its ends.
 void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const Function &out,
-                    std::span<const ByteRange> ranges) {
+                    const ByteRanges &ranges) {
   const Region &region = out.regions[r];
   auto step = [&](uint32_t node) -> const Step & { return out.steps[region.steps.begin + node]; };
   auto is_empty = [&](uint32_t node) { return step(node).kind == StepKind::empty; };
@@ -137,10 +137,12 @@ void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const
 /// has bytes that are not touched yet, where another may still lie.
 class TensorsApart {
 public:
-  TensorsApart(const Function &function, std::span<const ByteRange> ranges)
+  TensorsApart(const Function &function, const ByteRanges &ranges)
       : function_(function), ranges_(ranges) {}
 
   bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
+    if (ranges_.box_count() > 1)
+      return are_equal(region);
     collect();
     if (are_whole(region)) // then edges keep their tensors' bytes apart from first to last touch
       return true;
@@ -187,9 +189,26 @@ private:
         tensors_.resize(std::max<size_t>(size_t(buffer.tensor) + 1, function_.buffers.size()));
       Tensor &tensor = tensors_[buffer.tensor];
       tensor.arena = buffer.index;
-      tensor.begin = std::min(tensor.begin, ranges_[b].begin);
-      tensor.end = std::max(tensor.end, ranges_[b].end);
+      tensor.begin = std::min(tensor.begin, ranges_[b][0].begin);
+      tensor.end = std::max(tensor.end, ranges_[b][0].end);
     }
+  }
+
+  /// Whether all buffers of each tensor that the region touches are the same bytes, in every box.
+  bool are_equal(const Region &region) const {
+    std::map<uint32_t, uint32_t> first; // buffers by tensor
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
+      const Range range = function_.steps[s].accesses;
+      for (uint32_t a = range.begin; a < range.end(); ++a) {
+        const uint32_t b = function_.accesses[a].buffer;
+        const Buffer &buffer = function_.buffers[b];
+        const Buffer &other = function_.buffers[first.emplace(buffer.tensor, b).first->second];
+        if (buffer.base == BufferBase::arena &&
+            (buffer.offset_bytes != other.offset_bytes || buffer.bytes != other.bytes))
+          return false;
+      }
+    }
+    return true;
   }
 
   /// Whether each step of the region touches all of a tensor or nothing.
@@ -201,7 +220,7 @@ private:
         if (function_.buffers[b].base != BufferBase::arena)
           continue;
         const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
+        if (ranges_[b][0].begin != tensor.begin || ranges_[b][0].end != tensor.end)
           return false;
       }
     }
@@ -234,7 +253,7 @@ private:
   }
 
   const Function &function_;
-  const std::span<const ByteRange> ranges_;
+  const ByteRanges &ranges_;
   std::vector<Tensor> tensors_; // by Buffer::tensor
   std::vector<uint32_t> seen_;
 };
@@ -259,7 +278,7 @@ bool reorder(const Region &region, RegionGraph &graph, uint32_t lanes, TensorsAp
 
 /// A region with bodies: each level a graph. Nodes keep the order of the steps, and none is added.
 RegionGraph make_levelled_graph(const Function &function, const Region &region,
-                                std::span<const ByteRange> ranges, uint32_t max_lanes) {
+                                const ByteRanges &ranges, uint32_t max_lanes) {
   RegionGraph graph;
   graph.nodes.resize(region.steps.count);
   std::iota(graph.nodes.begin(), graph.nodes.end(), 0);
@@ -417,7 +436,7 @@ private:
 } // namespace
 
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out) {
-  std::vector<ByteRange> ranges = byte_ranges(context.plan, out);
+  const ByteRanges ranges(context.plan, out);
   std::vector<RegionGraph> graphs(out.regions.size());
   bool has_empty = false, reordered = false;
   TensorsApart tensors(out, ranges);
