@@ -387,7 +387,6 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
     }
     if (moved)
       lives = std::move(moved_lives);
-    plan.lanes = lanes;
     plan.interleaved = std::move(moved);
     return {};
   }

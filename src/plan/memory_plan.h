@@ -49,7 +49,6 @@ struct MemoryPlan {
   std::vector<ScopePlan> scopes; // those with planned tensors, by scope name
   BucketBoxes boxes{{}, {}};     // of the function's buckets
   std::vector<int64_t> table_offsets;
-  uint32_t lanes = 1; // launches that storage leaves side by side
   /// The function with its bindings in the order that was planned, where that is another: what is
   /// rewritten then.
   std::optional<ir::Function> interleaved;
