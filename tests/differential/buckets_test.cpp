@@ -296,7 +296,7 @@ TEST_CASE(
   CHECK(report.find("where n_bucket = 1\n") != std::string::npos);
   CHECK(report.find("where n_bucket = 63\n") != std::string::npos);
   // 64 rows of 256 KiB and what x and y take beside them, not the 126 of one set of offsets.
-  const size_t at = report.find("arena ") + 6;
+  const size_t at = report.find("arena ", report.find("storage, in bytes")) + 6;
   const long long arena = std::stoll(report.substr(at));
   CHECK(arena >= 64 * (256 << 10));
   CHECK(arena < 65 * (256 << 10));
