@@ -8,7 +8,8 @@
 //                                        launch @k(%a, %b)
 //
 // Tensors that are not alive at the same time share bytes; sizes are those at the symbols' upper
-// bounds. plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
+// bounds. An offset is an expression where each bucket of a symbol has its own (memory.offsets).
+// plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
 //
 // Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
@@ -66,14 +67,13 @@ protected:
     return {value, captures_.size()};
   }
 
-  void bind_tensor(const ir::Binding &alloc, const StorageValue &storage, int64_t offset_bytes) {
+  void bind_tensor(const ir::Binding &alloc, const StorageValue &storage, ir::ExprId offset) {
     const ir::Operand operand = ir::Operand::of(storage.value);
     for (size_t depth = storage.depth; depth < captures_.size(); ++depth)
       if (std::find(captures_[depth].begin(), captures_[depth].end(), operand) ==
           captures_[depth].end())
         captures_[depth].push_back(operand);
     const ir::Value &value = source().value(alloc.result());
-    const ir::ExprId offset = module().exprs.constant(offset_bytes);
     map(alloc.result(), bind_value(ir::BindingKind::alloc_tensor, value.name, storage.value,
                                    std::span(&offset, 1), value.type, alloc.location));
   }
@@ -103,7 +103,12 @@ protected:
     CUGRT_CHECK(tensor);
     if (!tensor->planned)
       return copy(binding);
-    bind_tensor(binding, storages_[tensor->scope], tensor->offset_bytes);
+    ir::ExprPool &exprs = module().exprs;
+    bind_tensor(binding, storages_[tensor->scope],
+                tensor->table == plan::kNone
+                    ? exprs.constant(tensor->offset_bytes)
+                    : plan_.boxes.table(exprs, std::span(plan_.table_offsets)
+                                                   .subspan(tensor->table, plan_.boxes.count())));
     return {};
   }
 
@@ -128,7 +133,7 @@ protected:
     const plan::StorageSlot &slot = plan_.slots[tensor->slot];
     if (slot.first_tensor == tensor->tensor)
       storages_[tensor->slot] = bind_storage(slot.scope, slot.bytes, binding.location);
-    bind_tensor(binding, storages_[tensor->slot], 0);
+    bind_tensor(binding, storages_[tensor->slot], module().exprs.constant(0));
     return {};
   }
 
@@ -139,8 +144,9 @@ private:
 
 Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &function,
                                  std::span<const plan::FunctionSummary> summaries,
-                                 plan::Reuse reuse, ir::Module &target) {
-  CUGRT_ASSIGN(const plan::MemoryPlan plan, plan::plan_memory(module, function, summaries, reuse));
+                                 plan::Reuse reuse, bool tables, ir::Module &target) {
+  CUGRT_ASSIGN(const plan::MemoryPlan plan,
+               plan::plan_memory(module, function, summaries, reuse, tables));
   return PackedPlanner(plan.interleaved ? *plan.interleaved : function, target, plan).run();
 }
 
@@ -162,6 +168,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   const plan::Reuse reuse = words == "smallest"   ? plan::Reuse::smallest
                             : words == "parallel" ? plan::Reuse::parallel
                                                   : plan::Reuse::balanced;
+  const bool tables = context.choice("memory.offsets") == "buckets";
   const bool by_slots = context.choice("memory.storage_policy") == "slots";
   std::vector<plan::FunctionSummary> summaries;
   if (!by_slots) {
@@ -171,7 +178,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function planned,
                  by_slots ? plan_slots(function, target)
-                          : plan_packed(module, function, summaries, reuse, target));
+                          : plan_packed(module, function, summaries, reuse, tables, target));
     target.functions.push_back(std::move(planned));
   }
   return target;

@@ -39,6 +39,13 @@ private:
   void storage_notes();
   std::pair<uint32_t, uint32_t> steps_of(uint32_t origin, uint32_t begin, uint32_t end);
   std::vector<std::pair<uint32_t, uint32_t>> runs_of(uint32_t origin);
+  /// A run of a tensor's life: up to its end, or to a gap.
+  struct LifeRun {
+    uint32_t parent, begin, origin, end;
+    friend auto operator<=>(const LifeRun &, const LifeRun &) = default;
+  };
+  std::optional<std::pair<uint32_t, uint32_t>> find_overlap(std::span<const LifeRun> runs,
+                                                            std::span<const ir::Interval> bounds);
 
   // --- storage_overlap.cpp ---
   Status check_storage_overlap();

@@ -104,6 +104,8 @@ std::vector<std::pair<uint32_t, uint32_t>> FunctionPlanner::runs_of(uint32_t ori
 void FunctionPlanner::storage_notes() {
   if (!context_.report)
     return;
+  const BucketBoxes boxes = boxes_of(context_.plan.exprs, out_);
+  const std::vector<std::string> names = function_.symbol_names();
   std::vector<uint32_t> call_sites(function_.values.size(), UINT32_MAX); // by value
   for (const ir::Block &block : function_.blocks)
     for (const Binding &b : block.bindings)
@@ -116,13 +118,10 @@ void FunctionPlanner::storage_notes() {
       continue;
     const StorageClass &k = storage_.classes[place.index];
     const ir::Type &type = values_.type(origin.value);
-    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
     StorageNote note;
     note.function = index_;
     note.name = function_.value(origin.value).name;
     note.scope = context_.module.types.scope_name(type.scope);
-    note.offset_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes + offset.lower;
-    note.bytes = max_tensor_bytes(context_.module.exprs, type, values_.bounds()).value_or(0);
     std::tie(note.first_step, note.end_step) = steps_of(
         o, steps_before_[origin.begin], steps_before_[std::min(origin.end, live_.end_time)]);
     if (!live_.gaps_of(o).empty()) {
@@ -132,7 +131,15 @@ void FunctionPlanner::storage_notes() {
           note.gaps.push_back({runs[i - 1].second, runs[i].first});
     }
     note.calls = calls_from(function_, call_sites[origin.value.index]);
-    context_.report->storages.push_back(std::move(note));
+    const int64_t base_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes;
+    for (size_t box = 0; box < boxes.count(); ++box) {
+      if (boxes.count() > 1)
+        note.bucket = boxes.label(box, names);
+      note.offset_bytes =
+          base_bytes + context_.plan.exprs.range(values_.offset(origin.value), boxes[box]).lower;
+      note.bytes = max_tensor_bytes(context_.module.exprs, type, boxes[box]).value_or(0);
+      context_.report->storages.push_back(note);
+    }
   }
 }
 

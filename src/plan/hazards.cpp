@@ -7,7 +7,7 @@ namespace cugrt::plan {
 
 ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer,
                      std::span<const ir::Interval> bounds) {
-  ByteRange range{buffer.base, buffer.index, 0, INT64_MAX};
+  ByteRange range{buffer.base, 0, buffer.index, 0, INT64_MAX};
   if (!buffer.bytes.valid())
     return range;
   ir::Interval offset = exprs.range(buffer.offset_bytes, bounds);
@@ -44,13 +44,25 @@ std::vector<ir::Interval> symbol_bounds(const Function &function) {
   return bounds;
 }
 
-std::vector<ByteRange> byte_ranges(const Plan &plan, const Function &function) {
-  std::vector<ir::Interval> bounds = symbol_bounds(function);
-  std::vector<ByteRange> ranges;
-  ranges.reserve(function.buffers.size());
-  for (const Buffer &buffer : function.buffers)
-    ranges.push_back(byte_range(plan.exprs, buffer, bounds));
-  return ranges;
+ByteRanges::ByteRanges(const Plan &plan, const Function &function) {
+  const BucketBoxes boxes = boxes_of(plan.exprs, function);
+  box_count_ = boxes.count();
+  ranges_.reserve(function.buffers.size());
+  const std::vector<ir::Interval> bounds = symbol_bounds(function);
+  for (const Buffer &buffer : function.buffers) {
+    if (box_count_ > 1)
+      starts_.push_back(uint32_t(ranges_.size()));
+    if (box_count_ == 1 || buffer.base != BufferBase::arena) {
+      ranges_.push_back(byte_range(plan.exprs, buffer, bounds));
+      continue;
+    }
+    for (size_t box = 0; box < box_count_; ++box) {
+      ranges_.push_back(byte_range(plan.exprs, buffer, boxes[box]));
+      ranges_.back().box = uint16_t(box);
+    }
+  }
+  if (box_count_ > 1)
+    starts_.push_back(uint32_t(ranges_.size()));
 }
 
 namespace {
@@ -76,18 +88,28 @@ std::string place_text(const Plan &plan, const Function &function, const ByteRan
 
 } // namespace
 
-std::string hazard_between(const Plan &plan, const Function &function,
-                           std::span<const ByteRange> ranges, const Step &from, const Step &to) {
+/// The first pair of ranges that overlap; empty ranges where none do.
+static std::pair<ByteRange, ByteRange> overlap(std::span<const ByteRange> a,
+                                               std::span<const ByteRange> b) {
+  for (const ByteRange &p : a)
+    for (const ByteRange &q : b)
+      if (p.same_space(q) && std::max(p.begin, q.begin) < std::min(p.end, q.end))
+        return {p, q};
+  return {};
+}
+
+std::string hazard_between(const Plan &plan, const Function &function, const ByteRanges &ranges,
+                           const Step &from, const Step &to) {
   static constexpr const char *kNames[] = {"RAW", "WAR", "WAW"};
   for (size_t kind = 0; kind < 3; ++kind)
     for (uint32_t b = to.accesses.begin; b < to.accesses.end(); ++b)
       for (uint32_t a = from.accesses.begin; a < from.accesses.end(); ++a) {
         const BufferAccess &x = function.accesses[a], &y = function.accesses[b];
-        const ByteRange &p = ranges[x.buffer], &q = ranges[y.buffer];
+        const auto [p, q] = overlap(ranges[x.buffer], ranges[y.buffer]);
         bool first = kind == 1 ? ir::reads(x.access) : ir::writes(x.access);
         bool second = kind == 0 ? ir::reads(y.access) : ir::writes(y.access);
         int64_t begin = std::max(p.begin, q.begin), end = std::min(p.end, q.end);
-        if (!first || !second || p.base != q.base || p.index != q.index || begin >= end)
+        if (!first || !second || begin >= end)
           continue;
         return std::string(kNames[kind]) + " %" + function.buffers[y.buffer].name + " [" +
                std::to_string(begin) + ", " + (end == INT64_MAX ? "..." : std::to_string(end)) +

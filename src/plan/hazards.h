@@ -6,12 +6,14 @@
 //            be done
 //
 // Ranges are taken over the whole range of every symbol, so that one set of edges holds for all
-// shapes; reuse of arena bytes by another tensor is a hazard like any other. Ranges in different
-// spaces never overlap: an arena, each slot (the runtime refuses callers' buffers that overlap when
-// one is written), each weight, each constant, each dynamic allocation.
+// shapes; reuse of arena bytes by another tensor is a hazard like any other. Where offsets are a
+// table by bucket (plan/bucket_boxes.h), ranges are taken box by box, and what overlaps in any of
+// them is a hazard. Ranges in different spaces never overlap: an arena, each slot (the runtime
+// refuses callers' buffers that overlap when one is written), each weight, each constant, each
+// dynamic allocation.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/bucket_boxes.h"
 
 #include <span>
 #include <string>
@@ -20,16 +22,36 @@ namespace cugrt::plan {
 
 struct ByteRange {
   BufferBase base = BufferBase::arena;
+  uint16_t box = 0; // of arenas: a space for each
   uint32_t index = 0;
   int64_t begin = 0, end = 0; // half-open; end is INT64_MAX where a symbol is not bounded
+  bool same_space(const ByteRange &other) const {
+    return base == other.base && index == other.index && box == other.box;
+  }
   friend bool operator==(const ByteRange &, const ByteRange &) = default;
+};
+
+/// What each buffer of a function may cover: one range, or, in arenas with tables, one for each
+/// box.
+class ByteRanges {
+public:
+  ByteRanges(const Plan &plan, const Function &function);
+  std::span<const ByteRange> operator[](uint32_t buffer) const {
+    return starts_.empty()
+               ? std::span(ranges_).subspan(buffer, 1)
+               : std::span(ranges_).subspan(starts_[buffer], starts_[buffer + 1] - starts_[buffer]);
+  }
+  size_t box_count() const { return box_count_; }
+
+private:
+  size_t box_count_ = 1;
+  std::vector<uint32_t> starts_; // by buffer; empty: one range each
+  std::vector<ByteRange> ranges_;
 };
 
 /// Every byte that a buffer may cover, for any value of the symbols.
 ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer,
                      std::span<const ir::Interval> bounds);
-/// byte_range of all of a function's buffers.
-std::vector<ByteRange> byte_ranges(const Plan &plan, const Function &function);
 std::vector<ir::Interval> symbol_bounds(const Function &function);
 
 /// Whether two buffers can share a byte for some value of the symbols. False only where it is shown
@@ -38,8 +60,8 @@ bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
                  std::span<const ir::Interval> bounds);
 
 /// Why step `to` must wait for the earlier step `from`: "RAW %lv0 [0, 4096) of arena global"; empty
-/// where they may run side by side. `ranges` are those of all buffers of the function.
-std::string hazard_between(const Plan &plan, const Function &function,
-                           std::span<const ByteRange> ranges, const Step &from, const Step &to);
+/// where they may run side by side. `ranges` are those of the function.
+std::string hazard_between(const Plan &plan, const Function &function, const ByteRanges &ranges,
+                           const Step &from, const Step &to);
 
 } // namespace cugrt::plan

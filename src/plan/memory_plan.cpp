@@ -3,12 +3,14 @@
 
 #include "plan/fronts.h"
 #include "plan/in_place.h"
+#include "plan/located.h"
 #include "plan/pack.h"
 #include "plan/plan.h"
 #include "plan/sizes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -80,11 +82,13 @@ using Run = std::pair<uint32_t, uint32_t>; // of steps
 struct Items {
   std::vector<PackItem> items;
   std::vector<PackGap> gaps;
+  std::vector<size_t> tensors; // of each item, one of ScopeItems::tensors, whose size it has
   PackInput input() const { return {items, gaps}; }
 
   /// `runs`, ascending by begin, are its life; they may overlap.
-  void add(std::span<const Run> runs, int64_t bytes) {
+  void add(std::span<const Run> runs, size_t tensor, int64_t bytes) {
     const auto number = uint32_t(items.size());
+    tensors.push_back(tensor);
     uint32_t end = runs.front().second;
     for (const Run &run : runs) {
       if (end < run.first)
@@ -142,7 +146,7 @@ void join_in_place(const Lives &lives, ScopeItems &scope) {
     if (first[i] == i) {
       std::vector<Run> &life = runs[scope.joined_of[i]];
       std::sort(life.begin(), life.end());
-      scope.joined.add(life, scope.tensors[i]->bytes);
+      scope.joined.add(life, i, scope.tensors[i]->bytes);
     }
 }
 
@@ -156,7 +160,7 @@ std::vector<ScopeItems> items_of(Lives &lives, size_t scope_count) {
       scope.tensors.push_back(&tensor);
       runs.clear();
       lives.append_runs(tensor, runs);
-      scope.alone.add(runs, tensor.bytes);
+      scope.alone.add(runs, scope.tensors.size() - 1, tensor.bytes);
     }
   for (ScopeItems &scope : scopes)
     join_in_place(lives, scope);
@@ -207,6 +211,89 @@ Status pack_scope(const ScopeItems &scope, ScopePlan &out) {
   }
   return {};
 }
+
+/// Packings of one list of items, each with the sizes of a box.
+struct BoxPackings {
+  int64_t peak_bytes = 0;        // of the largest
+  std::vector<Packing> packings; // by box
+};
+
+/// Finds offsets for each bucket, where that saves more than a page.
+class Tables {
+public:
+  Tables(const ir::Module &module, const ir::Function &function, MemoryPlan &plan)
+      : module_(module), function_(function), plan_(plan) {}
+
+  /// After pack_scope().
+  Status improve(const ScopeItems &scope, ScopePlan &out) {
+    const Items &fewest = scope.joined_of.empty() ? scope.alone : scope.joined;
+    CUGRT_ASSIGN(out.lower_bound_bytes, bound_of(scope, fewest));
+    if (out.peak_bytes - out.lower_bound_bytes <= kPageBytes)
+      return {};
+    CUGRT_ASSIGN(BoxPackings best, pack_boxes(scope, scope.alone));
+    bool in_place = false;
+    if (!scope.joined_of.empty()) {
+      CUGRT_ASSIGN(BoxPackings joined, pack_boxes(scope, scope.joined));
+      in_place = joined.peak_bytes < best.peak_bytes;
+      if (in_place)
+        best = std::move(joined);
+    }
+    if (out.peak_bytes - best.peak_bytes <= kPageBytes)
+      return {};
+    out.peak_bytes = best.peak_bytes;
+    for (size_t i = 0; i < scope.tensors.size(); ++i) {
+      TensorPlan &tensor = *scope.tensors[i];
+      tensor.over = in_place ? may_be_over_[tensor.tensor.index] : ir::ValueId{};
+      tensor.table = uint32_t(plan_.table_offsets.size());
+      for (const Packing &packing : best.packings)
+        plan_.table_offsets.push_back(packing.offsets[in_place ? scope.joined_of[i] : i]);
+    }
+    return {};
+  }
+
+  /// Before pack_scope(), which forgets it where nothing is written in place.
+  void remember_over(const ScopeItems &scope) {
+    for (const TensorPlan *tensor : scope.tensors)
+      if (tensor->over.valid())
+        may_be_over_[tensor->tensor.index] = tensor->over;
+  }
+
+private:
+  Items in_box(const ScopeItems &scope, const Items &items, size_t box) const {
+    Items sized = items;
+    for (size_t i = 0; i < sized.items.size(); ++i) {
+      const ir::ValueId tensor = scope.tensors[items.tensors[i]]->tensor;
+      const ir::Type &type = module_.types[function_.value(tensor).type];
+      if (auto bytes = max_tensor_bytes(module_.exprs, type, plan_.boxes[box]))
+        sized.items[i].bytes = *bytes;
+    }
+    return sized;
+  }
+
+  Result<int64_t> bound_of(const ScopeItems &scope, const Items &items) const {
+    int64_t bound = 0;
+    for (size_t box = 0; box < plan_.boxes.count(); ++box) {
+      CUGRT_ASSIGN(const int64_t in_it, lower_bound_bytes(in_box(scope, items, box).input()));
+      bound = std::max(bound, in_it);
+    }
+    return bound;
+  }
+
+  Result<BoxPackings> pack_boxes(const ScopeItems &scope, const Items &items) const {
+    BoxPackings out;
+    for (size_t box = 0; box < plan_.boxes.count(); ++box) {
+      CUGRT_ASSIGN(Packing packing, pack_items(in_box(scope, items, box)));
+      out.peak_bytes = std::max(out.peak_bytes, packing.peak_bytes);
+      out.packings.push_back(std::move(packing));
+    }
+    return out;
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  MemoryPlan &plan_;
+  std::map<uint32_t, ir::ValueId> may_be_over_; // by value
+};
 
 /// Says of tensors what they may be written over.
 void lay_in_place(const ir::Module &module, const ir::Function &function, const Liveness &live,
@@ -306,22 +393,27 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
   return {};
 }
 
-} // namespace
-
-Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
-                               std::span<const FunctionSummary> summaries, Reuse reuse) {
+Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &function,
+                                std::span<const FunctionSummary> summaries, Reuse reuse,
+                                bool tables) {
   CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
   MemoryPlan plan;
   Lives lives = lives_of(module, function, live);
   if (reuse != Reuse::smallest)
     CUGRT_TRY(widen(module, function, live, summaries, reuse, lives, plan));
   const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
+  if (tables)
+    plan.boxes = boxes_of(function);
+  Tables by_bucket(module, function, plan);
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
     if (scopes[scope].tensors.empty())
       continue;
     ScopePlan out;
     out.scope = scope;
+    by_bucket.remember_over(scopes[scope]);
     CUGRT_TRY(pack_scope(scopes[scope], out));
+    if (plan.boxes.count() > 1)
+      CUGRT_TRY(by_bucket.improve(scopes[scope], out));
     plan.scopes.push_back(out);
   }
   std::sort(plan.scopes.begin(), plan.scopes.end(), [&](const ScopePlan &a, const ScopePlan &b) {
@@ -329,6 +421,17 @@ Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &fun
   });
   plan.tensors = std::move(lives.tensors);
   plan.gaps = std::move(lives.gaps);
+  return plan;
+}
+
+} // namespace
+
+Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
+                               std::span<const FunctionSummary> summaries, Reuse reuse,
+                               bool tables) {
+  Result<MemoryPlan> plan = plan_tensors(module, function, summaries, reuse, tables);
+  if (!plan.ok() && plan.status().location().empty()) // the packer knows no functions
+    return located(plan.status().code(), function, function.location, plan.status().message());
   return plan;
 }
 

@@ -5,9 +5,14 @@
 // lifetimes, with their gaps, from plan/liveness.h; branches share, and what is live into a loop
 // and used in it lives to its end. Storage that is reused orders launches, so launches that can run
 // side by side are planned to do so (plan/fronts.h) as far as the peak does not grow too much.
+//
+// One set of offsets serves all values of the symbols: each tensor has the room that it ever takes.
+// Where the function has buckets, and tensors that are large in one are small in another, offsets
+// for each bucket may take much less together. Then they are a table.
 #pragma once
 
 #include "ir/module.h"
+#include "plan/bucket_boxes.h"
 #include "plan/fronts.h"
 #include "support/status.h"
 
@@ -28,11 +33,12 @@ struct TensorPlan {
   ir::Range gaps{};            // MemoryPlan::gaps: when others may have its bytes
   ir::ValueId over{};          // the tensor whose place it has, written by the launch that reads it
                                // last (plan/in_place.h); invalid: none
+  uint32_t table = kNone;      // MemoryPlan::table_offsets, of each box; kNone: offset_bytes
 };
 
 struct ScopePlan {
   uint32_t scope = 0;
-  int64_t peak_bytes = 0;        // the storage's size
+  int64_t peak_bytes = 0;        // the storage's size; with tables that of the largest bucket
   int64_t lower_bound_bytes = 0; // no packing is smaller
   int64_t tensor_bytes = 0;      // without any sharing
 };
@@ -41,6 +47,8 @@ struct MemoryPlan {
   std::vector<TensorPlan> tensors; // every alloc, by value
   std::vector<LifeGap> gaps;
   std::vector<ScopePlan> scopes; // those with planned tensors, by scope name
+  BucketBoxes boxes{{}, {}};     // of the function's buckets
+  std::vector<int64_t> table_offsets;
   /// The function with its bindings in the order that was planned, where that is another: what is
   /// rewritten then.
   std::optional<ir::Function> interleaved;
@@ -49,9 +57,10 @@ struct MemoryPlan {
 
 /// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
 /// (they become result slots), what host builtins may keep, what no upper bound sizes. Launches
-/// write in place where the scope's storage is smaller for it.
+/// write in place where the scope's storage is smaller for it. `tables`: offsets may differ from
+/// bucket to bucket.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries,
-                               Reuse reuse = Reuse::balanced);
+                               Reuse reuse = Reuse::balanced, bool tables = true);
 
 } // namespace cugrt::plan

@@ -6,6 +6,7 @@
 
 #include "plan/pack_greedy.h"
 #include "plan/pack_items.h"
+#include "plan/pack_peaks.h"
 #include "plan/pack_race.h"
 #include "support/checked_math.h"
 
@@ -14,6 +15,8 @@
 namespace cugrt::plan {
 namespace {
 
+// More items are searched only where the greedy packing is highest.
+constexpr size_t kSearchedWhole = 5000;
 // Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
 constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
@@ -103,8 +106,10 @@ Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, 
   }
   Packing packing =
       pack_portfolio(items, goal, options.effort == Effort::build ? kGreedyAtBuild : kGreedyAtLoad);
-  if (packing.peak_bytes > goal)
+  if (packing.peak_bytes > goal && items.items.size() <= kSearchedWhole)
     search(items, options, goal, packing);
+  else if (packing.peak_bytes > goal)
+    lower_peaks(items, goal, node_budget(options, items.items.size()), packing);
   return packing;
 }
 

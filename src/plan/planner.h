@@ -46,6 +46,7 @@ struct BindingNote {
 struct StorageNote {
   uint32_t function = 0;
   std::string name, scope;
+  std::string bucket{}; // "n_bucket = 8", where each bucket has offsets of its own; else empty
   int64_t offset_bytes = 0, bytes = 0;
   uint32_t first_step = 0, end_step = 0;
   std::vector<std::pair<uint32_t, uint32_t>>

@@ -45,7 +45,7 @@ struct Reader {
 
 template <class Reach> class Sweep {
 public:
-  Sweep(const Function &function, StepList steps, std::span<const ByteRange> ranges,
+  Sweep(const Function &function, StepList steps, const ByteRanges &ranges,
         const GraphOptions &options)
       : function_(function), steps_(steps), ranges_(ranges), options_(options),
         reach_(steps.count, options.max_lanes), waits_(steps.count), row_(reach_.empty_row()) {}
@@ -103,13 +103,19 @@ private:
 
   uint32_t &timeline_of(const ByteRange &range) {
     std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
-    if (range.index >= list.size())
-      list.resize(range.index + 1, kUnwritten);
-    return list[range.index];
+    const size_t space = space_of(range);
+    if (space >= list.size())
+      list.resize(space + 1, kUnwritten);
+    return list[space];
   }
   uint32_t find_timeline(const ByteRange &range) const {
     const std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
-    return range.index < list.size() ? list[range.index] : kUnwritten;
+    const size_t space = space_of(range);
+    return space < list.size() ? list[space] : kUnwritten;
+  }
+  /// Each box of an arena is a space of its own.
+  size_t space_of(const ByteRange &range) const {
+    return range.index * ranges_.box_count() + range.box;
   }
 
   template <class Visit> void for_accesses(uint32_t step, Visit visit) const {
@@ -124,24 +130,26 @@ private:
       for_accesses(s, [&](const BufferAccess &access) {
         if (!ir::writes(access.access))
           return;
-        uint32_t &timeline = timeline_of(ranges_[access.buffer]);
-        if (timeline == kUnwritten)
-          timeline = count++;
+        for (const ByteRange &range : ranges_[access.buffer])
+          if (uint32_t &timeline = timeline_of(range); timeline == kUnwritten)
+            timeline = count++;
       });
     timelines_.resize(count);
   }
 
   void accesses() {
     for_accesses(waiting_, [&](const BufferAccess &access) {
-      const ByteRange &range = ranges_[access.buffer];
-      uint32_t timeline = find_timeline(range);
-      if (ir::reads(access.access) && timeline != kUnwritten && range.begin < range.end)
-        read(timelines_[timeline], range);
+      if (ir::reads(access.access))
+        for (const ByteRange &range : ranges_[access.buffer])
+          if (uint32_t timeline = find_timeline(range);
+              timeline != kUnwritten && range.begin < range.end)
+            read(timelines_[timeline], range);
     });
     for_accesses(waiting_, [&](const BufferAccess &access) {
-      const ByteRange &range = ranges_[access.buffer];
-      if (ir::writes(access.access) && range.begin < range.end)
-        write(timelines_[find_timeline(range)], range);
+      if (ir::writes(access.access))
+        for (const ByteRange &range : ranges_[access.buffer])
+          if (range.begin < range.end)
+            write(timelines_[find_timeline(range)], range);
     });
   }
 
@@ -364,7 +372,7 @@ private:
 
   const Function &function_;
   const StepList steps_;
-  const std::span<const ByteRange> ranges_;
+  const ByteRanges &ranges_;
   const GraphOptions &options_;
   Reach reach_;
   std::array<std::vector<uint32_t>, 5> timeline_of_; // by BufferBase and index
@@ -383,7 +391,7 @@ private:
   Row row_;
 };
 
-RegionGraph make_graph(const Function &function, StepList steps, std::span<const ByteRange> ranges,
+RegionGraph make_graph(const Function &function, StepList steps, const ByteRanges &ranges,
                        const GraphOptions &options) {
   Sweep<LaneReach> lanes(function, steps, ranges, options);
   if (lanes.run())
@@ -411,13 +419,13 @@ void sort_edges(std::vector<Edge> &edges, size_t nodes) {
   }
 }
 
-RegionGraph make_region_graph(const Function &function, Range steps,
-                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
+                              const GraphOptions &options) {
   return make_graph(function, {steps.begin, steps.count}, ranges, options);
 }
 
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
-                              std::span<const ByteRange> ranges, const GraphOptions &options) {
+                              const ByteRanges &ranges, const GraphOptions &options) {
   return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, options);
 }
 

@@ -25,11 +25,11 @@ struct RegionGraph {
 /// Sorts edges between `nodes` nodes, in time linear in both.
 void sort_edges(std::vector<Edge> &edges, size_t nodes);
 
-/// `ranges` are those of all buffers of the function.
+/// `ranges` are those of the function.
 RegionGraph make_region_graph(const Function &function, Range steps,
-                              std::span<const ByteRange> ranges, const GraphOptions &options);
+                              const ByteRanges &ranges, const GraphOptions &options);
 /// Of these steps, in their order; nodes and edges count within them.
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
-                              std::span<const ByteRange> ranges, const GraphOptions &options);
+                              const ByteRanges &ranges, const GraphOptions &options);
 
 } // namespace cugrt::plan

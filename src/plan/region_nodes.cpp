@@ -17,12 +17,14 @@ namespace cugrt::plan {
 /// has bytes that are not touched yet, where another may still lie.
 class RegionNodes::TensorsApart {
 public:
-  TensorsApart(const Function &function, std::span<const ByteRange> ranges)
+  TensorsApart(const Function &function, const ByteRanges &ranges)
       : function_(function), ranges_(ranges) {}
 
   bool hold(const Region &region, const RegionGraph &graph, std::span<const uint32_t> order) {
     if (are_whole(region))
       return true;
+    if (ranges_.box_count() > 1)
+      return false;
     count_touches(region);
     std::map<uint32_t, Timeline> arenas;
     bool apart = true;
@@ -35,6 +37,8 @@ public:
   /// Whether each step of the region touches all of a tensor or nothing: then edges keep tensors'
   /// bytes apart from first to last touch, whatever the order.
   bool are_whole(const Region &region) {
+    if (ranges_.box_count() > 1)
+      return are_equal(region);
     collect();
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
       const Range range = function_.steps[s].accesses;
@@ -43,7 +47,7 @@ public:
         if (function_.buffers[b].base != BufferBase::arena)
           continue;
         const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-        if (ranges_[b].begin != tensor.begin || ranges_[b].end != tensor.end)
+        if (ranges_[b][0].begin != tensor.begin || ranges_[b][0].end != tensor.end)
           return false;
       }
     }
@@ -56,6 +60,23 @@ private:
     int64_t begin = INT64_MAX, end = 0;
     bool begun = false;
   };
+
+  /// Whether all buffers of each tensor that the region touches are the same bytes, in every box.
+  bool are_equal(const Region &region) const {
+    std::map<uint32_t, uint32_t> first; // buffers by tensor
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
+      const Range range = function_.steps[s].accesses;
+      for (uint32_t a = range.begin; a < range.end(); ++a) {
+        const uint32_t b = function_.accesses[a].buffer;
+        const Buffer &buffer = function_.buffers[b];
+        const Buffer &other = function_.buffers[first.emplace(buffer.tensor, b).first->second];
+        if (buffer.base == BufferBase::arena &&
+            (buffer.offset_bytes != other.offset_bytes || buffer.bytes != other.bytes))
+          return false;
+      }
+    }
+    return true;
+  }
 
   /// A step's buffers in arenas, each tensor once.
   template <class Visit> void for_tensors(uint32_t step, Visit visit) {
@@ -84,8 +105,8 @@ private:
         tensors_.resize(std::max<size_t>(size_t(buffer.tensor) + 1, function_.buffers.size()));
       Tensor &tensor = tensors_[buffer.tensor];
       tensor.arena = buffer.index;
-      tensor.begin = std::min(tensor.begin, ranges_[b].begin);
-      tensor.end = std::max(tensor.end, ranges_[b].end);
+      tensor.begin = std::min(tensor.begin, ranges_[b][0].begin);
+      tensor.end = std::max(tensor.end, ranges_[b][0].end);
     }
   }
 
@@ -115,7 +136,7 @@ private:
   }
 
   const Function &function_;
-  const std::span<const ByteRange> ranges_;
+  const ByteRanges &ranges_;
   std::vector<Tensor> tensors_; // by Buffer::tensor
   std::vector<uint32_t> seen_;
 };
@@ -151,8 +172,7 @@ struct RegionNodes::Levels {
   }
 };
 
-RegionNodes::RegionNodes(Function &function, std::span<const ByteRange> ranges,
-                         const NodeOptions &options)
+RegionNodes::RegionNodes(Function &function, const ByteRanges &ranges, const NodeOptions &options)
     : function_(function), ranges_(ranges), options_(options),
       tensors_(std::make_unique<TensorsApart>(function, ranges)) {}
 

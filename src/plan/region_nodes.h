@@ -19,7 +19,7 @@ struct NodeOptions {
 /// are those of its buffers, must outlive it.
 class RegionNodes {
 public:
-  RegionNodes(Function &function, std::span<const ByteRange> ranges, const NodeOptions &options);
+  RegionNodes(Function &function, const ByteRanges &ranges, const NodeOptions &options);
   ~RegionNodes();
 
   /// Where empty nodes come into bodies, their conditionals in the function count them from then
@@ -36,7 +36,7 @@ private:
   void put_in_order(RegionGraph &graph, std::span<const uint32_t> order);
 
   Function &function_;
-  const std::span<const ByteRange> ranges_;
+  const ByteRanges &ranges_;
   const NodeOptions options_;
   std::unique_ptr<TensorsApart> tensors_;
   bool reordered_ = false;

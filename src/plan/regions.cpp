@@ -102,7 +102,7 @@ private:
 /// Edges of region `r`, whose nodes are steps by now. An edge at an empty step stands for those
 /// between the steps at its ends.
 void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const Function &out,
-                    std::span<const ByteRange> ranges) {
+                    const ByteRanges &ranges) {
   const Region &region = out.regions[r];
   auto step = [&](uint32_t node) -> const Step & { return out.steps[region.steps.begin + node]; };
   auto is_empty = [&](uint32_t node) { return step(node).kind == StepKind::empty; };
@@ -263,7 +263,7 @@ private:
 } // namespace
 
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out) {
-  std::vector<ByteRange> ranges = byte_ranges(context.plan, out);
+  const ByteRanges ranges(context.plan, out);
   std::vector<RegionGraph> graphs(out.regions.size());
   bool has_empty = false;
   // seed keeps the published order, the program's

@@ -2,6 +2,7 @@
 // first.
 #include "plan/storage_frames.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/checked_math.h"
@@ -191,12 +192,19 @@ public:
   }
 
 private:
-  /// What any packing needs: the largest sum of tensors alive at once, those of callees included.
+  /// What any packing needs: the largest sum of tensors alive at once, those of callees included,
+  /// in the bucket that needs most.
   void lower_bound(uint32_t f, uint32_t scope) {
+    const BucketBoxes boxes = boxes_of(module_.functions[f]);
+    int64_t &bound = out_.functions[f].frames[scope].lower_bound_bytes;
+    for (size_t box = 0; box < boxes.count(); ++box)
+      bound = std::max(bound, lower_bound_in(f, scope, boxes[box]));
+  }
+
+  int64_t lower_bound_in(uint32_t f, uint32_t scope, std::span<const ir::Interval> bounds) const {
     const Liveness &live = out_.liveness[f];
-    FunctionStorage &storage = out_.functions[f];
+    const FunctionStorage &storage = out_.functions[f];
     const ir::Function &function = module_.functions[f];
-    std::vector<ir::Interval> bounds = function.symbol_bounds();
     std::vector<Wide> alive(size_t(live.end_time) + 2, 0); // changes, by time
     auto add = [&](uint32_t begin, uint32_t end, int64_t bytes) {
       alive[begin] += bytes;
@@ -223,7 +231,7 @@ private:
     Wide sum = 0, most = 0;
     for (Wide change : alive)
       most = std::max(most, sum += change);
-    storage.frames[scope].lower_bound_bytes = int64_t(std::min<Wide>(most, INT64_MAX));
+    return int64_t(std::min<Wide>(most, INT64_MAX));
   }
 
   Status raise_callees(uint32_t f, uint32_t scope) {
@@ -237,8 +245,7 @@ private:
       auto top = checked_add(storage.frames[scope].base_bytes, tops[i]);
       auto base = top ? checked_align(*top, kArenaAlignment) : std::nullopt;
       if (!base)
-        return located(Code::out_of_range, function, function.location,
-                       "frames of nested calls add up to more than 2^63 bytes");
+        return frames_overflow(function);
       int64_t &callee = out_.functions[sites[i].callee].frames[scope].base_bytes;
       callee = std::max(callee, *base);
     }
@@ -247,19 +254,27 @@ private:
 
   Status arenas() {
     std::map<std::string, Arena> by_name;
-    for (const FunctionStorage &storage : out_.functions)
+    for (uint32_t f = 0; f < out_.functions.size(); ++f) {
+      const FunctionStorage &storage = out_.functions[f];
+      const ir::Function &function = module_.functions[f];
       for (const Frame &frame : storage.frames) {
         if (frame.peak_bytes == 0 && !has_class(storage, frame.scope))
           continue;
         Arena &arena = by_name[module_.types.scope_name(frame.scope)];
         auto end = checked_add(frame.base_bytes, frame.peak_bytes);
         auto sum = checked_add(arena.tensor_bytes, storage.tensor_bytes_by_scope[frame.scope]);
-        if (!end || !sum)
-          return Status::error(Code::out_of_range, "an arena is larger than 2^63 bytes");
+        if (!end)
+          return frames_overflow(function);
+        if (!sum)
+          return located(Code::out_of_range, function, function.location,
+                         "the tensors of scope " + module_.types.scope_name(frame.scope) +
+                             " in all functions add up to more than 2^63 bytes; lower the upper "
+                             "bounds of their symbols");
         arena.bytes = std::max(arena.bytes, *end);
         arena.lower_bound_bytes = std::max(arena.lower_bound_bytes, frame.lower_bound_bytes);
         arena.tensor_bytes = *sum;
       }
+    }
     out_.arena_of_scope.assign(module_.types.scope_count(), kNone);
     for (auto &[name, arena] : by_name) {
       arena.scope = name;
@@ -271,6 +286,13 @@ private:
       out_.arenas.push_back(std::move(arena));
     }
     return {};
+  }
+
+  static Status frames_overflow(const ir::Function &function) {
+    return located(
+        Code::out_of_range, function, function.location,
+        "frames of nested calls add up to more than 2^63 bytes; lower the upper bounds of "
+        "their symbols");
   }
 
   static bool has_class(const FunctionStorage &storage, uint32_t scope) {

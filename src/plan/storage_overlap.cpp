@@ -23,12 +23,6 @@ struct Laid {
   uint32_t life_end;  // of the run of its life that has begun
 };
 
-/// A run of a tensor's life: up to its end, or to a gap.
-struct LifeRun {
-  uint32_t parent, begin, origin, end;
-  friend auto operator<=>(const LifeRun &, const LifeRun &) = default;
-};
-
 /// The tensors of one storage that may be alive.
 class StorageRanges {
 public:
@@ -79,6 +73,37 @@ private:
 
 } // namespace
 
+/// Two tensors that may share bytes while both are live, for some values of the symbols in
+/// `bounds`.
+std::optional<std::pair<uint32_t, uint32_t>>
+FunctionPlanner::find_overlap(std::span<const LifeRun> runs, std::span<const ir::Interval> bounds) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  StorageRanges laid_out;
+  uint32_t storage = kNoOrigin;
+  for (const LifeRun &run : runs) {
+    const uint32_t tensor = run.origin;
+    const Origin &origin = live_.origins[tensor];
+    if (std::exchange(storage, origin.parent) != origin.parent)
+      laid_out.clear();
+    ir::Interval offset = exprs.range(values_.offset(origin.value), bounds);
+    ExprId size = context_.tensor(function_.value(origin.value).type).bytes;
+    int64_t end = INT64_MAX;
+    int64_t bytes = size.valid() ? exprs.range(size, bounds).upper : end;
+    if (offset.upper == INT64_MAX || __builtin_add_overflow(offset.upper, bytes, &end))
+      end = INT64_MAX;
+    if (offset.lower >= end)
+      continue;
+    uint32_t other = laid_out.add({tensor, offset.lower, end, run.end}, run.begin, [&](uint32_t o) {
+      return !storage_.takes_over(tensor, o) &&
+             may_overlap(exprs, values_.whole_buffer(origin.value),
+                         values_.whole_buffer(live_.origins[o].value), bounds);
+    });
+    if (other != kNoOrigin)
+      return std::pair(tensor, other);
+  }
+  return std::nullopt;
+}
+
 Status FunctionPlanner::check_storage_overlap() {
   std::vector<LifeRun> runs;
   for (uint32_t o = 0; o < live_.origins.size(); ++o)
@@ -88,34 +113,22 @@ Status FunctionPlanner::check_storage_overlap() {
       });
   if (!std::is_sorted(runs.begin(), runs.end()))
     std::sort(runs.begin(), runs.end());
-  StorageRanges laid_out;
-  uint32_t storage = kNoOrigin;
-  for (const LifeRun &run : runs) {
-    const uint32_t tensor = run.origin;
-    const Origin &origin = live_.origins[tensor];
-    if (std::exchange(storage, origin.parent) != origin.parent)
-      laid_out.clear();
-    ir::Interval offset = context_.plan.exprs.range(values_.offset(origin.value), values_.bounds());
-    ExprId size = context_.tensor(function_.value(origin.value).type).bytes;
-    int64_t end = INT64_MAX;
-    int64_t bytes = size.valid() ? context_.plan.exprs.range(size, values_.bounds()).upper : end;
-    if (offset.upper == INT64_MAX || __builtin_add_overflow(offset.upper, bytes, &end))
-      end = INT64_MAX;
-    if (offset.lower >= end)
-      continue;
-    uint32_t other = laid_out.add({tensor, offset.lower, end, run.end}, run.begin, [&](uint32_t o) {
-      return !storage_.takes_over(tensor, o) &&
-             may_overlap(context_.plan.exprs, values_.whole_buffer(origin.value),
-                         values_.whole_buffer(live_.origins[o].value), values_.bounds());
-    });
-    if (other != kNoOrigin)
-      return fail(function_.value(origin.value).location,
-                  "%" + function_.value(origin.value).name + " may share bytes of %" +
-                      function_.value(live_.origins[origin.parent].value).name + " with %" +
-                      function_.value(live_.origins[other].value).name +
-                      " while both are live; move one of them, or take a view");
+  auto found = find_overlap(runs, values_.bounds());
+  const BucketBoxes &boxes = values_.boxes();
+  if (found && boxes.count() > 1) { // offsets may be a table by bucket
+    found.reset();
+    for (size_t box = 0; box < boxes.count() && !found; ++box)
+      found = find_overlap(runs, boxes[box]);
   }
-  return {};
+  if (!found)
+    return {};
+  const auto [tensor, other] = *found;
+  const Origin &origin = live_.origins[tensor];
+  return fail(function_.value(origin.value).location,
+              "%" + function_.value(origin.value).name + " may share bytes of %" +
+                  function_.value(live_.origins[origin.parent].value).name + " with %" +
+                  function_.value(live_.origins[other].value).name +
+                  " while both are live; move one of them, or take a view");
 }
 
 } // namespace cugrt::plan

@@ -2,7 +2,9 @@
 // of the steps: a read needs a path from the last write of every byte, a write one from the last
 // write and from every read since; all other pairs follow. Paths are found on chains of the
 // region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies
-// of conditionals are walked each by itself; outside, their conditional stands for them.
+// of conditionals are walked each by itself; outside, their conditional stands for them. Where offsets
+// are a table by bucket, all that is done bucket by bucket.
+#include "plan/bucket_boxes.h"
 #include "plan/conditionals.h"
 #include "plan/validate.h"
 
@@ -339,16 +341,16 @@ Status check_accesses(const Plan &plan, const Function &f) {
 
 Status validate_regions(const Plan &plan) {
   for (const Function &function : plan.functions) {
-    std::vector<ir::Interval> bounds;
-    for (const Symbol &symbol : function.symbols)
-      bounds.push_back(symbol.bounds);
     CUGRT_TRY(check_accesses(plan, function));
-    std::vector<std::pair<int64_t, int64_t>> ranges;
-    ranges.reserve(function.buffers.size());
-    for (const Buffer &buffer : function.buffers)
-      ranges.push_back(range_of(plan, buffer, bounds));
-    for (const Region &region : function.regions)
-      CUGRT_TRY(RegionCheck(plan, function, region, ranges).run());
+    const BucketBoxes boxes = boxes_of(plan.exprs, function);
+    for (size_t box = 0; box < boxes.count(); ++box) {
+      std::vector<std::pair<int64_t, int64_t>> ranges;
+      ranges.reserve(function.buffers.size());
+      for (const Buffer &buffer : function.buffers)
+        ranges.push_back(range_of(plan, buffer, boxes[box]));
+      for (const Region &region : function.regions)
+        CUGRT_TRY(RegionCheck(plan, function, region, ranges).run());
+    }
   }
   return {};
 }

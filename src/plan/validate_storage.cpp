@@ -5,9 +5,10 @@
 // nothing of it, and runs whenever what touches it does: others may have its bytes from the touch
 // before on. Two may share bytes at one time in one case: a launch whose kernel declares it writes
 // a tensor over all of one that it reads, element by element, where the one begins and the other
-// ends.
+// ends. Where offsets are a table by bucket, bytes are compared bucket by bucket.
 #include "plan/validate.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/hazards.h"
 
 #include <algorithm>
@@ -65,10 +66,9 @@ class StorageCheck {
 public:
   StorageCheck(const Plan &plan, ir::ExprPool &exprs, const Function &function,
                std::span<const Extents> callees)
-      : plan_(plan), exprs_(exprs), f_(function), callees_(callees), places_(f_.blocks.size()) {
-    for (const Symbol &symbol : f_.symbols)
-      bounds_.push_back(symbol.bounds);
-  }
+      : plan_(plan), exprs_(exprs), f_(function), callees_(callees),
+        boxes_(boxes_of(plan.exprs, function)), all_bounds_(symbol_bounds(function)),
+        bounds_(all_bounds_), places_(f_.blocks.size()) {}
 
   Status run(Extents &own) {
     for (uint32_t b = 0; b < f_.buffers.size(); ++b)
@@ -77,10 +77,15 @@ public:
     for (Life &life : lives_)
       close(life);
     own.assign(plan_.arenas.size(), {});
-    for (const Life &life : lives_)
-      if (life.arena != kNone)
-        own[life.arena].add(life.bytes);
-    CUGRT_TRY(disjoint());
+    for (size_t box = 0; box < boxes_.count(); ++box) {
+      bounds_ = boxes_[box];
+      for (Life &life : lives_)
+        CUGRT_TRY(measure(life));
+      for (const Life &life : lives_)
+        if (life.arena != kNone)
+          own[life.arena].add(life.bytes);
+      CUGRT_TRY(disjoint());
+    }
     for (const CallTime &call : calls_)
       for (size_t arena = 0; arena < own.size(); ++arena)
         own[arena].add(callees_[call.callee][arena]);
@@ -94,11 +99,6 @@ private:
       return {};
     if (!buffer.bytes.valid())
       return plan_error(f_, "%" + buffer.name + " lies in an arena and has no size");
-    ir::Interval offset = exprs_.range(buffer.offset_bytes, bounds_);
-    ir::Interval end = exprs_.range(exprs_.add(buffer.offset_bytes, buffer.bytes), bounds_);
-    if (offset.lower < 0 || end.upper > plan_.arenas[buffer.index].bytes)
-      return plan_error(f_, "%" + buffer.name + " may lie outside of arena " +
-                                plan_.arenas[buffer.index].scope);
     auto [it, added] = numbers_.try_emplace(buffer.tensor, uint32_t(lives_.size()));
     if (added)
       lives_.emplace_back();
@@ -106,8 +106,22 @@ private:
     if (life.arena != kNone && life.arena != buffer.index)
       return plan_error(f_, "%" + buffer.name + " lies in two arenas");
     life.arena = buffer.index;
-    life.bytes.add({offset.lower, end.upper});
     life.buffers.push_back(b);
+    return {};
+  }
+
+  /// The bytes that a life may cover within the bounds.
+  Status measure(Life &life) {
+    life.bytes = {};
+    for (uint32_t b : life.buffers) {
+      const Buffer &buffer = f_.buffers[b];
+      ir::Interval offset = exprs_.range(buffer.offset_bytes, bounds_);
+      ir::Interval end = exprs_.range(exprs_.add(buffer.offset_bytes, buffer.bytes), bounds_);
+      if (offset.lower < 0 || end.upper > plan_.arenas[buffer.index].bytes)
+        return plan_error(f_, "%" + buffer.name + " may lie outside of arena " +
+                                  plan_.arenas[buffer.index].scope);
+      life.bytes.add({offset.lower, end.upper});
+    }
     return {};
   }
 
@@ -129,7 +143,7 @@ private:
   bool is_whole(uint32_t buffer, const Life &life) {
     const Buffer &whole = f_.buffers[buffer];
     auto never_negative = [&](ExprId difference) {
-      return exprs_.range(difference, bounds_).lower >= 0;
+      return exprs_.range(difference, all_bounds_).lower >= 0;
     };
     return std::all_of(life.buffers.begin(), life.buffers.end(), [&](uint32_t b) {
       const Buffer &part = f_.buffers[b];
@@ -351,7 +365,7 @@ private:
           order.push_back({&life, begin, end});
     std::stable_sort(order.begin(), order.end(),
                      [](const LifeRun &a, const LifeRun &b) { return a.begin < b.begin; });
-    alive_.resize(plan_.arenas.size());
+    alive_.assign(plan_.arenas.size(), {});
     size_t next = 0;
     for (const CallTime &call : calls_) { // in the order of the run
       for (; next < order.size() && order[next].begin <= call.time; ++next)
@@ -421,7 +435,9 @@ private:
   ir::ExprPool &exprs_;
   const Function &f_;
   std::span<const Extents> callees_;
-  std::vector<ir::Interval> bounds_;
+  const BucketBoxes boxes_;
+  const std::vector<ir::Interval> all_bounds_;
+  std::span<const ir::Interval> bounds_; // of the box that is being looked at
   std::vector<Place> places_;
   std::unordered_map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
   std::vector<Life> lives_;

@@ -13,9 +13,9 @@ using ir::TypeKind;
 ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),
       live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
-      out_(out), bounds_(function_.symbol_bounds()), offsets_(function_.values.size()),
-      buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
-      elements_(function_.symbols.size(), kNone) {}
+      out_(out), bounds_(function_.symbol_bounds()), boxes_(boxes_of(function_)),
+      offsets_(function_.values.size()), buffers_(function_.values.size(), kNone),
+      refs_(function_.values.size()), elements_(function_.symbols.size(), kNone) {}
 
 ExprId ValueTable::offset(ir::ValueId value) const {
   ExprId offset = offsets_[live_.alias_of[value.index].index];
@@ -84,6 +84,12 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   auto offset = exprs.as_constant(offset_bytes), bytes = exprs.as_constant(buffer.bytes);
   if (!offset || !bytes || __builtin_add_overflow(*offset, *bytes, &upper))
     upper = exprs.range(exprs.add(offset_bytes, buffer.bytes), bounds_).upper;
+  if (upper > k.item.bytes && boxes_.count() > 1) { // each bucket may have its own place
+    upper = 0;
+    for (size_t box = 0; box < boxes_.count(); ++box)
+      upper =
+          std::max(upper, exprs.range(exprs.add(offset_bytes, buffer.bytes), boxes_[box]).upper);
+  }
   if (upper <= k.item.bytes)
     return {};
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];

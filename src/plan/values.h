@@ -4,6 +4,7 @@
 // made when a value is first used by a step or an item.
 #pragma once
 
+#include "plan/bucket_boxes.h"
 #include "plan/context.h"
 
 #include <map>
@@ -59,6 +60,7 @@ public:
     return context_.module.types[function_.value(value).type];
   }
   std::span<const ir::Interval> bounds() const { return bounds_; }
+  const BucketBoxes &boxes() const { return boxes_; }
 
 private:
   Buffer make(const Place &place, ExprId offset_bytes, ir::TypeId type);
@@ -75,6 +77,7 @@ private:
   const FunctionStorage &storage_;
   Function &out_;
   std::vector<ir::Interval> bounds_;
+  const BucketBoxes boxes_;
   std::vector<ExprId> offsets_;             // by value; invalid: 0
   std::vector<uint32_t> buffers_;           // by value
   std::vector<OperandRef> refs_;            // by value: of what is not a tensor

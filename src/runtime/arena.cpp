@@ -80,6 +80,15 @@ uint64_t ArenaMemory::committed_bytes() const {
 
 bool ArenaNeeds::cover(const Frame &frame) {
   bool covered = !highest_.empty() || !bytes_.empty();
+  if (!boxes_) {
+    boxes_ = plan::boxes_of(frame.plan.exprs, frame.function);
+    seen_.assign(boxes_->count(), boxes_->count() == 1);
+  }
+  if (boxes_->count() > 1)
+    if (auto box = boxes_->find(frame.symbols); box && !seen_[*box]) {
+      seen_[*box] = true;
+      covered = false;
+    }
   highest_.resize(frame.symbols.size(), INT64_MIN);
   for (size_t i = 0; i < highest_.size(); ++i) {
     if (frame.symbols[i] <= highest_[i])
@@ -96,14 +105,18 @@ bool ArenaNeeds::cover(const Frame &frame) {
 }
 
 void ArenaNeeds::measure(const Frame &frame) {
+  bytes_.assign(frame.plan.arenas.size(), 0);
+  for (size_t box = 0; box < boxes_->count(); ++box)
+    if (seen_[box])
+      measure_within(frame, (*boxes_)[box]);
+}
+
+void ArenaNeeds::measure_within(const Frame &frame, std::span<const ir::Interval> box) {
   const plan::Plan &plan = frame.plan;
-  std::vector<ir::Interval> bounds;
-  for (size_t i = 0; i < highest_.size(); ++i) {
-    bounds.push_back(frame.function.symbols[i].bounds);
+  std::vector<ir::Interval> bounds(box.begin(), box.end());
+  for (size_t i = 0; i < highest_.size(); ++i)
     if (frame.function.symbols[i].source != ir::SymbolSource::device)
       bounds[i].upper = std::clamp(highest_[i], bounds[i].lower, bounds[i].upper);
-  }
-  bytes_.assign(plan.arenas.size(), 0);
   auto upper = [&](ExprId expr) { return expr.valid() ? plan.exprs.range(expr, bounds).upper : 0; };
   for (const plan::Buffer &buffer : frame.function.buffers) {
     if (buffer.base != plan::BufferBase::arena)

@@ -9,6 +9,7 @@
 
 #include "cugrt/cugrt.h"
 #include "driver/memory.h"
+#include "plan/bucket_boxes.h"
 #include "runtime/frame.h"
 
 namespace cugrt::runtime {
@@ -58,14 +59,18 @@ private:
 class ArenaNeeds {
 public:
   /// Takes in the frame's values. True when bytes() have changed; costs one comparison a symbol
-  /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone.
+  /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone;
+  /// where offsets are a table by bucket, over those of the buckets that there have been.
   bool cover(const Frame &frame);
   /// Of each arena of the plan.
   const std::vector<uint64_t> &bytes() const { return bytes_; }
 
 private:
   void measure(const Frame &frame);
-  std::vector<int64_t> highest_; // of each symbol
+  void measure_within(const Frame &frame, std::span<const ir::Interval> box);
+  std::vector<int64_t> highest_;           // of each symbol
+  std::optional<plan::BucketBoxes> boxes_; // several where offsets are a table by bucket
+  std::vector<bool> seen_;                 // by box: a run has had it
   std::vector<uint64_t> bytes_;
 };
 

@@ -147,9 +147,10 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
   passes::PassContext context;
   if (options.policy == plan::Policy::seed || options.max_lanes == 1)
     CUGRT_TRY(context.set("memory.reuse", "smallest"));
-  if (options.policy == plan::Policy::seed) // as published: calls stay calls
+  if (options.policy == plan::Policy::seed) { // as published: calls stay calls, offsets are numbers
     CUGRT_TRY(context.set("inline.functions", "false"));
-  else if (options.programmatic_edges)
+    CUGRT_TRY(context.set("memory.offsets", "uniform"));
+  } else if (options.programmatic_edges)
     CUGRT_TRY(context.set("codegen.programmatic", "true"));
   if (only_count)
     for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})

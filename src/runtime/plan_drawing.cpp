@@ -95,11 +95,11 @@ std::string box(const plan::StorageNote &note, size_t index, uint32_t begin, uin
 }
 
 std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t function,
-                      double top) {
+                      const std::string &bucket, double top) {
   std::vector<const plan::StorageNote *> notes;
   uint32_t end_step = 1;
   for (const plan::StorageNote &note : view.report.storages)
-    if (note.scope == arena.scope && note.function == function) {
+    if (note.scope == arena.scope && note.function == function && note.bucket == bucket) {
       notes.push_back(&note);
       end_step = std::max(end_step, note.end_step);
     }
@@ -107,7 +107,8 @@ std::string arena_svg(const PlanView &view, const plan::Arena &arena, uint32_t f
   double width = kWidth - 2 * kMargin;
   std::string svg =
       text_at(kMargin, top - 8,
-              "@" + view.plan.functions[function].name + ", scope " + arena.scope + ": " +
+              "@" + view.plan.functions[function].name +
+                  (bucket.empty() ? "" : " where " + bucket) + ", scope " + arena.scope + ": " +
                   std::to_string(arena.bytes) + " bytes, " + std::to_string(end_step) + " steps");
   svg += "  <rect x=\"" + number(kMargin) + "\" y=\"" + number(top) + "\" width=\"" +
          number(width) + "\" height=\"" + number(kArenaHeight) +
@@ -178,14 +179,15 @@ std::string plan_svg(const PlanView &view) {
   double top = kMargin;
   for (uint32_t function = 0; function < view.plan.functions.size(); ++function)
     for (const plan::Arena &arena : view.plan.arenas) {
-      bool used = std::any_of(view.report.storages.begin(), view.report.storages.end(),
-                              [&](const plan::StorageNote &note) {
-                                return note.function == function && note.scope == arena.scope;
-                              });
-      if (!used)
-        continue;
-      drawings += arena_svg(view, arena, function, top);
-      top += kArenaHeight + kGap;
+      std::vector<std::string> buckets; // in which it has tensors, in order; one that is empty: all
+      for (const plan::StorageNote &note : view.report.storages)
+        if (note.function == function && note.scope == arena.scope &&
+            std::find(buckets.begin(), buckets.end(), note.bucket) == buckets.end())
+          buckets.push_back(note.bucket);
+      for (const std::string &bucket : buckets) {
+        drawings += arena_svg(view, arena, function, bucket, top);
+        top += kArenaHeight + kGap;
+      }
     }
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(kWidth) + "\" height=\"" +
          number(top + kMargin) +

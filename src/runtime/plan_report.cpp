@@ -132,6 +132,7 @@ void add_storage(std::string &text, const PlanView &view) {
             padded(std::to_string(note.offset_bytes), 10) + " bytes " +
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
             ", " + std::to_string(note.end_step) + ")" + gaps_text(note) +
+            (note.bucket.empty() ? "" : " where " + note.bucket) +
             (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
 }
 
@@ -288,6 +289,7 @@ std::string plan_json(const PlanView &view) {
     tensors.push_back({{"function", view.plan.functions[note.function].name},
                        {"name", note.name},
                        {"scope", note.scope},
+                       {"bucket", note.bucket.empty() ? Json() : Json(note.bucket)},
                        {"offset_bytes", note.offset_bytes},
                        {"bytes", note.bytes},
                        {"first_step", note.first_step},

@@ -228,3 +228,97 @@ TEST_CASE("the plan's report tells of buckets") {
                   "itself") != std::string::npos);
   CHECK(text.find("key n_bucket, m;") != std::string::npos);
 }
+
+namespace {
+
+/// Of 64 rows of 65,536 floats, as many as the bucket has are %a's, the others %b's.
+const std::string kShares = R"(cugrt 1
+kernel @spread {
+  inline """
+extern "C" __global__ void spread(const float *x, float *y, long long of_x, long long blocks, float k) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i >= blocks) return;
+  y[i * 4096] = x[i % of_x] + k;
+  y[i * 4096 + 4095] = k;
+}
+"""
+  entry "spread"
+  params (x: in f32, y: out f32, of_x: symbol i64, blocks: symbol i64, k: scalar f32)
+  launch { grid (ceildiv(blocks, 64), 1, 1) block (64, 1, 1) }
+}
+kernel @gather {
+  inline """
+extern "C" __global__ void gather(const float *a, const float *b, float *y, long long of_a, long long of_b,
+                                  long long n) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (long long j = i; j < of_a; j += n) sum += a[j * 4096] + a[j * 4096 + 4095];
+  for (long long j = i; j < of_b; j += n) sum += b[j * 4096] + b[j * 4096 + 4095];
+  y[i] = sum;
+}
+"""
+  entry "gather"
+  params (a: in f32, b: in f32, y: out f32, of_a: symbol i64, of_b: symbol i64, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {buckets = {n = [1, 16, 63]}} {
+  %a = alloc : tensor<[n, 65536], f32>
+  launch @spread(%x, %a, n, 16*n, 3.0)
+  %b = alloc : tensor<[64 - n, 65536], f32>
+  launch @spread(%x, %b, n, 16*(64 - n), 5.0)
+  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)
+  return
+}
+)";
+
+/// What @main gives, from its kernels' sources.
+std::vector<float> shares(const std::vector<float> &x, size_t bucket) {
+  std::vector<float> padded = x, y(bucket, 0);
+  padded.resize(bucket, 0);
+  const size_t of_a = 16 * bucket, of_b = 16 * (64 - bucket);
+  for (size_t j = 0; j < of_a; ++j)
+    y[j % bucket] += padded[j % bucket] + 3 + 3;
+  for (size_t j = 0; j < of_b; ++j)
+    y[j % bucket] += padded[j % bucket] + 5 + 5;
+  y.resize(x.size());
+  return y;
+}
+
+} // namespace
+
+TEST_CASE(
+    "each bucket has offsets of its own where that saves memory, and keys of all buckets give "
+    "what they should, in turn") {
+  Module module = Module::parse(kShares);
+  const std::string report = module.plan_report();
+  CHECK(report.find("lower bound") != std::string::npos);
+  CHECK(report.find("where n_bucket = 1\n") != std::string::npos);
+  CHECK(report.find("where n_bucket = 63\n") != std::string::npos);
+  // 64 rows of 256 KiB and what x and y take beside them, not the 126 of one set of offsets.
+  const size_t at = report.find("arena ", report.find("storage, in bytes")) + 6;
+  const long long arena = std::stoll(report.substr(at));
+  CHECK(arena >= 64 * (256 << 10));
+  CHECK(arena < 65 * (256 << 10));
+  auto options = detail::sized<cugrt_session_options>();
+  Executable executable(emulated_runtime(), module);
+  Session graphs(executable, emulated_runtime(), Weights(), options);
+  options.eager = 1;
+  Session eager(executable, emulated_runtime(), Weights(), options);
+  Function main = executable.function("main");
+  uint32_t seed = 1;
+  for (int64_t n : {1, 63, 2, 16, 1, 40, 63, 7, 1}) {
+    INFO("n = " << n);
+    const std::vector<float> x = whole_numbers(static_cast<size_t>(n), ++seed);
+    const size_t bucket = n <= 1 ? 1 : n <= 16 ? 16 : 63;
+    for (Session *session : {&graphs, &eager}) {
+      Buffer from = upload(x), to = upload(std::vector<float>(x.size(), -1));
+      std::vector<Value> arguments = {from.tensor(CUGRT_F32, {n}), to.tensor(CUGRT_F32, {n})};
+      session->run(main, arguments);
+      session->synchronize();
+      CHECK(download<float>(to.address(), x.size()) == shares(x, bucket));
+    }
+  }
+  CHECK(graphs.counters().regions_eager == 0);
+  CHECK(graphs.counters().instances == 3);
+}

@@ -2,6 +2,7 @@
 #include "plan_random.h"
 #include "plan_run.h"
 
+#include "plan/liveness.h"
 #include "plan/planner.h"
 #include "plan/serialize.h"
 
@@ -273,6 +274,26 @@ TEST_CASE("the order of functions and kernels in the module does not change thei
     std::reverse(texts_b.begin(), texts_b.end());
     REQUIRE(texts_a == texts_b);
   }
+}
+
+TEST_CASE("random modules write tensors anew, so that lives have gaps and storage stands free") {
+  uint32_t lives = 0, storages = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    RandomModule random(seed);
+    auto summaries = plan::summarize_all(random.m.module);
+    REQUIRE(summaries.ok());
+    bool in_life = false, in_storage = false;
+    for (const ir::Function &function : random.m.module.functions) {
+      auto live = plan::analyze_liveness(random.m.module, function, *summaries);
+      REQUIRE(live.ok());
+      in_life |= !live->gaps.empty();
+      in_storage |= !plan::storage_gaps(*live).empty();
+    }
+    lives += in_life;
+    storages += in_storage;
+  }
+  CHECK(lives >= 20);
+  CHECK(storages >= 20);
 }
 
 TEST_CASE("damaged plans are refused or read, and nothing else happens") {

@@ -35,7 +35,7 @@ struct Steps {
   }
   RegionGraph graph(const GraphOptions &options = {}) {
     Range all{0, uint32_t(function.steps.size())};
-    return make_region_graph(function, all, byte_ranges(plan, function), options);
+    return make_region_graph(function, all, ByteRanges(plan, function), options);
   }
   /// Between steps, with no empty nodes.
   std::vector<Edge> edges() {

@@ -1,4 +1,5 @@
 // The validator finds what is wrong with a plan that was right: each case damages one thing.
+#include "plan/bucket_boxes.h"
 #include "plan/planner.h"
 
 #include "support/catch.h"
@@ -192,4 +193,121 @@ TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whol
             ir::Access::inout;
     CHECK_FALSE(validate(damaged).ok());
   }
+}
+
+// Of 64 rows of 256 KiB, nb are a's and the others b's: in bucket 1 b lies at 0, in bucket 63 a.
+static constexpr int64_t kRowBytes = 256 << 10;
+
+struct TableModule {
+  PlanModule m;
+  ir::ExprId nb, first;
+  ir::ExprId rows(int64_t low, int64_t high) { // by bucket
+    return m.module.exprs.make(ir::ExprKind::select, first, m.constant(low * kRowBytes),
+                               m.constant(high * kRowBytes));
+  }
+
+  /// c, of one row, lies over the begin of b in bucket 1, and of a in bucket 63.
+  Plan plan() {
+    FunctionBuilder b(m.module, "main");
+    b.symbol({.name = "nb", .source = ir::SymbolSource::bucket, .bounds = {1, 63}, .bucket_of = 1});
+    b.symbol({.name = "n", .bounds = {0, 63}, .buckets = {1, 63}});
+    nb = m.module.exprs.symbol({0});
+    first = m.module.exprs.make(ir::ExprKind::le, nb, m.constant(1));
+    ir::ExprId n = m.module.exprs.symbol({1}), row = m.constant(kRowBytes / 4);
+    ValueId x = b.param("x", m.floats({n}));
+    ValueId y = b.param("y", m.floats(4), ir::Access::out),
+            z = b.param("z", m.floats(4), ir::Access::out);
+    ValueId s = b.alloc_storage("s", "global", m.constant(64 * kRowBytes));
+    ValueId a = b.alloc_tensor("a", s, rows(63, 0), m.floats({nb, row}));
+    ValueId d = b.alloc_tensor("b", s, rows(0, 63),
+                               m.floats({m.module.exprs.sub(m.constant(64), nb), row}));
+    ValueId c = b.alloc_tensor("c", s, m.constant(0), m.floats({row}));
+    m.launch(b, "io", {x, a}); // 0
+    m.launch(b, "io", {x, d}); // 1
+    m.launch(b, "io", {a, y}); // 2
+    m.launch(b, "io", {d, z}); // 3
+    m.launch(b, "io", {x, c}); // 4
+    m.finish(b);
+    auto plan = make_plan(m.module, PlannerOptions());
+    INFO((plan.ok() ? "" : plan.status().to_string()));
+    REQUIRE(plan.ok());
+    return std::move(*plan);
+  }
+};
+
+TEST_CASE("with offsets by bucket, steps wait for what shares their bytes in any bucket") {
+  Plan plan = TableModule().plan();
+  REQUIRE(validate(plan).ok());
+  // 4 writes where 3 has read in bucket 1 and 2 in bucket 63; a and b share nothing in either.
+  CHECK(plan.functions[0].regions[0].edges == std::vector<Edge>{{0, 2}, {1, 3}, {2, 4}, {3, 4}});
+  CHECK(plan.functions[0].regions[0].key == std::vector<SymbolId>{{0}});
+  CHECK(plan.arenas[0].bytes == 64 * kRowBytes);
+  CHECK(plan.arenas[0].lower_bound_bytes == 64 * kRowBytes); // a and b, in either bucket
+  for (size_t e = 0; e < 4; ++e) {
+    Plan damaged = plan;
+    auto &edges = damaged.functions[0].regions[0].edges;
+    edges.erase(edges.begin() + ptrdiff_t(e));
+    CHECK_FALSE(validate(damaged).ok());
+  }
+}
+
+TEST_CASE("a wrong table of offsets is found in the bucket in which it is wrong") {
+  TableModule module;
+  const Plan plan = module.plan();
+  struct Damage {
+    int64_t low, high; // of a, in rows
+    const char *message;
+  };
+  // b has rows [0, 63) in bucket 1 and [63, 64) in bucket 63.
+  for (auto [low, high, message] :
+       {Damage{62, 0, "live together"}, Damage{63, 1, "live together"},
+        Damage{0, 0, "live together"}, Damage{64, 0, "outside of arena"}, Damage{63, 0, nullptr}}) {
+    Plan damaged = plan;
+    damaged.functions[0].regions[0].edges = {{0, 1}, {1, 2}, {2, 3}, {3, 4}}; // no hazard is left
+    ir::ExprPool &exprs = damaged.exprs;
+    const ir::ExprId first = exprs.make(ir::ExprKind::le, exprs.symbol({0}), exprs.constant(1));
+    for (Buffer &buffer : damaged.functions[0].buffers)
+      if (buffer.name == "a")
+        buffer.offset_bytes =
+            exprs.make(ir::ExprKind::select, first, exprs.constant(low * kRowBytes),
+                       exprs.constant(high * kRowBytes));
+    Status status = validate(damaged);
+    CHECK(status.ok() == !message);
+    if (message && !status.ok())
+      CHECK(status.message().find(message) != std::string::npos);
+  }
+}
+
+TEST_CASE("boxes of buckets: labels, places and tables") {
+  const std::vector<ir::Interval> bounds = {{4, 20}, {2, 8}, {0, 20}, {1, 8}};
+  const std::vector<Bucket> buckets = {{SymbolId{0}, SymbolId{2}, {4, 16}},
+                                       {SymbolId{1}, SymbolId{3}, {2, 4, 8}}};
+  const BucketBoxes boxes(bounds, buckets);
+  REQUIRE(boxes.count() == 9); // 4, 16 and beyond, with 2, 4 and 8
+  const std::vector<std::string> names = {"nb", "mb", "n", "m"};
+  CHECK(boxes.label(0, names) == "nb = 4, mb = 2");
+  CHECK(boxes.label(5, names) == "nb = 16, mb = 8");
+  CHECK(boxes.label(7, names) == "nb from 17 to 20, mb = 4");
+  CHECK(boxes[4][2] == ir::Interval{5, 16});
+  CHECK(boxes[4][3] == ir::Interval{3, 4});
+  ir::ExprPool exprs;
+  const std::vector<int64_t> by_box = {7, 7, 1, 0, 5, 9, 3, 3, 3};
+  const ir::ExprId table = boxes.table(exprs, by_box);
+  for (int64_t n = 0; n <= 20; ++n)
+    for (int64_t m = 1; m <= 8; ++m) {
+      const int64_t values[] = {ir::round_up_to_bucket(buckets[0].sizes, n),
+                                ir::round_up_to_bucket(buckets[1].sizes, m), n, m};
+      const size_t row = n <= 4 ? 0 : n <= 16 ? 1 : 2, column = m <= 2 ? 0 : m <= 4 ? 1 : 2;
+      REQUIRE(boxes.find(values) == row * 3 + column);
+      CHECK(*exprs.evaluate(table, values) == by_box[row * 3 + column]);
+    }
+  const int64_t outside[] = {21, 2, 21, 1};
+  CHECK_FALSE(boxes.find(outside));
+  // Too many: one box.
+  std::vector<int64_t> sizes(70);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = int64_t(i) + 1;
+  const std::vector<ir::Interval> wide = {{1, 70}, {0, 70}};
+  const std::vector<Bucket> many = {{SymbolId{0}, SymbolId{1}, sizes}};
+  CHECK(BucketBoxes(wide, many).count() == 1);
 }

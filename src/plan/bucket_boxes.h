@@ -1,0 +1,59 @@
+// Boxes of symbol values. The symbol of a bucket has few values, and what differs from one to the
+// other, offsets above all, can be planned for each by itself:
+//
+//   buckets n = [8, 32], n up to 100     box 0   n in [0, 8]      n_bucket = 8
+//                                        box 1   n in [9, 32]     n_bucket = 32
+//                                        box 2   n in [33, 100]   n_bucket in [33, 100]
+//
+// With several such symbols there is a box for each of the one with each of the other, the last
+// symbol's fastest. Every run has its values in exactly one box.
+#pragma once
+
+#include "plan/plan.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cugrt::plan {
+
+class BucketBoxes {
+public:
+  static constexpr size_t kMostBoxes = 64;
+
+  /// One box, `bounds` themselves, where there are no buckets, or more than kMostBoxes of them.
+  BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets);
+
+  size_t count() const { return boxes_.size(); }
+  /// By symbol.
+  std::span<const ir::Interval> operator[](size_t box) const { return boxes_[box]; }
+  /// The box in which these values, by symbol, lie; none where they are out of all bounds.
+  std::optional<size_t> find(std::span<const int64_t> symbols) const;
+  /// An expression that has the value `by_box[b]` in box b.
+  ExprId table(ir::ExprPool &exprs, std::span<const int64_t> by_box) const;
+  /// "n_bucket = 8", or "n_bucket from 33 to 100".
+  std::string label(size_t box, std::span<const std::string> names) const;
+
+private:
+  /// A symbol with its values, each with those of the symbol that it is the bucket of.
+  struct Axis {
+    SymbolId symbol, of;
+    std::vector<ir::Interval> values, of_values;
+  };
+  static Axis make_axis(std::span<const ir::Interval> bounds, const Bucket &bucket);
+  ExprId choose(ir::ExprPool &exprs, size_t axis, size_t begin, size_t end,
+                std::span<const int64_t> by_box) const;
+
+  std::vector<Axis> axes_;
+  std::vector<std::vector<ir::Interval>> boxes_;
+};
+
+/// The buckets of a function of the IR, as its plan has them.
+std::vector<Bucket> buckets_of(const ir::Function &function);
+BucketBoxes boxes_of(const ir::Function &function);
+/// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
+/// one box.
+BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);
+
+} // namespace cugrt::plan
