@@ -177,7 +177,6 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
     for (const Ref<Stream> &stream : driver.streams.all())
       if (stream->capture && stream->capture->graph == graph)
         return CUDA_ERROR_INVALID_VALUE;
-    release_user_objects(driver, graph->user_objects, nullptr);
     destroy_graph(driver, graph);
     return CUDA_SUCCESS;
   });
