@@ -207,3 +207,26 @@ TEST_CASE("What a child graph holds lives as long as the last node and instance 
   settle();
   CHECK(destroyed == 1);
 }
+
+TEST_CASE("A program gives back and moves only the references that are its own") {
+  Session session;
+  int destroyed = 0;
+  CUuserObject object = nullptr;
+  CUgraph one = nullptr, two = nullptr;
+  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(CU(cuGraphCreate)(&one, 0));
+  OK(CU(cuGraphCreate)(&two, 0));
+  OK(CU(cuGraphRetainUserObject)(one, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  CHECK(CU(cuGraphRetainUserObject)(two, object, 1, CU_GRAPH_USER_OBJECT_MOVE) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuUserObjectRelease)(object, 1) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuUserObjectRetain)(object, 2));
+  CHECK(CU(cuUserObjectRelease)(object, 3) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuUserObjectRelease)(object, 2));
+  OK(CU(cuGraphDestroy)(two));
+  OK(CU(cuGraphDestroy)(one));
+  OK(CU(cuLaunchHostFunc)(
+      nullptr, [](void *) {}, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(destroyed == 1);
+}
