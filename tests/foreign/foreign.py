@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs programs that know nothing of cugrt on the emulated driver, with `cugrt emulate`.
 
-  foreign.py --tool CUGRT
+  foreign.py --tool CUGRT --linked PROGRAM
 
 Each client is a Python program over packages from PyPI: NVIDIA's, numba and tinygrad; each of its functions
-that begins with `case_` is a test, whose docstring is its title. A client prints `passed` or `failed`, a tab and the
+that begins with `case_` is a test, whose docstring is its title. PROGRAM is linked_client.c, built. A client prints `passed` or `failed`, a tab and the
 title for each. What it computes is compared with numpy inside. Whatever the driver's checks tell on
 stderr fails the client: these are correct programs.
 
@@ -44,15 +44,15 @@ def environment_of(own, caches):
     return environment
 
 
-def run_client(tool, client, script, own):
+def run_client(tool, client, command, own):
     """(titles that passed, [(title, detail)] of those that failed)"""
     with tempfile.TemporaryDirectory() as caches:
-        return run_in(tool, client, script, environment_of(own, caches))
+        return run_in(tool, client, command, environment_of(own, caches))
 
 
-def run_in(tool, client, script, environment):
+def run_in(tool, client, command, environment):
     try:
-        done = subprocess.run([tool, "emulate", PYTHON, "-W", "ignore", os.path.join(HERE, script)],
+        done = subprocess.run([tool, "emulate", *command],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=TIMEOUT_S, env=environment, check=False)
     except subprocess.TimeoutExpired:
@@ -72,14 +72,18 @@ def run_in(tool, client, script, environment):
     return passed, failed
 
 
-def run_all(tool):
+def run_all(tool, linked):
+    clients = [("linked C program", [linked], {})]
+    clients += [(label, [PYTHON, "-W", "ignore", os.path.join(HERE, script)], own)
+                for label, script, own in CLIENTS]
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(lambda client: run_client(tool, *client), CLIENTS))
+        return list(pool.map(lambda client: run_client(tool, *client), clients))
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
+    parser.add_argument("--linked", required=True)
     options = parser.parse_args()
     if not os.access(PYTHON, os.X_OK):
         print("failed: NVIDIA's packages are installed")
@@ -87,7 +91,7 @@ def main():
         print("0 passed, 1 failed, 0 skipped")
         return 1
     passed, failed = 0, []
-    for good, bad in run_all(options.tool):
+    for good, bad in run_all(options.tool, options.linked):
         passed += len(good)
         failed += bad
     for title, detail in failed:

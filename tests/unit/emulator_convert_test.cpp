@@ -4,6 +4,7 @@
 
 #include <cfenv>
 #include <cmath>
+#include <limits>
 
 using namespace cugrt::test;
 
@@ -158,7 +159,8 @@ long double sum(long double x, long double y) {
   // The exact sum lies between s and its neighbour: the one of the two with an odd last bit.
   int exponent;
   long double fraction = std::frexp(s, &exponent);
-  bool odd = std::fmod(std::ldexp(std::fabs(fraction), 64), 2) == 1;
+  constexpr int kDigits = std::numeric_limits<long double>::digits;
+  bool odd = std::fmod(std::ldexp(std::fabs(fraction), kDigits), 2) == 1;
   return odd ? s : towards;
 }
 

@@ -116,8 +116,8 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
     }
   if (result == CUDA_SUCCESS)
     *out = capture->graph->handle;
-  else if (!capture->to_graph) // "If capture was invalidated [...] a NULL graph will be returned."
-    destroy_graph(driver, capture->graph);
+  else // "If capture was invalidated [...] a NULL graph will be returned."
+    abandon_capture(driver, *capture);
   return result;
 }
 
@@ -212,6 +212,13 @@ CUresult refuse_unsafe(Driver &driver, const Context &context) {
   for (auto &[thread, stream] : context.per_thread_streams)
     CUGRT_EMU_TRY(check(stream));
   return CUDA_SUCCESS;
+}
+
+void abandon_capture(Driver &driver, Capture &capture) {
+  capture.invalidated = true;
+  if (capture.graph && !capture.to_graph)
+    destroy_graph(driver, capture.graph);
+  capture.graph = nullptr;
 }
 
 } // namespace cugrt::emulator::api

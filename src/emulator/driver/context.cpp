@@ -1,5 +1,5 @@
 // Contexts: the primary one, created ones, and each thread's stack.
-#include "emulator/driver/driver.h"
+#include "emulator/driver/stream.h"
 
 #include <algorithm>
 
@@ -177,9 +177,16 @@ void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks) {
 }
 
 void destroy_context_contents(Driver &driver, Context &context) {
+  auto end_capture = [&](Stream &stream) {
+    if (stream.capture && stream.capture->origin == stream.handle)
+      abandon_capture(driver, *stream.capture);
+    stream.capture = nullptr;
+  };
+  for (auto &[thread, stream] : context.per_thread_streams)
+    end_capture(*stream);
   for (const Ref<Stream> &stream : context.streams) {
+    end_capture(*stream);
     driver.streams.erase(stream->handle);
-    stream->capture = nullptr;
     stream->context = nullptr;
   }
   for (const Ref<Event> &event : context.events) {

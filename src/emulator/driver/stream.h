@@ -60,6 +60,9 @@ CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work,
 /// CUDA_SUCCESS unless the stream is captured, or is the legacy stream while a blocking stream of
 /// its context is (STREAM_CAPTURE_IMPLICIT). For what cannot be captured: also ends the capture.
 CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream);
+/// The capture can be ended no more: nothing will be added to it, and a graph of its own is
+/// destroyed.
+void abandon_capture(Driver &driver, Capture &capture);
 /// "Potentially unsafe" calls, such as cuMemAlloc, while a capture forbids them to this thread.
 CUresult refuse_unsafe(Driver &driver, const Context &context);
 /// STREAM_CAPTURE_INVALIDATED, once something has gone wrong.

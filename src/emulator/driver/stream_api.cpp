@@ -91,7 +91,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
     // The origin's capture can never be ended; another stream's work counts at its end all the
     // same.
     if (stream->capture && stream->capture->origin == handle)
-      stream->capture->invalidated = true;
+      abandon_capture(driver, *stream->capture);
     else if (stream->capture)
       for (CUgraphNode node : stream->capture_dependencies)
         stream->capture->left_behind.push_back(node);

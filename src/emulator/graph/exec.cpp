@@ -250,7 +250,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   CUGRT_EMU_TRY(snapshot(driver, graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
-  exec.user_objects = graph.user_objects; // the caller counts the references
+  gather_references(graph, exec.user_objects); // the caller counts them
   error->result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return CUDA_SUCCESS;
 }

@@ -30,13 +30,36 @@ void drop_embedded(Driver &driver, const Work &work) {
     destroy_graph(driver, graph);
 }
 
+void gather_references(const Graph &graph, UserReferences &out) {
+  for (const auto &[object, count] : graph.user_objects)
+    out[object] += count;
+  for (const auto &node : graph.nodes)
+    for (const auto &embedded : embedded_graphs(node->work))
+      gather_references(*embedded, out);
+}
+
 namespace {
 
+void destroy_nodes(Driver &driver, Graph &graph);
+
 // The node's handle may be given to another node.
-void release_embedded(Driver &driver, const Work &work) {
+void destroy_embedded(Driver &driver, const Work &work) {
   if (auto *conditional = std::get_if<ConditionalWork>(&work))
     conditional->conditional->used = false;
-  drop_embedded(driver, work);
+  for (const auto &graph : embedded_graphs(work))
+    destroy_nodes(driver, *graph);
+}
+
+void destroy_nodes(Driver &driver, Graph &graph) {
+  driver.graphs.erase(graph.handle);
+  for (const auto &node : graph.nodes) {
+    driver.nodes.erase(node->handle);
+    destroy_embedded(driver, node->work);
+    node->graph = nullptr;
+  }
+  graph.nodes.clear();
+  graph.user_objects.clear();
+  graph.parent = nullptr;
 }
 
 } // namespace
@@ -49,14 +72,10 @@ std::shared_ptr<Graph> make_graph(Driver &driver) {
 }
 
 void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
-  driver.graphs.erase(graph->handle);
-  for (const auto &node : graph->nodes) {
-    driver.nodes.erase(node->handle);
-    release_embedded(driver, node->work);
-    node->graph = nullptr;
-  }
-  graph->nodes.clear();
-  graph->parent = nullptr;
+  UserReferences references;
+  gather_references(*graph, references);
+  release_user_objects(driver, references, nullptr);
+  destroy_nodes(driver, *graph);
 }
 
 namespace {
@@ -153,12 +172,16 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
 }
 
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
+  UserReferences references;
+  for (const auto &embedded : embedded_graphs(node->work))
+    gather_references(*embedded, references);
+  release_user_objects(driver, references, nullptr);
   auto is_node = [&](const GraphEdge &edge) { return edge.node == node.get(); };
   for (const GraphEdge &edge : node->dependencies)
     std::erase_if(edge.node->dependents, is_node);
   for (const GraphEdge &edge : node->dependents)
     std::erase_if(edge.node->dependencies, is_node);
-  release_embedded(driver, node->work);
+  destroy_embedded(driver, node->work);
   driver.nodes.erase(node->handle);
   Graph &graph = *node->graph;
   node->graph = nullptr;
@@ -214,6 +237,8 @@ std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
 // "Destructor callbacks [...] are executed by a shared internal thread": the host thread, after
 // what is already queued there. They are queued before anything is given up, since that may fail.
 void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after) {
+  if (references.empty())
+    return;
   Submission destructors;
   for (auto &[object, count] : references) {
     if (object->references != count)

@@ -80,7 +80,7 @@ struct GraphExec {
 // --- Building (graph.cpp). All need the lock; nothing changes on error.
 
 std::shared_ptr<Graph> make_graph(Driver &driver);
-/// Nodes, edges and what embedded graphs hold die with it.
+/// Nodes, edges and what embedded graphs hold die with it. Throws as release_user_objects does.
 void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph);
 /// Adds a node that depends on `dependencies`, which must be distinct nodes of the graph.
 CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
@@ -120,5 +120,7 @@ ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 /// nothing has changed.
 using UserReferences = std::map<std::shared_ptr<UserObject>, uint64_t>;
 void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after);
+/// Those that the graph and the graphs in its nodes hold.
+void gather_references(const Graph &graph, UserReferences &out);
 
 } // namespace cugrt::emulator::api

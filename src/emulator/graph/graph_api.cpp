@@ -177,7 +177,6 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
     for (const Ref<Stream> &stream : driver.streams.all())
       if (stream->capture && stream->capture->graph == graph)
         return CUDA_ERROR_INVALID_VALUE;
-    release_user_objects(driver, graph->user_objects, nullptr);
     destroy_graph(driver, graph);
     return CUDA_SUCCESS;
   });
@@ -309,7 +308,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *pointer, CUhostFn d
     auto object = std::make_shared<UserObject>();
     object->pointer = pointer;
     object->destroy = destroy;
-    object->references = references;
+    object->references = object->of_program = references;
     *out = driver.user_objects.insert(object);
     return CUDA_SUCCESS;
   });
@@ -332,6 +331,7 @@ template <class Body> CUresult user_object_call(CUuserObject handle, unsigned co
 CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int count) {
   return user_object_call(handle, count, [&](Driver &, const Ref<UserObject> &object) {
     object->references += count;
+    object->of_program += count;
     return CUDA_SUCCESS;
   });
 }
@@ -339,10 +339,11 @@ CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int count) {
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned int count) {
   return user_object_call(handle, count,
                           [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
-                            if (count > object->references)
+                            if (count > object->of_program)
                               return CUDA_ERROR_INVALID_VALUE;
                             UserReferences references{{object, count}};
                             release_user_objects(driver, references, nullptr);
+                            object->of_program -= count;
                             return CUDA_SUCCESS;
                           });
 }
@@ -354,11 +355,10 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject hand
                             Ref<Graph> graph = driver.graphs.find(graph_handle);
                             bool move = flags & CU_GRAPH_USER_OBJECT_MOVE;
                             if (!graph || (flags & ~unsigned(CU_GRAPH_USER_OBJECT_MOVE)) ||
-                                (move && count > object->references))
+                                (move && count > object->of_program))
                               return CUDA_ERROR_INVALID_VALUE;
                             graph->user_objects[object] += count;
-                            if (!move)
-                              object->references += count;
+                            (move ? object->of_program -= count : object->references += count);
                             return CUDA_SUCCESS;
                           });
 }

@@ -245,3 +245,42 @@ TEST_CASE("Capture information names the graph and where the stream stands in it
   CHECK(ended == graph);
   OK(CU(cuGraphDestroy)(ended));
 }
+
+TEST_CASE("A capture whose stream or context goes takes its graph with it") {
+  std::atomic<int> destroyed{0};
+  {
+    Session session; // whose end checks that no graph is left
+    CUstream stream = nullptr, other = nullptr;
+    CUevent event = nullptr;
+    OK(CU(cuStreamCreate)(&stream, 0));
+    OK(CU(cuStreamCreate)(&other, 0));
+    OK(CU(cuEventCreate)(&event, 0));
+    OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SECTION("the stream") {
+      OK(CU(cuEventRecord)(event, stream));
+      OK(CU(cuStreamWaitEvent)(other, event, 0));
+      OK(CU(cuStreamDestroy_v2)(stream));
+      // What has joined it can do no more.
+      CHECK(CU(cuLaunchHostFunc)(
+                other, [](void *) {}, nullptr) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+      CHECK(CU(cuStreamWaitEvent)(nullptr, event, 0) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    SECTION("the context") {}
+    SECTION("an object that its graph holds goes too") {
+      CUuserObject object = nullptr;
+      CUgraph graph = nullptr;
+      CUstreamCaptureStatus status{};
+      cuuint64_t id = 0;
+      const CUgraphNode *nodes = nullptr;
+      size_t count = 0;
+      OK(CU(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &nodes, &count));
+      OK(CU(cuUserObjectCreate)(
+          &object, &destroyed, [](void *n) { ++*static_cast<std::atomic<int> *>(n); }, 1,
+          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+      OK(CU(cuStreamDestroy_v2)(stream));
+      while (!destroyed)
+        std::this_thread::yield();
+    }
+  }
+}

@@ -177,3 +177,56 @@ TEST_CASE("A graph gives back its references to a user object") {
   CHECK(destroyed == 1);
   OK(CU(cuGraphDestroy)(graph));
 }
+
+TEST_CASE("What a child graph holds lives as long as the last node and instance that hold a copy") {
+  Session session;
+  int destroyed = 0;
+  CUuserObject object = nullptr;
+  CUgraph child = nullptr, graph = nullptr, clone = nullptr;
+  CUgraphNode node = nullptr;
+  auto settle = [] {
+    OK(CU(cuLaunchHostFunc)(
+        nullptr, [](void *) {}, nullptr));
+    OK(CU(cuCtxSynchronize)());
+  };
+  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(CU(cuGraphCreate)(&child, 0));
+  OK(CU(cuGraphRetainUserObject)(child, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  OK(CU(cuGraphCreate)(&graph, 0));
+  OK(CU(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, child));
+  OK(CU(cuGraphClone)(&clone, graph));
+  OK(CU(cuGraphDestroy)(child));
+  CUgraphExec exec = instance(graph);
+  SECTION("the node goes") { OK(CU(cuGraphDestroyNode)(node)); }
+  SECTION("its graph goes with it") {}
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuGraphDestroy)(clone));
+  settle();
+  CHECK(destroyed == 0);
+  OK(CU(cuGraphExecDestroy)(exec));
+  settle();
+  CHECK(destroyed == 1);
+}
+
+TEST_CASE("A program gives back and moves only the references that are its own") {
+  Session session;
+  int destroyed = 0;
+  CUuserObject object = nullptr;
+  CUgraph one = nullptr, two = nullptr;
+  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(CU(cuGraphCreate)(&one, 0));
+  OK(CU(cuGraphCreate)(&two, 0));
+  OK(CU(cuGraphRetainUserObject)(one, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  CHECK(CU(cuGraphRetainUserObject)(two, object, 1, CU_GRAPH_USER_OBJECT_MOVE) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuUserObjectRelease)(object, 1) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuUserObjectRetain)(object, 2));
+  CHECK(CU(cuUserObjectRelease)(object, 3) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuUserObjectRelease)(object, 2));
+  OK(CU(cuGraphDestroy)(two));
+  OK(CU(cuGraphDestroy)(one));
+  OK(CU(cuLaunchHostFunc)(
+      nullptr, [](void *) {}, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(destroyed == 1);
+}
