@@ -98,6 +98,8 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   live_.emplace(address, bytes);
   used_ += round_up(bytes, kAlignment);
   std::memset(host(address), kPoison, bytes);
+  if (undefined_)
+    undefined_->mark_undefined(address, bytes);
   return address;
 }
 
@@ -121,8 +123,6 @@ Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
   }
   used_ += length;
   std::memset(host(address), kPoison, bytes);
-  if (undefined_)
-    undefined_->mark_undefined(address, bytes);
   return address;
 }
 
