@@ -1,5 +1,6 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"
