@@ -1,6 +1,8 @@
 // Kernels around single instructions, and the values that they are given.
 #include "opcode_case.h"
 
+#include "opcodes_wmma.h"
+
 #include <algorithm>
 #include <iterator>
 
@@ -214,6 +216,7 @@ OpcodeCases all_opcode_cases() {
   add_warp_cases(cases);
   add_control_cases(cases);
   add_matrix_cases(cases);
+  add_wmma_cases(cases);
   return cases;
 }
 

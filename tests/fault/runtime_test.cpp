@@ -17,7 +17,7 @@ namespace {
 constexpr const char *kEmulator = "libcugrt-emu";
 
 uint64_t count_allocations(const std::function<cugrt_status *()> &work) {
-  CountAllocations counter;
+  CountAllocations counter(kEmulator);
   cugrt_status *status = work();
   uint64_t count = counter.count();
   REQUIRE(status == nullptr);

@@ -13,7 +13,7 @@ namespace cugrt::test {
 
 /// From construction to destruction the `nth` allocation (from 0) throws std::bad_alloc, and all
 /// after it when `and_after` is set. One that a shared library makes whose path holds
-/// `spared_library`, or makes through others, does not fail.
+/// `spared_library` does not count; one that it makes through others counts and does not fail.
 class FailAt {
 public:
   explicit FailAt(uint64_t nth, bool and_after = false, const char *spared_library = nullptr);
@@ -27,7 +27,7 @@ public:
 /// Counts allocations from its construction on.
 class CountAllocations {
 public:
-  CountAllocations();
+  explicit CountAllocations(const char *spared_library = nullptr); // as FailAt has it
   ~CountAllocations();
   CountAllocations(const CountAllocations &) = delete;
   CountAllocations &operator=(const CountAllocations &) = delete;

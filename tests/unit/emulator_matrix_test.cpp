@@ -4,8 +4,10 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
+using namespace cugrt;
 using namespace cugrt::test;
 
 namespace {
@@ -327,5 +329,212 @@ TEST_CASE("asynchronous copies land at the wait that covers their group") {
     REQUIRE(got[4] == 0);
     REQUIRE(got[5] == 7);
     REQUIRE(got[6] == (lane ? 0 : first)); // ignored sources are zeros
+  }
+}
+
+namespace {
+
+/// A kernel of four pointers around a wmma product of 16 x 16 x 16 in f16 and f32.
+std::string wmma_kernel(const std::string &load_a, const std::string &between = "") {
+  return ".version 7.1\n.target sm_80\n.address_size 64\n"
+         ".visible .entry k(.param .u64 pa, .param .u64 pd) {\n"
+         ".reg .b32 %a<8>, %b<8>; .reg .f32 %c<8>; .reg .b64 %pa, %pd; .reg .b32 %s;\n"
+         ".shared .align 32 .b8 m[512];\n"
+         "ld.param.u64 %pa, [pa]; ld.param.u64 %pd, [pd]; mov.u32 %s, 16;\n" +
+         load_a + "\n" + between + "wmma.load.b.sync.aligned.row.m16n16k16.global.f16 " +
+         names('b', 8) + ", [%pa];\n" + "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " +
+         names('c', 8) + ", [%pd];\n" + "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 " +
+         names('c', 8) + ", " + names('a', 8) + ", " + names('b', 8) + ", " + names('c', 8) +
+         ";\n" + "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%pd], " + names('c', 8) +
+         ";\nret;\n}\n";
+}
+
+std::string load_a(const std::string &address, const std::string &rest = "") {
+  return "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 " + names('a', 8) + ", [" + address +
+         "]" + rest + ";";
+}
+
+} // namespace
+
+TEST_CASE("the WMMA API of mma.h, as NVRTC compiles it, multiplies tiles in every layout") {
+  // d = a * b + c where a is 32 x 16 and b 16 x 32: four products from two tiles of each, through
+  // shared memory for c. Elements are small integers, which f16 holds exactly.
+  const char *source = R"(
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void multiply(const half *a, const half *b, float *d, float scale) {
+  __shared__ float tile[4][16 * 24];
+  int warp = threadIdx.x / 32, row = warp / 2 * 16, column = warp % 2 * 16;
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+  wmma::fill_fragment(fc, 3.0f);
+  wmma::load_matrix_sync(fa, a + row * 16, 16);
+  wmma::load_matrix_sync(fb, b + column * 32, 32);
+  wmma::mma_sync(fc, fa, fb, fc);
+  for (int i = 0; i < fc.num_elements; ++i) fc.x[i] *= scale;
+  wmma::store_matrix_sync(tile[warp], fc, 24, wmma::mem_row_major);
+  __syncwarp();
+  for (int i = threadIdx.x % 32; i < 256; i += 32)
+    d[(row + i / 16) * 32 + column + i % 16] = tile[warp][i / 16 * 24 + i % 16];
+})";
+  if (!std::filesystem::exists(CUGRT_CUDA_INCLUDE "/mma.h")) {
+    WARN("the CUDA headers have no mma.h");
+    return;
+  }
+  Emulated device;
+  device.load_cuda(source, "compute_80", {"--include-path=" CUGRT_CUDA_INCLUDE});
+  auto half = [](int value) { // of -16 to 15
+    int magnitude = std::abs(value), exponent = 0;
+    while (magnitude >> (exponent + 1))
+      ++exponent;
+    uint32_t bits =
+        magnitude ? uint32_t(exponent + 15) << 10 | (uint32_t(magnitude) << (10 - exponent) & 1023)
+                  : 0;
+    return uint16_t(bits | (value < 0 ? 0x8000 : 0));
+  };
+  auto a = [](int row, int k) { return (row * 7 + k * 3) % 32 - 16; };
+  auto b = [](int k, int column) { return (column * 5 + k * 11) % 32 - 16; };
+  std::vector<uint16_t> pa(32 * 16), pb(32 * 32);
+  for (int i = 0; i < 32; ++i)
+    for (int k = 0; k < 16; ++k) {
+      pa[size_t(i * 16 + k)] = half(a(i, k));
+      pb[size_t(i * 32 + k)] = half(b(k, i));
+    }
+  uint64_t pd = device.allocate(32 * 32 * 4);
+  device.launch("multiply", {1, 1, 1}, {128, 1, 1}, 0, device.upload(pa), device.upload(pb), pd,
+                2.0f);
+  auto d = device.download<float>(pd, 32 * 32);
+  for (int row = 0; row < 32; ++row)
+    for (int column = 0; column < 32; ++column) {
+      int sum = 3;
+      for (int k = 0; k < 16; ++k)
+        sum += a(row, k) * b(k, column);
+      REQUIRE(d[size_t(row * 32 + column)] == float(2 * sum));
+    }
+}
+
+TEST_CASE("a wmma fragment that is one tile of mma.sync lies in its registers as there") {
+  // "Matrix Fragments for mma.m16n8k16": a, and the first column tile of c.
+  std::string ptx = ".version 7.1\n.target sm_80\n.address_size 64\n"
+                    ".visible .entry k(.param .u64 pa, .param .u64 pd) {\n"
+                    ".reg .b32 %r<8>; .reg .b32 %lane; .reg .b64 %x, %pa;\n"
+                    "mov.u32 %lane, %laneid; ld.param.u64 %pa, [pa];\n"
+                    "wmma.load.a.sync.aligned.row.m16n16k16.global.bf16 {%r0, %r1, %r2, %r3}, "
+                    "[%pa];\n" +
+                    move_fragment("pd", 'r', 4, true) + "ret;\n}\n";
+  Emulated device;
+  device.load(ptx);
+  std::vector<uint16_t> a(256);
+  for (uint32_t i = 0; i < 256; ++i)
+    a[i] = uint16_t(i);
+  uint64_t pd = device.allocate(32 * 4 * 4);
+  device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, device.upload(a), pd);
+  auto got = device.download<uint32_t>(pd, 32 * 4);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 8; ++i) {
+      Place at = a_k16_half(lane, i);
+      uint32_t word = got[size_t(lane * 4 + i / 2)] >> (16 * (i % 2)) & 0xffff;
+      REQUIRE(word == uint32_t(at.row * 16 + at.column));
+    }
+}
+
+TEST_CASE("wmma faults beyond an allocation and where a row is not aligned") {
+  Emulated device;
+  uint64_t pd = device.upload(std::vector<float>(256)), pa = device.upload(std::vector<float>(128));
+  device.load(wmma_kernel(load_a("%pa")));
+  CHECK_FALSE(device.try_launch("k", {1, 1, 1}, {32, 1, 1}, 0, pa, pd));
+  struct Case {
+    std::string load;
+    emulator::FaultKind kind;
+    const char *message;
+  };
+  for (const Case &c :
+       {Case{load_a("%pa+512"), emulator::FaultKind::illegal_address, "out-of-bounds"},
+        Case{load_a("%pa", ", 32"), emulator::FaultKind::illegal_address, "out-of-bounds"},
+        Case{load_a("%pa+8"), emulator::FaultKind::misaligned_address, "16 bytes"},
+        Case{load_a("%pa", ", 17"), emulator::FaultKind::misaligned_address, "16 bytes"}}) {
+    INFO(c.load);
+    device.load(wmma_kernel(c.load));
+    auto fault = device.try_launch("k", {1, 1, 1}, {32, 1, 1}, 0, pa, pd);
+    REQUIRE(fault);
+    CHECK(fault->kind == c.kind);
+    CHECK(fault->message.find(c.message) != std::string::npos);
+    CHECK(fault->message.find("at ptx line 8") != std::string::npos);
+  }
+}
+
+TEST_CASE("wmma of sub-byte, double and mixed types, other shapes and short fragments is refused") {
+  auto refusal = [](const std::string &line) {
+    auto memory = std::move(emulator::AddressSpace::create(1u << 20)).value();
+    auto program =
+        emulator::Program::load(wmma_kernel(line), *emulator::find_profile("sm_90"), *memory);
+    return program.ok() ? "accepted" : program.status().to_string();
+  };
+  const std::string a = names('a', 8);
+  CHECK(refusal(load_a("%pa")) == "accepted");
+  for (const char *opcode : {"wmma.load.a.sync.aligned.row.m8n8k32.global.s4",
+                             "wmma.load.a.sync.aligned.row.m8n8k128.b1",
+                             "wmma.load.a.sync.aligned.row.m8n8k4.global.f64",
+                             "wmma.load.a.sync.aligned.row.m16n16k8.global.f16",
+                             "wmma.load.a.sync.aligned.row.m16n16k16.global.tf32",
+                             "wmma.load.a.aligned.row.m16n16k16.global.f16",
+                             "wmma.load.a.sync.aligned.m16n16k16.global.f16",
+                             "wmma.load.d.sync.aligned.row.m16n16k16.global.f32"}) {
+    std::string text = refusal(std::string(opcode) + " " + a + ", [%pa];");
+    INFO(opcode << ": " << text);
+    CHECK(text.find(opcode) != std::string::npos);
+    CHECK(text.find("ptx line 8") != std::string::npos);
+  }
+  CHECK(refusal("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32 " + a + ", " + a + ", " + a +
+                ", " + a + ";")
+            .find("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32") != std::string::npos);
+  CHECK(refusal("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 " + names('a', 4) + ", [%pa];")
+            .find("a fragment of 4 registers instead of 8") != std::string::npos);
+}
+
+TEST_CASE("every type of wmma multiplies ones: the depth, and what is added") {
+  struct Case {
+    std::string shape, in, c, d;
+    int registers, depth; // of a and b
+    uint32_t one, two;    // an element of a and b; of c, in 32 bits
+  };
+  const std::string cube = "m16n16k16";
+  const Case c = GENERATE_COPY(Case{cube, "f16", "f32", "f32", 8, 16, 0x3c003c00, 0x40000000},
+                               Case{cube, "f16", "f16", "f32", 8, 16, 0x3c003c00, 0x40004000},
+                               Case{cube, "f16", "f32", "f16", 8, 16, 0x3c003c00, 0x40000000},
+                               Case{cube, "f16", "f16", "f16", 8, 16, 0x3c003c00, 0x40004000},
+                               Case{cube, "bf16", "f32", "f32", 4, 16, 0x3f803f80, 0x40000000},
+                               Case{"m16n16k8", "tf32", "f32", "f32", 4, 8, 0x3f800000, 0x40000000},
+                               Case{cube, "s8", "s32", "s32", 2, 16, 0x01010101, 2},
+                               Case{cube, "u8", "s32", "s32", 2, 16, 0x01010101, 2});
+  INFO(c.in << " " << c.c << " " << c.d);
+  auto load = [&](const std::string &matrix, const std::string &type, int count, const char *from) {
+    return "wmma.load." + matrix + ".sync.aligned.row." + c.shape + "." + type + " " +
+           names(matrix[0], count) + ", [%" + from + "];\n";
+  };
+  const int c_count = c.c == "f16" ? 4 : 8, d_count = c.d == "f16" ? 4 : 8;
+  std::string types = c.in == "f16" ? c.d + "." + c.c : c.d + "." + c.in + "." + c.in + "." + c.c;
+  Emulated device;
+  device.load(".version 7.1\n.target sm_80\n.address_size 64\n"
+              ".visible .entry k(.param .u64 pa, .param .u64 pc, .param .u64 pd) {\n"
+              ".reg .b32 %a<8>, %b<8>, %c<8>, %d<8>; .reg .b64 %pa, %pc, %pd;\n"
+              "ld.param.u64 %pa, [pa]; ld.param.u64 %pc, [pc]; ld.param.u64 %pd, [pd];\n" +
+              load("a", c.in, c.registers, "pa") + load("b", c.in, c.registers, "pa") +
+              load("c", c.c, c_count, "pc") + "wmma.mma.sync.aligned.row.row." + c.shape + "." +
+              types + " " + names('d', d_count) + ", " + names('a', c.registers) + ", " +
+              names('b', c.registers) + ", " + names('c', c_count) +
+              ";\nwmma.store.d.sync.aligned.row." + c.shape + "." + c.d + " [%pd], " +
+              names('d', d_count) + ";\nret;\n}\n");
+  const uint64_t pd = device.allocate(1024);
+  device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, device.upload(std::vector<uint32_t>(256, c.one)),
+                device.upload(std::vector<uint32_t>(256, c.two)), pd);
+  for (uint32_t word : device.download<uint32_t>(pd, c.d == "f16" ? 128 : 256)) {
+    if (c.d == "s32")
+      REQUIRE(int(word) == c.depth + 2);
+    else if (c.d == "f32")
+      REQUIRE(std::bit_cast<float>(word) == float(c.depth + 2));
+    else
+      REQUIRE((f16_value(word & 0xffff) == c.depth + 2 && f16_value(word >> 16) == c.depth + 2));
   }
 }

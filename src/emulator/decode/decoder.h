@@ -5,6 +5,7 @@
 
 #include "emulator/exec/matrix.h"
 #include "emulator/exec/warp.h"
+#include "emulator/exec/wmma.h"
 #include "emulator/ptx/module.h"
 #include "support/status.h"
 
@@ -38,6 +39,8 @@ struct Decoded {
   std::vector<std::unique_ptr<CallSite>> call_sites;
   std::vector<std::unique_ptr<SwitchTargets>> switches;
   std::vector<std::unique_ptr<MatrixSite>> matrices;
+  std::vector<std::unique_ptr<TileAccess>> tile_accesses;
+  std::vector<std::unique_ptr<TileProduct>> tile_products;
   uint32_t cache_count = 1; // remembered ranges: one a memory operation; 0 is shared by the rest
   bool calls_indirectly = false;
   bool optimize = true; // run the passes over decoded code

@@ -29,6 +29,7 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"redux", &Lowering::lower_redux},
       {"mma", &Lowering::lower_mma},
       {"ldmatrix", &Lowering::lower_ldmatrix},
+      {"wmma", &Lowering::lower_wmma},
       {"activemask", &Lowering::lower_activemask},
       {"elect", &Lowering::lower_elect},
       {"bra", &Lowering::lower_bra},

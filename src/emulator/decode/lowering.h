@@ -106,6 +106,12 @@ private:
   Status lower_mma(Opcode &opcode);
   Status lower_ldmatrix(Opcode &opcode);
 
+  // lower_wmma.cpp.
+  Status tile(const Operand &operand, bool written, std::string_view type, Tile &out);
+  Status lower_wmma(Opcode &opcode);
+  Status lower_wmma_access(Opcode &opcode);
+  Status lower_wmma_product(Opcode &opcode);
+
   // lower_warp.cpp.
   Status lower_bar(Opcode &opcode);
   Status lower_shfl(Opcode &opcode);

@@ -39,6 +39,7 @@ constexpr OpInfo kInfo[] = {
 #define WARP(id, names, cls, ...) {names, cls, -1},
 #define CONTROL(id, names, cls, ...) {names, cls, -1},
 #define MATRIX(id, names, cls, ...) {names, cls, -1},
+#define TILE(id, names, cls, ...) {names, cls, -1},
 #define ASYNC_COPY(id, names, cls, ...) {names, cls, -1},
 #include "emulator/decode/opcodes.def"
 };

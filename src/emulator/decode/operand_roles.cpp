@@ -48,6 +48,7 @@ constexpr OperandRoles kByForm[] = {
 #define WARP(id, ...) {},
 #define CONTROL(id, ...) {},
 #define MATRIX(id, ...) {},
+#define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
 #include "emulator/decode/opcodes.def"
 };
@@ -82,6 +83,7 @@ constexpr AccessInfo kAccesses[] = {
 #define WARP UNARY
 #define CONTROL UNARY
 #define MATRIX UNARY
+#define TILE UNARY
 #define ASYNC_COPY UNARY
 #include "emulator/decode/opcodes.def"
 };
@@ -148,7 +150,7 @@ OperandRoles own_roles(const Op &op) {
     return {A | E, D, true};
   if (OpId(op.id) >= OpId::add_cc_32 && OpId(op.id) <= OpId::subc_cc_64)
     return {A | B | E, D | E};
-  return {0, 0, true}; // jumps, ends, fences: no slots; mma: pinned ones
+  return {0, 0, true}; // jumps, ends, fences: no slots; mma and wmma: pinned ones
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // backing bytes. Pages are committed when first touched and given back on free.
 #include "emulator/device/address_space.h"
 
+#include "emulator/device/undefined_bytes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -55,6 +56,8 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t bytes) {
   space->offset_ = reinterpret_cast<uint64_t>(backing) - space->base_;
   return space;
 }
+
+AddressSpace::AddressSpace() = default;
 
 AddressSpace::~AddressSpace() {
   if (size_ == 0)

@@ -14,7 +14,6 @@
 // poisoned (kPoison), so that reading what was never written shows. Thread-safe.
 #pragma once
 
-#include "emulator/device/undefined_bytes.h"
 #include "support/status.h"
 
 #include <cstddef>
@@ -34,6 +33,8 @@ struct AddressRange {
     return address >= begin && count <= bytes && address - begin <= bytes - count;
   }
 };
+
+class UndefinedBytes;
 
 class AddressSpace {
 public:
@@ -83,7 +84,7 @@ public:
   size_t live_allocations() const;
 
 private:
-  AddressSpace() = default;
+  AddressSpace();
   uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
   mutable std::shared_mutex mutex_;
   std::unique_ptr<UndefinedBytes> undefined_;

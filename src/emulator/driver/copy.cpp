@@ -5,6 +5,7 @@
 // addressing does.
 #include "emulator/driver/copy.h"
 
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/access_text.h"
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // Bookkeeping of allocations; see memory_table.h.
 #include "emulator/driver/memory_table.h"
 
+#include "emulator/device/undefined_bytes.h"
+
 #include <algorithm>
 
 namespace cugrt::emulator::api {

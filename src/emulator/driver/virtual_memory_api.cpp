@@ -2,6 +2,7 @@
 //
 // Physical memory is an anonymous file; mapping it twice shows the same bytes twice. What is mapped
 // can be used only after cuMemSetAccess, as documented; until then kernels and copies fault.
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/driver.h"
 
 #include <algorithm>

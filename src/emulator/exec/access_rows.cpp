@@ -35,6 +35,11 @@ Rows make_rows() {
   ROWS(2)
   ROWS(4)
 #undef ROWS
+  rows[size_t(OpId::wmma_load_8)] = {Kind::tile_load, ptx::Space::none, 1};
+  rows[size_t(OpId::wmma_load_16)] = {Kind::tile_load, ptx::Space::none, 2};
+  rows[size_t(OpId::wmma_load_32)] = {Kind::tile_load, ptx::Space::none, 4};
+  rows[size_t(OpId::wmma_store_16)] = {Kind::tile_store, ptx::Space::none, 2};
+  rows[size_t(OpId::wmma_store_32)] = {Kind::tile_store, ptx::Space::none, 4};
   rows[size_t(OpId::cp_async)] = {Kind::async_copy, ptx::Space::shared};
   return rows;
 }
@@ -44,6 +49,12 @@ Rows make_rows() {
 const AccessRow &access_row(const Op *op) {
   static const Rows rows = make_rows();
   return rows[op->id];
+}
+
+ptx::Space access_space(const Op *op) {
+  const AccessRow &row = access_row(op);
+  bool in_table = row.kind == Kind::load || row.kind == Kind::store || row.kind == Kind::async_copy;
+  return in_table ? row.space : ptx::Space(op->space());
 }
 
 uint32_t executing_lanes(const Op *op, const Warp &w) {

@@ -7,9 +7,18 @@
 namespace cugrt::emulator {
 
 struct AccessRow {
-  enum class Kind : uint8_t { none, load, store, atomic, matrix, async_copy };
+  enum class Kind : uint8_t {
+    none,
+    load,
+    store,
+    atomic,
+    matrix,
+    async_copy,
+    tile_load,
+    tile_store
+  };
   Kind kind = Kind::none;
-  ptx::Space space = ptx::Space::none; // of atomics and matrices: see Op::space
+  ptx::Space space = ptx::Space::none; // of atomics, matrices and tiles: see Op::space
   uint32_t bytes = 0, count = 1;       // of an element, or of a matrix's row
   bool is_signed = false;              // the element is extended to its register with its sign
   bool transposed = false;             // of matrices
@@ -18,6 +27,9 @@ struct AccessRow {
 };
 
 const AccessRow &access_row(const Op *op);
+
+/// The space that the operation names; none: its addresses are generic.
+ptx::Space access_space(const Op *op);
 
 /// The lanes of the path that execute the operation: those whose guard holds.
 uint32_t executing_lanes(const Op *op, const Warp &w);

@@ -4,6 +4,7 @@
 #include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/wmma.h"
 
 #include <algorithm>
 
@@ -117,6 +118,20 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
   }
 }
 
+// Of wmma.load and wmma.store, element by element.
+void record_tile(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+  const Tile &tile = static_cast<const TileAccess *>(op->extra)->tile;
+  const bool stores = access_row(op).kind == AccessRow::Kind::tile_store;
+  uint64_t addresses[kLanes];
+  for (uint32_t r = 0; r < tile.count; ++r)
+    for (uint32_t e = 0; e < tile.per_register(); ++e) {
+      tile_addresses(op, w, r, e, addresses);
+      for (uint32_t i = 0; i < kLanes; ++i)
+        if ((lanes >> i & 1) && addresses[i] < kSharedWindow)
+          out.add(stores ? AccessKind::write : AccessKind::read, addresses[i], tile.element_bytes);
+    }
+}
+
 } // namespace
 
 void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
@@ -125,12 +140,14 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
   bool is_atomic = row.kind == Kind::atomic;
   bool is_copy = row.kind == Kind::async_copy;
   if (row.kind == Kind::none || row.kind == Kind::matrix ||
-      !(is_copy || may_be_global(is_atomic ? ptx::Space(op->space()) : row.space)))
+      !(is_copy || may_be_global(access_space(op))))
     return;
   AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
   uint32_t lanes = executing_lanes(op, w);
   if (is_copy)
     return record_copy(op, w, lanes, out);
+  if (row.kind == Kind::tile_load || row.kind == Kind::tile_store)
+    return record_tile(op, w, lanes, out);
   bool strong = is_atomic || (op->flags & kFlagVolatile);
   bool writes = row.kind != Kind::load;
   AccessKind kind = writes ? (strong ? AccessKind::strong_write : AccessKind::write)

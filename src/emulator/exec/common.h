@@ -9,6 +9,7 @@ void fill_atomics(HandlerTable &table);
 void fill_async_copies(HandlerTable &table);
 void fill_control(HandlerTable &table);
 void fill_matrix(HandlerTable &table);
+void fill_tiles(HandlerTable &table);
 void fill_warp_ops(HandlerTable &table);
 
 /// False when the active lanes cannot all execute a .sync operation: Warp::leave then says who

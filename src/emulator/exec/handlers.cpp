@@ -57,6 +57,7 @@ struct Choice {
     fill_atomics(table);
     fill_async_copies(table);
     fill_matrix(table);
+    fill_tiles(table);
     fill_control(table);
     fill_warp_ops(table);
   }

@@ -35,6 +35,7 @@ enum class OpId : uint16_t {
 #define WARP(id, ...) id,
 #define CONTROL(id, ...) id,
 #define MATRIX(id, ...) id,
+#define TILE(id, ...) id,
 #define ASYNC_COPY(id, ...) id,
 #include "emulator/decode/opcodes.def"
   count

@@ -293,6 +293,10 @@ void InitCheck::before(Warp &w, const Op *op) {
     check_addresses(w, op, lanes, op->a);
     check_addresses(w, op, lanes, op->d);
     return use_slot(w, op, lanes, op->c, "the length of a copy depends on");
+  case AccessRow::Kind::tile_load:
+    return tile_load(w, op, lanes);
+  case AccessRow::Kind::tile_store:
+    return tile_store(w, op, lanes);
   case AccessRow::Kind::none:
     break;
   }

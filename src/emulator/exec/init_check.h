@@ -4,17 +4,15 @@
 // ragged end, the padding of a structure and rows that are masked afterwards are read like that by
 // programs that are right. What was loaded is followed, a lane at a time, through the registers:
 //
-//     moved      mov, selp, shuffles, and, or, shifts, prmt, ld, st    bit by bit, as the operation
-//     moves them computed   anything else                                         the whole result
-//     is undefined
+//     moved      mov, selp, shuffles, and, or, shifts, prmt, ld, st: bit by bit, as they move them
+//     computed   anything else: the whole result is undefined
 //
 // and where it matters is a finding, once for each place in the code:
 //
-//     a guard or branch, an index of brx, a call's target, a graph's condition     depends on it
-//     the address of an access                                                     is computed from
-//     it an atomic operation                                                          uses it a
-//     store to global memory                                                     of a computed
-//     value
+//     a guard or branch, an index of brx, a call's target, a condition of the graph depends on it
+//     the address of an access is computed from it
+//     an atomic operation uses it
+//     a store to global memory is of a value that was computed from it
 //
 // So a copy of undefined bytes is itself undefined, and a sum with one of them is found when it
 // leaves the kernel. Behind a finding the bytes count as written, so that one cause is told once.
@@ -96,6 +94,11 @@ private:
   void matrix_load(Warp &w, const Op *op, uint32_t lanes);
   void copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
                   uint32_t bytes, uint32_t lanes);
+
+  // init_tiles.cpp: wmma.
+  void tile_load(Warp &w, const Op *op, uint32_t lanes);
+  void tile_store(Warp &w, const Op *op, uint32_t lanes);
+  void tile_product(Warp &w, const Op *op, uint32_t lanes);
 
   // init_rules.cpp: registers.
   const Taint *taint(const Frame *frame, uint32_t slot) const;

@@ -85,6 +85,7 @@ constexpr Widths kWidths[] = {
 #define WARP(id, ...) {},
 #define CONTROL(id, ...) {},
 #define MATRIX(id, ...) {},
+#define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
 #include "emulator/decode/opcodes.def"
 };
@@ -425,6 +426,8 @@ void InitCheck::in_registers(Warp &w, const Op *op, uint32_t lanes) {
   }
   if (is_product(id))
     return matrix_product(w, op, lanes);
+  if (id >= OpId::wmma_f16_f16 && id <= OpId::wmma_u8)
+    return tile_product(w, op, lanes);
   const OperandRoles roles = roles_of(*op);
   uint32_t written[6], count = 0;
   for_each_slot(*op, roles.writes, [&](uint32_t slot) { written[count++] = slot; });

@@ -12,7 +12,7 @@
 #include "emulator/exec/matrix.h"
 
 #include "emulator/exec/common.h"
-#include "emulator/exec/isa/numbers.h"
+#include "emulator/exec/matrix_element.h"
 #include "emulator/exec/memory.h"
 
 #include <algorithm>
@@ -25,52 +25,6 @@ using namespace CUGRT_ISA; // the build without a suffix
 namespace {
 
 constexpr u32 kRows = 16, kColumns = 8, kMaxDepth = 32;
-
-/// All lanes of the warp execute these together.
-bool all_here(const Op *op, Warp &w) {
-  if (w.mask == w.live)
-    return true;
-  w.leave = Leave::waiting;
-  w.at = op;
-  w.able = 0;
-  w.taken = w.mask;
-  return false;
-}
-
-struct tf32 {};
-
-// Elements of a register, and the type that products are summed in.
-template <class T> struct Element;
-template <> struct Element<f16> {
-  using Sum = f64;
-  static constexpr u32 kBits = 16;
-  static f64 load(u32 bits) { return f16::load(bits); }
-};
-template <> struct Element<bf16> {
-  using Sum = f64;
-  static constexpr u32 kBits = 16;
-  static f64 load(u32 bits) { return bf16::load(bits); }
-};
-template <> struct Element<tf32> { // the lower 13 bits do not count
-  using Sum = f64;
-  static constexpr u32 kBits = 32;
-  static f64 load(u32 bits) { return float_of(bits & 0xffffe000); }
-};
-template <> struct Element<s8> {
-  using Sum = s64;
-  static constexpr u32 kBits = 8;
-  static s64 load(u32 bits) { return s8(bits); }
-};
-template <> struct Element<u8> {
-  using Sum = s64;
-  static constexpr u32 kBits = 8;
-  static s64 load(u32 bits) { return u8(bits); }
-};
-
-template <class T> auto element(u32 word, u32 e) {
-  constexpr u32 kBits = Element<T>::kBits;
-  return Element<T>::load(kBits == 32 ? word : word >> (e * kBits));
-}
 
 template <class T, u32 Depth, class Sum>
 void take_a(const Warp &w, const MatrixSite &site, Sum (&a)[kRows][kMaxDepth]) {

@@ -1,6 +1,7 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/link.h"
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"

@@ -4,6 +4,7 @@
 #include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/wmma.h"
 
 #include <algorithm>
 
@@ -131,6 +132,36 @@ void RaceCheck::report(const Warp &w, uint64_t address, const Access &before, co
       location_text(*block.launch, *before.at) + ", in " + block_text(block));
 }
 
+RaceCheck::Access RaceCheck::access_of(const Warp &w, const Op *op) const {
+  Access now;
+  now.at = &w.current->code->locations[size_t(op - w.current->code->ops.data())];
+  now.warp = uint8_t(w.index);
+  now.time = known_[w.index][w.index];
+  return now;
+}
+
+/// wmma.load and wmma.store, element by element.
+void RaceCheck::observe_tile(Warp &w, const Op *op) {
+  const Tile &tile = static_cast<const TileAccess *>(op->extra)->tile;
+  const bool is_write = access_row(op).kind == Kind::tile_store;
+  const uint32_t lanes = executing_lanes(op, w);
+  Access now = access_of(w, op);
+  uint64_t addresses[kLanes];
+  for (uint32_t r = 0; r < tile.count; ++r)
+    for (uint32_t e = 0; e < tile.per_register(); ++e) {
+      tile_addresses(op, w, r, e, addresses);
+      for (uint32_t i = 0; i < kLanes; ++i) {
+        uint64_t address = addresses[i];
+        if (!(lanes >> i & 1) || !is_shared(access_space(op), address) ||
+            tile.element_bytes > w.shared_bytes || address > w.shared_bytes - tile.element_bytes)
+          continue;
+        now.lane = uint8_t(i);
+        if (!touch_range(w, address, tile.element_bytes, now, is_write))
+          return;
+      }
+    }
+}
+
 void RaceCheck::observe(Warp &w, const Op *op) {
   const AccessRow &row = access_row(op);
   if (row.kind == Kind::none || row.space == ptx::Space::local)
@@ -140,6 +171,8 @@ void RaceCheck::observe(Warp &w, const Op *op) {
       ((row.kind == Kind::load || row.kind == Kind::store) && (op->flags & kFlagVolatile));
   if (row.space == ptx::Space::global && !ordered_access)
     return;
+  if (row.kind == Kind::tile_load || row.kind == Kind::tile_store)
+    return observe_tile(w, op);
   uint32_t lanes = executing_lanes(op, w), bytes = row.total_bytes();
   uint64_t addresses[kLanes];
   if (row.kind == Kind::async_copy) {
@@ -153,12 +186,8 @@ void RaceCheck::observe(Warp &w, const Op *op) {
   }
   if (row.kind == Kind::matrix)
     lanes &= uint32_t((uint64_t(1) << (8 * row.count)) - 1); // that name its rows
-  bool has_space = row.kind == Kind::atomic || row.kind == Kind::matrix;
-  ptx::Space space = has_space ? ptx::Space(op->space()) : row.space;
-  Access now;
-  now.at = &w.current->code->locations[size_t(op - w.current->code->ops.data())];
-  now.warp = uint8_t(w.index);
-  now.time = known_[w.index][w.index];
+  const ptx::Space space = access_space(op);
+  Access now = access_of(w, op);
   bool is_write = row.kind == Kind::store || row.kind == Kind::async_copy;
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(lanes >> i & 1))

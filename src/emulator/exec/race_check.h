@@ -44,6 +44,8 @@ private:
   struct Word {
     Access write, reads[2];
   };
+  Access access_of(const Warp &w, const Op *op) const;
+  void observe_tile(Warp &w, const Op *op);
   static void join(Clock &to, const Clock &from);
   bool ordered(const Access &before, const Access &now) const;
   void synchronise(uint32_t warp, uint64_t address);

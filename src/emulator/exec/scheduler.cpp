@@ -117,8 +117,8 @@ const Op *step_checking(Warp &w, const Op *pc) {
   return pc;
 }
 
-/// Until the path stops, counting lane-operations as PTX writes them, with what the operations touch
-/// looked at before they are done.
+/// Until the path stops, counting lane-operations as PTX writes them, with what the operations
+/// touch looked at before they are done.
 uint64_t execute_counting(Warp &w, const Op *pc) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;

@@ -166,6 +166,56 @@ TEST_CASE("The device is the profile that was chosen") {
         CUDA_ERROR_INVALID_DEVICE);
 }
 
+TEST_CASE("Every profile has the limits that the programming guide gives its compute capability") {
+  struct Row {
+    const char *device;
+    int major, minor, threads, optin_kib; // of a multiprocessor; shared memory of a block
+  };
+  const Row row = GENERATE(Row{"sm_75", 7, 5, 1024, 64}, Row{"sm_80", 8, 0, 2048, 163},
+                           Row{"sm_86", 8, 6, 1536, 99}, Row{"sm_87", 8, 7, 1536, 163},
+                           Row{"sm_89", 8, 9, 1536, 99}, Row{"sm_90", 9, 0, 2048, 227},
+                           Row{"sm_100", 10, 0, 2048, 227}, Row{"sm_110", 11, 0, 1536, 227},
+                           Row{"sm_120", 12, 0, 1536, 99});
+  Session session{std::string("CUGRT_EMU_DEVICE=") + row.device};
+  auto attribute = [](CUdevice_attribute which) {
+    int value = -1;
+    OK(CU(cuDeviceGetAttribute)(&value, which, 0));
+    return value;
+  };
+  CHECK(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == row.major);
+  CHECK(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) == row.minor);
+  CHECK(attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) == row.threads);
+  CHECK(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) == row.optin_kib * 1024);
+}
+
+TEST_CASE(
+    "A module is loaded where its target says: older everywhere, .a exactly, .f in its family") {
+  struct Row {
+    const char *target, *device;
+    bool loads;
+  };
+  const Row row = GENERATE(Row{"sm_75", "sm_120", true}, Row{"sm_90", "sm_89", false},
+                           Row{"sm_90a", "sm_90", true}, Row{"sm_90a", "sm_100", false},
+                           Row{"sm_100f", "sm_100", true}, Row{"sm_100f", "sm_110", false},
+                           Row{"sm_100a", "sm_120", false}, Row{"sm_120", "sm_110", false});
+  Session session{std::string("CUGRT_EMU_DEVICE=") + row.device};
+  CUmodule module = nullptr;
+  std::string ptx = std::string(".version 9.0\n.target ") + row.target +
+                    "\n.address_size 64\n.visible .entry k() { ret; }";
+  INFO(row.target << " on " << row.device);
+  CHECK((CU(cuModuleLoadData)(&module, ptx.c_str()) == CUDA_SUCCESS) == row.loads);
+}
+
+TEST_CASE("Every version that can be chosen is what the driver says of itself") {
+  const auto [name, number] =
+      GENERATE(std::pair("12.2", 12020), std::pair("12.4", 12040), std::pair("12.6", 12060),
+               std::pair("12.8", 12080), std::pair("13.0", 13000));
+  FreshDriver driver{std::string("CUGRT_EMU_DRIVER_VERSION=") + name};
+  int version = 0;
+  OK(CU(cuDriverGetVersion)(&version));
+  CHECK(version == number);
+}
+
 TEST_CASE("A variable that makes no sense is an error that names it") {
   FreshDriver driver{"CUGRT_EMU_DEVICE=sm_1"};
   CHECK(CU(cuInit)(0) == CUDA_ERROR_INVALID_VALUE);

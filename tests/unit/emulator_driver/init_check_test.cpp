@@ -1,5 +1,5 @@
-// Uses of bytes that nothing has written: what is a finding, word for word, and the legal neighbour of
-// each case.
+// Uses of bytes that nothing has written: what is a finding, word for word, and the legal neighbour
+// of each case.
 #include "emulator_driver/session.h"
 
 namespace {
@@ -10,9 +10,11 @@ std::string around(const std::string &body, const std::string &before = "") {
   return ".version 8.0\n.target sm_80\n.address_size 64\n" + before +
          "\n"
          ".visible .entry use(.param .u64 in, .param .u64 out) {\n"
-         ".reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .f32 %f<8>; .reg .pred %p<4>; .reg .b16 %h<8>;\n"
+         ".reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .f32 %f<8>; .reg .pred %p<4>; .reg .b16 "
+         "%h<8>;\n"
          ".shared .align 16 .b8 word[512]; .local .align 8 .b8 mine[16];\n"
-         "ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, "
+         "ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 "
+         "%rd3, "
          "%r1, 4; add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;\n" +
          body + "\nret;\n}\n";
 }
@@ -36,9 +38,7 @@ struct Checked : Session {
     run(around(body, before));
     return findings();
   }
-  void write(CUdeviceptr at, size_t bytes) {
-    OK(CU(cuMemsetD8_v2)(at, 1, bytes));
-  }
+  void write(CUdeviceptr at, size_t bytes) { OK(CU(cuMemsetD8_v2)(at, 1, bytes)); }
   CUdeviceptr in = 0, out = 0;
 };
 
@@ -103,7 +103,8 @@ TEST_CASE("A copy of undefined bytes is no finding, and as undefined as they are
   device.write(device.in + 4, 4);
   int by = GENERATE(0, 1, 2);
   if (by == 0)
-    device.run(around("ld.global.v2.u32 {%r2, %r3}, [%rd1];\nst.global.v2.u32 [%rd2], {%r2, %r3};"));
+    device.run(
+        around("ld.global.v2.u32 {%r2, %r3}, [%rd1];\nst.global.v2.u32 [%rd2], {%r2, %r3};"));
   else if (by == 1)
     OK(CU(cuMemcpyDtoD_v2)(device.out, device.in, 100));
   else // through shared memory, registers of 64 bits and a shuffle
@@ -138,18 +139,19 @@ TEST_CASE("Of a wide load only what is used counts") {
   Checked device;
   device.write(device.in, 4);
   device.write(device.in + 8, 2);
-  CHECK(device.found("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd1]; add.u32 %r2, %r2, 1;\n"
-                     "st.global.u32 [%rd2], %r2;\n"
-                     // Halves of a pair, bytes of a word, what a mask leaves.
-                     "mov.b32 {%h1, %h2}, %r4; add.u16 %h1, %h1, 1; st.global.u16 [%rd2], %h1;\n"
-                     "and.b32 %r6, %r4, 65535; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
-                     "shl.b32 %r6, %r4, 16; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
-                     "prmt.b32 %r6, %r4, 0, 0x4410; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
-                     "bfe.u32 %r6, %r4, 8, 8; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
-                     "lop3.b32 %r6, %r4, 255, 1, 0xea; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], "
-                     "%r6;\n"
-                     "cvt.u32.u16 %r6, %h1; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
-                     "add.f16x2 %r6, %r4, %r4; cvt.u16.u32 %h3, %r6; st.global.u16 [%rd2], %h3;")
+  CHECK(device
+            .found("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd1]; add.u32 %r2, %r2, 1;\n"
+                   "st.global.u32 [%rd2], %r2;\n"
+                   // Halves of a pair, bytes of a word, what a mask leaves.
+                   "mov.b32 {%h1, %h2}, %r4; add.u16 %h1, %h1, 1; st.global.u16 [%rd2], %h1;\n"
+                   "and.b32 %r6, %r4, 65535; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
+                   "shl.b32 %r6, %r4, 16; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
+                   "prmt.b32 %r6, %r4, 0, 0x4410; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
+                   "bfe.u32 %r6, %r4, 8, 8; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
+                   "lop3.b32 %r6, %r4, 255, 1, 0xea; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], "
+                   "%r6;\n"
+                   "cvt.u32.u16 %r6, %h1; add.u32 %r6, %r6, 1; st.global.u32 [%rd2], %r6;\n"
+                   "add.f16x2 %r6, %r4, %r4; cvt.u16.u32 %h3, %r6; st.global.u16 [%rd2], %h3;")
             .empty());
   CHECK(device.found("ld.global.u32 %r4, [%rd1+8];\nadd.f16x2 %r6, %r4, %r4;\n"
                      "st.global.u32 [%rd2], %r6;") ==
@@ -159,10 +161,11 @@ TEST_CASE("Of a wide load only what is used counts") {
 TEST_CASE("What is chosen by a defined predicate is as defined as the choice") {
   Checked device;
   device.write(device.in + 4, 4);
-  CHECK(device.found("ld.global.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, 1;\n"
-                     "setp.eq.u32 %p1, %r1, 0; selp.b32 %r4, %r3, %r2, %p1;\n"
-                     "add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;\n"
-                     "@!%p1 st.global.u32 [%rd2], %r2;")
+  CHECK(device
+            .found("ld.global.v2.u32 {%r2, %r3}, [%rd1]; add.u32 %r2, %r2, 1;\n"
+                   "setp.eq.u32 %p1, %r1, 0; selp.b32 %r4, %r3, %r2, %p1;\n"
+                   "add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;\n"
+                   "@!%p1 st.global.u32 [%rd2], %r2;")
             .empty());
 }
 
@@ -177,11 +180,13 @@ TEST_CASE("A branch, a guard, an address and an atomic operation are uses at onc
       Case{"ld.global.u32 %r2, [%rd1];\nand.b32 %r3, %r2, 1; setp.eq.u32 %p1, %r3, 3;\n"
            "@%p1 st.global.u32 [%rd2], 1;",
            "a branch depends on", 11},
-      Case{"ld.global.u32 %r2, [%rd1];\nTS: .branchtargets A, B;\nand.b32 %r3, %r2, 1;\nbrx.idx %r3, TS;\nA:\nB:",
+      Case{"ld.global.u32 %r2, [%rd1];\nTS: .branchtargets A, B;\nand.b32 %r3, %r2, 1;\nbrx.idx "
+           "%r3, TS;\nA:\nB:",
            "a branch depends on", 12},
-      Case{"ld.global.u32 %r2, [%rd1];\ncvt.u64.u32 %rd4, %r2; and.b64 %rd4, %rd4, 8; add.s64 %rd4, "
-           "%rd2, %rd4;\nst.global.u32 [%rd4], 1;",
-           "an address is computed from", 11},
+      Case{
+          "ld.global.u32 %r2, [%rd1];\ncvt.u64.u32 %rd4, %r2; and.b64 %rd4, %rd4, 8; add.s64 %rd4, "
+          "%rd2, %rd4;\nst.global.u32 [%rd4], 1;",
+          "an address is computed from", 11},
       Case{"ld.global.u32 %r2, [%rd1];\nred.global.add.u32 [%rd2+64], %r2;\n",
            "an atomic operation uses", 10},
       Case{"red.global.add.u32 [%rd1], 1;", "an atomic operation uses", 9},
@@ -206,14 +211,16 @@ TEST_CASE("Shared and local memory begin undefined in every block") {
           kComputed + "local address 0x2, read at ptx line 10" + kThread + "11\n");
   }
   SECTION("through generic addresses, and what was written is defined") {
-    CHECK(device.found("mov.u64 %rd4, mine; cvta.local.u64 %rd4, %rd4; st.u32 [%rd4], 1;\n"
-                       "ld.local.u32 %r2, [mine]; st.shared.u32 [word], %r2; ld.shared.u32 %r3, "
-                       "[word];\nadd.u32 %r2, %r2, %r3; st.global.u32 [%rd2], %r2;")
+    CHECK(device
+              .found("mov.u64 %rd4, mine; cvta.local.u64 %rd4, %rd4; st.u32 [%rd4], 1;\n"
+                     "ld.local.u32 %r2, [mine]; st.shared.u32 [word], %r2; ld.shared.u32 %r3, "
+                     "[word];\nadd.u32 %r2, %r2, %r3; st.global.u32 [%rd2], %r2;")
               .empty());
   }
   SECTION("what was computed stays so in shared memory") {
-    CHECK(device.found("ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; st.shared.u32 [word], %r2;\n"
-                       "ld.shared.u32 %r3, [word];\nst.global.u32 [%rd2], %r3;")
+    CHECK(device
+              .found("ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; st.shared.u32 [word], %r2;\n"
+                     "ld.shared.u32 %r3, [word];\nst.global.u32 [%rd2], %r3;")
               .find(kComputed + "shared address 0x0, read at ptx line 10") == 0);
   }
 }
@@ -224,18 +231,21 @@ TEST_CASE("cp.async carries definedness when it arrives, ldmatrix and mma by ele
   const std::string fetch =
       "mov.u32 %r2, word; cp.async.ca.shared.global [%r2], [%rd1], 16, 16; cp.async.wait_all;\n";
   SECTION("what was written") {
-    CHECK(device.found(fetch + "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [word]; add.u32 %r3, %r3, "
-                               "%r5; st.global.u32 [%rd2], %r3;")
+    CHECK(device
+              .found(fetch + "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [word]; add.u32 %r3, %r3, "
+                             "%r5; st.global.u32 [%rd2], %r3;")
               .empty());
   }
   SECTION("what was not") {
-    CHECK(device.found(fetch + "ld.shared.u32 %r6, [word+12]; add.u32 %r6, %r6, 1;\nst.global.u32 "
-                               "[%rd2], %r6;")
+    CHECK(device
+              .found(fetch + "ld.shared.u32 %r6, [word+12]; add.u32 %r6, %r6, 1;\nst.global.u32 "
+                             "[%rd2], %r6;")
               .find(kComputed + "shared address 0xc, read at ptx line 10") == 0);
   }
   SECTION("before it arrives the destination is what it was") {
-    CHECK(device.found("mov.u32 %r2, word; cp.async.ca.shared.global [%r2], [%rd1], 4;\n"
-                       "ld.shared.u32 %r3, [word]; add.u32 %r3, %r3, 1; st.global.u32 [%rd2], %r3;")
+    CHECK(device
+              .found("mov.u32 %r2, word; cp.async.ca.shared.global [%r2], [%rd1], 4;\n"
+                     "ld.shared.u32 %r3, [word]; add.u32 %r3, %r3, 1; st.global.u32 [%rd2], %r3;")
               .find(kComputed + "shared address 0x0") == 0);
   }
 }
@@ -245,19 +255,20 @@ namespace {
 // A row-major 16 x 8 matrix a of tf32 in shared memory, of which row `unwritten` is missing, times
 // ones; every thread stores row `stored` of the result.
 std::string product(int unwritten, const std::string &stored) {
-  return around("setp.ne.u32 %p1, %r1, " + std::to_string(unwritten) +
-                "; setp.lt.u32 %p2, %r1, 16; and.pred %p1, %p1, %p2; shl.b32 %r2, %r1, 5; "
-                "mov.u32 %r3, word; add.u32 %r2, %r2, %r3;\n"
-                "@%p1 st.shared.v4.f32 [%r2], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
-                "@%p1 st.shared.v4.f32 [%r2+16], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
-                "bar.sync 0; mov.u32 %r10, 0f3f800000;\n"
-                "and.b32 %r4, %r1, 15; shr.u32 %r5, %r1, 4; shl.b32 %r4, %r4, 5; shl.b32 %r5, %r5, 4;"
-                "add.u32 %r4, %r4, %r5; add.u32 %r4, %r4, %r3;\n"
-                "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r6, %r7, %r8, %r9}, [%r4];\n"
-                "mov.b32 %f1, 0; mov.b32 %f2, 0; mov.b32 %f3, 0; mov.b32 %f4, 0;\n"
-                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r6, "
-                "%r7, %r8, %r9}, {%r10, %r10}, {%f1, %f2, %f3, %f4};\n" +
-                stored);
+  return around(
+      "setp.ne.u32 %p1, %r1, " + std::to_string(unwritten) +
+      "; setp.lt.u32 %p2, %r1, 16; and.pred %p1, %p1, %p2; shl.b32 %r2, %r1, 5; "
+      "mov.u32 %r3, word; add.u32 %r2, %r2, %r3;\n"
+      "@%p1 st.shared.v4.f32 [%r2], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
+      "@%p1 st.shared.v4.f32 [%r2+16], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
+      "bar.sync 0; mov.u32 %r10, 0f3f800000;\n"
+      "and.b32 %r4, %r1, 15; shr.u32 %r5, %r1, 4; shl.b32 %r4, %r4, 5; shl.b32 %r5, %r5, 4;"
+      "add.u32 %r4, %r4, %r5; add.u32 %r4, %r4, %r3;\n"
+      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r6, %r7, %r8, %r9}, [%r4];\n"
+      "mov.b32 %f1, 0; mov.b32 %f2, 0; mov.b32 %f3, 0; mov.b32 %f4, 0;\n"
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r6, "
+      "%r7, %r8, %r9}, {%r10, %r10}, {%f1, %f2, %f3, %f4};\n" +
+      stored);
 }
 
 } // namespace
@@ -287,9 +298,10 @@ TEST_CASE("Undefined arguments of a called function are followed, and its result
                            "twice, (a); ld.param.b32 %r3, [r]; }\n";
   CHECK(device.found("ld.global.u32 %r2, [%rd1];\n" + call + "st.global.u32 [%rd2], %r3;", callee)
             .empty());
-  CHECK(device.found("ld.global.u32 %r2, [%rd1];\n" + call +
-                         "add.u32 %r3, %r3, 1;\nst.global.u32 [%rd2], %r3;",
-                     callee)
+  CHECK(device
+            .found("ld.global.u32 %r2, [%rd1];\n" + call +
+                       "add.u32 %r3, %r3, 1;\nst.global.u32 [%rd2], %r3;",
+                   callee)
             .find(kComputed + of(device.in, 0) + "ptx line 9") == 0);
 }
 
@@ -377,10 +389,12 @@ TEST_CASE("Mapped memory is undefined where it is first seen, and defined once i
 
 TEST_CASE("Variables of a module are defined, with and without an initialiser") {
   Checked device;
-  CHECK(device.found("ld.global.u32 %r2, [given]; ld.global.u32 %r3, [zero]; ld.const.u32 %r4, [fixed];"
-                     "add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, %r4; st.global.u32 [%rd2], %r2;",
-                     ".global .u32 given = 3; .global .u32 zero; .const .u32 fixed = 4;")
-            .empty());
+  CHECK(
+      device
+          .found("ld.global.u32 %r2, [given]; ld.global.u32 %r3, [zero]; ld.const.u32 %r4, [fixed];"
+                 "add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, %r4; st.global.u32 [%rd2], %r2;",
+                 ".global .u32 given = 3; .global .u32 zero; .const .u32 fixed = 4;")
+          .empty());
 }
 
 TEST_CASE("A copy to the host of nothing but undefined bytes is a finding") {
