@@ -14,7 +14,8 @@
 //   matmul_mma         128 x 128 32 x 8   f16 and bf16, large: tensor cores
 //   matmul_mma_small   64 x 64   32 x 4   f16 and bf16, small: tensor cores
 //
-// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter.
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter;
+// WITHOUT_GEMV and the like leave out what no launch takes.
 
 #include "assume.cuh"
 #include "floating.cuh"
@@ -55,6 +56,7 @@ __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
   a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
   c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
 
+#ifndef WITHOUT_GEMV
 extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -94,7 +96,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
     STORE(AT(tile.batch, row, column), total);
   }
 }
+#endif
 
+#ifndef WITHOUT_TILED
 extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -118,7 +122,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
   if (row < m && column < n)
     STORE(AT(tile.batch, row, column), sum + BIAS_AT(column));
 }
+#endif
 
+#ifndef WITHOUT_REGISTER
 extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -171,6 +177,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
     }
   }
 }
+#endif
 
 // --- Tensor cores --------------------------------------------------------------------------------
 //
@@ -341,14 +348,18 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
   a, c, BIAS_ARGUMENT y, m, n, k, batch, inner_batch, a_outer_stride, a_inner_stride,              \
       c_outer_stride, c_inner_stride FUSED_ARGUMENTS
 
+#ifndef WITHOUT_MMA
 extern "C" __global__ void __launch_bounds__(256) matmul_mma(PARAMETERS) {
   BEGIN_EARLY();
   multiply_tiles<2, 4, 4, 4>(ARGUMENTS);
 }
+#endif
 
+#ifndef WITHOUT_MMA_SMALL
 extern "C" __global__ void __launch_bounds__(128) matmul_mma_small(PARAMETERS) {
   BEGIN_EARLY();
   multiply_tiles<2, 2, 2, 4>(ARGUMENTS);
 }
+#endif
 
 #endif

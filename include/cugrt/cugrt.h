@@ -253,9 +253,11 @@ typedef struct cugrt_plan_options {
   int32_t format;                    /* cugrt_report_format */
   const cugrt_symbol_value *symbols; /* evaluate the memory table at these values */
   size_t symbol_count;
-  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
+  uint32_t max_lanes; /* as in cugrt_compile_options, like those below */
   int32_t host_control;
   int32_t full_edges;
+  const char *const *pass_options;
+  size_t pass_option_count;
 } cugrt_plan_options;
 
 typedef void (*cugrt_progress_callback)(void *user, size_t done, size_t total, const char *kernel,
@@ -283,6 +285,9 @@ typedef struct cugrt_compile_options {
   uint32_t max_lanes;   /* steps of a graph that may run side by side, 1 to 32; 0: no limit */
   int32_t host_control; /* 1: the host runs every branch and loop, none becomes a node of a graph */
   int32_t full_edges;   /* 1: no kernel of a graph begins before its predecessors have ended */
+  const char *const *pass_options; /* "mixed.dtype=f16": settings of the default passes, as of
+                                    * module_run_passes; they come before what other fields imply */
+  size_t pass_option_count;
 } cugrt_compile_options;
 
 /* What a pack is made of. */
@@ -298,9 +303,11 @@ typedef struct cugrt_pack_options {
   cugrt_progress_callback progress; /* as for compiling; kernels are "name for sm_87" */
   void *progress_user;
   const volatile int32_t *cancel;
-  uint32_t max_lanes; /* as in cugrt_compile_options, like the two below */
+  uint32_t max_lanes; /* as in cugrt_compile_options, like those below */
   int32_t host_control;
   int32_t full_edges;
+  const char *const *pass_options;
+  size_t pass_option_count;
 } cugrt_pack_options;
 
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when

@@ -65,6 +65,14 @@ inline void check(cugrt_status *status) {
 
 namespace detail {
 
+/// Valid as long as the strings.
+inline std::vector<const char *> pointers(const std::vector<std::string> &strings) {
+  std::vector<const char *> list;
+  for (const std::string &string : strings)
+    list.push_back(string.c_str());
+  return list;
+}
+
 /// A struct of the C ABI with struct_size set and everything else zero.
 template <class T> T sized() {
   T value;
@@ -279,7 +287,7 @@ public:
   /// No names: the default pipeline. Options are "name=value".
   Module run_passes(const std::vector<std::string> &passes = {},
                     const std::vector<std::string> &options = {}) const {
-    auto names = pointers(passes), settings = pointers(options);
+    auto names = detail::pointers(passes), settings = detail::pointers(options);
     cugrt_module *module = nullptr;
     check(api().module_run_passes(handle_, names.data(), names.size(), settings.data(),
                                   settings.size(), &module));
@@ -306,12 +314,6 @@ public:
 
 private:
   using Handle::Handle;
-  static std::vector<const char *> pointers(const std::vector<std::string> &strings) {
-    std::vector<const char *> list;
-    for (const std::string &string : strings)
-      list.push_back(string.c_str());
-    return list;
-  }
 };
 
 /// Host tensors by name.
@@ -434,6 +436,14 @@ public:
     auto defaults = detail::sized<cugrt_compile_options>();
     check(api().executable_compile(runtime.get(), module.get(), options ? options : &defaults,
                                    &handle_));
+  }
+  /// With settings of passes, "name=value".
+  Executable(Runtime &runtime, const Module &module, const std::vector<std::string> &pass_options) {
+    const std::vector<const char *> settings = detail::pointers(pass_options);
+    auto options = detail::sized<cugrt_compile_options>();
+    options.pass_options = settings.data();
+    options.pass_option_count = settings.size();
+    check(api().executable_compile(runtime.get(), module.get(), &options, &handle_));
   }
   /// The pack's code for the runtime's device.
   Executable(Runtime &runtime, const Pack &pack) {

@@ -1,6 +1,8 @@
 // Matrix multiplication: kernels/matmul.cu, matmul_blocks.cu.
 #include "codegen/op_emitter.h"
 
+#include <algorithm>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -47,10 +49,9 @@ Result<Batches> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &
 
 // --- Choice among the variants -------------------------------------------------------------------
 
-/// What a choice depends on: sizes as the launch sees them.
+/// What a choice depends on: sizes, as the launch's parameters or over the function's symbols.
 struct Product {
   ir::ExprId rows, columns, batch;
-  ir::DType dtype;
 };
 
 /// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
@@ -86,55 +87,88 @@ bool has_tensor_cores(ir::DType dtype) {
   return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
 }
 
+bool uses_tensor_cores(const Variant &v) {
+  return v.where == Where::tensor_core || v.where == Where::tensor_core_small;
+}
+
 ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
   return exprs.mul(p.batch, exprs.mul(exprs.ceildiv(p.rows, exprs.constant(height)),
                                       exprs.ceildiv(p.columns, exprs.constant(width))));
 }
 
-/// Appends the variants that may be taken, in order, or the one that the option names.
-Status add_variants(OpEmitter &op, KernelLaunch &launch, const Product &p) {
-  ir::ExprPool &exprs = op.exprs();
-  const std::string_view wanted = op.table().matmul();
-  auto add = [&](const Variant &v, ir::ExprId predicate) {
-    const bool named = v.where != Where::rest; // the last one's entry is the declaration's
-    launch.variant(named ? "matmul_" + std::string(v.name) : "", predicate,
-                   tile_count(exprs, p, v.height, v.width), v.threads);
-  };
-  auto at_most = [&](ir::ExprId value, int64_t bound) {
-    return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
-  };
-  for (const Variant &v : kVariants) {
-    const bool of_cores = v.where == Where::tensor_core || v.where == Where::tensor_core_small;
-    if (of_cores && !has_tensor_cores(p.dtype)) {
-      if (v.name == wanted)
-        return op.unsupported(p.dtype, "option codegen.matmul asks for tensor cores, which "
-                                       "multiply f16 and bf16");
-      continue;
-    }
-    if (v.name == wanted) {
-      add(v, {});
-      return {};
-    }
-    if (wanted != "auto")
-      continue;
-    switch (v.where) {
-    case Where::few_rows:
-      add(v, at_most(p.rows, v.height));
-      break;
-    case Where::few_tiles:
-      add(v, at_most(tile_count(exprs, p, 64, 64), kFewTiles));
-      break;
-    case Where::tensor_core:
-      add(v, exprs.make(ir::ExprKind::lt, exprs.constant(kFewTiles),
-                        tile_count(exprs, p, v.height, v.width)));
-      break;
-    case Where::tensor_core_small:
-    case Where::rest:
-      add(v, {}); // every product comes this far
-      return {};
-    }
+ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
+  return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
+}
+
+/// When a variant is taken, unless one before it is; invalid: always.
+ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p) {
+  switch (v.where) {
+  case Where::few_rows:
+    return at_most(exprs, p.rows, v.height);
+  case Where::few_tiles:
+    return at_most(exprs, tile_count(exprs, p, 64, 64), kFewTiles);
+  case Where::tensor_core:
+    return exprs.make(ir::ExprKind::lt, exprs.constant(kFewTiles),
+                      tile_count(exprs, p, v.height, v.width));
+  case Where::tensor_core_small:
+  case Where::rest:
+    break;
   }
   return {};
+}
+
+/// The variants that some values of the function's symbols take, in order; the last one is taken
+/// wherever those before it are not. Or the one that the option names.
+Result<std::vector<const Variant *>> reachable_variants(OpEmitter &op, const Product &p,
+                                                        ir::DType dtype) {
+  ir::ExprPool &exprs = op.exprs();
+  const std::string_view wanted = op.table().matmul();
+  const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
+  std::vector<const Variant *> variants;
+  for (const Variant &v : kVariants) {
+    if (uses_tensor_cores(v) && !has_tensor_cores(dtype)) {
+      if (v.name == wanted)
+        return op.unsupported(dtype, "option codegen.matmul asks for tensor cores, which "
+                                     "multiply f16 and bf16");
+      continue;
+    }
+    if (wanted != "auto" && v.name != wanted)
+      continue;
+    const ir::ExprId when = predicate(exprs, v, p);
+    const ir::Interval holds =
+        when.valid() && wanted == "auto" ? exprs.range(when, bounds) : ir::Interval{1, 1};
+    if (holds.upper == 0)
+      continue; // never
+    variants.push_back(&v);
+    if (holds.lower != 0)
+      break; // always
+  }
+  return variants;
+}
+
+void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants,
+                  const Product &p) {
+  ir::ExprPool &exprs = launch.exprs();
+  for (const Variant *v : variants) {
+    const bool named = v->where != Where::rest; // that one's entry is the declaration's
+    launch.variant(named ? "matmul_" + std::string(v->name) : "",
+                   v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p),
+                   tile_count(exprs, p, v->height, v->width), v->threads);
+  }
+}
+
+/// What no launch takes is not compiled: of f16 that is most of the code.
+void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
+                      ir::DType dtype) {
+  for (const Variant &v : kVariants) {
+    const bool is_there = !uses_tensor_cores(v) || has_tensor_cores(dtype);
+    if (!is_there || std::find(variants.begin(), variants.end(), &v) != variants.end())
+      continue;
+    std::string name(v.name);
+    for (char &c : name)
+      c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    launch.option("-DWITHOUT_" + name);
+  }
 }
 
 } // namespace
@@ -154,10 +188,13 @@ Status emit_matmul(OpEmitter &op) {
   }
   const ir::ExprId m = y.dims[y.dims.size() - 2];
   CUGRT_ASSIGN(const Batches batches, merge_batches(op, a, c, y));
+  CUGRT_ASSIGN(const std::vector<const Variant *> variants,
+               reachable_variants(op, {m, n, batches.count}, op.operand_type(0).dtype));
 
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
+  leave_out_others(launch, variants, op.operand_type(0).dtype);
   launch.input("a", op.operand(0));
   launch.input("c", op.operand(1));
   if (op.has_operand(2))
@@ -172,7 +209,7 @@ Status emit_matmul(OpEmitter &op) {
   launch.size("c_outer_stride", batches.outer_walk.strides[1]);
   launch.size("c_inner_stride", batches.inner_walk.strides[1]);
 
-  CUGRT_TRY(add_variants(op, launch, {rows, columns, batch, op.operand_type(0).dtype}));
+  add_variants(launch, variants, {rows, columns, batch});
   launch.emit(op.call().location);
   return {};
 }

@@ -133,7 +133,7 @@ private:
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
         !codegen::can_fuse(module_, op, function_.attributes_of(binding), operands, result))
       return ir::OpPattern::opaque;
-    if (keeps_axes(binding))
+    if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;
     const bool counts_as_reduction =
         op == ir::Op::reduce_mean || op == ir::Op::argmax || op == ir::Op::argmin;
@@ -148,6 +148,17 @@ private:
   bool is_one_element(const ir::Type &type) const {
     return std::all_of(type.dims.begin(), type.dims.end(),
                        [&](ir::ExprId dim) { return module_.exprs.as_constant(dim) == 1; });
+  }
+
+  /// A slice that leaves out nothing.
+  bool keeps_all(const Binding &binding) const {
+    if (ir::op_of(binding) != ir::Op::slice)
+      return false;
+    const std::vector<int64_t> steps =
+        ir::op_integers(ir::Op::slice, function_.attributes_of(binding), "steps");
+    return function_.value(function_.operands_of(binding)[0].value()).type ==
+               function_.value(binding.result()).type &&
+           std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step == 1; });
   }
 
   /// A transposition that moves nothing.

@@ -38,6 +38,12 @@ public:
   /// Errors: not_found for an unknown option, listing the known ones, and for an unknown op;
   /// invalid_argument for another value that is not of the option's type.
   Status set(std::string_view name, std::string_view value);
+  /// Likewise, unless the option is set already.
+  Status set_default(std::string_view name, std::string_view value) {
+    return values_.contains(name) ? Status() : set(name, value);
+  }
+  /// Of "name=value". Errors: those of set(), and invalid_argument for another form.
+  Status set_from_text(std::string_view setting);
 
   /// The value set, or the option's default. The option must be known and of that type.
   bool flag(std::string_view name) const;

@@ -78,6 +78,14 @@ Status PassContext::set(std::string_view name, std::string_view value) {
   return {};
 }
 
+Status PassContext::set_from_text(std::string_view setting) {
+  const size_t equals = setting.find('=');
+  if (equals == std::string_view::npos)
+    return Status::error(Code::invalid_argument, "pass option '" + std::string(setting) +
+                                                     "' is not of the form name=value");
+  return set(setting.substr(0, equals), setting.substr(equals + 1));
+}
+
 std::string_view PassContext::value(std::string_view name, OptionType type) const {
   const OptionInfo *option = find_option(name);
   CUGRT_CHECK(option && option->type == type);

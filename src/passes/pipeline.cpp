@@ -12,6 +12,9 @@ constexpr Pass kPasses[] = {
     {"ToMixedPrecision",
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
+    {"LiftTransformParams",
+     "put what depends on weights alone into functions that are run once, when a session is opened",
+     lift_transform_params},
     {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
     {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
@@ -56,6 +59,7 @@ std::span<const Pass *const> default_pipeline() {
       find_pass("ToMixedPrecision"), // off unless asked for
       // What nothing uses would keep others apart.
       find_pass("EliminateDeadBindings"),
+      find_pass("LiftTransformParams"),
       find_pass("FuseOps"),
       find_pass("FuseKernels"),
       // No tensor-level ops beyond this point.

@@ -190,16 +190,18 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &l
   return kernels_[launch.kernel][launch.variant].attributes;
 }
 
-Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set) {
+Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set,
+                                                                 const Finish &finish) {
   std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
   if (auto found = weights_.find(set.identity()); found != weights_.end())
     if (std::shared_ptr<const LoadedWeights> loaded = found->second.lock())
       return loaded;
-  CUGRT_ASSIGN(std::shared_ptr<const LoadedWeights> loaded,
+  CUGRT_ASSIGN(std::shared_ptr<LoadedWeights> loaded,
                LoadedWeights::load(*executable_, *device_, set));
+  CUGRT_TRY(finish(*loaded));
   weights_[set.identity()] = loaded;
-  return loaded;
+  return std::shared_ptr<const LoadedWeights>(std::move(loaded));
 }
 
 } // namespace cugrt::runtime

@@ -4,6 +4,7 @@
 
 #include "driver/kernel_module.h"
 #include "driver/memory.h"
+#include "runtime/computed_weights.h"
 #include "runtime/executable.h"
 #include "runtime/slot_check.h"
 #include "runtime/weights.h"
@@ -15,15 +16,22 @@ class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
   /// rank, and uploads them into one allocation.
-  static Result<std::shared_ptr<const LoadedWeights>>
-  load(const Executable &executable, const Device &device, const WeightSet &set);
+  static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
+                                                     const Device &device, const WeightSet &set);
+
+  /// Makes the memory of computed weights and hands each function that computes some to `compute`,
+  /// with tensors of its results (an address of 0: not wanted); then their parameters are bound.
+  using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
+  Status compute(const Executable &executable, const Device &device, const Compute &compute);
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
-  const driver::DeviceBuffer &memory() const { return memory_; }
+  uint64_t size_bytes() const { return memory_.size_bytes() + computed_.size_bytes(); }
+  /// What no run may write.
+  std::array<const driver::DeviceBuffer *, 2> memory() const { return {&memory_, &computed_}; }
 
 private:
-  driver::DeviceBuffer memory_;
+  driver::DeviceBuffer memory_, computed_;
   std::vector<std::vector<cugrt_value>> params_;
 };
 
@@ -46,8 +54,10 @@ public:
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }
 
-  /// Uploaded by the first session that uses the set; shared while any does.
-  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set);
+  /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
+  /// does.
+  using Finish = std::function<Status(LoadedWeights &weights)>;
+  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set, const Finish &finish);
 
 private:
   struct LoadedKernel {

@@ -14,11 +14,11 @@ struct Layout {
   std::map<std::string, uint64_t> offsets; // by name
   uint64_t total_bytes = 0;
 
-  Status add(const std::string &name, const HostTensor &tensor) {
+  Status add(const std::string &name, uint64_t size_bytes) {
     if (offsets.contains(name))
       return {};
     auto begin = checked_align(static_cast<int64_t>(total_bytes), kUploadAlignment);
-    auto end = begin ? checked_add(*begin, static_cast<int64_t>(tensor.size_bytes)) : begin;
+    auto end = begin ? checked_add(*begin, static_cast<int64_t>(size_bytes)) : begin;
     if (!end)
       return Status::error(Code::out_of_range, "the weights' sizes overflow");
     offsets.emplace(name, *begin);
@@ -41,8 +41,9 @@ Result<const HostTensor *> find_weight(const plan::Function &function, uint32_t 
 
 } // namespace
 
-Result<std::shared_ptr<const LoadedWeights>>
+Result<std::shared_ptr<LoadedWeights>>
 LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set) {
+  CUGRT_TRY(check_not_computed(executable.plan(), set));
   std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
   Layout layout;
   for (const plan::Function &function : executable.plan().functions) {
@@ -50,14 +51,15 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
     if (function.is_private) // its callers bind its weights
       continue;
     for (uint32_t i = 0; i < function.params.size(); ++i) {
-      if (function.params[i].kind != plan::ParamKind::weight)
+      if (function.params[i].kind != plan::ParamKind::weight ||
+          computed_weight(executable.plan(), function.params[i]))
         continue;
       CUGRT_ASSIGN(const HostTensor *tensor, find_weight(function, i, set));
       cugrt_value &value = weights->params_.back()[i];
       value.kind = CUGRT_VALUE_TENSOR;
       value.as.tensor = tensor->describe_shape();
       CUGRT_TRY(check_argument(function, i, value));
-      CUGRT_TRY(layout.add(function.params[i].name, *tensor));
+      CUGRT_TRY(layout.add(function.params[i].name, tensor->size_bytes));
     }
   }
   CUGRT_ASSIGN(weights->memory_,
@@ -75,7 +77,51 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
         weights->params_[f][i].as.tensor.address =
             weights->memory_.address() + layout.offsets.at(function.params[i].name);
   }
-  return std::shared_ptr<const LoadedWeights>(std::move(weights));
+  return weights;
+}
+
+Status LoadedWeights::compute(const Executable &executable, const Device &device,
+                              const Compute &compute) {
+  const plan::Plan &plan = executable.plan();
+  Layout layout;
+  std::map<uint32_t, std::vector<cugrt_tensor>> results; // by function
+  struct Bound {
+    size_t function, param;
+    ComputedWeight from;
+  };
+  std::vector<Bound> bound;
+  for (size_t f = 0; f < plan.functions.size(); ++f)
+    for (size_t i = 0; i < plan.functions[f].params.size(); ++i) {
+      const auto from = computed_weight(plan, plan.functions[f].params[i]);
+      if (!from || plan.functions[f].is_private)
+        continue;
+      CUGRT_ASSIGN(const cugrt_tensor tensor, describe_computed(plan, *from));
+      cugrt_value &value = params_[f][i];
+      value.kind = CUGRT_VALUE_TENSOR;
+      value.as.tensor = tensor;
+      CUGRT_TRY(check_argument(plan.functions[f], static_cast<uint32_t>(i), value));
+      CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(tensor));
+      CUGRT_TRY(layout.add(plan.functions[f].params[i].name, bytes));
+      results[from->function].resize(plan.functions[from->function].results.size());
+      bound.push_back({f, i, *from});
+    }
+  if (bound.empty())
+    return {};
+  // Not a weight's memory until all of it is written.
+  CUGRT_ASSIGN(driver::DeviceBuffer memory,
+               driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
+  for (const Bound &b : bound) {
+    cugrt_tensor &tensor = params_[b.function][b.param].as.tensor;
+    tensor.address =
+        memory.address() + layout.offsets.at(plan.functions[b.function].params[b.param].name);
+    results[b.from.function][b.from.result] = tensor;
+  }
+  for (const auto &[function, tensors] : results)
+    if (Status status = compute(function, tensors); !status.ok())
+      return std::move(status).in("computing weights by function @" +
+                                  plan.functions[function].name);
+  computed_ = std::move(memory);
+  return {};
 }
 
 } // namespace cugrt::runtime

@@ -143,15 +143,17 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
 /// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
 /// goes there, without storage.
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const plan::PlannerOptions &options, bool only_count = false) {
-  passes::PassContext context;
-  if (options.policy == plan::Policy::seed || options.max_lanes == 1)
-    CUGRT_TRY(context.set("memory.reuse", "smallest"));
-  if (options.policy == plan::Policy::seed) { // as published: calls stay calls, offsets are numbers
-    CUGRT_TRY(context.set("inline.functions", "false"));
-    CUGRT_TRY(context.set("memory.offsets", "uniform"));
-  } else if (options.programmatic_edges)
-    CUGRT_TRY(context.set("codegen.programmatic", "true"));
+                         const PlanningOptions &options, bool only_count = false) {
+  passes::PassContext context = options.passes;
+  const plan::PlannerOptions &planner = options.planner;
+  if (planner.policy == plan::Policy::seed || planner.max_lanes == 1)
+    CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
+  if (planner.policy == plan::Policy::seed) { // as published: calls stay, offsets are numbers
+    CUGRT_TRY(context.set_default("inline.functions", "false"));
+    CUGRT_TRY(context.set_default("memory.offsets", "uniform"));
+  } else if (planner.programmatic_edges) {
+    CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
+  }
   if (only_count)
     for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})
       CUGRT_TRY(context.set(pass, "false"));
@@ -166,7 +168,7 @@ KernelCounts count_kernels(const ir::Module &module) {
     for (const ir::Block &block : function.blocks)
       for (const ir::Binding &binding : block.bindings)
         if (binding.kind == ir::BindingKind::launch) {
-          ++counts.launches;
+          counts.launches += function.num_inputs != 0; // else of weights alone: no run has it
           used[binding.callee] = true;
         }
   counts.kernels = uint32_t(std::count(used.begin(), used.end(), true));
@@ -175,10 +177,22 @@ KernelCounts count_kernels(const ir::Module &module) {
 
 } // namespace
 
+Result<passes::PassContext> pass_context(const char *const *settings, size_t count) {
+  if (count && !settings)
+    return Status::error(Code::invalid_argument, "argument 'pass_options' is null");
+  passes::PassContext context;
+  for (size_t i = 0; i < count; ++i) {
+    if (!settings[i])
+      return Status::error(Code::invalid_argument, "argument 'pass_options[]' is null");
+    CUGRT_TRY(context.set_from_text(settings[i]));
+  }
+  return context;
+}
+
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report) {
+                               const PlanningOptions &options, plan::PlanReport *report) {
   CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options));
-  auto plan = plan::make_plan(lowered, options, report);
+  auto plan = plan::make_plan(lowered, options.planner, report);
   return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
 }
 
@@ -209,9 +223,9 @@ static Result<std::string> show(PlanView view, const PlanReportOptions &options)
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planner));
-  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planner, true));
-  auto plan = plan::make_plan(lowered, options.planner, &report);
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
+  auto plan = plan::make_plan(lowered, options.planning.planner, &report);
   if (!plan.ok())
     return plan.take_status().in(name);
   return show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},

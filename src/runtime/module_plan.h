@@ -2,15 +2,25 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
+#include "passes/pass.h"
 #include "plan/planner.h"
 
 #include <span>
 
 namespace cugrt::runtime {
 
-/// What a cugrt_plan_options or cugrt_compile_options says about the plan.
-template <class Options> Result<plan::PlannerOptions> planner_options(const Options &options) {
+struct PlanningOptions {
   plan::PlannerOptions planner;
+  passes::PassContext passes; // what is set here comes before what the planner's options imply
+};
+
+/// Settings "name=value" of the C ABI.
+Result<passes::PassContext> pass_context(const char *const *settings, size_t count);
+
+/// What a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options says about the plan.
+template <class Options> Result<PlanningOptions> planning_options(const Options &options) {
+  PlanningOptions planning;
+  plan::PlannerOptions &planner = planning.planner;
   if (options.policy != CUGRT_POLICY_PATCH && options.policy != CUGRT_POLICY_SEED)
     return Status::error(Code::invalid_argument,
                          "unknown policy " + std::to_string(options.policy));
@@ -18,16 +28,17 @@ template <class Options> Result<plan::PlannerOptions> planner_options(const Opti
   planner.max_lanes = options.max_lanes;
   planner.conditional_nodes = options.host_control == 0;
   planner.programmatic_edges = options.full_edges == 0;
-  return planner;
+  CUGRT_ASSIGN(planning.passes, pass_context(options.pass_options, options.pass_option_count));
+  return planning;
 }
 
 /// Runs the default pipeline and plans. `name` stands for the module in messages; `report` may be
 /// null.
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const plan::PlannerOptions &options, plan::PlanReport *report);
+                               const PlanningOptions &options, plan::PlanReport *report);
 
 struct PlanReportOptions {
-  plan::PlannerOptions planner;
+  PlanningOptions planning;
   cugrt_report_format format = CUGRT_REPORT_TEXT;
   std::span<const cugrt_symbol_value> symbols; // evaluates the memory table
 };

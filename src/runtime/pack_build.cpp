@@ -3,6 +3,7 @@
 
 #include "jit/architectures.h"
 #include "plan/serialize.h"
+#include "runtime/computed_weights.h"
 #include "runtime/module_plan.h"
 #include "runtime/symbol_binding.h"
 #include "support/file.h"
@@ -45,10 +46,12 @@ Status check_constant_dims(const plan::Plan &plan, const plan::Function &functio
 
 /// Every weight of every public function is there, and of the right type.
 Status check_weights(const plan::Plan &plan, const WeightSet &set) {
+  CUGRT_TRY(check_not_computed(plan, set));
   for (const plan::Function &function : plan.functions)
     for (uint32_t i = 0; i < function.params.size(); ++i) {
       const plan::Param &param = function.params[i];
-      if (function.is_private || param.kind != plan::ParamKind::weight)
+      if (function.is_private || param.kind != plan::ParamKind::weight ||
+          computed_weight(plan, param))
         continue;
       const HostTensor *tensor = set.find(param.name);
       if (!tensor)
@@ -198,7 +201,7 @@ Result<std::string> build_pack(Device &device, const ir::Module &module, const s
                                const std::string &base_folder, const PackOptions &options) {
   // Nothing in a plan depends on the architecture so far; a pack has one for each that differs.
   CUGRT_TRY(check_architectures(options.architectures).take_status()); // before the work
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planner, nullptr));
+  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planning, nullptr));
   return PackBuilder(device, options).build(std::move(plan), name, base_folder);
 }
 

@@ -1,14 +1,14 @@
 // From a module to a pack: planned once, compiled for every architecture named.
 #pragma once
 
-#include "plan/planner.h"
 #include "runtime/executable.h"
+#include "runtime/module_plan.h"
 #include "runtime/pack.h"
 
 namespace cugrt::runtime {
 
 struct PackOptions {
-  plan::PlannerOptions planner;
+  PlanningOptions planning;
   std::vector<std::string> architectures; // "sm_87": cubins; "compute_75": PTX
   std::string weights_path;               // a safetensors file; empty: none
   bool weights_inside = false;            // else the pack names the file, and its digest

@@ -36,6 +36,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
     }
     CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
     std::unique_ptr<Session> session(new Session(std::move(code), options));
+    CUGRT_TRY(session->load_weights(options));
     CUGRT_TRY(session->allocate(options));
     CUGRT_TRY(session->add_functions());
     return session;
@@ -45,10 +46,40 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
   return opened;
 }
 
+Status Session::load_weights(const SessionOptions &options) {
+  auto finish = [this](LoadedWeights &weights) { return compute_weights(weights); };
+  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet(), finish));
+  return {};
+}
+
+/// By a session of its own, step by step: what it needs besides the weights ends with it.
+Status Session::compute_weights(LoadedWeights &weights) {
+  std::unique_ptr<Session> session;
+  auto run = [&](uint32_t function, std::span<const cugrt_tensor> wanted) -> Status {
+    if (!session) {
+      SessionOptions options;
+      options.cache.eager = true;
+      session.reset(new Session(code_, options));
+      session->weights_ = {std::shared_ptr<const LoadedWeights>(), &weights}; // outlives it
+      CUGRT_TRY(session->allocate(options));
+      CUGRT_TRY(session->add_functions());
+    }
+    std::vector<cugrt_value> results(wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i].address != 0) {
+        results[i].kind = CUGRT_VALUE_TENSOR;
+        results[i].as.tensor = wanted[i];
+      }
+    CUGRT_TRY(session->run(function, {{}, results, true, nullptr}));
+    return session->synchronize();
+  };
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  return weights.compute(executable(), code_->device(), run);
+}
+
 Status Session::allocate(const SessionOptions &options) {
   const driver::Context &context = code_->device().context();
   CUGRT_TRY(log_.allocate());
-  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet()));
   for (const plan::Arena &arena : executable().plan().arenas) {
     auto memory = ArenaMemory::make(context, allocator_.get(), static_cast<uint64_t>(arena.bytes));
     if (!memory.ok())
@@ -267,7 +298,7 @@ Result<Session::Totals> Session::totals() {
   totals.counters = counters_;
   totals.instances = cache_.instance_count();
   totals.instance_bytes = cache_.instance_bytes();
-  totals.weight_bytes = weights_->memory().size_bytes() + code_->constants().size_bytes();
+  totals.weight_bytes = weights_->size_bytes() + code_->constants().size_bytes();
   for (const auto &state : functions_)
     for (const MemoryBlock &memory : state->result_memory)
       totals.result_bytes += memory.size_bytes();

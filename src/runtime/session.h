@@ -75,6 +75,8 @@ public:
 private:
   friend class HostProgram;
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
+  Status load_weights(const SessionOptions &options);
+  Status compute_weights(LoadedWeights &weights);
   Status allocate(const SessionOptions &options);
   Status add_functions();
   void set_fixed_bases(Frame &frame) const;

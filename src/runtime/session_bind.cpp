@@ -97,8 +97,9 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
 /// writes all of the arenas.
 std::vector<BoundRange> Session::fixed_ranges() const {
   std::vector<BoundRange> ranges;
-  ranges.push_back(
-      {weights_->memory().address(), weights_->memory().size_bytes(), false, kWeightsRange});
+  for (const driver::DeviceBuffer *memory : weights_->memory())
+    if (memory->size_bytes() != 0)
+      ranges.push_back({memory->address(), memory->size_bytes(), false, kWeightsRange});
   ranges.push_back(
       {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
   for (uint32_t i = 0; i < arenas_.size(); ++i)
@@ -226,7 +227,7 @@ std::string Session::memory_figures() const {
     for (const MemoryBlock &memory : state->result_memory)
       result_bytes += memory.size_bytes();
   std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
-                     std::to_string(weights_->memory().size_bytes()) + " of weights, " +
+                     std::to_string(weights_->size_bytes()) + " of weights, " +
                      std::to_string(result_bytes) + " of results and no graph instances";
   if (auto memory = code_->device().context().memory(); memory.ok())
     text += "; the device has " + std::to_string(memory->free_bytes) + " of " +

@@ -43,7 +43,7 @@ void show_summary(const std::string &path) {
 }
 
 void compile(const Options &options) {
-  cugrt::Module module = options.planning.load(options.module);
+  cugrt::Module module = load_module(options.module);
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
   std::vector<const char *> architectures;
   for (const std::string &architecture : options.architectures)

@@ -93,7 +93,7 @@ std::string symbols_text(const Symbols &symbols) {
 Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(options) {
   {
     SpanScope span(spans, "load module");
-    module_.emplace(options.planning.load(options.module));
+    module_.emplace(load_module(options.module));
   }
   if (!options.weights.empty()) {
     SpanScope span(spans, "load weights");

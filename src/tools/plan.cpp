@@ -25,7 +25,7 @@ void plan(const Options &options) {
     std::cout << cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings));
     return;
   }
-  cugrt::Module module = options.planning.load(options.module);
+  cugrt::Module module = load_module(options.module);
   Symbols symbols = parse_symbols(options.settings);
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)

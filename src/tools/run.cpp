@@ -216,7 +216,7 @@ struct Opened {
 };
 
 Opened open_module(const Options &options) {
-  cugrt::Module module = options.planning.load(options.module);
+  cugrt::Module module = load_module(options.module);
   cugrt::Weights weights =
       options.weights.empty() ? cugrt::Weights() : cugrt::Weights::load(options.weights);
   cugrt::Runtime runtime = open_runtime(options.driver);

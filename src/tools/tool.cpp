@@ -129,17 +129,7 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
   command.add_flag("--full-edges", options.full_edges,
                    "No kernel of a graph begins before its predecessors have ended");
   repeatable(command.add_option("--option", options.pass_options,
-                                "mixed.dtype=f16 and other options of the pass ToMixedPrecision"));
-}
-
-cugrt::Module PlanningOptions::load(const std::string &path) const {
-  for (const std::string &option : pass_options)
-    if (option.rfind("mixed.", 0) != 0)
-      throw UserError("--option " + option +
-                      ": here only options that begin with mixed. are taken; cugrt opt takes all");
-  cugrt::Module module = load_module(path);
-  return pass_options.empty() ? std::move(module)
-                              : module.run_passes({"ToMixedPrecision"}, pass_options);
+                                "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
 }
 
 } // namespace tool

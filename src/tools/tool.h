@@ -68,10 +68,7 @@ struct PlanningOptions {
   std::string policy = "patch";
   unsigned max_lanes = 0;
   bool host_control = false, full_edges = false;
-  std::vector<std::string> pass_options; // mixed.NAME=VALUE
-
-  /// The module in a file, in the precision that is asked for.
-  cugrt::Module load(const std::string &path) const;
+  std::vector<std::string> pass_options; // NAME=VALUE
 
   /// A pack is planned already: options beside it are an error.
   void require_none() const {
@@ -79,13 +76,20 @@ struct PlanningOptions {
       throw UserError("a pack is planned already; options of planning go with cugrt compile");
   }
 
-  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options.
+  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options, which then refers to
+  /// what this holds.
   template <class Options> void apply(Options &options) const {
     options.policy = parse_policy(policy);
     options.max_lanes = max_lanes;
     options.host_control = host_control;
     options.full_edges = full_edges;
+    pass_option_texts_ = cugrt::detail::pointers(pass_options);
+    options.pass_options = pass_option_texts_.data();
+    options.pass_option_count = pass_option_texts_.size();
   }
+
+private:
+  mutable std::vector<const char *> pass_option_texts_;
 };
 void add_planning_options(CLI::App &command, PlanningOptions &options);
 

@@ -1,6 +1,7 @@
 // A transformer layer and a convolutional net through the public C++ API, on the emulated driver:
 // fewer launches fused than unfused, and the same bits, in graphs and over several shapes.
 #include "support/api_fixture.h"
+#include "support/temporary_folder.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -148,4 +149,146 @@ TEST_CASE("a convolutional net takes 7 launches fused and 16 unfused, with equal
             return std::vector<Dims>{{n, 3, 8, 8}, {8, 3, 3, 3}, {8, 1, 1}, {8, 8, 3, 3}, {8, 1, 1},
                                      {8, 1, 1},    {8, 8, 3, 3}, {8},       {8, 10},      {10}};
           });
+}
+
+// --- What depends on weights alone, computed when the session is opened --------------------------
+
+namespace {
+
+/// The model with its parameters from number `inputs` on as weights.
+Module with_weights(std::string text, int inputs) {
+  const std::string begin = "attributes {";
+  text.replace(text.find(begin), begin.size(),
+               begin + "num_inputs = " + std::to_string(inputs) + ", ");
+  return Module::parse(text);
+}
+
+Weights draw_weights(const Function &function, float factor = 0.5f) {
+  Weights weights;
+  for (size_t i = 0; i < function.param_count(); ++i) {
+    const cugrt_param_info info = function.param(i);
+    if (!info.weight)
+      continue;
+    const std::vector<int64_t> dims(info.dims, info.dims + info.rank);
+    size_t count = 1;
+    for (int64_t dim : dims)
+      count *= size_t(dim);
+    std::vector<float> values = numbers(count, uint32_t(i));
+    for (float &value : values)
+      value *= factor;
+    weights.add(info.name, values.data(), CUGRT_F32, dims);
+  }
+  return weights;
+}
+
+struct Opened {
+  Opened(Executable made, float factor = 0.5f)
+      : executable(std::move(made)), main(executable.function("main")),
+        session(executable, emulated_runtime(), draw_weights(main, factor)) {}
+  Executable executable;
+  Function main;
+  Session session;
+};
+
+std::vector<float> run(Opened &opened, const std::vector<Dims> &inputs) {
+  std::vector<Buffer> buffers;
+  std::vector<Value> arguments;
+  for (const Dims &dims : inputs) {
+    size_t count = 1;
+    for (int64_t dim : dims)
+      count *= size_t(dim);
+    buffers.push_back(upload(numbers(count, uint32_t(count))));
+    arguments.push_back(buffers.back().tensor(CUGRT_F32, dims));
+  }
+  std::vector<Value> results = opened.session.run(opened.main, arguments);
+  opened.session.synchronize();
+  return download<float>(results[0].as.tensor.address, elements(results[0].as.tensor));
+}
+
+size_t launches(const Module &module, const std::vector<std::string> &settings) {
+  auto options = detail::sized<cugrt_plan_options>();
+  const std::vector<const char *> texts = detail::pointers(settings);
+  options.pass_options = texts.data();
+  options.pass_option_count = texts.size();
+  const std::string report = module.plan_report(options); // "plan of module: 16 launches of .."
+  return std::stoul(report.substr(report.find(": ") + 2));
+}
+
+void check_lifted(const Module &module, const std::vector<Dims> &inputs, size_t with,
+                  size_t without) {
+  const std::vector<std::string> lifted = {"mixed.dtype=f16"};
+  const std::vector<std::string> in_runs = {"mixed.dtype=f16", "lift.params=false"};
+  CHECK(launches(module, lifted) == with);
+  CHECK(launches(module, in_runs) == without);
+  Opened one(Executable(emulated_runtime(), module, lifted));
+  Opened other(Executable(emulated_runtime(), module, in_runs));
+  // Whoever uses the executable sees the functions and weights that were written.
+  CHECK(one.executable.function_count() == 1);
+  CHECK(one.main.param_count() == other.main.param_count());
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<float> got = run(one, inputs), want = run(other, inputs);
+    REQUIRE(got.size() == want.size());
+    REQUIRE(!got.empty());
+    CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0);
+  }
+  CHECK(one.session.counters().weight_bytes > other.session.counters().weight_bytes);
+}
+
+} // namespace
+
+TEST_CASE("casts of a mixed transformer layer's weights are no part of its runs") {
+  check_lifted(with_weights(kTransformerLayer, 3), {{5, 64}, {5, 5}, {}}, 16, 16 + 7); // wq wk wv wo gate up down
+}
+
+TEST_CASE("casts of a mixed convolutional net's weights are no part of its runs") {
+  check_lifted(with_weights(kConvolutionalNet, 1), {{2, 3, 8, 8}}, 10, 10 + 5); // w1 w2 w3 b3 w4
+}
+
+TEST_CASE("what was computed belongs to the weights of a session, and is shared by those of one "
+          "set") {
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[4], f32>, %w: tensor<[4], f32>) -> (tensor<[4], f32>)
+    attributes {num_inputs = 1} {
+  %e = neg(%w)
+  %y = add(%x, %e)
+  return %y
+}
+)");
+  Opened half(Executable(emulated_runtime(), module)),
+      twice(Executable(emulated_runtime(), module), 2);
+  const std::vector<float> a = run(half, {{4}}), b = run(twice, {{4}});
+  const std::vector<float> x = numbers(4, 4), w = numbers(4, 1);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(a[i] == x[i] - 0.5f * w[i]);
+    CHECK(b[i] == x[i] - 2 * w[i]);
+  }
+  // A tensor that is computed cannot be given: it would never be read.
+  const std::vector<float> values(4);
+  Weights both = draw_weights(half.main);
+  both.add("main_transform_params.0", values.data(), CUGRT_F32, std::vector<int64_t>{4});
+  const Error error = error_of([&] { Session(half.executable, emulated_runtime(), both); });
+  CHECK(mentions(error, "main_transform_params.0"));
+  CHECK(mentions(error, "leave it out"));
+}
+
+TEST_CASE("a pack computes the same from its weights") {
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[2, 3], f32>, %w: tensor<[4, 3], f32>) -> (tensor<[2, 4], f32>)
+    attributes {num_inputs = 1} {
+  %t = transpose(%w)
+  %y = matmul(%x, %t)
+  return %y
+}
+)");
+  Opened direct(Executable(emulated_runtime(), module));
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/model.pack";
+  auto options = detail::sized<cugrt_pack_options>();
+  const char *architecture = "compute_75";
+  options.architectures = &architecture;
+  options.architecture_count = 1;
+  write_pack(emulated_runtime(), module, options, path);
+  const Pack pack = Pack::load(path);
+  Opened packed(Executable(emulated_runtime(), pack));
+  CHECK(run(direct, {{2, 3}}) == run(packed, {{2, 3}}));
 }

@@ -200,3 +200,76 @@ func @main(%x: tensor<[4, 4], f32>, %w: tensor<[4, 4], f32>)
 )",
                {{{4, 4}}, {{4, 4}, 0.5f}});
 }
+
+TEST_CASE("options of passes are taken where a module is compiled, planned or packed") {
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[1, 1], f32>, %w: tensor<[1, 1], f32>) -> (tensor<[1, 1], f32>) {
+  %p = matmul(%x, %w)
+  return %p
+}
+)");
+  auto product = [&](const std::vector<std::string> &options) {
+    Executable executable(emulated_runtime(), module, options);
+    Session session(executable, emulated_runtime(), Weights());
+    const std::vector<float> x = {1 + 0x1p-13f}, one = {1};
+    Buffer a = upload(x), b = upload(one);
+    std::vector<Value> results = session.run(
+        executable.function("main"), {a.tensor(CUGRT_F32, {1, 1}), b.tensor(CUGRT_F32, {1, 1})});
+    session.synchronize();
+    return download<float>(results[0].as.tensor.address, 1)[0];
+  };
+  CHECK(product({}) == 1 + 0x1p-13f);
+  CHECK(product({"mixed.dtype=f16"}) == 1);
+  CHECK(product({"mixed.dtype=f16", "mixed.deny=matmul"}) == 1 + 0x1p-13f);
+
+  // An unknown option, another value, another form: whoever asks is told what there is.
+  auto options = detail::sized<cugrt_plan_options>();
+  for (const auto &[setting, says] :
+       {std::pair("fuse.opps=true", "the options are"), std::pair("fuse.opps=true", "fuse.ops"),
+        std::pair("fuse.ops=perhaps", "must be true or false"),
+        std::pair("fuse.ops", "name=value")}) {
+    const char *settings[] = {setting};
+    options.pass_options = settings;
+    options.pass_option_count = 1;
+    CHECK(std::string(error_of([&] { module.plan_report(options); }).what()).find(says) !=
+          std::string::npos);
+    CHECK(std::string(error_of([&] { product({setting}); }).what()).find(says) !=
+          std::string::npos);
+    auto pack = detail::sized<cugrt_pack_options>();
+    const char *architecture = "compute_75";
+    pack.architectures = &architecture;
+    pack.architecture_count = 1;
+    pack.pass_options = settings;
+    pack.pass_option_count = 1;
+    CHECK(std::string(error_of([&] {
+                        write_pack(emulated_runtime(), module, pack, "never-written.pack");
+                      }).what())
+              .find(says) != std::string::npos);
+  }
+  options.pass_options = nullptr;
+  CHECK(std::string(error_of([&] { module.plan_report(options); }).what()).find("pass_options") !=
+        std::string::npos);
+}
+
+TEST_CASE("an option of a pass comes before what the policy implies") {
+  const Module module = Module::parse(R"(cugrt 1
+private func @twice(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %y = add(%x, %x)
+  return %y
+}
+func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %y = call @twice(%x)
+  return %y
+}
+)");
+  auto report = [&](const char *setting) {
+    auto options = detail::sized<cugrt_plan_options>();
+    options.policy = CUGRT_POLICY_SEED; // keeps calls
+    const char *settings[] = {setting};
+    options.pass_options = settings;
+    options.pass_option_count = setting ? 1 : 0;
+    return module.plan_report(options);
+  };
+  CHECK(report(nullptr).find("@twice") != std::string::npos);
+  CHECK(report("inline.functions=true").find("@twice") == std::string::npos);
+}

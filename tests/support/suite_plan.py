@@ -17,6 +17,8 @@ SUPPORT = os.path.join(ROOT, "tests", "support")
 # By default all of these, those of the parts that exist.
 PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle", "conformance",
                 "foreign", "gpu")
+# Asked for by name: it takes minutes.
+NAMED_SUITES = ("nvrtc12",)
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
@@ -60,7 +62,7 @@ class Program:
 
 def requests(arguments):
     """[(suite, options)] in the order asked for; every suite at most once."""
-    known = PLAIN_SUITES + tuple(SANITIZED_SUITES) + ("fuzz",)
+    known = PLAIN_SUITES + NAMED_SUITES + tuple(SANITIZED_SUITES) + ("fuzz",)
     asked = {}
     latest = None
     for argument in arguments:

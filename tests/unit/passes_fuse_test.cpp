@@ -327,3 +327,111 @@ TEST_CASE("indices are as wide as the largest tensor that a slice reads from") {
   CHECK(options("1000"));
   CHECK(!options("1000000000"));
 }
+
+// --- LiftTransformParams ---
+
+namespace {
+
+/// The module with what depends on weights alone lifted; %w, %b are weights.
+ir::Module lift(const std::string &body, const std::string &result = "tensor<[4, 8], f32>") {
+  return run(parse("cugrt 1\nkernel @touch {\n  ptx \"k.ptx\"\n  entry \"k\"\n"
+                   "  params (x: inout f32)\n  launch { grid (1, 1, 1) block (1, 1, 1) }\n}\n"
+                   "func @main(%x: tensor<[4, 8], f32>, %c: bool, %w: tensor<[8, 4], f32>, "
+                   "%b: tensor<[8], f32>) -> (" +
+                   result + ")\n    attributes {num_inputs = 2} {\n" + body + "}\n"),
+             {"LiftTransformParams"});
+}
+
+/// Ops that are computed once.
+size_t lifted(const std::string &body, const std::string &result = "tensor<[4, 8], f32>") {
+  const ir::Module module = lift(body, result);
+  if (module.functions.size() == 1)
+    return 0;
+  REQUIRE(module.functions.size() == 2);
+  size_t ops = 0;
+  for (const ir::Binding &binding : module.functions[1].body().bindings)
+    ops += binding.kind == ir::BindingKind::op;
+  return ops;
+}
+
+} // namespace
+
+TEST_CASE("ops on weights alone become a function of weights, whose results are weights") {
+  const ir::Module module = lift("  %t = transpose(%w)\n  %e = exp(%t)\n  %y = add(%x, %e)\n"
+                                 "  %z = mul(%y, %b)\n  return %z\n");
+  REQUIRE(module.functions.size() == 2);
+  const ir::Function &main = module.functions[0], &transform = module.functions[1];
+  CHECK(transform.name == "main_transform_params");
+  CHECK(transform.num_inputs == 0);
+  CHECK(transform.params.size() == 1); // %b is not among them
+  CHECK(transform.body().bindings.size() == 2);
+  REQUIRE(main.params.size() == 5);
+  CHECK(main.num_inputs == 2);
+  CHECK(main.value(main.params[4].value).name == "main_transform_params.0");
+  CHECK(main.body().bindings.size() == 2);
+  // Once more changes nothing.
+  CHECK(run(module, {"LiftTransformParams"}).functions.size() == 2);
+}
+
+TEST_CASE("what costs nothing, or depends on more than weights, stays") {
+  CHECK(lifted("  %y = add(%x, %b)\n  return %y\n") == 0);
+  CHECK(lifted("  %r = reshape(%w) {shape = [4, 8]}\n  %y = add(%x, %r)\n  return %y\n") == 0);
+  // The reshape is needed by what is lifted in the first case, and a view in the second.
+  CHECK(lifted("  %r = reshape(%w) {shape = [4, 8]}\n  %e = exp(%r)\n  %y = add(%x, %e)\n"
+               "  return %y\n") == 2);
+  CHECK(lifted("  %e = exp(%w)\n  %r = reshape(%e) {shape = [4, 8]}\n  %y = add(%x, %r)\n"
+               "  return %y\n") == 1);
+}
+
+TEST_CASE("a tensor that is returned, written, ended or renamed is no weight") {
+  const std::string e = "  %t = transpose(%w)\n  %e = exp(%t)\n";
+  CHECK(lifted(e + "  %y = add(%x, %e)\n  return %y\n") == 2);
+  CHECK(lifted(e + "  return %e\n") == 1); // the transposition still is
+  CHECK(lifted(e + "  launch @touch(%e)\n  %y = add(%x, %e)\n  return %y\n") == 1);
+  CHECK(lifted(e + "  %y = add(%x, %e)\n  kill %e\n  return %y\n") == 1);
+  CHECK(lifted(e + "  %a = alias %e\n  %y = add(%x, %a)\n  return %y\n") == 1);
+  CHECK(lifted(e + "  host \"look\"(%e)\n  %y = add(%x, %e)\n  return %y\n") == 1);
+}
+
+TEST_CASE("what a branch reads of weights alone is computed once too, by what stands before it") {
+  CHECK(lifted("  %t = transpose(%w)\n  %e = exp(%t)\n"
+               "  %y = if %c using (%x, %e) -> tensor<[4, 8], f32> {\n    %s = add(%x, %e)\n"
+               "    yield %s\n  } else {\n    %d = sub(%x, %e)\n    yield %d\n  }\n"
+               "  return %y\n") == 2);
+}
+
+TEST_CASE(
+    "a product is compiled with the variants that its bounds can reach, and launched by them") {
+  struct Made {
+    std::vector<std::string> entries, left_out;
+  };
+  auto product = [&](const std::string &rows, const std::string &dtype, const std::string &bound) {
+    const std::string attributes =
+        bound.empty() ? "" : " attributes {upper_bounds = {" + rows + " = " + bound + "}}";
+    const ir::Module module =
+        run(parse("cugrt 1\nfunc @main(%x: tensor<[" + rows + ", 64], " + dtype +
+                  ">, %w: tensor<[64, 64], " + dtype + ">) -> (tensor<[" + rows + ", 64], " +
+                  dtype + ">)" + attributes + " {\n  %y = matmul(%x, %w)\n  return %y\n}\n"),
+            {"LegalizeOps"});
+    REQUIRE(module.kernels.size() == 1);
+    Made made;
+    for (const ir::KernelVariant &variant : module.kernels[0].variants)
+      made.entries.push_back(variant.entry);
+    CHECK(!module.kernels[0].variants.back().predicate.valid());
+    for (const std::string &option : module.kernels[0].options)
+      if (option.starts_with("-DWITHOUT_"))
+        made.left_out.push_back(option.substr(10));
+    return made;
+  };
+  using Names = std::vector<std::string>;
+  // One row; 4096 rows, which are 32 tiles of 128 and so too few for those.
+  CHECK(product("1", "f16", "").entries == Names{"matmul_gemv"});
+  CHECK(product("1", "f16", "").left_out == Names{"MMA", "MMA_SMALL", "TILED", "REGISTER"});
+  CHECK(product("4096", "f16", "").entries == Names{"matmul_mma_small"});
+  CHECK(product("16384", "f16", "").entries == Names{"matmul_mma"});
+  CHECK(product("n", "f16", "4096").entries == Names{"matmul_gemv", "matmul_mma_small"});
+  CHECK(product("n", "f16", "").entries == Names{"matmul_gemv", "matmul_mma", "matmul_mma_small"});
+  CHECK(product("n", "f16", "").left_out == Names{"TILED", "REGISTER"});
+  CHECK(product("n", "f32", "").left_out.empty());
+  CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's
+}

@@ -4,6 +4,7 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
+#include "runtime/computed_weights.h"
 #include "runtime/key_difference.h"
 #include "runtime/module_plan.h"
 
@@ -64,9 +65,14 @@ std::shared_ptr<const cugrt_executable_data>
 make_executable_data(std::shared_ptr<const Executable> executable) {
   auto data = std::make_shared<cugrt_executable_data>();
   const plan::Plan &plan = executable->plan();
+  const std::vector<bool> computes_weights = functions_of_weights(plan);
   for (uint32_t f = 0; f < plan.functions.size(); ++f) {
     const plan::Function &function = plan.functions[f];
-    cugrt_function handle{executable.get(), f, {}, {}};
+    cugrt_function handle{executable.get(), f, 0, {}, {}};
+    handle.param_count = function.params.size();
+    while (handle.param_count > 0 && // computed weights come last
+           computed_weight(plan, function.params[handle.param_count - 1]))
+      --handle.param_count;
     for (const plan::Param &param : function.params)
       handle.dim_names.push_back(dim_texts(plan, function, param.dims));
     for (size_t i = 0; i < function.results.size(); ++i) {
@@ -74,7 +80,7 @@ make_executable_data(std::shared_ptr<const Executable> executable) {
       handle.result_names.push_back("result" + std::to_string(i));
     }
     data->functions.push_back(std::move(handle));
-    if (!function.is_private)
+    if (!function.is_private && !computes_weights[f])
       data->visible.push_back(f);
   }
   data->executable = std::move(executable);
@@ -94,8 +100,8 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
         cugrt_compile_options options,
         read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
     CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
-    CUGRT_ASSIGN(plan::PlannerOptions planner, planner_options(options));
-    CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planner, nullptr));
+    CUGRT_ASSIGN(const PlanningOptions planning, planning_options(options));
+    CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planning, nullptr));
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
                  Executable::compile(*runtime->device, std::move(plan), module->name,
                                      module->base_folder, compile));
@@ -141,7 +147,7 @@ const char *function_name(const cugrt_function *function) {
   return function ? function->plan().name.c_str() : "";
 }
 size_t function_param_count(const cugrt_function *function) {
-  return function ? function->plan().params.size() : 0;
+  return function ? function->param_count : 0;
 }
 size_t function_result_count(const cugrt_function *function) {
   return function ? function->plan().results.size() : 0;
@@ -181,8 +187,8 @@ cugrt_status *function_param(const cugrt_function *function, size_t index, cugrt
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(function);
     const plan::Function &plan = function->plan();
-    if (index >= plan.params.size())
-      return no_such(function, "parameters", plan.params.size(), index);
+    if (index >= function->param_count)
+      return no_such(function, "parameters", function->param_count, index);
     const plan::Param &param = plan.params[index];
     cugrt_param_info filled{};
     filled.name = param.name.c_str();
@@ -248,7 +254,7 @@ cugrt_status *function_dims(const cugrt_function *function, int32_t is_result, s
     CUGRT_REQUIRE(dims);
     CUGRT_REQUIRE(symbols || !symbol_count);
     const plan::Function &plan = function->plan();
-    size_t count = is_result ? plan.results.size() : plan.params.size();
+    size_t count = is_result ? plan.results.size() : function->param_count;
     if (index >= count)
       return no_such(function, is_result ? "results" : "parameters", count, index);
     std::vector<int64_t> values;

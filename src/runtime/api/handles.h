@@ -47,6 +47,7 @@ struct cugrt_pack {
 struct cugrt_function {
   const cugrt::runtime::Executable *executable;
   uint32_t index;
+  size_t param_count; // without computed weights, which are the last
   /// What infos point to: names of dimensions, of parameters and then of results.
   std::vector<std::vector<std::string>> dim_names;
   std::vector<std::string> result_names;

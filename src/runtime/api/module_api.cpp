@@ -55,17 +55,6 @@ cugrt_status *module_print(const cugrt_module *module, cugrt_text **text) {
   });
 }
 
-/// "name=value".
-Status set_option(passes::PassContext &context, const char *option) {
-  CUGRT_REQUIRE(option);
-  std::string_view text = option;
-  size_t equals = text.find('=');
-  if (equals == std::string_view::npos)
-    return Status::error(Code::invalid_argument,
-                         "pass option '" + std::string(text) + "' is not of the form name=value");
-  return context.set(text.substr(0, equals), text.substr(equals + 1));
-}
-
 cugrt_status *module_run_passes(const cugrt_module *module, const char *const *names,
                                 size_t pass_count, const char *const *options, size_t option_count,
                                 cugrt_module **result) {
@@ -74,9 +63,7 @@ cugrt_status *module_run_passes(const cugrt_module *module, const char *const *n
     CUGRT_REQUIRE(result);
     CUGRT_REQUIRE(names || !pass_count);
     CUGRT_REQUIRE(options || !option_count);
-    passes::PassContext context;
-    for (size_t i = 0; i < option_count; ++i)
-      CUGRT_TRY(set_option(context, options[i]));
+    CUGRT_ASSIGN(const passes::PassContext context, pass_context(options, option_count));
     std::vector<const passes::Pass *> pipeline;
     for (size_t i = 0; i < pass_count; ++i) {
       CUGRT_REQUIRE(names[i]);
@@ -112,7 +99,7 @@ cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_op
                  read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
     CUGRT_REQUIRE(options.symbols || !options.symbol_count);
     PlanReportOptions plan_options;
-    CUGRT_ASSIGN(plan_options.planner, planner_options(options));
+    CUGRT_ASSIGN(plan_options.planning, planning_options(options));
     plan_options.format = static_cast<cugrt_report_format>(options.format);
     plan_options.symbols = {options.symbols, options.symbol_count};
     CUGRT_ASSIGN(std::string text, plan_report(*module->module, module->name, plan_options));

@@ -17,7 +17,7 @@ constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symb
 
 Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   PackOptions result;
-  CUGRT_ASSIGN(result.planner, planner_options(options));
+  CUGRT_ASSIGN(result.planning, planning_options(options));
   if (options.architecture_count && !options.architectures)
     return null_argument("architectures");
   for (size_t i = 0; i < options.architecture_count; ++i) {

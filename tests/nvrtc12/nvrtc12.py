@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The library's kernels with NVRTC 12, the oldest major version that drivers in use may need.
+
+  nvrtc12.py --cugrt PROGRAM --kernels PROGRAM [--nvrtc LIBRARY]
+
+Every source of kernels/ is compiled for every architecture that this version knows, those that it
+does not know give the error that says so, and kernels compiled by it give the results that the
+reference has, on the emulated device's execution core. Each check is one test.
+
+Needs NVRTC 12.2 in .deps/nvrtc12, which `./dev test nvrtc12` installs.
+"""
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+NVRTC = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
+MODULE = os.path.join(HERE, "kernels.cugrt")
+ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90"]
+TOO_NEW = ["sm_100", "sm_110", "sm_120"]
+# Sources that no op of a module names: the runtime compiles them for itself (transfer, control), or
+# passes make launches of them.
+NOT_NAMED = {"transfer.cu", "control.cu", "fill.cu", "resize.cu"}
+# Of the suite on kernels, what has every family of instructions: tensor cores, shuffles, shared
+# memory, atomics, conversions.
+CASES = "*matmul*,*softmax*,*norm*,*conv2d*,*reduc*"
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, what, holds, output=""):
+        self.passed += bool(holds)
+        self.failed += not holds
+        if not holds:
+            print(f"failed: {what}")
+            print("  " + "\n  ".join(output.strip().splitlines()[-20:]))
+
+
+def run(command, environment):
+    made = subprocess.run(command, capture_output=True, text=True, env=environment)
+    return made.returncode, made.stdout + made.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--cugrt", required=True)
+    parser.add_argument("--kernels", required=True, help="the suite on kernels")
+    parser.add_argument("--nvrtc", default=NVRTC)
+    options = parser.parse_args()
+    if not os.path.exists(options.nvrtc):
+        print(f"there is no {options.nvrtc}: ./dev test nvrtc12 makes it")
+        return 1
+    environment = dict(os.environ, CUGRT_NVRTC=options.nvrtc, CUGRT_CACHE="off")
+    checks = Checks()
+
+    status, said = run([options.cugrt, "doctor"], environment)
+    checks.check("doctor finds NVRTC 12", options.nvrtc in said, said)
+
+    status, text = run([options.cugrt, "opt", MODULE, "--pass", "LegalizeOps"], environment)
+    named = set(re.findall(r'source "builtin:(\w+\.cu)"', text))
+    sources = {os.path.basename(p) for p in glob.glob(os.path.join(ROOT, "kernels", "*.cu"))}
+    missing = sources - named - NOT_NAMED
+    checks.check("the module names every source", status == 0 and not missing,
+                 text if status else f"not named: {sorted(missing)}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        pack = os.path.join(folder, "kernels.pack")
+        for architecture in ARCHITECTURES:
+            # As the module has them, one kernel an op; and fused.
+            status, said = run([options.cugrt, "compile", MODULE, "--arch", architecture, "-o",
+                                pack, "--option", "fuse.ops=false"], environment)
+            checks.check(f"every kernel compiles for {architecture}", status == 0, said)
+        for architecture in TOO_NEW:
+            status, said = run([options.cugrt, "compile", MODULE, "--arch", architecture, "-o",
+                                pack], environment)
+            checks.check(f"{architecture} is an error that names it and the version",
+                         status != 0 and architecture[3:] in said and "NVRTC 12.2" in said, said)
+
+    status, said = run([options.kernels, CASES], environment)
+    checks.check("kernels give the reference's results", status == 0, said)
+    print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
