@@ -502,7 +502,7 @@ typedef struct cugrt_api {
                                      size_t pass_count, const char *const *options,
                                      size_t option_count, cugrt_module **result);
   size_t (*pass_count)(void);
-  const char *(*pass_name)(size_t index);
+  const char *(*pass_name)(size_t index); /* NULL beyond the last, as the next */
   const char *(*pass_description)(size_t index);
   cugrt_status *(*module_plan_report)(const cugrt_module *module, const cugrt_plan_options *options,
                                       cugrt_text **report);
@@ -541,7 +541,8 @@ typedef struct cugrt_api {
                                  const cugrt_symbol_value *symbols, size_t symbol_count,
                                  int64_t *dims);
   size_t (*function_symbol_count)(const cugrt_function *function);
-  const char *(*function_symbol_name)(const cugrt_function *function, size_t index);
+  const char *(*function_symbol_name)(const cugrt_function *function,
+                                      size_t index); /* NULL beyond the last */
 
   /* Sessions. */
   cugrt_status *(*session_open)(cugrt_executable *executable, cugrt_runtime *runtime,
@@ -614,6 +615,10 @@ typedef struct cugrt_api {
    */
   cugrt_status *(*executable_from_pack)(cugrt_runtime *runtime, const cugrt_pack *pack,
                                         cugrt_executable **executable);
+
+  /* What is put on the stream from now on waits for the work that the event's last record stands
+   * for; the caller does not. An event that was never recorded holds nothing back. */
+  cugrt_status *(*event_stream_wait)(cugrt_event *event, void *native_stream);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -225,6 +225,8 @@ class Event : public detail::Handle<cugrt_event, &cugrt_api::event_free> {
 public:
   explicit Event(Runtime &runtime) { check(api().event_create(runtime.get(), &handle_)); }
   void record(void *native_stream) { check(api().event_record(handle_, native_stream)); }
+  /// What is put on the stream from now on waits for the last record; the caller does not.
+  void stream_wait(void *native_stream) { check(api().event_stream_wait(handle_, native_stream)); }
   void synchronize() { check(api().event_synchronize(handle_)); }
   double milliseconds_since(const Event &begin) const {
     double milliseconds = 0;
@@ -243,6 +245,15 @@ inline void copy_to_host(Runtime &runtime, std::span<std::byte> bytes, uint64_t 
                          Stream *stream = nullptr) {
   check(api().copy_to_host(runtime.get(), bytes.data(), address, bytes.size(),
                            stream ? stream->get() : nullptr));
+}
+
+inline void copy_on_device(Runtime &runtime, uint64_t to, uint64_t from, uint64_t bytes,
+                           Stream *stream = nullptr) {
+  check(api().copy_on_device(runtime.get(), to, from, bytes, stream ? stream->get() : nullptr));
+}
+inline void fill(Runtime &runtime, uint64_t address, uint8_t byte, uint64_t bytes,
+                 Stream *stream = nullptr) {
+  check(api().fill(runtime.get(), address, byte, bytes, stream ? stream->get() : nullptr));
 }
 
 /// Verified IR. Immutable.

@@ -14,7 +14,6 @@ namespace {
 constexpr uint32_t kNone = FusedGroup::kNoValue;
 /// Of a generated kernel, besides those of its anchor: drivers take 4096 bytes, 8 a parameter.
 constexpr size_t kMaxParameters = 400;
-constexpr size_t kNamedOps = 6; // of a kernel, in its name
 
 bool is_reduction(ir::Op op) {
   using enum ir::Op;
@@ -76,22 +75,14 @@ Places places_of(const FusedGroup &group, std::span<const uint32_t> ops) {
 
 // --- Texts ---------------------------------------------------------------------------------------
 
-std::string list_of(const FusedGroup &group, std::span<const uint32_t> ops,
-                    std::string_view between, size_t most) {
-  std::string list;
-  for (size_t i = 0; i < std::min(ops.size(), most); ++i)
-    list += (i ? std::string(between) : "") + std::string(ir::op_info(group.ops[ops[i]].op).name);
-  return list;
-}
-
 /// fused_matmul_add_relu_f32.
 std::string kernel_name(const ir::Module &module, const FusedGroup &group,
                         std::span<const uint32_t> ops) {
-  std::string name = "fused_" + list_of(group, ops, "_", kNamedOps);
-  if (ops.size() > kNamedOps)
-    name += "_and_" + std::to_string(ops.size() - kNamedOps) + "_more";
+  std::vector<ir::Op> fused;
+  for (uint32_t op : ops)
+    fused.push_back(group.ops[op].op);
   const ir::DType dtype = module.types[group.values[group.ops[ops.back()].result].type].dtype;
-  return name + "_" + std::string(ir::info(dtype).name);
+  return fused_name(fused) + "_" + std::string(ir::info(dtype).name);
 }
 
 constexpr size_t kColumns = 100;
@@ -126,8 +117,11 @@ std::string list_macro(const std::string &name, const std::vector<std::string> &
 
 /// The ops, in a comment, and the options of the headers that follow.
 std::string heading(const FusedGroup &group, std::span<const uint32_t> ops, bool f16, bool bf16) {
-  return "\n// " + list_of(group, ops, ", ", ops.size()) + "\n" +
-         (f16 ? "#define USES_F16\n" : "") + (bf16 ? "#define USES_BF16\n" : "");
+  std::string list;
+  for (uint32_t op : ops)
+    list += (list.empty() ? "" : ", ") + std::string(ir::op_info(group.ops[op].op).name);
+  return "\n// " + list + "\n" + (f16 ? "#define USES_F16\n" : "") +
+         (bf16 ? "#define USES_BF16\n" : "");
 }
 
 /// "const float *x0", "long long i_size1".
@@ -448,6 +442,16 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute
   };
   return is_float(result) && std::all_of(operands.begin(), operands.end(), is_float) &&
          (is_anchor(op) || !elementwise_function(op, attributes).empty());
+}
+
+std::string fused_name(std::span<const ir::Op> ops) {
+  constexpr size_t kNamedOps = 6;
+  std::string name = "fused";
+  for (ir::Op op : ops.first(std::min(ops.size(), kNamedOps)))
+    name += "_" + std::string(ir::op_info(op).name);
+  if (ops.size() > kNamedOps)
+    name += "_and_" + std::to_string(ops.size() - kNamedOps) + "_more";
+  return name;
 }
 
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group) {

@@ -48,6 +48,9 @@ struct FusedPart {
 bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute> attributes,
               std::span<const ir::TypeId> operands, ir::TypeId result);
 
+/// "fused_matmul_add_relu": of a function or kernel of these ops; of many, the first six.
+std::string fused_name(std::span<const ir::Op> ops);
+
 /// The fewest parts, in order. Ops that need no kernel (reshapes at the ends) stand alone.
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group);
 

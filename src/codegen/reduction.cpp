@@ -3,6 +3,10 @@
 
 #include "support/check.h"
 
+#include <array>
+#include <initializer_list>
+#include <utility>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -67,18 +71,21 @@ Status emit_reduce(OpEmitter &op) {
   return {};
 }
 
-Status emit_argmax(OpEmitter &op) {
+/// A kernel NAME.cu along an axis: NAME_rows where its elements are adjacent, block.y lines a
+/// block; else NAME_columns, a line a thread. `options` are those that hold.
+static Status emit_along_axis(OpEmitter &op, const std::string &name,
+                              std::initializer_list<std::pair<bool, const char *>> options,
+                              std::array<int64_t, 3> block) {
   const ir::Type x = op.operand_type(0);
   const size_t axis = op.axis(x.dims.size());
   const ir::ExprId inner = op.count(x, axis + 1);
   const bool rows = op.exprs().as_constant(inner) == 1;
 
   KernelLaunch launch =
-      op.number_launch("argmax.cu", rows ? "argmax_rows" : "argmax_columns", x.dtype);
-  if (op.call().op == ir::Op::argmin)
-    launch.option("-DSMALLEST");
-  if (op.flag("last"))
-    launch.option("-DLAST");
+      op.number_launch(name + ".cu", name + (rows ? "_rows" : "_columns"), x.dtype);
+  for (const auto &[holds, option] : options)
+    if (holds)
+      launch.option(option);
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
@@ -86,7 +93,7 @@ Status emit_argmax(OpEmitter &op) {
   const ir::ExprId columns = launch.size("inner", inner);
   ir::ExprPool &exprs = op.exprs();
   if (rows)
-    launch.variant("", {}, exprs.ceildiv(outer, exprs.constant(4)), {32, 4, 1});
+    launch.variant("", {}, exprs.ceildiv(outer, exprs.constant(block[1])), block);
   else
     launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
                    {128, 1, 1});
@@ -94,31 +101,16 @@ Status emit_argmax(OpEmitter &op) {
   return {};
 }
 
-Status emit_cumsum(OpEmitter &op) {
-  const ir::Type x = op.operand_type(0);
-  const size_t axis = op.axis(x.dims.size());
-  const ir::ExprId inner = op.count(x, axis + 1);
-  const bool rows = op.exprs().as_constant(inner) == 1;
+Status emit_argmax(OpEmitter &op) {
+  return emit_along_axis(
+      op, "argmax", {{op.call().op == ir::Op::argmin, "-DSMALLEST"}, {op.flag("last"), "-DLAST"}},
+      {32, 4, 1});
+}
 
-  KernelLaunch launch =
-      op.number_launch("cumsum.cu", rows ? "cumsum_rows" : "cumsum_columns", x.dtype);
-  if (op.flag("exclusive"))
-    launch.option("-DEXCLUSIVE");
-  if (op.flag("reverse"))
-    launch.option("-DREVERSE");
-  launch.input("x", op.operand(0));
-  launch.output("y", op.result());
-  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
-  launch.size("axis", x.dims[axis]);
-  const ir::ExprId columns = launch.size("inner", inner);
-  ir::ExprPool &exprs = op.exprs();
-  if (rows)
-    launch.variant("", {}, outer, {256, 1, 1});
-  else
-    launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
-                   {128, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+Status emit_cumsum(OpEmitter &op) {
+  return emit_along_axis(op, "cumsum",
+                         {{op.flag("exclusive"), "-DEXCLUSIVE"}, {op.flag("reverse"), "-DREVERSE"}},
+                         {256, 1, 1});
 }
 
 Status emit_top_k(OpEmitter &op) {

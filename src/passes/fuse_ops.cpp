@@ -33,7 +33,6 @@ using ir::TypeKind;
 using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr size_t kNamedOps = 6; // of a group, in its name
 
 /// Whether ops on either side of a binding may be fused: it writes nothing and ends nothing.
 bool is_passive(BindingKind kind) {
@@ -183,12 +182,10 @@ public:
       : source_(source), target_(target), group_(group), symbols_(source.symbols.size()) {}
 
   ir::Function build() {
-    std::string name = "fused";
-    for (size_t i = 0; i < std::min(group_.size(), kNamedOps); ++i)
-      name += "_" + std::string(ir::op_info(ir::op_of(*group_[i])).name);
-    if (group_.size() > kNamedOps)
-      name += "_and_" + std::to_string(group_.size() - kNamedOps) + "_more";
-    builder_.emplace(target_, name);
+    std::vector<ir::Op> ops;
+    for (const Binding *binding : group_)
+      ops.push_back(ir::op_of(*binding));
+    builder_.emplace(target_, codegen::fused_name(ops));
     ir::Function &function = builder_->function();
     function.is_private = true;
     function.extra_attributes.push_back({std::string(kPrimitive), true});

@@ -250,7 +250,6 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
     if (moved)
       lives.tensors = std::move(wide.tensors);
     lives.fronts = std::move(wide.fronts);
-    plan.lanes = lanes;
     plan.interleaved = std::move(moved);
     return {};
   }

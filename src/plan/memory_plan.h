@@ -39,7 +39,6 @@ struct ScopePlan {
 struct MemoryPlan {
   std::vector<TensorPlan> tensors; // every alloc, by value
   std::vector<ScopePlan> scopes;   // those with planned tensors, by scope name
-  uint32_t lanes = 1;              // launches that storage leaves side by side
   /// The function with its bindings in the order that was planned, where that is another: what is
   /// rewritten then.
   std::optional<ir::Function> interleaved;

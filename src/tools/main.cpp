@@ -5,11 +5,35 @@
 #include <cstdio>
 #include <iostream>
 
+namespace {
+
+constexpr int kUsageStatus = 2; // as getopt programs have it
+
+/// What was typed wrong, in one line, and where help is. Returns the exit status.
+int report_usage(const CLI::App &app, const CLI::ParseError &error) {
+  const CLI::App *command = &app;
+  std::string path = "cugrt";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  std::string problem = error.what();
+  const std::vector<std::string> unknown = command->remaining();
+  if (command->get_require_subcommand_min() > 0 && !unknown.empty()) {
+    problem = "there is no command '" + unknown.front() + "'; the commands are";
+    for (const CLI::App *one : command->get_subcommands({}))
+      problem += " " + one->get_name();
+  }
+  std::fprintf(stderr, "cugrt: error: %s (%s --help tells more)\n", problem.c_str(), path.c_str());
+  return kUsageStatus;
+}
+
+} // namespace
+
 int main(int argc, char **argv) try {
   CLI::App app("cugrt runs, plans and transforms modules on CUDA graphs built node by node.");
   app.set_version_flag("--version", cugrt::api().version_string);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
   tool::add_run(app);
   tool::add_plan(app);
   tool::add_compile(app);
@@ -19,7 +43,15 @@ int main(int argc, char **argv) try {
   tool::add_trace(app);
   tool::add_emulate(app, tool::take_emulated_command(argc, argv));
   tool::add_cache(app);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError &) {
+    throw;
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(error); // what --help and --version ask for
+    return report_usage(app, error);
+  }
   std::cout.flush();
   if (!std::cout) {
     std::fputs("cugrt: cannot write to standard output\n", stderr);

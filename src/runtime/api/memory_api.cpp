@@ -168,12 +168,23 @@ cugrt_status *event_create(cugrt_runtime *runtime, cugrt_event **event) {
   });
 }
 
+driver::StreamRef native(Device &device, void *stream) {
+  return {&device.api(), static_cast<CUstream>(stream)};
+}
+
 cugrt_status *event_record(cugrt_event *event, void *native_stream) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(event);
+    return on_device(*event->device,
+                     [&] { return event->event.record(native(*event->device, native_stream)); });
+  });
+}
+
+cugrt_status *event_stream_wait(cugrt_event *event, void *native_stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(event);
     return on_device(*event->device, [&] {
-      return event->event.record(
-          driver::StreamRef(&event->device->api(), static_cast<CUstream>(native_stream)));
+      return native(*event->device, native_stream).wait(event->event.get());
     });
   });
 }
@@ -217,6 +228,7 @@ void add_memory_entries(cugrt_api &table) {
   table.stream_free = stream_free;
   table.event_create = event_create;
   table.event_record = event_record;
+  table.event_stream_wait = event_stream_wait;
   table.event_synchronize = event_synchronize;
   table.event_elapsed_milliseconds = event_elapsed_milliseconds;
   table.event_free = event_free;

@@ -1,0 +1,376 @@
+// The compiler: keys, which NVRTC is opened and when, then real compilations (no GPU needed).
+#include "jit/compiler.h"
+#include "jit/nvrtc.h"
+#include "jit_support.h"
+#include "support/temporary_folder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <dlfcn.h>
+#include <filesystem>
+
+using namespace cugrt;
+using namespace cugrt::jit;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool nvrtc_is_loaded() {
+  for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
+    if (void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {
+      dlclose(handle);
+      return true;
+    }
+  return false;
+}
+
+CompileRequest add_kernel(int constant) {
+  return request("add", "extern \"C\" __global__ void add(int *p) { *p += " +
+                            std::to_string(constant) + "; }\n");
+}
+
+CompilerConfig with_cache(const std::string &folder) {
+  CompilerConfig config;
+  config.cache.folder = folder;
+  return config;
+}
+
+} // namespace
+
+// ---- keys
+
+TEST_CASE("a key depends on what changes the output, and on nothing else") {
+  CompileRequest base = add_kernel(1);
+  auto differs = [&](auto change) {
+    CompileRequest other = base;
+    change(other);
+    return Compiler::key(other) != Compiler::key(base);
+  };
+  CHECK(differs([](auto &r) { r.source += " "; }));
+  CHECK(differs([](auto &r) { r.options = {"-DN=1"}; }));
+  CHECK(differs([](auto &r) { r.kind = OutputKind::cubin; }));
+  CHECK(differs([](auto &r) { r.architecture = "sm_80"; }));
+  CHECK_FALSE(differs([](auto &r) { r.architecture = "compute_90"; })); // the same PTX
+  CHECK_FALSE(differs([](auto &r) { r.name = "other"; }));
+  CHECK_FALSE(differs([](auto &r) { r.file = "/somewhere/else.cu"; }));
+  base.options = {"-lineinfo"};
+  CHECK(differs([](auto &r) { r.file = "/somewhere/else.cu"; }));
+  CHECK(differs([](auto &r) { r.first_line = 2; }));
+  // Options are separate words.
+  base.options = {"-DA", "B"};
+  CHECK(differs([](auto &r) { r.options = {"-DAB"}; }));
+}
+
+// ---- NVRTC. The next case must come before anything that loads NVRTC into this process.
+
+TEST_CASE("a hit opens no compiler") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  TemporaryFolder folder;
+  CHECK(in_child([&] {
+    Compiler compiler(with_cache(folder.path));
+    auto result = compiler.compile(add_kernel(1));
+    return result.ok() && !result->from_cache && compiler.report().opened && nvrtc_is_loaded();
+  }));
+  Compiler compiler(with_cache(folder.path));
+  CompileResult result = must(compiler.compile(add_kernel(1)));
+  CHECK(result.from_cache);
+  CHECK(contains(result.bytes, ".entry add"));
+  CHECK_FALSE(nvrtc_is_loaded());
+  CompilerReport report = compiler.report();
+  CHECK_FALSE(report.opened);
+  CHECK(report.found);
+  CHECK(report.major >= 12); // remembered
+  CHECK_FALSE(report.library.empty());
+}
+
+TEST_CASE("a compiler that has changed is asked again") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  TemporaryFolder folder;
+  CHECK(in_child([&] { return Compiler(with_cache(folder.path)).compile(add_kernel(1)).ok(); }));
+  for (const auto &item : fs::directory_iterator(folder.path))
+    if (item.path().extension() == ".txt") { // as if the library's time were another
+      std::string note = read(item.path());
+      note.insert(note.find('.', note.find("libnvrtc.so") + 14) + 1, "1");
+      overwrite(item.path(), note);
+    }
+  CHECK(in_child([&] {
+    Compiler compiler(with_cache(folder.path));
+    auto result = compiler.compile(add_kernel(1));
+    return result.ok() && result->from_cache && compiler.report().opened;
+  }));
+}
+
+TEST_CASE("without a compiler a matching key is a hit and a miss says what to do") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  TemporaryFolder folder;
+  CHECK(in_child([&] { return Compiler(with_cache(folder.path)).compile(add_kernel(1)).ok(); }));
+  CompilerConfig config = with_cache(folder.path);
+  SECTION("none is wanted") { config.use = CompilerConfig::Use::never; }
+  SECTION("none is where it should be") { config.nvrtc_path = "/nonexistent"; }
+  Compiler compiler(config);
+  CHECK(must(compiler.compile(add_kernel(1))).from_cache);
+  auto miss = compiler.compile(add_kernel(2));
+  REQUIRE_FALSE(miss.ok());
+  CHECK(miss.status().code() == Code::not_found);
+  CHECK(contains(miss.status().message(), "kernel 'add'"));
+  CHECK_FALSE(compiler.report().found);
+  CHECK_FALSE(compiler.report().problem.empty());
+}
+
+TEST_CASE("NVRTC is found where the environment says, or the error names the place") {
+  NvrtcLocation usual = must(find_nvrtc(""));
+  CHECK(usual.is_file());
+  CHECK(fs::exists(usual.include_folder + "/cuda_fp16.h"));
+  CHECK_FALSE(location_stamp(usual).empty());
+  Environment nvrtc("CUGRT_NVRTC", usual.library.c_str());
+  CHECK(must(find_nvrtc("")).found_by == "CUGRT_NVRTC");
+  nvrtc.set("/nonexistent");
+  auto missing = find_nvrtc("");
+  REQUIRE_FALSE(missing.ok());
+  CHECK(contains(missing.status().message(), "'/nonexistent' (CUGRT_NVRTC)"));
+  CHECK(must(find_nvrtc(usual.library)).found_by == "the given path");
+  TemporaryFolder folder;
+  overwrite(folder.path + "/libnvrtc.so.13", "not a library");
+  NvrtcLocation broken = must(find_nvrtc(folder.path));
+  CHECK(open_nvrtc(broken).status().code() == Code::not_found);
+}
+
+TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wheel's folder") {
+  auto nvrtc = must(open_nvrtc(must(find_nvrtc(""))));
+  std::string name =
+      "libnvrtc-builtins.so." + std::to_string(nvrtc->major) + "." + std::to_string(nvrtc->minor);
+  std::string folder = fs::path(nvrtc->location.library).parent_path();
+  REQUIRE(fs::exists(folder + "/" + name));
+  void *opened = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD); // before anything was compiled
+  REQUIRE(opened);
+  dlclose(opened);
+}
+
+TEST_CASE("PTX and cubins are compiled without a GPU") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  CompileResult ptx = must(compiler.compile(add_kernel(1)));
+  CHECK(contains(ptx.bytes, ".entry add"));
+  CHECK(contains(ptx.bytes, ".target sm_90"));
+  CHECK(ptx.bytes.back() != '\0');
+  CompileRequest cubin = add_kernel(1);
+  cubin.kind = OutputKind::cubin;
+  CompileResult code = must(compiler.compile(cubin));
+  CHECK(code.bytes.substr(0, 4) == "\x7f"
+                                   "ELF");
+  CHECK(must(compiler.compile(cubin)).from_cache); // in memory
+  auto architectures = must(compiler.architectures());
+  CHECK(std::find(architectures.begin(), architectures.end(), 90) != architectures.end());
+  CHECK(must(compiler.identity()).major >= 12);
+}
+
+TEST_CASE("kernels may include the half-precision headers") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  CompileResult result = must(compiler.compile(
+      request("scale", "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+                       "extern \"C\" __global__ void scale(__half *p, __nv_bfloat16 *q) {\n"
+                       "  *p = __float2half(__bfloat162float(*q)); }\n")));
+  CHECK(contains(result.bytes, ".entry scale"));
+}
+
+TEST_CASE("an error names the kernel, the real file and line, and shows the source") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  CompileRequest broken =
+      request("relu", "extern \"C\" __global__ void relu(float *p) {\n  *p = undefined_name;\n}\n");
+  broken.file = "kernels/relu.cu";
+  broken.first_line = 40;
+  auto result = compiler.compile(broken);
+  REQUIRE_FALSE(result.ok());
+  const Status &status = result.status();
+  CHECK(status.code() == Code::compile_error);
+  CHECK(contains(status.message(), "kernel 'relu' does not compile for compute_90"));
+  CHECK(contains(status.message(), "kernels/relu.cu(41): error"));
+  CHECK(contains(status.message(), "*p = undefined_name;"));
+  CHECK(status.location() == "kernels/relu.cu:41");
+}
+
+TEST_CASE("an NVRTC without its headers says which packages bring them") {
+  TemporaryFolder folder;
+  NvrtcLocation usual = must(find_nvrtc(""));
+  fs::create_directories(folder.path + "/a/lib");
+  // A link into the toolkit would lead to its headers.
+  fs::copy_file(usual.library, folder.path + "/a/lib/libnvrtc.so.13");
+  for (const auto &item : fs::directory_iterator(fs::path(usual.library).parent_path()))
+    if (item.path().filename().string().find("libnvrtc-builtins.so") == 0)
+      fs::create_symlink(item.path(), fs::path(folder.path) / "a/lib" / item.path().filename());
+  CompilerConfig config;
+  config.cache.disk = false;
+  config.nvrtc_path = folder.path + "/a";
+  Compiler compiler(config);
+  auto result = compiler.compile(request("k", "#include <cuda_fp16.h>\n"));
+  REQUIRE_FALSE(result.ok());
+  CHECK(contains(result.status().message(), "nvidia-cuda-runtime"));
+  CHECK(contains(result.status().message(), folder.path));
+}
+
+TEST_CASE("warnings of a successful compilation are kept") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  CompileResult result = must(compiler.compile(
+      request("k", "extern \"C\" __global__ void k(int *p) { int never_read; *p = 1; }\n")));
+  CHECK(contains(result.log, "never_read"));
+}
+
+TEST_CASE("architectures are those of a table, not whatever looks like one") {
+  CompilerConfig config;
+  config.use = CompilerConfig::Use::never;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  auto code_for = [&](const std::string &architecture) {
+    CompileRequest r = add_kernel(1);
+    r.architecture = architecture;
+    return compiler.compile(r).status().code();
+  };
+  // not_found: the name is good, and there is no compiler to use.
+  for (const char *known :
+       {"sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100",
+        "sm_100f", "sm_103a", "sm_110", "sm_120", "compute_75", "compute_110", "compute_120f"})
+    CHECK(code_for(known) == Code::not_found);
+  for (const char *unknown : {"sm_70", "sm_35", "sm_99", "sm_75a", "sm_90f", "sm_90b", "sm_900",
+                              "sm_90ab", "sm_90 ", "compute_10", "sm_1200", "sm_7"})
+    CHECK(code_for(unknown) == Code::unsupported);
+  for (const char *nonsense : {"", "sm_", "90", "SM_90", "gfx90", "sm_old", "compute_"})
+    CHECK(code_for(nonsense) == Code::invalid_argument);
+}
+
+TEST_CASE("impossible requests are refused in words") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  CompileRequest r = add_kernel(1);
+  r.architecture = "sm_old";
+  CHECK(compiler.compile(r).status().code() == Code::invalid_argument);
+  r.architecture = "compute_90";
+  r.kind = OutputKind::cubin;
+  CHECK(contains(compiler.compile(r).status().message(), "a cubin is for sm_90"));
+  r.architecture = "sm_35";
+  auto old = compiler.compile(r);
+  CHECK(old.status().code() == Code::unsupported);
+  CHECK(contains(old.status().message(), "sm_90"));
+  r = add_kernel(1);
+  r.options = {"--no-such-option"};
+  auto option = compiler.compile(r);
+  CHECK(option.status().code() == Code::compile_error);
+  CHECK(contains(option.status().message(), "no-such-option"));
+}
+
+TEST_CASE("many kernels compile in parallel and come back in order") {
+  TemporaryFolder folder;
+  std::vector<CompileRequest> requests;
+  for (int i = 0; i < 6; ++i)
+    requests.push_back(add_kernel(100 + i));
+  requests.push_back(add_kernel(100)); // equal to the first
+  Compiler compiler(with_cache(folder.path));
+  (void)must(compiler.compile(requests[3]));
+  std::vector<size_t> done;
+  CompileProgress last;
+  CompileAllOptions options;
+  options.threads = 3;
+  options.progress = [&](const CompileProgress &progress) {
+    done.push_back(progress.done);
+    last = progress;
+    CHECK(progress.request->name == "add");
+    CHECK(progress.ok);
+  };
+  auto results = must(compiler.compile_all(requests, options));
+  REQUIRE(results.size() == 7);
+  for (size_t i = 0; i < 6; ++i)
+    CHECK(contains(results[i].bytes, std::to_string(100 + i)));
+  CHECK(results[6].bytes == results[0].bytes);
+  CHECK(results[3].from_cache);
+  CHECK(results[6].from_cache);
+  CHECK_FALSE(results[0].from_cache);
+  CHECK(done == std::vector<size_t>{1, 2, 3, 4, 5, 6, 7});
+  CHECK(last.total == 7);
+  CHECK(last.cached == 2);
+  // One thread gives the same bytes.
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler other(config);
+  options = {};
+  options.threads = 1;
+  auto again = must(other.compile_all(requests, options));
+  for (size_t i = 0; i < results.size(); ++i)
+    CHECK(again[i].bytes == results[i].bytes);
+  CHECK(must(other.compile_all({}, options)).empty());
+}
+
+TEST_CASE("the kernel with the longest source is begun first, and results keep their order") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  std::vector<CompileRequest> requests = {add_kernel(1), add_kernel(22), add_kernel(333),
+                                          add_kernel(44), add_kernel(5)};
+  std::vector<std::ptrdiff_t> begun;
+  CompileAllOptions options;
+  options.threads = 1;
+  options.progress = [&](const CompileProgress &progress) {
+    begun.push_back(progress.request - requests.data());
+  };
+  auto results = must(compiler.compile_all(requests, options));
+  CHECK(begun == std::vector<std::ptrdiff_t>{2, 1, 3, 0, 4});
+  REQUIRE(results.size() == 5);
+  CHECK(contains(results[2].bytes, "333"));
+  CHECK(contains(results[3].bytes, "44"));
+}
+
+TEST_CASE("every kernel that fails is named, in order") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  std::vector<CompileRequest> requests = {add_kernel(1), request("second", "nonsense"),
+                                          add_kernel(2), request("fourth", "more nonsense")};
+  requests[1].file = "second.cu";
+  CompileAllOptions options;
+  options.threads = 2;
+  auto results = compiler.compile_all(requests, options);
+  REQUIRE_FALSE(results.ok());
+  const std::string &message = results.status().message();
+  CHECK(contains(message, "2 kernels do not compile"));
+  CHECK(message.find("'second'") < message.find("'fourth'"));
+  CHECK(contains(message, "second.cu:1"));
+}
+
+TEST_CASE("a cancelled batch ends as cancelled") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  std::atomic<bool> cancel{false};
+  std::vector<CompileRequest> requests;
+  for (int i = 0; i < 50; ++i)
+    requests.push_back(add_kernel(200 + i));
+  CompileAllOptions options;
+  options.threads = 2;
+  options.cancel = &cancel;
+  size_t told = 0;
+  options.progress = [&](const CompileProgress &) {
+    ++told;
+    cancel = true;
+  };
+  auto results = compiler.compile_all(requests, options);
+  REQUIRE_FALSE(results.ok());
+  CHECK(results.status().code() == Code::cancelled);
+  CHECK(told < requests.size());
+}
+
+TEST_CASE("an exception from the progress callback reaches the caller") {
+  CompilerConfig config;
+  config.cache.disk = false;
+  Compiler compiler(config);
+  std::vector<CompileRequest> requests = {add_kernel(1), add_kernel(2), add_kernel(3)};
+  CompileAllOptions options;
+  options.threads = 2;
+  options.progress = [](const CompileProgress &) { throw std::bad_alloc(); };
+  CHECK_THROWS_AS(compiler.compile_all(requests, options), std::bad_alloc);
+}
