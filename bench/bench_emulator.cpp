@@ -4,11 +4,12 @@
 // Each kernel runs once with counting, which gives its lane-operations (PTX instructions as written
 // times active lanes, however they are executed), then N times without, on one thread and on two in
 // turn, each after one that is not timed; and on one thread with the driver's checks on, as often
-// as is affordable: `checked` is that time over the one without, `recorded` and `raced` are the
-// shares of recording accesses and of looking for races. Launches are short and the best counts,
-// since others use the machine too. The calibration loop (fma, add, setp) runs in the same rounds:
-// `relative` is a kernel's rate over the loop's on one thread. `load_ptx` is the time to load 33 KB
-// of PTX. What is shown says nothing about a GPU.
+// as is affordable: `checked` is that time over the one without, `recorded`, `raced` and
+// `undefined` are the shares of recording accesses, of looking for races and of following bytes
+// that nothing has written. Launches are short and the best counts, since others use the machine
+// too. The calibration loop (fma, add, setp) runs in the same rounds: `relative` is a kernel's rate
+// over the loop's on one thread. `load_ptx` is the time to load 33 KB of PTX. What is shown says
+// nothing about a GPU.
 #include "bench/emulator_cases.h"
 #include "bench/support/bench_main.h"
 #include "emulator/exec/handlers.h"
@@ -68,18 +69,20 @@ double process_cpu_ms() {
   return double(time.tv_sec) * 1e3 + double(time.tv_nsec) / 1e6;
 }
 
+constexpr EmulatorCase::Checks kChecks[] = {
+    {true, true, true}, {true, false, false}, {false, true, false}, {false, false, true}};
+
 struct Measured {
   double lane_operations = 0;
-  double best_ms[2] = {1e300, 1e300};           // by kThreads
-  double best_cpu_ms[2] = {1e300, 1e300};       // of all threads
-  double checked_ms[3] = {1e300, 1e300, 1e300}; // both checks, accesses, races
+  double best_ms[2] = {1e300, 1e300};                  // by kThreads
+  double best_cpu_ms[2] = {1e300, 1e300};              // of all threads
+  double checked_ms[4] = {1e300, 1e300, 1e300, 1e300}; // by kChecks
 };
 
 Status measure_checked(const EmulatorCase &c, Measured &m) {
-  constexpr bool kRecord[] = {true, true, false}, kRaces[] = {true, false, true};
-  for (size_t i = 0; i < std::size(kRecord); ++i) {
+  for (size_t i = 0; i < std::size(kChecks); ++i) {
     double start = now_ms();
-    CUGRT_TRY(c.launch_checked(kRecord[i], kRaces[i]));
+    CUGRT_TRY(c.launch_checked(kChecks[i]));
     m.checked_ms[i] = std::min(m.checked_ms[i], now_ms() - start);
   }
   return {};
@@ -147,6 +150,8 @@ Result<double> load_ms(const std::string &ptx, const emulator::DeviceProfile &pr
 Status run(const Arguments &arguments) {
   const emulator::DeviceProfile &profile = emulator::default_profile();
   CUGRT_ASSIGN(auto memory, emulator::AddressSpace::create(kMemoryBytes));
+  if (!memory->track_undefined())
+    return Status::error(Code::out_of_host_memory, "no address range for the checks");
   jit::Compiler compiler{jit::CompilerConfig{}};
   CUGRT_ASSIGN(std::vector<EmulatorCase> cases, emulator_cases(compiler, profile, *memory));
   std::string module = large_module(cases);
@@ -175,6 +180,7 @@ Status run(const Arguments &arguments) {
                       {"checked", t ? Row() : Row(measured[i].checked_ms[0] / ms)},
                       {"recorded", t ? Row() : Row(measured[i].checked_ms[1] / ms)},
                       {"raced", t ? Row() : Row(measured[i].checked_ms[2] / ms)},
+                      {"undefined", t ? Row() : Row(measured[i].checked_ms[3] / ms)},
                       {"bytes", nullptr}});
     }
     rows.push_back({{"bench", "emulator"},
@@ -188,6 +194,7 @@ Status run(const Arguments &arguments) {
                     {"checked", nullptr},
                     {"recorded", nullptr},
                     {"raced", nullptr},
+                    {"undefined", nullptr},
                     {"bytes", module.size()}});
   }
   std::vector<Row> shown = rows;

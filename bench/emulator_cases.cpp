@@ -1,6 +1,7 @@
 // Data, launch dimensions and checks of the benched kernels.
 #include "bench/emulator_cases.h"
 
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/accesses.h"
 #include "kernels/builtin.h"
 
@@ -59,6 +60,8 @@ public:
     auto *data = reinterpret_cast<T *>(memory_.host(address));
     for (size_t i = 0; i < count; ++i)
       data[i] = value(i);
+    if (auto *undefined = memory_.undefined())
+      undefined->mark_defined(address, count * sizeof(T));
     argument(address);
     return data;
   }
@@ -254,18 +257,22 @@ Status EmulatorCase::launch(uint32_t max_threads, emulator::ExecutionCounters *c
   return {};
 }
 
-Status EmulatorCase::launch_checked(bool record, bool races) const {
+Status EmulatorCase::launch_checked(const Checks &checks) const {
   emulator::LaunchConfig launch = config;
   emulator::LaunchAccesses accesses;
-  std::string race;
-  emulator::RaceReport report = [&](const std::string &text) { race = text; };
+  std::string found;
+  emulator::RaceReport race = [&](const std::string &text) { found = text; };
+  emulator::UninitializedReport undefined = [&](const std::string &, const std::string &text) {
+    found = text;
+  };
   launch.params = params;
   launch.max_threads = 1;
-  launch.accesses = record ? &accesses : nullptr;
-  launch.report_race = races ? &report : nullptr;
+  launch.accesses = checks.record ? &accesses : nullptr;
+  launch.report_race = checks.races ? &race : nullptr;
+  launch.report_uninitialized = checks.undefined ? &undefined : nullptr;
   if (auto fault = program->launch(*kernel, launch))
     return Status::error(Code::internal, fault->message);
-  return race.empty() ? Status() : Status::error(Code::internal, "race: " + race);
+  return found.empty() ? Status() : Status::error(Code::internal, name + ": " + found);
 }
 
 Result<std::vector<EmulatorCase>>

@@ -26,9 +26,12 @@ struct EmulatorCase {
   std::function<std::string()> check;
 
   Status launch(uint32_t max_threads, emulator::ExecutionCounters *counters) const;
-  /// On one thread, with what the driver's checks want of a launch: its accesses, and its races,
-  /// which are an error. `record` without `races` or the other way round: one of the two.
-  Status launch_checked(bool record, bool races) const;
+  /// On one thread, with what the driver's checks want of a launch: its accesses, and its races and
+  /// uses of what was never written, which are errors. Any of them.
+  struct Checks {
+    bool record = false, races = false, undefined = false;
+  };
+  Status launch_checked(const Checks &checks) const;
 };
 
 /// All cases, compiled and loaded into `memory`, which must outlive them.

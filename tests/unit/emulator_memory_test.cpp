@@ -63,6 +63,11 @@ std::string copy_kernel(const std::string &name, const std::string &space, const
   return s + "ret;\n}\n";
 }
 
+/// 256 bits are moved to and from global memory alone.
+bool exists(const std::string &space, const Element &t, uint32_t count) {
+  return t.bytes * count <= 16 || space == "global";
+}
+
 } // namespace
 
 TEST_CASE("every type and vector goes through every space unharmed") {
@@ -70,8 +75,10 @@ TEST_CASE("every type and vector goes through every space unharmed") {
   for (const char *space : kSpaces)
     for (const Element &t : kElements)
       for (uint32_t count : {1u, 2u, 4u})
-        text += copy_kernel(std::string("k_") + space + "_" + t.name + "_" + std::to_string(count),
-                            space, t, count);
+        if (exists(space, t, count))
+          text +=
+              copy_kernel(std::string("k_") + space + "_" + t.name + "_" + std::to_string(count),
+                          space, t, count);
   Emulated device;
   device.load(text);
   Random random(5);
@@ -83,6 +90,8 @@ TEST_CASE("every type and vector goes through every space unharmed") {
   for (const char *space : kSpaces)
     for (const Element &t : kElements)
       for (uint32_t count : {1u, 2u, 4u}) {
+        if (!exists(space, t, count))
+          continue;
         std::string name = std::string("k_") + space + "_" + t.name + "_" + std::to_string(count);
         INFO(name);
         // All threads, and all but one lane of the second warp.
