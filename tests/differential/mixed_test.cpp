@@ -270,6 +270,6 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
     options.pass_option_count = setting ? 1 : 0;
     return module.plan_report(options);
   };
-  CHECK(report(nullptr).find("@twice") != std::string::npos);
-  CHECK(report("inline.functions=true").find("@twice") == std::string::npos);
+  CHECK(report(nullptr).find("function @twice") != std::string::npos);
+  CHECK(report("inline.functions=true").find("function @twice") == std::string::npos);
 }

@@ -43,15 +43,22 @@ struct Outcome {
   friend bool operator==(const Outcome &, const Outcome &) = default;
 };
 
-/// Runs main twice with the same state, as a session would.
-template <class Run> Outcome outcome(Run &run, Host &host, uint32_t main, size_t n, bool flag) {
+/// Runs main twice with the same state, as a session would. `has_turns`: main counts its loops'
+/// turns in device memory, as a RandomModule's does.
+template <class Run>
+Outcome outcome(Run &run, Host &host, uint32_t main, size_t n, bool flag, bool has_turns) {
   Outcome out;
-  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), w = fresh(16, 4);
+  View x = fresh(n * 4, 1), state = fresh(16, 2), y = fresh(n * 4, 3), turns = fresh(1, 5),
+       w = fresh(16, 4);
   for (int round = 0; round < 2; ++round) {
     host.turns = 4;
-    std::vector<View> results = run.call(main, {x, state, y, View{}, w}, flag);
+    std::vector<View> arguments = {x, state, y, View{}, w};
+    if (has_turns)
+      arguments.insert(arguments.end() - 1, turns);
+    std::vector<View> results = run.call(main, arguments, flag);
     results.push_back(state);
     results.push_back(y);
+    results.push_back(turns);
     for (const View &view : results)
       out.tensors.emplace_back(view.memory->begin() + ptrdiff_t(view.begin),
                                view.memory->begin() + ptrdiff_t(view.begin + view.count));
@@ -107,8 +114,8 @@ TEST_CASE("a rewritten module does what the module did, and its graphs are the p
           Host ir_host, plan_host;
           IrRun reference(module, ir_host);
           PlanRun run(*plan, plan_host, seed);
-          Outcome expected = outcome(reference, ir_host, source_main, n, flag);
-          REQUIRE((outcome(run, plan_host, main, n, flag) == expected));
+          Outcome expected = outcome(reference, ir_host, source_main, n, flag, false);
+          REQUIRE((outcome(run, plan_host, main, n, flag, false) == expected));
         }
     }
   }
@@ -143,9 +150,9 @@ TEST_CASE("a module whose storage is planned, by either policy, does what the mo
         Host ir_host, plan_host;
         IrRun reference(module, ir_host);
         PlanRun run(*plan, plan_host, seed);
-        Outcome expected = outcome(reference, ir_host, main, 8, flag);
+        Outcome expected = outcome(reference, ir_host, main, 8, flag, true);
         auto planned_main = uint32_t(plan->find_function("main") - plan->functions.data());
-        REQUIRE((outcome(run, plan_host, planned_main, 8, flag) == expected));
+        REQUIRE((outcome(run, plan_host, planned_main, 8, flag, true) == expected));
       }
     }
   }
@@ -250,8 +257,8 @@ TEST_CASE("a module whose calls were inlined does what it did") {
       Host ir_host, plan_host;
       IrRun reference(module, ir_host);
       PlanRun run(*plan, plan_host, seed);
-      Outcome expected = outcome(reference, ir_host, source_main, 8, flag);
-      REQUIRE((outcome(run, plan_host, main, 8, flag) == expected));
+      Outcome expected = outcome(reference, ir_host, source_main, 8, flag, true);
+      REQUIRE((outcome(run, plan_host, main, 8, flag, true) == expected));
     }
   }
   CHECK(inlined > seeds() / 8);
