@@ -10,13 +10,9 @@ namespace {
 
 // The kernels' names are found by loading the text once, for no context.
 CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
-  auto program = Program::load(library->ptx, *driver.config.profile, *driver.memory);
-  if (!program.ok()) {
-    driver.report(Check::refused, program.status().to_string());
-    return program.status().code() == Code::unsupported ? CUDA_ERROR_NOT_SUPPORTED
-                                                        : CUDA_ERROR_INVALID_PTX;
-  }
-  for (const KernelInfo *info : program.value()->kernels()) {
+  std::unique_ptr<Program> program;
+  CUGRT_EMU_TRY(parse_program(driver, library->ptx, &program));
+  for (const KernelInfo *info : program->kernels()) {
     auto kernel = std::make_shared<Kernel>();
     kernel->library = library.get();
     kernel->name = info->name;

@@ -24,19 +24,6 @@ CUresult load_error(Code code) {
   }
 }
 
-// ".target sm_90a" or "compute_90": the number, or 0.
-int ptx_target(std::string_view ptx) {
-  size_t at = ptx.find(".target");
-  if (at == std::string_view::npos)
-    return 0;
-  at = ptx.find("sm_", at);
-  int value = 0;
-  for (at = at == std::string_view::npos ? ptx.size() : at + 3;
-       at < ptx.size() && ptx[at] >= '0' && ptx[at] <= '9' && value < 10000; ++at)
-    value = value * 10 + (ptx[at] - '0');
-  return value;
-}
-
 } // namespace
 
 // PTX is text that ends with a NUL. Other images are told by their first bytes.
@@ -77,14 +64,7 @@ CUresult read_image(const char *path, std::string *out) {
 }
 
 CUresult parse_program(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
-  const DeviceProfile &profile = *driver.config.profile;
-  if (ptx_target(ptx) > profile.capability()) {
-    driver.report(Check::refused, "the PTX is for sm_" + std::to_string(ptx_target(ptx)) +
-                                      " and the emulated device is " + std::string(profile.name) +
-                                      ": compile for it, or choose another with CUGRT_EMU_DEVICE");
-    return CUDA_ERROR_INVALID_PTX;
-  }
-  auto program = Program::load(ptx, profile, *driver.memory);
+  auto program = Program::load(ptx, *driver.config.profile, *driver.memory);
   if (!program.ok()) {
     driver.report(Check::refused, program.status().to_string());
     return load_error(program.status().code());

@@ -32,10 +32,10 @@ Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
   if (fits)
     return {};
   std::string suffix = module.target_suffix ? std::string(1, module.target_suffix) : "";
-  return Status::error(Code::unsupported, "this PTX is for sm_" + std::to_string(module.target) +
-                                              suffix + " and does not run on " +
-                                              std::string(profile.name) +
-                                              ": compile for an older architecture")
+  return Status::error(Code::invalid_argument,
+                       "the PTX is for sm_" + std::to_string(module.target) + suffix +
+                           " and the emulated device is " + std::string(profile.name) +
+                           ": compile for it, or choose another with CUGRT_EMU_DEVICE")
       .at("ptx line " + std::to_string(module.target_line));
 }
 

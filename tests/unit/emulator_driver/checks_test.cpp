@@ -103,6 +103,30 @@ TEST_CASE("A read of shared memory that no barrier orders with another warp's wr
   CHECK(findings_of(handed_over("bar.warp.sync 0xffffffff;")).find("race: ") == 0);
 }
 
+namespace {
+
+// Every thread of the first warp writes 16 bytes of a matrix, of which the second warp loads a
+// fragment.
+std::string fragment_handed_over(const std::string &between) {
+  return ".version 8.0\n.target sm_80\n.address_size 64\n"
+         ".visible .entry hand(.param .u64 out) {\n"
+         ".reg .b32 %r<12>; .reg .b64 %rd<3>; .reg .pred %p<3>; .shared .align 16 .b8 a[512];\n"
+         "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; mov.u32 %r2, a; shl.b32 %r3, %r1, 4;\n"
+         "add.u32 %r2, %r2, %r3; mov.u32 %r3, 16;\n"
+         "@%p1 st.shared.v4.u32 [%r2], {%r1, %r1, %r1, %r1};\n" +
+         between +
+         "\n@%p1 bra done;\n"
+         "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r4, %r5, %r6, %r7, %r8, %r9, %r10, "
+         "%r11}, [a], %r3;\ndone:\nret;\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("wmma's loads are reads of shared memory to the check of races") {
+  CHECK(findings_of(fragment_handed_over("")).find("race: read of shared address") == 0);
+  CHECK(findings_of(fragment_handed_over("bar.sync 0;")).empty());
+}
+
 TEST_CASE("Barriers of the block, whole, named or split in arrival and wait, order shared memory") {
   CHECK(findings_of(handed_over("bar.sync 0;")).empty());
   CHECK(findings_of(handed_over("barrier.sync 3, 64;")).empty());

@@ -188,8 +188,8 @@ TEST_CASE("Every profile has the limits that the programming guide gives its com
   CHECK(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) == row.optin_kib * 1024);
 }
 
-TEST_CASE(
-    "A module is loaded where its target says: older everywhere, .a exactly, .f in its family") {
+TEST_CASE("Modules and libraries are loaded where their target says: older everywhere, .a exactly, "
+          ".f in its family") {
   struct Row {
     const char *target, *device;
     bool loads;
@@ -203,7 +203,13 @@ TEST_CASE(
   std::string ptx = std::string(".version 9.0\n.target ") + row.target +
                     "\n.address_size 64\n.visible .entry k() { ret; }";
   INFO(row.target << " on " << row.device);
-  CHECK((CU(cuModuleLoadData)(&module, ptx.c_str()) == CUDA_SUCCESS) == row.loads);
+  CUlibrary library = nullptr;
+  const CUresult expected = row.loads ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+  CHECK(CU(cuModuleLoadData)(&module, ptx.c_str()) == expected);
+  CHECK(CU(cuLibraryLoadData)(&library, ptx.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+        expected);
+  if (row.loads)
+    OK(CU(cuLibraryUnload)(library));
 }
 
 TEST_CASE("Every version that can be chosen is what the driver says of itself") {

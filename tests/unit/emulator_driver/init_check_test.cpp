@@ -2,6 +2,8 @@
 // of each case.
 #include "emulator_driver/session.h"
 
+#include <algorithm>
+
 namespace {
 
 /// A kernel with `in` in %rd1 and `out` in %rd2, both moved on by four bytes a thread; `mine` and
@@ -287,6 +289,46 @@ TEST_CASE("A row of mma's result depends on the row of a and the column of b, an
     device.run(product(3, "st.global.f32 [%rd2], %f1;"), 32);
     CHECK(findings().find("thread (12, 0, 0)") != std::string::npos);
     CHECK(statistics().findings == 4);
+  }
+}
+
+namespace {
+
+// A row-major 16 x 16 matrix of f16 in shared memory, a half row a thread, of which row `unwritten`
+// is missing, times ones by wmma, into global memory.
+std::string fragments(unsigned unwritten) {
+  return around(
+      "shr.u32 %r2, %r1, 1; setp.ne.u32 %p1, %r2, " + std::to_string(unwritten) +
+      "; mov.u32 %r3, word; shl.b32 %r2, %r1, 4; add.u32 %r2, %r2, %r3; mov.u32 %r4, 0x3c003c00;\n"
+      "@%p1 st.shared.v4.u32 [%r2], {%r4, %r4, %r4, %r4};\n"
+      "bar.sync 0; mov.u32 %r5, 16; ld.param.u64 %rd2, [out];\n"
+      ".reg .b32 %a<8>; .reg .f32 %d<8>;\n"
+      "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7}, "
+      "[word], %r5;\n"
+      "mov.f32 %d0, 0f00000000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0; "
+      "mov.f32 %d4, %d0; mov.f32 %d5, %d0; mov.f32 %d6, %d0; mov.f32 %d7, %d0;\n"
+      "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7}, "
+      "{%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7}, {%r4, %r4, %r4, %r4, %r4, %r4, %r4, %r4}, "
+      "{%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7};\n"
+      "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd2], "
+      "{%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7}, %r5;");
+}
+
+} // namespace
+
+TEST_CASE("Undefined elements of wmma's fragments make rows of the result undefined") {
+  Checked device;
+  OK(CU(cuMemAlloc_v2)(&device.out, 1024));
+  SECTION("a whole matrix") {
+    device.run(fragments(99), 32);
+    CHECK(findings().empty());
+    float result[256];
+    OK(CU(cuMemcpyDtoH_v2)(result, device.out, sizeof result));
+    CHECK(std::all_of(result, result + 256, [](float sum) { return sum == 16; }));
+  }
+  SECTION("row 3 is missing") {
+    device.run(fragments(3), 32);
+    CHECK(findings().find("uninitialized: a value that is stored to global memory") == 0);
   }
 }
 
