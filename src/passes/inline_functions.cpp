@@ -28,9 +28,9 @@ static bool has_lifted_regions(const ir::Module &module) {
 Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context) {
   if (!context.flag("inline.functions") || has_lifted_regions(module))
     return module;
-  CUGRT_ASSIGN(std::optional<plan::InlinedCalls> inlined,
-               plan::inline_calls(module, {.strict = context.flag("inline.strict"),
-                                          .plan_results = false}));
+  CUGRT_ASSIGN(
+      std::optional<plan::InlinedCalls> inlined,
+      plan::inline_calls(module, {.strict = context.flag("inline.strict"), .plan_results = false}));
   return inlined ? std::move(inlined->module) : module;
 }
 

@@ -26,8 +26,8 @@ struct RegionGraph {
 void sort_edges(std::vector<Edge> &edges, size_t nodes);
 
 /// `ranges` are those of the function.
-RegionGraph make_region_graph(const Function &function, Range steps,
-                              const ByteRanges &ranges, const GraphOptions &options);
+RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
+                              const GraphOptions &options);
 /// Of these steps, in their order; nodes and edges count within them.
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
                               const ByteRanges &ranges, const GraphOptions &options);

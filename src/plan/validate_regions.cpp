@@ -2,8 +2,8 @@
 // of the steps: a read needs a path from the last write of every byte, a write one from the last
 // write and from every read since; all other pairs follow. Paths are found on chains of the
 // region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies
-// of conditionals are walked each by itself; outside, their conditional stands for them. Where offsets
-// are a table by bucket, all that is done bucket by bucket.
+// of conditionals are walked each by itself; outside, their conditional stands for them. Where
+// offsets are a table by bucket, all that is done bucket by bucket.
 #include "plan/bucket_boxes.h"
 #include "plan/conditionals.h"
 #include "plan/validate.h"

@@ -85,7 +85,8 @@ TEST_CASE("gaps, alignments, hints and fixed places are read, in whatever order 
   CHECK(instance->fixed[0].offset_bytes == 32);
   CHECK(instance->buffers[1].hint == 5);
   CHECK_FALSE(instance->buffers[0].hint);
-  // c lies in [0, 24) and b in [32, 40); a meets c at step 0 and b at step 2, and has no room between.
+  // c lies in [0, 24) and b in [32, 40); a meets c at step 0 and b at step 2, and has no room
+  // between.
   auto packing = plan::pack(instance->input());
   REQUIRE(packing.ok());
   CHECK(plan::validate_packing(instance->input(), *packing).ok());
