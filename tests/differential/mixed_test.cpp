@@ -233,7 +233,7 @@ func @main(%x: tensor<[1, 1], f32>, %w: tensor<[1, 1], f32>) -> (tensor<[1, 1], 
     options.pass_option_count = 1;
     CHECK(std::string(error_of([&] { module.plan_report(options); }).what()).find(says) !=
           std::string::npos);
-    CHECK(std::string(error_of([&] { product({setting}); }).what()).find(says) !=
+    CHECK(std::string(error_of([&, given = setting] { product({given}); }).what()).find(says) !=
           std::string::npos);
     auto pack = detail::sized<cugrt_pack_options>();
     const char *architecture = "compute_75";
