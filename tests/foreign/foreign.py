@@ -33,7 +33,8 @@ TIMEOUT_S = 200
 
 
 def environment_of(own, caches):
-    """No setting of ours, nothing kept from earlier runs, and the NVRTC that was installed with it."""
+    """No setting of ours, nothing kept from earlier runs, and the NVRTC and
+    headers that were installed with it."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("CUGRT_EMU")}
     nvrtc = sorted(glob.glob(os.path.join(VENV, "lib", "python*", "site-packages", "nvidia", "*", "lib",
@@ -41,6 +42,7 @@ def environment_of(own, caches):
     environment.update(XDG_CACHE_HOME=caches, CACHELEVEL="0", **own)
     if nvrtc:
         environment["NVRTC_PATH"] = nvrtc[-1]  # where tinygrad looks
+        environment["CUDA_PATH"] = os.path.dirname(os.path.dirname(nvrtc[-1]))  # and for headers
     return environment
 
 

@@ -148,7 +148,7 @@ def main():
         plan = run("plan", at("m.cugrt"), *narrow).stdout
         # The weight is cast when a session is opened, all else in every run.
         assert "@fused_cast_add_relu_cast" in plan and "@main_transform_params" in plan, plan
-        for option, why in (("mixed.allow=ad", "'ad', which is no op"), ("memory.plan=false", "mixed."),
+        for option, why in (("mixed.allow=ad", "'ad', which is no op"), ("fuse.opps=true", "the options are"),
                             ("mixed.dtype", "name=value")):
             refused = run("plan", at("m.cugrt"), "--option", option, status=1)
             assert why in refused.stderr, refused.stderr
