@@ -120,16 +120,13 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
 
 // Of wmma.load and wmma.store, element by element.
 void record_tile(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
-  const Tile &tile = static_cast<const TileAccess *>(op->extra)->tile;
+  const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
   const bool stores = access_row(op).kind == AccessRow::Kind::tile_store;
-  uint64_t addresses[kLanes];
-  for (uint32_t r = 0; r < tile.count; ++r)
-    for (uint32_t e = 0; e < tile.per_register(); ++e) {
-      tile_addresses(op, w, r, e, addresses);
-      for (uint32_t i = 0; i < kLanes; ++i)
-        if ((lanes >> i & 1) && addresses[i] < kSharedWindow)
-          out.add(stores ? AccessKind::write : AccessKind::read, addresses[i], tile.element_bytes);
-    }
+  for_each_tile_access(op, w, lanes, [&](uint32_t, uint32_t, uint32_t, uint64_t address) {
+    if (address < kSharedWindow)
+      out.add(stores ? AccessKind::write : AccessKind::read, address, bytes);
+    return true;
+  });
 }
 
 } // namespace

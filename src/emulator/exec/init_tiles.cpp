@@ -20,28 +20,22 @@ void InitCheck::tile_load(Warp &w, const Op *op, uint32_t lanes) {
   check_addresses(w, op, lanes, op->a);
   use_slot(w, op, lanes, access.stride_slot, "an address is computed from");
   const Tile &tile = access.tile;
-  for (uint32_t r = 0; r < tile.count; ++r) {
-    Taint &out = result(tile.slots[r], lanes).taint;
-    for (uint32_t e = 0; e < tile.per_register(); ++e) {
-      uint64_t addresses[kLanes];
-      tile_addresses(op, w, r, e, addresses);
-      for (uint32_t i = 0; i < kLanes; ++i) {
-        if (!(lanes >> i & 1))
-          continue;
-        ptx::Space space = resolve(access_space(op), addresses[i]);
-        Loaded what = loaded(w, i, space, addresses[i], tile.element_bytes);
-        if (!what.undefined)
-          continue;
-        if (!(out.lanes >> i & 1))
-          out.bits[i] = 0;
-        out.lanes |= 1u << i;
-        out.computed |= uint32_t(what.computed) << i;
-        out.bits[i] |= element_bits(tile, e);
-        out.origin[i] =
-            new_origin(w, op, space, addresses[i] + uint32_t(__builtin_ctz(what.undefined)));
-      }
-    }
-  }
+  for (uint32_t r = 0; r < tile.count; ++r)
+    result(tile.slots[r], lanes);
+  for_each_tile_access(op, w, lanes, [&](uint32_t r, uint32_t e, uint32_t lane, uint64_t address) {
+    const ptx::Space space = resolve(access_space(op), address);
+    const Loaded what = loaded(w, lane, space, address, tile.element_bytes);
+    if (!what.undefined)
+      return true;
+    Taint &out = results_[r].taint;
+    if (!(out.lanes >> lane & 1))
+      out.bits[lane] = 0;
+    out.lanes |= 1u << lane;
+    out.computed |= uint32_t(what.computed) << lane;
+    out.bits[lane] |= element_bits(tile, e);
+    out.origin[lane] = new_origin(w, op, space, address + uint32_t(__builtin_ctz(what.undefined)));
+    return true;
+  });
 }
 
 void InitCheck::tile_store(Warp &w, const Op *op, uint32_t lanes) {
@@ -49,29 +43,22 @@ void InitCheck::tile_store(Warp &w, const Op *op, uint32_t lanes) {
   check_addresses(w, op, lanes, op->a);
   use_slot(w, op, lanes, access.stride_slot, "an address is computed from");
   const Tile &tile = access.tile;
-  for (uint32_t r = 0; r < tile.count; ++r) {
+  for_each_tile_access(op, w, lanes, [&](uint32_t r, uint32_t e, uint32_t lane, uint64_t address) {
+    const ptx::Space space = resolve(access_space(op), address);
     const Taint *values = taint(w.current, tile.slots[r]);
-    for (uint32_t e = 0; e < tile.per_register(); ++e) {
-      uint64_t addresses[kLanes];
-      tile_addresses(op, w, r, e, addresses);
-      for (uint32_t i = 0; i < kLanes; ++i) {
-        if (!(lanes >> i & 1))
-          continue;
-        ptx::Space space = resolve(access_space(op), addresses[i]);
-        Loaded what;
-        if (values && values->lanes >> i & 1 && values->bits[i] & element_bits(tile, e)) {
-          what.undefined = (1u << tile.element_bytes) - 1;
-          what.computed = values->computed >> i & 1;
-        }
-        if (what.computed && space == ptx::Space::global) {
-          use(w, op, i, values->origin[i],
-              "a value that is stored to global memory is computed from");
-          what = {};
-        }
-        stored(w, i, space, addresses[i], tile.element_bytes, what);
-      }
+    Loaded what;
+    if (values && values->lanes >> lane & 1 && values->bits[lane] & element_bits(tile, e)) {
+      what.undefined = (1u << tile.element_bytes) - 1;
+      what.computed = values->computed >> lane & 1;
     }
-  }
+    if (what.computed && space == ptx::Space::global) {
+      use(w, op, lane, values->origin[lane],
+          "a value that is stored to global memory is computed from");
+      what = {};
+    }
+    stored(w, lane, space, address, tile.element_bytes, what);
+    return true;
+  });
 }
 
 /// A row of d depends on a row of a, a column on a column of b, an element on that of c.

@@ -142,24 +142,18 @@ RaceCheck::Access RaceCheck::access_of(const Warp &w, const Op *op) const {
 
 /// wmma.load and wmma.store, element by element.
 void RaceCheck::observe_tile(Warp &w, const Op *op) {
-  const Tile &tile = static_cast<const TileAccess *>(op->extra)->tile;
+  const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
   const bool is_write = access_row(op).kind == Kind::tile_store;
-  const uint32_t lanes = executing_lanes(op, w);
+  const ptx::Space space = access_space(op);
   Access now = access_of(w, op);
-  uint64_t addresses[kLanes];
-  for (uint32_t r = 0; r < tile.count; ++r)
-    for (uint32_t e = 0; e < tile.per_register(); ++e) {
-      tile_addresses(op, w, r, e, addresses);
-      for (uint32_t i = 0; i < kLanes; ++i) {
-        uint64_t address = addresses[i];
-        if (!(lanes >> i & 1) || !is_shared(access_space(op), address) ||
-            tile.element_bytes > w.shared_bytes || address > w.shared_bytes - tile.element_bytes)
-          continue;
-        now.lane = uint8_t(i);
-        if (!touch_range(w, address, tile.element_bytes, now, is_write))
-          return;
-      }
-    }
+  for_each_tile_access(op, w, executing_lanes(op, w),
+                       [&](uint32_t, uint32_t, uint32_t lane, uint64_t address) {
+                         if (!is_shared(space, address) || bytes > w.shared_bytes ||
+                             address > w.shared_bytes - bytes)
+                           return true;
+                         now.lane = uint8_t(lane);
+                         return touch_range(w, address, bytes, now, is_write);
+                       });
 }
 
 void RaceCheck::observe(Warp &w, const Op *op) {

@@ -60,4 +60,18 @@ struct TileProduct {
 /// space of the operation.
 void tile_addresses(const Op *op, const Warp &w, uint32_t r, uint32_t e, uint64_t *addresses);
 
+/// visit(r, e, lane, address) of every element that `lanes` load or store, until it gives false.
+template <class Visit>
+void for_each_tile_access(const Op *op, const Warp &w, uint32_t lanes, Visit visit) {
+  const Tile &tile = static_cast<const TileAccess *>(op->extra)->tile;
+  uint64_t addresses[kLanes];
+  for (uint32_t r = 0; r < tile.count; ++r)
+    for (uint32_t e = 0; e < tile.per_register(); ++e) {
+      tile_addresses(op, w, r, e, addresses);
+      for (uint32_t i = 0; i < kLanes; ++i)
+        if ((lanes >> i & 1) && !visit(r, e, i, addresses[i]))
+          return;
+    }
+}
+
 } // namespace cugrt::emulator
