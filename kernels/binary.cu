@@ -14,21 +14,8 @@
 
 #include "assume.cuh"
 #include "number.cuh"
+#include "operations.cuh"
 #include "programmatic.cuh"
-
-#ifdef TO_BOOL
-typedef bool Result;
-#else
-typedef T Result;
-#endif
-
-#ifdef INTEGER
-#include "integers.cuh"
-#define OPERATIONS integer
-#else
-#include "elementwise.cuh"
-#define OPERATIONS op
-#endif
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)

@@ -5,7 +5,11 @@
 // op (ops with attributes have several).
 #pragma once
 
+#include "comparisons.cuh"
+
 namespace op {
+
+using namespace comparison;
 
 // --- One operand. relu is not fmax: a NaN stays a NaN. ---
 
@@ -87,12 +91,5 @@ template <class A> __device__ A mod(A a, A b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 template <class A> __device__ A prelu(A a, A b) { return a < 0 ? a * b : a; }
-
-template <class A> __device__ bool equal(A a, A b) { return a == b; }
-template <class A> __device__ bool not_equal(A a, A b) { return a != b; }
-template <class A> __device__ bool less(A a, A b) { return a < b; }
-template <class A> __device__ bool less_equal(A a, A b) { return a <= b; }
-template <class A> __device__ bool greater(A a, A b) { return a > b; }
-template <class A> __device__ bool greater_equal(A a, A b) { return a >= b; }
 
 } // namespace op

@@ -3,7 +3,11 @@
 // bits.
 #pragma once
 
+#include "comparisons.cuh"
+
 namespace integer {
+
+using namespace comparison;
 
 typedef unsigned long long Bits; // arithmetic that wraps
 template <class A> constexpr bool kSigned = A(-1) < A(0);
@@ -57,12 +61,5 @@ template <class A> __device__ A pow(A a, A b) {
 template <class A> __device__ bool logical_and(A a, A b) { return a != 0 && b != 0; }
 template <class A> __device__ bool logical_or(A a, A b) { return a != 0 || b != 0; }
 template <class A> __device__ bool logical_xor(A a, A b) { return (a != 0) != (b != 0); }
-
-template <class A> __device__ bool equal(A a, A b) { return a == b; }
-template <class A> __device__ bool not_equal(A a, A b) { return a != b; }
-template <class A> __device__ bool less(A a, A b) { return a < b; }
-template <class A> __device__ bool less_equal(A a, A b) { return a <= b; }
-template <class A> __device__ bool greater(A a, A b) { return a > b; }
-template <class A> __device__ bool greater_equal(A a, A b) { return a >= b; }
 
 } // namespace integer

@@ -7,21 +7,8 @@
 
 #include "assume.cuh"
 #include "number.cuh"
+#include "operations.cuh"
 #include "programmatic.cuh"
-
-#ifdef TO_BOOL
-typedef bool Result;
-#else
-typedef T Result;
-#endif
-
-#ifdef INTEGER
-#include "integers.cuh"
-#define OPERATIONS integer
-#else
-#include "elementwise.cuh"
-#define OPERATIONS op
-#endif
 
 #if PARAMETERS == 2
 #define PARAMETERS_ , Parameter p, Parameter q
