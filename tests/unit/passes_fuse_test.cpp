@@ -278,6 +278,27 @@ TEST_CASE("what chooses elements is computed where they are read") {
                  "  %s = silu(%a)\n  %m = mul(%s, %b)\n  return %m\n") == 1);
 }
 
+TEST_CASE(
+    "sequences, one-hot rows and pads that repeat elements are computed where they are read") {
+  CHECK(launches("%x: tensor<[n, 8], f32>, %ids: tensor<[n], i64>", "tensor<[n, 8], f32>",
+                 "  %r = range() {length = 8, start = 0.5}\n"
+                 "  %h = one_hot(%ids) {depth = 8, on = 2.0}\n"
+                 "  %m = mul(%h, %r)\n  %s = add(%m, %x)\n  return %s\n") == 1);
+  CHECK(launches("%x: tensor<[n], f32>", "tensor<[n], f32>",
+                 "  %d = shape [n]\n  %r = range(%d) {step = 2.0}\n  %s = add(%r, %x)\n"
+                 "  return %s\n") == 1);
+  const std::string pad =
+      "  %r = relu(%x)\n  %p = pad(%r) {before = [0, 2], after = [0, 3], mode = "
+      "MODE}\n  %s = silu(%p)\n  return %s\n";
+  auto padded = [&](const std::string &mode, const std::string &dims, const std::string &result) {
+    std::string body = pad;
+    body.replace(body.find("MODE"), 4, "\"" + mode + "\"");
+    return launches("%x: tensor<[" + dims + "], f32>", "tensor<[" + result + "], f32>", body);
+  };
+  CHECK(padded("edge", "n, 8", "n, 13") == 1);
+  CHECK(padded("reflect", "n, 8", "n, 13") == 1);
+}
+
 TEST_CASE("a slice that is a view stays one") {
   CHECK(launches("%x: tensor<[6, 8], f32>", "tensor<[24], f32>",
                  "  %s = slice(%x) {starts = [2], ends = [5]}\n"
