@@ -394,6 +394,39 @@ TEST_CASE("ops on weights alone become a function of weights, whose results are 
   CHECK(run(module, {"LiftTransformParams"}).functions.size() == 2);
 }
 
+TEST_CASE("what several functions make alike of the same weights is one weight") {
+  auto text = [](const std::string &name, const std::string &body) {
+    return "func @" + name +
+           "(%x: tensor<[4, 8], f32>, %w: tensor<[8, 4], f32>, %b: tensor<[8], f32>) -> "
+           "(tensor<[4, 8], f32>)\n    attributes {num_inputs = 1} {\n" +
+           body + "  return %y\n}\n";
+  };
+  // Of the second function, the first weight under other names, and one of its own; of the third,
+  // another attribute; the fourth has nothing of its own, and computes it twice.
+  const ir::Module module = run(
+      parse("cugrt 1\n" + text("a", "  %t = transpose(%w)\n  %e = exp(%t)\n  %y = add(%x, %e)\n") +
+            text("b", "  %s = exp(%b)\n  %q = transpose(%w)\n  %r = exp(%q)\n"
+                      "  %p = add(%x, %s)\n  %y = add(%p, %r)\n") +
+            text("c", "  %k = leaky_relu(%b) {alpha = 0.5}\n  %l = leaky_relu(%b) {alpha = 0.25}\n"
+                      "  %p = add(%x, %k)\n  %y = add(%p, %l)\n") +
+            text("d", "  %k = leaky_relu(%b) {alpha = 0.5}\n  %l = leaky_relu(%b) {alpha = 0.5}\n"
+                      "  %p = mul(%x, %k)\n  %y = add(%p, %l)\n")),
+      {"LiftTransformParams"});
+  auto weights = [&](size_t number) {
+    const ir::Function &function = module.functions[number];
+    std::vector<std::string> names;
+    for (size_t i = 3; i < function.params.size(); ++i)
+      names.push_back(function.value(function.params[i].value).name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  REQUIRE(module.functions.size() == 7); // three of weights
+  CHECK(weights(0) == Names{"a_transform_params.0"});
+  CHECK(weights(1) == Names{"b_transform_params.0", "a_transform_params.0"});
+  CHECK(weights(2) == Names{"c_transform_params.0", "c_transform_params.1"});
+  CHECK(weights(3) == Names{"c_transform_params.0"});
+}
+
 TEST_CASE("what costs nothing, or depends on more than weights, stays") {
   CHECK(lifted("  %y = add(%x, %b)\n  return %y\n") == 0);
   CHECK(lifted("  %r = reshape(%w) {shape = [4, 8]}\n  %y = add(%x, %r)\n  return %y\n") == 0);
