@@ -1,9 +1,10 @@
 // The second kernel of attention over a cache that is split: what the blocks of attention_split
 // left in `parts`, in the order of the cache.
 //
-//   parts: [rows, splits, WIDTH + 2], of a block's positions the weighted values, their largest
-//   score
-//          and the sum of their weights    y: [rows, WIDTH]    rows = sequences * queries * heads
+//   parts: [rows, splits, WIDTH + 2]    y: [rows, WIDTH]    rows = sequences * queries * heads
+//
+// A part is a block's weighted values, the largest score of its positions, and the sum of their
+// weights.
 //
 //   entry            block   grid
 //   attention_join   128     rows

@@ -15,11 +15,11 @@ struct Refusal {
   bool names_node = false;
 };
 
-void expect_update(Script &s, GraphBuilder &from, GraphBuilder &to, CUresult wanted,
+void expect_update(Script &s, GraphBuilder &from, CUgraph to, CUresult wanted,
                    const Refusal &refusal) {
   CUgraphExec exec = from.instantiate();
   CUgraphExecUpdateResultInfo info{};
-  s.expect("update", s.api.cuGraphExecUpdate(exec, to.graph, &info), wanted);
+  s.expect("update", s.api.cuGraphExecUpdate(exec, to, &info), wanted);
   s.expect("reason", uint64_t(info.result), uint64_t(refusal.result));
   if (refusal.names_node)
     s.expect_true("the node", info.errorNode == refusal.node);
@@ -44,6 +44,129 @@ void success_script(Script &s) {
   s.need(s.api.cuMemFree(cell));
 }
 
+/// a -> b, a -> c, b and c -> d, against p -> q -> r, q and r -> last. The edges of the last nodes
+/// pair q with b and r with c; then r's dependency is q, where c's is a.
+void mismatch_script(Script &s) {
+  GraphBuilder g(s), next(s);
+  CUgraphNode a = g.empty(), b = g.empty({a}), c = g.empty({a});
+  g.empty({b, c});
+  CUgraphNode p = next.empty(), q = next.empty({p}), r = next.empty({q});
+  next.empty({q, r});
+  CUgraphExec exec = g.instantiate();
+  CUgraphExecUpdateResultInfo info{};
+  s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info),
+           CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+  s.expect_true("the node", info.errorNode == r);
+  s.expect_true("its dependency", info.errorFromNode == q);
+  s.need(s.api.cuGraphExecDestroy(exec));
+}
+
+/// The same kernel from a module of another context.
+void context_script(Script &s) {
+  GraphBuilder g(s), next(s);
+  CUdeviceptr cell = s.words(1, 1);
+  g.affine(cell, 1, 1);
+  GraphBuilder::Affine p(s, cell, 1, 1);
+  CUcontext other = nullptr;
+  CUmodule module = nullptr;
+  CUgraphNode blamed = nullptr;
+  s.need(s.api.cuCtxCreate(&other, nullptr, 0, s.driver.device));
+  s.need(s.api.cuModuleLoadData(&module, kScriptPtx));
+  s.need(s.api.cuModuleGetFunction(&p.node.func, module, "affine"));
+  s.need(s.api.cuGraphAddKernelNode(&blamed, next.graph, nullptr, 0, &p.node));
+  s.need(s.api.cuCtxSetCurrent(s.context));
+  expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+                {CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE, blamed, true});
+  s.need(s.api.cuCtxDestroy(other));
+  s.need(s.api.cuCtxSetCurrent(s.context));
+  s.need(s.api.cuMemFree(cell));
+}
+
+/// A kernel node as it is, and one with an attribute.
+void attribute_script(Script &s, CUlaunchAttributeID id, const CUlaunchAttributeValue &value,
+                      unsigned long long flags) {
+  GraphBuilder g(s), next(s);
+  CUdeviceptr cell = s.words(1, 1);
+  g.affine(cell, 1, 1);
+  CUgraphNode blamed = next.affine(cell, 1, 1);
+  s.need(s.api.cuGraphKernelNodeSetAttribute(blamed, id, &value));
+  CUgraphExec exec = nullptr;
+  CUgraphExecUpdateResultInfo info{};
+  s.need(s.api.cuGraphInstantiate(&exec, g.graph, flags));
+  s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info),
+           CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+  s.expect_true("the node", info.errorNode == blamed);
+  s.need(s.api.cuGraphExecDestroy(exec));
+  s.need(s.api.cuMemFree(cell));
+}
+
+/// A copy from device to device, and one to the host.
+void copy_script(Script &s) {
+  GraphBuilder g(s), next(s);
+  CUdeviceptr cell = s.words(2, 1);
+  uint32_t host = 0;
+  g.copy(cell, cell + 4);
+  CUDA_MEMCPY3D p{};
+  p.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  p.srcDevice = cell;
+  p.dstMemoryType = CU_MEMORYTYPE_HOST;
+  p.dstHost = &host;
+  p.WidthInBytes = 4;
+  p.Height = p.Depth = 1;
+  CUgraphNode blamed = nullptr;
+  s.need(s.api.cuGraphAddMemcpyNode(&blamed, next.graph, nullptr, 0, &p, s.context));
+  expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+                {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
+  s.need(s.api.cuMemFree(cell));
+}
+
+/// An IF node with an empty kernel in its body, and a WHILE node with the same.
+void conditional_script(Script &s) {
+  GraphBuilder g(s), next(s);
+  CUdeviceptr cell = s.words(1, 1);
+  auto add = [&](GraphBuilder &b, CUgraphConditionalNodeType type) {
+    CUgraphConditionalHandle handle = 0;
+    s.need(s.api.cuGraphConditionalHandleCreate(&handle, b.graph, s.context, 0,
+                                                CU_GRAPH_COND_ASSIGN_DEFAULT));
+    CUgraphNodeParams p{};
+    p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    p.conditional.handle = handle;
+    p.conditional.type = type;
+    p.conditional.size = 1;
+    p.conditional.ctx = s.context;
+    CUgraphNode node = nullptr, inside = nullptr;
+    s.need(s.api.cuGraphAddNode(&node, b.graph, nullptr, nullptr, 0, &p));
+    GraphBuilder::Affine a(s, cell, 1, 1);
+    s.need(s.api.cuGraphAddKernelNode(&inside, p.conditional.phGraph_out[0], nullptr, 0, &a.node));
+    return node;
+  };
+  add(g, CU_GRAPH_COND_TYPE_IF);
+  CUgraphNode blamed = add(next, CU_GRAPH_COND_TYPE_WHILE);
+  expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+                {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
+  s.need(s.api.cuMemFree(cell));
+}
+
+/// A refused update leaves the instance as it was, also where nodes before the refused one changed.
+void untouched_script(Script &s) {
+  GraphBuilder g(s), next(s);
+  CUdeviceptr cell = s.words(1, 1);
+  CUgraphNode a = g.affine(cell, 2, 0);
+  g.affine(cell, 1, 1, {a});
+  CUgraphNode b = next.affine(cell, 7, 0);
+  next.fill(cell, 9, {b});
+  CUgraphExec exec = g.instantiate();
+  CUgraphExecUpdateResultInfo info{};
+  s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info),
+           CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+  s.expect("as before", launched(s, exec, cell), 3);
+  s.need(s.api.cuGraphExecDestroy(exec));
+  s.need(s.api.cuMemFree(cell));
+}
+
 } // namespace
 
 const std::vector<ScriptCase> &update_scripts() {
@@ -63,7 +186,7 @@ const std::vector<ScriptCase> &update_scripts() {
          g.empty();
          next.empty();
          next.empty();
-         expect_update(s, g, next, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+         expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, true});
        }},
       {"an update with another number of dependencies is refused",
@@ -76,7 +199,7 @@ const std::vector<ScriptCase> &update_scripts() {
          g.empty({b});
          CUgraphNode c = next.empty(), d = next.empty({c});
          CUgraphNode blamed = next.empty({d, c});
-         expect_update(s, g, next, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+         expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, blamed, true});
        }},
       {"an update with a node of another type is refused",
@@ -88,9 +211,85 @@ const std::vector<ScriptCase> &update_scripts() {
          CUdeviceptr cell = s.words(1);
          g.empty();
          CUgraphNode blamed = next.fill(cell, 1);
-         expect_update(s, g, next, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+         expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, blamed, true});
          s.need(s.api.cuMemFree(cell));
+       }},
+      {"an update with another exit node is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "resultInfo->errorNode is set to one of the exit nodes in hGraph"}},
+       [](Script &s) {
+         GraphBuilder g(s), next(s);
+         CUgraphNode a = g.empty();
+         g.empty({a});
+         CUgraphNode exits[] = {next.empty(), next.empty()};
+         CUgraphExec exec = g.instantiate();
+         CUgraphExecUpdateResultInfo info{};
+         s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info),
+                  CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+         s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+         s.expect_true("an exit", info.errorNode == exits[0] || info.errorNode == exits[1]);
+         s.need(s.api.cuGraphExecDestroy(exec));
+       }},
+      {"an update where a dependency is paired otherwise is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate",
+         "has a dependency that does not match with the corresponding dependency"},
+        {"cuGraphExecUpdate", "will be set to the mismatched dependency"}},
+       mismatch_script},
+      {"an update to a function of another context is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "The owning context of the function cannot change"},
+        {"cuGraphExecUpdate",
+         "CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE if the function changed"}},
+       context_script,
+       12050},
+      {"an update to a cooperative launch is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "A cooperative node cannot be updated to a non-cooperative node"},
+        {"cuGraphExecUpdate",
+         "CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED if any attributes of a node changed"}},
+       [](Script &s) {
+         CUlaunchAttributeValue value{};
+         value.cooperative = 1;
+         attribute_script(s, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value, 0);
+       }},
+      {"an update of a priority that the instance uses is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, the"},
+        {"cuGraphExecUpdate", "priority attribute cannot change"}},
+       [](Script &s) {
+         CUlaunchAttributeValue value{};
+         value.priority = -1;
+         attribute_script(s, CU_LAUNCH_ATTRIBUTE_PRIORITY, value,
+                          CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+       }},
+      {"an update of a copy to another kind of memory is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "Changing either the source or destination memory type"},
+        {"cuGraphExecUpdate",
+         "CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED if any parameters to a node changed"}},
+       copy_script},
+      {"an update of a conditional node's type is refused",
+       Kind::shared,
+       {{"cuGraphExecUpdate", "Conditional nodes: - Changing node parameters is not supported"}},
+       conditional_script,
+       12030},
+      {"an update that is refused changes nothing",
+       Kind::shared,
+       {{"cuGraphExecUpdate",
+         "if the graph update was not performed because it included changes which violated"}},
+       untouched_script},
+      {"an update with a graph that is gone",
+       Kind::emulated_only,
+       {{"cuGraphExecUpdate", "CU_GRAPH_EXEC_UPDATE_ERROR if passed an invalid value"}},
+       [](Script &s) {
+         GraphBuilder g(s);
+         g.empty();
+         CUgraph gone = nullptr;
+         s.need(s.api.cuGraphCreate(&gone, 0));
+         s.need(s.api.cuGraphDestroy(gone));
+         expect_update(s, g, gone, CUDA_ERROR_INVALID_VALUE, {CU_GRAPH_EXEC_UPDATE_ERROR});
        }},
       {"an update to another kernel is made",
        Kind::shared,
@@ -129,7 +328,7 @@ const std::vector<ScriptCase> &update_scripts() {
          };
          add(g, 2);
          CUgraphNode blamed = add(next, 4);
-         expect_update(s, g, next, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+         expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
          s.need(s.api.cuMemFree(cell));
        }},
