@@ -53,7 +53,9 @@ template <class A> __device__ A round(A x) { return ::rint(x); } // halves to ev
 template <class A> __device__ A reciprocal(A x) { return 1 / x; }
 template <class A> __device__ A sign(A x) { return x > 0 ? A(1) : x < 0 ? A(-1) : x; }
 // log(1 + exp(x)) without overflow.
-template <class A> __device__ A softplus(A x) { return (x < 0 ? A(0) : x) + ::log1p(::exp(-::fabs(x))); }
+template <class A> __device__ A softplus(A x) {
+  return (x < 0 ? A(0) : x) + ::log1p(::exp(-::fabs(x)));
+}
 template <class A> __device__ A softsign(A x) { return x / (1 + ::fabs(x)); }
 template <class A> __device__ A hard_swish(A x) {
   const A gate = x + 3;
@@ -91,5 +93,9 @@ template <class A> __device__ A mod(A a, A b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 template <class A> __device__ A prelu(A a, A b) { return a < 0 ? a * b : a; }
+
+// --- An element's place. ---
+
+template <class A> __device__ A range(long long i, A start, A step) { return start + A(i) * step; }
 
 } // namespace op

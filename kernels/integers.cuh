@@ -1,6 +1,6 @@
-// The elementwise operations on integers and bools: what elementwise.cuh is for floats, under the same
-// names. Arithmetic wraps. Each works in the type that it is given, of whatever width, with equal low
-// bits.
+// The elementwise operations on integers and bools: what elementwise.cuh is for floats, under the
+// same names. Arithmetic wraps. Each works in the type that it is given, of whatever width, with
+// equal low bits.
 #pragma once
 
 #include "comparisons.cuh"
@@ -56,6 +56,10 @@ template <class A> __device__ A pow(A a, A b) {
     factor *= factor;
   }
   return A(result);
+}
+
+template <class A> __device__ A range(long long i, long long start, long long step) {
+  return A(Bits(start) + Bits(i) * Bits(step));
 }
 
 template <class A> __device__ bool logical_and(A a, A b) { return a != 0 && b != 0; }

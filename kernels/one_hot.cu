@@ -6,6 +6,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "positions.cuh"
 #include "programmatic.cuh"
 
 #ifdef WIDE_IDS
@@ -24,6 +25,6 @@ extern "C" __global__ void one_hot(const Id *__restrict__ ids, T *__restrict__ y
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const long long id = ids[i / row * Index(inner) + i % Index(inner)];
     const long long place = (long long)(i % row / Index(inner));
-    y[i] = T((id < 0 ? id + depth : id) == place ? on_bits : off_bits);
+    y[i] = T(is_at(id, place, depth) ? on_bits : off_bits);
   }
 }

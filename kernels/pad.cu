@@ -10,6 +10,7 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "positions.cuh"
 #include "programmatic.cuh"
 
 #if MAX_RANK == 4
@@ -37,9 +38,9 @@ extern "C" __global__ void pad(const T *__restrict__ x, T *__restrict__ y, long 
       long long at = (long long)(d > 0 ? rest - outer * Index(size[d]) : rest) - before[d];
       const long long last = x_size[d] - 1;
 #if MODE == 1
-      at = at < 0 ? 0 : at > last ? last : at;
+      at = nearest(at, x_size[d]);
 #elif MODE == 2
-      at = at < 0 ? -at : at > last ? 2 * last - at : at;
+      at = mirrored(at, x_size[d]);
 #endif
       inside = inside && at >= 0 && at <= last;
       offset += at * stride[d];

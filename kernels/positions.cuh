@@ -1,5 +1,6 @@
-// Positions that come from outside: memory beyond what they count must not be reached, so what lies
-// outside is the nearest element. Where there are no elements, the result is none either.
+// Positions that come from outside or lie beyond an edge. Memory beyond what they count must not be
+// reached, so what lies outside is the nearest element, or one inside by another rule. Where there
+// are no elements, the result is none either.
 #pragma once
 
 __device__ __forceinline__ long long nearest(long long position, long long size) {
@@ -9,4 +10,15 @@ __device__ __forceinline__ long long nearest(long long position, long long size)
 // A negative position counts from the end.
 __device__ __forceinline__ long long from_either_end(long long position, long long size) {
   return nearest(position < 0 ? position + size : position, size);
+}
+
+// Beyond the first and the last element, which are not repeated, the order turns back; at most
+// once.
+__device__ __forceinline__ long long mirrored(long long position, long long size) {
+  return position < 0 ? -position : position >= size ? 2 * (size - 1) - position : position;
+}
+
+// Whether an id, which from -depth on counts from the end, names this place of `depth`.
+__device__ __forceinline__ bool is_at(long long id, long long place, long long depth) {
+  return (id < 0 ? id + depth : id) == place;
 }

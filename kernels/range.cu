@@ -4,6 +4,7 @@
 
 #include "assume.cuh"
 #include "number.cuh"
+#include "operations.cuh"
 #include "programmatic.cuh"
 
 extern "C" __global__ void range(T *y, long long count, Parameter start, Parameter delta) {
@@ -11,9 +12,5 @@ extern "C" __global__ void range(T *y, long long count, Parameter start, Paramet
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-#ifdef INTEGER
-    y[i] = T(Bits(start) + Bits(i) * Bits(delta));
-#else
-    y[i] = T(start + Acc(i) * delta);
-#endif
+    y[i] = T(OPERATIONS::range<Acc>((long long)(i), start, delta));
 }

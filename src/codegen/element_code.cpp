@@ -78,20 +78,21 @@ uint32_t ElementCode::add_coordinate(const Index &index, size_t axis) {
 }
 
 /// The dimensions of `value`, whose linear index is read at `at` of the parent.
-ElementCode::Index ElementCode::new_space(uint32_t value, uint32_t parent, Access at,
-                                          Lookup lookup) {
+ElementCode::Index ElementCode::new_space(uint32_t value, uint32_t parent, Access at, Lookup lookup,
+                                          std::vector<Edge> edges) {
   const std::vector<ir::ExprId> dims = type(value).dims;
   Index out{uint32_t(spaces_.size()), {}};
   for (size_t axis = 0; axis < dims.size(); ++axis)
     out.axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
   const std::string name = given_.index + "_r" + std::to_string(spaces_.size());
   set_whole(parent, at);
-  const bool same = at.whole && lookup.node == kNone;
+  const bool same = at.whole && lookup.node == kNone && edges.empty();
   Space space;
   space.dims = dims;
   space.parent = parent;
   space.linear = same ? spaces_[parent].linear : name;
   space.lookup = lookup;
+  space.edges = std::move(edges);
   at.owner = name;
   if (!same)
     space.parent_access = add_access(parent, std::move(at));
@@ -211,7 +212,7 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
   using enum ir::Op;
   const FusedOp &op = group_.ops[number];
   for (uint32_t operand : op.operands)
-    if (operand == FusedGroup::kNoValue)
+    if (operand == FusedGroup::kNoValue && op.op != range)
       return cannot("an operand is absent");
   if (element_type(dtype(op.result)).empty())
     return cannot("there are no plain elements of " + std::string(ir::info(dtype(op.result)).name));
@@ -229,7 +230,12 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
   case concat:
     return visit_concat(number, index);
   case pad:
-    return visit_pad(number, index);
+    return repeats_elements(op.op, op.attributes) ? visit_repeating_pad(number, index)
+                                                  : visit_pad(number, index);
+  case range:
+    return visit_range(number, index);
+  case one_hot:
+    return visit_one_hot(number, index);
   case gather:
   case gather_elements:
   case embedding:
@@ -293,8 +299,6 @@ Result<uint32_t> ElementCode::visit_pad(uint32_t number, const Index &index) {
   const FusedOp &op = group_.ops[number];
   const std::vector<int64_t> before = ir::op_integers(op.op, op.attributes, "before");
   const std::vector<int64_t> after = ir::op_integers(op.op, op.attributes, "after");
-  if (!is_movement(op.op, op.attributes))
-    return cannot("elements at the edge are read in several places");
   note(dtype(op.result));
   const uint32_t operand = op.operands[0];
   const std::vector<ir::ExprId> dims = type(operand).dims;
@@ -321,6 +325,59 @@ Result<uint32_t> ElementCode::visit_pad(uint32_t number, const Index &index) {
   CUGRT_ASSIGN(inside.operand, visit(operand, under));
   node.branches = {std::move(inside), {}};
   node.fill = element_literal(dtype(op.result), ir::op_float(op.op, op.attributes, "value"));
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
+}
+
+/// The operand in a space of its own, whose linear index has each padded coordinate brought inside;
+/// inference has shown that there is an element.
+Result<uint32_t> ElementCode::visit_repeating_pad(uint32_t number, const Index &index) {
+  ir::ExprPool &exprs = module_.exprs;
+  const FusedOp &op = group_.ops[number];
+  const std::vector<int64_t> before = ir::op_integers(op.op, op.attributes, "before");
+  const std::vector<int64_t> after = ir::op_integers(op.op, op.attributes, "after");
+  const bool mirrored = ir::op_string(op.op, op.attributes, "mode") == "reflect";
+  const uint32_t operand = op.operands[0];
+  const std::vector<ir::ExprId> dims = type(operand).dims;
+  const std::vector<ir::ExprId> strides = contiguous_strides(exprs, dims);
+  Access at = no_access(index.space);
+  std::vector<Edge> edges;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (before[d] == 0 && after[d] == 0) {
+      add_stride(at, index, d, strides[d]);
+      continue;
+    }
+    edges.push_back({add_coordinate(index, d), before[d], dims[d], strides[d], mirrored});
+  }
+  return pass_on(operand, new_space(operand, index.space, std::move(at), {}, std::move(edges)));
+}
+
+Result<uint32_t> ElementCode::visit_range(uint32_t number, const Index &index) {
+  Node node;
+  node.value = group_.ops[number].result;
+  node.op = number;
+  node.space = index.space;
+  node.access = add_coordinate(index, 0);
+  note(dtype(node.value));
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
+}
+
+/// The id at the other coordinates, and the one along the axis.
+Result<uint32_t> ElementCode::visit_one_hot(uint32_t number, const Index &index) {
+  const FusedOp &op = group_.ops[number];
+  const size_t axis = *ir::normalize_axis(ir::op_integer(op.op, op.attributes, "axis"),
+                                          type(op.result).dims.size());
+  Index ids = index;
+  ids.axes.erase(ids.axes.begin() + ptrdiff_t(axis));
+  CUGRT_ASSIGN(const uint32_t id, visit(op.operands[0], ids));
+  Node node;
+  node.value = op.result;
+  node.op = number;
+  node.operands = {id};
+  node.space = index.space;
+  node.access = add_coordinate(index, axis);
+  note(dtype(op.result));
   nodes_.push_back(std::move(node));
   return uint32_t(nodes_.size() - 1);
 }

@@ -3,9 +3,10 @@
 // Each value is asked for at an index: coordinates in a *space*, the dimensions of what is
 // computed. Broadcasting drops coordinates and transposition permutes them, so that an input is
 // read at a sum of coordinates times strides. Where that does not reach, a new space begins, whose
-// linear index is such a sum in the old one, with a constant or a position that is read added:
-// reshape, slice, the parts of a concat, the inside of a pad, rows by number. Coordinates are made
-// by division where they are needed at all, over the fewest dimensions (merge, in index_space.h).
+// linear index is such a sum in the old one, with a constant, a position that is read or
+// coordinates beyond an edge added: reshape, slice, the parts of a concat, pads, rows by number.
+// Coordinates are made by division where they are needed at all, over the fewest dimensions (merge,
+// in index_space.h).
 //
 //   concat(relu(x0), x1), axis 1       float concat;
 //                                      if (i_at1 < Index(concat_end0)) {
@@ -82,11 +83,19 @@ private:
     ir::ExprId size, stride;
     bool from_either_end = false;
   };
+  /// A coordinate that may lie beyond an edge of what is read, which begins at `before`.
+  struct Edge {
+    uint32_t access; // the coordinate, in the parent
+    int64_t before;
+    ir::ExprId size, stride;
+    bool mirrored;
+  };
   struct Space {
     std::vector<ir::ExprId> dims;
     std::string linear;
     uint32_t parent = kNone, parent_access = kNone; // where the linear index comes from
     Lookup lookup{};                                // is added to it
+    std::vector<Edge> edges{};                      // likewise
     std::vector<Access> accesses;
     bool written = false;
   };
@@ -110,7 +119,8 @@ private:
   struct Node {
     uint32_t value;
     uint32_t op = kNone;                // of the group; none: loaded, or the leaf
-    uint32_t space = 0, access = kNone; // of what is loaded; the space also of branches
+    uint32_t space = 0, access = kNone; // of what is loaded, or the coordinate that an op is of;
+                                        // the space also of branches
     uint32_t tensor = 0;
     std::vector<uint32_t> operands; // nodes
     std::vector<Branch> branches;
@@ -125,6 +135,9 @@ private:
   Result<uint32_t> visit_function(uint32_t op, const Index &index);
   Result<uint32_t> visit_concat(uint32_t op, const Index &index);
   Result<uint32_t> visit_pad(uint32_t op, const Index &index);
+  Result<uint32_t> visit_repeating_pad(uint32_t op, const Index &index);
+  Result<uint32_t> visit_range(uint32_t op, const Index &index);
+  Result<uint32_t> visit_one_hot(uint32_t op, const Index &index);
   Result<uint32_t> visit_rows(uint32_t op, const Index &index);
   Result<uint32_t> load(uint32_t value, const Index &index);
   Result<uint32_t> pass_on(uint32_t operand, const Index &index);
@@ -135,7 +148,8 @@ private:
   Index new_space(uint32_t value, uint32_t parent, Access at) {
     return new_space(value, parent, std::move(at), Lookup());
   }
-  Index new_space(uint32_t value, uint32_t parent, Access at, Lookup lookup);
+  Index new_space(uint32_t value, uint32_t parent, Access at, Lookup lookup,
+                  std::vector<Edge> edges = {});
   Access no_access(uint32_t space) const;
   Access access(uint32_t value, const Index &index, std::string owner);
   void set_whole(uint32_t space, Access &access);
@@ -158,6 +172,7 @@ private:
   void write_branches(const Node &node, const std::string &name);
   std::string condition(const Node &node, const Branch &branch);
   std::string operation(const Node &node);
+  std::string operation_of_index(const Node &node);
   std::string argument(const Node &node, size_t i);
   std::string size(const std::string &hint, ir::ExprId value);
   std::string unique(const std::string &hint);

@@ -130,20 +130,16 @@ bool is_relabelling(ir::Op op) {
   return op == ir::Op::reshape || op == ir::Op::transpose || op == ir::Op::broadcast_to;
 }
 
-bool is_movement(ir::Op op, std::span<const ir::Attribute> attributes) {
+bool is_movement(ir::Op op) {
   using enum ir::Op;
-  switch (op) {
-  case concat:
-  case slice:
-  case gather:
-  case gather_elements:
-  case embedding:
-    return true;
-  case pad: // the others read an element in several places
-    return ir::op_string(op, attributes, "mode") == "constant";
-  default:
-    return false;
-  }
+  return op == concat || op == slice || op == pad || op == gather || op == gather_elements ||
+         op == embedding;
+}
+
+bool is_of_index(ir::Op op) { return op == ir::Op::range || op == ir::Op::one_hot; }
+
+bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes) {
+  return op == ir::Op::pad && ir::op_string(op, attributes, "mode") != "constant";
 }
 
 } // namespace cugrt::codegen

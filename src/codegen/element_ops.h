@@ -31,7 +31,11 @@ std::vector<std::string_view> elementwise_parameters(ir::Op op);
 /// that a kernel would be made for.
 bool is_relabelling(ir::Op op);
 /// Whether an op reads elements elsewhere, at places that can be computed from the result's index:
-/// a concat, a slice, constants around a tensor, rows by number.
-bool is_movement(ir::Op op, std::span<const ir::Attribute> attributes);
+/// a concat, a slice, a pad, rows by number.
+bool is_movement(ir::Op op);
+/// Whether an op's elements follow from their index: range, one_hot.
+bool is_of_index(ir::Op op);
+/// Whether a pad repeats elements, those at the edge or mirrored ones.
+bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes);
 
 } // namespace cugrt::codegen

@@ -116,6 +116,17 @@ void ElementCode::write_linear(uint32_t number) {
       row += " * Index(" + size(linear + "_row_stride", lookup.stride) + ")";
     text = text == "0" ? row : text + " + " + row;
   }
+  for (const Edge &edge : spaces_[number].edges) {
+    parameters_.uses_positions = true;
+    std::string coordinate = spaces_[spaces_[number].parent].accesses[edge.access].text;
+    coordinate = "(long long)(" + coordinate + ") - " +
+                 size(linear + "_before", module_.exprs.constant(edge.before));
+    std::string term = "Index(" + std::string(edge.mirrored ? "mirrored" : "nearest") + "(" +
+                       coordinate + ", " + size(linear + "_extent", edge.size) + "))";
+    if (module_.exprs.as_constant(edge.stride) != 1)
+      term += " * Index(" + size(linear + "_stride", edge.stride) + ")";
+    text = text == "0" ? term : text + " + " + term;
+  }
   lines_ += indent_ + "const Index " + linear + " = " + text + ";\n";
 }
 
@@ -142,6 +153,8 @@ std::string ElementCode::argument(const Node &node, size_t i) {
 /// The operation on operands that are written, rounded to its dtype.
 std::string ElementCode::operation(const Node &node) {
   const FusedOp &op = group_.ops[node.op];
+  if (is_of_index(op.op))
+    return operation_of_index(node);
   const ir::DType from = dtype(op.operands[0]), to = dtype(op.result);
   if (op.op == ir::Op::cast)
     return "convert<" + std::string(element_type(to)) + ">(" + write(node.operands[0]) + ")";
@@ -159,6 +172,31 @@ std::string ElementCode::operation(const Node &node) {
   parameters_.uses_integers |= !is_float;
   const std::string call = (is_float ? "op::" : "integer::") +
                            elementwise_function(op.op, op.attributes) + "(" + arguments + ")";
+  return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
+}
+
+/// Of the element's place: range, one_hot.
+std::string ElementCode::operation_of_index(const Node &node) {
+  const FusedOp &op = group_.ops[node.op];
+  const ir::DType to = dtype(op.result);
+  auto number = [&](ir::DType as, std::string_view name) {
+    return element_literal(as, ir::op_float(op.op, op.attributes, name));
+  };
+  write_space(node.space);
+  if (op.op == ir::Op::one_hot) {
+    parameters_.uses_positions = true;
+    const std::string id = write(node.operands[0]);
+    const int64_t depth = ir::op_integer(op.op, op.attributes, "depth");
+    return "is_at(" + id + ", " + offset(node) + ", " +
+           size("one_hot_depth", module_.exprs.constant(depth)) + ") ? " + number(to, "on") +
+           " : " + number(to, "off");
+  }
+  const ir::DType computed = arithmetic_type(to);
+  const bool is_float = ir::info(to).kind == ir::DTypeKind::floating;
+  parameters_.uses_integers |= !is_float;
+  const std::string call = std::string(is_float ? "op" : "integer") + "::range<" +
+                           std::string(element_type(computed)) + ">(" + offset(node) + ", " +
+                           number(computed, "start") + ", " + number(computed, "step") + ")";
   return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
 }
 

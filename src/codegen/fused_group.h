@@ -45,8 +45,8 @@ struct FusedPart {
 
 /// Whether an op on operands of these types (absent ones invalid) may be part of a generated
 /// kernel: arithmetic there is on floats.
-bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute> attributes,
-              std::span<const ir::TypeId> operands, ir::TypeId result);
+bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> operands,
+              ir::TypeId result);
 
 /// "fused_matmul_add_relu": of a function or kernel of these ops; of many, the first six.
 std::string fused_name(std::span<const ir::Op> ops);

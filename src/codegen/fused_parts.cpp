@@ -221,8 +221,8 @@ private:
 
 } // namespace
 
-bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute> attributes,
-              std::span<const ir::TypeId> operands, ir::TypeId result) {
+bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> operands,
+              ir::TypeId result) {
   auto each_is = [&](auto suits) {
     auto is = [&](ir::TypeId type) {
       return !type.valid() || module.types[type].kind != ir::TypeKind::tensor ||
@@ -233,7 +233,7 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::Attribute
   if (is_anchor(op) && !computes_what_it_loads(op))
     return each_is([](ir::DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; });
   return each_is([](ir::DType dtype) { return !element_type(dtype).empty(); }) &&
-         (is_anchor(op) || is_relabelling(op) || is_movement(op, attributes) ||
+         (is_anchor(op) || is_relabelling(op) || is_movement(op) || is_of_index(op) ||
           is_elementwise_function(op) || op == ir::Op::cast || op == ir::Op::where);
 }
 

@@ -9,6 +9,7 @@
 // nothing and end nothing. Groups that are written alike are one function. The first symbols that a
 // group needs follow from its parameters' types; for the others it takes a shape, its last
 // parameter.
+#include "codegen/element_ops.h"
 #include "codegen/fused_group.h"
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
@@ -131,8 +132,11 @@ private:
     }
     const ir::TypeId result = function_.value(binding.result()).type;
     if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
-        !codegen::can_fuse(module_, op, function_.attributes_of(binding), operands, result))
+        !codegen::can_fuse(module_, op, operands, result))
       return ir::OpPattern::opaque;
+    // The published rules have no such ops, or have them alone.
+    if (codegen::is_of_index(op) || codegen::repeats_elements(op, function_.attributes_of(binding)))
+      return options_.after_reductions ? ir::OpPattern::injective : ir::OpPattern::opaque;
     if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;
     const bool counts_as_reduction =

@@ -10,6 +10,8 @@
 //                                                %h = cast(%w) {dtype = f16}
 //                                                return %h
 //
+// What several functions compute alike is a weight of the first one's function for all of them.
+//
 // A weight that is named as a function that takes weights only, with a number behind it, is that
 // function's result (runtime/computed_weights.h). The ops are the same ones on the same operands,
 // so results have the same bits.
@@ -24,8 +26,10 @@
 #include "passes/all_passes.h"
 #include "passes/mixed_precision.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 namespace cugrt::passes {
 
@@ -154,6 +158,75 @@ private:
   std::vector<bool> read_, pinned_;      // by value: outside; so that it must stay
 };
 
+/// What is lifted out of several functions alike is one weight, that of the first of them.
+class SharedWeights {
+public:
+  /// The name of the weight that each of `results` is; one of a function before this one, or of
+  /// `transform`, whose results `own` gets.
+  std::vector<std::string> names(const ir::Function &function, const Choice &choice,
+                                 std::span<const ValueId> results, const std::string &transform,
+                                 std::vector<ValueId> &own) {
+    const std::vector<uint32_t> numbers = number(function, choice);
+    std::vector<std::string> names;
+    for (ValueId result : results) {
+      std::string &name = names_[numbers[result.index]];
+      if (name.empty()) {
+        name = transform + "." + std::to_string(own.size());
+        own.push_back(result);
+      }
+      names.push_back(name);
+    }
+    return names;
+  }
+
+private:
+  /// By value: equal ones have one number, over all functions. Dimensions are constants, so that
+  /// types are alike where their ids are.
+  std::vector<uint32_t> number(const ir::Function &function, const Choice &choice) {
+    std::vector<uint32_t> numbers(function.values.size());
+    auto give = [&](ValueId value, const std::string &key,
+                    std::span<const ir::Attribute> attributes = {}) {
+      numbers[value.index] =
+          number_of(key + " : " + std::to_string(function.value(value).type.index), attributes);
+    };
+    for (const ir::Parameter &param : function.params)
+      give(param.value, "%" + function.value(param.value).name);
+    for (const Binding &binding : function.body().bindings) {
+      if (binding.kind == BindingKind::constant)
+        give(binding.result(), "constant " + std::to_string(binding.callee));
+      else if (binding.kind == BindingKind::shape)
+        give(binding.result(), "shape");
+      else if (choice.is_lifted(binding))
+        give(binding.result(), key_of(function, binding, numbers), function.attributes_of(binding));
+    }
+    return numbers;
+  }
+
+  static std::string key_of(const ir::Function &function, const Binding &binding,
+                            const std::vector<uint32_t> &numbers) {
+    std::string key = "op " + std::to_string(binding.callee);
+    for (const Operand &operand : function.operands_of(binding))
+      key += operand.kind == Operand::Kind::value ? " " + std::to_string(numbers[operand.index])
+                                                  : " none";
+    return key;
+  }
+
+  uint32_t number_of(const std::string &key, std::span<const ir::Attribute> attributes) {
+    auto &alike = known_[key];
+    for (const auto &[given, number] : alike)
+      if (std::equal(given.begin(), given.end(), attributes.begin(), attributes.end()))
+        return number;
+    alike.emplace_back(std::vector(attributes.begin(), attributes.end()), count_);
+    return count_++;
+  }
+
+  /// By what computes a value, but for the attributes: these, and its number.
+  std::unordered_map<std::string, std::vector<std::pair<std::vector<ir::Attribute>, uint32_t>>>
+      known_;
+  uint32_t count_ = 0;
+  std::unordered_map<uint32_t, std::string> names_; // of weights, by number
+};
+
 /// The function that computes the lifted results.
 class Transform {
 public:
@@ -220,16 +293,19 @@ private:
 class Rest : public ir::FunctionCloner {
 public:
   Rest(const ir::Function &source, ir::Module &target, const Choice &choice,
-       const std::vector<ValueId> &results, const std::string &name)
-      : FunctionCloner(source, target), choice_(choice), results_(results), name_(name) {}
+       const std::vector<ValueId> &results, const std::vector<std::string> &names)
+      : FunctionCloner(source, target), choice_(choice), results_(results), names_(names) {}
 
 protected:
   void copy_signature() override {
     FunctionCloner::copy_signature();
+    std::unordered_map<std::string, ValueId> params; // a function may compute a weight twice
     for (size_t i = 0; i < results_.size(); ++i) {
       const ir::Value &value = source().value(results_[i]);
-      map(results_[i], builder().param(name_ + "." + std::to_string(i), value.type, ir::Access::in,
-                                       0, value.location));
+      auto [param, is_new] = params.try_emplace(names_[i]);
+      if (is_new)
+        param->second = builder().param(names_[i], value.type, ir::Access::in, 0, value.location);
+      map(results_[i], param->second);
     }
   }
   Status visit(const Binding &binding) override {
@@ -239,7 +315,7 @@ protected:
 private:
   const Choice &choice_;
   const std::vector<ValueId> &results_;
-  const std::string &name_;
+  const std::vector<std::string> &names_;
 };
 
 bool has_param(const ir::Function &function, const std::string &prefix) {
@@ -262,6 +338,7 @@ Result<ir::Module> lift_transform_params(const ir::Module &module, const PassCon
   for (const ir::Function &function : module.functions)
     names.insert({function.name, 1});
   std::vector<ir::Function> transforms;
+  SharedWeights shared;
   for (const ir::Function &function : module.functions) {
     const Choice choice(module, function);
     const std::vector<ValueId> results = choice.results();
@@ -272,8 +349,11 @@ Result<ir::Module> lift_transform_params(const ir::Module &module, const PassCon
       continue;
     }
     const std::string name = ir::unique_name(names, wanted, "_");
-    transforms.push_back(Transform(function, choice, target, name).build(results));
-    CUGRT_ASSIGN(ir::Function rest, Rest(function, target, choice, results, name).run());
+    std::vector<ValueId> own;
+    const std::vector<std::string> weights = shared.names(function, choice, results, name, own);
+    if (!own.empty())
+      transforms.push_back(Transform(function, choice, target, name).build(own));
+    CUGRT_ASSIGN(ir::Function rest, Rest(function, target, choice, results, weights).run());
     target.functions.push_back(std::move(rest));
   }
   for (ir::Function &transform : transforms)

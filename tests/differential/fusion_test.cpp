@@ -262,7 +262,11 @@ private:
     const size_t axis = size_t(pick(int(x.dims.size())));
     const int64_t along = int64_t(axis);
     Dims other = x.dims;
-    switch (pick(7)) {
+    switch (pick(9)) {
+    case 7:
+      return of_index(x, false);
+    case 8:
+      return of_index(x, true);
     case 0:
     case 1: {
       if (x.dims[axis] != kN)
@@ -291,8 +295,8 @@ private:
       constexpr double kValues[] = {0, -1.5, 1e30, 0.1};
       std::vector<ir::Attribute> attributes = {
           {"before", before}, {"after", after}, {"value", kValues[pick(4)]}};
-      if (pick(8) == 0)
-        attributes.push_back({"mode", std::string("edge")});
+      if (pick(3) == 0)
+        attributes.push_back({"mode", std::string(pick(2) ? "edge" : "reflect")});
       return emit(Op::pad, {x.id}, std::move(attributes));
     }
     case 5: {
@@ -306,6 +310,25 @@ private:
       if (x.dims[axis] != kN)
         other[axis] = 1 + pick(4);
       return emit(Op::gather_elements, {x.id, another(other, DType::i32)}, {{"axis", along}});
+    }
+  }
+
+  /// A sequence, or rows with one element that is on, and what x makes of it.
+  void of_index(const Value &x, bool hot) {
+    const int64_t length = x.dims.back() == kN ? 3 : x.dims.back();
+    const ir::Attribute dtype{"dtype", ir::DTypeLiteral{x.dtype}};
+    const size_t made = values_.size() + (hot ? 1 : 0);
+    if (hot) {
+      const ir::ValueId ids = add_param({kN, 2}, pick(2) ? DType::i32 : DType::i64);
+      emit(Op::one_hot, {ids},
+           {{"depth", length}, {"axis", int64_t(2 - pick(2))}, {"on", 1.5}, {"off", -0.25}, dtype});
+    } else {
+      emit(Op::range, {}, {{"length", length}, {"start", -2.3}, {"step", 0.7}, dtype});
+    }
+    if (values_.size() == made + 1) {
+      const Value y = values_.back();
+      emit(Op::add, {y.id, x.id});
+      emit(Op::mul, {y.id, y.id});
     }
   }
 

@@ -251,6 +251,37 @@ func @main(%x: tensor<[1, 1], f32>, %w: tensor<[1, 1], f32>) -> (tensor<[1, 1], 
         std::string::npos);
 }
 
+TEST_CASE("functions that share what is computed of a weight give what they give with their own") {
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[2, 3], f32>, %w: tensor<[3, 2], f32>) -> (tensor<[2, 2], f32>)
+    attributes {num_inputs = 1} {
+  %p = matmul(%x, %w)
+  return %p
+}
+func @second(%x: tensor<[2, 3], f32>, %w: tensor<[3, 2], f32>) -> (tensor<[2, 2], f32>)
+    attributes {num_inputs = 1} {
+  %p = matmul(%x, %w)
+  %r = neg(%p)
+  return %r
+}
+)");
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6}, w = {0.5f, 1, -1, 2, 0.25f, -3};
+  Weights weights;
+  weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{3, 2});
+  Executable executable(emulated_runtime(), module, {"mixed.dtype=f16"});
+  Session session(executable, emulated_runtime(), weights);
+  Buffer given = upload(x);
+  auto result = [&](const char *function) {
+    std::vector<Value> results =
+        session.run(executable.function(function), {given.tensor(CUGRT_F32, {2, 3})});
+    session.synchronize();
+    return download<float>(results[0].as.tensor.address, 4);
+  };
+  // Of x times w; all numbers and sums are exact in f16.
+  CHECK(result("main") == std::vector<float>{-0.75f, -4, -1.5f, -4});
+  CHECK(result("second") == std::vector<float>{0.75f, 4, 1.5f, 4});
+}
+
 TEST_CASE("an option of a pass comes before what the policy implies") {
   const Module module = Module::parse(R"(cugrt 1
 private func @twice(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {

@@ -278,6 +278,27 @@ TEST_CASE("what chooses elements is computed where they are read") {
                  "  %s = silu(%a)\n  %m = mul(%s, %b)\n  return %m\n") == 1);
 }
 
+TEST_CASE(
+    "sequences, one-hot rows and pads that repeat elements are computed where they are read") {
+  CHECK(launches("%x: tensor<[n, 8], f32>, %ids: tensor<[n], i64>", "tensor<[n, 8], f32>",
+                 "  %r = range() {length = 8, start = 0.5}\n"
+                 "  %h = one_hot(%ids) {depth = 8, on = 2.0}\n"
+                 "  %m = mul(%h, %r)\n  %s = add(%m, %x)\n  return %s\n") == 1);
+  CHECK(launches("%x: tensor<[n], f32>", "tensor<[n], f32>",
+                 "  %d = shape [n]\n  %r = range(%d) {step = 2.0}\n  %s = add(%r, %x)\n"
+                 "  return %s\n") == 1);
+  const std::string pad =
+      "  %r = relu(%x)\n  %p = pad(%r) {before = [0, 2], after = [0, 3], mode = "
+      "MODE}\n  %s = silu(%p)\n  return %s\n";
+  auto padded = [&](const std::string &mode, const std::string &dims, const std::string &result) {
+    std::string body = pad;
+    body.replace(body.find("MODE"), 4, "\"" + mode + "\"");
+    return launches("%x: tensor<[" + dims + "], f32>", "tensor<[" + result + "], f32>", body);
+  };
+  CHECK(padded("edge", "n, 8", "n, 13") == 1);
+  CHECK(padded("reflect", "n, 8", "n, 13") == 1);
+}
+
 TEST_CASE("a slice that is a view stays one") {
   CHECK(launches("%x: tensor<[6, 8], f32>", "tensor<[24], f32>",
                  "  %s = slice(%x) {starts = [2], ends = [5]}\n"
@@ -371,6 +392,39 @@ TEST_CASE("ops on weights alone become a function of weights, whose results are 
   CHECK(main.body().bindings.size() == 2);
   // Once more changes nothing.
   CHECK(run(module, {"LiftTransformParams"}).functions.size() == 2);
+}
+
+TEST_CASE("what several functions make alike of the same weights is one weight") {
+  auto text = [](const std::string &name, const std::string &body) {
+    return "func @" + name +
+           "(%x: tensor<[4, 8], f32>, %w: tensor<[8, 4], f32>, %b: tensor<[8], f32>) -> "
+           "(tensor<[4, 8], f32>)\n    attributes {num_inputs = 1} {\n" +
+           body + "  return %y\n}\n";
+  };
+  // Of the second function, the first weight under other names, and one of its own; of the third,
+  // another attribute; the fourth has nothing of its own, and computes it twice.
+  const ir::Module module = run(
+      parse("cugrt 1\n" + text("a", "  %t = transpose(%w)\n  %e = exp(%t)\n  %y = add(%x, %e)\n") +
+            text("b", "  %s = exp(%b)\n  %q = transpose(%w)\n  %r = exp(%q)\n"
+                      "  %p = add(%x, %s)\n  %y = add(%p, %r)\n") +
+            text("c", "  %k = leaky_relu(%b) {alpha = 0.5}\n  %l = leaky_relu(%b) {alpha = 0.25}\n"
+                      "  %p = add(%x, %k)\n  %y = add(%p, %l)\n") +
+            text("d", "  %k = leaky_relu(%b) {alpha = 0.5}\n  %l = leaky_relu(%b) {alpha = 0.5}\n"
+                      "  %p = mul(%x, %k)\n  %y = add(%p, %l)\n")),
+      {"LiftTransformParams"});
+  auto weights = [&](size_t number) {
+    const ir::Function &function = module.functions[number];
+    std::vector<std::string> names;
+    for (size_t i = 3; i < function.params.size(); ++i)
+      names.push_back(function.value(function.params[i].value).name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  REQUIRE(module.functions.size() == 7); // three of weights
+  CHECK(weights(0) == Names{"a_transform_params.0"});
+  CHECK(weights(1) == Names{"b_transform_params.0", "a_transform_params.0"});
+  CHECK(weights(2) == Names{"c_transform_params.0", "c_transform_params.1"});
+  CHECK(weights(3) == Names{"c_transform_params.0"});
 }
 
 TEST_CASE("what costs nothing, or depends on more than weights, stays") {
