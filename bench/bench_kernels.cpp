@@ -1,12 +1,15 @@
-// bench kernels [--json FILE] [--only CASE]: each kernel of the library by itself, through a
+// bench kernels [--json FILE] [--only CASES]: each kernel of the library by itself, through a
 // session, against the ceilings of the device: what a copy, a kernel that only reads, and a loop of
-// mma instructions reach in the same run.
+// mma instructions reach in the same run. CASES are names with commas between; the ceilings are
+// always measured.
 //
-//   us                     of one run: the median of rounds, each of several runs in a row, by
-//   events bytes                  of the operands and results, each counted once operations
-//   multiplications and additions (of products and attention), else null ceiling what the fraction
-//   is of: copy, read or mma fraction_of_ceiling    bytes (or operations) a second, as a part of
-//   the ceiling's
+//   us                   of one run: the median of rounds, each of several runs in a row, by events
+//   bytes                of the operands and results, each counted once
+//   operations           multiplications and additions of products, convolutions and attention;
+//                        null for what is not measured by them
+//   ceiling              what the fraction is of: copy, read or mma
+//   fraction_of_ceiling  bytes (or operations) a second, as a part of the ceiling's
+//   not_measured         why the fraction is null, else null
 //
 // On a GPU what is bound by memory takes 256 MB and more, so that caches do not hold it. Without
 // one they are small and run on the emulated driver, where times say nothing of a GPU: fractions
@@ -16,7 +19,9 @@
 
 #include <cugrt/cugrt.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <random>
 
@@ -248,6 +253,32 @@ struct Arguments {
   std::optional<std::string> json, only;
 };
 
+/// Whether a list of names with commas between has `name`.
+bool lists(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const size_t end = std::min(names.find(','), names.size());
+    if (names.substr(0, end) == name)
+      return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
+
+Status check_cases(const std::optional<std::string> &only) {
+  std::string_view rest;
+  if (only)
+    rest = *only;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view name = rest.substr(0, end);
+    if (std::none_of(std::begin(kCases), std::end(kCases),
+                     [&](const Case &c) { return name == c.name; }))
+      return Status::error(Code::invalid_argument, "no case is called " + std::string(name));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
 Result<Arguments> parse(int count, char **values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
@@ -257,9 +288,10 @@ Result<Arguments> parse(int count, char **values) {
                                                              : nullptr;
     if (!target || ++i == count)
       return Status::error(Code::invalid_argument,
-                           "takes --json FILE and --only CASE, not " + std::string(value));
+                           "takes --json FILE and --only CASES, not " + std::string(value));
     *target = values[i];
   }
+  CUGRT_TRY(check_cases(arguments.only));
   return arguments;
 }
 
@@ -410,28 +442,34 @@ Status run(const Arguments &arguments) {
   double ceilings[3] = {};
   std::vector<Row> rows;
   for (const Case &c : kCases) {
-    if (arguments.only && *arguments.only != c.name && !is_ceiling(c))
+    if (arguments.only && !lists(*arguments.only, c.name) && !is_ceiling(c))
       continue;
     const Measured m = measure(runtime, c, emulated);
     double &ceiling = ceilings[size_t(c.ceiling)];
     if (is_ceiling(c))
       ceiling = rate(c, m);
-    rows.push_back(
-        {{"bench", "kernels"},
-         {"case", c.name},
-         {"shape", m.shape},
-         {"dtype", c.dtype},
-         {"us", m.us},
-         {"bytes", m.bytes},
-         {"operations", m.operations > 0 ? Row(m.operations) : Row()},
-         {"ceiling", kCeilingNames[size_t(c.ceiling)]},
-         {"fraction_of_ceiling", emulated || ceiling <= 0 ? Row() : Row(rate(c, m) / ceiling)},
-         {"driver", emulated ? "EMULATED" : runtime.info().device_name}});
+    const std::string without = emulated       ? "no GPU: the emulated driver's times say nothing"
+                                : ceiling <= 0 ? "the ceiling was not reached"
+                                               : "";
+    rows.push_back({{"bench", "kernels"},
+                    {"case", c.name},
+                    {"shape", m.shape},
+                    {"dtype", c.dtype},
+                    {"us", m.us},
+                    {"bytes", m.bytes},
+                    {"operations", m.operations > 0 ? Row(m.operations) : Row()},
+                    {"ceiling", kCeilingNames[size_t(c.ceiling)]},
+                    {"fraction_of_ceiling", without.empty() ? Row(rate(c, m) / ceiling) : Row()},
+                    {"not_measured", without.empty() ? Row() : Row(without)},
+                    {"driver", emulated ? "EMULATED" : runtime.info().device_name}});
   }
+  std::vector<Row> shown = rows;
+  for (Row &row : shown)
+    row.erase("not_measured"); // the line above the table says it
   std::printf("%s\n", emulated ? "EMULATED: times say nothing of a GPU; sizes are small"
                                : "fractions are of a copy, a kernel that only reads, and a loop of "
                                  "mma instructions, measured here");
-  return show(rows, arguments.json);
+  return show(rows, arguments.json, &shown);
 }
 
 } // namespace

@@ -15,14 +15,19 @@
 // (the sum is rescaled when the maximum moves), and the groups are joined at the end. Keys and
 // values are read once.
 //
-//   entry        block   grid
-//   attention    256     sequences * queries * heads
+// One query over a long cache would be one block at work for long. With SPLIT the cache is cut into
+// `splits` chunks of `chunk` positions, a block each, whose results attention_join.cu joins.
 //
-// Options: WIDTH, elements of a head; CAUSAL; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
+//   entry             block   grid
+//   attention         256     sequences * queries * heads
+//   attention_split   256     sequences * queries * heads * splits
+//
+// Options: WIDTH, elements of a head; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
 // otherwise); HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
+#include "attention_parts.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
 
@@ -46,6 +51,15 @@ typedef int Length;
 #else
 #define MASK_PARAMETER
 #define MASK_STRIDES
+#endif
+#ifdef SPLIT
+#define ENTRY attention_split
+#define RESULT Acc *__restrict__ parts
+#define SPLIT_PARAMETERS , long long splits, long long chunk
+#else
+#define ENTRY attention
+#define RESULT T *__restrict__ y
+#define SPLIT_PARAMETERS
 #endif
 
 constexpr int kThreads = 256, kGroup = 8, kGroups = kThreads / kGroup;
@@ -79,21 +93,23 @@ __device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]
   }
 }
 
-// The factor by which a sum shrinks when its maximum moves from `from` to `to`.
-__device__ Acc shrink(Acc from, Acc to) { return from == to ? Acc(1) : exp(from - to); }
-
 extern "C" __global__ void __launch_bounds__(kThreads)
-    attention(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
-              LENGTHS_PARAMETER MASK_PARAMETER T *__restrict__ y, long long sequences,
-              long long queries, long long heads, long long kv_heads, long long capacity,
-              Acc scale MASK_STRIDES) {
+    ENTRY(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
+          LENGTHS_PARAMETER MASK_PARAMETER RESULT, long long sequences, long long queries,
+          long long heads, long long kv_heads, long long capacity,
+          Acc scale MASK_STRIDES SPLIT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc largest_of[kGroups], sum_of[kGroups], row_of[kGroups][kEach * kGroup];
-  const Acc kNone = -Acc(1) / Acc(0); // no position yet
+  const Acc kNone = no_score(); // no position yet
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
-  const long long head = blockIdx.x % heads, place = blockIdx.x / heads % queries;
-  const long long sequence = blockIdx.x / heads / queries;
+#ifdef SPLIT
+  const long long block = blockIdx.x / splits, split = blockIdx.x % splits;
+#else
+  const long long block = blockIdx.x;
+#endif
+  const long long head = block % heads, place = block / heads % queries;
+  const long long sequence = block / heads / queries;
   const long long stride = kv_heads * WIDTH;
   const long long first = sequence * capacity * stride + head / (heads / kv_heads) * WIDTH;
   const bool aligned =
@@ -114,12 +130,17 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #endif
 
   Acc query[kEach], weighted[kEach] = {}, sum = 0, largest = kNone;
-  load_row(q + blockIdx.x * (long long)(WIDTH), lane, aligned, query);
+  load_row(q + block * WIDTH, lane, aligned, query);
 #pragma unroll
   for (int e = 0; e < kEach; ++e)
     query[e] *= scale;
+  long long first_position = 0;
+#ifdef SPLIT
+  first_position = split * chunk;
+  length = length < first_position + chunk ? length : first_position + chunk;
+#endif
   // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
-  for (long long begin = 0; begin < length; begin += kGroups) {
+  for (long long begin = first_position; begin < length; begin += kGroups) {
     const long long position = begin + group < length ? begin + group : length - 1;
     const long long row = first + position * stride;
     Acc element[kEach], score = 0;
@@ -153,16 +174,21 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     row_of[group][element_of(e, lane)] = weighted[e];
   __syncthreads();
 
-  Acc all = largest_of[0];
-  for (int g = 1; g < kGroups; ++g)
-    all = largest_of[g] > all || largest_of[g] != largest_of[g] ? largest_of[g] : all;
-  Acc total = 0;
-  for (int g = 0; g < kGroups; ++g)
-    total += largest_of[g] == kNone ? Acc(0) : sum_of[g] * shrink(largest_of[g], all);
+  auto largest_at = [&](int g) { return largest_of[g]; };
+  const Joined all = join(kGroups, largest_at, [&](int g) { return sum_of[g]; });
   for (int e = threadIdx.x; e < WIDTH; e += kThreads) {
-    Acc result = 0;
-    for (int g = 0; g < kGroups; ++g)
-      result += largest_of[g] == kNone ? Acc(0) : row_of[g][e] * shrink(largest_of[g], all);
-    y[blockIdx.x * (long long)(WIDTH) + e] = T(all == kNone ? Acc(0) : result / total);
+    const Acc value =
+        join_values(kGroups, all.largest, largest_at, [&](int g) { return row_of[g][e]; });
+#ifdef SPLIT
+    parts[blockIdx.x * (long long)(WIDTH + 2) + e] = value;
+#else
+    y[block * WIDTH + e] = T(all.largest == kNone ? Acc(0) : value / all.sum);
+#endif
   }
+#ifdef SPLIT
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x * (long long)(WIDTH + 2) + WIDTH] = all.largest;
+    parts[blockIdx.x * (long long)(WIDTH + 2) + WIDTH + 1] = all.sum;
+  }
+#endif
 }

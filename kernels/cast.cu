@@ -1,10 +1,11 @@
-// Conversion between plain types: y[i] = (TO)x[i], contiguous.
+// Conversion between plain types: y[i] = (TO)x[i], contiguous, in packs.
 //
-// Options: -DFROM=f32 -DTO=f16 and the like; those of convert.cuh, which states the rules, and of
-// assume.cuh.
+// Options: -DFROM=f32 -DTO=f16 and the like; those of convert.cuh, which states the rules, of
+// packs.cuh and of assume.cuh.
 
 #include "assume.cuh"
 #include "convert.cuh"
+#include "packs.cuh"
 #include "programmatic.cuh"
 
 #define ENTRY_(from, to) cast_##from##_##to
@@ -15,6 +16,16 @@ extern "C" __global__ void ENTRY(FROM, TO)(const type::FROM *__restrict__ x,
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index packs = pack_count(count, x, y);
+  for (Index p = first; p < packs; p += step) {
+    const Pack<type::FROM> in = load_pack(x, p);
+    Pack<type::TO> out;
+#pragma unroll
+    for (int e = 0; e < PACK; ++e)
+      out.element[e] = convert<type::TO>(in.element[e]);
+    store_pack(y, p, out);
+  }
+  for (Index i = packs * PACK + first; i < Index(count); i += step)
     y[i] = convert<type::TO>(x[i]);
 }

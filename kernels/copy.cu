@@ -2,12 +2,13 @@
 //
 // copy_rows: `rows` rows of `length` elements, from rows that begin x_pitch elements apart to rows
 // that begin y_pitch apart: concatenation and splitting along any axis, and with one row a plain
-// copy.
+// copy. With packs, `length` and both pitches are multiples of PACK.
 //
-// Options: those of bytes.cuh and assume.cuh.
+// Options: those of bytes.cuh, packs.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "packs.cuh"
 #include "programmatic.cuh"
 
 extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y, long long rows,
@@ -15,7 +16,14 @@ extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y,
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index count = Index(rows) * Index(length), step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index packs = pack_count(count, x, y), width = Index(length) / PACK;
+  for (Index p = first; p < packs; p += step) {
+    const Index row = p / width, at = p % width;
+    store_pack(y, row * (Index(y_pitch) / PACK) + at,
+               load_pack(x, row * (Index(x_pitch) / PACK) + at));
+  }
+  for (Index i = packs * PACK + first; i < count; i += step) {
     const Index row = i / Index(length), at = i % Index(length);
     y[row * Index(y_pitch) + at] = x[row * Index(x_pitch) + at];
   }

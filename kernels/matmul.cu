@@ -3,7 +3,8 @@
 //   a: [m, k] (+ batches)   c: [k, n] (+ batches)   bias: [n], with HAS_BIAS   y: [batches, m, n]
 //
 // The batch index is taken apart into two dimensions, (batch / inner_batch, batch % inner_batch),
-// and a and c have one stride, in elements, for each: 0 where they broadcast. Sums are in float
+// and a and c have one stride, in elements, for each: 0 where they broadcast. With MANY_BATCHES
+// there are six, for operands that broadcast in turns, and sizes as in binary.cu. Sums are in float
 // (double for f64). A block computes one tile of y; tiles are numbered along x only, since y and z
 // of a grid are bounded by 65535.
 //
@@ -32,11 +33,22 @@
 #define BIAS_AT(column) Acc(0)
 #endif
 
+#ifdef MANY_BATCHES
+#define INNER(name) name##1, name##2, name##3, name##4, name##5
+#define EACH(name) name##0, INNER(name)
+#define BATCH_PARAMETERS                                                                           \
+  INNER(long long batch_size), EACH(long long a_stride), EACH(long long c_stride)
+#define BATCH_ARGUMENTS INNER(batch_size), EACH(a_stride), EACH(c_stride)
+#else
+#define BATCH_PARAMETERS                                                                           \
+  long long inner_batch, long long a_outer_stride, long long a_inner_stride,                       \
+      long long c_outer_stride, long long c_inner_stride
+#define BATCH_ARGUMENTS inner_batch, a_outer_stride, a_inner_stride, c_outer_stride, c_inner_stride
+#endif
+
 #define PARAMETERS                                                                                 \
   const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
-      long long m, long long n, long long k, long long batch, long long inner_batch,               \
-      long long a_outer_stride, long long a_inner_stride, long long c_outer_stride,                \
-      long long c_inner_stride FUSED_PARAMETERS
+      long long m, long long n, long long k, long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
 
 // Where this block's tile lies.
 struct Tile {
@@ -52,9 +64,24 @@ __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
   return {tile / down, tile % down * rows, blockIdx.x % across * columns};
 }
 
+#ifdef MANY_BATCHES
+#define MOVE_TO_BATCH(batch)                                                                       \
+  do {                                                                                             \
+    const long long size[] = {1, INNER(batch_size)};                                               \
+    const long long a_stride[] = {EACH(a_stride)}, c_stride[] = {EACH(c_stride)};                  \
+    long long rest = (batch);                                                                      \
+    for (int d = 5; d >= 0; --d) {                                                                 \
+      const long long outer = d > 0 ? rest / size[d] : 0, at = rest - outer * size[d];             \
+      a += at * a_stride[d];                                                                       \
+      c += at * c_stride[d];                                                                       \
+      rest = outer;                                                                                \
+    }                                                                                              \
+  } while (0)
+#else
 #define MOVE_TO_BATCH(batch)                                                                       \
   a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
   c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
+#endif
 
 #ifndef WITHOUT_GEMV
 extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
@@ -344,9 +371,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
       }
 }
 
-#define ARGUMENTS                                                                                  \
-  a, c, BIAS_ARGUMENT y, m, n, k, batch, inner_batch, a_outer_stride, a_inner_stride,              \
-      c_outer_stride, c_inner_stride FUSED_ARGUMENTS
+#define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
 
 #ifndef WITHOUT_MMA
 extern "C" __global__ void __launch_bounds__(256) matmul_mma(PARAMETERS) {

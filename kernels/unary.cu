@@ -1,13 +1,14 @@
-// Elementwise operations with one operand: y[i] = OP(x[i]), contiguous.
+// Elementwise operations with one operand: y[i] = OP(x[i]), contiguous, in packs.
 //
 // Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry,
 // relu_elementwise; PARAMETERS, how many numbers it takes besides (0, 1 or 2); TO_BOOL for tests,
-// whose result is a bool; those of number.cuh and assume.cuh. x and y may be the same tensor, where
-// their elements have one size.
+// whose result is a bool; those of number.cuh, packs.cuh and assume.cuh. x and y may be the same
+// tensor, where their elements have one size.
 
 #include "assume.cuh"
 #include "number.cuh"
 #include "operations.cuh"
+#include "packs.cuh"
 #include "programmatic.cuh"
 
 #if PARAMETERS == 2
@@ -24,10 +25,24 @@
 #define ENTRY_(operation) operation##_elementwise
 #define ENTRY(operation) ENTRY_(operation)
 
+__device__ __forceinline__ Result result_of(T x PARAMETERS_) {
+  return Result(OPERATIONS::OP(Acc(x) ARGUMENTS_));
+}
+
 extern "C" __global__ void ENTRY(OP)(const T *x, Result *y, long long count PARAMETERS_) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
-    y[i] = Result(OPERATIONS::OP(Acc(x[i]) ARGUMENTS_));
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index packs = pack_count(count, x, y);
+  for (Index at = first; at < packs; at += step) {
+    const Pack<T> in = load_pack(x, at);
+    Pack<Result> out;
+#pragma unroll
+    for (int e = 0; e < PACK; ++e)
+      out.element[e] = result_of(in.element[e] ARGUMENTS_);
+    store_pack(y, at, out);
+  }
+  for (Index i = packs * PACK + first; i < Index(count); i += step)
+    y[i] = result_of(x[i] ARGUMENTS_);
 }

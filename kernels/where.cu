@@ -1,17 +1,27 @@
 // Choice between two tensors: y[i] = condition[..] ? a[..] : b[..], which broadcast as NumPy does.
 // Elements are moved, not read, so that only their width matters.
 //
-// where_elementwise: all are contiguous and alike. where_broadcast: the result's index is taken
-// apart over at most MAX_RANK dimensions, as in binary.cu.
+// where_elementwise: all are contiguous and alike. where_broadcast walks them (walk.cuh). Both take
+// packs.
 //
-// Options: BROADCAST asks for where_broadcast, with MAX_RANK 4 or 8; those of bytes.cuh and
+// Options: BROADCAST asks for where_broadcast; those of bytes.cuh, packs.cuh, walk.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "packs.cuh"
 #include "programmatic.cuh"
 
 typedef unsigned char Flag;
+
+__device__ __forceinline__ void store_choices(T *y, Index p, const Pack<Flag> &condition,
+                                              const Pack<T> &a, const Pack<T> &b) {
+  Pack<T> out;
+#pragma unroll
+  for (int e = 0; e < PACK; ++e)
+    out.element[e] = condition.element[e] ? a.element[e] : b.element[e];
+  store_pack(y, p, out);
+}
 
 #ifndef BROADCAST
 extern "C" __global__ void where_elementwise(const Flag *condition, const T *a, const T *b, T *y,
@@ -19,16 +29,15 @@ extern "C" __global__ void where_elementwise(const Flag *condition, const T *a, 
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step)
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index packs = pack_count(count, condition, a, b, y);
+  for (Index p = first; p < packs; p += step)
+    store_choices(y, p, load_pack(condition, p), load_pack(a, p), load_pack(b, p));
+  for (Index i = packs * PACK + first; i < Index(count); i += step)
     y[i] = condition[i] ? a[i] : b[i];
 }
 #else
-#if MAX_RANK == 4
-#define INNER(name) name##1, name##2, name##3
-#else
-#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
-#endif
-#define EACH(name) name##0, INNER(name)
+#include "walk.cuh"
 
 extern "C" __global__ void where_broadcast(const Flag *condition, const T *a, const T *b, T *y,
                                            long long count, INNER(long long size),
@@ -36,22 +45,20 @@ extern "C" __global__ void where_broadcast(const Flag *condition, const T *a, co
                                            EACH(long long a_stride), EACH(long long b_stride)) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const long long size[] = {0, INNER(size)};
-  const long long condition_stride[] = {EACH(condition_stride)};
-  const long long a_stride[] = {EACH(a_stride)}, b_stride[] = {EACH(b_stride)};
+  const Walk<3> walk = {{1, INNER(size)},
+                        {{EACH(condition_stride)}, {EACH(a_stride)}, {EACH(b_stride)}}};
   const Index step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step) {
-    Index rest = i, condition_at = 0, a_at = 0, b_at = 0;
-#pragma unroll
-    for (int d = MAX_RANK - 1; d >= 0; --d) {
-      const Index outer = d > 0 ? rest / Index(size[d]) : 0;
-      const Index at = d > 0 ? rest - outer * Index(size[d]) : rest;
-      condition_at += at * Index(condition_stride[d]);
-      a_at += at * Index(a_stride[d]);
-      b_at += at * Index(b_stride[d]);
-      rest = outer;
-    }
-    y[i] = condition[condition_at] ? a[a_at] : b[b_at];
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index packs = pack_count(count, condition, a, b, y);
+  Index at[3];
+  for (Index p = first; p < packs; p += step) {
+    walk.offsets(p * PACK, at);
+    store_choices(y, p, walk.pack_of(0, condition, at[0]), walk.pack_of(1, a, at[1]),
+                  walk.pack_of(2, b, at[2]));
+  }
+  for (Index i = packs * PACK + first; i < Index(count); i += step) {
+    walk.offsets(i, at);
+    y[i] = condition[at[0]] ? a[at[1]] : b[at[2]];
   }
 }
 #endif

@@ -1,7 +1,8 @@
-// Attention and rotary embedding: kernels/attention.cu, rotary.cu.
+// Attention and rotary embedding: kernels/attention.cu, attention_join.cu, rotary.cu.
 #include "codegen/op_emitter.h"
 
 #include <cmath>
+#include <optional>
 
 namespace cugrt::codegen {
 
@@ -9,6 +10,51 @@ namespace {
 
 ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
   return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
+// --- Attention over a cache that is split --------------------------------------------------------
+
+// A block a query and head leaves most of a device idle where there are few of them, and a long
+// cache makes each one's work long. Then the cache is cut into chunks of at least kChunk positions,
+// at most kMaxSplits of them. What the symbols' bounds do not limit is many.
+constexpr int64_t kFewBlocks = 256, kChunk = 256, kMaxSplits = 32;
+constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
+
+struct Split {
+  ir::ExprId splits, chunk; // over the function's symbols
+};
+
+std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capacity) {
+  ir::ExprPool &exprs = op.exprs();
+  const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
+  const ir::ExprId rows = op.count(q, 0, 3);
+  if (exprs.range(rows, bounds).upper > kFewBlocks ||
+      exprs.range(capacity, bounds).upper < 2 * kChunk)
+    return std::nullopt;
+  const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),
+                                    exprs.constant(kAtOnce));
+  const ir::ExprId chunk = exprs.max(even, exprs.constant(kChunk));
+  // One also of an empty cache: what joins them reads the first.
+  return Split{exprs.max(exprs.ceildiv(capacity, chunk), exprs.constant(1)), chunk};
+}
+
+// What each chunk of each query and head leaves: values, largest score, sum.
+ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
+  const std::vector<ir::ExprId> dims = {op.count(q, 0, 3), split.splits,
+                                        op.exprs().add(q.dims[3], op.constant(2))};
+  return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
+}
+
+void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split &split,
+               int64_t width) {
+  KernelLaunch launch = op.floating_launch("attention_join.cu", "attention_join");
+  launch.option("-DWIDTH=" + std::to_string(width));
+  launch.input("parts", parts);
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(q, 0, 3));
+  launch.count("splits", split.splits);
+  launch.variant("", {}, rows, {128, 1, 1});
+  launch.emit(op.call().location);
 }
 
 } // namespace
@@ -19,8 +65,12 @@ Status emit_attention(OpEmitter &op) {
   const int64_t width = *op.exprs().as_constant(q.dims[3]);
   const double scale = op.number("scale");
 
-  KernelLaunch launch = op.floating_launch("attention.cu", "attention");
+  const std::optional<Split> split = split_of(op, q, keys.dims[1]);
+
+  KernelLaunch launch = op.floating_launch("attention.cu", split ? "attention_split" : "attention");
   launch.option("-DWIDTH=" + std::to_string(width));
+  if (split)
+    launch.option("-DSPLIT");
   if (op.flag("causal"))
     launch.option("-DCAUSAL");
   if (has_lengths)
@@ -36,7 +86,8 @@ Status emit_attention(OpEmitter &op) {
     launch.input("lengths", op.operand(3));
   if (has_mask)
     launch.input("mask", op.operand(4));
-  launch.output("y", op.result());
+  const ir::ValueId result = split ? alloc_parts(op, q, *split) : op.result();
+  launch.output(split ? "parts" : "y", result);
   const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
   const ir::ExprId queries = launch.size("queries", q.dims[1]);
   const ir::ExprId heads = launch.size("heads", q.dims[2]);
@@ -51,8 +102,15 @@ Status emit_attention(OpEmitter &op) {
     for (size_t i = 0; i < 4; ++i)
       launch.size("mask_" + std::string(kNames[i]), strides[i]);
   }
-  launch.variant("", {}, op.exprs().mul(sequences, op.exprs().mul(queries, heads)), {256, 1, 1});
+  ir::ExprId blocks = op.exprs().mul(sequences, op.exprs().mul(queries, heads));
+  if (split) {
+    blocks = op.exprs().mul(blocks, launch.count("splits", split->splits));
+    launch.count("chunk", split->chunk);
+  }
+  launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
+  if (split)
+    emit_join(op, q, result, *split, width);
   return {};
 }
 

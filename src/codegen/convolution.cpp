@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view kSides[] = {"_h", "_w"};
 
-// A [height, width] attribute as two parameters, NAME_h and NAME_w. Of padding on four sides the
-// kernels need the first two: what lies beyond the other ones follows from the result's size.
+// A [height, width] attribute as two parameters, NAME_h and NAME_w. Of padding on four sides these
+// are the first two; what lies beyond the other ones mostly follows from the result's size.
 void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
            const std::vector<int64_t> &values) {
   for (size_t i = 0; i < 2; ++i)
@@ -78,11 +78,10 @@ Status emit_conv1d(OpEmitter &op) { return emit_convolution(op); }
 Status emit_conv2d(OpEmitter &op) { return emit_convolution(op); }
 
 Status emit_pool2d(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0), y = op.result_type();
-  const std::vector<int64_t> kernel = op.integers("kernel");
+  const std::vector<int64_t> kernel = op.integers("kernel"), padding = op.integers("padding");
 
-  KernelLaunch launch = op.floating_launch("pool2d.cu", std::string(op.name()));
+  KernelLaunch launch = op.number_launch("pool2d.cu", std::string(op.name()), x.dtype);
   launch.index_type({op.count(x), op.count(y)});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
@@ -93,7 +92,11 @@ Status emit_pool2d(OpEmitter &op) {
   const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
   sides(op, launch, "kernel", kernel);
   sides(op, launch, "stride", op.integers("strides"));
-  sides(op, launch, "pad", op.integers("padding"));
+  sides(op, launch, "pad", padding);
+  sides(op, launch, "dilation", op.integers("dilation"));
+  for (size_t i = 0; i < 2; ++i)
+    launch.size("end" + std::string(kSides[i]),
+                op.exprs().add(x.dims[2 + i], op.constant(padding[padding.size() - 2 + i])));
   const bool count_padding =
       op.call().op == ir::Op::avg_pool2d &&
       ir::op_bool(ir::Op::avg_pool2d, op.call().attributes, "count_include_pad");

@@ -49,6 +49,7 @@ public:
     std::string index = "i", tensors = "x"; // tensors get numbers
     uint32_t leaf = FusedGroup::kNoValue; // a value that is there, as a variable of the name below
     std::string leaf_name{};
+    bool by_value = false;
   };
   /// `ops`, of the group, are computed in place; other values but the leaf are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
@@ -60,7 +61,8 @@ public:
   Result<std::string> lines(uint32_t value, const std::string &indent, const std::string &store);
 
   const ElementParameters &parameters() const { return parameters_; }
-  /// Of an input: whether it has as many elements, each read at the same linear index only.
+  /// Of an input: whether it has as many elements, each read at the same linear index only. With
+  /// Names::by_value such an input's name stands for that element.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
 
 private:

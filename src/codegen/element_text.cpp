@@ -215,6 +215,8 @@ std::string ElementCode::write_node(const Node &node) {
   if (is_loaded) {
     write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
+    if (given_.by_value && in_place_[node.tensor])
+      return name;
     text = name + "[" + offset(node) + "]";
     if (node.uses == 1)
       return text;

@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kNone = FusedGroup::kNoValue;
 /// Of a generated kernel, besides those of its anchor: drivers take 4096 bytes, 8 a parameter.
 constexpr size_t kMaxParameters = 400;
+/// Of a generated kernel that takes packs, which holds the ops' code for each element of one.
+constexpr size_t kMaxPackedOps = 32;
 
 // --- Texts ---------------------------------------------------------------------------------------
 
@@ -64,7 +66,7 @@ std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
          (uses.uses_bf16 ? "#define USES_BF16\n" : "");
 }
 
-std::string includes(const ElementParameters &uses, std::string_view last) {
+std::string includes(const ElementParameters &uses, std::string_view more, std::string_view last) {
   std::string text;
   auto include = [&](std::string_view header) {
     text += "#include \"builtin:" + std::string(header) + ".cuh\"\n";
@@ -75,8 +77,14 @@ std::string includes(const ElementParameters &uses, std::string_view last) {
     include("integers");
   if (uses.uses_positions)
     include("positions");
+  if (!more.empty())
+    include(more);
   include(last);
   return text + "\n";
+}
+
+std::string element_of(const ir::Module &module, const FusedGroup &group, uint32_t value) {
+  return std::string(element_type(module.types[group.values[value].type].dtype));
 }
 
 /// "const float *x0", "long long i_size1".
@@ -84,9 +92,8 @@ std::vector<std::string> declared(const ir::Module &module, const FusedGroup &gr
                                   const ElementParameters &parameters, std::string_view qualifier) {
   std::vector<std::string> list;
   for (const ElementParameters::Tensor &tensor : parameters.tensors)
-    list.push_back("const " +
-                   std::string(element_type(module.types[group.values[tensor.value].type].dtype)) +
-                   " *" + std::string(qualifier) + tensor.name);
+    list.push_back("const " + element_of(module, group, tensor.value) + " *" +
+                   std::string(qualifier) + tensor.name);
   for (const ElementParameters::Size &size : parameters.sizes)
     list.push_back("long long " + size.name);
   return list;
@@ -115,9 +122,7 @@ public:
 
 private:
   ir::TypeId type(uint32_t value) const { return group_.values[value].type; }
-  std::string element(uint32_t value) const {
-    return std::string(element_type(module_.types[type(value)].dtype));
-  }
+  std::string element(uint32_t value) const { return element_of(module_, group_, value); }
   uint32_t output() const { return group_.ops[part_.ops.back()].result; }
 
   Status check_count(size_t tensors, size_t sizes) const {
@@ -126,28 +131,89 @@ private:
                : Status::error(Code::unsupported, "a kernel of so many parameters");
   }
 
-  /// One thread an element of the result.
+  /// One thread an element of the result, or a pack of them (kernels/packs.cuh).
   Status elements(Generated &made) {
-    ElementCode code(module_, group_, part_.ops, {});
-    CUGRT_ASSIGN(const std::string lines, code.lines(output(), "    ", "y[i] = "));
+    ElementCode code(module_, group_, part_.ops, {.by_value = true});
+    CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
     const ElementParameters &parameters = code.parameters();
     CUGRT_TRY(check_count(parameters.tensors.size(), parameters.sizes.size()));
-    std::vector<std::string> list = declared(module_, group_, parameters, "");
-    list.insert(list.begin() + ptrdiff_t(parameters.tensors.size()),
-                {element(output()) + " *y", "long long count"});
-    made.text = heading(group_, part_.ops, parameters) + includes(parameters, "programmatic") +
-                wrapped("extern \"C\" __global__ void " + made.name + "(", list, ") {\n") +
-                "  BEGIN_EARLY();\n"
-                "  __builtin_assume(ASSUME);\n"
-                "  const Index step = Index(gridDim.x) * blockDim.x;\n"
-                "  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); "
-                "i += step) {\n" +
-                lines + "  }\n}\n";
-    for (uint32_t i = 0; i < parameters.tensors.size(); ++i)
-      if (code.is_read_in_place(i) && bytes(parameters.tensors[i].value) == bytes(output()))
-        made.in_place.push_back(i);
     made.elements = parameters;
+    for (uint32_t i = 0; i < parameters.tensors.size(); ++i) {
+      if (!code.is_read_in_place(i))
+        continue;
+      made.widest_bytes = std::max(made.widest_bytes, bytes(parameters.tensors[i].value));
+      if (bytes(parameters.tensors[i].value) == bytes(output()))
+        made.in_place.push_back(i);
+    }
+    if (made.widest_bytes != 0)
+      made.widest_bytes = std::max(made.widest_bytes, bytes(output()));
+    if (part_.ops.size() > kMaxPackedOps)
+      made.widest_bytes = 0;
+    made.text = heading(group_, part_.ops, parameters) +
+                includes(parameters, made.widest_bytes ? "packs" : "", "programmatic") +
+                element_function(code, lines) + element_kernel(made, code);
     return {};
+  }
+
+  /// float element(Index i, float x0, const float *x1): what is read in place is given.
+  std::string element_function(const ElementCode &code, const std::string &lines) const {
+    std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
+    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i)
+      if (const auto &[name, value] = code.parameters().tensors[i]; code.is_read_in_place(i))
+        list[i] = element(value) + " " + name;
+    list.insert(list.begin(), "Index i");
+    return wrapped("__device__ __forceinline__ " + element(output()) + " element(", list, ") {\n") +
+           lines + "}\n\n";
+  }
+
+  std::string element_kernel(const Generated &made, const ElementCode &code) const {
+    const size_t tensors = code.parameters().tensors.size();
+    std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
+    list.insert(list.begin() + ptrdiff_t(tensors), {element(output()) + " *y", "long long count"});
+    return wrapped("extern \"C\" __global__ void " + made.name + "(", list, ") {\n") +
+           "  BEGIN_EARLY();\n"
+           "  __builtin_assume(ASSUME);\n"
+           "  const Index step = Index(gridDim.x) * blockDim.x;\n"
+           "  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;\n" +
+           (made.widest_bytes ? pack_loop(code) : "") +
+           "  for (Index i = " + (made.widest_bytes ? "packs * PACK + first" : "first") +
+           "; i < Index(count); i += step)\n" +
+           wrapped("    y[i] = element(", element_arguments(code, "i", "[i]"), ");\n}\n");
+  }
+
+  /// An element's arguments, those in place by NAME and `in_place`.
+  static std::vector<std::string> element_arguments(const ElementCode &code, std::string index,
+                                                    const std::string &in_place) {
+    std::vector<std::string> list = named(code.parameters());
+    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i)
+      if (code.is_read_in_place(i))
+        list[i] += in_place;
+    list.insert(list.begin(), std::move(index));
+    return list;
+  }
+
+  std::string pack_loop(const ElementCode &code) const {
+    std::vector<std::string> tensors = {"count"};
+    std::string loads;
+    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
+      const auto &[name, value] = code.parameters().tensors[i];
+      if (!code.is_read_in_place(i))
+        continue;
+      tensors.push_back(name);
+      loads += "    const Pack<" + element(value) + "> " + name + "_pack = load_pack(" + name +
+               ", p);\n";
+    }
+    tensors.push_back("y");
+    return wrapped("  const Index packs = pack_count(", tensors, ");\n") +
+           "  for (Index p = first; p < packs; p += step) {\n" + loads + "    Pack<" +
+           element(output()) +
+           "> y_pack;\n"
+           "#pragma unroll\n"
+           "    for (int e = 0; e < PACK; ++e)\n" +
+           wrapped("      y_pack.element[e] = element(",
+                   element_arguments(code, "p * PACK + e", "_pack.element[e]"), ");\n") +
+           "    store_pack(y, p, y_pack);\n"
+           "  }\n";
   }
 
   uint32_t bytes(uint32_t value) const {
@@ -203,7 +269,7 @@ private:
     fusion.prelude =
         heading(group_, part_.ops, uses) + macros + list_macro("FUSED_PARAMETERS", parameters) +
         list_macro("FUSED_ARGUMENTS", names) +
-        includes(uses, computes_what_it_loads(anchor.op) ? "number" : "floating") + functions;
+        includes(uses, "", computes_what_it_loads(anchor.op) ? "number" : "floating") + functions;
     return {};
   }
 
@@ -261,6 +327,8 @@ Status emit_fused(KernelTable &table, ir::FunctionBuilder &builder, const FusedG
   const ir::Type type = builder.module().types[builder.function().value(result).type];
   const ir::ExprId count = element_count(builder.module().exprs, type.dims);
   launch.option("-fmad=false"); // kernels/floating.cuh
+  if (made.widest_bytes)
+    launch.packs(made.widest_bytes);
   launch.index_type(made.elements.counts);
   for (const ElementParameters::Tensor &tensor : made.elements.tensors)
     launch.input(tensor.name, group.values[tensor.value].given);

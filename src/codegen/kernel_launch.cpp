@@ -86,6 +86,12 @@ void KernelLaunch::element_bytes(uint32_t bytes) {
   any_dtype_ = true;
 }
 
+void KernelLaunch::packs(uint32_t widest_bytes) {
+  CUGRT_CHECK(kernel_.variants.empty() && widest_bytes <= 8);
+  pack_ = pack_size(widest_bytes);
+  option("-DPACK=" + std::to_string(pack_));
+}
+
 void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
   const std::vector<ir::Interval> bounds = builder_.function().symbol_bounds();
   auto is_small = [&](ir::ExprId count) {
@@ -165,8 +171,8 @@ void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId b
 }
 
 void KernelLaunch::loop_variant(ir::ExprId count) {
-  variant("", {}, exprs().min(exprs().ceildiv(count, constant(256)), constant(kMaxLoopBlocks)),
-          {256, 1, 1});
+  const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(pack_)));
+  variant("", {}, exprs().min(blocks, constant(kMaxLoopBlocks)), {256, 1, 1});
 }
 
 void KernelLaunch::emit(SourceLocation location) {

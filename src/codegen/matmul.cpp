@@ -7,16 +7,10 @@ namespace cugrt::codegen {
 
 namespace {
 
-// The batch dimensions of a product, merged: at most two are left that the kernel walks.
-struct Batches {
-  ir::ExprId count; // all of them
-  ir::ExprId inner; // size of the inner one
-  Dimension outer_walk, inner_walk;
-};
-
-Result<Batches> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &c,
-                              const ir::Type &y) {
-  // Strides of whole matrices, over the result's batch dimensions.
+// The batch dimensions of a product, merged, outermost first: strides of whole matrices, those of a
+// and then those of c.
+std::vector<Dimension> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &c,
+                                     const ir::Type &y) {
   const size_t rank = y.dims.size() - 2;
   auto matrices = [&](const ir::Type &type) {
     ir::Type batch = type;
@@ -31,20 +25,31 @@ Result<Batches> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &
   std::vector<Dimension> walk;
   for (size_t i = 0; i < rank; ++i)
     walk.push_back({y.dims[i], {a_strides[i], c_strides[i]}});
-  walk = merge(op.exprs(), std::move(walk));
-  if (walk.size() > 2)
-    return op.unsupported(
-        a.dtype, "batch dimensions that broadcast in turns leave " + std::to_string(walk.size()) +
-                     " dimensions, and the kernel walks two; reshape or expand an "
-                     "operand");
+  return merge(op.exprs(), std::move(walk));
+}
+
+// Walks of kernels/matmul.cu: plain ones, and those of MANY_BATCHES.
+constexpr size_t kFewBatches = 2, kManyBatches = 6;
+static_assert(kManyBatches + 2 >= ir::kMaxRank);
+
+// The walk's parameters. Unused dimensions have size 1: of two, the outer one is unused.
+void batch_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension> walk) {
   const ir::ExprId zero = op.constant(0), one = op.constant(1);
-  const Dimension unused{one, {zero, zero}};
-  Batches batches;
-  batches.count = op.count(y, 0, rank);
-  batches.inner_walk = walk.empty() ? unused : walk.back();
-  batches.outer_walk = walk.size() == 2 ? walk.front() : unused;
-  batches.inner = batches.inner_walk.size;
-  return batches;
+  const size_t rank = walk.size() > kFewBatches ? kManyBatches : kFewBatches;
+  walk.insert(walk.begin(), rank - walk.size(), Dimension{one, {zero, zero}});
+  if (rank == kFewBatches) {
+    launch.size("inner_batch", walk[1].size);
+    launch.size("a_outer_stride", walk[0].strides[0]);
+    launch.size("a_inner_stride", walk[1].strides[0]);
+    launch.size("c_outer_stride", walk[0].strides[1]);
+    launch.size("c_inner_stride", walk[1].strides[1]);
+    return;
+  }
+  for (size_t d = 1; d < rank; ++d)
+    launch.size("batch_size" + std::to_string(d), walk[d].size);
+  for (size_t i = 0; i < 2; ++i)
+    for (size_t d = 0; d < rank; ++d)
+      launch.size((i == 0 ? "a_stride" : "c_stride") + std::to_string(d), walk[d].strides[i]);
 }
 
 // --- Choice among the variants -------------------------------------------------------------------
@@ -187,13 +192,16 @@ Status emit_matmul(OpEmitter &op) {
     y.dims = {a.dims[0], n};
   }
   const ir::ExprId m = y.dims[y.dims.size() - 2];
-  CUGRT_ASSIGN(const Batches batches, merge_batches(op, a, c, y));
+  std::vector<Dimension> batches = merge_batches(op, a, c, y);
+  const ir::ExprId batch_count = op.count(y, 0, y.dims.size() - 2);
   CUGRT_ASSIGN(const std::vector<const Variant *> variants,
-               reachable_variants(op, {m, n, batches.count}, op.operand_type(0).dtype));
+               reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype));
 
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
+  if (batches.size() > kFewBatches)
+    launch.option("-DMANY_BATCHES");
   leave_out_others(launch, variants, op.operand_type(0).dtype);
   launch.input("a", op.operand(0));
   launch.input("c", op.operand(1));
@@ -202,13 +210,8 @@ Status emit_matmul(OpEmitter &op) {
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("m", m), columns = launch.size("n", n);
   launch.size("k", k);
-  const ir::ExprId batch = launch.count("batch", batches.count);
-  launch.size("inner_batch", batches.inner);
-  launch.size("a_outer_stride", batches.outer_walk.strides[0]);
-  launch.size("a_inner_stride", batches.inner_walk.strides[0]);
-  launch.size("c_outer_stride", batches.outer_walk.strides[1]);
-  launch.size("c_inner_stride", batches.inner_walk.strides[1]);
-
+  const ir::ExprId batch = launch.count("batch", batch_count);
+  batch_parameters(op, launch, std::move(batches));
   add_variants(launch, variants, {rows, columns, batch});
   launch.emit(op.call().location);
   return {};

@@ -15,7 +15,11 @@ std::string bytes_suffix(ir::DType dtype) {
 void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype, ir::ExprId rows,
                     ir::ExprId length, ir::ExprId x_pitch, ir::ExprId y_pitch) {
   KernelLaunch launch = op.launch("copy.cu", "copy_rows", bytes_suffix(dtype));
-  launch.element_bytes(ir::info(dtype).bytes_per_block);
+  const uint32_t bytes = ir::info(dtype).bytes_per_block;
+  launch.element_bytes(bytes);
+  const int64_t pack = KernelLaunch::pack_size(bytes);
+  if (op.divides(pack, length) && op.divides(pack, x_pitch) && op.divides(pack, y_pitch))
+    launch.packs(bytes);
   launch.index_type({op.exprs().mul(rows, x_pitch), op.exprs().mul(rows, y_pitch)});
   launch.input("x", x);
   launch.output("y", y);

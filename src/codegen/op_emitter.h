@@ -58,6 +58,12 @@ public:
   /// Product of a tensor's dimensions [begin, end).
   ir::ExprId count(const ir::Type &type, size_t begin = 0, size_t end = SIZE_MAX);
 
+  /// Whether `value` is known to be a multiple of `divisor`, for all symbols.
+  bool divides(int64_t divisor, ir::ExprId value) {
+    const ir::ExprId rest = exprs().make(ir::ExprKind::mod, value, constant(divisor));
+    return exprs().as_constant(rest) == 0;
+  }
+
   bool has_operand(size_t i) const {
     return i < call_.operands.size() && call_.operands[i].valid();
   }

@@ -24,6 +24,7 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
   auto of = [&](Op op) -> std::vector<OpAttribute> & { return table[static_cast<size_t>(op)]; };
   const OpAttribute strides{"strides", AttributeKind::integers, false, Ints{1, 1}};
   const OpAttribute padding{"padding", AttributeKind::integers, false, Ints{0, 0}};
+  const OpAttribute dilation{"dilation", AttributeKind::integers, false, Ints{1, 1}};
   const OpAttribute kernel{"kernel", AttributeKind::integers, true};
   const OpAttribute last_axis{"axis", AttributeKind::integer, false, int64_t(-1)};
   const OpAttribute first_axis{"axis", AttributeKind::integer, false, int64_t(0)};
@@ -64,10 +65,8 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                    number("step", 1),
                    of_f32};
   of(Op::cast) = {{"dtype", AttributeKind::dtype, true}};
-  of(Op::conv2d) = {strides,
-                    padding,
-                    {"dilation", AttributeKind::integers, false, Ints{1, 1}},
-                    {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::conv2d) = {
+      strides, padding, dilation, {"groups", AttributeKind::integer, false, int64_t(1)}};
   of(Op::conv1d) = {{"strides", AttributeKind::integers, false, Ints{1}},
                     {"padding", AttributeKind::integers, false, Ints{0}},
                     {"dilation", AttributeKind::integers, false, Ints{1}},
@@ -77,9 +76,10 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                     number("scale", 1),
                     {"dims", AttributeKind::integer, false, int64_t(0)},
                     flag("interleaved", false)};
-  of(Op::max_pool2d) = {kernel, strides, padding};
-  of(Op::avg_pool2d) = {
-      kernel, strides, padding, {"count_include_pad", AttributeKind::boolean, false, true}};
+  of(Op::max_pool2d) = {kernel, strides, padding, dilation, flag("ceil_mode", false)};
+  of(Op::avg_pool2d) = {kernel,   strides,
+                        padding,  flag("count_include_pad", true),
+                        dilation, flag("ceil_mode", false)};
   of(Op::softmax) = of(Op::log_softmax) = {last_axis};
   of(Op::layer_norm) = {epsilon};
   of(Op::rms_norm) = {epsilon};

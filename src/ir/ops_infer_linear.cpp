@@ -80,17 +80,26 @@ Types Inference::conv1d() const { return convolution(1); }
 Types Inference::conv2d() const { return convolution(2); }
 
 Types Inference::pool2d() const {
-  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(op == Op::avg_pool2d ? check_float(0) : check_number(0));
   CUGRT_TRY(check_rank(0, 4));
   CUGRT_ASSIGN(const auto kernel, window_list("kernel", 2, 1));
   CUGRT_ASSIGN(const auto strides, window_list("strides", 2, 1));
+  CUGRT_ASSIGN(const auto dilation, window_list("dilation", 2, 1));
   CUGRT_ASSIGN(const auto padding, paddings(2));
+  const bool round_up = op_bool(op, attributes, "ceil_mode");
   Dims out = {dims(0)[0], dims(0)[1]};
   for (size_t i = 0; i < 2; ++i) {
-    if (std::max(padding[i][0], padding[i][1]) >= kernel[i])
+    const auto [before, after] = padding[i];
+    const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
+    if (std::max(before, after) >= reach)
       return wrong("padding of a pool is smaller than its kernel");
-    CUGRT_ASSIGN(const ExprId size,
-                 windowed(dims(0)[2 + i], constant(kernel[i]), strides[i], padding[i], 1));
+    const std::array<int64_t, 2> padded = {before, after + (round_up ? strides[i] - 1 : 0)};
+    CUGRT_ASSIGN(ExprId size,
+                 windowed(dims(0)[2 + i], constant(kernel[i]), strides[i], padded, dilation[i]));
+    // Of windows that are not whole, those which begin behind the image are none.
+    if (round_up)
+      size = m.exprs.min(size, m.exprs.ceildiv(m.exprs.add(dims(0)[2 + i], constant(before)),
+                                               constant(strides[i])));
     out.push_back(size);
   }
   return one(type(0).dtype, std::move(out));

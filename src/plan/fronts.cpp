@@ -39,6 +39,8 @@ SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, c
       starts_[at] = uint32_t(accesses_.size());
       if (roles_[at] == Role::launch)
         add_accesses(b);
+      else if (roles_[at] == Role::conditional)
+        add_construct(b);
       starts_[at + 1] = uint32_t(accesses_.size());
     }
 }
@@ -47,10 +49,12 @@ SideBySide::Role SideBySide::role_of(const Binding &b) const {
   switch (b.kind) {
   case BindingKind::launch:
     // Launches on memory that is allocated during the run end regions.
-    for (const Operand &operand : f_.operands_of(b))
-      if (operand.kind == Operand::Kind::value && is_dynamic(live_.origin(operand.value())))
-        return Role::other;
-    return Role::launch;
+    return any_dynamic(f_.operands_of(b)) ? Role::other : Role::launch;
+  case BindingKind::if_:
+    return is_device_scalar(f_.operands_of(b)[0]) && runs_on_device(b) ? Role::conditional
+                                                                       : Role::other;
+  case BindingKind::while_:
+    return runs_on_device(b) ? Role::conditional : Role::other;
   case BindingKind::alloc:
   case BindingKind::alloc_storage:
   case BindingKind::alloc_tensor:
@@ -78,20 +82,83 @@ bool SideBySide::is_dynamic(uint32_t o) const {
          (!all_bounded_ && !max_tensor_bytes(module_.exprs, type, bounds_));
 }
 
+bool SideBySide::any_dynamic(std::span<const Operand> operands) const {
+  return std::any_of(operands.begin(), operands.end(), [&](const Operand &operand) {
+    return operand.kind == Operand::Kind::value && is_dynamic(live_.origin(operand.value()));
+  });
+}
+
+bool SideBySide::is_device_scalar(const Operand &operand) const {
+  return operand.kind == Operand::Kind::value &&
+         module_.types[f_.value(operand.value()).type].kind == ir::TypeKind::tensor;
+}
+
+/// Whether a construct's blocks hold only what a conditional node's bodies may (plan/conditionals.h
+/// has the last word: where it says no, launches have changed places for nothing).
+bool SideBySide::runs_on_device(const Binding &construct) const {
+  if (any_dynamic(f_.operands_of(construct)))
+    return false;
+  for (uint32_t i = 0; i < construct.result_count; ++i)
+    if (live_.origin(construct.result(i)) == kNoOrigin)
+      return false;
+  if (construct.kind == BindingKind::while_ &&
+      !is_device_scalar(f_.results_of(f_.blocks[construct.blocks.begin])[0]))
+    return false;
+  for (uint32_t block = construct.blocks.begin; block < construct.blocks.end(); ++block) {
+    if (any_dynamic(f_.results_of(f_.blocks[block])))
+      return false;
+    for (const Binding &b : f_.blocks[block].bindings) {
+      const Role role = role_of(b);
+      const bool on_symbols = b.kind == BindingKind::if_ &&
+                              f_.operands_of(b)[0].kind == Operand::Kind::expr && runs_on_device(b);
+      if (role == Role::other && b.kind != BindingKind::kill && !on_symbols)
+        return false;
+      if (role == Role::launch)
+        for (const ir::KernelVariant &variant : module_.kernels[b.callee].variants)
+          if (variant.cooperative)
+            return false;
+    }
+  }
+  return true;
+}
+
+void SideBySide::add_access(uint32_t origin, bool writes) {
+  if (origin == kNoOrigin)
+    return;
+  if (live_.origins[origin].parent != kNoOrigin)
+    origin = live_.origins[origin].parent;
+  accesses_.push_back({origin, writes});
+}
+
 void SideBySide::add_accesses(const Binding &launch) {
   const ir::Kernel &kernel = module_.kernels[launch.callee];
   const std::span<const Operand> operands = f_.operands_of(launch);
-  for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
-    if (operands[i].kind != Operand::Kind::value)
-      continue;
-    uint32_t origin = live_.origin(operands[i].value());
-    if (origin == kNoOrigin)
-      continue;
-    if (live_.origins[origin].parent != kNoOrigin)
-      origin = live_.origins[origin].parent;
-    const ir::KernelParam &param = kernel.params[i];
-    accesses_.push_back(
-        {origin, param.kind == ir::KernelParamKind::tensor && ir::writes(param.access)});
+  for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i)
+    if (operands[i].kind == Operand::Kind::value) {
+      const ir::KernelParam &param = kernel.params[i];
+      add_access(live_.origin(operands[i].value()),
+                 param.kind == ir::KernelParamKind::tensor && ir::writes(param.access));
+    }
+}
+
+/// What it takes and its blocks' launches touch, what the blocks give away, and its results, which
+/// they write.
+void SideBySide::add_construct(const Binding &construct) {
+  auto read = [&](std::span<const Operand> operands) {
+    for (const Operand &operand : operands)
+      if (operand.kind == Operand::Kind::value)
+        add_access(live_.origin(operand.value()), false);
+  };
+  read(f_.operands_of(construct));
+  for (uint32_t i = 0; i < construct.result_count; ++i)
+    add_access(live_.origin(construct.result(i)), true);
+  for (uint32_t block = construct.blocks.begin; block < construct.blocks.end(); ++block) {
+    read(f_.results_of(f_.blocks[block]));
+    for (const Binding &b : f_.blocks[block].bindings)
+      if (b.kind == BindingKind::launch)
+        add_accesses(b);
+      else if (b.kind == BindingKind::if_ || b.kind == BindingKind::while_)
+        add_construct(b);
   }
 }
 
@@ -108,8 +175,8 @@ public:
       const uint32_t count = uint32_t(all_.f_.blocks[block].bindings.size());
       for (uint32_t i = 0; i < count; ++i) {
         const size_t at = all_.index(block, i);
-        if (all_.roles_[at] == Role::launch)
-          add(all_.accesses(at), all_.live_.times[at]);
+        if (runs(all_.roles_[at]))
+          add(all_.accesses(at), times_of(all_.f_.blocks[block].bindings[i], at));
         else if (all_.roles_[at] == Role::other)
           end_segment();
       }
@@ -120,16 +187,26 @@ public:
   }
 
 private:
+  /// [begin, end) without the hole, in which a construct's blocks stand.
   struct Times {
-    uint32_t begin, end;
+    uint32_t begin, end, hole_begin, hole_end;
+    bool has_hole() const { return hole_begin < hole_end; }
   };
   /// The last front, and the depth of the deepest launch, that touch or write an origin.
   struct OriginState {
     uint32_t touched_in = 0, written_in = 0, touched_at = 0, written_at = 0;
   };
 
-  void add(std::span<const Access> accesses, uint32_t time) {
-    bool waits = size_ == 0 || size_ == lanes_;
+  Times times_of(const Binding &b, size_t at) const {
+    const uint32_t time = all_.live_.times[at];
+    if (all_.roles_[at] == Role::launch)
+      return {time, time + 1, 0, 0};
+    const uint32_t end = all_.live_.blocks[b.blocks.end() - 1].end;
+    return {time, end, time + 1, end};
+  }
+
+  void add(std::span<const Access> accesses, const Times &times) {
+    bool waits = size_ == 0 || size_ == lanes_ || (times.has_hole() && open_.has_hole());
     uint32_t depth = base_;
     for (const Access &access : accesses) {
       const OriginState &origin = origins_[access.origin];
@@ -137,7 +214,13 @@ private:
       depth = std::max(depth, access.writes ? origin.touched_at : origin.written_at);
     }
     if (waits)
-      begin_front(time);
+      begin_front(times);
+    open_.end = times.end;
+    if (times.has_hole()) {
+      open_.hole_begin = times.hole_begin;
+      open_.hole_end = times.hole_end;
+      ++constructs_;
+    }
     deepest_ = std::max(deepest_, ++depth);
     for (const Access &access : accesses) {
       OriginState &origin = origins_[access.origin];
@@ -150,22 +233,22 @@ private:
     }
     ++launches_;
     if (++size_ == 2)
-      wide_.push_back({began_, time + 1});
+      wide_.push_back(open_);
     else if (size_ > 2)
-      wide_.back().end = time + 1;
+      wide_.back() = open_;
   }
 
-  void begin_front(uint32_t time) {
+  void begin_front(const Times &times) {
     ++front_;
     ++out_.count_;
     size_ = 0;
-    began_ = time;
+    open_ = {times.begin, times.end, 0, 0};
   }
 
   void end_segment() {
-    out_.least_ += std::max(deepest_ - base_, (launches_ + lanes_ - 1) / lanes_);
+    out_.least_ += std::max({deepest_ - base_, (launches_ + lanes_ - 1) / lanes_, constructs_});
     base_ = deepest_; // what was touched before orders nothing here
-    launches_ = size_ = 0;
+    launches_ = size_ = constructs_ = 0;
   }
 
   void widen() {
@@ -180,6 +263,10 @@ private:
     }
     for (const Times &times : wide_)
       for (uint32_t time = times.begin; time < times.end; ++time) {
+        if (times.has_hole() && time == times.hole_begin)
+          time = times.hole_end;
+        if (time == times.end)
+          break;
         out_.begins_[time] = times.begin;
         out_.ends_[time] = times.end;
       }
@@ -188,8 +275,10 @@ private:
   const SideBySide &all_;
   const uint32_t lanes_;
   std::vector<OriginState> origins_;
-  uint32_t front_ = 0, size_ = 0, began_ = 0;      // the front that is open
-  uint32_t base_ = 0, deepest_ = 0, launches_ = 0; // of the segment: depths, launches
+  uint32_t front_ = 0, size_ = 0; // the front that is open
+  Times open_{};                  // its times
+  uint32_t base_ = 0, deepest_ = 0, launches_ = 0,
+           constructs_ = 0; // of the segment: depths, counts
   std::vector<Times> wide_;
   Fronts out_;
 };
@@ -230,13 +319,15 @@ private:
 
   void collect(std::span<const Binding> bindings, size_t first) {
     launches_.clear();
+    is_construct_.clear();
     edges_.clear();
     readers_.clear();
     touched_.clear();
     for (uint32_t i = 0; i < bindings.size(); ++i)
-      if (all_.roles_[first + i] == Role::launch) {
+      if (runs(all_.roles_[first + i])) {
         add(all_.accesses(first + i));
         launches_.push_back(i);
+        is_construct_.push_back(all_.roles_[first + i] == Role::conditional);
       }
     for (uint32_t origin : touched_)
       written_by_[origin] = read_from_[origin] = kNobody;
@@ -314,12 +405,14 @@ private:
       // The first launch left waits for nothing: all that stands before it is placed.
       const uint32_t least = heights_[*ready.begin()];
       size_t looked_at = 0;
+      bool has_construct = false;
       for (auto it = ready.begin();
            it != ready.end() && looked_at < kWindow && order.size() - front < lanes; ++looked_at) {
-        if (heights_[*it] < least) {
+        if (heights_[*it] < least || (has_construct && is_construct_[*it])) {
           ++it;
           continue;
         }
+        has_construct = has_construct || is_construct_[*it];
         order.push_back(*it);
         it = ready.erase(it);
       }
@@ -357,6 +450,7 @@ private:
 
   const SideBySide &all_;
   std::vector<uint32_t> launches_; // bindings of the segment
+  std::vector<bool> is_construct_; // of each launch
   std::vector<Edge> edges_;        // ascending by `to`
   std::vector<uint32_t> heights_, waits_, starts_, followers_;
   std::vector<uint32_t> written_by_, read_from_, touched_; // by origin: launch, readers_; origins

@@ -10,8 +10,15 @@
 //   interleaved    a1 b1 | a2 b2 | a3 b3  three fronts; a3 may write over what a1 and b1 made
 //
 // What orders two launches is what they read and write: a tensor that one of them writes and the
-// other touches. Everything but launches and what only names memory ends a front, and nothing moves
-// across it.
+// other touches. A branch or a loop over a device scalar that needs nothing of the host is a launch
+// among others, which touches what its blocks touch; they have fronts of their own. Beside it no
+// other may stand: what is alive in its blocks is alive in a part of the front, and times say that
+// of one of them, not of two that run at once. Everything else but what only names memory ends a
+// front, and nothing moves across it.
+//
+//   front   [───────────────────)      lives that launches beside the branch begin or end
+//   branch     [─────────────)         last for all of it,
+//   in it       [───)  [───)           those in the blocks do not, and so share bytes
 #pragma once
 
 #include "plan/liveness.h"
@@ -21,8 +28,8 @@
 
 namespace cugrt::plan {
 
-/// Launches that a front may hold, from the most on: 32, beyond which a graph gains little, then
-/// fewer, for which storage grows less.
+/// Launches, branches and loops on the device counted as such, that a front may hold, from the most
+/// on: 32, beyond which a graph gains little, then fewer, for which storage grows less.
 inline constexpr uint32_t kLanesToTry[] = {32, 8, 4, 2};
 
 /// What the peak may be for launches to run side by side. `balanced`: half as much again as in
@@ -71,8 +78,9 @@ private:
   class Segment;
   enum class Role : uint8_t {
     launch,
-    name, // names memory, runs nothing
-    other // ends a front: nothing moves across it
+    conditional, // a branch or a loop that the device runs
+    name,        // names memory, runs nothing
+    other        // ends a front: nothing moves across it
   };
   /// A tensor that a launch touches; one in a storage counts as the storage.
   struct Access {
@@ -81,9 +89,15 @@ private:
   size_t index(uint32_t block, uint32_t binding) const {
     return live_.blocks[block].first_time + binding;
   }
+  static bool runs(Role role) { return role == Role::launch || role == Role::conditional; }
   Role role_of(const ir::Binding &binding) const;
   bool is_dynamic(uint32_t origin) const;
+  bool any_dynamic(std::span<const ir::Operand> operands) const;
+  bool is_device_scalar(const ir::Operand &operand) const;
+  bool runs_on_device(const ir::Binding &construct) const;
+  void add_access(uint32_t origin, bool writes);
   void add_accesses(const ir::Binding &launch);
+  void add_construct(const ir::Binding &construct);
   std::span<const Access> accesses(size_t index) const {
     return std::span(accesses_).subspan(starts_[index], starts_[index + 1] - starts_[index]);
   }

@@ -1,8 +1,18 @@
 // One sweep over a region's accesses in program order, with a timeline for every space that is
-// written (plan/timeline.h). A read makes RAW hazards with the writers of its segments, a write
-// makes WAR hazards with their readers, or WAW ones with the writer where nobody has read. Whatever
-// else must wait follows along paths. What a step waits for is reduced at once (plan/reach.h):
-// latest first, what reaches another that was kept is dropped.
+// written (plan/timeline.h), and in it for every condition that steps run under. A read makes RAW
+// hazards with the writers of its segments, a write makes WAR hazards with their readers, or WAW
+// ones with the writer where nobody has read. Whatever else must wait follows along paths. What a
+// step waits for is reduced at once (plan/reach.h): latest first, what reaches another that was
+// kept is dropped.
+//
+// Branches on symbols. A step looks at the timelines of all conditions that may hold where its own
+// does, and stands in its own. A write puts an end to what stands in those timelines whose
+// condition implies its own: whoever comes later and must wait for that waits for the write, too.
+//
+//   a   if c { t } else { e }   z        always  c  not c
+//     t waits for a, so does e             a             t is in the timeline that e passes over;
+//     z for t, e                           a     t  e    z looks at all three, and if it writes,
+//                                                        only z is left
 //
 // Empty nodes. N readers and then M writers of parts would be N * M edges. What one access of a
 // step waits for, and what the step as a whole does, is remembered as a set, if it is large enough.
@@ -46,15 +56,17 @@ struct Reader {
 template <class Reach> class Sweep {
 public:
   Sweep(const Function &function, StepList steps, const ByteRanges &ranges,
-        const GraphOptions &options)
-      : function_(function), steps_(steps), ranges_(ranges), options_(options),
-        reach_(steps.count, options.max_lanes), waits_(steps.count), row_(reach_.empty_row()) {}
+        const StepConditions &conditions, const GraphOptions &options)
+      : function_(function), steps_(steps), ranges_(ranges), conditions_(conditions),
+        options_(options), reach_(steps.count, options.max_lanes), waits_(steps.count),
+        row_(reach_.empty_row()) {}
 
   /// False, at once, where lanes do not suffice but bits would be small.
   bool run() {
     find_written();
     for (uint32_t s = 0; s < steps_.count; ++s) {
       waiting_ = s;
+      condition_ = conditions_[steps_[s]];
       singles_.clear();
       found_.clear();
       accesses();
@@ -98,23 +110,25 @@ private:
 
   // --- Accesses ---
 
+  /// By condition, in the order of their first steps.
+  using Space = std::vector<std::pair<uint32_t, Timeline>>;
   /// Spaces without a number are written by none of the steps.
   static constexpr uint32_t kUnwritten = kNone;
 
-  uint32_t &timeline_of(const ByteRange &range) {
-    std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
-    const size_t space = space_of(range);
-    if (space >= list.size())
-      list.resize(space + 1, kUnwritten);
-    return list[space];
+  uint32_t &space_of(const ByteRange &range) {
+    std::vector<uint32_t> &list = space_of_[size_t(range.base)];
+    const size_t place = place_of(range);
+    if (place >= list.size())
+      list.resize(place + 1, kUnwritten);
+    return list[place];
   }
-  uint32_t find_timeline(const ByteRange &range) const {
-    const std::vector<uint32_t> &list = timeline_of_[size_t(range.base)];
-    const size_t space = space_of(range);
-    return space < list.size() ? list[space] : kUnwritten;
+  uint32_t find_space(const ByteRange &range) const {
+    const std::vector<uint32_t> &list = space_of_[size_t(range.base)];
+    const size_t place = place_of(range);
+    return place < list.size() ? list[place] : kUnwritten;
   }
   /// Each box of an arena is a space of its own.
-  size_t space_of(const ByteRange &range) const {
+  size_t place_of(const ByteRange &range) const {
     return range.index * ranges_.box_count() + range.box;
   }
 
@@ -131,45 +145,64 @@ private:
         if (!ir::writes(access.access))
           return;
         for (const ByteRange &range : ranges_[access.buffer])
-          if (uint32_t &timeline = timeline_of(range); timeline == kUnwritten)
-            timeline = count++;
+          if (uint32_t &space = space_of(range); space == kUnwritten)
+            space = count++;
       });
-    timelines_.resize(count);
+    spaces_.resize(count);
   }
 
   void accesses() {
     for_accesses(waiting_, [&](const BufferAccess &access) {
       if (ir::reads(access.access))
         for (const ByteRange &range : ranges_[access.buffer])
-          if (uint32_t timeline = find_timeline(range);
-              timeline != kUnwritten && range.begin < range.end)
-            read(timelines_[timeline], range);
+          if (uint32_t space = find_space(range); space != kUnwritten && range.begin < range.end)
+            read(spaces_[space], range);
     });
     for_accesses(waiting_, [&](const BufferAccess &access) {
       if (ir::writes(access.access))
         for (const ByteRange &range : ranges_[access.buffer])
           if (range.begin < range.end)
-            write(timelines_[find_timeline(range)], range);
+            write(spaces_[find_space(range)], range);
     });
   }
 
-  void read(Timeline &timeline, const ByteRange &range) {
+  Timeline &own_timeline(Space &space) {
+    for (auto &[condition, timeline] : space)
+      if (condition == condition_)
+        return timeline;
+    return space.emplace_back(condition_, Timeline()).second;
+  }
+
+  /// Calls visit(condition, timeline) for the others that may hold where the step's condition does.
+  template <class Visit> void for_others(Space &space, Visit visit) const {
+    for (auto &[condition, timeline] : space)
+      if (condition != condition_ && !conditions_.exclusive(condition, condition_))
+        visit(condition, timeline);
+  }
+
+  void read(Space &space, const ByteRange &range) {
     size_t first = singles_.size();
-    timeline.each(range.begin, range.end, [&](Segment &segment) {
+    auto wait = [&](const Segment &segment) {
       if (segment.writer != kNone && segment.writer != waiting_)
         singles_.push_back(segment.writer);
+    };
+    own_timeline(space).each(range.begin, range.end, [&](Segment &segment) {
+      wait(segment);
       if (segment.readers == kNone || readers_[segment.readers].step != waiting_) {
         readers_.push_back({.step = waiting_, .next = segment.readers});
         segment.readers = uint32_t(readers_.size() - 1);
       }
     });
+    for_others(space, [&](uint32_t, const Timeline &timeline) {
+      timeline.look(range.begin, range.end, wait);
+    });
     share(singles_, first);
   }
 
-  void write(Timeline &timeline, const ByteRange &range) {
+  void write(Space &space, const ByteRange &range) {
     uint32_t last_list = kNone;
     writers_.clear();
-    timeline.each(range.begin, range.end, [&](Segment &segment) {
+    auto wait = [&](const Segment &segment) {
       uint32_t list = segment.readers;
       if (list != kNone && readers_[list].step == waiting_)
         list = readers_[list].next;           // an update in place
@@ -178,10 +211,17 @@ private:
       if (list == kNone && segment.writer != kNone && segment.writer != waiting_)
         writers_.push_back(segment.writer); // else the readers have waited for it
       last_list = list;
+    };
+    for_others(space, [&](uint32_t condition, Timeline &timeline) {
+      timeline.look(range.begin, range.end, wait);
+      if (conditions_.implies(condition, condition_))
+        timeline.clear(range.begin, range.end);
     });
+    Timeline &own = own_timeline(space);
+    own.each(range.begin, range.end, wait);
     share(writers_, 0);
     singles_.insert(singles_.end(), writers_.begin(), writers_.end());
-    timeline.replace(range.begin, range.end, waiting_);
+    own.replace(range.begin, range.end, waiting_);
   }
 
   void wait_for_readers(uint32_t list) {
@@ -373,10 +413,11 @@ private:
   const Function &function_;
   const StepList steps_;
   const ByteRanges &ranges_;
+  const StepConditions &conditions_;
   const GraphOptions &options_;
   Reach reach_;
-  std::array<std::vector<uint32_t>, 5> timeline_of_; // by BufferBase and index
-  std::vector<Timeline> timelines_;
+  std::array<std::vector<uint32_t>, 5> space_of_; // by BufferBase and index
+  std::vector<Space> spaces_;
   std::vector<Reader> readers_;
   std::vector<Set> sets_;
   std::vector<uint32_t> set_of_node_; // by empty node
@@ -385,18 +426,18 @@ private:
   std::vector<uint32_t> kept_; // nodes
 
   // Of the step that is being looked at.
-  uint32_t waiting_ = 0;
+  uint32_t waiting_ = 0, condition_ = StepConditions::kAlways;
   std::vector<uint32_t> singles_, writers_; // steps that it waits for
   std::vector<uint32_t> found_;             // sets
   Row row_;
 };
 
 RegionGraph make_graph(const Function &function, StepList steps, const ByteRanges &ranges,
-                       const GraphOptions &options) {
-  Sweep<LaneReach> lanes(function, steps, ranges, options);
+                       const StepConditions &conditions, const GraphOptions &options) {
+  Sweep<LaneReach> lanes(function, steps, ranges, conditions, options);
   if (lanes.run())
     return lanes.take();
-  Sweep<BitReach> bits(function, steps, ranges, options);
+  Sweep<BitReach> bits(function, steps, ranges, conditions, options);
   bits.run();
   return bits.take();
 }
@@ -420,13 +461,15 @@ void sort_edges(std::vector<Edge> &edges, size_t nodes) {
 }
 
 RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
-                              const GraphOptions &options) {
-  return make_graph(function, {steps.begin, steps.count}, ranges, options);
+                              const StepConditions &conditions, const GraphOptions &options) {
+  return make_graph(function, {steps.begin, steps.count}, ranges, conditions, options);
 }
 
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
-                              const ByteRanges &ranges, const GraphOptions &options) {
-  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, options);
+                              const ByteRanges &ranges, const StepConditions &conditions,
+                              const GraphOptions &options) {
+  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, conditions,
+                    options);
 }
 
 } // namespace cugrt::plan

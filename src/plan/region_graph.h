@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/hazards.h"
+#include "plan/step_conditions.h"
 
 namespace cugrt::plan {
 
@@ -25,11 +26,13 @@ struct RegionGraph {
 /// Sorts edges between `nodes` nodes, in time linear in both.
 void sort_edges(std::vector<Edge> &edges, size_t nodes);
 
-/// `ranges` are those of the function.
+/// `ranges` and `conditions` are those of the function. Steps that never run together have no edge
+/// between them, but where the limit of lanes asks for one.
 RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
-                              const GraphOptions &options);
+                              const StepConditions &conditions, const GraphOptions &options);
 /// Of these steps, in their order; nodes and edges count within them.
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
-                              const ByteRanges &ranges, const GraphOptions &options);
+                              const ByteRanges &ranges, const StepConditions &conditions,
+                              const GraphOptions &options);
 
 } // namespace cugrt::plan

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace cugrt::plan {
@@ -172,28 +173,80 @@ struct RegionNodes::Levels {
   }
 };
 
-RegionNodes::RegionNodes(Function &function, const ByteRanges &ranges, const NodeOptions &options)
-    : function_(function), ranges_(ranges), options_(options),
+RegionNodes::RegionNodes(const ir::ExprPool &exprs, Function &function, const ByteRanges &ranges,
+                         const NodeOptions &options)
+    : function_(function), ranges_(ranges), conditions_(exprs, function), options_(options),
       tensors_(std::make_unique<TensorsApart>(function, ranges)) {}
 
 RegionNodes::~RegionNodes() = default;
 
+RegionGraph RegionNodes::make_graph(std::span<const uint32_t> steps,
+                                    const StepConditions &conditions) const {
+  return make_region_graph(function_, steps, ranges_, conditions,
+                           {.max_lanes = options_.max_lanes});
+}
+
 RegionGraph RegionNodes::make(const Region &region) {
   if (has_conditionals(function_, region))
     return make_levels(region);
-  RegionGraph graph =
-      make_region_graph(function_, region.steps, ranges_, {.max_lanes = options_.max_lanes});
-  if (auto order = better_order(graph); order && tensors_->hold(region, graph, *order))
-    put_in_order(graph, *order);
+  std::vector<uint32_t> steps(region.steps.count);
+  std::iota(steps.begin(), steps.end(), region.steps.begin);
+  RegionGraph graph = make_graph(steps, conditions_);
+  reorder(steps, graph, [&](const RegionGraph &ordered, std::span<const uint32_t> order) {
+    return tensors_->hold(region, ordered, order);
+  });
   return graph;
 }
 
-/// None where the program's order is kept.
-std::optional<std::vector<uint32_t>> RegionNodes::better_order(const RegionGraph &graph) const {
+/// The nodes of `graph` in the order that its steps have in `ordered`, a graph of the same steps,
+/// whose nodes are in `order`; empty ones stand before the first step that waits for them.
+static std::vector<uint32_t> order_like(const RegionGraph &graph, const RegionGraph &ordered,
+                                        std::span<const uint32_t> order) {
+  std::vector<uint32_t> node_of(graph.nodes.size()), result;
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node)
+    if (graph.nodes[node] != kNone)
+      node_of[graph.nodes[node]] = node;
+  std::vector<Edge> from_empty; // edges are sorted by their begins; these by their ends
+  for (const Edge &edge : graph.edges)
+    if (graph.nodes[edge.from] == kNone)
+      from_empty.push_back(edge);
+  std::stable_sort(from_empty.begin(), from_empty.end(),
+                   [](const Edge &a, const Edge &b) { return a.to < b.to; });
+  std::vector<bool> placed(graph.nodes.size());
+  for (uint32_t number : order) {
+    if (ordered.nodes[number] == kNone)
+      continue;
+    const uint32_t node = node_of[ordered.nodes[number]];
+    auto edge = std::lower_bound(from_empty.begin(), from_empty.end(), node,
+                                 [](const Edge &e, uint32_t to) { return e.to < to; });
+    for (; edge != from_empty.end() && edge->to == node; ++edge)
+      if (!placed[edge->from]) {
+        placed[edge->from] = true;
+        result.push_back(edge->from);
+      }
+    result.push_back(node);
+  }
+  return result;
+}
+
+/// Puts a graph of `steps` in the longest path's order where that is better than the program's, and
+/// `allowed`.
+template <class Allowed>
+void RegionNodes::reorder(std::span<const uint32_t> steps, RegionGraph &graph, Allowed allowed) {
   if (!options_.reorder)
-    return std::nullopt;
-  return longest_path_first(uint32_t(graph.nodes.size()), graph.edges,
-                            options_.max_lanes ? options_.max_lanes : kIssueLanes);
+    return;
+  const bool has_branches = std::any_of(steps.begin(), steps.end(), [&](uint32_t step) {
+    return conditions_[step] != StepConditions::kAlways;
+  });
+  if (has_branches && options_.max_lanes)
+    return; // the two graphs' limits of lanes may have led to edges against each other
+  const RegionGraph as_if_all_ran =
+      has_branches ? make_graph(steps, StepConditions()) : RegionGraph();
+  const RegionGraph &ordered = has_branches ? as_if_all_ran : graph;
+  const auto order = longest_path_first(uint32_t(ordered.nodes.size()), ordered.edges,
+                                        options_.max_lanes ? options_.max_lanes : kIssueLanes);
+  if (order && allowed(ordered, *order))
+    put_in_order(graph, has_branches ? order_like(graph, ordered, *order) : *order);
 }
 
 void RegionNodes::put_in_order(RegionGraph &graph, std::span<const uint32_t> order) {
@@ -216,18 +269,16 @@ void RegionNodes::put_in_order(RegionGraph &graph, std::span<const uint32_t> ord
 RegionGraph RegionNodes::make_levels(const Region &region) {
   const auto levels = find_region_levels(function_, region.steps);
   CUGRT_CHECK(levels);
-  const bool reorder = tensors_->are_whole(region);
+  const bool are_whole = tensors_->are_whole(region);
   Levels all{function_, region, {}, {}};
   for (const RegionLevel &level : levels->levels) {
     all.level_of_body[{level.step, level.body}] = uint32_t(all.graphs.size());
     std::vector<uint32_t> steps = level.steps;
     for (uint32_t &step : steps)
       step += region.steps.begin;
-    RegionGraph graph = make_region_graph(function_, std::span<const uint32_t>(steps), ranges_,
-                                          {.max_lanes = options_.max_lanes});
-    if (reorder)
-      if (auto order = better_order(graph))
-        put_in_order(graph, *order);
+    RegionGraph graph = make_graph(steps, conditions_);
+    reorder(steps, graph,
+            [&](const RegionGraph &, std::span<const uint32_t>) { return are_whole; });
     for (uint32_t &node : graph.nodes)
       if (node != kNone)
         node = level.steps[node];

@@ -1,6 +1,8 @@
 // The nodes of regions' graphs in the order in which they are added: program order or, where that
 // takes fewer slots, longest path first (plan/node_order.h). In a region with bodies each body is
-// put in order by itself and stands behind its conditional.
+// put in order by itself and stands behind its conditional. Branches on a symbol keep the order
+// that they would have if both ran: tensors of the one may lie where those of the other do, and
+// whoever reads the steps in their order must not find two of them alive.
 #pragma once
 
 #include "plan/region_graph.h"
@@ -16,10 +18,11 @@ struct NodeOptions {
 };
 
 /// Makes the graphs of a function's regions, one after the other. The function and `ranges`, which
-/// are those of its buffers, must outlive it.
+/// are those of its buffers, must outlive it; its steps must be all there.
 class RegionNodes {
 public:
-  RegionNodes(Function &function, const ByteRanges &ranges, const NodeOptions &options);
+  RegionNodes(const ir::ExprPool &exprs, Function &function, const ByteRanges &ranges,
+              const NodeOptions &options);
   ~RegionNodes();
 
   /// Where empty nodes come into bodies, their conditionals in the function count them from then
@@ -32,11 +35,14 @@ private:
   class TensorsApart;
   struct Levels;
   RegionGraph make_levels(const Region &region);
-  std::optional<std::vector<uint32_t>> better_order(const RegionGraph &graph) const;
+  RegionGraph make_graph(std::span<const uint32_t> steps, const StepConditions &conditions) const;
+  template <class Allowed>
+  void reorder(std::span<const uint32_t> steps, RegionGraph &graph, Allowed allowed);
   void put_in_order(RegionGraph &graph, std::span<const uint32_t> order);
 
   Function &function_;
   const ByteRanges &ranges_;
+  const StepConditions conditions_;
   const NodeOptions options_;
   std::unique_ptr<TensorsApart> tensors_;
   bool reordered_ = false;

@@ -268,7 +268,7 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
   bool has_empty = false;
   // seed keeps the published order, the program's
   RegionNodes nodes(
-      out, ranges,
+      context.plan.exprs, out, ranges,
       {.max_lanes = context.options.max_lanes, .reorder = context.options.policy == Policy::patch});
   Dependencies dependencies(context.plan.exprs, out);
   for (uint32_t r = 0; r < out.regions.size(); ++r) {

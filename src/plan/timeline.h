@@ -51,6 +51,22 @@ public:
     it->second = Segment{end, writer, kNone};
   }
 
+  /// Calls visit(segment) for those that share a byte with [begin, end), as they are.
+  template <class Visit> void look(int64_t begin, int64_t end, Visit visit) const {
+    auto it = segments_.upper_bound(begin);
+    if (it != segments_.begin() && std::prev(it)->second.end > begin)
+      --it;
+    for (; it != segments_.end() && it->first < end; ++it)
+      visit(it->second);
+  }
+
+  /// Forgets who touched [begin, end).
+  void clear(int64_t begin, int64_t end) {
+    split(end, segments_.lower_bound(end));
+    split(begin, segments_.lower_bound(begin));
+    segments_.erase(segments_.lower_bound(begin), segments_.lower_bound(end));
+  }
+
 private:
   using Map = std::map<int64_t, Segment>;
 

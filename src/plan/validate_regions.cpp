@@ -1,11 +1,14 @@
 // Regions of plans, checked without the planner's sweep. Each space's bytes are walked in the order
 // of the steps: a read needs a path from the last write of every byte, a write one from the last
-// write and from every read since; all other pairs follow. Paths are found on chains of the
+// write and from every read since; all other pairs follow. What runs under a condition is walked by
+// itself, and whatever may run beside it is looked at, too: it needs no path from what never runs
+// where it does. Paths are found on chains of the
 // region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies
 // of conditionals are walked each by itself; outside, their conditional stands for them. Where
 // offsets are a table by bucket, all that is done bucket by bucket.
 #include "plan/bucket_boxes.h"
 #include "plan/conditionals.h"
+#include "plan/step_conditions.h"
 #include "plan/validate.h"
 
 #include <algorithm>
@@ -93,8 +96,8 @@ class RegionCheck {
 public:
   /// `ranges`: of all buffers of the function, at the symbols' bounds.
   RegionCheck(const Plan &plan, const Function &function, const Region &region,
-              std::span<const std::pair<int64_t, int64_t>> ranges)
-      : plan_(plan), f_(function), region_(region), ranges_(ranges),
+              std::span<const std::pair<int64_t, int64_t>> ranges, const StepConditions &conditions)
+      : plan_(plan), f_(function), region_(region), ranges_(ranges), conditions_(conditions),
         paths_(region.steps.count, region.edges) {}
 
   Status run() {
@@ -114,7 +117,8 @@ public:
   }
 
 private:
-  using Space = std::map<int64_t, Bytes>; // by begin, disjoint
+  using Space = std::map<int64_t, Bytes>;   // by begin, disjoint
+  using Spaces = std::map<uint32_t, Space>; // by condition
 
   Status fail(const std::string &what) const {
     return plan_error(f_, "region " + region_.name + ": " + what);
@@ -128,19 +132,32 @@ private:
       auto [begin, end] = ranges_[access.buffer];
       if (begin >= end || (writes ? access.access == Access::in : access.access == Access::out))
         continue;
-      Space &space = spaces_[{buffer.base, buffer.index}];
+      const uint32_t condition = conditions_[region_.steps.begin + s];
+      Spaces &spaces = spaces_[{buffer.base, buffer.index}];
       Touch touch{s, access.buffer};
-      cut(space, begin);
-      cut(space, end);
-      for (auto it = space.lower_bound(begin); it != space.end() && it->first < end; ++it)
-        CUGRT_TRY(writes ? before_write(it->second, touch) : before_read(it->second, touch));
-      if (writes) {
-        space.erase(space.lower_bound(begin), space.lower_bound(end));
-        space[begin] = {end, touch, kNone};
-      } else {
-        read(space, begin, end, touch);
+      for (auto &[other, space] : spaces)
+        if (other == condition || !conditions_.exclusive(other, condition))
+          CUGRT_TRY(after(space, begin, end, touch, writes));
+      if (!writes) {
+        read(spaces[condition], begin, end, touch);
+        continue;
       }
+      for (auto &[other, space] : spaces)
+        if (conditions_.implies(other, condition)) { // all of it has a path to this write
+          cut(space, begin);
+          cut(space, end);
+          space.erase(space.lower_bound(begin), space.lower_bound(end));
+        }
+      spaces[condition][begin] = {end, touch, kNone};
     }
+    return {};
+  }
+
+  Status after(Space &space, int64_t begin, int64_t end, Touch touch, bool writes) {
+    cut(space, begin);
+    cut(space, end);
+    for (auto it = space.lower_bound(begin); it != space.end() && it->first < end; ++it)
+      CUGRT_TRY(writes ? before_write(it->second, touch) : before_read(it->second, touch));
     return {};
   }
 
@@ -277,8 +294,9 @@ private:
   const Function &f_;
   const Region &region_;
   std::span<const std::pair<int64_t, int64_t>> ranges_;
+  const StepConditions &conditions_;
   Paths paths_;
-  std::map<std::pair<BufferBase, uint32_t>, Space> spaces_;
+  std::map<std::pair<BufferBase, uint32_t>, Spaces> spaces_;
   std::vector<Read> reads_;
   std::pair<uint32_t, uint32_t> checked_{kNone, kNone}; // reads, and the step that follows them
 };
@@ -343,13 +361,14 @@ Status validate_regions(const Plan &plan) {
   for (const Function &function : plan.functions) {
     CUGRT_TRY(check_accesses(plan, function));
     const BucketBoxes boxes = boxes_of(plan.exprs, function);
+    const StepConditions conditions(plan.exprs, function);
     for (size_t box = 0; box < boxes.count(); ++box) {
       std::vector<std::pair<int64_t, int64_t>> ranges;
       ranges.reserve(function.buffers.size());
       for (const Buffer &buffer : function.buffers)
         ranges.push_back(range_of(plan, buffer, boxes[box]));
       for (const Region &region : function.regions)
-        CUGRT_TRY(RegionCheck(plan, function, region, ranges).run());
+        CUGRT_TRY(RegionCheck(plan, function, region, ranges, conditions).run());
     }
   }
   return {};

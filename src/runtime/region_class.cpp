@@ -254,6 +254,9 @@ private:
                               [](const auto &a, const auto &b) { return a.first == b.first; }),
                   found.end());
       class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+      if (std::any_of(before[node].begin(), before[node].end(),
+                      [&](uint32_t e) { return !instead[region_.edges[e].from].empty(); }))
+        drop_implied(found);
       leave_out(node, found.size(), waiting[node]);
       for (const auto &[from, programmatic] : found) {
         if (class_.left_out[node]) {
@@ -265,6 +268,31 @@ private:
       }
     }
     class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
+  }
+
+  /// Of a node's predecessors, those that others of them come after: a branch that is left out
+  /// gives what both branches wait for to what waits for both. Gives up where there are many.
+  void drop_implied(std::vector<std::pair<uint32_t, bool>> &found) const {
+    static constexpr size_t kMany = 64;
+    if (found.size() > kMany)
+      return;
+    std::vector<uint32_t> behind; // found, and what they wait for
+    for (const auto &[node, programmatic] : found)
+      behind.push_back(node);
+    const uint32_t least = found.front().first;
+    std::vector<uint32_t> implied;
+    for (size_t i = 0; i < behind.size() && behind.size() <= 2 * kMany; ++i)
+      for (uint32_t p = class_.first_predecessor[behind[i]];
+           p < class_.first_predecessor[behind[i] + 1]; ++p) {
+        const uint32_t node = class_.predecessors[p];
+        implied.push_back(node);
+        if (node > least && std::find(behind.begin(), behind.end(), node) == behind.end())
+          behind.push_back(node);
+      }
+    std::sort(implied.begin(), implied.end());
+    std::erase_if(found, [&](const auto &edge) {
+      return std::binary_search(implied.begin(), implied.end(), edge.first);
+    });
   }
 
   static constexpr size_t kEdgesInstead = 16;

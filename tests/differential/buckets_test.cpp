@@ -322,3 +322,46 @@ TEST_CASE(
   CHECK(graphs.counters().regions_eager == 0);
   CHECK(graphs.counters().instances == 3);
 }
+
+TEST_CASE("a session commits of its arena what the buckets need that it has run") {
+  // Rows of 256 KiB. @main has n_bucket of them for %a and %c each, 64 - n_bucket for %b, all alive
+  // at the first @gather: 65 of them where n_bucket = 1, 127 where it is 63. With one set of
+  // offsets, 63 for each tensor, %b or %c would begin in bucket 1 where bucket 63 needs it.
+  std::string text = kShares;
+  auto replace = [&](const std::string &from, const std::string &to) {
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+  };
+  replace("%y: out tensor<[n], f32>)", "%y: out tensor<[n], f32>, %z: out tensor<[n], f32>)");
+  replace("  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)\n",
+          "  %c = alloc : tensor<[n, 65536], f32>\n"
+          "  launch @spread(%x, %c, n, 16*n, 7.0)\n"
+          "  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)\n"
+          "  launch @gather(%a, %c, %z, 16*n, 16*n, n)\n");
+  Executable executable(emulated_runtime(), Module::parse(text));
+  Function main = executable.function("main");
+  constexpr uint64_t kRow = 256 << 10, kPage = 2 << 20;
+  // What x, y and z are padded in takes 256 bytes each, less than what is left of the last page.
+  constexpr uint64_t kSmall = 9 * kPage, kLarge = 16 * kPage;
+  static_assert(65 * kRow + 3 * 256 <= kSmall && 65 * kRow > kSmall - kPage);
+  static_assert(127 * kRow + 3 * 256 <= kLarge && 127 * kRow > kLarge - kPage);
+  auto committed_after = [&](std::initializer_list<int64_t> keys) {
+    Session session(executable, emulated_runtime(), Weights(),
+                    detail::sized<cugrt_session_options>());
+    for (int64_t n : keys) {
+      const std::vector<float> x = whole_numbers(static_cast<size_t>(n), 3);
+      Buffer from = upload(x), y = upload(x), z = upload(x);
+      session.run(
+          main, {from.tensor(CUGRT_F32, {n}), y.tensor(CUGRT_F32, {n}), z.tensor(CUGRT_F32, {n})});
+      session.synchronize();
+      CHECK(download<float>(y.address(), x.size()) == shares(x, n == 1 ? 1 : 63));
+    }
+    return session.counters().arena_committed_bytes;
+  };
+  CHECK(committed_after({1}) == kSmall);
+  CHECK(committed_after({1, 1}) == kSmall);
+  CHECK(committed_after({63}) == kLarge);
+  CHECK(committed_after({1, 40}) == kLarge);
+  CHECK(committed_after({40, 1}) == kLarge); // what has been committed stays
+}

@@ -29,6 +29,46 @@ TEST_CASE("attention decodes one query over a cache with grouped heads") {
   check(attention({0, 1, 2, 5, 1, 32}));
 }
 
+TEST_CASE("attention over a long cache is split, and joined in the order of the cache") {
+  auto entries = [](OpTest test, uint32_t seed = 1) {
+    std::mt19937 random(seed);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe() << ": " << outcome.message);
+    CHECK(outcome.ok);
+    return outcome.counters.entries;
+  };
+  const std::vector<std::string> whole = {"attention"};
+  const std::vector<std::string> split = {"attention_split", "attention_join"};
+  // Around the least length, and where the last chunk is full, one more and one less.
+  CHECK(entries(attention({1, 1, 2, 511, 1, 32})) == whole);
+  for (int64_t capacity : {512, 513, 767, 768, 769, 1300})
+    CHECK(entries(attention({1, 1, 2, capacity, 1, 32})) == split);
+  // From 32 chunks on they grow: of 8193 positions there are 29 of 288.
+  for (int64_t capacity : {8192, 8193})
+    CHECK(entries(attention({1, 1, 1, capacity, 1, 4})) == split);
+  // Many queries and heads are blocks enough.
+  CHECK(entries(attention({1, 64, 4, 600, 2, 4})) == split);
+  CHECK(entries(attention({1, 65, 4, 600, 2, 4}, {kCausal})) == whole);
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+    CHECK(entries(attention({2, 1, 4, 600, 2, 20}, {}, dtype)) == split);
+  CHECK(entries(attention({1, 3, 2, 600, 1, 32}, {kCausal})) == split);
+  OpTest specials = attention({1, 2, 2, 520, 1, 8});
+  specials.specials = true;
+  CHECK(entries(specials) == split);
+}
+
+TEST_CASE("attention over a split cache sees what lengths and masks leave of it") {
+  OpTest few = attention({9, 2, 4, 600, 2, 8}, {kCausal}); // lengths from -3 to 12
+  few.operands.push_back({{9}, DType::i64});
+  check(few, 3);
+  for (const Dims &mask : {Dims{2, 600}, Dims{1, 4, 1, 600}, Dims{}}) {
+    OpTest masked = attention({1, 2, 4, 600, 2, 8});
+    masked.operands.push_back({{}, {}, true});
+    masked.operands.push_back({mask});
+    check(masked);
+  }
+}
+
 TEST_CASE("attention prefills, with and without looking ahead") {
   for (bool causal : {false, true}) {
     check(attention({2, 5, 4, 5, 2, 64}, {flag("causal", causal)}));

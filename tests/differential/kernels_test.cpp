@@ -136,6 +136,22 @@ TEST_CASE("matmul walks batches and broadcasts them") {
   check({.op = Op::matmul, .operands = {{{0, 5, 7}}, {{0, 7, 6}}}});
 }
 
+TEST_CASE("matmul walks batches that broadcast in turns") {
+  auto product = [](Dims a, Dims c, DType dtype = DType::f32, bool bias = false) {
+    const int64_t n = c.back();
+    std::vector<OpTest::Operand> operands = {{std::move(a)}, {std::move(c)}};
+    if (bias)
+      operands.push_back({{n}});
+    check({.op = Op::matmul, .dtype = dtype, .operands = std::move(operands)});
+  };
+  product({2, 1, 3, 4, 5}, {1, 6, 3, 5, 7});
+  product({2, 1, 3, 1, 5, 7}, {1, 2, 1, 4, 7, 6}, DType::f32, true);
+  product({2, 1, 2, 1, 2, 1, 5, 3}, {1, 3, 1, 3, 1, 2, 3, 2});
+  product({2, 1, 3, 20, 40}, {3, 1, 40, 24}, DType::f16);
+  product({2, 1, 2, 2, 40}, {4, 1, 40, 9}, DType::bf16);
+  product({2, 1, 0, 4, 5}, {1, 6, 1, 5, 7});
+}
+
 TEST_CASE("conv2d agrees with its definition") {
   auto conv = [](Dims x, Dims w, bool bias, std::vector<ir::Attribute> attributes) {
     OpTest test{.op = Op::conv2d, .operands = {{x}, {w}}, .attributes = std::move(attributes)};
@@ -172,6 +188,43 @@ TEST_CASE("pooling agrees with its definition") {
          .operands = {{{2, 2, 6, 6}}},
          .attributes = {
              ints("kernel", {3, 3}), ints("padding", {2, 2}), {"count_include_pad", false}}});
+}
+
+TEST_CASE("pools are dilated, and their sizes rounded up") {
+  const ir::Attribute round_up{"ceil_mode", true};
+  auto pool = [](Op op, Dims x, Dims kernel, std::vector<ir::Attribute> more) {
+    more.push_back(ints("kernel", kernel));
+    check({.op = op, .operands = {{x}}, .attributes = std::move(more)});
+  };
+  for (Op op : {Op::max_pool2d, Op::avg_pool2d}) {
+    pool(op, {2, 3, 9, 7}, {3, 2}, {ints("dilation", {2, 3})});
+    pool(op, {1, 2, 9, 8}, {2, 3},
+         {ints("dilation", {3, 2}), ints("padding", {2, 3}), ints("strides", {2, 3})});
+    pool(op, {2, 2, 5, 8}, {2, 3}, {ints("strides", {2, 3}), round_up});
+    // The third window of each row would begin behind the image, in the padding.
+    pool(op, {1, 1, 4, 4}, {2, 2}, {ints("strides", {3, 3}), ints("padding", {1, 1}), round_up});
+    pool(op, {1, 2, 1, 1}, {2, 2}, {ints("strides", {2, 2}), round_up});
+    pool(op, {1, 2, 10, 7}, {3, 2},
+         {ints("strides", {4, 3}), ints("dilation", {2, 1}), ints("padding", {0, 1, 2, 0}),
+          round_up});
+    pool(op, {0, 2, 5, 5}, {2, 2}, {ints("strides", {2, 2}), round_up});
+  }
+  check({.op = Op::avg_pool2d,
+         .operands = {{{2, 2, 6, 6}}},
+         .attributes = {ints("kernel", {3, 3}),
+                        ints("strides", {2, 2}),
+                        ints("padding", {1, 1}),
+                        {"count_include_pad", false},
+                        round_up}});
+}
+
+TEST_CASE("the largest of a window is found among integers of every width") {
+  for (DType dtype : {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
+                      DType::u32, DType::u64})
+    check({.op = Op::max_pool2d,
+           .dtype = dtype,
+           .operands = {{{2, 3, 6, 5}}},
+           .attributes = {ints("kernel", {3, 2}), ints("padding", {1, 1})}});
 }
 
 TEST_CASE("softmax agrees with its definition along every axis") {

@@ -163,6 +163,71 @@ struct LoopScenario {
   cugrt_counters counters{};
 };
 
+/// A branch on a symbol, inside of it another: which nodes a key's graph has follows from its
+/// class.
+const char *const kOnSymbols = R"(cugrt 1
+
+kernel @add {
+  inline """
+extern "C" __global__ void add(const int *x, int *y, long long n, int k) {
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + k;
+}
+"""
+  entry "add"
+  params (x: in i32, y: out i32, n: symbol i64, k: scalar i32)
+  launch { grid (ceildiv(n, 32), 1, 1) block (32, 1, 1) }
+}
+
+func @main(%x: tensor<[n], i32>) -> (tensor<[n], i32>) attributes {upper_bounds = {n = 40}} {
+  %a = alloc : tensor<[n], i32>
+  launch @add(%x, %a, n, 1)
+  %b = if n > 16 using (%a) -> (tensor<[n], i32>) {
+    %t = alloc : tensor<[n], i32>
+    launch @add(%a, %t, n, 2)
+    %s = if mod(n, 2) using (%t) -> (tensor<[n], i32>) {
+      %o = alloc : tensor<[n], i32>
+      launch @add(%t, %o, n, 4)
+      yield %o
+    } else {
+      yield %t
+    }
+    yield %s
+  } else {
+    yield %a
+  }
+  %y = alloc : tensor<[n], i32>
+  launch @add(%b, %y, n, 8)
+  return %y
+}
+)";
+
+/// Room for one instance: of the keys of `sizes` some are of one class, whose instance is patched,
+/// and those of another give it up.
+struct BranchScenario {
+  Executable executable{emulated_runtime(), Module::parse(kOnSymbols)};
+  Buffer input = upload(std::vector<int32_t>(40, 5));
+
+  std::vector<int32_t> run() {
+    auto options = detail::sized<cugrt_session_options>();
+    options.instance_budget_bytes = 200000;
+    Session session(executable, emulated_runtime(), Weights(), options);
+    std::vector<int32_t> last;
+    for (int64_t n : {40, 18, 9, 4, 33, 17, 40, 33}) {
+      std::vector<Value> results =
+          session.run(executable.function(0), {input.tensor(CUGRT_I32, {n})});
+      session.synchronize();
+      last = download<int32_t>(results[0].as.tensor.address, static_cast<size_t>(n));
+      const int32_t added = 1 + (n > 16 ? 2 + (n % 2 ? 4 : 0) : 0) + 8;
+      CHECK(last == std::vector<int32_t>(static_cast<size_t>(n), 5 + added));
+    }
+    counters = session.counters();
+    return last;
+  }
+  void check_good_run() { CHECK(run() == std::vector<int32_t>(33, 5 + 15)); }
+  cugrt_counters counters{};
+};
+
 template <class AnyScenario> void fail_every_call(AnyScenario &scenario) {
   EmulatorControl emulator;
   scenario.check_good_run();
@@ -206,6 +271,16 @@ TEST_CASE("likewise where instances with loops and branches in them are built, p
   LoopScenario scenario;
   scenario.check_good_run();
   CHECK(scenario.counters.regions_built >= 2);
+  CHECK(scenario.counters.regions_patched >= 2);
+  CHECK(scenario.counters.instances_evicted >= 1);
+  CHECK(scenario.counters.regions_eager == 0);
+  fail_every_call(scenario);
+}
+
+TEST_CASE("likewise where a symbol decides which nodes a graph has") {
+  BranchScenario scenario;
+  scenario.check_good_run();
+  CHECK(scenario.counters.regions_built >= 3); // a class each
   CHECK(scenario.counters.regions_patched >= 2);
   CHECK(scenario.counters.instances_evicted >= 1);
   CHECK(scenario.counters.regions_eager == 0);

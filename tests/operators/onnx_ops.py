@@ -502,10 +502,14 @@ def reshape(call):
 @handles("MatMul")
 def matmul(call):
     a, b = call.value(0), call.value(1)
-    if len(a.dims) < 2 or len(b.dims) < 2:
-        raise Unsupported("operands of rank 1")
-    dims = broadcast(a.dims[:-2], b.dims[:-2]) + [a.dims[-2], b.dims[-1]]
-    return call.w.op("matmul", [a, b], dims)
+    row, column = len(a.dims) == 1, len(b.dims) == 1
+    a = call.w.reshape(a, [1] + a.dims) if row else a
+    b = call.w.reshape(b, b.dims + [1]) if column else b
+    dims = broadcast(a.dims[:-2], b.dims[:-2])
+    y = call.w.op("matmul", [a, b], dims + [a.dims[-2], b.dims[-1]])
+    if not row and not column:
+        return y
+    return call.w.reshape(y, dims + ([] if row else [a.dims[-2]]) + ([] if column else [b.dims[-1]]))
 
 
 @handles("Gemm")
@@ -526,23 +530,29 @@ def gemm(call):
 
 
 def window(call, x, kernel):
-    """(strides, padding before and after) of a convolution or pool, by auto_pad or pads."""
+    """(strides, padding before and after, dilation, result's sizes) of a convolution or pool, by auto_pad or
+    pads."""
     axes = len(x.dims) - 2
     strides = call.attribute("strides", [1] * axes)
     dilation = call.attribute("dilations", [1] * axes)
-    pads = call.attribute("pads", [0] * 2 * axes)
+    pads = list(call.attribute("pads", [0] * 2 * axes))
     auto = call.attribute("auto_pad", "NOTSET")
+    reach = [(kernel[i] - 1) * dilation[i] + 1 for i in range(axes)]
     if auto == "VALID":
         pads = [0] * 2 * axes
     elif auto.startswith("SAME"):
         for i in range(axes):
             size = x.dims[2 + i]
-            reach = (kernel[i] - 1) * dilation[i] + 1
-            total = max(0, (-(-size // strides[i]) - 1) * strides[i] + reach - size)
+            total = max(0, (-(-size // strides[i]) - 1) * strides[i] + reach[i] - size)
             small, large = total // 2, total - total // 2
             pads[i], pads[axes + i] = (small, large) if auto == "SAME_UPPER" else (large, small)
-    out = [(x.dims[2 + i] + pads[i] + pads[axes + i] - dilation[i] * (kernel[i] - 1) - 1) //
-           strides[i] + 1 for i in range(axes)]
+    out = []
+    for i in range(axes):
+        over = x.dims[2 + i] + pads[i] + pads[axes + i] - reach[i]
+        if call.attribute("ceil_mode", 0):
+            out.append(min(-(-over // strides[i]) + 1, -(-(x.dims[2 + i] + pads[i]) // strides[i])))
+        else:
+            out.append(over // strides[i] + 1)
     return strides, pads, dilation, out
 
 
@@ -562,27 +572,33 @@ def convolution(call):
 def pool(call):
     x, w = call.value(0), call.w
     kernel = call.attribute("kernel_shape")
-    if len(kernel) > 2:
-        raise Unsupported("three dimensions")
-    if call.attribute("ceil_mode", 0):
-        raise Unsupported("sizes rounded up")
-    if x.dtype not in FLOATS:
-        raise Unsupported("pools of integers")
-    if any(d != 1 for d in call.attribute("dilations", [1])):
-        raise Unsupported("dilated pools")
     if len(call.node.outputs) > 1:
         raise Unsupported("positions as a second result")
-    strides, pads, _, out = window(call, x, kernel)
-    image = x
-    if len(kernel) == 1:
-        image = w.reshape(x, x.dims[:2] + [1] + x.dims[2:])
-        kernel, strides, pads = [1] + kernel, [1] + strides, [0, pads[0], 0, pads[1]]
-    given = {"kernel": kernel, "strides": strides, "padding": pads}
+    strides, pads, dilation, out = window(call, x, kernel)
+    given = {"ceil_mode": bool(call.attribute("ceil_mode", 0))}
     if call.node.type == "AveragePool":
         given["count_include_pad"] = bool(call.attribute("count_include_pad", 0))
     name = "max_pool2d" if call.node.type == "MaxPool" else "avg_pool2d"
-    y = w.op(name, [image], image.dims[:2] + ([1] if len(out) == 1 else []) + out, **given)
-    return w.reshape(y, x.dims[:2] + out) if len(out) == 1 else y
+    axes = len(kernel)
+
+    def over(image, rows, columns, sizes):
+        """A pool of images whose rows and columns are these axes; None: not pooled."""
+        def both(values, otherwise):
+            return [otherwise if axis is None else values[axis] for axis in (rows, columns)]
+        return w.op(name, [image], image.dims[:2] + sizes, kernel=both(kernel, 1),
+                    strides=both(strides, 1), dilation=both(dilation, 1),
+                    padding=both(pads[:axes], 0) + both(pads[axes:], 0), **given)
+
+    if axes == 1:
+        image = w.reshape(x, x.dims[:2] + [1] + x.dims[2:])
+        return w.reshape(over(image, None, 0, [1] + out), x.dims[:2] + out)
+    if axes == 2:
+        return over(x, 0, 1, out)
+    # Of three: over the last two, then over the first one, of which all elements count alike.
+    planes = x.dims[:1] + [x.dims[1] * x.dims[2]] + x.dims[3:]
+    slabs = over(w.reshape(x, planes), 1, 2, out[1:])
+    columns = w.reshape(slabs, x.dims[:3] + [out[1] * out[2]])
+    return w.reshape(over(columns, 0, None, [out[0], out[1] * out[2]]), x.dims[:2] + out)
 
 
 @handles("GlobalAveragePool", "GlobalMaxPool")

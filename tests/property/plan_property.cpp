@@ -103,6 +103,26 @@ TEST_CASE("a plan, run in any order that its edges allow, does what the module s
 
 namespace {
 
+/// For how many symbol values, up to a most one, only the one of two steps runs, the other, or
+/// both.
+struct Runs {
+  int first = 0, second = 0, both = 0;
+};
+Runs runs_of(const Plan &plan, const plan::Function &f, const plan::Step &a, const plan::Step &b,
+             int64_t most) {
+  Runs counts;
+  for (int64_t n = 1; n <= most; ++n) {
+    const std::vector<int64_t> symbols(f.symbols.size(), n);
+    auto runs = [&](const plan::Step &step) {
+      return !step.when.valid() || *plan.exprs.evaluate(step.when, symbols) != 0;
+    };
+    counts.first += runs(a) && !runs(b);
+    counts.second += runs(b) && !runs(a);
+    counts.both += runs(a) && runs(b);
+  }
+  return counts;
+}
+
 /// Whether two accesses of a region can conflict for some symbol value, by trying them all.
 bool conflict(const Plan &plan, const plan::Function &f, const plan::BufferAccess &a,
               const plan::BufferAccess &b) {
@@ -128,6 +148,7 @@ TEST_CASE("every hazard is covered by a path within its graph, and no edge is im
   const auto conditions =
       GENERATE(RandomModule::Conditions::host, RandomModule::Conditions::device);
   size_t side_by_side = 0; // pairs of steps of a body
+  size_t exclusive = 0;    // pairs of which one runs, whatever n: of the two branches of an if
   for (uint32_t seed = 1000; seed < 1000 + seeds(); ++seed) {
     RandomModule random(seed, 60, conditions);
     Plan plan = planned(random.m.module);
@@ -156,8 +177,16 @@ TEST_CASE("every hazard is covered by a path within its graph, and no edge is im
               for (uint32_t p = a.begin; p < a.end(); ++p)
                 for (uint32_t q = b.begin; q < b.end(); ++q)
                   any = any || conflict(plan, f, f.accesses[p], f.accesses[q]);
-              if (any)
+              const plan::Step &from = f.steps[region.steps.begin + i];
+              const plan::Step &to = f.steps[region.steps.begin + j];
+              if (any && runs_of(plan, f, from, to, 8).both)
                 REQUIRE(path[i][j]);
+              const Runs far = runs_of(plan, f, from, to, 100);
+              const bool branches = far.first && far.second && far.first + far.second == 100;
+              if (branches)
+                REQUIRE_FALSE(
+                    std::binary_search(region.edges.begin(), region.edges.end(), plan::Edge{i, j}));
+              exclusive += any && branches;
               side_by_side += level.step != plan::kNone && !path[i][j];
             }
         for (const plan::Edge &e : region.edges) // none from graph to graph
@@ -165,6 +194,7 @@ TEST_CASE("every hazard is covered by a path within its graph, and no edge is im
       }
   }
   CHECK((side_by_side > seeds()) == (conditions == RandomModule::Conditions::device));
+  CHECK((exclusive > seeds()) == (conditions == RandomModule::Conditions::device));
 }
 
 TEST_CASE("steps of seed's regions are in patch's regions, under any limit of lanes") {

@@ -296,8 +296,11 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
     config.params = std::as_bytes(std::span(params));
     ++runner.counters_.launches;
     runner.counters_.entries.push_back(entry);
+    emulator::ExecutionCounters counted;
+    config.counters = &counted;
     if (std::optional<emulator::Fault> fault = program->launch(*info, config))
       return failed("@" + kernel.name + ": " + fault->message);
+    runner.counters_.lane_operations += counted.lane_operations;
     return {};
   }
   return failed("no launch variant of @" + kernel.name + " holds");

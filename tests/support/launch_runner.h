@@ -33,6 +33,7 @@ public:
   struct Counters {
     uint32_t launches = 0, empty_grids = 0, compilations = 0;
     std::vector<std::string> entries; // launched, in order
+    uint64_t lane_operations = 0;     // of all launches
   };
   const Counters &counters() const { return counters_; }
 

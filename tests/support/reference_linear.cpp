@@ -118,33 +118,49 @@ std::vector<Array> reference_conv1d(const Call &call) {
   return {y};
 }
 
+// How many windows begin within the image and the padding before it and, unless sizes are rounded
+// up, end within the padding behind it.
+static int64_t window_count(int64_t size, std::pair<int64_t, int64_t> pad, int64_t reach,
+                            int64_t stride, bool round_up) {
+  int64_t count = 0;
+  for (int64_t begin = -pad.first; begin < size; begin += stride, ++count) {
+    const int64_t beyond = begin + reach - (size + pad.second);
+    if (beyond > (round_up ? stride - 1 : 0))
+      break;
+  }
+  return count;
+}
+
 std::vector<Array> reference_pool2d(const Call &call) {
   const Array &x = call.operand(0);
   const Dims kernel = call.integers("kernel"), stride = call.integers("strides");
+  const Dims dilation = call.integers("dilation");
+  const std::pair<int64_t, int64_t> pad[] = {padding_of(call, 0, 2), padding_of(call, 1, 2)};
   const bool is_max = call.op == Op::max_pool2d;
+  const bool count_padding = !is_max && call.flag("count_include_pad");
   Dims dims = {x.dims[0], x.dims[1], 0, 0};
-  for (size_t i = 0; i < 2; ++i) {
-    const auto [before, after] = padding_of(call, i, 2);
-    dims[2 + i] = (x.dims[2 + i] + before + after - kernel[i]) / stride[i] + 1;
-  }
+  for (size_t i = 0; i < 2; ++i)
+    dims[2 + i] = window_count(x.dims[2 + i], pad[i], dilation[i] * (kernel[i] - 1) + 1, stride[i],
+                               call.flag("ceil_mode"));
   Array y = Array::of(dims);
   for (size_t i = 0; i < y.values.size(); ++i) {
     const Dims at = coordinates(int64_t(i), dims);
     double result = is_max ? -INFINITY : 0;
-    int64_t inside = 0;
+    int64_t counted = 0;
     for (int64_t r = 0; r < kernel[0]; ++r)
       for (int64_t q = 0; q < kernel[1]; ++q) {
-        const int64_t row = at[2] * stride[0] - padding_of(call, 0, 2).first + r;
-        const int64_t column = at[3] * stride[1] - padding_of(call, 1, 2).first + q;
-        if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
+        const int64_t row = at[2] * stride[0] - pad[0].first + r * dilation[0];
+        const int64_t column = at[3] * stride[1] - pad[1].first + q * dilation[1];
+        const bool in_padding =
+            row < x.dims[2] + pad[0].second && column < x.dims[3] + pad[1].second;
+        const bool inside = row >= 0 && row < x.dims[2] && column >= 0 && column < x.dims[3];
+        counted += inside || (count_padding && in_padding);
+        if (!inside)
           continue;
         const double value = x.values[size_t(index_of({at[0], at[1], row, column}, x.dims))];
-        ++inside;
         result = is_max ? binary(Op::maximum, result, value) : result + value;
       }
-    if (!is_max)
-      result /= double(call.flag("count_include_pad") ? kernel[0] * kernel[1] : inside);
-    y.values[i] = result;
+    y.values[i] = is_max ? result : result / double(counted);
   }
   return {y};
 }

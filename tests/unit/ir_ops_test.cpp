@@ -67,6 +67,23 @@ TEST_CASE("ops that choose elements give the types that their rules say") {
         "tensor<[3, n], bool>");
 }
 
+TEST_CASE("pools are dilated and round their sizes up, but begin no window behind the image") {
+  auto pool = [](const std::string &attributes, const std::string &x) {
+    return infer("  %r = max_pool2d(%x) {" + attributes + "}", x);
+  };
+  CHECK(pool("kernel = [2, 3], dilation = [3, 2]", "[1, 2, 9, 9], u8").type ==
+        "tensor<[1, 2, 6, 5], u8>");
+  CHECK(pool("kernel = [2, 2], strides = [2, 2], ceil_mode = true", "[1, 2, 5, 4], f32").type ==
+        "tensor<[1, 2, 3, 2], f32>");
+  CHECK(pool("kernel = [2, 2], strides = [3, 3], padding = [1, 1], ceil_mode = true",
+             "[1, 1, 4, 4], f32")
+            .type == "tensor<[1, 1, 2, 2], f32>");
+  CHECK(pool("kernel = [2, 2], padding = [3, 0], dilation = [2, 1]", "[1, 1, 4, 4], f32")
+            .error.find("padding of a pool is smaller than its kernel") != std::string::npos);
+  CHECK(infer("  %r = avg_pool2d(%x) {kernel = [2, 2]}", "[1, 2, 4, 4], i32")
+            .error.find("a float dtype is needed") != std::string::npos);
+}
+
 TEST_CASE("slices of symbolic dimensions are expressions of them") {
   auto slice = [](const std::string &attributes) {
     return infer("%r = slice(%x) {" + attributes + "}", "[n, 10], f32").type;

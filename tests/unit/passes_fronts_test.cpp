@@ -178,6 +178,70 @@ TEST_CASE("nothing moves across a host builtin") {
   CHECK(kinds == std::vector{alloc, launch, host_call, alloc, launch, host_call});
 }
 
+namespace {
+
+/// A branch on a device scalar, and behind it a chain of six launches that takes nothing of it. Its
+/// blocks make a tensor that is gone when they are done.
+std::string branch_and_chain(const std::string &condition_type = "tensor<[1], i32>") {
+  const std::string type = "tensor<[64], f32>";
+  std::string text = kKernel + "func @main(%x: " + type + ", %c: " + condition_type + ") -> (" +
+                     type + ") {\n  %r = if %c using (%x) -> (" + type + ") {\n";
+  for (const char *block : {"a", "b"}) {
+    const std::string name = block;
+    for (const char *tensor : {"0", "1", "2"})
+      text += "    %" + name + tensor + " = alloc : " + type + "\n";
+    text += "    launch @mix(%x, %x, %" + name + "0)\n    launch @mix(%" + name + "0, %x, %" +
+            name + "1)\n    launch @mix(%" + name + "1, %x, %" + name + "2)\n    yield %" + name +
+            "2\n  }" + (name == "a" ? " else {\n" : "\n");
+  }
+  std::string last = "%x";
+  for (int i = 0; i < 6; ++i) {
+    const std::string next = "%t" + std::to_string(i);
+    text +=
+        "  " + next + " = alloc : " + type + "\n  launch @mix(" + last + ", %x, " + next + ")\n";
+    last = next;
+  }
+  return text + "  %y = alloc : " + type + "\n  launch @mix(" + last +
+         ", %r, %y)\n  return %y\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("a branch on the device runs beside the launches around it") {
+  // In program order the chain is written over what the branch's blocks have read.
+  const plan::Plan smallest = planned(branch_and_chain(), "smallest");
+  CHECK(longest_path(smallest) == 8); // the branch, the chain, the launch that takes both
+  CHECK(longest_path(planned(branch_and_chain())) == 7);
+  CHECK(longest_path(planned(branch_and_chain(), "parallel")) == 7);
+}
+
+TEST_CASE(
+    "tensors of a branch's blocks share bytes with each other, not with what runs beside it") {
+  // %r, and two tensors of the block that runs or of the chain.
+  CHECK(arena_bytes(planned(branch_and_chain(), "smallest")) == 3 * kUnit);
+  // %r, two tensors of the block that runs, and the one that the chain's first launch writes
+  // beside.
+  CHECK(arena_bytes(planned(branch_and_chain())) == 4 * kUnit);
+}
+
+TEST_CASE("two branches on the device are two fronts") {
+  const std::string type = "tensor<[64], f32>";
+  std::string text = kKernel + "func @main(%x: " + type + ", %c: tensor<[1], i32>, %y: out " +
+                     type + ", %z: out " + type + ") {\n";
+  for (const char *out : {"%y", "%z"})
+    text += std::string("  if %c using (%x, ") + out + ") {\n    %t" + (out + 1) +
+            " = alloc : " + type + "\n    launch @mix(%x, %x, %t" + (out + 1) +
+            ")\n    launch @mix(%t" + (out + 1) + ", %x, " + out + ")\n    yield\n  } else {\n" +
+            "    yield\n  }\n";
+  text += "  return\n}\n";
+  CHECK(arena_bytes(planned(text, "parallel")) == kUnit); // one waits for the other
+}
+
+TEST_CASE("a branch that the host runs ends a front") {
+  const plan::Plan smallest = planned(branch_and_chain("bool"), "smallest");
+  CHECK(arena_bytes(planned(branch_and_chain("bool"), "parallel")) == arena_bytes(smallest));
+}
+
 TEST_CASE("whatever the launches, the graph's longest path is that of who reads whose result") {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {

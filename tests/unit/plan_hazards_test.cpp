@@ -27,15 +27,38 @@ struct Steps {
     function.buffers.push_back(b);
     return uint32_t(function.buffers.size() - 1);
   }
-  void step(std::vector<BufferAccess> accesses) {
+  void step(std::vector<BufferAccess> accesses, ir::ExprId when = {}) {
     Step s;
+    s.when = when;
     s.accesses = {uint32_t(function.accesses.size()), uint32_t(accesses.size())};
     function.accesses.insert(function.accesses.end(), accesses.begin(), accesses.end());
     function.steps.push_back(s);
   }
   RegionGraph graph(const GraphOptions &options = {}) {
     Range all{0, uint32_t(function.steps.size())};
-    return make_region_graph(function, all, ByteRanges(plan, function), options);
+    return make_region_graph(function, all, ByteRanges(plan, function),
+                             StepConditions(plan.exprs, function), options);
+  }
+  /// n > k, or its opposite, for symbol n; within `outer`, if that is valid.
+  ir::ExprId above(uint32_t symbol, int64_t k, bool holds, ir::ExprId outer = {}) {
+    ir::ExprId n = plan.exprs.symbol({symbol}), limit = plan.exprs.constant(k);
+    ir::ExprId own = holds ? plan.exprs.make(ir::ExprKind::lt, limit, n)
+                           : plan.exprs.make(ir::ExprKind::le, n, limit);
+    return outer.valid() ? plan.exprs.make(ir::ExprKind::select, outer, own, plan.exprs.constant(0))
+                         : own;
+  }
+  /// Whether both steps run for some values of symbols 0 and 1, below 4, by trying them.
+  bool together(uint32_t a, uint32_t b) const {
+    for (int64_t values = 0; values < 16; ++values) {
+      const std::vector<int64_t> symbols = {values % 4, values / 4};
+      auto runs = [&](uint32_t step) {
+        ir::ExprId when = function.steps[step].when;
+        return !when.valid() || *plan.exprs.evaluate(when, symbols) != 0;
+      };
+      if (runs(a) && runs(b))
+        return true;
+    }
+    return false;
   }
   /// Between steps, with no empty nodes.
   std::vector<Edge> edges() {
@@ -150,7 +173,8 @@ Matrix closure(size_t n, const std::vector<Edge> &edges) {
   return path;
 }
 
-/// Which steps must follow which: every pair of accesses that share a byte and of which one writes.
+/// Which steps must follow which: every pair of accesses that share a byte and of which one writes,
+/// but for steps that no values of the symbols let run in one launch.
 Matrix required(const Steps &s) {
   size_t n = s.function.steps.size();
   std::vector<Edge> edges;
@@ -165,6 +189,8 @@ Matrix required(const Steps &s) {
   };
   for (uint32_t i = 0; i < n; ++i)
     for (uint32_t j = i + 1; j < n; ++j) {
+      if (!s.together(i, j))
+        continue;
       Range a = s.function.steps[i].accesses, b = s.function.steps[j].accesses;
       bool any = false;
       for (uint32_t x = a.begin; x < a.end(); ++x)
@@ -210,12 +236,39 @@ size_t empty_nodes(const RegionGraph &graph) {
   return size_t(std::count(graph.nodes.begin(), graph.nodes.end(), kNone));
 }
 
+/// A condition for each step: runs of steps are in both branches, one after the other, of an `if`
+/// over one of two symbols, now and then with an `if` over the other within. Every pair of them
+/// that is exclusive has an opposite: the thresholds are one to a symbol.
+std::vector<ir::ExprId> random_whens(Steps &s, uint32_t count, std::mt19937 &random) {
+  std::vector<ir::ExprId> whens;
+  while (whens.size() < count) {
+    for (uint32_t i = random() % 4; i > 0; --i)
+      whens.emplace_back();
+    const uint32_t symbol = random() % 2;
+    for (bool holds : {true, false}) {
+      const ir::ExprId when = s.above(symbol, 1, holds);
+      for (uint32_t i = random() % 5; i > 0; --i)
+        whens.push_back(when);
+      for (bool inner : {true, false})
+        for (uint32_t i = random() % 3 == 0 ? random() % 3 : 0; i > 0; --i)
+          whens.push_back(s.above(1 - symbol, 1, inner, when));
+      for (uint32_t i = random() % 3; i > 0; --i)
+        whens.push_back(when);
+    }
+  }
+  whens.resize(count);
+  return whens;
+}
+
 /// Steps that touch up to three random ranges of a few kinds of memory: whole, parts, neighbours.
-Steps random_steps(uint32_t seed) {
+Steps random_steps(uint32_t seed, bool branches = false) {
   std::mt19937 random(seed);
   Steps s;
   s.function.slots.resize(1);
   uint32_t count = 2 + random() % 70, kinds = 1 + random() % 6, cells = 1 + random() % 24;
+  std::vector<ir::ExprId> whens(count);
+  if (branches)
+    whens = random_whens(s, count, random);
   for (uint32_t i = 0; i < count; ++i) {
     std::vector<BufferAccess> accesses;
     for (uint32_t a = 0, n = 1 + random() % 3; a < n; ++a) {
@@ -225,7 +278,7 @@ Steps random_steps(uint32_t seed) {
           {s.buffer(begin * 8, (begin + length) * 8, slot ? BufferBase::slot : BufferBase::arena),
            Access(random() % 3 ? 0 : 1 + random() % 2)});
     }
-    s.step(accesses);
+    s.step(accesses, whens[i]);
   }
   return s;
 }
@@ -245,6 +298,127 @@ TEST_CASE("paths between steps are those of the hazards, and no edge is implied 
       REQUIRE_FALSE(any_implied(graph));
     }
   }
+}
+
+TEST_CASE(
+    "steps of the two branches of an if do not wait for each other, those behind it for both") {
+  Steps s;
+  uint32_t a = s.buffer(0, 64), b = s.buffer(64, 128), c = s.buffer(128, 192);
+  ir::ExprId then = s.above(0, 1, true), other = s.above(0, 1, false);
+  s.step({{a, Access::out}});
+  s.step({{a, Access::in}, {b, Access::out}}, then);  // 1
+  s.step({{b, Access::in}, {c, Access::out}}, then);  // 2
+  s.step({{a, Access::in}, {b, Access::out}}, other); // 3: b is 1's and 2's, too
+  s.step({{b, Access::in}, {c, Access::out}}, other); // 4
+  s.step({{c, Access::in}, {a, Access::out}});        // 5
+  CHECK(s.edges() == std::vector<Edge>{{0, 1}, {0, 3}, {1, 2}, {2, 5}, {3, 4}, {4, 5}});
+}
+
+TEST_CASE("a write of one branch hides nothing from the other") {
+  Steps s;
+  uint32_t a = s.buffer(0, 64), half = s.buffer(0, 32);
+  ir::ExprId then = s.above(0, 1, true), other = s.above(0, 1, false);
+  s.step({{a, Access::out}});
+  s.step({{a, Access::in}});
+  s.step({{half, Access::out}}, then); // waits for 1
+  s.step({{a, Access::out}}, other);   // waits for 1, not for 2
+  s.step({{a, Access::in}}, other);
+  s.step({{a, Access::in}}, then); // for 0 as well, but 2 has waited for 1, and that for 0
+  s.step({{a, Access::out}});
+  s.step({{a, Access::in}}, other); // of the last write alone
+  CHECK(s.edges() ==
+        std::vector<Edge>{{0, 1}, {1, 2}, {1, 3}, {2, 5}, {3, 4}, {4, 6}, {5, 6}, {6, 7}});
+}
+
+TEST_CASE("a branch within a branch is exclusive to all of the other one, and may meet its like") {
+  Steps s;
+  uint32_t a = s.buffer(0, 64);
+  ir::ExprId then = s.above(0, 1, true), other = s.above(0, 1, false);
+  s.step({{a, Access::out}}, s.above(1, 2, true, then)); // 0
+  s.step({{a, Access::out}}, s.above(1, 2, false, then));
+  s.step({{a, Access::out}}, other);
+  s.step({{a, Access::out}}, then);                 // waits for 0 and 1
+  s.step({{a, Access::out}}, s.above(1, 2, true));  // for 2 and 3, and through it for 0
+  s.step({{a, Access::out}}, s.above(1, 2, false)); // likewise, and for 1
+  s.step({{a, Access::out}}, s.above(0, 1, true));  // for 4 and 5
+  CHECK(s.edges() ==
+        std::vector<Edge>{{0, 3}, {1, 3}, {2, 4}, {2, 5}, {3, 4}, {3, 5}, {4, 6}, {5, 6}});
+}
+
+TEST_CASE("conditions are exclusive where the values that they leave are apart") {
+  using ir::ExprKind;
+  Plan plan;
+  Function function;
+  auto c = [&](int64_t value) { return plan.exprs.constant(value); };
+  const ir::ExprId n = plan.exprs.symbol({0}), m = plan.exprs.symbol({1});
+  const std::pair<ir::ExprId, ir::ExprId> apart[] = {
+      {plan.exprs.make(ExprKind::lt, n, c(8)), plan.exprs.make(ExprKind::le, c(8), n)},
+      {plan.exprs.make(ExprKind::lt, n, c(8)), plan.exprs.make(ExprKind::lt, c(7), n)},
+      {plan.exprs.make(ExprKind::le, n, c(8)), plan.exprs.make(ExprKind::eq, n, c(9))},
+      {plan.exprs.make(ExprKind::eq, n, c(8)), plan.exprs.make(ExprKind::eq, n, c(9))},
+      {plan.exprs.make(ExprKind::eq, n, m), plan.exprs.make(ExprKind::ne, m, n)},
+      {plan.exprs.make(ExprKind::lt, n, m), plan.exprs.make(ExprKind::le, m, n)}};
+  const std::pair<ir::ExprId, ir::ExprId> together[] = {
+      {plan.exprs.make(ExprKind::le, n, c(8)), plan.exprs.make(ExprKind::le, c(8), n)},
+      {plan.exprs.make(ExprKind::lt, n, c(8)), plan.exprs.make(ExprKind::lt, c(6), n)},
+      {plan.exprs.make(ExprKind::lt, n, c(8)), plan.exprs.make(ExprKind::lt, c(9), m)},
+      {plan.exprs.make(ExprKind::eq, n, c(8)), plan.exprs.make(ExprKind::ne, n, c(9))},
+      {plan.exprs.make(ExprKind::le, n, m), plan.exprs.make(ExprKind::le, m, n)}};
+  auto exclusive = [&](std::pair<ir::ExprId, ir::ExprId> whens) {
+    function.steps.resize(2);
+    function.steps[0].when = whens.first;
+    function.steps[1].when = whens.second;
+    const StepConditions conditions(plan.exprs, function);
+    CHECK(conditions.exclusive(conditions[0], conditions[1]) ==
+          conditions.exclusive(conditions[1], conditions[0]));
+    return conditions.exclusive(conditions[0], conditions[1]);
+  };
+  for (size_t i = 0; i < std::size(apart); ++i) {
+    INFO(i);
+    CHECK(exclusive(apart[i]));
+  }
+  for (size_t i = 0; i < std::size(together); ++i) {
+    INFO(i);
+    CHECK_FALSE(exclusive(together[i]));
+  }
+}
+
+TEST_CASE("edges of branches are those of the hazards between steps that can run together") {
+  size_t exclusive = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    Steps s = random_steps(seed, true);
+    size_t n = s.function.steps.size();
+    for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t j = 0; j < i; ++j)
+        exclusive += !s.together(i, j);
+    Matrix expected = required(s);
+    for (uint32_t join_from : {0, 2, 4}) {
+      INFO("seed " << seed << " join_from " << join_from);
+      RegionGraph graph = s.graph({.join_from = join_from});
+      check_order(graph, n);
+      REQUIRE(between_steps(graph, n) == expected);
+      REQUIRE_FALSE(any_implied(graph));
+    }
+  }
+  CHECK(exclusive > 10'000);
+}
+
+TEST_CASE("steps of more conditions than are told apart keep their hazards") {
+  Steps s;
+  uint32_t a = s.buffer(0, 64);
+  for (int64_t k = 0; k < 100; ++k)
+    for (bool holds : {true, false})
+      s.step({{a, Access::out}}, s.above(0, k, holds));
+  Matrix path = between_steps(s.graph(), 200);
+  size_t apart = 0;
+  for (uint32_t i = 0; i < 200; ++i)
+    for (uint32_t j = i + 1; j < 200; ++j) {
+      // even steps run where n is above i / 2, odd ones elsewhere
+      const bool exclusive = i % 2 == 0 ? j % 2 == 1 && j / 2 <= i / 2 : j % 2 == 0;
+      REQUIRE((exclusive || path[i][j]));
+      apart += exclusive && !path[i][j];
+    }
+  CHECK(apart > 0);
 }
 
 TEST_CASE("many readers and then writers of parts meet in one empty node") {

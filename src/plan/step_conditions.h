@@ -1,0 +1,44 @@
+// Which steps of a function may run in one launch. A step of a branch on symbols has the condition
+// that it runs under (Step::when), and the two branches of one `if` never run together:
+//
+//   if n > 8 { a; if c { b } } else { d }        a: n > 8      b: n > 8 and c      d: n <= 8
+//
+// Such a condition asks for one thing or more, the outer branch's first. Two are exclusive where
+// the one asks for the opposite of what the other asks for, or where both ask for values of one
+// expression that are apart: n < 8 and n == 9. So the branches of one `if` always are, and those of
+// several over the same condition.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace cugrt::plan {
+
+class StepConditions {
+public:
+  /// The condition of steps that always run. It is nobody's opposite, and all others imply it.
+  static constexpr uint32_t kAlways = 0;
+  /// Numbers are below this; steps of conditions beyond count as such that always run.
+  static constexpr uint32_t kMost = 64;
+
+  /// All steps always run.
+  StepConditions() = default;
+  /// The conditions depend on the function's steps, not on their order.
+  StepConditions(const ir::ExprPool &exprs, const Function &function);
+
+  /// The number of the condition that a step of the function runs under.
+  uint32_t operator[](uint32_t step) const { return of_step_.empty() ? kAlways : of_step_[step]; }
+  /// Whether conditions `a` and `b` never hold together.
+  bool exclusive(uint32_t a, uint32_t b) const {
+    return !exclusive_.empty() && (exclusive_[a] >> b & 1) != 0;
+  }
+  /// Whether `b` holds wherever `a` does: all that it asks for, `a` asks for.
+  bool implies(uint32_t a, uint32_t b) const {
+    return exclusive_.empty() || (implied_[a] >> b & 1) != 0;
+  }
+
+private:
+  std::vector<uint8_t> of_step_;              // empty: all always run
+  std::vector<uint64_t> exclusive_, implied_; // by condition: a bit for each
+};
+
+} // namespace cugrt::plan

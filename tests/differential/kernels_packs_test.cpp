@@ -1,0 +1,150 @@
+// Packs (kernels/packs.cuh): what the kernels that take them make of tensors that begin where packs
+// can lie, and of the same elements one place further, where they cannot.
+#include "support/catch.h"
+
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "support/launch_runner.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+struct Ran {
+  std::vector<double> values;
+  uint64_t lane_operations = 0;
+};
+
+/// The one result of a function, after FuseOps, FuseKernels and LegalizeOps.
+Ran run(const std::string &text, const std::vector<Array> &inputs) {
+  INFO(text);
+  Result<ir::Module> module = ir::parse_and_verify(text, "packs");
+  REQUIRE(module.ok());
+  for (const char *pass : {"FuseOps", "FuseKernels", "LegalizeOps"}) {
+    module = passes::find_pass(pass)->run(*module, {});
+    REQUIRE(module.ok());
+  }
+  static LaunchRunner runner;
+  Result<std::vector<Array>> results = runner.run(*module, module->functions[0], inputs);
+  INFO((results.ok() ? "" : results.status().to_string()));
+  REQUIRE(results.ok());
+  CHECK(runner.counters().launches == 1);
+  return {(*results)[0].values, runner.counters().lane_operations};
+}
+
+/// A kernel over %x, and over %c of as many bools.
+struct Case {
+  const char *dtype, *result; // dtypes
+  int64_t bytes;              // of an element of %x
+  const char *body;           // makes %y
+};
+
+constexpr Case kCases[] = {
+    {"f32", "f32", 4, "%y = relu(%x)"},
+    {"f16", "f16", 2, "%y = silu(%x)"},
+    {"bf16", "bf16", 2, "%y = neg(%x)"},
+    {"f64", "f64", 8, "%y = abs(%x)"},
+    {"i8", "i8", 1, "%y = abs(%x)"},
+    {"f32", "bool", 4, "%y = is_nan(%x)"},
+    {"f16", "f16", 2, "%y = add(%x, %x)"},
+    {"f32", "f16", 4, "%y = cast(%x) {dtype = f16}"},
+    {"f16", "f32", 2, "%y = cast(%x) {dtype = f32}"},
+    {"f32", "i8", 4, "%y = cast(%x) {dtype = i8}"},
+    {"f32", "f32", 4, "%y = where(%c, %x, %x)"},
+    {"f32", "f32", 4, "%a = relu(%x)\n  %y = mul(%a, %x)"},
+    {"f16", "f32", 2, "%a = sigmoid(%x)\n  %y = cast(%a) {dtype = f32}"},
+    {"f32", "f32", 4, "%a = abs(%x)\n  %y = where(%c, %a, %x)"},
+};
+
+std::string tensor(int64_t count, const char *dtype) {
+  return "tensor<[" + std::to_string(count) + "], " + dtype + ">";
+}
+
+/// %x is the last `count` elements of `count + shift`.
+Ran run_case(const Case &c, const Array &elements, const Array &flags, int64_t shift) {
+  const int64_t count = elements.count();
+  const bool chooses = std::strstr(c.body, "%c") != nullptr;
+  std::string text = "cugrt 1\nfunc @main(";
+  text += (shift ? "%z: " : "%x: ") + tensor(count + shift, c.dtype);
+  text += chooses ? ", %c: " + tensor(count, "bool") : "";
+  text += ") -> (" + tensor(count, c.result) + ") {\n";
+  if (shift)
+    text += "  %x = view %z, " + std::to_string(shift * c.bytes) + " : " + tensor(count, c.dtype) +
+            "\n";
+  text += std::string("  ") + c.body + "\n  return %y\n}\n";
+  Array given = elements;
+  given.values.insert(given.values.begin(), size_t(shift), 1);
+  given.dims = {count + shift};
+  std::vector<Array> inputs = {std::move(given)};
+  if (chooses)
+    inputs.push_back(flags);
+  return run(text, inputs);
+}
+
+Array numbers(int64_t count, bool is_bool = false) {
+  Array array = Array::of({count});
+  for (size_t i = 0; i < array.values.size(); ++i)
+    array.values[i] = is_bool ? double(i % 3 == 0) : double(int64_t(i * 37 % 101) - 50) / 4;
+  if (!is_bool && count > 2)
+    array.values[1] = NAN, array.values[2] = -INFINITY;
+  return array;
+}
+
+bool alike(const std::vector<double> &a, const std::vector<double> &b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](double p, double q) {
+           return std::isnan(p) ? std::isnan(q) : p == q && std::signbit(p) == std::signbit(q);
+         });
+}
+
+} // namespace
+
+TEST_CASE("elements in packs are the same as those one by one, with what is left at the end") {
+  for (const Case &c : kCases)
+    for (int64_t count : {1, 3, 4, 16, 19, 1037}) {
+      INFO(c.body << " of " << count << " " << c.dtype);
+      const Array elements = numbers(count), flags = numbers(count, true);
+      const Ran packed = run_case(c, elements, flags, 0), single = run_case(c, elements, flags, 1);
+      CHECK(alike(packed.values, single.values));
+    }
+}
+
+TEST_CASE("elements in packs take fewer operations, where tensors begin at a multiple of a pack") {
+  for (const Case &c : kCases) {
+    INFO(c.body << " of " << c.dtype);
+    const Array elements = numbers(4096), flags = numbers(4096, true);
+    const Ran packed = run_case(c, elements, flags, 0), single = run_case(c, elements, flags, 1);
+    const int64_t sixteen = 16 / c.bytes; // elements
+    const Ran further = run_case(c, elements, flags, sixteen);
+    INFO(packed.lane_operations << " and " << single.lane_operations);
+    CHECK(packed.lane_operations < single.lane_operations);
+    CHECK(further.lane_operations == packed.lane_operations);
+    CHECK(alike(further.values, single.values));
+  }
+}
+
+TEST_CASE("rows and columns that broadcast are taken in packs where their sizes fit them") {
+  auto operations = [](const char *op, const std::string &shape_a, const std::string &shape_b,
+                       const std::vector<Array> &inputs) {
+    return run("cugrt 1\nfunc @main(%a: tensor<[" + shape_a + "], f32>, %b: tensor<[" + shape_b +
+                   "], f32>) -> (tensor<[" + shape_a + "], f32>) {\n  %y = " + op +
+                   "(%a, %b)\n  return %y\n}\n",
+               inputs)
+        .lane_operations;
+  };
+  auto of = [](std::vector<int64_t> dims) {
+    Array array = Array::of(dims);
+    for (size_t i = 0; i < array.values.size(); ++i)
+      array.values[i] = double(i % 17);
+    return array;
+  };
+  // 64 columns are packs of four, 63 and 65 are not; per element.
+  const double fits = double(operations("add", "32, 64", "64", {of({32, 64}), of({64})})) / 64;
+  const double less = double(operations("add", "32, 63", "63", {of({32, 63}), of({63})})) / 63;
+  CHECK(fits < less / 2);
+  const double column = double(operations("mul", "32, 64", "32, 1", {of({32, 64}), of({32, 1})}));
+  CHECK(column / 64 < less / 2);
+}

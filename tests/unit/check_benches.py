@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""The forms of the benches that measure kernels, in small: what they print and write, and how much they load.
+
+  check_benches.py BENCH_LOAD BENCH_KERNELS
+
+No time is looked at.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+LEAST_KERNELS = 40
+CASES = ("add", "reduce_sum_rows", "matmul")
+CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
+KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
+                "not_measured", "driver"]
+TESTS = []
+
+
+def test(title):
+    def add(function):
+        TESTS.append((title, function))
+        return function
+    return add
+
+
+class Benches:
+    def __init__(self, load, kernels, folder):
+        self.load, self.kernels, self.folder = load, kernels, folder
+
+    def run(self, *command, status=0):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == status, f"exit {done.returncode}, not {status}: {done.stderr}"
+        return done
+
+    def loaded(self, case, cache):
+        return json.loads(self.run(self.load, "--measure", case, "--cache", cache).stdout)
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r}, not {expected!r}"
+
+
+@test("40 kernels and more are loaded from the cache without opening NVRTC, and compiled where it is empty")
+def _(benches):
+    cache = os.path.join(benches.folder, "cache")
+    cold = benches.loaded("cold_2", cache)
+    equal(cold["nvrtc_opened"], True)
+    warm = benches.loaded("warm", cache)
+    equal((warm["bench"], warm["case"], warm["driver"]), ("load", "warm", "EMULATED"))
+    equal(warm["nvrtc_opened"], False)
+    assert warm["kernels"] >= LEAST_KERNELS, warm
+    equal((warm["kernels"], warm["bytes"]), (cold["kernels"], cold["bytes"]))
+
+
+@test("bench kernels writes a row for each case, with a reason where there is no fraction")
+def _(benches):
+    path = os.path.join(benches.folder, "kernels.json")
+    shown = benches.run(benches.kernels, "--only", ",".join(CASES), "--json", path).stdout.splitlines()
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)
+    equal([list(row) for row in rows], [KERNELS_KEYS] * len(rows))
+    equal({row["case"] for row in rows}, set(CASES + CEILINGS))
+    # The table: what it says of its times, a header, a line for each row.
+    emulated = rows[0]["driver"] == "EMULATED"
+    equal(shown[0].startswith("EMULATED: times say nothing of a GPU"), emulated)
+    equal(shown[1].split(), [key for key in KERNELS_KEYS if key not in ("bench", "not_measured")])
+    equal([line.split()[0] for line in shown[2:]], [row["case"] for row in rows])
+    for row in rows:
+        assert row["us"] > 0 and row["bytes"] > 0, row
+        assert row["ceiling"] in ("copy", "read", "mma"), row
+        equal(row["driver"] == "EMULATED", emulated)
+        # A fraction, or the reason why there is none: never both, and no fraction without a GPU.
+        equal(row["fraction_of_ceiling"] is None, bool(row["not_measured"]))
+        assert not emulated or row["fraction_of_ceiling"] is None, row
+
+
+@test("bytes and operations of a row are those of its op and shape")
+def _(benches):
+    path = os.path.join(benches.folder, "sizes.json")
+    benches.run(benches.kernels, "--only", ",".join(CASES), "--json", path)
+    width = {"f32": 4, "f16": 2, "bf16": 2}
+    with open(path, encoding="utf-8") as file:
+        rows = [row for row in json.load(file) if row["case"] in CASES]
+    for row in rows:
+        each = width[row["dtype"]]
+        shapes = [[int(d) for d in shape.split("x")] for shape in row["shape"].split()]
+        first = shapes[0]
+        if row["case"] == "matmul":
+            (m, k), (_, n) = shapes
+            equal((row["bytes"], row["operations"]), ((m * k + k * n + m * n) * each, 2 * m * k * n))
+        elif row["case"] == "add":
+            equal((row["bytes"], row["operations"]), (3 * first[0] * first[1] * each, None))
+        else:
+            equal((row["bytes"], row["operations"]), ((first[0] * first[1] + first[0]) * each, None))
+
+
+@test("bench kernels refuses a case that there is not")
+def _(benches):
+    assert "no case is called ad" in benches.run(benches.kernels, "--only", "add,ad", status=1).stderr
+
+
+def main():
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        benches = Benches(sys.argv[1], sys.argv[2], folder)
+        for title, function in TESTS:
+            try:
+                function(benches)
+            except (AssertionError, KeyError, IndexError, ValueError) as error:
+                failed.append((title, f"{type(error).__name__}: {error}"))
+    for title, what in failed:
+        print(f"failed: {title}\n  {what}")
+    print(f"{len(TESTS) - len(failed)} passed, {len(failed)} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

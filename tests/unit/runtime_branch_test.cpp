@@ -1,0 +1,51 @@
+// runtime: graphs of a region with both branches of an `if` on a symbol.
+#include "runtime_chain.h"
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+using namespace cugrt::test;
+
+namespace {
+
+/// y = x + 3 * a by three launches of four: the second is one for n > 8, another elsewhere.
+///
+///   0 ─┬─ 1, where n > 8 ──┬─ 3
+///      └─ 2, where n <= 8 ─┘
+plan::Plan branching() {
+  PlanMaker maker;
+  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
+  const uint32_t first = maker.arena_tensor(), second = maker.arena_tensor();
+  maker.step(x, first, a);
+  maker.step(first, second, a);
+  maker.step(first, second, a);
+  maker.step(second, y, a);
+  maker.region();
+  maker.function().regions[0].edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  const ir::ExprId n = maker.plan.exprs.symbol(maker.n), eight = maker.plan.exprs.constant(8);
+  maker.function().steps[1].when = maker.plan.exprs.make(ir::ExprKind::lt, eight, n);
+  maker.function().steps[2].when = maker.plan.exprs.make(ir::ExprKind::le, n, eight);
+  return std::move(maker.plan);
+}
+
+} // namespace
+
+TEST_CASE("a graph has the branch that its key takes, and no edge past it") {
+  for (int64_t n : {9, 8}) {
+    Chain chain(branching(), 3);
+    chain.run(n);
+    chain.run(n);
+    CHECK(chain.counters().regions_built == 1);
+    CHECK(chain.counters().largest_nodes == 3);
+    CHECK(chain.counters().largest_edges == 2); // a chain: none from the first to the last
+  }
+}
+
+TEST_CASE("what waits for a branch that is left out waits for what it would wait for") {
+  plan::Plan plan = branching();
+  plan.functions[0].steps[2].when = plan.functions[0].steps[1].when; // neither at n = 8
+  plan.functions[0].regions[0].edges = {{0, 1}, {1, 2}, {2, 3}};
+  Chain chain(std::move(plan), 3);
+  must(chain.try_run(8, chain.memory[0].address(), chain.memory[1].address()));
+  CHECK(chain.counters().largest_nodes == 2);
+  CHECK(chain.counters().largest_edges == 1);
+}
