@@ -85,6 +85,7 @@ const std::vector<ScriptCase> &stream_scripts();
 const std::vector<ScriptCase> &graph_scripts();
 const std::vector<ScriptCase> &update_scripts();
 const std::vector<ScriptCase> &conditional_scripts();
+const std::vector<ScriptCase> &memory_op_scripts();
 const std::vector<ScriptCase> &handle_scripts();
 const std::vector<ScriptCase> &check_scripts();
 

@@ -194,6 +194,12 @@ CUresult CUDAAPI cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback cal
   return cuStreamAddCallback(per_thread(hStream), callback, userData, flags);
 }
 
+CUresult CUDAAPI cuStreamBatchMemOp_v2_ptsz(CUstream hStream, unsigned int count,
+                                            CUstreamBatchMemOpParams *paramArray,
+                                            unsigned int flags) {
+  return cuStreamBatchMemOp_v2(per_thread(hStream), count, paramArray, flags);
+}
+
 CUresult CUDAAPI cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
                                                   const CUgraphNode *dependencies,
                                                   const CUgraphEdgeData *dependencyData,
@@ -306,4 +312,24 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream,
 
 CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   return cuStreamWaitEvent(per_thread(hStream), hEvent, Flags);
+}
+
+CUresult CUDAAPI cuStreamWaitValue32_v2_ptsz(CUstream hStream, CUdeviceptr addr, cuuint32_t value,
+                                             unsigned int flags) {
+  return cuStreamWaitValue32_v2(per_thread(hStream), addr, value, flags);
+}
+
+CUresult CUDAAPI cuStreamWaitValue64_v2_ptsz(CUstream hStream, CUdeviceptr addr, cuuint64_t value,
+                                             unsigned int flags) {
+  return cuStreamWaitValue64_v2(per_thread(hStream), addr, value, flags);
+}
+
+CUresult CUDAAPI cuStreamWriteValue32_v2_ptsz(CUstream hStream, CUdeviceptr addr, cuuint32_t value,
+                                              unsigned int flags) {
+  return cuStreamWriteValue32_v2(per_thread(hStream), addr, value, flags);
+}
+
+CUresult CUDAAPI cuStreamWriteValue64_v2_ptsz(CUstream hStream, CUdeviceptr addr, cuuint64_t value,
+                                              unsigned int flags) {
+  return cuStreamWriteValue64_v2(per_thread(hStream), addr, value, flags);
 }

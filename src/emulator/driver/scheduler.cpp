@@ -32,22 +32,29 @@ Scheduler::~Scheduler() {
   }
   work_.notify_all();
   host_work_.notify_all();
+  polled_work_.notify_all();
   for (std::thread &thread : threads_)
     thread.join();
 }
 
 // Where a thread cannot be had, the next submission tries again.
-void Scheduler::start_threads() {
-  threads_.reserve(width_ + 1);
+void Scheduler::start_threads(const Submission &submission) {
+  threads_.reserve(width_ + 2);
   while (threads_.size() < width_ + 1) {
     bool host = threads_.empty();
     threads_.emplace_back([this, host] { host ? host_loop() : device_loop(); });
+  }
+  const auto &tasks = submission.tasks_;
+  if (!polls_ && std::any_of(tasks.begin(), tasks.end(),
+                             [](const TaskPtr &task) { return task->kind == TaskKind::polled; })) {
+    threads_.emplace_back([this] { poll_loop(); });
+    polls_ = true;
   }
 }
 
 void Scheduler::make_room(size_t tasks) {
   size_t wanted = unfinished_ + tasks;
-  for (std::vector<TaskPtr> *queue : {&device_ready_, &host_ready_, &finishing_})
+  for (std::vector<TaskPtr> *queue : {&device_ready_, &host_ready_, &polled_, &finishing_})
     if (queue->capacity() < wanted)
       queue->reserve(std::max(wanted, 2 * queue->capacity()));
 }
@@ -74,7 +81,7 @@ void Scheduler::link(const Submission &submission) {
 
 void Scheduler::submit(const Submission &submission, bool caller_waits) {
   std::lock_guard lock(mutex_);
-  start_threads();
+  start_threads(submission);
   make_room(submission.tasks_.size());
   link(submission);
   // From here on nothing fails.
@@ -107,12 +114,40 @@ void Scheduler::make_ready(TaskPtr task, bool wake) {
     std::push_heap(host_ready_.begin(), host_ready_.end(), later);
     host_work_.notify_one();
     break;
+  case TaskKind::polled:
+    polled_.push_back(std::move(task));
+    polled_work_.notify_one();
+    break;
   }
+}
+
+// Asks every polled task once; what is over is to be finished. True when there was such.
+bool Scheduler::poll() {
+  for (TaskPtr &task : polled_) {
+    CUresult result = poison();
+    if (result == CUDA_SUCCESS) {
+      try {
+        result = task->action(CUDA_SUCCESS);
+      } catch (const std::bad_alloc &) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+      } catch (...) { // a broken invariant in the emulator
+        result = CUDA_ERROR_UNKNOWN;
+      }
+      if (result == CUDA_ERROR_NOT_READY)
+        continue;
+      if (result != CUDA_SUCCESS)
+        set_poison(result);
+    }
+    task->action = nullptr;
+    finishing_.push_back(std::move(task));
+  }
+  std::erase(polled_, nullptr);
+  return !finishing_.empty();
 }
 
 // Markers make others ready, level by level; depth costs no stack.
 void Scheduler::finish_all(bool wake) {
-  while (!finishing_.empty()) {
+  while (!finishing_.empty() || poll()) {
     TaskPtr task = std::move(finishing_.back());
     finishing_.pop_back();
     task->done = true;
@@ -182,6 +217,20 @@ bool Scheduler::done(const TaskPtr &task) const {
   if (task && task->done && task->point)
     order_.seen(*task->point, true);
   return !task || task->done;
+}
+
+// What the host or a running kernel writes tells nobody.
+void Scheduler::poll_loop() {
+  constexpr auto kInterval = std::chrono::microseconds(200);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    polled_work_.wait(lock, [this] { return stopping_ || !polled_.empty(); });
+    if (stopping_)
+      return;
+    if (poll())
+      finish_all(true);
+    polled_work_.wait_for(lock, kInterval, [this] { return stopping_; });
+  }
 }
 
 Task::Clock::time_point Scheduler::finished_at(const TaskPtr &task) const {

@@ -6,6 +6,7 @@
 //     marker   nothing to do; finishes at once
 //     device   a kernel, copy or fill; on the device thread, or on a thread that waits for it
 //     host     a callback of the program; on the host thread, alone, with no lock held
+//     polled   waits for a word in memory; asked whenever something has happened, and now and then
 //
 // One device task runs at a time by default (a kernel's blocks are spread over threads by the
 // execution layer). Among ready device tasks the one with the smallest order key runs: the sequence
@@ -33,7 +34,7 @@
 
 namespace cugrt::emulator::api {
 
-enum class TaskKind : uint8_t { marker, device, host };
+enum class TaskKind : uint8_t { marker, device, host, polled };
 
 struct StreamPoint;
 class StreamOrder;
@@ -45,6 +46,8 @@ struct Task {
 
   TaskKind kind = TaskKind::marker;
   /// Not called on a poisoned device unless run_always. Gets the poison's code or CUDA_SUCCESS.
+  /// Of a polled task, called again and again until it answers another code than NOT_READY, with
+  /// the scheduler's lock held: it takes little time and neither waits nor calls the scheduler.
   std::function<CUresult(CUresult)> action;
   bool run_always = false;
   uint64_t order_minor = 0; // among the tasks of one submission
@@ -109,11 +112,13 @@ private:
   void device_loop();
   void host_loop();
   void run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready);
-  void start_threads();
+  void poll_loop();
+  void start_threads(const Submission &submission);
   void make_room(size_t tasks);
   void link(const Submission &submission);
   void make_ready(TaskPtr task, bool wake);
   void finish_all(bool wake);
+  bool poll();
 
   StreamOrder &order_;
   mutable std::mutex mutex_;
@@ -121,11 +126,14 @@ private:
   ReadyHeap device_ready_, host_ready_;
   std::vector<TaskPtr> finishing_;   // markers that are ready, and what has just run
   size_t unfinished_ = 0;            // tasks submitted and not done: each queue has room for all
-  std::vector<std::thread> threads_; // the host thread, then the device threads
+  std::vector<std::thread> threads_; // the host thread, the device threads, then the one that polls
   unsigned width_, running_ = 0;
   uint64_t sequence_ = 0;
   bool stopping_ = false;
   std::atomic<int> poison_{CUDA_SUCCESS};
+  std::vector<TaskPtr> polled_; // those that are ready and not over
+  std::condition_variable polled_work_;
+  bool polls_ = false; // a thread does, since there first was a polled task
 };
 
 /// True on the thread that runs host callbacks, where CUDA calls are not permitted.

@@ -3,6 +3,7 @@
 
 #include "emulator/driver/device_limits.h"
 #include "emulator/graph/conditional.h"
+#include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_run.h"
 
 namespace cugrt::emulator::api {
@@ -109,6 +110,14 @@ struct TaskBatch::TaskMaker {
   TaskPtr operator()(const EventWaitWork &work) const {
     auto task = std::make_shared<Task>();
     batch.depend(task, work.event->task);
+    return task;
+  }
+  TaskPtr operator()(const MemoryOpsWork &work) const {
+    auto task = std::make_shared<Task>();
+    task->kind = TaskKind::polled;
+    task->action = [run = std::make_shared<MemoryOpsRun>(driver, work)](CUresult) {
+      return run->advance();
+    };
     return task;
   }
   TaskPtr operator()(const EmptyWork &) const { return std::make_shared<Task>(); }

@@ -25,6 +25,8 @@ const char *type_name(CUgraphNodeType type) {
     return "EVENT_RECORD";
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
     return "CONDITIONAL";
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+    return "BATCH_MEM_OP";
   default:
     return "EMPTY";
   }

@@ -1,6 +1,7 @@
 // Instances: instantiation, setters, updates, launches.
 #include "emulator/driver/stream.h"
 #include "emulator/graph/graph_call.h"
+#include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
 #include "emulator/graph/update.h"
 
@@ -237,6 +238,13 @@ CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode no
                                                 CUcontext context) {
   return set(exec, node, [&](Driver &driver, Work *work) {
     return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+  return set(exec, node, [&](Driver &driver, Work *work) {
+    return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

@@ -12,7 +12,7 @@ CUgraphNodeType work_type(const Work &work) {
       CU_GRAPH_NODE_TYPE_MEMCPY,       CU_GRAPH_NODE_TYPE_MEMSET,
       CU_GRAPH_NODE_TYPE_HOST,         CU_GRAPH_NODE_TYPE_GRAPH,
       CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-      CU_GRAPH_NODE_TYPE_CONDITIONAL};
+      CU_GRAPH_NODE_TYPE_CONDITIONAL,  CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }

@@ -1,6 +1,7 @@
 // Adding nodes of each type, and their parameters. The typed forms are thin: all meet in Work.
 #include "emulator/driver/launch.h"
 #include "emulator/graph/graph_call.h"
+#include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
 
 namespace cugrt::emulator::api {
@@ -226,6 +227,29 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle,
     CUcontext context = std::get<FillWork>(old).context->handle;
     return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
   });
+}
+
+CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
+    return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle,
+                                                CUDA_BATCH_MEM_OP_NODE_PARAMS *out) {
+  return get<MemoryOpsWork>(handle, out, [&](GraphNode &, MemoryOpsWork &work) {
+    *out = {work.context->handle, unsigned(work.ops.size()), work.ops.data(), 0};
+  });
+}
+
+CUresult CUDAAPI cuGraphBatchMemOpNodeSetParams(CUgraphNode handle,
+                                                const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+  return set(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+             [&](Driver &driver, const Work &, Work *work) {
+               return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
+             });
 }
 
 CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph,

@@ -3,6 +3,7 @@
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
+#include "emulator/graph/memory_ops.h"
 
 #include <algorithm>
 
@@ -131,11 +132,14 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
     return event_to_work(driver, params.eventWait.event, false, out);
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     return event_to_work(driver, params.eventRecord.event, true, out);
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+    return memory_ops_to_work(
+        driver, {params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags},
+        out);
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
   case CU_GRAPH_NODE_TYPE_MEM_FREE:
-  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
     return CUDA_ERROR_NOT_SUPPORTED;
   default:

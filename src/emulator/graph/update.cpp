@@ -5,6 +5,7 @@
 #include "emulator/graph/update.h"
 
 #include "emulator/driver/copy.h"
+#include "emulator/graph/memory_ops.h"
 
 #include <algorithm>
 
@@ -90,6 +91,10 @@ Reason check(Driver &driver, const GraphExec &, const FillWork &from, const Fill
   bool two_dimensional = a.height > 1;
   bool same = a.width == b.width && a.elementSize == b.elementSize && a.pitch == b.pitch;
   return two_dimensional && !same ? kParameters : CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+Reason check(Driver &, const GraphExec &, const MemoryOpsWork &from, const MemoryOpsWork &to) {
+  return same_but_values(from, to) ? CU_GRAPH_EXEC_UPDATE_SUCCESS : kParameters;
 }
 
 template <class W> Reason check(Driver &, const GraphExec &, const W &, const W &) {

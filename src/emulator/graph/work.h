@@ -57,6 +57,12 @@ struct EventWaitWork {
   std::shared_ptr<Event> event;
 };
 
+/// Waits for words in memory and writes of words, one after the other.
+struct MemoryOpsWork {
+  std::shared_ptr<Context> context;
+  std::vector<CUstreamBatchMemOpParams> ops;
+};
+
 struct Conditional;
 
 struct ConditionalWork {
@@ -68,7 +74,7 @@ struct ConditionalWork {
 };
 
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, ChildWork,
-                          EventRecordWork, EventWaitWork, ConditionalWork>;
+                          EventRecordWork, EventWaitWork, ConditionalWork, MemoryOpsWork>;
 
 CUgraphNodeType work_type(const Work &work);
 /// The graphs that a node holds: a child graph, the bodies of a conditional.

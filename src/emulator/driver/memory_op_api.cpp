@@ -1,0 +1,71 @@
+// Stream memory operations as calls. Those of the first ABI (before CUDA 11.7) are not implemented:
+// drivers of today have them only behind a module parameter.
+#include "emulator/driver/stream.h"
+#include "emulator/graph/memory_ops.h"
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
+                     unsigned flags) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Stream> stream;
+    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    Work work;
+    CUGRT_EMU_TRY(memory_ops_to_work(driver, {stream->context->handle, count, ops, flags}, &work));
+    return run_in_stream(driver, stream, std::move(work));
+  });
+}
+
+CUresult wait(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
+              CUstreamBatchMemOpType operation) {
+  CUstreamBatchMemOpParams op{};
+  op.waitValue.operation = operation;
+  op.waitValue.address = address;
+  op.waitValue.value64 = value; // little-endian: the 32-bit value as well
+  op.waitValue.flags = flags;
+  return enqueue_ops(stream, 1, &op, 0);
+}
+
+CUresult write(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
+               CUstreamBatchMemOpType operation) {
+  CUstreamBatchMemOpParams op{};
+  op.writeValue.operation = operation;
+  op.writeValue.address = address;
+  op.writeValue.value64 = value;
+  op.writeValue.flags = flags;
+  return enqueue_ops(stream, 1, &op, 0);
+}
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                        unsigned int flags) {
+  return wait(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_32);
+}
+
+CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                        unsigned int flags) {
+  return wait(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_64);
+}
+
+CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                         unsigned int flags) {
+  return write(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+}
+
+CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                         unsigned int flags) {
+  return write(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_64);
+}
+
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                       CUstreamBatchMemOpParams *ops, unsigned int flags) {
+  return enqueue_ops(stream, count, ops, flags);
+}
