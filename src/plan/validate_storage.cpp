@@ -2,16 +2,18 @@
 // which they run, not from the planner's liveness: a tensor lives from its first touch to its last;
 // one that is touched inside and outside a loop lives through the whole loop, and so does one that
 // a loop reads before it writes it. Its life has a gap before a step that writes all of it, reading
-// nothing of it, and runs whenever what touches it does: others may have its bytes from the touch
-// before on. Two may share bytes at one time in one case: a launch whose kernel declares it writes
-// a tensor over all of one that it reads, element by element, where the one begins and the other
-// ends. Where offsets are a table by bucket, bytes are compared bucket by bucket.
+// nothing of it, and runs whenever what touches it later does: others may have its bytes from the
+// touch before on. Two may share bytes at one time in one case: a launch whose kernel declares it
+// writes a tensor over all of one that it reads, element by element, where the one begins and the
+// other ends. Where offsets are a table by bucket, bytes are compared bucket by bucket.
 #include "plan/validate.h"
 
 #include "plan/bucket_boxes.h"
 #include "plan/hazards.h"
+#include "plan/step_conditions.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -38,8 +40,8 @@ struct Place {
 };
 
 struct Touch {
-  uint32_t time, block;
-  bool writes_all; // and reads nothing
+  uint32_t time, block, condition; // StepConditions
+  bool writes_all;                 // reads nothing, and surely runs where its condition holds
 };
 
 struct Life {
@@ -67,8 +69,8 @@ public:
   StorageCheck(const Plan &plan, ir::ExprPool &exprs, const Function &function,
                std::span<const Extents> callees)
       : plan_(plan), exprs_(exprs), f_(function), callees_(callees),
-        boxes_(boxes_of(plan.exprs, function)), all_bounds_(symbol_bounds(function)),
-        bounds_(all_bounds_), places_(f_.blocks.size()) {}
+        conditions_(plan.exprs, function), boxes_(boxes_of(plan.exprs, function)),
+        all_bounds_(symbol_bounds(function)), bounds_(all_bounds_), places_(f_.blocks.size()) {}
 
   Status run(Extents &own) {
     for (uint32_t b = 0; b < f_.buffers.size(); ++b)
@@ -127,7 +129,8 @@ private:
 
   // --- Touches, in the order of the run ---
 
-  void touch(uint32_t buffer, bool reads, bool declared = false) {
+  /// `step`: that accesses it as its kernel declares.
+  void touch(uint32_t buffer, bool reads, uint32_t step = kNone) {
     auto it = numbers_.find(f_.buffers[buffer].tensor);
     if (f_.buffers[buffer].base != BufferBase::arena || it == numbers_.end())
       return;
@@ -135,8 +138,12 @@ private:
     if (life.touches.empty())
       life.first_is_read = reads;
     if (life.touches.empty() || life.touches.back().time != time_ ||
-        life.touches.back().block != block_)
-      life.touches.push_back({time_, block_, declared && !reads && is_whole(buffer, life)});
+        life.touches.back().block != block_) {
+      const uint32_t condition = step == kNone ? StepConditions::kAlways : conditions_[step];
+      const bool known =
+          step != kNone && (condition != StepConditions::kAlways || !f_.steps[step].when.valid());
+      life.touches.push_back({time_, block_, condition, known && !reads && is_whole(buffer, life)});
+    }
   }
 
   /// Whether a buffer is all of its tensor, whatever the symbols' values.
@@ -163,7 +170,8 @@ private:
         touch(element, reads);
   }
 
-  void step(const Step &step) {
+  void step(uint32_t index) {
+    const Step &step = f_.steps[index];
     if (step.kind == StepKind::kernel &&
         std::any_of(plan_.kernels[step.kernel].params.begin(),
                     plan_.kernels[step.kernel].params.end(),
@@ -173,7 +181,7 @@ private:
       for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
         Access access = f_.accesses[a].access;
         if (reads ? access != Access::out : access != Access::in)
-          touch(f_.accesses[a].buffer, reads, true);
+          touch(f_.accesses[a].buffer, reads, index);
       }
     ++time_;
   }
@@ -181,7 +189,7 @@ private:
   void item(const Item &item) {
     switch (item.kind) {
     case ItemKind::step:
-      return step(f_.steps[item.index]);
+      return step(item.index);
     case ItemKind::region:
       return steps(f_.regions[item.index].steps.begin, f_.regions[item.index].steps.end());
     case ItemKind::if_:
@@ -210,7 +218,7 @@ private:
   void steps(uint32_t begin, uint32_t end) {
     for (uint32_t s = begin; s < end; ++s) {
       if (f_.steps[s].kind != StepKind::conditional) {
-        step(f_.steps[s]);
+        step(s);
         continue;
       }
       const Conditional &conditional = f_.conditionals[f_.steps[s].conditional];
@@ -268,21 +276,27 @@ private:
   }
 
   /// The touches, each for as long as the loops run that it is in, but for those around all of
-  /// them. A touch that writes all, at the level of them all, begins a run of its own.
+  /// them. A touch that writes all, at the level of them all, and wherever later ones run, begins a
+  /// run of its own.
   void close(Life &life) const {
     if (life.touches.empty())
       return;
     life.block = life.touches.front().block;
     for (const Touch &touch : life.touches)
       life.block = common(life.block, touch.block);
+    std::array<uint32_t, StepConditions::kMost> later{}; // touches, by condition
+    for (const Touch &touch : life.touches)
+      ++later[touch.condition];
     for (const Touch &touch : life.touches) {
+      --later[touch.condition];
       uint32_t begin = touch.time, end = touch.time + 1;
       for (uint32_t b = touch.block; b != life.block; b = places_[b].parent)
         if (places_[b].loop) {
           begin = std::min(begin, places_[b].loop_begin);
           end = std::max(end, places_[b].loop_end);
         }
-      const bool anew = touch.writes_all && touch.block == life.block && !life.first_is_read;
+      const bool anew = touch.writes_all && touch.block == life.block && !life.first_is_read &&
+                        runs_before(touch, later);
       if (life.runs.empty() || (anew && life.runs.back().second < begin))
         life.runs.push_back({begin, end});
       else
@@ -294,6 +308,15 @@ private:
         if (places_[b].loop)
           life.runs.back() = {std::min(life.runs.back().first, places_[b].loop_begin),
                               std::max(life.runs.back().second, places_[b].loop_end)};
+  }
+
+  /// Whether a touch runs wherever any of these does.
+  bool runs_before(const Touch &touch,
+                   const std::array<uint32_t, StepConditions::kMost> &others) const {
+    for (uint32_t c = 0; c < others.size(); ++c)
+      if (others[c] && !conditions_.implies(c, touch.condition))
+        return false;
+    return true;
   }
 
   // --- Checks ---
@@ -435,6 +458,7 @@ private:
   ir::ExprPool &exprs_;
   const Function &f_;
   std::span<const Extents> callees_;
+  const StepConditions conditions_;
   const BucketBoxes boxes_;
   const std::vector<ir::Interval> all_bounds_;
   std::span<const ir::Interval> bounds_; // of the box that is being looked at

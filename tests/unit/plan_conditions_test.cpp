@@ -1,6 +1,9 @@
 // Graphs of regions with branches on symbols: steps that never run together.
 #include "plan_steps.h"
 
+#include "ir/text.h"
+#include "plan/planner.h"
+
 using namespace cugrt;
 using namespace cugrt::plan;
 using namespace cugrt::test;
@@ -124,4 +127,59 @@ TEST_CASE("steps of more conditions than are told apart keep their hazards") {
       apart += exclusive && !path[i][j];
     }
   CHECK(apart > 0);
+}
+
+TEST_CASE(
+    "the validator asks for every edge that a plan with branches on symbols has, and for none "
+    "between the branches") {
+  auto module = ir::parse_and_verify(R"(cugrt 1
+kernel @step {
+  inline "step"
+  entry "step"
+  params (x: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (64, 1, 1) }
+}
+func @main(%x: tensor<[n, 4], f32>, %y: out tensor<[64, 4], f32>) attributes {upper_bounds = {n = 64}} {
+  %s = alloc_storage "global", 3072
+  %a = alloc_tensor %s, 0 : tensor<[64, 4], f32>
+  %b = alloc_tensor %s, 1024 : tensor<[64, 4], f32>
+  %c = alloc_tensor %s, 2048 : tensor<[64, 4], f32>
+  launch @step(%x, %a)
+  if n > 8 using (%a, %b, %c) {
+    launch @step(%a, %b)
+    launch @step(%b, %c)
+    yield
+  } else {
+    launch @step(%a, %c)
+    launch @step(%c, %b)
+    yield
+  }
+  launch @step(%b, %y)
+  launch @step(%c, %a)
+  return
+}
+)",
+                                     "test");
+  REQUIRE(module.ok());
+  auto plan = make_plan(*module, PlannerOptions());
+  REQUIRE(plan.ok());
+  REQUIRE(validate(*plan).ok());
+  const Function &f = plan->functions[0];
+  REQUIRE(f.regions.size() == 1);
+  const std::vector<Edge> &edges = f.regions[0].edges;
+  // 1 and 2 are the one branch, 3 and 4 the other. 5 waits for those that write %b, 6 for those
+  // that write %c, and through them for all that read %a.
+  CHECK(edges == std::vector<Edge>{{0, 1}, {0, 3}, {1, 2}, {1, 5}, {2, 6}, {3, 4}, {3, 6}, {4, 5}});
+  for (size_t e = 0; e < edges.size(); ++e) {
+    const Step &from = f.steps[f.regions[0].steps.begin + edges[e].from];
+    const Step &to = f.steps[f.regions[0].steps.begin + edges[e].to];
+    CHECK((!from.when.valid() || !to.when.valid() || from.when == to.when));
+    Plan damaged = *plan;
+    Region &region = damaged.functions[0].regions[0];
+    region.edges.erase(region.edges.begin() + ptrdiff_t(e));
+    region.programmatic.clear();
+    const Status status = validate(damaged);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.message().find("no path") != std::string::npos);
+  }
 }

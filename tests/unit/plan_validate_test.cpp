@@ -131,7 +131,9 @@ TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
 static Plan with_gap() {
   PlanModule m;
   FunctionBuilder b(m.module, "main");
-  ValueId x = b.param("x", m.floats(64)), y = b.param("y", m.floats(64), ir::Access::out);
+  b.symbol({.name = "n", .bounds = {1, 8}});
+  ValueId x = b.param("x", m.floats({m.module.exprs.symbol({0}), m.constant(8)}));
+  ValueId y = b.param("y", m.floats(64), ir::Access::out);
   ValueId s = b.alloc_storage("s", "global", m.constant(512));
   ValueId a = b.alloc_tensor("a", s, m.constant(0), m.floats(64)),
           c = b.alloc_tensor("c", s, m.constant(256), m.floats(64)),
@@ -192,6 +194,27 @@ TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whol
         damaged.functions[0].accesses[damaged.functions[0].steps[step].accesses.begin + 1].access =
             ir::Access::inout;
     CHECK_FALSE(validate(damaged).ok());
+  }
+  auto branch = [](Plan &damaged, std::initializer_list<uint32_t> steps) {
+    const ir::ExprId n = damaged.exprs.symbol({0});
+    for (uint32_t step : steps)
+      damaged.functions[0].steps[step].when =
+          damaged.exprs.make(ir::ExprKind::lt, damaged.exprs.constant(4), n);
+    damaged.functions[0].regions[0].key = {ir::SymbolId{0}};
+  };
+  {
+    Plan damaged = plan; // a is written anew where n > 4, and read in any case
+    branch(damaged, {4});
+    Status status = validate(damaged);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.message().find("live together") != std::string::npos);
+  }
+  {
+    Plan same = plan; // read where n > 4 as well
+    branch(same, {4, 5});
+    Status status = validate(same);
+    INFO(status.message());
+    CHECK(status.ok());
   }
 }
 
