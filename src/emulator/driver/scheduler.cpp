@@ -88,6 +88,8 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
   uint64_t major = ++sequence_;
   unfinished_ += submission.tasks_.size();
   for (const TaskPtr &task : submission.tasks_)
+    task->failures_before = failures_;
+  for (const TaskPtr &task : submission.tasks_)
     task->order_major = task->beside ? task->beside->order_major : major;
   for (const TaskPtr &task : submission.tasks_)
     task->beside = nullptr;
@@ -125,7 +127,7 @@ void Scheduler::make_ready(TaskPtr task, bool wake) {
 bool Scheduler::poll() {
   for (TaskPtr &task : polled_) {
     CUresult result = poison();
-    if (result == CUDA_SUCCESS && !task->dropped) {
+    if (result == CUDA_SUCCESS && !is_dropped(*task)) {
       try {
         result = task->action(CUDA_SUCCESS);
       } catch (const std::bad_alloc &) {
@@ -170,7 +172,7 @@ void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
   auto action = std::move(task->action);
   bool device = task->kind == TaskKind::device;
   ++(device ? running_ : running_on_host_);
-  CUresult dropped = task->dropped ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+  CUresult dropped = is_dropped(*task) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
   lock.unlock();
   if (!device && task->point) // a callback may tell other threads that it was called
     order_.seen(*task->point, false);
@@ -278,7 +280,8 @@ void Scheduler::drop(const Which &which) {
 
 void Scheduler::set_poison(CUresult code) {
   int none = CUDA_SUCCESS;
-  poison_.compare_exchange_strong(none, int(code), std::memory_order_acq_rel);
+  if (poison_.compare_exchange_strong(none, int(code), std::memory_order_acq_rel))
+    ++failures_;
 }
 
 } // namespace cugrt::emulator::api

@@ -21,7 +21,8 @@
 // drops it: what depends on it then finishes without running too.
 //
 // After a device task has failed, the poisoned device runs nothing more: later tasks finish with
-// the first failure's code without running, so that every waiter returns.
+// the first failure's code without running, so that every waiter returns. What was submitted before
+// a failure does not run when the poison is taken away either.
 #pragma once
 
 #include "emulator/driver/cuda_api.h"
@@ -64,6 +65,7 @@ struct Task {
   // The scheduler's, under its lock.
   uint64_t order_major = 0;
   uint32_t pending = 0;
+  uint32_t failures_before = 0; // of the device, when it was submitted
   bool done = false, dropped = false;
   std::vector<TaskPtr> dependents;
   Clock::time_point finished_at{}; // valid when done
@@ -143,6 +145,10 @@ private:
   uint64_t sequence_ = 0;
   bool stopping_ = false;
   std::atomic<int> poison_{CUDA_SUCCESS};
+  std::atomic<uint32_t> failures_{0};
+  bool is_dropped(const Task &task) const {
+    return task.dropped || task.failures_before != failures_;
+  }
   std::vector<TaskPtr> polled_; // those that are ready and not over
   std::condition_variable polled_work_;
   bool polls_ = false; // a thread does, since there first was a polled task

@@ -196,6 +196,24 @@ TEST_CASE("A device that fails ends the waits of every stream") {
   CHECK(CU(cuStreamSynchronize)(device.a) == CUDA_ERROR_LAUNCH_FAILED);
 }
 
+TEST_CASE("What was queued when the device failed does not run when the device is usable again") {
+  Waiting device({"CUGRT_EMU_CHECK=none"});
+  CUdeviceptr cell = upload<uint32_t>({1});
+  Gate gate;
+  OK(CU(cuLaunchHostFunc)(device.a, Gate::wait, &gate));
+  OK(CU(cuMemsetD32Async)(cell, 2, 1, device.a));
+  OK(CU(cuStreamWaitValue32_v2)(device.a, device.word, 1, CU_STREAM_WAIT_VALUE_EQ));
+  CUcontext other = nullptr;
+  OK(CU(cuCtxCreate_v2)(&other, 0, 0));
+  OK(CU(cuLaunchKernel)(kernel(load_kernels(), "trap_now"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
+                        nullptr));
+  CHECK(CU(cuStreamSynchronize)(nullptr) == CUDA_ERROR_LAUNCH_FAILED);
+  OK(CU(cuCtxDestroy_v2)(other));
+  gate.open = true;
+  OK(CU(cuStreamSynchronize)(device.a));
+  CHECK(download<uint32_t>(cell, 1).front() == 1);
+}
+
 // Run by the case below, in a process of its own.
 TEST_CASE("child: exits while a stream waits", "[.]") {
   CUcontext context = nullptr;
