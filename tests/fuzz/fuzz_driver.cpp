@@ -83,6 +83,7 @@ enum Kind {
 struct Machine {
   const uint8_t *next, *end;
   std::array<std::vector<uint64_t>, kinds> made;
+  std::vector<CUdeviceptr> words; // each one's own wait and write alone use it
   std::array<std::byte, 4096> host{};
 
   uint8_t byte() { return next < end ? *next++ : 0; }
@@ -142,6 +143,46 @@ CUDA_KERNEL_NODE_PARAMS kernel_params(Machine &m, void **params) {
   p.blockDimX = m.byte() % 65;
   p.kernelParams = params;
   return p;
+}
+
+/// A write or barrier, valid or not. No wait: for any address it might never be over.
+CUstreamBatchMemOpParams memory_op(Machine &m) {
+  CUstreamBatchMemOpParams op{};
+  op.writeValue.operation = CUstreamBatchMemOpType(m.byte() % 8);
+  if (op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+      op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64)
+    op.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  if (op.operation == CU_STREAM_MEM_OP_BARRIER) {
+    op.memoryBarrier.flags = m.byte() % 3;
+    return op;
+  }
+  op.writeValue.address = m.address();
+  op.writeValue.value64 = m.number();
+  op.writeValue.flags = m.byte() % 16 ? 0 : m.number();
+  return op;
+}
+
+/// A wait that ends, for a word that a write before it sets: at once behind the write of the same
+/// stream, and otherwise when the stream of the write gets there, or fails. A write that is only
+/// captured sets nothing. The word lives to the end, longer than any context.
+CUresult wait_for_write(Machine &m) {
+  CUstream writer = m.pick<CUstream>(stream), waiter = m.pick<CUstream>(stream);
+  CUstreamCaptureStatus status{};
+  CUresult result = CU(cuStreamIsCapturing)(writer, &status);
+  if (result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return result;
+  CUdeviceptr word = 0;
+  if (result = CU(cuMemAllocAsync)(&word, 8, writer); result != CUDA_SUCCESS)
+    return result;
+  m.words.push_back(word);
+  uint32_t value = m.number();
+  result = CU(cuStreamWriteValue64_v2)(writer, word, value, 0);
+  if (result != CUDA_SUCCESS)
+    return result;
+  unsigned how = m.byte();
+  unsigned flags = how & 2 ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WAIT_VALUE_EQ;
+  return how & 1 ? CU(cuStreamWaitValue64_v2)(waiter, word, value, flags)
+                 : CU(cuStreamWaitValue32_v2)(waiter, word, value, flags);
 }
 
 // Sinks for what nobody looks at.
@@ -504,6 +545,29 @@ const Call kCalls[] = {
     },
     // The nth call from here fails.
     [](Machine &m) { return CU(cuEmuSetFaultInjection)(m.byte(), CUDA_ERROR_OUT_OF_MEMORY); },
+    // Words in memory. They stand last, so that the corpus means what it meant.
+    [](Machine &m) { return wait_for_write(m); },
+    [](Machine &m) {
+      return CU(cuStreamWriteValue32_v2)(m.pick<CUstream>(stream), m.address(), m.number(), 0);
+    },
+    [](Machine &m) {
+      CUstreamBatchMemOpParams ops[] = {memory_op(m), memory_op(m), memory_op(m)};
+      return CU(cuStreamBatchMemOp_v2)(m.pick<CUstream>(stream), m.byte() % 4, ops, 0);
+    },
+    [](Machine &m) {
+      CUstreamBatchMemOpParams ops[] = {memory_op(m), memory_op(m)};
+      CUDA_BATCH_MEM_OP_NODE_PARAMS p{m.pick<CUcontext>(context), m.byte() % 3u, ops, 0};
+      CUgraphNode before = m.pick<CUgraphNode>(node);
+      return make<CUgraphNode>(m, node, [&](auto *h) {
+        return CU(cuGraphAddBatchMemOpNode)(h, m.pick<CUgraph>(graph), &before, m.byte() % 2, &p);
+      });
+    },
+    [](Machine &m) {
+      CUstreamBatchMemOpParams ops[] = {memory_op(m), memory_op(m)};
+      CUDA_BATCH_MEM_OP_NODE_PARAMS p{m.pick<CUcontext>(context), m.byte() % 3u, ops, 0};
+      return CU(cuGraphExecBatchMemOpNodeSetParams)(m.pick<CUgraphExec>(exec),
+                                                    m.pick<CUgraphNode>(node), &p);
+    },
 };
 
 [[noreturn]] void fail(const char *what, uint64_t value) {
@@ -542,6 +606,8 @@ void clean_up(Machine &m, CUcontext primary) {
   destroy_all<CUuserObject>(m, user_object,
                             [](CUuserObject h) { return CU(cuUserObjectRelease)(h, 1); });
   destroy_all<CUdeviceptr>(m, memory, CU(cuMemFree_v2));
+  for (CUdeviceptr word : m.words)
+    CU(cuMemFree_v2)(word);
   destroy_all<CUmemoryPool>(m, pool, CU(cuMemPoolDestroy));
   CUcontext left = nullptr;
   while (CU(cuCtxPopCurrent_v2)(&left) == CUDA_SUCCESS) {
@@ -572,7 +638,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (CU(cuDevicePrimaryCtxRetain)(&primary, 0) != CUDA_SUCCESS)
     fail("no primary context; bytes of input", size);
   CU(cuCtxSetCurrent)(primary);
-  Machine m{data, data + size, {}, {}};
+  Machine m{data, data + size, {}, {}, {}};
   m.keep(context, primary, CUDA_SUCCESS);
   constexpr int kMaxCalls = 200;
   for (int i = 0; i < kMaxCalls && m.next < m.end; ++i) {

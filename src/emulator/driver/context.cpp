@@ -115,12 +115,36 @@ void report_leftovers(Driver &driver, const Context &context) {
   }
 }
 
+// Where the way on must not fail.
+void tell(Driver &driver, const char *fault) {
+  try {
+    driver.report(Check::fault, fault);
+  } catch (...) { // no host memory to say it
+  }
+}
+
+// "Destroys and cleans up all resources associated with the context": with nothing else to run, a
+// stream that waits for a word in memory waits no longer, and what follows it is not run.
+void wait_or_drop(Driver &driver, const Context &context, const std::vector<TaskPtr> &tasks) {
+  Scheduler::Which waits = [&](const Task &task) { return task.context == &context; };
+  bool dropped = false;
+  for (const TaskPtr &task : tasks)
+    while (!driver.scheduler->wait_unless(task, waits)) {
+      driver.scheduler->drop(waits);
+      dropped = true;
+    }
+  if (dropped)
+    tell(driver,
+         "a context was destroyed while a stream of it waited for a word in memory: the wait "
+         "and the work that follows it are dropped");
+}
+
 // Waits for the context's pending work, then frees what it holds. Taken and left with the lock;
 // allocates nothing.
 void empty_context(Driver &driver, const Ref<Context> &context, const std::vector<TaskPtr> &tasks,
                    Lock &lock) {
   lock.unlock();
-  wait_all(driver, tasks);
+  wait_or_drop(driver, *context, tasks);
   lock.lock();
   report_leftovers(driver, *context);
   destroy_context_contents(driver, *context);
@@ -174,6 +198,19 @@ std::vector<TaskPtr> pending_work(Driver &driver, Context &context) {
 void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks) {
   for (const TaskPtr &task : tasks)
     driver.scheduler->wait(task);
+}
+
+void wait_all_before_free(Driver &driver, const std::vector<TaskPtr> &tasks,
+                          const MemoryRange &range) {
+  Scheduler::Which waits = [&](const Task &task) {
+    return task.awaited_address - range.device_address < range.bytes;
+  };
+  for (const TaskPtr &task : tasks)
+    if (!driver.scheduler->wait_unless(task, waits)) {
+      tell(driver, "memory is freed while a stream waits for a word of it");
+      driver.scheduler->set_poison(CUDA_ERROR_ILLEGAL_ADDRESS);
+      return wait_all(driver, tasks);
+    }
 }
 
 void destroy_context_contents(Driver &driver, Context &context) {

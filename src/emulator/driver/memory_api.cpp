@@ -105,8 +105,9 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
     // Work that uses it finishes first, as it does with the real driver.
     std::vector<TaskPtr> tasks = pending_work(driver, *context);
     CUGRT_EMU_TRY(driver.allocations->begin_free(address));
+    std::optional<MemoryRange> range = driver.allocations->find(address);
     lock.unlock();
-    wait_all(driver, tasks);
+    wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
     return driver.allocations->free(*driver.memory, address, MemoryKind::device);
   });
 }
@@ -137,8 +138,9 @@ CUresult CUDAAPI cuMemFreeHost(void *pointer) {
     if (!pointer)
       return CUDA_SUCCESS;
     std::vector<TaskPtr> tasks = pending_work(driver, *context);
+    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
     lock.unlock();
-    wait_all(driver, tasks);
+    wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
     return driver.allocations->free(*driver.memory, address_of(pointer), MemoryKind::pinned);
   });
 }

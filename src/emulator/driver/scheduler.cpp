@@ -88,6 +88,8 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
   uint64_t major = ++sequence_;
   unfinished_ += submission.tasks_.size();
   for (const TaskPtr &task : submission.tasks_)
+    task->failures_before = failures_;
+  for (const TaskPtr &task : submission.tasks_)
     task->order_major = task->beside ? task->beside->order_major : major;
   for (const TaskPtr &task : submission.tasks_)
     task->beside = nullptr;
@@ -125,7 +127,7 @@ void Scheduler::make_ready(TaskPtr task, bool wake) {
 bool Scheduler::poll() {
   for (TaskPtr &task : polled_) {
     CUresult result = poison();
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && !is_dropped(*task)) {
       try {
         result = task->action(CUDA_SUCCESS);
       } catch (const std::bad_alloc &) {
@@ -153,9 +155,11 @@ void Scheduler::finish_all(bool wake) {
     task->done = true;
     task->finished_at = Task::Clock::now();
     --unfinished_;
-    for (TaskPtr &next : task->dependents)
+    for (TaskPtr &next : task->dependents) {
+      next->dropped |= task->dropped;
       if (--next->pending == 0)
         make_ready(std::move(next), wake);
+    }
     task->dependents.clear();
   }
   finished_.notify_all();
@@ -167,11 +171,12 @@ void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
   ready.pop_back();
   auto action = std::move(task->action);
   bool device = task->kind == TaskKind::device;
-  running_ += device;
+  ++(device ? running_ : running_on_host_);
+  CUresult dropped = is_dropped(*task) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
   lock.unlock();
   if (!device && task->point) // a callback may tell other threads that it was called
     order_.seen(*task->point, false);
-  CUresult poisoned = poison();
+  CUresult poisoned = poison() ? poison() : dropped;
   if (action && (poisoned == CUDA_SUCCESS || task->run_always)) {
     CUresult result;
     try {
@@ -186,7 +191,7 @@ void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
   }
   action = nullptr; // what it holds is released without the lock
   lock.lock();
-  running_ -= device;
+  --(device ? running_ : running_on_host_);
   finishing_.push_back(std::move(task));
   finish_all(true);
 }
@@ -240,13 +245,15 @@ Task::Clock::time_point Scheduler::finished_at(const TaskPtr &task) const {
 
 // The waiting thread is a device thread meanwhile. When it leaves while work is ready, a device
 // thread must take over: it may have slept through a submission made with caller_waits.
-void Scheduler::wait(const TaskPtr &task) {
+bool Scheduler::wait_unless(const TaskPtr &task, const Which &hopeless) {
   if (!task)
-    return;
+    return true;
   std::unique_lock lock(mutex_);
   while (!task->done) {
     if (!device_ready_.empty() && running_ < width_)
       run(lock, device_ready_);
+    else if (hopeless && is_stuck(hopeless))
+      return false;
     else
       finished_.wait(lock);
   }
@@ -254,11 +261,27 @@ void Scheduler::wait(const TaskPtr &task) {
     order_.seen(*task->point, true);
   if (!device_ready_.empty())
     work_.notify_one();
+  return true;
+}
+
+// Each polled task has been asked since it became ready: who makes it ready ends with finish_all().
+bool Scheduler::is_stuck(const Which &hopeless) const {
+  return device_ready_.empty() && host_ready_.empty() && !running_ && !running_on_host_ &&
+         std::any_of(polled_.begin(), polled_.end(),
+                     [&](const TaskPtr &task) { return hopeless(*task); });
+}
+
+void Scheduler::drop(const Which &which) {
+  std::lock_guard lock(mutex_);
+  for (const TaskPtr &task : polled_)
+    task->dropped |= which(*task);
+  finish_all(true);
 }
 
 void Scheduler::set_poison(CUresult code) {
   int none = CUDA_SUCCESS;
-  poison_.compare_exchange_strong(none, int(code), std::memory_order_acq_rel);
+  if (poison_.compare_exchange_strong(none, int(code), std::memory_order_acq_rel))
+    ++failures_;
 }
 
 } // namespace cugrt::emulator::api

@@ -17,8 +17,12 @@
 // Host memory may run out in submit() only, which then has done nothing: it makes room for all that
 // will happen to its tasks, so that nothing allocates from there to their end.
 //
+// A wait may never be over. Who must get on nevertheless gives up once nothing else can run, and
+// drops it: what depends on it then finishes without running too.
+//
 // After a device task has failed, the poisoned device runs nothing more: later tasks finish with
-// the first failure's code without running, so that every waiter returns.
+// the first failure's code without running, so that every waiter returns. What was submitted before
+// a failure does not run when the poison is taken away either.
 #pragma once
 
 #include "emulator/driver/cuda_api.h"
@@ -55,11 +59,14 @@ struct Task {
   TaskPtr beside;
   /// Where it stands among the work of streams; nullptr where that is not watched.
   std::shared_ptr<const StreamPoint> point;
+  const void *context = nullptr; // of a polled task: whose it is
+  uint64_t awaited_address = 0;  // and the word that it waits for, as its action last said
 
   // The scheduler's, under its lock.
   uint64_t order_major = 0;
   uint32_t pending = 0;
-  bool done = false;
+  uint32_t failures_before = 0; // of the device, when it was submitted
+  bool done = false, dropped = false;
   std::vector<TaskPtr> dependents;
   Clock::time_point finished_at{}; // valid when done
 };
@@ -98,7 +105,13 @@ public:
 
   bool done(const TaskPtr &task) const;
   /// Returns when the task has finished; meanwhile the calling thread runs device tasks.
-  void wait(const TaskPtr &task);
+  void wait(const TaskPtr &task) { wait_unless(task, nullptr); }
+  using Which = std::function<bool(const Task &)>; // called with the scheduler's lock held
+  /// As wait(), but gives up, and answers false, once nothing can run but polled tasks of which one
+  /// is `hopeless`.
+  bool wait_unless(const TaskPtr &task, const Which &hopeless);
+  /// Ends the polled tasks for which it is true and, without running it, all that depends on them.
+  void drop(const Which &which);
   Task::Clock::time_point finished_at(const TaskPtr &task) const;
 
   /// The first asynchronous failure since the last clear_poison(), or CUDA_SUCCESS.
@@ -119,6 +132,7 @@ private:
   void make_ready(TaskPtr task, bool wake);
   void finish_all(bool wake);
   bool poll();
+  bool is_stuck(const Which &hopeless) const;
 
   StreamOrder &order_;
   mutable std::mutex mutex_;
@@ -127,10 +141,14 @@ private:
   std::vector<TaskPtr> finishing_;   // markers that are ready, and what has just run
   size_t unfinished_ = 0;            // tasks submitted and not done: each queue has room for all
   std::vector<std::thread> threads_; // the host thread, the device threads, then the one that polls
-  unsigned width_, running_ = 0;
+  unsigned width_, running_ = 0, running_on_host_ = 0;
   uint64_t sequence_ = 0;
   bool stopping_ = false;
   std::atomic<int> poison_{CUDA_SUCCESS};
+  std::atomic<uint32_t> failures_{0};
+  bool is_dropped(const Task &task) const {
+    return task.dropped || task.failures_before != failures_;
+  }
   std::vector<TaskPtr> polled_; // those that are ready and not over
   std::condition_variable polled_work_;
   bool polls_ = false; // a thread does, since there first was a polled task

@@ -115,8 +115,12 @@ struct TaskBatch::TaskMaker {
   TaskPtr operator()(const MemoryOpsWork &work) const {
     auto task = std::make_shared<Task>();
     task->kind = TaskKind::polled;
-    task->action = [run = std::make_shared<MemoryOpsRun>(driver, work)](CUresult) {
-      return run->advance();
+    task->context = work.context.get();
+    task->action = [run = std::make_shared<MemoryOpsRun>(driver, work),
+                    out = task.get()](CUresult) {
+      CUresult result = run->advance();
+      out->awaited_address = run->awaited_address();
+      return result;
     };
     return task;
   }

@@ -121,6 +121,10 @@ CUresult MemoryOpsRun::advance() {
   return CUDA_SUCCESS;
 }
 
+uint64_t MemoryOpsRun::awaited_address() const {
+  return next_ < ops_.size() && is_wait(ops_[next_]) ? ops_[next_].waitValue.address : 0;
+}
+
 CUresult MemoryOpsRun::step(const Params &op) {
   if (!is_wait(op) && !is_write(op)) { // a barrier
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -18,6 +18,8 @@ public:
 
   /// Goes on as far as it gets: NOT_READY at a wait that does not hold yet.
   CUresult advance();
+  /// The word of the wait at which it stands; 0 at none.
+  uint64_t awaited_address() const;
 
 private:
   using Params = CUstreamBatchMemOpParams;
