@@ -22,6 +22,10 @@ uint64_t round_up(uint64_t value, uint64_t granule) {
   return (value + granule - 1) / granule * granule;
 }
 
+// The programming guide promises 256 bytes; programs (Taichi) divide large blocks into pages and
+// rely on the first one's beginning, as hardware gives it.
+constexpr uint64_t kLargeBytes = 1 << 20, kLargeAlignment = 4096;
+
 uint64_t page_bytes() {
   static const uint64_t bytes = uint64_t(sysconf(_SC_PAGESIZE)); // 4, 16 or 64 KiB on aarch64
   return bytes;
@@ -97,7 +101,7 @@ Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
 
 Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   std::unique_lock lock(mutex_);
-  CUGRT_ASSIGN(uint64_t address, place(bytes, kAlignment));
+  CUGRT_ASSIGN(uint64_t address, place(bytes, bytes >= kLargeBytes ? kLargeAlignment : kAlignment));
   live_.emplace(address, bytes);
   used_ += round_up(bytes, kAlignment);
   std::memset(host(address), kPoison, bytes);

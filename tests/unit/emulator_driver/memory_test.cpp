@@ -290,3 +290,15 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   OK(CU(cuMemAddressFree)(range, 4 * kBytes));
   CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
 }
+
+TEST_CASE("A large allocation begins on a page, also behind a small one") {
+  Session session;
+  CUdeviceptr small = 0, large = 0, next = 0;
+  OK(CU(cuMemAlloc_v2)(&small, 8));
+  OK(CU(cuMemAlloc_v2)(&large, 1 << 20));
+  OK(CU(cuMemAlloc_v2)(&next, 8)); // fills the gap between the two
+  CHECK(large % 4096 == 0);
+  CHECK(next % 512 == 0);
+  for (CUdeviceptr address : {small, large, next})
+    OK(CU(cuMemFree_v2)(address));
+}
