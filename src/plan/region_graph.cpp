@@ -29,10 +29,11 @@
 #include "plan/reach.h"
 #include "plan/timeline.h"
 
+#include <llvm/ADT/DenseMap.h>
+
 #include <array>
 #include <functional>
 #include <memory>
-#include <unordered_map>
 
 namespace cugrt::plan {
 namespace {
@@ -97,8 +98,9 @@ private:
 
   /// Steps that several others wait for.
   struct Set {
-    std::vector<uint32_t> steps; // descending
+    Range steps; // in set_steps_, descending
     uint32_t first_waiting;
+    uint32_t same_hash;    // the set before it that has its hash
     uint32_t node = kNone; // the empty node, once there is one: from steps_.count on
     /// Made when a second step waits for the set; most are waited for once.
     struct Found {
@@ -217,11 +219,9 @@ private:
       if (conditions_.implies(condition, condition_))
         timeline.clear(range.begin, range.end);
     });
-    Timeline &own = own_timeline(space);
-    own.each(range.begin, range.end, wait);
+    own_timeline(space).overwrite(range.begin, range.end, waiting_, wait);
     share(writers_, 0);
     singles_.insert(singles_.end(), writers_.begin(), writers_.end());
-    own.replace(range.begin, range.end, waiting_);
   }
 
   void wait_for_readers(uint32_t list) {
@@ -252,10 +252,14 @@ private:
     found_.push_back(set);
   }
 
+  std::span<const uint32_t> steps_of(const Set &set) const {
+    return std::span(set_steps_).subspan(set.steps.begin, set.steps.count);
+  }
+
   void find(Set &set) {
     set.found = std::make_unique<typename Set::Found>();
     Row &row = set.found->row = reach_.empty_row();
-    for (uint32_t step : set.steps)
+    for (uint32_t step : steps_of(set))
       if (!reach_.reaches(step, row)) {
         set.found->waits.push_back(step);
         reach_.join(row, step);
@@ -272,24 +276,28 @@ private:
     list.erase(std::unique(begin, list.end()), list.end());
     if (list.size() - first < options_.join_from)
       return kNone;
-    uint64_t hash = list.size() - first;
-    for (size_t i = first; i < list.size(); ++i) {
-      hash = (hash ^ list[i]) * 0x9e3779b97f4a7c15u;
+    const std::span steps = std::span(list).subspan(first);
+    uint32_t &known = set_of_hash_.try_emplace(hash_of(steps), kNone).first->second;
+    for (uint32_t set = known; set != kNone; set = sets_[set].same_hash) {
+      if (!std::ranges::equal(steps, steps_of(sets_[set])))
+        continue;
+      found(set);
+      if (sets_[set].first_waiting != waiting_)
+        list.resize(first);
+      return set;
+    }
+    sets_.push_back({{uint32_t(set_steps_.size()), uint32_t(steps.size())}, waiting_, known});
+    set_steps_.insert(set_steps_.end(), steps.begin(), steps.end());
+    return known = uint32_t(sets_.size() - 1);
+  }
+
+  static uint64_t hash_of(std::span<const uint32_t> steps) {
+    uint64_t hash = steps.size();
+    for (uint32_t step : steps) {
+      hash = (hash ^ step) * 0x9e3779b97f4a7c15u;
       hash ^= hash >> 29;
     }
-    auto [known, end] = set_of_hash_.equal_range(hash);
-    for (; known != end; ++known) {
-      const Set &set = sets_[known->second];
-      if (!std::equal(begin, list.end(), set.steps.begin(), set.steps.end()))
-        continue;
-      found(known->second);
-      if (set.first_waiting != waiting_)
-        list.resize(first);
-      return known->second;
-    }
-    set_of_hash_.emplace(hash, uint32_t(sets_.size()));
-    sets_.push_back({{begin, list.end()}, waiting_});
-    return uint32_t(sets_.size() - 1);
+    return hash >> 1; // the map keeps the largest keys for itself
   }
 
   bool is_step(uint32_t node) const { return node < steps_.count; }
@@ -300,7 +308,7 @@ private:
   bool make_node(uint32_t index) {
     Set &set = sets_[index];
     auto is_member = [&](uint32_t node) {
-      return std::binary_search(set.steps.begin(), set.steps.end(), node, std::greater<>());
+      return std::ranges::binary_search(steps_of(set), node, std::greater<>());
     };
     Range &waits = waits_[set.first_waiting];
     auto begin = kept_.begin() + waits.begin, end = kept_.begin() + waits.end();
@@ -337,7 +345,7 @@ private:
       if (reach_.covers(row_, sets_[index].found->row))
         continue;
       if (sets_[index].node == kNone && !make_node(index)) {
-        const std::vector<uint32_t> &steps = sets_[index].steps;
+        const std::span<const uint32_t> steps = steps_of(sets_[index]);
         singles_.insert(singles_.end(), steps.begin(), steps.end());
         found_.erase(found_.begin() + ptrdiff_t(i));
         return reduce(first);
@@ -371,22 +379,26 @@ private:
     reach_.merge(row_, row);
   }
 
-  /// What the step waits for, one by one, as a set.
+  /// What the step waits for, one by one, as a set. Empty nodes, which were kept last, come first.
   void share_kept(size_t first) {
     if (options_.join_from == 0 || kept_.size() - first < options_.join_from)
       return;
-    auto steps_end = std::stable_partition(kept_.begin() + ptrdiff_t(first), kept_.end(),
-                                           [&](uint32_t node) { return !is_step(node); });
-    size_t steps = size_t(steps_end - kept_.begin()), known = found_.size();
-    share(kept_, steps);
+    const auto begin = kept_.begin() + ptrdiff_t(first);
+    const auto steps = std::rotate(
+        begin, std::find_if_not(begin, kept_.end(), [&](uint32_t n) { return is_step(n); }),
+        kept_.end());
+    const size_t known = found_.size();
+    share(kept_, size_t(steps - kept_.begin()));
     if (found_.size() == known)
       return;
     uint32_t index = found_.back();
     found_.pop_back();
     if (sets_[index].node != kNone || make_node(index))
       keep_node(first, sets_[index]);
-    else
-      kept_.insert(kept_.end(), sets_[index].steps.begin(), sets_[index].steps.end());
+    else {
+      const std::span<const uint32_t> set = steps_of(sets_[index]);
+      kept_.insert(kept_.end(), set.begin(), set.end());
+    }
   }
 
   /// Steps in order, empty nodes before the first step that waits for them. Gives numbers by node.
@@ -420,10 +432,11 @@ private:
   std::vector<Space> spaces_;
   std::vector<Reader> readers_;
   std::vector<Set> sets_;
-  std::vector<uint32_t> set_of_node_; // by empty node
-  std::unordered_multimap<uint64_t, uint32_t> set_of_hash_;
-  std::vector<Range> waits_;   // by step: into kept_
-  std::vector<uint32_t> kept_; // nodes
+  std::vector<uint32_t> set_steps_;
+  std::vector<uint32_t> set_of_node_;              // by empty node
+  llvm::DenseMap<uint64_t, uint32_t> set_of_hash_; // the newest
+  std::vector<Range> waits_;                       // by step: into kept_
+  std::vector<uint32_t> kept_;                     // nodes
 
   // Of the step that is being looked at.
   uint32_t waiting_ = 0, condition_ = StepConditions::kAlways;
