@@ -41,13 +41,6 @@ namespace {
 // Rows of bits for more steps than this are too large; lanes are then taken over.
 constexpr uint32_t kMostForBits = 4096;
 
-/// Steps of a function: a range, or some that are listed.
-struct StepList {
-  uint32_t first = 0, count = 0;
-  const uint32_t *listed = nullptr;
-  uint32_t operator[](uint32_t i) const { return listed ? listed[i] : first + i; }
-};
-
 /// A list's head; `set` holds its readers up to `rest`, where it has been waited for as a whole.
 struct Reader {
   uint32_t step, next = kNone;
@@ -56,23 +49,23 @@ struct Reader {
 
 template <class Reach> class Sweep {
 public:
-  Sweep(const Function &function, StepList steps, const ByteRanges &ranges,
+  Sweep(const Function &function, std::span<const uint32_t> steps, const ByteRanges &ranges,
         const StepConditions &conditions, const GraphOptions &options)
-      : function_(function), steps_(steps), ranges_(ranges), conditions_(conditions),
-        options_(options), reach_(steps.count, options.max_lanes), waits_(steps.count),
-        row_(reach_.empty_row()) {}
+      : function_(function), steps_(steps), count_(uint32_t(steps.size())), ranges_(ranges),
+        conditions_(conditions), options_(options), reach_(count_, options.max_lanes),
+        waits_(count_), row_(reach_.empty_row()) {}
 
   /// False, at once, where lanes do not suffice but bits would be small.
   bool run() {
     find_written();
-    for (uint32_t s = 0; s < steps_.count; ++s) {
+    for (uint32_t s = 0; s < count_; ++s) {
       waiting_ = s;
       condition_ = conditions_[steps_[s]];
       singles_.clear();
       found_.clear();
       accesses();
       settle();
-      if (!reach_.close(s, row_) && steps_.count <= kMostForBits)
+      if (!reach_.close(s, row_) && count_ <= kMostForBits)
         return false;
     }
     return true;
@@ -82,7 +75,7 @@ public:
     RegionGraph graph;
     std::vector<uint32_t> numbers = number_nodes(graph.nodes);
     graph.edges.reserve(kept_.size());
-    for (uint32_t s = 0; s < steps_.count; ++s)
+    for (uint32_t s = 0; s < count_; ++s)
       for (uint32_t w = waits_[s].begin; w < waits_[s].end(); ++w)
         graph.edges.push_back({numbers[kept_[w]], numbers[s]});
     for (const Set &set : sets_)
@@ -101,7 +94,7 @@ private:
     Range steps; // in set_steps_, descending
     uint32_t first_waiting;
     uint32_t same_hash;    // the set before it that has its hash
-    uint32_t node = kNone; // the empty node, once there is one: from steps_.count on
+    uint32_t node = kNone; // the empty node, once there is one: from count_ on
     /// Made when a second step waits for the set; most are waited for once.
     struct Found {
       std::vector<uint32_t> waits; // of the empty node: steps, reduced
@@ -142,7 +135,7 @@ private:
 
   void find_written() {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < steps_.count; ++s)
+    for (uint32_t s = 0; s < count_; ++s)
       for_accesses(s, [&](const BufferAccess &access) {
         if (!ir::writes(access.access))
           return;
@@ -300,8 +293,8 @@ private:
     return hash >> 1; // the map keeps the largest keys for itself
   }
 
-  bool is_step(uint32_t node) const { return node < steps_.count; }
-  const Set &set_of(uint32_t node) const { return sets_[set_of_node_[node - steps_.count]]; }
+  bool is_step(uint32_t node) const { return node < count_; }
+  const Set &set_of(uint32_t node) const { return sets_[set_of_node_[node - count_]]; }
 
   /// Makes the set's empty node and gives it to the first step that waited for the set. False where
   /// that one had no need to: then this step is the first.
@@ -316,7 +309,7 @@ private:
       set.first_waiting = waiting_;
       return false;
     }
-    set.node = steps_.count + uint32_t(set_of_node_.size());
+    set.node = count_ + uint32_t(set_of_node_.size());
     set_of_node_.push_back(index);
     auto kept = std::remove_if(begin, end, is_member);
     *kept++ = set.node;
@@ -403,15 +396,15 @@ private:
 
   /// Steps in order, empty nodes before the first step that waits for them. Gives numbers by node.
   std::vector<uint32_t> number_nodes(std::vector<uint32_t> &nodes) const {
-    std::vector<uint32_t> numbers(steps_.count + set_of_node_.size()), order;
+    std::vector<uint32_t> numbers(count_ + set_of_node_.size()), order;
     for (uint32_t node = 0; node < set_of_node_.size(); ++node)
-      order.push_back(steps_.count + node);
+      order.push_back(count_ + node);
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return set_of(a).first_waiting < set_of(b).first_waiting;
     });
     nodes.reserve(numbers.size());
     size_t next = 0;
-    for (uint32_t s = 0; s < steps_.count; ++s) {
+    for (uint32_t s = 0; s < count_; ++s) {
       for (; next < order.size() && set_of(order[next]).first_waiting == s; ++next) {
         numbers[order[next]] = uint32_t(nodes.size());
         nodes.push_back(kNone);
@@ -423,7 +416,8 @@ private:
   }
 
   const Function &function_;
-  const StepList steps_;
+  const std::span<const uint32_t> steps_;
+  const uint32_t count_; // of steps
   const ByteRanges &ranges_;
   const StepConditions &conditions_;
   const GraphOptions &options_;
@@ -445,16 +439,6 @@ private:
   Row row_;
 };
 
-RegionGraph make_graph(const Function &function, StepList steps, const ByteRanges &ranges,
-                       const StepConditions &conditions, const GraphOptions &options) {
-  Sweep<LaneReach> lanes(function, steps, ranges, conditions, options);
-  if (lanes.run())
-    return lanes.take();
-  Sweep<BitReach> bits(function, steps, ranges, conditions, options);
-  bits.run();
-  return bits.take();
-}
-
 } // namespace
 
 // A counting sort by end, then a stable one by begin.
@@ -473,16 +457,15 @@ void sort_edges(std::vector<Edge> &edges, size_t nodes) {
   }
 }
 
-RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
-                              const StepConditions &conditions, const GraphOptions &options) {
-  return make_graph(function, {steps.begin, steps.count}, ranges, conditions, options);
-}
-
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
                               const ByteRanges &ranges, const StepConditions &conditions,
                               const GraphOptions &options) {
-  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, conditions,
-                    options);
+  Sweep<LaneReach> lanes(function, steps, ranges, conditions, options);
+  if (lanes.run())
+    return lanes.take();
+  Sweep<BitReach> bits(function, steps, ranges, conditions, options);
+  bits.run();
+  return bits.take();
 }
 
 } // namespace cugrt::plan
