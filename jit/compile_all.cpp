@@ -4,6 +4,7 @@
 // process of its own, since NVRTC would let only one of them compile in this process. Where there
 // is no such program, or nothing to gain from it, the threads compile here.
 #include "jit/compiler.h"
+#include "jit/request_key.h"
 #include "jit/worker_process.h"
 
 #include <algorithm>
@@ -48,10 +49,11 @@ public:
         const CompileAllOptions &options)
       : compiler_(compiler), requests_(requests), options_(options), results_(requests.size()) {
     progress_.total = requests.size();
+    IncludedFiles files = compiler.included_files();
     std::map<CacheKey, size_t> first;
     for (size_t i = 0; i < requests.size(); ++i) {
-      keys_.push_back(Compiler::key(requests[i]));
-      auto [found, inserted] = first.try_emplace(keys_.back(), i);
+      keys_.push_back(request_key(requests[i], files));
+      auto [found, inserted] = first.try_emplace(keys_.back().key, i);
       source_.push_back(found->second);
       if (inserted)
         order_.push_back(i);
@@ -239,7 +241,7 @@ private:
   Compiler &compiler_;
   std::span<const CompileRequest> requests_;
   const CompileAllOptions &options_;
-  std::vector<CacheKey> keys_; // of each request
+  std::vector<RequestKey> keys_; // of each request
   std::vector<size_t> order_; // requests that no earlier one equals; then those to compile, as they
                               // are begun
   std::vector<size_t> source_; // of each request: the first that equals it

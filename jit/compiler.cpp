@@ -8,6 +8,7 @@
 
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_compile.h"
+#include "jit/request_key.h"
 #include "jit/worker_process.h"
 
 #include <chrono>
@@ -20,20 +21,7 @@ namespace cugrt::jit {
 
 namespace {
 
-constexpr int kKeyVersion = 1; // raise when what is done to the source or the options changes
 constexpr std::string_view kNoteHeader = "cugrt compiler 1\n";
-
-/// True when the place of the source shows in the output.
-bool place_matters(const CompileRequest &request) {
-  for (const std::string &option : request.options)
-    if (option.find("lineinfo") != std::string::npos || option == "-G" || option == "-lineinfo" ||
-        option.find("device-debug") != std::string::npos)
-      return true;
-  for (const char *word : {"__FILE__", "__LINE__", "assert"})
-    if (request.source.find(word) != std::string::npos)
-      return true;
-  return false;
-}
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -166,18 +154,10 @@ Compiler::Compiler(CompilerConfig config, Logger log)
 
 Compiler::~Compiler() = default;
 
-CacheKey Compiler::key(const CompileRequest &request) {
-  auto target = target_architecture(request);
-  Digester digester;
-  digester.field("cugrt code").field(kKeyVersion).field(request.source);
-  digester.field(static_cast<uint64_t>(request.options.size()));
-  for (const std::string &option : request.options)
-    digester.field(option);
-  digester.field(static_cast<uint64_t>(request.kind));
-  digester.field(target.ok() ? *target : request.architecture);
-  if (place_matters(request))
-    digester.field(source_label(request)).field(static_cast<uint64_t>(request.first_line));
-  return digester.finish();
+IncludedFiles Compiler::included_files() const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->search();
+  return IncludedFiles(state_->location.ok() ? state_->location->include_folder : "");
 }
 
 Result<CompileResult> Compiler::compile(const CompileRequest &request) {
@@ -186,22 +166,28 @@ Result<CompileResult> Compiler::compile(const CompileRequest &request) {
 
 Result<CompileResult> Compiler::compile(const CompileRequest &request,
                                         const std::atomic<bool> *cancel) {
-  CacheKey wanted = key(request);
+  IncludedFiles files = included_files();
+  RequestKey wanted = request_key(request, files);
   CUGRT_ASSIGN(std::optional<CompileResult> found, find(request, wanted));
   return found ? Result<CompileResult>(std::move(*found)) : compile_here(request, wanted, cancel);
 }
 
 Result<std::optional<CompileResult>> Compiler::find(const CompileRequest &request,
-                                                    const CacheKey &key) {
+                                                    const RequestKey &key) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_TRY(target_architecture(request).take_status());
-  auto bytes = cache_->find(key, state_->expected(*cache_));
+  if (!key.uncached.empty()) {
+    state_->log(LogLevel::info, "kernel '" + request.name +
+                                    "' is compiled each time, no cache is asked: " + key.uncached);
+    return std::optional<CompileResult>();
+  }
+  auto bytes = cache_->find(key.key, state_->expected(*cache_));
   if (!bytes)
     return std::optional<CompileResult>();
   return std::optional(CompileResult{std::move(*bytes), {}, true, milliseconds_since(start)});
 }
 
-Result<CompileResult> Compiler::compile_here(const CompileRequest &request, const CacheKey &key,
+Result<CompileResult> Compiler::compile_here(const CompileRequest &request, const RequestKey &key,
                                              const std::atomic<bool> *cancel) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
@@ -217,21 +203,31 @@ Result<CompileResult> Compiler::compile_here(const CompileRequest &request, cons
     identity = *state_->identity;
   }
   CUGRT_ASSIGN(CompileResult result, compile_with_nvrtc(*nvrtc, request, target, cancel));
-  cache_->store(key, identity, request.kind, target, result.bytes);
+  keep(request, key, identity, target, result.bytes);
   result.milliseconds = milliseconds_since(start);
   return result;
 }
 
-Result<CompileResult> Compiler::compile_there(const CompileRequest &request, const CacheKey &key,
+Result<CompileResult> Compiler::compile_there(const CompileRequest &request, const RequestKey &key,
                                               WorkerProcess &worker,
                                               const CompilerIdentity &identity,
                                               const std::atomic<bool> *cancel) {
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
   CUGRT_ASSIGN(CompileResult result, worker.compile(request, target, cancel));
-  cache_->store(key, identity, request.kind, target, result.bytes);
+  keep(request, key, identity, target, result.bytes);
   result.milliseconds = milliseconds_since(start);
   return result;
+}
+
+void Compiler::keep(const CompileRequest &request, const RequestKey &key,
+                    const CompilerIdentity &identity, const std::string &target,
+                    const std::string &bytes) {
+  if (!key.uncached.empty())
+    return;
+  IncludedFiles files = included_files();
+  if (request_key(request, files) == key)
+    cache_->store(key.key, identity, request.kind, target, bytes);
 }
 
 Result<WorkerProcess> Compiler::start_worker() {

@@ -75,7 +75,9 @@ struct CompilerReport {
   CacheReport cache;
 };
 
+class IncludedFiles;
 class WorkerProcess;
+struct RequestKey;
 
 class Compiler {
 public:
@@ -104,22 +106,24 @@ public:
   CodeCache &cache() { return *cache_; }
   CompilerReport report() const;
 
-  /// The key that the cache uses for a request.
-  static CacheKey key(const CompileRequest &request);
-
 private:
   friend class Batch;
   struct State;
 
+  /// For the keys of requests: the files as they are now.
+  IncludedFiles included_files() const;
   /// From the cache; empty when it must be compiled. `key` is the request's, which costs a digest
-  /// of its source.
-  Result<std::optional<CompileResult>> find(const CompileRequest &request, const CacheKey &key);
+  /// of its source and of what that includes.
+  Result<std::optional<CompileResult>> find(const CompileRequest &request, const RequestKey &key);
   /// What find() has missed: in this process, or in `worker`, which has `identity`.
-  Result<CompileResult> compile_here(const CompileRequest &request, const CacheKey &key,
+  Result<CompileResult> compile_here(const CompileRequest &request, const RequestKey &key,
                                      const std::atomic<bool> *cancel);
-  Result<CompileResult> compile_there(const CompileRequest &request, const CacheKey &key,
+  Result<CompileResult> compile_there(const CompileRequest &request, const RequestKey &key,
                                       WorkerProcess &worker, const CompilerIdentity &identity,
                                       const std::atomic<bool> *cancel);
+  /// Into the cache, unless what is included has changed meanwhile.
+  void keep(const CompileRequest &request, const RequestKey &key, const CompilerIdentity &identity,
+            const std::string &target, const std::string &bytes);
   /// A process that is opening NVRTC; not_found when all is to be compiled in this process.
   Result<WorkerProcess> start_worker();
   /// Whether the compiler's identity is known without opening anything.

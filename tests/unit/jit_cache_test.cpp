@@ -154,9 +154,9 @@ TEST_CASE("broken, truncated and foreign files are misses and are replaced") {
 
 TEST_CASE("an entry under the name of another architecture's is a miss") {
   CompileRequest r = request("k", "source", OutputKind::cubin);
-  CacheKey hopper = Compiler::key(r);
+  CacheKey hopper = key_of(r);
   r.architecture = "sm_80";
-  CacheKey ampere = Compiler::key(r);
+  CacheKey ampere = key_of(r);
   REQUIRE(hopper != ampere);
   TemporaryFolder folder;
   CodeCache(disk_cache(folder.path)).store(hopper, kCompiler, OutputKind::cubin, "sm_90", "code");

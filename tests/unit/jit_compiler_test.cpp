@@ -44,7 +44,7 @@ TEST_CASE("a key depends on what changes the output, and on nothing else") {
   auto differs = [&](auto change) {
     CompileRequest other = base;
     change(other);
-    return Compiler::key(other) != Compiler::key(base);
+    return key_of(other) != key_of(base);
   };
   CHECK(differs([](auto &r) { r.source += " "; }));
   CHECK(differs([](auto &r) { r.options = {"-DN=1"}; }));

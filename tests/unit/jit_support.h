@@ -3,6 +3,7 @@
 #include "support/catch.h"
 
 #include "jit/compiler.h"
+#include "jit/request_key.h"
 #include "support/file.h"
 #include "support/status.h"
 
@@ -52,6 +53,11 @@ inline CompileRequest request(std::string name, std::string source,
   r.kind = kind;
   r.architecture = "sm_90";
   return r;
+}
+
+inline CacheKey key_of(const CompileRequest &request) {
+  IncludedFiles files("");
+  return request_key(request, files).key;
 }
 
 template <class T> T must(Result<T> result) {
