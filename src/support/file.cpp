@@ -2,6 +2,7 @@
 #include "support/file.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -23,6 +24,21 @@ struct FileDescriptor {
 Status file_error(const char *verb, const std::string &path, int error) {
   return Status::error(error == ENOENT ? Code::not_found : Code::io_error,
                        std::string("cannot ") + verb + " '" + path + "': " + std::strerror(error));
+}
+
+/// What is to be replaced by the written file: renaming would put it in the place of anything.
+Result<std::string> rename_target(const std::string &path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0)
+    return path; // not there, or not to be looked at: writing says which
+  if (S_ISREG(info.st_mode))
+    return path;
+  char target[PATH_MAX];
+  if (!S_ISLNK(info.st_mode) || (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)))
+    return Status::error(Code::io_error, "cannot write '" + path + "': not a regular file");
+  if (!::realpath(path.c_str(), target))
+    return file_error("follow the symbolic link", path, errno);
+  return std::string(target);
 }
 
 } // namespace
@@ -58,7 +74,8 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes) {
 }
 
 Status write_file(const std::string &path, std::string_view bytes) {
-  std::string temporary = path + ".XXXXXX";
+  CUGRT_ASSIGN(std::string target, rename_target(path));
+  std::string temporary = target + ".XXXXXX";
   FileDescriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.fd < 0)
     return file_error("write", path, errno);
@@ -75,7 +92,7 @@ Status write_file(const std::string &path, std::string_view bytes) {
   }
   // mkostemp makes the file private; results are for everyone to read.
   if (status.ok() &&
-      (::fchmod(file.fd, 0644) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0))
+      (::fchmod(file.fd, 0644) != 0 || ::rename(temporary.c_str(), target.c_str()) != 0))
     status = file_error("write", path, errno);
   if (!status.ok())
     ::unlink(temporary.c_str());

@@ -8,6 +8,10 @@
 #include "support/status.h"
 #include "support/temporary_folder.h"
 
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace cugrt;
 
 TEST_CASE("a status carries code, message, location and CUDA error") {
@@ -85,4 +89,34 @@ TEST_CASE("files are written whole and read back, and errors name the path") {
   Status missing = write_file(folder.path + "/no/file", "x");
   CHECK(missing.code() == Code::not_found);
   CHECK(missing.message().find("/no/file") != std::string::npos);
+}
+
+TEST_CASE("writing replaces files only, and follows a symbolic link to one") {
+  TemporaryFolder folder;
+  const std::string file = folder.path + "/file", pipe = folder.path + "/pipe",
+                    link = folder.path + "/link", to_pipe = folder.path + "/to_pipe",
+                    nowhere = folder.path + "/nowhere", inner = folder.path + "/folder";
+  REQUIRE(write_file(file, "old").ok());
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  REQUIRE(::mkdir(inner.c_str(), 0700) == 0);
+  REQUIRE(::symlink("file", link.c_str()) == 0);
+  REQUIRE(::symlink("pipe", to_pipe.c_str()) == 0);
+  REQUIRE(::symlink("none", nowhere.c_str()) == 0);
+
+  REQUIRE(write_file(link, "new").ok());
+  CHECK(*read_file(file, 100) == "new");
+  struct stat info;
+  REQUIRE(::lstat(link.c_str(), &info) == 0);
+  CHECK(S_ISLNK(info.st_mode));
+  for (const std::string &path : {pipe, to_pipe, inner}) {
+    Status refused = write_file(path, "x");
+    CHECK(refused.message() == "cannot write '" + path + "': not a regular file");
+  }
+  REQUIRE(::lstat(pipe.c_str(), &info) == 0);
+  CHECK(S_ISFIFO(info.st_mode));
+  CHECK(write_file(nowhere, "x").message().find("'" + nowhere + "'") != std::string::npos);
+  size_t left = 0;
+  for (const auto &item : std::filesystem::directory_iterator(folder.path))
+    left += item.exists() || item.is_symlink();
+  CHECK(left == 6); // nothing written aside stays
 }
