@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -21,13 +22,15 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cugrt::jit {
 
 namespace {
 
-constexpr const char *kSuffix = ".code";
+constexpr std::string_view kSuffix = ".code", kNoteSuffix = ".txt";
 constexpr uint64_t kMaxNoteBytes = 64 << 10;
+constexpr size_t kMaxFailureBytes = 4 << 10;
 constexpr int64_t kStaleTemporaryNs = int64_t(3600) * 1000000000; // of a writer that died
 
 std::string environment(const char *name) {
@@ -35,17 +38,17 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
-/// "512M" and the like; `fallback` for anything else.
-uint64_t parse_size(const std::string &text, uint64_t fallback) {
+/// "512M" and the like.
+std::optional<uint64_t> parse_size(const std::string &text) {
   char *end = nullptr;
   errno = 0;
   unsigned long long value = std::strtoull(text.c_str(), &end, 10);
   if (text.empty() || text[0] == '-' || end == text.c_str() || errno)
-    return fallback;
+    return std::nullopt;
   int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
   bool complete = *end == '\0' || (shift && end[1] == '\0');
   if (!complete || value > (UINT64_MAX >> shift))
-    return fallback;
+    return std::nullopt;
   return uint64_t(value) << shift;
 }
 
@@ -93,34 +96,47 @@ struct FileOnDisk {
   int64_t last_read_ns;
 };
 
-/// Entries, oldest read first; removes what dead writers have left.
-std::vector<FileOnDisk> scan(const std::string &folder) {
-  std::vector<FileOnDisk> files;
+/// Names in a folder; none where it cannot be read.
+std::vector<std::string> names_in(const std::string &folder) {
+  std::vector<std::string> names;
   DIR *listing = ::opendir(folder.c_str());
   if (!listing)
-    return files;
+    return names;
+  while (const dirent *item = ::readdir(listing))
+    names.emplace_back(item->d_name);
+  ::closedir(listing);
+  return names;
+}
+
+/// What has the name of an entry, oldest read first; removes what dead writers have left.
+std::vector<FileOnDisk> scan(const std::string &folder) {
+  std::vector<FileOnDisk> files;
   int64_t now = now_ns();
-  while (const dirent *item = ::readdir(listing)) {
-    std::string_view name = item->d_name;
-    size_t suffix = name.find(kSuffix);
-    if (suffix != 64) // the hexadecimal digits of a key
+  for (const std::string &name : names_in(folder)) {
+    if (name.find(kSuffix) != 64) // the hexadecimal digits of a key
       continue;
-    FileOnDisk file{folder + "/" + std::string(name), 0, 0};
+    FileOnDisk file{folder + "/" + name, 0, 0};
     struct stat info;
-    if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    if (::lstat(file.path.c_str(), &info) != 0)
       continue;
-    file.size_bytes = static_cast<uint64_t>(info.st_size);
+    if (S_ISREG(info.st_mode))
+      file.size_bytes = static_cast<uint64_t>(info.st_size);
     file.last_read_ns = int64_t(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec;
     if (ends_with(name, kSuffix))
       files.push_back(std::move(file));
     else if (now - file.last_read_ns > kStaleTemporaryNs)
       ::unlink(file.path.c_str());
   }
-  ::closedir(listing);
   std::sort(files.begin(), files.end(), [](const FileOnDisk &a, const FileOnDisk &b) {
     return a.last_read_ns != b.last_read_ns ? a.last_read_ns < b.last_read_ns : a.path < b.path;
   });
   return files;
+}
+
+/// Something that is no regular file stands there.
+bool is_no_file(const std::string &path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
 }
 
 bool plain_name(const std::string &name) {
@@ -142,7 +158,12 @@ CacheConfig CacheConfig::from_environment() {
   else if (!home.empty())
     config.folder = home + "/.cache/cugrt";
   config.read_only_folder = environment("CUGRT_CACHE_READONLY");
-  config.disk_limit_bytes = parse_size(environment("CUGRT_CACHE_LIMIT"), config.disk_limit_bytes);
+  std::string limit = environment("CUGRT_CACHE_LIMIT");
+  if (auto bytes = parse_size(limit))
+    config.disk_limit_bytes = *bytes;
+  else if (!limit.empty())
+    config.problem = "CUGRT_CACHE_LIMIT takes bytes, or a number with K, M or G, not '" + limit +
+                     "': the limit is " + std::to_string(config.disk_limit_bytes) + " bytes";
   return config;
 }
 
@@ -157,13 +178,14 @@ struct CodeCache::State {
   Logger log;
   mutable std::mutex mutex;
   CacheReport report;
+  bool told_not_writable = false;
   std::list<InMemory> memory; // most recently used first
   std::map<CacheKey, std::list<InMemory>::iterator> index;
   uint64_t memory_bytes = 0;
   std::optional<uint64_t> disk_bytes; // as far as we know: others write there too
 
   std::string path(const std::string &folder, const CacheKey &key) const {
-    return folder + "/" + hex(key) + kSuffix;
+    return folder + "/" + hex(key) + std::string(kSuffix);
   }
 
   void open_folder();
@@ -171,7 +193,8 @@ struct CodeCache::State {
   void remember(const CacheKey &key, const CompilerIdentity &compiler, std::string_view payload);
   std::optional<CacheEntry> read(const std::string &folder, const CacheKey &key,
                                  const std::optional<CompilerIdentity> &compiler);
-  void writing_failed(const std::string &reason);
+  void not_writable(const std::string &reason);
+  void tell_not_writable();
   uint64_t prune(uint64_t limit_bytes);
 };
 
@@ -190,13 +213,19 @@ void CodeCache::State::open_folder() {
     problem = std::strerror(errno);
   report.writable = report.readable && problem.empty();
   if (!problem.empty())
-    writing_failed(problem);
+    not_writable(problem);
 }
 
-void CodeCache::State::writing_failed(const std::string &reason) {
+void CodeCache::State::not_writable(const std::string &reason) {
   report.writable = false;
   report.problem = "the code cache '" + config.folder + "' cannot be " +
                    (report.readable ? "written" : "used") + ": " + reason;
+}
+
+/// When something was compiled: a process that finds all it needs has nothing to be told.
+void CodeCache::State::tell_not_writable() {
+  if (report.folder.empty() || report.writable || std::exchange(told_not_writable, true))
+    return;
   log(LogLevel::warning, report.problem +
                              "; kernels are compiled again in each process (set CUGRT_CACHE to "
                              "another folder, or to off)");
@@ -259,6 +288,8 @@ uint64_t CodeCache::State::prune(uint64_t limit_bytes) {
 CodeCache::CodeCache(CacheConfig config, Logger log) : state_(std::make_unique<State>()) {
   state_->config = std::move(config);
   state_->log = log;
+  if (!state_->config.problem.empty())
+    log(LogLevel::warning, state_->config.problem);
   state_->open_folder();
   std::string &second = state_->config.read_only_folder;
   if (!state_->config.disk || second.empty())
@@ -312,11 +343,18 @@ void CodeCache::store(const CacheKey &key, const CompilerIdentity &compiler, Out
   State &s = *state_;
   std::lock_guard<std::mutex> lock(s.mutex);
   s.remember(key, compiler, payload);
+  s.tell_not_writable();
   if (!s.report.writable || file.size() > s.config.disk_limit_bytes || file.size() > kMaxEntryBytes)
     return;
-  if (Status status = write_file(s.path(s.config.folder, key), file); !status.ok()) {
+  const std::string path = s.path(s.config.folder, key);
+  if (Status status = write_file(path, file); !status.ok()) {
     ++s.report.store_failures;
-    s.writing_failed(status.message());
+    if (is_no_file(path)) { // it says nothing about other entries
+      s.log(LogLevel::warning, status.message() + "; cugrt cache verify --remove");
+      return;
+    }
+    s.not_writable(status.message());
+    s.tell_not_writable();
     return;
   }
   ++s.report.stored;
@@ -329,21 +367,30 @@ void CodeCache::store(const CacheKey &key, const CompilerIdentity &compiler, Out
     (void)s.prune(s.config.disk_limit_bytes - s.config.disk_limit_bytes / 8);
 }
 
-std::optional<std::string> CodeCache::read_note(const std::string &name) const {
+std::vector<std::string> CodeCache::read_notes(const std::string &name) const {
   std::lock_guard<std::mutex> lock(state_->mutex);
-  if (!plain_name(name) || !state_->report.readable)
-    return std::nullopt;
-  auto text = read_file(state_->config.folder + "/" + name, kMaxNoteBytes);
-  return text.ok() ? std::optional(std::move(text).value()) : std::nullopt;
+  const State &s = *state_;
+  std::vector<std::string> notes, folders;
+  if (s.report.readable)
+    folders.push_back(s.config.folder);
+  if (s.config.disk && !s.config.read_only_folder.empty())
+    folders.push_back(s.config.read_only_folder);
+  for (const std::string &folder : folders)
+    if (plain_name(name))
+      if (auto text = read_file(folder + "/" + name, kMaxNoteBytes); text.ok())
+        notes.push_back(std::move(text).value());
+  return notes;
 }
 
 void CodeCache::write_note(const std::string &name, std::string_view text) {
   std::lock_guard<std::mutex> lock(state_->mutex);
   if (!plain_name(name) || !state_->report.writable || text.size() > kMaxNoteBytes)
     return;
-  Status status = write_file(state_->config.folder + "/" + name, text);
-  if (!status.ok())
-    state_->writing_failed(status.message());
+  const std::string path = state_->config.folder + "/" + name;
+  if (Status status = write_file(path, text); !status.ok() && !is_no_file(path)) {
+    state_->not_writable(status.message());
+    state_->tell_not_writable();
+  }
 }
 
 CacheReport CodeCache::report() const {
@@ -379,11 +426,19 @@ uint64_t CodeCache::prune(uint64_t limit_bytes) {
   return state_->report.writable ? state_->prune(limit_bytes) : 0;
 }
 
-uint64_t CodeCache::remove_invalid() {
+Result<uint64_t> CodeCache::remove_invalid() {
   uint64_t removed = 0;
-  for (const CacheEntryInfo &entry : list())
-    removed += !entry.valid && ::unlink(entry.path.c_str()) == 0;
-  return removed;
+  std::string failures;
+  for (const CacheEntryInfo &entry : list()) {
+    if (entry.valid)
+      continue;
+    if (std::remove(entry.path.c_str()) == 0) // a folder too, if it is empty
+      ++removed;
+    else if (errno != ENOENT && failures.size() < kMaxFailureBytes)
+      failures += (failures.empty() ? "cannot remove '" : ", '") + entry.path +
+                  "': " + std::strerror(errno);
+  }
+  return failures.empty() ? Result<uint64_t>(removed) : Status::error(Code::io_error, failures);
 }
 
 Result<uint64_t> CodeCache::export_to(const std::string &folder) const {
@@ -402,6 +457,11 @@ Result<uint64_t> CodeCache::export_to(const std::string &folder) const {
     CUGRT_TRY(write_file(folder + entry.path.substr(entry.path.rfind('/')), *bytes));
     ++copied;
   }
+  // The remembered compiler: with it, the entries are found without opening NVRTC there too.
+  for (const std::string &name : names_in(state_->config.folder))
+    if (plain_name(name) && ends_with(name, kNoteSuffix))
+      if (auto text = read_file(state_->config.folder + "/" + name, kMaxNoteBytes); text.ok())
+        CUGRT_TRY(write_file(folder + "/" + name, *text));
   return copied;
 }
 

@@ -38,9 +38,11 @@ struct CacheConfig {
   std::string read_only_folder; // read when `folder` has no answer; may be empty
   uint64_t disk_limit_bytes = uint64_t(512) << 20;
   uint64_t memory_limit_bytes = uint64_t(64) << 20;
+  std::string problem; // of the environment, for the log; empty: none
 
   /// CUGRT_CACHE (a folder, or "off"), else $XDG_CACHE_HOME/cugrt, else ~/.cache/cugrt;
-  /// CUGRT_CACHE_READONLY; CUGRT_CACHE_LIMIT in bytes, with an optional suffix K, M or G.
+  /// CUGRT_CACHE_READONLY; CUGRT_CACHE_LIMIT in bytes, with an optional suffix K, M or G. What is
+  /// no such limit leaves the default and is named by `problem`.
   static CacheConfig from_environment();
 };
 
@@ -58,7 +60,7 @@ struct CacheEntryInfo {
   std::string path;
   uint64_t size_bytes = 0;
   int64_t last_read_ns = 0; // since the epoch
-  bool valid = false;       // header and checksum hold
+  bool valid = false;       // a file whose header and checksum hold
   OutputKind kind = OutputKind::cubin;
   std::string architecture;
   CompilerIdentity compiler; // of a valid entry
@@ -66,7 +68,8 @@ struct CacheEntryInfo {
 
 class CodeCache {
 public:
-  /// An unusable folder is no error: it is told to `log` once, and report() names it.
+  /// An unusable folder is no error, and report() names it; one that cannot be written is told to
+  /// `log` once there is something to write.
   explicit CodeCache(CacheConfig config, Logger log = {});
   ~CodeCache();
   CodeCache(const CodeCache &) = delete;
@@ -80,7 +83,8 @@ public:
              std::string_view architecture, std::string_view payload);
 
   /// Small text files beside the entries (the remembered compiler). Names are plain file names.
-  std::optional<std::string> read_note(const std::string &name) const;
+  /// There may be one of a name in each folder: the writable one's first.
+  std::vector<std::string> read_notes(const std::string &name) const;
   void write_note(const std::string &name, std::string_view text);
 
   CacheReport report() const;
@@ -88,9 +92,10 @@ public:
   std::vector<CacheEntryInfo> list() const;
   /// Removes the oldest-read entries until at most `limit_bytes` remain; returns how many went.
   uint64_t prune(uint64_t limit_bytes);
-  /// Removes what list() finds invalid; returns how many went.
-  uint64_t remove_invalid();
-  /// Copies every valid entry to `folder`, which is made if need be: what becomes
+  /// Removes what list() finds invalid, of folders the empty ones; returns how many went. The error
+  /// names what could not be removed, after all else was.
+  Result<uint64_t> remove_invalid();
+  /// Copies every valid entry and the notes to `folder`, which is made if need be: what becomes
   /// the read-only folder of other machines. Returns the number of entries.
   Result<uint64_t> export_to(const std::string &folder) const;
 

@@ -71,13 +71,11 @@ std::string Compiler::State::note_name() const {
 /// The identity that was remembered, when its stamp still holds.
 void Compiler::State::recall(const CodeCache &cache) {
   std::string stamp = location_stamp(*location);
-  auto note = cache.read_note(note_name());
-  if (stamp.empty() || !note)
-    return;
-  std::string expected = std::string(kNoteHeader) + stamp;
-  if (note->compare(0, expected.size(), expected) != 0)
-    return;
-  std::string rest = note->substr(expected.size());
+  std::string expected = std::string(kNoteHeader) + stamp, rest;
+  for (const std::string &note :
+       stamp.empty() ? std::vector<std::string>() : cache.read_notes(note_name()))
+    if (rest.empty() && note.starts_with(expected))
+      rest = note.substr(expected.size());
   CompilerIdentity found;
   char digits[65] = {};
   if (std::sscanf(rest.c_str(), "version %d.%d headers %64[0-9a-f]", &found.major, &found.minor,

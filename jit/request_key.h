@@ -20,6 +20,7 @@ class IncludedFiles {
 public:
   /// `compiler_folder` holds the compiler's own headers; empty: none is known.
   explicit IncludedFiles(const std::string &compiler_folder);
+  IncludedFiles(const IncludedFiles &) = delete; // its parts refer to each other
 
 private:
   friend class IncludeWalk;

@@ -197,6 +197,7 @@ TEST_CASE("an exported cache serves as the read-only folder of another") {
   CodeCache cache(disk_cache(folder.path));
   put(cache, 1, "one");
   put(cache, 2, "two");
+  cache.write_note("note.txt", "of the factory");
   overwrite(folder.path + "/" + hex(key_of(3)) + ".code", "not an entry");
   REQUIRE(must(cache.export_to(factory.path + "/image")) == 2);
   CHECK(must(cache.export_to(factory.path + "/image")) == 2); // again, over itself
@@ -207,6 +208,7 @@ TEST_CASE("an exported cache serves as the read-only folder of another") {
   CHECK(*other.find(key_of(2), kCompiler) == "two");
   CHECK(other.report().read_only_hits == 2);
   CHECK(other.report().rejected == 0); // the broken file was not exported
+  CHECK(other.read_notes("note.txt") == std::vector<std::string>{"of the factory"});
 
   overwrite(folder.path + "/file", "");
   CHECK(cache.export_to(folder.path + "/file/below").status().code() == Code::io_error);
@@ -220,18 +222,58 @@ TEST_CASE("broken entries are listed as such, and only they are removed") {
   std::string broken = folder.path + "/" + hex(key_of(3)) + ".code";
   overwrite(broken, "not an entry");
   REQUIRE(cache.list().size() == 2);
-  CHECK(cache.remove_invalid() == 1);
+  CHECK(must(cache.remove_invalid()) == 1);
   CHECK_FALSE(fs::exists(broken));
   REQUIRE(cache.list().size() == 1);
   CHECK(cache.list()[0].valid);
-  CHECK(cache.remove_invalid() == 0);
+  CHECK(must(cache.remove_invalid()) == 0);
 }
 
-TEST_CASE("a cache that cannot be written is told once and works in memory") {
+TEST_CASE("a folder in an entry's place is broken, goes if it is empty, and ends no writing") {
+  TemporaryFolder folder;
+  std::string empty = folder.path + "/" + hex(key_of(1)) + ".code",
+              full = folder.path + "/" + hex(key_of(2)) + ".code";
+  fs::create_directories(empty);
+  fs::create_directories(full + "/inner");
+  Messages messages;
+  CodeCache cache(disk_cache(folder.path), messages.logger());
+  CHECK_FALSE(cache.find(key_of(1), kCompiler));
+  put(cache, 1, "one");
+  REQUIRE(messages.list.size() == 1);
+  CHECK(contains(messages.list[0], empty));
+  CHECK(cache.report().writable);
+  CHECK(cache.report().problem.empty());
+  put(cache, 3, "three");
+  CHECK(cache.report().stored == 1);
+  CHECK(cache.report().store_failures == 1);
+  CHECK(*CodeCache(disk_cache(folder.path)).find(key_of(3), kCompiler) == "three");
+
+  size_t broken = 0;
+  for (const CacheEntryInfo &entry : cache.list())
+    broken += !entry.valid;
+  CHECK(cache.list().size() == 3);
+  CHECK(broken == 2);
+  auto removed = cache.remove_invalid();
+  REQUIRE_FALSE(removed.ok());
+  CHECK(contains(removed.status().message(), full + "': Directory not empty"));
+  CHECK_FALSE(contains(removed.status().message(), empty));
+  CHECK_FALSE(fs::exists(empty));
+  CHECK(fs::exists(full + "/inner"));
+  put(cache, 1, "one");
+  CHECK(*CodeCache(disk_cache(folder.path)).find(key_of(1), kCompiler) == "one");
+  // Neither is it what pruning removes.
+  CHECK(cache.prune(0) == 2);
+  CHECK(fs::exists(full));
+}
+
+TEST_CASE(
+    "a cache that cannot be written is told once something was compiled, and works in memory") {
   TemporaryFolder folder;
   overwrite(folder.path + "/file", "");
   Messages messages;
   CodeCache cache(disk_cache(folder.path + "/file/cache"), messages.logger());
+  CHECK_FALSE(cache.find(key_of(1), kCompiler));
+  CHECK(messages.list.empty());
   put(cache, 1, "one");
   put(cache, 2, "two");
   CHECK(*cache.find(key_of(1), kCompiler) == "one");
@@ -332,6 +374,20 @@ TEST_CASE("a read-only folder answers and is left alone") {
   CHECK(entries[0].compiler == kCompiler);
 }
 
+TEST_CASE("notes are read from both folders, the writable one's first") {
+  TemporaryFolder folder;
+  CodeCache(disk_cache(folder.path + "/image")).write_note("note.txt", "of the factory");
+  CacheConfig config = disk_cache(folder.path + "/own");
+  config.read_only_folder = folder.path + "/image";
+  CodeCache cache(config);
+  CHECK(cache.read_notes("note.txt") == std::vector<std::string>{"of the factory"});
+  cache.write_note("note.txt", "own");
+  CHECK(cache.read_notes("note.txt") == std::vector<std::string>{"own", "of the factory"});
+  CHECK(cache.read_notes("../image/note.txt").empty());
+  config.disk = false;
+  CHECK(CodeCache(config).read_notes("note.txt").empty());
+}
+
 TEST_CASE("many threads and processes share a folder") {
   TemporaryFolder folder;
   auto work = [&] {
@@ -372,6 +428,7 @@ TEST_CASE("the environment chooses the folder") {
   CHECK(CacheConfig::from_environment().folder == "/x/cugrt");
   CHECK(CacheConfig::from_environment().read_only_folder == "/r");
   CHECK(CacheConfig::from_environment().disk_limit_bytes == 3 << 20);
+  CHECK(CacheConfig::from_environment().problem.empty());
   xdg.set("relative");
   CHECK(CacheConfig::from_environment().folder == "/h/.cache/cugrt");
   home.set(nullptr);
@@ -380,6 +437,15 @@ TEST_CASE("the environment chooses the folder") {
   CHECK(CacheConfig::from_environment().folder == "/c");
   cache.set("off");
   CHECK_FALSE(CacheConfig::from_environment().disk);
-  limit.set("much");
-  CHECK(CacheConfig::from_environment().disk_limit_bytes == CacheConfig().disk_limit_bytes);
+  limit.set(nullptr);
+  CHECK(CacheConfig::from_environment().problem.empty());
+  for (const char *wrong : {"much", "5Q", "-1", "3MB", " "}) {
+    limit.set(wrong);
+    CacheConfig config = CacheConfig::from_environment();
+    CHECK(config.disk_limit_bytes == CacheConfig().disk_limit_bytes);
+    CHECK(contains(config.problem, "'" + std::string(wrong) + "'"));
+    Messages messages;
+    CodeCache told(config, messages.logger());
+    CHECK(messages.list == std::vector<std::string>{config.problem});
+  }
 }

@@ -83,6 +83,26 @@ TEST_CASE("a hit opens no compiler") {
   CHECK_FALSE(report.library.empty());
 }
 
+TEST_CASE("hits from the read-only folder alone open no compiler either, and nothing is told") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  TemporaryFolder folder;
+  CHECK(in_child([&] {
+    Compiler compiler(with_cache(folder.path + "/factory"));
+    return compiler.compile(add_kernel(1)).ok() &&
+           compiler.cache().export_to(folder.path + "/image").ok();
+  }));
+  overwrite(folder.path + "/file", "");
+  CompilerConfig config = with_cache(folder.path + "/file/cache"); // cannot be made
+  config.cache.read_only_folder = folder.path + "/image";
+  size_t messages = 0;
+  auto count = [](void *user, LogLevel, const char *) { ++*static_cast<size_t *>(user); };
+  Compiler compiler(config, {count, &messages, LogLevel::warning});
+  CHECK(must(compiler.compile(add_kernel(1))).from_cache);
+  CHECK_FALSE(nvrtc_is_loaded());
+  CHECK(compiler.report().major >= 12);
+  CHECK(messages == 0);
+}
+
 TEST_CASE("a compiler that has changed is asked again") {
   REQUIRE_FALSE(nvrtc_is_loaded());
   TemporaryFolder folder;

@@ -57,7 +57,7 @@ cugrt_status *cache_remove_broken(const cugrt_runtime_options *options, uint64_t
     CUGRT_REQUIRE(removed);
     CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
     CUGRT_TRY(require_writable(*cache));
-    *removed = cache->remove_invalid();
+    CUGRT_ASSIGN(*removed, cache->remove_invalid());
     return {};
   });
 }
