@@ -1,6 +1,7 @@
 // Upload of weights; see LoadedWeights in loaded_code.h.
 #include "runtime/loaded_code.h"
 #include "runtime/symbol_binding.h"
+#include "runtime/weight_argument.h"
 #include "support/checked_math.h"
 
 namespace cugrt::runtime {
@@ -27,18 +28,6 @@ struct Layout {
   }
 };
 
-Result<const HostTensor *> find_weight(const plan::Function &function, uint32_t param,
-                                       const WeightSet &set) {
-  const std::string &name = function.params[param].name;
-  const HostTensor *tensor = set.find(name);
-  if (!tensor)
-    return Status::error(Code::not_found, param_text(function, param) +
-                                              " is a weight, but the session's weights have no "
-                                              "tensor '" +
-                                              name + "'");
-  return tensor;
-}
-
 } // namespace
 
 Result<std::shared_ptr<LoadedWeights>>
@@ -54,12 +43,10 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
       if (function.params[i].kind != plan::ParamKind::weight ||
           computed_weight(executable.plan(), function.params[i]))
         continue;
-      CUGRT_ASSIGN(const HostTensor *tensor, find_weight(function, i, set));
-      cugrt_value &value = weights->params_.back()[i];
-      value.kind = CUGRT_VALUE_TENSOR;
-      value.as.tensor = tensor->describe_shape();
-      CUGRT_TRY(check_argument(function, i, value));
-      CUGRT_TRY(layout.add(function.params[i].name, tensor->size_bytes));
+      CUGRT_ASSIGN(const WeightArgument weight,
+                   weight_argument(executable.plan(), function, i, set));
+      weights->params_.back()[i] = weight.value;
+      CUGRT_TRY(layout.add(function.params[i].name, weight.tensor->size_bytes));
     }
   }
   CUGRT_ASSIGN(weights->memory_,

@@ -7,6 +7,7 @@
 #include "runtime/module_plan.h"
 #include "runtime/symbol_binding.h"
 #include "support/file.h"
+#include "runtime/weight_argument.h"
 
 #include <algorithm>
 #include <deque>
@@ -53,16 +54,8 @@ Status check_weights(const plan::Plan &plan, const WeightSet &set) {
       if (function.is_private || param.kind != plan::ParamKind::weight ||
           computed_weight(plan, param))
         continue;
-      const HostTensor *tensor = set.find(param.name);
-      if (!tensor)
-        return Status::error(Code::not_found, param_text(function, i) +
-                                                  " is a weight, but the weights have no tensor '" +
-                                                  param.name + "'");
-      cugrt_value value{};
-      value.kind = CUGRT_VALUE_TENSOR;
-      value.as.tensor = tensor->describe_shape();
-      CUGRT_TRY(check_argument(function, i, value));
-      CUGRT_TRY(check_constant_dims(plan, function, i, value));
+      CUGRT_ASSIGN(const WeightArgument weight, weight_argument(plan, function, i, set));
+      CUGRT_TRY(check_constant_dims(plan, function, i, weight.value));
     }
   return {};
 }

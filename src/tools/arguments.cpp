@@ -123,6 +123,17 @@ Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937
 
 namespace {
 
+// NumPy has no block formats: an array of bytes, whose last dimension counts those of a row, is
+// taken for an input of one. What is no whole number of blocks is left to the runtime's own check.
+void take_blocks(int32_t dtype, Array &array) {
+  if (array.dtype != CUGRT_U8 || array.dims.empty())
+    return;
+  if (int64_t elements = block_elements(dtype, array.dims.back())) {
+    array.dtype = dtype;
+    array.dims.back() = elements;
+  }
+}
+
 bool is_name(const char *text) {
   return std::isalpha(static_cast<unsigned char>(*text)) || *text == '_';
 }
@@ -173,6 +184,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
       found->value = parse_scalar(*found, source);
     else if (source != "random") {
       found->host = read_npy(source);
+      take_blocks(found->info.dtype, *found->host);
       learn_symbols(function, *found, symbols);
     }
   }

@@ -46,6 +46,13 @@ const DTypeRow &row(int32_t dtype) {
 
 const char *dtype_name(int32_t dtype) { return row(dtype).name; }
 
+int64_t block_elements(int32_t dtype, int64_t row_bytes) {
+  const DTypeRow &type = row(dtype);
+  if (type.elements_per_block <= 2 || row_bytes % type.bytes_per_block != 0)
+    return 0;
+  return row_bytes / type.bytes_per_block * type.elements_per_block;
+}
+
 uint64_t tensor_bytes(int32_t dtype, const std::vector<int64_t> &dims) {
   const DTypeRow &type = row(dtype);
   uint64_t blocks = dims.empty()
