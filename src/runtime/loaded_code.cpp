@@ -1,7 +1,7 @@
 // Loading of code, constants and weights; see loaded_code.h.
 #include "runtime/loaded_code.h"
 
-#include "runtime/scalar_bits.h"
+#include "runtime/code_entries.h"
 #include "runtime/symbol_binding.h"
 #include "support/check.h"
 #include "support/checked_math.h"
@@ -116,13 +116,7 @@ Status LoadedCode::set_up_launches() {
         continue;
       const plan::Step &step = function.steps[launch.step];
       const driver::Kernel &kernel = kernels_[launch.kernel][launch.variant].kernel;
-      std::vector<size_t> sizes;
-      for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
-        const ValueSource &source = program.sources[i];
-        bool pointer = source.kind == ValueSource::Kind::address;
-        sizes.push_back(pointer ? 8 : scalar_bytes(source.dtype));
-      }
-      if (Status status = kernel.check_params(sizes); !status.ok())
+      if (Status status = kernel.check_params(argument_bytes(program, launch)); !status.ok())
         return std::move(status)
             .in("kernel @" + plan.kernels[launch.kernel].name)
             .at(executable_->location(step.location));

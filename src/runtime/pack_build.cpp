@@ -3,11 +3,12 @@
 
 #include "jit/architectures.h"
 #include "plan/serialize.h"
+#include "runtime/code_entries.h"
 #include "runtime/computed_weights.h"
 #include "runtime/module_plan.h"
 #include "runtime/symbol_binding.h"
-#include "support/file.h"
 #include "runtime/weight_argument.h"
+#include "support/file.h"
 
 #include <algorithm>
 #include <deque>
@@ -126,7 +127,12 @@ private:
         together.cached = cached_ = cached_before + progress.cached;
         options_.progress(together);
       };
-    return Executable::compile(device_, plan, name, base_folder, compile);
+    CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
+                 Executable::compile(device_, plan, name, base_folder, compile));
+    // No driver loads it here, which would find what the code does not have.
+    if (Status status = check_code(*executable); !status.ok())
+      return std::move(status).in("compiled for " + architecture);
+    return executable;
   }
 
   Status add_target(const Executable &executable) {

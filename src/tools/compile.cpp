@@ -1,6 +1,7 @@
 // cugrt compile: a pack from a module, for machines without a compiler.
 #include "tool.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,7 +14,7 @@ namespace {
 struct Options {
   std::string module, output, weights;
   PlanningOptions planning;
-  std::vector<std::string> architectures;
+  std::vector<std::string> architectures; // as given: with commas
   unsigned threads = 0;
   bool weights_inside = false;
 };
@@ -42,12 +43,28 @@ void show_summary(const std::string &path) {
   }
 }
 
+/// An empty one is a slip of the hand, and which was meant is not known.
+std::vector<std::string> split_architectures(const std::vector<std::string> &given) {
+  std::vector<std::string> architectures;
+  for (const std::string &list : given)
+    for (size_t begin = 0; begin <= list.size();) {
+      size_t end = std::min(list.find(',', begin), list.size());
+      if (end == begin)
+        throw UserError("--arch '" + list + "' has an empty architecture; give them as in " +
+                        "--arch sm_87,compute_75");
+      architectures.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  return architectures;
+}
+
 void compile(const Options &options) {
+  if (options.output == "-")
+    throw UserError("-o - names no file: a pack is written to a file, not to standard output");
   cugrt::Module module = load_module(options.module);
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
-  std::vector<const char *> architectures;
-  for (const std::string &architecture : options.architectures)
-    architectures.push_back(architecture.c_str());
+  const std::vector<std::string> names = split_architectures(options.architectures);
+  std::vector<const char *> architectures = cugrt::detail::pointers(names);
   auto pack = cugrt::detail::sized<cugrt_pack_options>();
   options.planning.apply(pack);
   pack.architectures = architectures.data();
@@ -72,16 +89,17 @@ void add_compile(CLI::App &app) {
   repeatable(command
                  ->add_option("--arch", options->architectures,
                               "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
-                 ->required()
-                 ->delimiter(','));
+                 ->required());
   auto *weights =
       command->add_option("--weights", options->weights,
                           "A .safetensors file, which is to stand beside the pack where it is run");
   command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
       ->needs(weights);
   add_planning_options(*command, options->planning);
-  command->add_option("--threads", options->threads,
-                      "Kernels compiled at a time; default: as many as the machine has cores");
+  command
+      ->add_option("--threads", options->threads,
+                   "Kernels compiled at a time; default: as many as the machine has cores")
+      ->check(CLI::PositiveNumber);
   command->callback([options] { compile(*options); });
 }
 

@@ -119,7 +119,14 @@ void write_npy(const std::string &path, const Array &array) {
   std::string header =
       "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.append(64 - (10 + header.size() + 1) % 64, ' ') += '\n';
-  std::string temporary = path + ".part";
+  // A device or a pipe must not be replaced; a symbolic link's file is written, not the link.
+  std::filesystem::path target = path;
+  if (std::filesystem::exists(target)) {
+    if (!std::filesystem::is_regular_file(target))
+      throw std::runtime_error("cannot write '" + path + "': not a regular file");
+    target = std::filesystem::canonical(target);
+  }
+  std::string temporary = target.string() + ".part";
   {
     std::ofstream file(temporary, std::ios::binary);
     file.write("\x93NUMPY\x01\x00", 8);
@@ -133,7 +140,7 @@ void write_npy(const std::string &path, const Array &array) {
       throw std::runtime_error("cannot write '" + path + "'");
     }
   }
-  std::filesystem::rename(temporary, path);
+  std::filesystem::rename(temporary, target);
 }
 
 } // namespace tool

@@ -49,6 +49,22 @@ def main():
         served = run(*module, CUGRT_CACHE=empty, CUGRT_CACHE_READONLY=image)
         assert "[" not in served.stderr, served.stderr
 
+        # Where the own folder cannot be made, that matters only when something is compiled.
+        nowhere = os.path.join(cache, listed[0]["key"] + ".code", "below")
+        served = run(*module, CUGRT_CACHE=nowhere, CUGRT_CACHE_READONLY=image)
+        assert "[" not in served.stderr and "cannot be" not in served.stderr, served.stderr
+        assert "compiled again in each process" in run(*module, CUGRT_CACHE=nowhere).stderr
+        assert "'5Q'" in run(*module, CUGRT_CACHE_LIMIT="5Q").stderr
+
+        blocker = os.path.join(cache, 64 * "0" + ".code")
+        os.makedirs(os.path.join(blocker, "inner"))
+        assert "1 broken" in run("cache", "verify", status=1).stdout
+        refused = run("cache", "verify", "--remove", status=1)
+        assert blocker + "': Directory not empty" in refused.stderr, refused.stderr
+        os.rmdir(os.path.join(blocker, "inner"))
+        assert "removed 1" in run("cache", "verify", "--remove").stderr
+        assert not os.path.exists(blocker)
+
         path = os.path.join(cache, listed[0]["key"] + ".code")
         with open(path, "r+b") as file:
             file.truncate(100)

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import stat
 import struct
 import subprocess
 import sys
@@ -52,6 +53,20 @@ func @main(%x: tensor<[2, 4], f32>) -> (tensor<[2, 4], f32>) {
 '''
 
 
+ENTRY = r'''cugrt 1
+kernel @some {
+  inline """extern "C" __global__ void right(const float *x, float *y) { y[0] = x[0]; }"""
+  entry "ENTRY"
+  params (x: in f32, y: out f32PARAMS)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%x: tensor<[4], f32>, %y: out tensor<[4], f32>) {
+  launch @some(%x, %yCALL)
+  return
+}
+'''
+
+
 def write_weights(path, values):
     header = json.dumps({"w": {"dtype": "F32", "shape": [len(values)],
                                "data_offsets": [0, 4 * len(values)]}}).encode()
@@ -86,7 +101,7 @@ def main():
                 [tool, *arguments], text=True, capture_output=True, timeout=300,
                 env={**os.environ, "CUGRT_CACHE": at("cache"), "CUGRT_DRIVER": "emulated",
                      "CUGRT_EMULATOR": emulator, **environment})
-            assert done.returncode == status, (arguments, done.returncode, done.stderr)
+            assert status in (None, done.returncode), (arguments, done.returncode, done.stderr)
             return done
 
         with open(at("m.cugrt"), "w", encoding="utf-8") as file:
@@ -112,6 +127,37 @@ def main():
         assert "sm_42" in bad.stderr and "sm_87" in bad.stderr, bad.stderr
         assert not [name for name in os.listdir(work) if name.startswith("bad.pack")]
 
+        # Slips of the command line are named. A pack replaces files only.
+        for words, why in ((["--arch", "sm_87,"], "'sm_87,' has an empty"),
+                           (["--arch", ""], "has an empty"),
+                           (["--arch", "sm_87", "--threads", "0"], "--threads"),
+                           (["--arch", "sm_87", "-o", "-"], "-o -")):
+            output = [] if "-o" in words else ["-o", at("bad.pack")]
+            slip = run("compile", *words, *output, at("m.cugrt"), status=None)
+            assert slip.returncode != 0 and why in slip.stderr, slip.stderr
+        os.mkfifo(at("pipe"))
+        pipe = run("compile", "--arch", "sm_87", at("m.cugrt"), "-o", at("pipe"), status=1)
+        assert "not a regular file" in pipe.stderr, pipe.stderr
+        assert stat.S_ISFIFO(os.lstat(at("pipe")).st_mode)
+        os.mkdir(at("pipes"))
+        os.mkfifo(at("pipes", "result0.npy"))
+        pipe = run("run", at("m.cugrt"), "--weights", at("w.safetensors"), "--input",
+                   "x=" + at("x.npy"), "--output", at("pipes"), status=1)
+        assert "not a regular file" in pipe.stderr, pipe.stderr
+
+        # What the code does not have is found when the pack is made, as PTX and as machine code.
+        for entry, params, call, why in (
+                ("wrong", "", "", "no kernel 'wrong'; it has right"),
+                ("right", ", n: scalar i64", ", 5", "declared with 3 parameters, compiled with 2"),
+                ("right", "", "", None)):
+            with open(at("entry.cugrt"), "w", encoding="utf-8") as file:
+                file.write(ENTRY.replace("ENTRY", entry).replace("PARAMS", params)
+                           .replace("CALL", call))
+            for architecture in ("compute_75", "sm_87", "sm_120"):
+                made = run("compile", "--arch", architecture, at("entry.cugrt"), "-o",
+                           at("entry.pack"), status=1 if why else 0)
+                assert not why or (why in made.stderr and "@some" in made.stderr), made.stderr
+                assert os.path.exists(at("entry.pack")) == (why is None)
         # An option that may be repeated takes one value each time: what follows it is the module.
         assert "kernel @" in run("opt", "--pass", "LegalizeOps", at("m.cugrt")).stdout
         json.loads(run("plan", "--set", "n=4", at("m.cugrt"), "--json").stdout)

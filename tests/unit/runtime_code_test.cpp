@@ -1,0 +1,96 @@
+// runtime: kernels and parameters as compiled code tells them, of PTX and cubins that NVRTC makes.
+#include "support/catch.h"
+
+#include "jit/compiler.h"
+#include "runtime/code_entries.h"
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+
+namespace {
+
+constexpr const char *kSource = R"(
+struct Twelve { char bytes[12]; };
+__device__ __noinline__ int helper(int a) { return a * 3 + (int)clock64(); }
+extern "C" __global__ void none() {}
+__global__ void mangled(int *p) { *p = 1; }
+extern "C" __global__ void mixed(const float *x, char c, Twelve s, long long n, short h, float *y) {
+  y[n] = x[0] + c + s.bytes[3] + h + helper((int)n);
+}
+)";
+
+std::string compiled(jit::OutputKind kind, const char *architecture) {
+  jit::CompilerConfig config;
+  config.cache.disk = false;
+  jit::CompileRequest request;
+  request.name = "code";
+  request.source = kSource;
+  request.kind = kind;
+  request.architecture = architecture;
+  auto result = jit::Compiler(config).compile(request);
+  INFO((result.ok() ? std::string() : result.status().to_string()));
+  REQUIRE(result.ok());
+  return result->bytes;
+}
+
+const CodeEntry *named(const std::vector<CodeEntry> &entries, const std::string &name) {
+  for (const CodeEntry &entry : entries)
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+void check_entries(const std::string &image, bool cubin) {
+  auto entries = read_code_entries(image, cubin);
+  REQUIRE(entries);
+  CHECK(entries->size() == 3);
+  using Sizes = std::vector<uint32_t>;
+  REQUIRE(named(*entries, "none"));
+  CHECK(named(*entries, "none")->param_bytes == Sizes{});
+  REQUIRE(named(*entries, "_Z7mangledPi"));
+  CHECK(named(*entries, "_Z7mangledPi")->param_bytes == Sizes{8});
+  REQUIRE(named(*entries, "mixed"));
+  CHECK(named(*entries, "mixed")->param_bytes == Sizes{8, 1, 12, 8, 2, 8});
+}
+
+} // namespace
+
+TEST_CASE("kernels and the sizes of their parameters are read from PTX and from cubins") {
+  check_entries(compiled(jit::OutputKind::ptx, "compute_75"), false);
+  for (const char *architecture : {"sm_75", "sm_87", "sm_90", "sm_100", "sm_120"}) {
+    CAPTURE(architecture);
+    check_entries(compiled(jit::OutputKind::cubin, architecture), true);
+  }
+}
+
+TEST_CASE("PTX is read past comments, strings and other functions") {
+  auto entries = read_code_entries(".version 8.0\n// .entry no(\n/* .entry no( */\n"
+                                   ".func (.param .b32 r) f(.param .b64 a) { }\n"
+                                   ".pragma \".entry no(\";\n"
+                                   ".visible .entry a\n(\n .param .u64 .ptr .global .align 16 p,\n"
+                                   " .param .align 4 .b8 q[ 3 ][4]\n) { ld.param.u64 %r, [p]; }\n"
+                                   ".entry b { ret; }\n.entry",
+                                   false);
+  REQUIRE(entries);
+  REQUIRE(entries->size() >= 2);
+  CHECK((*entries)[0].name == "a");
+  CHECK((*entries)[0].param_bytes == std::vector<uint32_t>{8, 12});
+  CHECK((*entries)[1].name == "b");
+  CHECK((*entries)[1].param_bytes->empty());
+}
+
+TEST_CASE("what is no cubin, or is cut short or changed, is read within its bounds") {
+  CHECK_FALSE(read_code_entries("", true));
+  CHECK_FALSE(read_code_entries("\x50\xed\x55\xba fat binary", true));
+  const std::string cubin = compiled(jit::OutputKind::cubin, "sm_90");
+  for (size_t size = 0; size < cubin.size(); size += 1 + size / 16) {
+    auto entries = read_code_entries(std::string(cubin, 0, size), true);
+    CHECK((!entries || entries->size() <= 3));
+  }
+  for (size_t at = 0; at < cubin.size(); ++at) {
+    std::string changed = cubin;
+    changed[at] = '\xff';
+    auto entries = read_code_entries(changed, true);
+    CHECK((!entries || entries->size() <= cubin.size() / 24));
+  }
+}
