@@ -128,21 +128,17 @@ public:
     }
   }
 
-  /// All strategies with the same small limit, then with half as much again, and so on: at the
-  /// goal, and after each round on the way to it, at steps of a half, a quarter, ... of the
-  /// distance.
+  /// All strategies with the same small limit, then with half as much again, and so on; every other
+  /// one looks at the goal itself, the others at a step of a half, a quarter, ... of the way to it.
   void search(int64_t budget) {
-    int64_t limit = 64 + int64_t(problem_.pairs.size());
+    int64_t limit = 64 + 2 * int64_t(problem_.pairs.size());
     int shift = 1;
-    for (; open() && budget > 0; limit += limit / 2)
+    for (int round = 0; open() && budget > 0; ++round, limit += limit / 2)
       for (int s = 0; s < 2 * kGreedyOrders && open() && budget > 0; ++s) {
         const WindowStrategy strategy{.order = s / 2, .least_first = s % 2 != 0};
-        if (attempt(strategy, goal_bytes_, limit, budget) || !open() || budget <= 0)
-          continue;
-        int64_t step = (best_.peak_bytes - goal_bytes_) >> shift;
-        step = std::max(step - step % problem_.unit_bytes, problem_.unit_bytes);
-        const int64_t capacity = std::max(best_.peak_bytes - step, goal_bytes_);
-        if (!attempt(strategy, capacity, limit, budget))
+        if ((round + s) % 2 == 0)
+          attempt(strategy, goal_bytes_, limit, budget);
+        else if (!attempt(strategy, capacity_at(shift), limit, budget))
           shift = shift == kSmallestStep ? 1 : shift + 1;
       }
   }
@@ -160,6 +156,14 @@ private:
       return false;
     best_ = {search_.offsets(), peak_of(search_.offsets())};
     return true;
+  }
+
+  /// A step towards the goal, of the distance divided by 2^shift.
+  int64_t capacity_at(int shift) const {
+    const int64_t step = (best_.peak_bytes - goal_bytes_) >> shift;
+    return std::max(best_.peak_bytes -
+                        std::max(step - step % problem_.unit_bytes, problem_.unit_bytes),
+                    goal_bytes_);
   }
 
   int64_t peak_of(std::span<const int64_t> offsets) const {
