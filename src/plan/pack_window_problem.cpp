@@ -168,27 +168,36 @@ bool list_pairs(WindowProblem &problem) {
   return true;
 }
 
+/// Of each item the fullest sections that it is in, as many as have kWatchedMembers in all: the
+/// search looks for room there whenever the item's limits move.
 void list_places(WindowProblem &problem) {
-  auto &[starts, values] = problem.places_of;
-  const size_t count = problem.items.items.size();
-  starts.assign(count + 1, 0);
-  for (const auto &member : problem.members)
-    ++starts[member.item + 1];
-  std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  values.resize(problem.members.size());
+  constexpr size_t kWatchedMembers = 4096;
+  const size_t count = problem.items.items.size(),
+               section_count = problem.section_starts.size() - 1;
+  std::vector<int64_t> loads(section_count, 0);
+  std::vector<std::vector<uint32_t>> places(count); // of members
   problem.homes.resize(problem.members.size());
-  problem.loads.assign(count, 0);
-  std::vector<uint32_t> next(starts.begin(), starts.end() - 1);
-  for (uint32_t s = 0; s + 1 < problem.section_starts.size(); ++s) {
-    int64_t load = 0;
-    for (const auto &member : problem.members_of(s))
-      load += member.high - member.low;
+  for (uint32_t s = 0; s < section_count; ++s)
     for (uint32_t m = problem.section_starts[s]; m < problem.section_starts[s + 1]; ++m) {
-      const uint32_t item = problem.members[m].item;
-      values[next[item]++] = m;
       problem.homes[m] = s;
-      problem.loads[item] = std::max(problem.loads[item], load);
+      loads[s] += problem.members[m].high - problem.members[m].low;
+      places[problem.members[m].item].push_back(m);
     }
+  auto &[starts, values] = problem.places_of;
+  starts = {0};
+  for (std::vector<uint32_t> &list : places) {
+    std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) {
+      return loads[problem.homes[a]] > loads[problem.homes[b]];
+    });
+    problem.loads.push_back(list.empty() ? 0 : loads[problem.homes[list[0]]]);
+    size_t watched = 0;
+    for (uint32_t m : list) {
+      watched += problem.members_of(problem.homes[m]).size();
+      if (watched > kWatchedMembers && m != list[0])
+        break;
+      values.push_back(m);
+    }
+    starts.push_back(uint32_t(values.size()));
   }
 }
 
@@ -262,6 +271,43 @@ int64_t WindowItems::steps(uint32_t i) const {
 bool WindowItems::twins(uint32_t i, uint32_t j) const {
   return items[i].bytes == items[j].bytes && items[i].alignment == items[j].alignment &&
          fixed[i] < 0 && fixed[j] < 0 && std::ranges::equal(parts_of(i), parts_of(j));
+}
+
+std::vector<int64_t> WindowProblem::lowered(std::span<const int64_t> offsets) const {
+  constexpr int kSweeps = 16; // bottom up, one or two are enough for nearly all packings
+  std::vector<Option> held;
+  for (const Pair &pair : pairs) {
+    const int64_t difference = offsets[pair.b] - offsets[pair.a];
+    const auto list = options_of(pair);
+    held.push_back(*std::find_if(list.begin(), list.end(),
+                                 [&](const Option &option) { return difference <= option.most; }));
+  }
+  std::vector<uint32_t> order(offsets.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t i, uint32_t j) { return offsets[i] < offsets[j]; });
+  std::vector<int64_t> low;
+  for (int64_t place : items.fixed)
+    low.push_back(std::max<int64_t>(place, 0));
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    bool moved = false;
+    for (uint32_t i : order) {
+      int64_t least = low[i];
+      for (uint32_t p : pairs_of[i]) {
+        const bool is_b = pairs[p].b == i;
+        const int64_t limit = is_b ? held[p].least : held[p].most;
+        if (limit != (is_b ? -kUnbounded : kUnbounded))
+          least = std::max(least, is_b ? low[pairs[p].a] + limit : low[pairs[p].b] - limit);
+      }
+      const int64_t alignment = items.items[i].alignment;
+      least = (least + alignment - 1) & ~(alignment - 1);
+      moved |= least > low[i];
+      low[i] = least;
+    }
+    if (!moved)
+      return low;
+  }
+  return {offsets.begin(), offsets.end()};
 }
 
 std::optional<WindowProblem> WindowProblem::make(const WindowItems &items) {

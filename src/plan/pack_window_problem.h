@@ -8,11 +8,13 @@
 // open below (j lies below i) and one above (j lies above i); one between them has each item in the
 // other's hollow:
 //
-//      ┌───────┐     j ┌────┐      i occupies all its bytes at first and then its middle only, j
-//    i │       ├────┐  │ ┌──┘      all but its middle later, so they interlock at the differences
-//      │       │    │  │ └──┐      that leave i's middle within j's hollow
-//      │       ├────┘  └────┘
-//      └───────┘
+//   offset      ┌────┐
+//               │ i  │    i shows its first bytes only, then its last only. j may lie below i or
+//          ┌────┴────┤    above it as a whole, or as here above the former and below the latter,
+//          │    j    │    where it has a little room to move.
+//          ├────┬────┘
+//          │ i  │
+//          └────┘─────▸ steps
 #pragma once
 
 #include "plan/pack_problem.h"
@@ -69,7 +71,7 @@ struct WindowProblem {
   std::vector<Pair> pairs; // of items that can clash
   std::vector<Option> options;
   PackLists pairs_of;          // of each item
-  PackLists places_of;         // of each item, where it stands in `members`
+  PackLists places_of;         // of each item, where it stands in `members` of full sections
   std::vector<int64_t> loads;  // of each item: the largest load of a section that it is in
   std::vector<uint32_t> homes; // of each member: its section
   int64_t unit_bytes = 1;      // divides the peak of whatever a search can produce
@@ -82,6 +84,10 @@ struct WindowProblem {
   }
 
   explicit WindowProblem(const WindowItems &list) : items(list) {}
+  /// Every item as low as it can lie with the same options as in a legal packing; in rare cases, of
+  /// items that lift each other in circles, the packing itself.
+  std::vector<int64_t> lowered(std::span<const int64_t> offsets) const;
+
   /// Nothing when there are too many items, or too many that meet. The items must outlive it.
   static std::optional<WindowProblem> make(const WindowItems &items);
 };

@@ -66,7 +66,8 @@ WindowSearch::WindowSearch(const WindowProblem &problem)
 bool WindowSearch::reset(int64_t capacity_bytes) {
   const WindowItems &items = problem_.items;
   const size_t count = items.items.size();
-  decisions_ = work_ = 0;
+  decisions_ = 0;
+  work_ = int64_t(problem_.pairs.size()); // what follows
   out_of_nodes_ = doubtful_ = false;
   low_.assign(count, 0);
   high_.assign(count, 0);
@@ -196,8 +197,22 @@ bool WindowSearch::take(const Frame &frame) {
   return propagate();
 }
 
-/// Until nothing changes, or something has failed, or the nodes have run out.
 bool WindowSearch::propagate() {
+  bool stands = settle();
+  for (size_t c = 0; stands && c < changed_.size(); ++c) {
+    if (!(stands = has_room(changed_[c])))
+      ++failures_[changed_[c]];
+    else if (nodes() > limit_)
+      stands = !(out_of_nodes_ = true);
+  }
+  for (uint32_t item : changed_)
+    is_changed_[item] = 0;
+  changed_.clear();
+  return stands;
+}
+
+/// Moves limits until nothing changes, or something has failed, or the nodes have run out.
+bool WindowSearch::settle() {
   ++level_;
   bool stands = true;
   // Limits that still move after as many passes as there are items run round a circle for ever.
@@ -223,12 +238,6 @@ bool WindowSearch::propagate() {
   for (uint32_t item : queue_)
     queued_[item] = 0;
   queue_.clear();
-  for (size_t c = 0; stands && c < changed_.size(); ++c)
-    if (!(stands = has_room(changed_[c])))
-      ++failures_[changed_[c]];
-  for (uint32_t item : changed_)
-    is_changed_[item] = 0;
-  changed_.clear();
   return stands;
 }
 
@@ -297,7 +306,7 @@ bool WindowSearch::lower(uint32_t item, int64_t high) {
   return low_[item] <= high;
 }
 
-/// Whether in each of the item's sections the parts that begin where it can begin first, or above,
+/// Whether in the item's fullest sections the parts that begin where it can begin first, or above,
 /// fit below the highest end of any of them, and those that end where it can end last, or below,
 /// above the lowest begin.
 bool WindowSearch::has_room(uint32_t item) {
@@ -371,20 +380,6 @@ void WindowSearch::undo_to(size_t trail_mark) {
       break;
     }
   }
-}
-
-std::vector<int64_t> WindowSearch::lowered(std::span<const int64_t> offsets, int64_t peak_bytes) {
-  reset(peak_bytes);
-  limit_ = INT64_MAX;
-  for (uint32_t p = 0; p < ranges_.size(); ++p) {
-    const auto &pair = problem_.pairs[p];
-    const auto options = problem_.options_of(pair);
-    uint32_t option = 0;
-    while (options[option].most < offsets[pair.b] - offsets[pair.a])
-      ++option;
-    ranges_[p] = {option, option};
-  }
-  return propagate() ? low_ : std::vector<int64_t>(offsets.begin(), offsets.end());
 }
 
 } // namespace cugrt::plan

@@ -30,9 +30,6 @@ public:
   /// Decisions of the last run, and what they led to where that was more work than usual.
   int64_t nodes() const { return decisions_ + work_ / kWorkOfNode; }
 
-  /// Every item as low as it can lie with the same options as in a legal packing of this peak.
-  std::vector<int64_t> lowered(std::span<const int64_t> offsets, int64_t peak_bytes);
-
 private:
   static constexpr int64_t kWorkOfNode = 256; // pairs and parts looked at
   struct Range {                              // of a pair's options, those still open
@@ -57,6 +54,7 @@ private:
   bool choose(const WindowStrategy &strategy, Frame &frame) const;
   bool take(const Frame &frame);
   bool propagate();
+  bool settle();
   bool narrow_around(uint32_t item);
   bool narrow(uint32_t pair);
   bool raise(uint32_t item, int64_t low);

@@ -14,8 +14,8 @@
 // 1. greedy placement, in the orders of the portfolio with first and best fit: the ranges of
 //    offsets that the items already placed forbid are taken out, and the item gets the lowest of
 //    what is left, or the lowest of the smallest range that is;
-// 2. where windows may matter little: the planner's search with windows widened to whole items,
-//    which is the better one for rectangles. Whatever it finds is legal;
+// 2. the planner's search with windows widened to whole items, where the bound of that leaves it
+//    anything to win: it is the better one for rectangles, and whatever it finds is legal;
 // 3. the search over options (pack_window_search.h), complete for as many items as the nodes last.
 //
 // Every packing that is taken is first lowered: each item as far as it can fall without passing
@@ -103,11 +103,10 @@ public:
   Packing finish() { return std::move(best_); }
 
   void offer(const std::vector<int64_t> &offsets) {
-    const int64_t peak = peak_of(offsets);
-    std::vector<int64_t> lowered = search_.lowered(offsets, peak);
-    const int64_t lowered_peak = peak_of(lowered);
-    if (best_.offsets.empty() || lowered_peak < best_.peak_bytes)
-      best_ = {std::move(lowered), lowered_peak};
+    std::vector<int64_t> lowered = problem_.lowered(offsets);
+    const int64_t peak = peak_of(lowered);
+    if (best_.offsets.empty() || peak < best_.peak_bytes)
+      best_ = {std::move(lowered), peak};
   }
 
   /// The first `orders` of the portfolio.
@@ -214,10 +213,13 @@ Result<Packing> pack_items(const WindowItems &items, const PackOptions &options,
     return packing;
   }
   WindowPacker packer(items, *problem, goal_bytes);
+  constexpr size_t kPairsAtLoad = size_t(1)
+                                  << 18; // of more, a placement takes tens of milliseconds
+  const bool all = options.effort == Effort::build || problem->pairs.size() <= kPairsAtLoad;
   if (options.policy == PackPolicy::greedy)
     packer.place_greedily(1, {Fit::best});
   else
-    packer.place_greedily(kGreedyOrders, {Fit::best, Fit::first});
+    packer.place_greedily(all ? kGreedyOrders : 1, {Fit::best, Fit::first});
   if (options.policy != PackPolicy::search || !packer.open())
     return packer.finish();
   // What is fixed in another's window cannot be widened.
