@@ -253,29 +253,27 @@ struct Arguments {
   std::optional<std::string> json, only;
 };
 
-/// Whether a list of names with commas between has `name`.
-bool lists(std::string_view names, std::string_view name) {
-  while (!names.empty()) {
-    const size_t end = std::min(names.find(','), names.size());
-    if (names.substr(0, end) == name)
-      return true;
-    names.remove_prefix(std::min(end + 1, names.size()));
+/// The parts of a list that commas separate.
+std::vector<std::string_view> parts(std::string_view list) {
+  std::vector<std::string_view> parts;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    parts.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
   }
-  return false;
+  return parts;
 }
 
-Status check_cases(const std::optional<std::string> &only) {
-  std::string_view rest;
-  if (only)
-    rest = *only;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view name = rest.substr(0, end);
+bool lists(std::string_view list, std::string_view name) {
+  const std::vector<std::string_view> names = parts(list);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status check_cases(std::string_view list) {
+  for (const std::string_view name : parts(list))
     if (std::none_of(std::begin(kCases), std::end(kCases),
                      [&](const Case &c) { return name == c.name; }))
       return Status::error(Code::invalid_argument, "no case is called " + std::string(name));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
   return {};
 }
 
@@ -291,7 +289,7 @@ Result<Arguments> parse(int count, char **values) {
                            "takes --json FILE and --only CASES, not " + std::string(value));
     *target = values[i];
   }
-  CUGRT_TRY(check_cases(arguments.only));
+  CUGRT_TRY(check_cases(arguments.only.value_or("")));
   return arguments;
 }
 

@@ -34,8 +34,8 @@
 #endif
 
 #ifdef MANY_BATCHES
-#define INNER(name) name##1, name##2, name##3, name##4, name##5
-#define EACH(name) name##0, INNER(name)
+#define MAX_RANK 6
+#include "dimensions.cuh"
 #define BATCH_PARAMETERS                                                                           \
   INNER(long long batch_size), EACH(long long a_stride), EACH(long long c_stride)
 #define BATCH_ARGUMENTS INNER(batch_size), EACH(a_stride), EACH(c_stride)
@@ -70,7 +70,7 @@ __device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
     const long long size[] = {1, INNER(batch_size)};                                               \
     const long long a_stride[] = {EACH(a_stride)}, c_stride[] = {EACH(c_stride)};                  \
     long long rest = (batch);                                                                      \
-    for (int d = 5; d >= 0; --d) {                                                                 \
+    for (int d = MAX_RANK - 1; d >= 0; --d) {                                                      \
       const long long outer = d > 0 ? rest / size[d] : 0, at = rest - outer * size[d];             \
       a += at * a_stride[d];                                                                       \
       c += at * c_stride[d];                                                                       \

@@ -10,15 +10,9 @@
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "dimensions.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
-
-#if MAX_RANK == 4
-#define INNER(name) name##1, name##2, name##3
-#else
-#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
-#endif
-#define EACH(name) name##0, INNER(name)
 
 extern "C" __global__ void pad(const T *__restrict__ x, T *__restrict__ y, long long count,
                                long long bits, INNER(long long size), EACH(long long before),

@@ -13,13 +13,14 @@
 // Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and
 // assume.cuh.
 
+#define MAX_RANK 4
+
 #include "assume.cuh"
 #include "block_reduce.cuh"
+#include "dimensions.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
 
-#define INNER(name) name##1, name##2, name##3
-#define EACH(name) name##0, INNER(name)
 #define PARAMETERS                                                                                 \
   LOADED_PARAMETER OUT *__restrict__ y, long long kept, long long reduced,                         \
       INNER(long long kept_size), EACH(long long kept_stride), INNER(long long reduced_size),      \
@@ -62,12 +63,12 @@ struct min : sum {
 
 } // namespace reduction
 
-// The offset of element `index` of a space of four dimensions.
-__device__ __forceinline__ long long offset_of(long long index, const long long (&size)[4],
-                                               const long long (&stride)[4]) {
+// The offset of element `index` of a space of MAX_RANK dimensions.
+__device__ __forceinline__ long long offset_of(long long index, const long long (&size)[MAX_RANK],
+                                               const long long (&stride)[MAX_RANK]) {
   long long offset = 0;
 #pragma unroll
-  for (int d = 3; d > 0; --d) {
+  for (int d = MAX_RANK - 1; d > 0; --d) {
     offset += index % size[d] * stride[d];
     index /= size[d];
   }

@@ -9,19 +9,13 @@
 //
 // Options: MAX_RANK 4 or 8; those of bytes.cuh and assume.cuh.
 
-#include "assume.cuh"
-#include "bytes.cuh"
-#include "programmatic.cuh"
-
 #ifndef MAX_RANK
 #define MAX_RANK 4
 #endif
-#if MAX_RANK == 4
-#define INNER(name) name##1, name##2, name##3
-#else
-#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
-#endif
-#define EACH(name) name##0, INNER(name)
+#include "assume.cuh"
+#include "bytes.cuh"
+#include "dimensions.cuh"
+#include "programmatic.cuh"
 
 #ifdef BASE
 #define BASE_PARAMETER long long base,

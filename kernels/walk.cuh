@@ -9,14 +9,9 @@
 // Options: MAX_RANK 4 or 8; INNERMOST.
 #pragma once
 
+#include "dimensions.cuh"
 #include "packs.cuh"
 
-#if MAX_RANK == 4
-#define INNER(name) name##1, name##2, name##3
-#else
-#define INNER(name) name##1, name##2, name##3, name##4, name##5, name##6, name##7
-#endif
-#define EACH(name) name##0, INNER(name)
 #ifndef INNERMOST
 #define INNERMOST 0
 #endif

@@ -107,8 +107,16 @@ PackSearch::PackSearch(const PackProblem &problem, std::span<const PackStrategy>
     : problem_(problem),
       known_(std::bit_ceil(uint64_t(std::clamp<int64_t>(memory_nodes, 64, 1 << 18)))) {
   for (const PackStrategy &strategy : strategies)
-    rules_.push_back({strategy, ranks(problem, strategy.order),
-                      std::vector<uint32_t>(problem.load_bytes.size(), 0)});
+    rules_.push_back({strategy, add_order(strategy.order), {}});
+}
+
+size_t PackSearch::add_order(std::string_view order) {
+  const auto known =
+      std::find_if(ranks_.begin(), ranks_.end(), [&](const Ranks &r) { return r.order == order; });
+  const auto number = size_t(known - ranks_.begin());
+  if (known == ranks_.end())
+    ranks_.push_back({order, ranks(problem_, order)});
+  return number;
 }
 
 void PackSearch::reset(int64_t capacity_bytes) {
@@ -140,6 +148,7 @@ PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int
   reset(capacity_bytes);
   limit_ = node_limit;
   rule_ = &rules_[strategy];
+  rule_->weights.resize(problem_.load_bytes.size(), 0); // at its first run
   salt_ = salt_of(strategy, capacity_bytes);
   if (problem_.bound_bytes > capacity_ || (problem_.has_fixed && !settle(0, uint32_t(top_.size()))))
     return Outcome::exhausted;
@@ -194,7 +203,7 @@ bool PackSearch::enter(Piece piece) {
       candidates_.push_back(item);
   frame.candidate_end = candidates_.size();
   std::sort(candidates_.begin() + ptrdiff_t(frame.candidate_begin), candidates_.end(),
-            [&](uint32_t a, uint32_t b) { return rule_->rank[a] < rule_->rank[b]; });
+            [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
   frame.piece_begin = frame.piece_next = frame.piece_end = pieces_.size();
   frame.trail_mark = trail_.size();
   frame.key = key;
@@ -247,7 +256,7 @@ bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
   uint32_t b = topmost_[item.begin];
   const PackProblem::Item &below = problem_.items[b];
   return below.same_place(item) && !below.fixed() && !item.fixed() &&
-         offsets_[b] + below.bytes == frame.level && rule_->rank[b] > rule_->rank[i] &&
+         offsets_[b] + below.bytes == frame.level && rank(b) > rank(i) &&
          below.alignment == item.alignment &&
          (below.bytes | item.bytes) % item.alignment ==
              0; // changing places leaves the top as it is

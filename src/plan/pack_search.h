@@ -4,6 +4,7 @@
 
 #include "plan/pack_problem.h"
 
+#include <string_view>
 #include <utility>
 
 namespace cugrt::plan {
@@ -67,12 +68,18 @@ private:
     uint64_t key = 0;
     int64_t nodes = 0; // what it took to find out
   };
+  struct Ranks {
+    std::string_view order;
+    std::vector<uint32_t> of_item;
+  };
   struct Rule {
     PackStrategy strategy;
-    std::vector<uint32_t> rank;
+    size_t order;                  // in ranks_
     std::vector<uint32_t> weights; // of each section: how often it made a search fail
   };
 
+  size_t add_order(std::string_view order);
+  uint32_t rank(uint32_t item) const { return ranks_[rule_->order].of_item[item]; }
   void reset(int64_t capacity_bytes);
   bool enter(Piece piece);
   bool advance(Frame &frame);
@@ -100,6 +107,7 @@ private:
   void set_top(uint32_t section, int64_t value);
 
   const PackProblem &problem_;
+  std::vector<Ranks> ranks_; // orders that several strategies have once
   std::vector<Rule> rules_;
   Rule *rule_ = nullptr;
   uint64_t salt_ = 0;

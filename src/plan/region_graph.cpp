@@ -29,23 +29,17 @@
 #include "plan/reach.h"
 #include "plan/timeline.h"
 
+#include <llvm/ADT/DenseMap.h>
+
 #include <array>
 #include <functional>
 #include <memory>
-#include <unordered_map>
 
 namespace cugrt::plan {
 namespace {
 
 // Rows of bits for more steps than this are too large; lanes are then taken over.
 constexpr uint32_t kMostForBits = 4096;
-
-/// Steps of a function: a range, or some that are listed.
-struct StepList {
-  uint32_t first = 0, count = 0;
-  const uint32_t *listed = nullptr;
-  uint32_t operator[](uint32_t i) const { return listed ? listed[i] : first + i; }
-};
 
 /// A list's head; `set` holds its readers up to `rest`, where it has been waited for as a whole.
 struct Reader {
@@ -55,23 +49,23 @@ struct Reader {
 
 template <class Reach> class Sweep {
 public:
-  Sweep(const Function &function, StepList steps, const ByteRanges &ranges,
+  Sweep(const Function &function, std::span<const uint32_t> steps, const ByteRanges &ranges,
         const StepConditions &conditions, const GraphOptions &options)
-      : function_(function), steps_(steps), ranges_(ranges), conditions_(conditions),
-        options_(options), reach_(steps.count, options.max_lanes), waits_(steps.count),
-        row_(reach_.empty_row()) {}
+      : function_(function), steps_(steps), count_(uint32_t(steps.size())), ranges_(ranges),
+        conditions_(conditions), options_(options), reach_(count_, options.max_lanes),
+        waits_(count_), row_(reach_.empty_row()) {}
 
   /// False, at once, where lanes do not suffice but bits would be small.
   bool run() {
     find_written();
-    for (uint32_t s = 0; s < steps_.count; ++s) {
+    for (uint32_t s = 0; s < count_; ++s) {
       waiting_ = s;
       condition_ = conditions_[steps_[s]];
       singles_.clear();
       found_.clear();
       accesses();
       settle();
-      if (!reach_.close(s, row_) && steps_.count <= kMostForBits)
+      if (!reach_.close(s, row_) && count_ <= kMostForBits)
         return false;
     }
     return true;
@@ -81,7 +75,7 @@ public:
     RegionGraph graph;
     std::vector<uint32_t> numbers = number_nodes(graph.nodes);
     graph.edges.reserve(kept_.size());
-    for (uint32_t s = 0; s < steps_.count; ++s)
+    for (uint32_t s = 0; s < count_; ++s)
       for (uint32_t w = waits_[s].begin; w < waits_[s].end(); ++w)
         graph.edges.push_back({numbers[kept_[w]], numbers[s]});
     for (const Set &set : sets_)
@@ -97,9 +91,10 @@ private:
 
   /// Steps that several others wait for.
   struct Set {
-    std::vector<uint32_t> steps; // descending
+    Range steps; // in set_steps_, descending
     uint32_t first_waiting;
-    uint32_t node = kNone; // the empty node, once there is one: from steps_.count on
+    uint32_t same_hash;    // the set before it that has its hash
+    uint32_t node = kNone; // the empty node, once there is one: from count_ on
     /// Made when a second step waits for the set; most are waited for once.
     struct Found {
       std::vector<uint32_t> waits; // of the empty node: steps, reduced
@@ -140,7 +135,7 @@ private:
 
   void find_written() {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < steps_.count; ++s)
+    for (uint32_t s = 0; s < count_; ++s)
       for_accesses(s, [&](const BufferAccess &access) {
         if (!ir::writes(access.access))
           return;
@@ -217,11 +212,9 @@ private:
       if (conditions_.implies(condition, condition_))
         timeline.clear(range.begin, range.end);
     });
-    Timeline &own = own_timeline(space);
-    own.each(range.begin, range.end, wait);
+    own_timeline(space).overwrite(range.begin, range.end, waiting_, wait);
     share(writers_, 0);
     singles_.insert(singles_.end(), writers_.begin(), writers_.end());
-    own.replace(range.begin, range.end, waiting_);
   }
 
   void wait_for_readers(uint32_t list) {
@@ -252,10 +245,14 @@ private:
     found_.push_back(set);
   }
 
+  std::span<const uint32_t> steps_of(const Set &set) const {
+    return std::span(set_steps_).subspan(set.steps.begin, set.steps.count);
+  }
+
   void find(Set &set) {
     set.found = std::make_unique<typename Set::Found>();
     Row &row = set.found->row = reach_.empty_row();
-    for (uint32_t step : set.steps)
+    for (uint32_t step : steps_of(set))
       if (!reach_.reaches(step, row)) {
         set.found->waits.push_back(step);
         reach_.join(row, step);
@@ -272,35 +269,39 @@ private:
     list.erase(std::unique(begin, list.end()), list.end());
     if (list.size() - first < options_.join_from)
       return kNone;
-    uint64_t hash = list.size() - first;
-    for (size_t i = first; i < list.size(); ++i) {
-      hash = (hash ^ list[i]) * 0x9e3779b97f4a7c15u;
-      hash ^= hash >> 29;
-    }
-    auto [known, end] = set_of_hash_.equal_range(hash);
-    for (; known != end; ++known) {
-      const Set &set = sets_[known->second];
-      if (!std::equal(begin, list.end(), set.steps.begin(), set.steps.end()))
+    const std::span steps = std::span(list).subspan(first);
+    uint32_t &known = set_of_hash_.try_emplace(hash_of(steps), kNone).first->second;
+    for (uint32_t set = known; set != kNone; set = sets_[set].same_hash) {
+      if (!std::ranges::equal(steps, steps_of(sets_[set])))
         continue;
-      found(known->second);
-      if (set.first_waiting != waiting_)
+      found(set);
+      if (sets_[set].first_waiting != waiting_)
         list.resize(first);
-      return known->second;
+      return set;
     }
-    set_of_hash_.emplace(hash, uint32_t(sets_.size()));
-    sets_.push_back({{begin, list.end()}, waiting_});
-    return uint32_t(sets_.size() - 1);
+    sets_.push_back({{uint32_t(set_steps_.size()), uint32_t(steps.size())}, waiting_, known});
+    set_steps_.insert(set_steps_.end(), steps.begin(), steps.end());
+    return known = uint32_t(sets_.size() - 1);
   }
 
-  bool is_step(uint32_t node) const { return node < steps_.count; }
-  const Set &set_of(uint32_t node) const { return sets_[set_of_node_[node - steps_.count]]; }
+  static uint64_t hash_of(std::span<const uint32_t> steps) {
+    uint64_t hash = steps.size();
+    for (uint32_t step : steps) {
+      hash = (hash ^ step) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    }
+    return hash >> 1; // the map keeps the largest keys for itself
+  }
+
+  bool is_step(uint32_t node) const { return node < count_; }
+  const Set &set_of(uint32_t node) const { return sets_[set_of_node_[node - count_]]; }
 
   /// Makes the set's empty node and gives it to the first step that waited for the set. False where
   /// that one had no need to: then this step is the first.
   bool make_node(uint32_t index) {
     Set &set = sets_[index];
     auto is_member = [&](uint32_t node) {
-      return std::binary_search(set.steps.begin(), set.steps.end(), node, std::greater<>());
+      return std::ranges::binary_search(steps_of(set), node, std::greater<>());
     };
     Range &waits = waits_[set.first_waiting];
     auto begin = kept_.begin() + waits.begin, end = kept_.begin() + waits.end();
@@ -308,7 +309,7 @@ private:
       set.first_waiting = waiting_;
       return false;
     }
-    set.node = steps_.count + uint32_t(set_of_node_.size());
+    set.node = count_ + uint32_t(set_of_node_.size());
     set_of_node_.push_back(index);
     auto kept = std::remove_if(begin, end, is_member);
     *kept++ = set.node;
@@ -337,7 +338,7 @@ private:
       if (reach_.covers(row_, sets_[index].found->row))
         continue;
       if (sets_[index].node == kNone && !make_node(index)) {
-        const std::vector<uint32_t> &steps = sets_[index].steps;
+        const std::span<const uint32_t> steps = steps_of(sets_[index]);
         singles_.insert(singles_.end(), steps.begin(), steps.end());
         found_.erase(found_.begin() + ptrdiff_t(i));
         return reduce(first);
@@ -371,35 +372,39 @@ private:
     reach_.merge(row_, row);
   }
 
-  /// What the step waits for, one by one, as a set.
+  /// What the step waits for, one by one, as a set. Empty nodes, which were kept last, come first.
   void share_kept(size_t first) {
     if (options_.join_from == 0 || kept_.size() - first < options_.join_from)
       return;
-    auto steps_end = std::stable_partition(kept_.begin() + ptrdiff_t(first), kept_.end(),
-                                           [&](uint32_t node) { return !is_step(node); });
-    size_t steps = size_t(steps_end - kept_.begin()), known = found_.size();
-    share(kept_, steps);
+    const auto begin = kept_.begin() + ptrdiff_t(first);
+    const auto steps = std::rotate(
+        begin, std::find_if_not(begin, kept_.end(), [&](uint32_t n) { return is_step(n); }),
+        kept_.end());
+    const size_t known = found_.size();
+    share(kept_, size_t(steps - kept_.begin()));
     if (found_.size() == known)
       return;
     uint32_t index = found_.back();
     found_.pop_back();
     if (sets_[index].node != kNone || make_node(index))
       keep_node(first, sets_[index]);
-    else
-      kept_.insert(kept_.end(), sets_[index].steps.begin(), sets_[index].steps.end());
+    else {
+      const std::span<const uint32_t> set = steps_of(sets_[index]);
+      kept_.insert(kept_.end(), set.begin(), set.end());
+    }
   }
 
   /// Steps in order, empty nodes before the first step that waits for them. Gives numbers by node.
   std::vector<uint32_t> number_nodes(std::vector<uint32_t> &nodes) const {
-    std::vector<uint32_t> numbers(steps_.count + set_of_node_.size()), order;
+    std::vector<uint32_t> numbers(count_ + set_of_node_.size()), order;
     for (uint32_t node = 0; node < set_of_node_.size(); ++node)
-      order.push_back(steps_.count + node);
+      order.push_back(count_ + node);
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return set_of(a).first_waiting < set_of(b).first_waiting;
     });
     nodes.reserve(numbers.size());
     size_t next = 0;
-    for (uint32_t s = 0; s < steps_.count; ++s) {
+    for (uint32_t s = 0; s < count_; ++s) {
       for (; next < order.size() && set_of(order[next]).first_waiting == s; ++next) {
         numbers[order[next]] = uint32_t(nodes.size());
         nodes.push_back(kNone);
@@ -411,7 +416,8 @@ private:
   }
 
   const Function &function_;
-  const StepList steps_;
+  const std::span<const uint32_t> steps_;
+  const uint32_t count_; // of steps
   const ByteRanges &ranges_;
   const StepConditions &conditions_;
   const GraphOptions &options_;
@@ -420,10 +426,11 @@ private:
   std::vector<Space> spaces_;
   std::vector<Reader> readers_;
   std::vector<Set> sets_;
-  std::vector<uint32_t> set_of_node_; // by empty node
-  std::unordered_multimap<uint64_t, uint32_t> set_of_hash_;
-  std::vector<Range> waits_;   // by step: into kept_
-  std::vector<uint32_t> kept_; // nodes
+  std::vector<uint32_t> set_steps_;
+  std::vector<uint32_t> set_of_node_;              // by empty node
+  llvm::DenseMap<uint64_t, uint32_t> set_of_hash_; // the newest
+  std::vector<Range> waits_;                       // by step: into kept_
+  std::vector<uint32_t> kept_;                     // nodes
 
   // Of the step that is being looked at.
   uint32_t waiting_ = 0, condition_ = StepConditions::kAlways;
@@ -431,16 +438,6 @@ private:
   std::vector<uint32_t> found_;             // sets
   Row row_;
 };
-
-RegionGraph make_graph(const Function &function, StepList steps, const ByteRanges &ranges,
-                       const StepConditions &conditions, const GraphOptions &options) {
-  Sweep<LaneReach> lanes(function, steps, ranges, conditions, options);
-  if (lanes.run())
-    return lanes.take();
-  Sweep<BitReach> bits(function, steps, ranges, conditions, options);
-  bits.run();
-  return bits.take();
-}
 
 } // namespace
 
@@ -460,16 +457,15 @@ void sort_edges(std::vector<Edge> &edges, size_t nodes) {
   }
 }
 
-RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
-                              const StepConditions &conditions, const GraphOptions &options) {
-  return make_graph(function, {steps.begin, steps.count}, ranges, conditions, options);
-}
-
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
                               const ByteRanges &ranges, const StepConditions &conditions,
                               const GraphOptions &options) {
-  return make_graph(function, {0, uint32_t(steps.size()), steps.data()}, ranges, conditions,
-                    options);
+  Sweep<LaneReach> lanes(function, steps, ranges, conditions, options);
+  if (lanes.run())
+    return lanes.take();
+  Sweep<BitReach> bits(function, steps, ranges, conditions, options);
+  bits.run();
+  return bits.take();
 }
 
 } // namespace cugrt::plan

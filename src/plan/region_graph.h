@@ -16,7 +16,7 @@ struct GraphOptions {
 };
 
 struct RegionGraph {
-  /// Steps in program order, counted from the region's first, and kNone for empty nodes.
+  /// Steps in program order, counted within those given, and kNone for empty nodes.
   std::vector<uint32_t> nodes;
   /// Between nodes, transitively reduced, sorted. Exact where 32 lanes hold the steps, and for up
   /// to 4096 steps in any case; beyond, some edges may be implied by others.
@@ -26,11 +26,9 @@ struct RegionGraph {
 /// Sorts edges between `nodes` nodes, in time linear in both.
 void sort_edges(std::vector<Edge> &edges, size_t nodes);
 
-/// `ranges` and `conditions` are those of the function. Steps that never run together have no edge
-/// between them, but where the limit of lanes asks for one.
-RegionGraph make_region_graph(const Function &function, Range steps, const ByteRanges &ranges,
-                              const StepConditions &conditions, const GraphOptions &options);
-/// Of these steps, in their order; nodes and edges count within them.
+/// The graph of these steps, in their order; `ranges` and `conditions` are those of the function.
+/// Steps that never run together have no edge between them, but where the limit of lanes asks for
+/// one.
 RegionGraph make_region_graph(const Function &function, std::span<const uint32_t> steps,
                               const ByteRanges &ranges, const StepConditions &conditions,
                               const GraphOptions &options);

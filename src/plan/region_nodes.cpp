@@ -128,10 +128,9 @@ private:
       if (std::exchange(tensor.begun, true) || tensor.begin >= tensor.end)
         return;
       Timeline &timeline = arenas[tensor.arena];
-      timeline.each(tensor.begin, tensor.end, [&](const Segment &segment) {
+      timeline.overwrite(tensor.begin, tensor.end, number, [&](const Segment &segment) {
         apart = apart && (segment.writer == kNone || tensors_[segment.writer].touches == 0);
       });
-      timeline.replace(tensor.begin, tensor.end, number);
     });
     return apart;
   }

@@ -25,27 +25,12 @@ class Timeline {
 public:
   /// Calls visit(segment) for the segments that make up [begin, end), made where needed.
   template <class Visit> void each(int64_t begin, int64_t end, Visit visit) {
-    auto it = segments_.lower_bound(begin);
-    if (it != segments_.end() && it->first == begin && it->second.end == end)
-      return visit(it->second);
-    it = split(begin, it);
-    for (int64_t at = begin; at < end; ++it) {
-      if (it == segments_.end() || it->first > at) {
-        int64_t hole_end = it == segments_.end() ? end : std::min(end, it->first);
-        it = segments_.emplace_hint(it, at, Segment{hole_end, kNone, kNone});
-      } else if (it->second.end > end) {
-        Segment upper = it->second;
-        it->second.end = end;
-        segments_.emplace_hint(std::next(it), end, upper);
-      }
-      visit(it->second);
-      at = it->second.end;
-    }
+    visit_from(segments_.lower_bound(begin), begin, end, visit);
   }
 
-  /// After each(begin, end): one segment in place of those.
-  void replace(int64_t begin, int64_t end, uint32_t writer) {
-    auto it = segments_.find(begin);
+  /// Likewise, and then puts one segment in place of them.
+  template <class Visit> void overwrite(int64_t begin, int64_t end, uint32_t writer, Visit visit) {
+    const auto it = visit_from(segments_.lower_bound(begin), begin, end, visit);
     if (it->second.end != end)
       segments_.erase(std::next(it), segments_.lower_bound(end));
     it->second = Segment{end, writer, kNone};
@@ -69,6 +54,32 @@ public:
 
 private:
   using Map = std::map<int64_t, Segment>;
+
+  /// `it` is lower_bound(begin). Gives the first of the segments.
+  template <class Visit>
+  Map::iterator visit_from(Map::iterator it, int64_t begin, int64_t end, Visit visit) {
+    if (it != segments_.end() && it->first == begin && it->second.end == end) {
+      visit(it->second);
+      return it;
+    }
+    it = split(begin, it);
+    Map::iterator first = segments_.end();
+    for (int64_t at = begin; at < end; ++it) {
+      if (it == segments_.end() || it->first > at) {
+        int64_t hole_end = it == segments_.end() ? end : std::min(end, it->first);
+        it = segments_.emplace_hint(it, at, Segment{hole_end, kNone, kNone});
+      } else if (it->second.end > end) {
+        Segment upper = it->second;
+        it->second.end = end;
+        segments_.emplace_hint(std::next(it), end, upper);
+      }
+      visit(it->second);
+      if (at == begin)
+        first = it;
+      at = it->second.end;
+    }
+    return first;
+  }
 
   /// `it` is lower_bound(at), and still is afterwards: a segment that covers `at` is cut there.
   Map::iterator split(int64_t at, Map::iterator it) {

@@ -11,19 +11,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from titled_tests import equal, run_tests, test  # noqa: E402
+
 LEAST_KERNELS = 40
 CASES = ("add", "reduce_sum_rows", "matmul")
 CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
-TESTS = []
-
-
-def test(title):
-    def add(function):
-        TESTS.append((title, function))
-        return function
-    return add
 
 
 class Benches:
@@ -37,10 +32,6 @@ class Benches:
 
     def loaded(self, case, cache):
         return json.loads(self.run(self.load, "--measure", case, "--cache", cache).stdout)
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r}, not {expected!r}"
 
 
 @test("40 kernels and more are loaded from the cache without opening NVRTC, and compiled where it is empty")
@@ -103,18 +94,8 @@ def _(benches):
 
 
 def main():
-    failed = []
     with tempfile.TemporaryDirectory() as folder:
-        benches = Benches(sys.argv[1], sys.argv[2], folder)
-        for title, function in TESTS:
-            try:
-                function(benches)
-            except (AssertionError, KeyError, IndexError, ValueError) as error:
-                failed.append((title, f"{type(error).__name__}: {error}"))
-    for title, what in failed:
-        print(f"failed: {title}\n  {what}")
-    print(f"{len(TESTS) - len(failed)} passed, {len(failed)} failed, 0 skipped")
-    return 1 if failed else 0
+        return run_tests(Benches(sys.argv[1], sys.argv[2], folder))
 
 
 if __name__ == "__main__":

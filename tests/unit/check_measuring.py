@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from titled_tests import equal, run_tests, test  # noqa: E402
+
 # Three launches, one after another, that are not fused: a product and two softmaxes.
 MODULE = """cugrt 1
 
@@ -20,14 +23,6 @@ func @main(%x: tensor<[n, 16], f32>, %w: tensor<[16, 4], f32>) -> (tensor<[n, 4]
   return %p
 }
 """
-TESTS = []
-
-
-def test(title):
-    def add(function):
-        TESTS.append((title, function))
-        return function
-    return add
 
 
 class Tool:
@@ -50,10 +45,6 @@ class Tool:
             trace = json.load(file)
         assert trace["otherData"] == {"driver": "EMULATED", "launches_lost": 0}, trace["otherData"]
         return trace["traceEvents"]
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r}, not {expected!r}"
 
 
 def within(inner, outer):
@@ -188,21 +179,10 @@ def _(tool):
 
 
 def main():
-    failed = []
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "model.cugrt"), "w", encoding="utf-8") as file:
             file.write(MODULE)
-        tool = Tool(sys.argv[1], folder)
-        for title, function in TESTS:
-            try:
-                function(tool)
-            except (AssertionError, KeyError, IndexError, ValueError) as error:
-                failed.append((title, f"{type(error).__name__}: {error}"))
-    for title, detail in failed:
-        print(f"failed: {title}")
-        print("\n".join("  " + line for line in detail.splitlines()))
-    print(f"{len(TESTS) - len(failed)} passed, {len(failed)} failed, 0 skipped")
-    return 1 if failed else 0
+        return run_tests(Tool(sys.argv[1], folder))
 
 
 if __name__ == "__main__":

@@ -186,6 +186,13 @@ TEST_CASE("what is not executed is refused by name, and newer targets by number"
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "tcgen05.alloc"));
   CHECK(contains(status.to_string(), "line 6"));
+  for (const char *name : {"tex.1d.v4.f32.s32", "suld.b.2d.b32.trap", "ld.global.u32"}) {
+    status = load_error(kernel(std::string(name) + " %r1, [%rd1, {%r1, %r2}];"));
+    INFO(status.to_string());
+    CHECK(status.code() == Code::unsupported);
+    CHECK(contains(status.to_string(), name));
+    CHECK(contains(status.to_string(), "line 6"));
+  }
   status = load_error(kernel("mov.u32 %r1, %envreg3;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "%envreg3"));

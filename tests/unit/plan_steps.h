@@ -5,6 +5,7 @@
 
 #include "support/catch.h"
 
+#include <numeric>
 #include <random>
 
 namespace cugrt::test {
@@ -36,7 +37,8 @@ struct Steps {
     function.steps.push_back(s);
   }
   RegionGraph graph(const GraphOptions &options = {}) {
-    Range all{0, uint32_t(function.steps.size())};
+    std::vector<uint32_t> all(function.steps.size());
+    std::iota(all.begin(), all.end(), 0);
     return make_region_graph(function, all, ByteRanges(plan, function),
                              StepConditions(plan.exprs, function), options);
   }
@@ -140,6 +142,19 @@ inline void check_order(const RegionGraph &graph, size_t steps) {
   CHECK(std::is_sorted(graph.edges.begin(), graph.edges.end()));
   for (const Edge &e : graph.edges)
     REQUIRE((e.from < e.to && e.to < graph.nodes.size()));
+}
+
+/// Paths are those of the hazards and no edge is implied by others, with empty nodes or without.
+inline void check_edges(Steps s) {
+  const size_t n = s.function.steps.size();
+  const Matrix expected = required(s);
+  for (uint32_t join_from : {0, 2, 4}) {
+    INFO("join_from " << join_from);
+    RegionGraph graph = s.graph({.join_from = join_from});
+    check_order(graph, n);
+    REQUIRE(between_steps(graph, n) == expected);
+    REQUIRE_FALSE(any_implied(graph));
+  }
 }
 
 inline size_t empty_nodes(const RegionGraph &graph) {

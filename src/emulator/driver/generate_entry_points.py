@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes entry_points.def: every function that cuda.h declares, with the version of its ABI.
+"""Writes entry_points.def: every function that cuda.h and the headers beside it declare, with the version
+of its ABI.
 
   generate_entry_points.py INCLUDE_FOLDER [OLD_DEF] > entry_points.def
 
 cuda.h, preprocessed with the toolkit's internal-versions macro, declares every ABI of every function under
 the name that the library exports. cudaTypedefs.h names the CUDA version that introduced each of them
 (PFN_cuMemAlloc_v3020). The two are joined by base name: the ABI suffixes in ascending order belong to
-the versions in ascending order. Rows keep the kind (IMPLEMENTED or MISSING) that OLD_DEF gives them;
+the versions in ascending order. The headers beside it include others that need not be there; of them
+only the typedefs are read. Rows keep the kind (IMPLEMENTED or MISSING) that OLD_DEF gives them;
 new rows are MISSING.
 """
 import re
@@ -14,20 +16,20 @@ import subprocess
 import sys
 
 HEADER = """\
-// Every function that cuda.h of CUDA 13.0 declares, one row for each ABI; written by
-// generate_entry_points.py. This table makes the exports, cuGetProcAddress and the list in
-// docs/emulator.md; change a row's kind by hand when a function gets its implementation.
+// Every function that cuda.h of CUDA 13.0 declares, and those of cudaProfiler.h, cudaGL.h, cudaEGL.h
+// and cudaVDPAU.h, one row for each ABI; written by generate_entry_points.py. This table makes the
+// exports, cuGetProcAddress and the list in docs/emulator.md; change a row's kind by hand when a
+// function gets its implementation.
 //
 //   IMPLEMENTED(base name, exported symbol, CUDA version that introduced this ABI, stream variant)
 //   MISSING(...)  answers CUDA_ERROR_NOT_SUPPORTED
 //
 // The stream variant: any, or per_thread for the _ptsz and _ptds forms.
 """
-# Declared by cudaProfiler.h, and base names whose meaning moved to another function.
-EXTRA = [("cuProfilerInitialize", "cuProfilerInitialize", 4000, "any"),
-         ("cuProfilerStart", "cuProfilerStart", 4000, "any"),
-         ("cuProfilerStop", "cuProfilerStop", 4000, "any"),
-         ("cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000, "any")]
+# Base names whose meaning moved to another function.
+EXTRA = [("cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000, "any")]
+BESIDE = ["cudaProfiler", "cudaGL", "cudaEGL", "cudaVDPAU"]
+OTHER_SYSTEMS = {"cuWGLGetDevice"}
 
 
 def declared(include):
@@ -42,6 +44,31 @@ def split(symbol):
     return match[1], "per_thread" if match[3] else "any", int(match[2] or 1)
 
 
+def typedefs(include, header):
+    """(base name, variant) -> {version: the variant's suffix}"""
+    found = {}
+    with open(f"{include}/{header}Typedefs.h") as file:
+        for base, version, suffix in re.findall(r"\*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)", file.read()):
+            found.setdefault((base, "per_thread" if suffix else "any"), {})[int(version)] = suffix
+    return found
+
+
+def rows_beside(include):
+    """The first ABI of a function has its name, the next ones end in _v2 and so on; only the last one has
+    a form for the per-thread stream."""
+    rows = []
+    for header in BESIDE:
+        found = typedefs(include, header)
+        for (base, variant), versions in found.items():
+            if base in OTHER_SYSTEMS:
+                continue
+            first = 1 if variant == "any" else len(found[base, "any"])
+            for abi, version in enumerate(sorted(versions), first):
+                symbol = base + (f"_v{abi}" if abi > 1 else "") + versions[version]
+                rows.append((base, symbol, version, variant))
+    return rows
+
+
 def main():
     include = sys.argv[1]
     kinds = {}
@@ -49,15 +76,12 @@ def main():
         with open(sys.argv[2]) as old:
             for kind, symbol in re.findall(r"^(\w+)\(\w+, (\w+),", old.read(), re.M):
                 kinds[symbol] = kind
-    with open(include + "/cudaTypedefs.h") as typedefs:
-        versions = {}
-        for base, version, variant in re.findall(r"\*PFN_(cu\w+?)_v(\d+)(_pts[z]|_ptds)?\)", typedefs.read()):
-            versions.setdefault((base, "per_thread" if variant else "any"), set()).add(int(version))
+    versions = typedefs(include, "cuda")
     groups = {}
     for symbol in declared(include):
         base, variant, abi = split(symbol)
         groups.setdefault((base, variant), []).append((abi, symbol))
-    rows = list(EXTRA)
+    rows = EXTRA + rows_beside(include)
     for key, symbols in groups.items():
         known = sorted(versions.get(key, ()))
         if len(known) != len(symbols):

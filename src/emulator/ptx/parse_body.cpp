@@ -167,6 +167,7 @@ Status Parser::instruction() {
     CUGRT_TRY(advance());
     return label(result.opcode);
   }
+  opcode_ = result.opcode;
   operand_total_ = 0;
   // Operands of an instruction are consecutive: nested ones go to `elements`.
   result.first_operand = uint32_t(current().operands.size());
@@ -204,6 +205,10 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
   if (token_.is('[')) {
     CUGRT_TRY(advance());
     CUGRT_TRY(address(out));
+    if (token_.is(',')) // coordinates of a texture, surface or tensor
+      return Status::error(Code::unsupported, "the emulated device does not execute " +
+                                                  std::string(opcode_) + " with coordinates")
+          .at("ptx line " + std::to_string(token_.line));
     return expect(']');
   }
   if (token_.is('!')) {

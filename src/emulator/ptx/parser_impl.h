@@ -111,7 +111,8 @@ private:
   int32_t scope_ = -1;        // innermost
   std::vector<PendingLabel> pending_;
   uint32_t file_ = 0, source_line_ = 0;
-  uint32_t operand_total_ = 0; // of the current instruction
+  std::string_view opcode_;    // of the current instruction
+  uint32_t operand_total_ = 0; // likewise
 };
 
 } // namespace cugrt::emulator::ptx
