@@ -122,9 +122,10 @@ Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, 
 
 } // namespace
 
-PackOptions planner_pack_options(size_t item_count) {
+PackOptions planner_pack_options(size_t item_count, Effort effort) {
   constexpr size_t kToTheByte = 1024;
-  return {.granule_bytes = item_count > kToTheByte ? kPageBytes : 1};
+  const bool to_the_byte = effort == Effort::build || item_count <= kToTheByte;
+  return {.effort = effort, .granule_bytes = to_the_byte ? 1 : kPageBytes};
 }
 
 Result<int64_t> lower_bound_bytes(const PackInput &input) {

@@ -83,8 +83,9 @@ inline constexpr int64_t kPageBytes = 2 << 20; // in which device memory is had
 inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 
 /// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where
-/// the search would cost more than all the rest, memory is had in pages of 2 MiB.
-PackOptions planner_pack_options(size_t item_count);
+/// the search would cost more than all the rest, memory is had in pages of 2 MiB. With effort
+/// `build` any number is packed to the byte.
+PackOptions planner_pack_options(size_t item_count, Effort effort = Effort::load);
 
 /// The largest sum of bytes occupied at one step, or the largest item that is ever alive, or the
 /// highest end of what has a fixed place: no packing is smaller.
