@@ -163,9 +163,6 @@ Status Lowering::lower_call(Opcode &) {
   if (callee.kind == Kind::function) {
     std::string_view name = module_.functions[size_t(callee.index)].name;
     uint32_t index = uint32_t(callee.index);
-    for (uint32_t i = 0; i < module_.functions.size(); ++i) // declared first, defined later
-      if (module_.functions[i].name == name && !module_.functions[i].is_declaration)
-        index = i;
     const ptx::Function &function = module_.functions[index];
     if (function.is_kernel)
       return unsupported("a call of a kernel");

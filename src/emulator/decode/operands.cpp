@@ -211,6 +211,10 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
   case Kind::variable:
     return variable_source(operand, bits);
   case Kind::function:
+    if (const ptx::Function &function = module_.functions[size_t(operand.index)];
+        function.is_declaration)
+      return error("the address of '" + std::string(function.name) +
+                   "', which is declared here and defined nowhere");
     return constant_slot(uint64_t(operand.index) + 1, bits == 64);
   default:
     return error("an operand that is no value");

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
@@ -135,6 +136,8 @@ private:
 
   Status place_variables();
   Status initialise_variables();
+  Result<uint64_t> address_of(const ptx::Relocation &relocation,
+                              const ptx::Variable &variable) const;
   Status place_function_shared();
   void describe_kernels();
   void describe(uint32_t function);
@@ -187,6 +190,28 @@ Status LoadedProgram::place_variables() {
   return {};
 }
 
+/// What an initialiser names: a variable, or a function, whose address is its number.
+Result<uint64_t> LoadedProgram::address_of(const ptx::Relocation &relocation,
+                                           const ptx::Variable &variable) const {
+  std::string_view name, kind;
+  if (relocation.is_function) {
+    const ptx::Function &function = module_->functions[relocation.index];
+    if (!function.is_declaration)
+      return uint64_t(relocation.index) + 1;
+    name = function.name;
+    kind = "function";
+  } else {
+    if (uint64_t address = placement_.address[relocation.index])
+      return address + uint64_t(relocation.addend);
+    name = module_->variables[relocation.index].name;
+    kind = ".global or .const variable";
+  }
+  return Status::error(Code::parse_error, "the initialiser of '" + std::string(variable.name) +
+                                              "' takes the address of '" + std::string(name) +
+                                              "', which is no defined " + std::string(kind))
+      .at("ptx line " + std::to_string(variable.line));
+}
+
 Status LoadedProgram::initialise_variables() {
   for (size_t i = 0; i < module_->variables.size(); ++i) {
     const ptx::Variable &variable = module_->variables[i];
@@ -199,15 +224,8 @@ Status LoadedProgram::initialise_variables() {
     if (UndefinedBytes *undefined = memory_.undefined())
       undefined->mark_defined(address, variable.bytes);
     for (const ptx::Relocation &relocation : variable.relocations) {
-      uint64_t target = placement_.address[relocation.variable];
-      if (!target)
-        return Status::error(Code::parse_error,
-                             "the initialiser of '" + std::string(variable.name) +
-                                 "' takes the address of '" +
-                                 std::string(module_->variables[relocation.variable].name) +
-                                 "', which is no defined .global or .const variable")
-            .at("ptx line " + std::to_string(variable.line));
-      target += uint64_t(relocation.addend);
+      CUGRT_ASSIGN(uint64_t target, address_of(relocation, variable));
+      target = (target & relocation.mask) >> std::countr_zero(relocation.mask);
       std::memcpy(bytes + relocation.offset_bytes, &target, relocation.bytes);
     }
   }

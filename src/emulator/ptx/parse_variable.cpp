@@ -153,11 +153,13 @@ Status Parser::initializer(Variable &variable, int depth) {
   return advance();
 }
 
-/// One number, or one symbol's address: name, name+4, generic(name), generic(name)+4.
+/// One number, or one symbol's address.
 Status Parser::scalar_initializer(Variable &variable) {
   uint32_t bytes = type_bytes(variable.type);
   if (bytes == 0 || bytes > 8)
     return error("an initialiser of a type that cannot have one");
+  if (token_.kind == TokenKind::word)
+    return address_initializer(variable, ~uint64_t(0));
   bool real = variable.type == Type::f32 || variable.type == Type::f64;
   bool negative = false;
   if (real && token_.is('-')) {
@@ -175,34 +177,57 @@ Status Parser::scalar_initializer(Variable &variable) {
     append(variable, bits, bytes);
     return advance();
   }
-  if (token_.kind != TokenKind::word) {
-    CUGRT_ASSIGN(int64_t value, constant());
-    uint64_t bits = uint64_t(value);
-    if (variable.type == Type::f32)
-      bits = std::bit_cast<uint32_t>(negative ? -float(value) : float(value));
-    else if (variable.type == Type::f64)
-      bits = std::bit_cast<uint64_t>(negative ? -double(value) : double(value));
-    append(variable, bits, bytes);
-    return {};
+  CUGRT_ASSIGN(int64_t value, constant());
+  if (token_.is('(') && !real) {
+    CUGRT_TRY(advance());
+    CUGRT_TRY(address_initializer(variable, uint64_t(value)));
+    return expect(')');
   }
+  uint64_t bits = uint64_t(value);
+  if (variable.type == Type::f32)
+    bits = std::bit_cast<uint32_t>(negative ? -float(value) : float(value));
+  else if (variable.type == Type::f64)
+    bits = std::bit_cast<uint64_t>(negative ? -double(value) : double(value));
+  append(variable, bits, bytes);
+  return {};
+}
+
+/// A symbol's address: name, name+4, generic(name), generic(name)+4, within a mask such as
+/// 0xFF00(name+4) that byte of it. A function has its name alone.
+Status Parser::address_initializer(Variable &variable, uint64_t mask) {
+  bool is_masked = mask != ~uint64_t(0);
+  int shift = std::countr_zero(mask);
+  if (is_masked && (shift % 8 != 0 || mask >> shift != 0xff))
+    return error_at(previous_.line, "a mask that is not 0xFF, 0xFF00 or another of one byte");
+  bool fits = variable.type == Type::u32 || variable.type == Type::u64 ||
+              (variable.type == Type::u8 && is_masked);
+  if (!fits)
+    return error("an address in an initialiser that is neither .u64 nor .u32");
   bool generic = token_.text == "generic";
   if (generic) {
     CUGRT_TRY(advance());
     CUGRT_TRY(expect('('));
   }
-  CUGRT_ASSIGN(std::string_view name, expect_word("a variable's name"));
+  CUGRT_ASSIGN(std::string_view name, expect_word("a variable's or a function's name"));
   auto symbol = module_symbols_.find(name);
-  if (symbol == module_symbols_.end() || symbol->second.kind != Symbol::Kind::module_variable)
+  if (symbol == module_symbols_.end())
     return error_at(previous_.line,
-                    "'" + std::string(name) + "' is no variable whose address is known here");
+                    "'" + std::string(name) + "' is no variable or function that is known here");
+  Relocation relocation;
+  relocation.offset_bytes = variable.init.size();
+  relocation.index = symbol->second.index;
+  relocation.is_function = symbol->second.kind == Symbol::Kind::function;
+  relocation.bytes = type_bytes(variable.type);
+  relocation.mask = mask;
+  if (generic && relocation.is_function)
+    return error_at(previous_.line, "generic() of '" + std::string(name) + "', a function");
   if (generic)
     CUGRT_TRY(expect(')'));
-  Relocation relocation{variable.init.size(), symbol->second.index, 0, bytes};
-  if (token_.is('+') || token_.is('-')) {
+  if (!relocation.is_function && (token_.is('+') || token_.is('-'))) {
     CUGRT_ASSIGN(relocation.addend, constant());
   }
   variable.relocations.push_back(relocation);
-  append(variable, 0, bytes);
+  append(variable, 0, relocation.bytes);
   return {};
 }
 

@@ -70,6 +70,8 @@ private:
   Status finish_variable(const Declared &declared, Variable &variable);
   Status initializer(Variable &variable, int depth);
   Status scalar_initializer(Variable &variable);
+  Status address_initializer(Variable &variable, uint64_t mask);
+  void settle_functions();
   void append(Variable &variable, uint64_t bits, uint32_t bytes);
   Status variables(Space space, Linkage linkage, bool in_function);
   Status registers();
