@@ -1,5 +1,6 @@
 // Which lowering takes which mnemonic; control flow and calls.
 #include "emulator/decode/lowering.h"
+#include "emulator/decode/requirements.h"
 
 namespace cugrt::emulator {
 
@@ -51,6 +52,9 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   Opcode opcode;
   if (!opcode.split(instruction.opcode))
     return refuse();
+  if (std::string lacks = lacking(opcode, operand_count(), module_.target, module_.version);
+      !lacks.empty())
+    return error(lacks);
   for (const Row &row : kRows)
     if (row.mnemonic == opcode.mnemonic())
       return (this->*row.lower)(opcode);

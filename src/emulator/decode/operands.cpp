@@ -2,6 +2,7 @@
 // width of its lanes, and where that differs from the instruction's the value is narrowed or
 // widened.
 #include "emulator/decode/lowering.h"
+#include "emulator/decode/requirements.h"
 
 #include <bit>
 #include <optional>
@@ -91,6 +92,9 @@ Result<uint32_t> Lowering::special_source(const Operand &operand) {
   for (const SpecialName &row : kSpecials) {
     if (row.name != operand.name)
       continue;
+    if (std::string lacks = lacking_for_register(row.name, module_.target, module_.version);
+        !lacks.empty())
+      return error("'" + std::string(row.name) + "' " + lacks);
     if (row.special != Special::clock && row.special != Special::clock64 &&
         row.special != Special::globaltimer)
       return special_slot(row.special);

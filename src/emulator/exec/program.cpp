@@ -139,6 +139,7 @@ private:
   Result<uint64_t> address_of(const ptx::Relocation &relocation,
                               const ptx::Variable &variable) const;
   Status place_function_shared();
+  Status check_shared(uint32_t kernel) const;
   void describe_kernels();
   void describe(uint32_t function);
   uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
@@ -167,6 +168,9 @@ Status LoadedProgram::load(std::string_view ptx) {
   CUGRT_TRY(initialise_variables());
   CUGRT_TRY(place_function_shared());
   CUGRT_TRY(decode_module(*module_, placement_, decoded_));
+  for (uint32_t i = 0; i < module_->functions.size(); ++i)
+    if (module_->functions[i].is_kernel)
+      CUGRT_TRY(check_shared(i));
   for (const auto &code : decoded_.codes)
     functions_.push_back(code->ops.empty() ? nullptr : code.get());
   describe_kernels();
@@ -275,6 +279,46 @@ Status LoadedProgram::place_function_shared() {
           .at("ptx line " + std::to_string(function.line));
   }
   return {};
+}
+
+/// What a kernel and the functions it calls by name declare is at most 48 KiB; more is asked for at
+/// the launch. What gaps between variables take is not counted.
+Status LoadedProgram::check_shared(uint32_t kernel) const {
+  constexpr uint64_t kMaxStaticSharedBytes = 48 << 10;
+  std::vector<bool> called(module_->functions.size());
+  std::vector<bool> counted(module_->variables.size());
+  std::vector<uint32_t> pending{kernel};
+  called[kernel] = true;
+  uint64_t bytes = 0;
+  while (!pending.empty()) {
+    uint32_t index = pending.back();
+    pending.pop_back();
+    const ptx::Function &function = module_->functions[index];
+    for (const ptx::Variable &variable : function.variables)
+      bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
+    for (const auto *list : {&function.operands, &function.elements})
+      for (const ptx::Operand &operand : *list) {
+        if (operand.kind != ptx::Operand::Kind::variable || !operand.is_module ||
+            counted[size_t(operand.index)])
+          continue;
+        counted[size_t(operand.index)] = true;
+        const ptx::Variable &variable = module_->variables[size_t(operand.index)];
+        bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
+      }
+    for (uint32_t callee : decoded_.callees[index])
+      if (!called[callee]) {
+        called[callee] = true;
+        pending.push_back(callee);
+      }
+  }
+  if (bytes <= kMaxStaticSharedBytes)
+    return {};
+  return Status::error(Code::parse_error,
+                       "kernel '" + std::string(module_->functions[kernel].name) + "' declares " +
+                           std::to_string(bytes) + " bytes of shared memory: at most " +
+                           std::to_string(kMaxStaticSharedBytes) +
+                           " can be static, more is dynamic and asked for at the launch")
+      .at("ptx line " + std::to_string(module_->functions[kernel].line));
 }
 
 /// Local memory of a thread in `function` and what it calls.
