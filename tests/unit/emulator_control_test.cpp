@@ -336,3 +336,63 @@ TEST_CASE("initialisers that name what has no address there are refused with the
     CHECK(status.to_string().find(c.part) != std::string::npos);
   }
 }
+
+TEST_CASE("constant expressions have C's operators, in initialisers and operands") {
+  struct Case {
+    const char *text;
+    uint64_t value;
+  };
+  // C's arithmetic in 64 bits; that % is unsigned and shifts count modulo 64 is ptxas's.
+  const Case cases[] = {{"(1<<3)|2", 10},
+                        {"5>3?1:2", 1},
+                        {"1==1&&0||1", 1},
+                        {"7^2&3", 5},
+                        {"!0", 1},
+                        {"!5+1", 1},
+                        {"~0", ~uint64_t(0)},
+                        {"10 % 3", 1},
+                        {"-7 % 5", 4}, // 2^64 - 7 modulo 5
+                        {"-7/2", uint64_t(-3)},
+                        {"-7 / -1", 7},
+                        {"(-1)/2U", UINT64_MAX / 2},
+                        {"0xFFFFFFFFFFFFFFFF/2", UINT64_MAX / 2},
+                        {"-8>>1", uint64_t(-4)},
+                        {"(.u64)-8>>60", 15},
+                        {"1<<65", 2},
+                        {"8>>1<<2", 16},
+                        {"2+3<<1", 10},
+                        {"2+3*4", 14},
+                        {"10-3-2", 5},
+                        {"-1+2", 1},
+                        {"- -3", 3},
+                        {"1?2?3:4:5", 3},
+                        {"0?2:0?4:5", 5},
+                        {"5<=2", 0},
+                        {"3>=2", 1},
+                        {"1!=2", 1},
+                        {"3>3", 0},
+                        {"-1<0U", 0},
+                        {"-1<0", 1},
+                        {"(2)*(3+4)", 14}};
+  std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 t[] = {";
+  for (const Case &c : cases)
+    text += std::string(c.text) + ", ";
+  text += "((0))};\n.entry k(.param .u64 out) {\n.reg .b64 %o, %v;\nld.param.u64 %o, [out];\n";
+  for (size_t i = 0; i < std::size(cases); ++i)
+    text += std::string("mov.u64 %v, ") + cases[i].text + ";\nst.global.u64 [%o+2*" +
+            std::to_string(4 * i) + "], %v;\n";
+  Emulated device;
+  device.load(text + "ret;\n}\n");
+  auto table = device.program().find_global("t");
+  REQUIRE(table);
+  REQUIRE(table->bytes == 8 * (std::size(cases) + 1));
+  auto initial = device.download<uint64_t>(table->address, std::size(cases));
+  uint64_t out = device.upload(std::vector<uint64_t>(std::size(cases)));
+  device.launch("k", {1, 1, 1}, {1, 1, 1}, 0, out);
+  auto moved = device.download<uint64_t>(out, std::size(cases));
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    INFO(cases[i].text);
+    CHECK(initial[i] == cases[i].value);
+    CHECK(moved[i] == cases[i].value);
+  }
+}

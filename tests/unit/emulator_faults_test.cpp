@@ -292,6 +292,15 @@ TEST_CASE("malformed PTX is refused with its line") {
       {"setp.eq.s32 %r1, %r2, %r3;", "line 6", "predicate"},
       {"add.s64 %rd1, %r1, %rd2;", "line 6", "too narrow"},
       {"x: x: ret;", "line 6", "twice"},
+      {"bar.sync 17;", "line 6", "17"},
+      {"barrier.sync 16;", "line 6", "0 to 15"},
+      {"bar.sync 1, 33;", "line 6", "33"},
+      {"bar.arrive 1, 48;", "line 6", "48"},
+      {"bar.red.popc.u32 %r1, 1, 33, %p1;", "line 6", "33"},
+      {"mov.u32 %r1, 5/0;", "line 6", "zero"},
+      {"mov.u32 %r1, 1?2;", "line 6", "':'"},
+      {"mov.u32 %r1, (1;", "line 6", "')'"},
+      {"mov.u32 %r1, 1<<;", "line 6", "integer"},
   };
   for (const Case &c : cases) {
     Status status = load_error(kernel(c.body));
@@ -328,6 +337,10 @@ TEST_CASE("what is not executed is refused by name, and newer targets by number"
   status = load_error(kernel("mov.u32 %r1, %envreg3;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "%envreg3"));
+  status = load_error(kernel(".reg .v2 .f32 %pair;"));
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.to_string(), ".v2"));
+  CHECK(contains(status.to_string(), "line 6"));
   status = load_error(kernel(""), "sm_75");
   CHECK(status.code() ==
         Code::invalid_argument); // as ptxas has it: the PTX is wrong for the device

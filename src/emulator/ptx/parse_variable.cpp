@@ -1,4 +1,4 @@
-// Declarations: registers, variables of every space, initialisers, constant expressions.
+// Declarations: registers, variables of every space, initialisers.
 #include "emulator/ptx/parser_impl.h"
 
 #include "support/checked_math.h"
@@ -161,11 +161,9 @@ Status Parser::scalar_initializer(Variable &variable) {
   if (token_.kind == TokenKind::word)
     return address_initializer(variable, ~uint64_t(0));
   bool real = variable.type == Type::f32 || variable.type == Type::f64;
-  bool negative = false;
-  if (real && token_.is('-')) {
-    negative = true;
+  CUGRT_ASSIGN(bool negative, is_negative_real());
+  if (negative)
     CUGRT_TRY(advance());
-  }
   if (token_.kind == TokenKind::real) {
     uint64_t bits = token_.bits;
     if (variable.type == Type::f32 && !token_.is_float)
@@ -185,9 +183,9 @@ Status Parser::scalar_initializer(Variable &variable) {
   }
   uint64_t bits = uint64_t(value);
   if (variable.type == Type::f32)
-    bits = std::bit_cast<uint32_t>(negative ? -float(value) : float(value));
+    bits = std::bit_cast<uint32_t>(float(value));
   else if (variable.type == Type::f64)
-    bits = std::bit_cast<uint64_t>(negative ? -double(value) : double(value));
+    bits = std::bit_cast<uint64_t>(double(value));
   append(variable, bits, bytes);
   return {};
 }
@@ -234,7 +232,9 @@ Status Parser::address_initializer(Variable &variable, uint64_t mask) {
 Status Parser::registers() {
   CUGRT_ASSIGN(Declared declared, declared_type());
   if (declared.vector != 1)
-    return error("vector registers are not supported");
+    return Status::error(Code::unsupported,
+                         "the emulated device does not execute vector registers (.reg .v2 and .v4)")
+        .at("ptx line " + std::to_string(previous_.line));
   while (true) {
     CUGRT_ASSIGN(std::string_view name, expect_word("a register's name"));
     if (token_.is('<')) {
@@ -251,62 +251,6 @@ Status Parser::registers() {
     if (!more)
       return expect(';');
   }
-}
-
-Result<int64_t> Parser::constant(int depth) {
-  if (depth > kMaxDepth)
-    return error("a constant expression nested too deeply");
-  int64_t value = 0;
-  if (!token_.is('+') && !token_.is('-')) {
-    CUGRT_ASSIGN(value, constant_term(depth));
-  }
-  while (token_.is('+') || token_.is('-')) {
-    bool add = token_.is('+');
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t right, constant_term(depth));
-    value = int64_t(add ? uint64_t(value) + uint64_t(right) : uint64_t(value) - uint64_t(right));
-  }
-  return value;
-}
-
-Result<int64_t> Parser::constant_term(int depth) {
-  CUGRT_ASSIGN(int64_t value, constant_factor(depth));
-  while (token_.is('*') || token_.is('/') || token_.is('%')) {
-    char op = token_.text[0];
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t right, constant_factor(depth));
-    if (op != '*' && (right == 0 || right == -1))
-      return error("a constant division by 0 or -1");
-    value = op == '*'   ? int64_t(uint64_t(value) * uint64_t(right))
-            : op == '/' ? value / right
-                        : value % right;
-  }
-  return value;
-}
-
-Result<int64_t> Parser::constant_factor(int depth) {
-  if (depth > kMaxDepth)
-    return error("a constant expression nested too deeply");
-  for (char op : {'-', '~', '!', '+'}) {
-    if (!token_.is(op))
-      continue;
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t value, constant_factor(depth + 1));
-    return op == '-' ? int64_t(-uint64_t(value)) : op == '~' ? ~value : op == '!' ? !value : value;
-  }
-  if (token_.is('(')) {
-    CUGRT_TRY(advance());
-    if (token_.is_dotted(".s64") || token_.is_dotted(".u64")) { // a cast
-      CUGRT_TRY(advance());
-      CUGRT_TRY(expect(')'));
-      return constant_factor(depth + 1);
-    }
-    CUGRT_ASSIGN(int64_t value, constant(depth + 1));
-    CUGRT_TRY(expect(')'));
-    return value;
-  }
-  CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
-  return int64_t(value);
 }
 
 } // namespace cugrt::emulator::ptx

@@ -49,6 +49,11 @@ Status Parser::advance() {
   return {};
 }
 
+Result<Token> Parser::peek() const {
+  Lexer ahead = lexer_;
+  return ahead.next();
+}
+
 Status Parser::expect(char punct) {
   if (!token_.is(punct))
     return error(std::string("expected '") + punct + "', found " + shown());
