@@ -71,7 +71,7 @@ bool exists(const std::string &space, const Element &t, uint32_t count) {
 } // namespace
 
 TEST_CASE("every type and vector goes through every space unharmed") {
-  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  std::string text = ".version 8.8\n.target sm_100\n.address_size 64\n";
   for (const char *space : kSpaces)
     for (const Element &t : kElements)
       for (uint32_t count : {1u, 2u, 4u})
@@ -79,7 +79,7 @@ TEST_CASE("every type and vector goes through every space unharmed") {
           text +=
               copy_kernel(std::string("k_") + space + "_" + t.name + "_" + std::to_string(count),
                           space, t, count);
-  Emulated device;
+  Emulated device("sm_100");
   device.load(text);
   Random random(5);
   std::vector<uint8_t> a(kThreads * 32);
