@@ -1,0 +1,29 @@
+// What bench kernels measures: a small module for each case, in two sizes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace cugrt::bench {
+
+enum class Ceiling { copy, read, mma };
+inline constexpr const char *kCeilingNames[] = {"copy", "read", "mma"};
+
+/// `T` is the dtype, R, C and K are sizes (small ones without a GPU) in parameters, results' types
+/// and body. That stands behind "%r = ", or behind "%r, %q = " where there are two results.
+struct KernelCase {
+  const char *name, *dtype, *params, *body;
+  Ceiling ceiling;
+  int64_t small[3], large[3];                // R, C, K
+  double (*operations)(const int64_t *size); // nullptr: not a measure of it
+  const char *result = "tensor<[R, C], T>";
+};
+
+std::span<const KernelCase> kernel_cases();
+/// Those whose rate is a ceiling, which come first.
+bool is_ceiling(const KernelCase &c);
+/// The text of the module.
+std::string module_text(const KernelCase &c, const int64_t *sizes);
+
+} // namespace cugrt::bench
