@@ -1,10 +1,11 @@
-// bench kernels [--json FILE] [--only CASES]: each kernel of the library by itself, through a
-// session, against the ceilings of the device: what a copy, a kernel that only reads, and a loop of
-// mma instructions reach in the same run. CASES are names with commas between; the ceilings are
-// always measured.
+// bench kernels [--json FILE] [--only CASES] [--sources]: each kernel of the library by itself,
+// through a session, against the ceilings of the device: what a copy, a kernel that only reads, and
+// a loop of mma instructions reach in the same run. CASES are names with commas between; the
+// ceilings are always measured.
 //
 //   us                   of one run: the median of rounds, each of several runs in a row, by events
-//   bytes                of the operands and results, each counted once
+//   bytes                of the operands and results, each counted once; of a table that ids are
+//                        looked up in, what they name
 //   operations           multiplications and additions of products, convolutions and attention;
 //                        null for what is not measured by them
 //   ceiling              what the fraction is of: copy, read or mma
@@ -13,7 +14,8 @@
 //
 // On a GPU what is bound by memory takes 256 MB and more, so that caches do not hold it. Without
 // one they are small and run on the emulated driver, where times say nothing of a GPU: fractions
-// are null.
+// are null. With --sources nothing is measured: a line for each case says which of kernels/ it
+// runs, by its plan for the large sizes; "generated" is a kernel that no file has.
 #include "bench/kernel_cases.h"
 #include "bench/support/bench_main.h"
 #include "bench/support/samples.h"
@@ -23,7 +25,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <random>
+#include <set>
 
 namespace cugrt::bench {
 namespace {
@@ -32,6 +34,7 @@ constexpr int kRounds = 7, kRunsPerRound = 10;
 
 struct Arguments {
   std::optional<std::string> json, only;
+  bool sources = false;
 };
 
 /// The parts of a list that commas separate.
@@ -62,12 +65,17 @@ Result<Arguments> parse(int count, char **values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     const std::string_view value = values[i];
+    if (value == "--sources") {
+      arguments.sources = true;
+      continue;
+    }
     std::optional<std::string> *target = value == "--json"   ? &arguments.json
                                          : value == "--only" ? &arguments.only
                                                              : nullptr;
     if (!target || ++i == count)
       return Status::error(Code::invalid_argument,
-                           "takes --json FILE and --only CASES, not " + std::string(value));
+                           "takes --json FILE, --only CASES and --sources, not " +
+                               std::string(value));
     *target = values[i];
   }
   CUGRT_TRY(check_cases(arguments.only.value_or("")));
@@ -80,7 +88,7 @@ struct Measured {
 };
 
 uint64_t tensor_bytes(const cugrt_param_info &info) {
-  // Bits of an element, by the values of cugrt_dtype; block formats have 18 and 34 bytes in 32.
+  // Bits of an element, by the values of cugrt_dtype; block formats have 18, 20 and 34 bytes in 32.
   double bits = 32;
   switch (info.dtype) {
   case CUGRT_BOOL:
@@ -95,6 +103,9 @@ uint64_t tensor_bytes(const cugrt_param_info &info) {
     break;
   case CUGRT_Q4_0:
     bits = 18 * 8 / 32.0;
+    break;
+  case CUGRT_Q4_1:
+    bits = 20 * 8 / 32.0;
     break;
   case CUGRT_Q8_0:
     bits = 34 * 8 / 32.0;
@@ -115,16 +126,15 @@ std::string shape_of(const cugrt_param_info &info) {
   return text;
 }
 
-/// An operand's memory: small positive floats, or ids below 1024.
+/// An operand's memory: small positive floats, or ids (kernel_cases.h).
 Buffer filled_buffer(Runtime &runtime, const cugrt_param_info &info) {
   const uint64_t bytes = tensor_bytes(info);
   Buffer buffer(runtime, bytes);
-  std::mt19937 random(1);
   std::string part(std::min<uint64_t>(bytes, uint64_t(1) << 24), '\x3c');
   if (info.dtype == CUGRT_I32 || info.dtype == CUGRT_I64) {
     const size_t each = info.dtype == CUGRT_I32 ? 4 : 8;
     for (size_t at = 0; at + each <= part.size(); at += each) {
-      const int64_t id = int64_t(random() % 1024);
+      const int64_t id = int64_t(at / each * 641 % uint64_t(kTableRows));
       std::memcpy(part.data() + at, &id, each);
     }
   }
@@ -149,7 +159,8 @@ Measured measure(Runtime &runtime, const KernelCase &c, bool emulated) {
     arguments.push_back(buffers.back().tensor(static_cast<cugrt_dtype>(info.dtype),
                                               std::span(info.dims, info.rank)));
     m.shape += (i ? " " : "") + shape_of(info);
-    m.bytes += double(tensor_bytes(info));
+    const double part = i == 0 && c.part_read ? c.part_read(sizes) : 1;
+    m.bytes += part * double(tensor_bytes(info));
   }
   for (size_t i = 0; i < function.result_count(); ++i)
     m.bytes += double(tensor_bytes(function.result(i)));
@@ -172,11 +183,36 @@ Measured measure(Runtime &runtime, const KernelCase &c, bool emulated) {
   return m;
 }
 
+/// "softmax: softmax.cu" for each case.
+Status show_sources(const Arguments &arguments) {
+  constexpr std::string_view kPrefix = "builtin:", kEnd = ".cu\"";
+  for (const KernelCase &c : kernel_cases()) {
+    if (is_ceiling(c) || (arguments.only && !lists(*arguments.only, c.name)))
+      continue;
+    const std::string text = Module::parse(module_text(c, c.large), c.name)
+                                 .run_passes({"FuseOps", "FuseKernels", "LegalizeOps"})
+                                 .print();
+    std::set<std::string> sources;
+    for (size_t at = text.find(kPrefix); at != std::string::npos; at = text.find(kPrefix, at + 1)) {
+      const std::string quoted = text.substr(at, text.find('"', at) + 1 - at);
+      if (quoted.ends_with(kEnd)) // else what generated ones include
+        sources.insert(quoted.substr(kPrefix.size(), quoted.size() - kPrefix.size() - 1));
+    }
+    std::string line = std::string(c.name) + ":";
+    for (const std::string &source : sources)
+      line += " " + source;
+    std::printf("%s\n", (sources.empty() ? line + " generated" : line).c_str());
+  }
+  return {};
+}
+
 double rate(const KernelCase &c, const Measured &m) {
   return (c.ceiling == Ceiling::mma ? m.operations : m.bytes) / m.us;
 }
 
 Status run(const Arguments &arguments) {
+  if (arguments.sources)
+    return show_sources(arguments);
   RuntimeOptions options;
 #ifdef CUGRT_BENCH_EMULATOR
   bool has_device = true;

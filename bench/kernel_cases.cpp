@@ -1,6 +1,7 @@
 // The cases of bench kernels; see kernel_cases.h.
 #include "bench/kernel_cases.h"
 
+#include <algorithm>
 #include <cctype>
 #include <string_view>
 
@@ -66,6 +67,9 @@ extern "C" __global__ void ceiling_mma(const unsigned *x, float *y, long long st
 )";
 constexpr double kMmaBlocks = 1056, kMmaWarps = 8, kMmaEach = 8, kMmaOperations = 2.0 * 16 * 8 * 16;
 
+double rows_read(const int64_t *s) { return std::min(1.0, double(s[0]) / double(kTableRows)); }
+double columns_read(const int64_t *s) { return std::min(1.0, double(s[1]) / double(kTableRows)); }
+
 double product(const int64_t *s) { return 2.0 * double(s[0]) * double(s[1]) * double(s[2]); }
 
 constexpr int64_t kRows = 1 << 14, kColumns = 1 << 12; // 256 MB of f32
@@ -103,6 +107,8 @@ constexpr KernelCase kCases[] = {
      "tensor<[R, C], f16>"},
     {"softmax", "f32", kOne, "softmax(%x)", Ceiling::copy, CUGRT_PLAIN},
     {"softmax", "f16", kOne, "softmax(%x)", Ceiling::copy, CUGRT_HALVES},
+    {"softmax_columns", "f32", kOne, "softmax(%x) {axis = 0}", Ceiling::copy, CUGRT_PLAIN},
+    {"log_softmax", "f32", kOne, "log_softmax(%x)", Ceiling::copy, CUGRT_PLAIN},
     {"layer_norm", "f16", "%x: tensor<[R, C], T>, %s: tensor<[C], T>, %b: tensor<[C], T>",
      "layer_norm(%x, %s, %b)", Ceiling::copy, CUGRT_HALVES},
     {"rms_norm", "bf16", "%x: tensor<[R, C], T>, %s: tensor<[C], T>", "rms_norm(%x, %s)",
@@ -122,9 +128,27 @@ constexpr KernelCase kCases[] = {
     {"concat", "f32", kTwo, "concat(%x, %y) {axis = 1}", Ceiling::copy, CUGRT_PLAIN,
      "tensor<[R, 2*C], T>"},
     {"embedding", "f16", "%x: tensor<[1024, C], T>, %i: tensor<[R], i32>", "embedding(%x, %i)",
-     Ceiling::copy, CUGRT_HALVES},
+     Ceiling::copy, CUGRT_HALVES, "tensor<[R, C], T>", rows_read},
     {"gather", "f32", "%x: tensor<[1024, C], T>, %i: tensor<[R], i64>", "gather(%x, %i)",
-     Ceiling::copy, CUGRT_PLAIN},
+     Ceiling::copy, CUGRT_PLAIN, "tensor<[R, C], T>", rows_read},
+    {"gather_elements", "f32", "%x: tensor<[R, 1024], T>, %i: tensor<[R, C], i32>",
+     "gather_elements(%x, %i) {axis = 1}", Ceiling::copy, CUGRT_PLAIN, "tensor<[R, C], T>",
+     columns_read},
+    {"one_hot", "f32", "%i: tensor<[R], i64>", "one_hot(%i) {depth = C}", Ceiling::copy,
+     CUGRT_PLAIN},
+    {"range",
+     "f32",
+     "%x: tensor<[1], T>",
+     "%n = shape [R] %r = range(%n)",
+     Ceiling::copy,
+     {96, 0, 0},
+     {kRows * kColumns, 0, 0},
+     nullptr,
+     "tensor<[R], T>"},
+    {"split", "f32", "%x: tensor<[R, 2*C], T>", "split(%x) {axis = 1, sections = [C, C]}",
+     Ceiling::copy, CUGRT_PLAIN, "tensor<[R, C], T>, tensor<[R, C], T>"},
+    {"fused_elementwise", "f16", kTwo, "%a = sigmoid(%x) %b = mul(%a, %x) %r = add(%b, %y)",
+     Ceiling::copy, CUGRT_HALVES},
     {"rotary",
      "f16",
      "%x: tensor<[R, 32, C], T>, %i: tensor<[R], i64>",
@@ -145,6 +169,15 @@ constexpr KernelCase kCases[] = {
      {256, 256, 0},
      nullptr,
      "tensor<[R, C, 16, 16], T>"},
+    {"avg_pool2d",
+     "f32",
+     "%x: tensor<[R, C, 32, 32], T>",
+     "avg_pool2d(%x) {kernel = [2, 2], strides = [2, 2]}",
+     Ceiling::copy,
+     {1, 2, 0},
+     {256, 256, 0},
+     nullptr,
+     "tensor<[R, C, 16, 16], T>"},
     {"attention_decode",
      "f16",
      "%x: tensor<[R, 1, 32, 128], T>, %k: tensor<[R, C, 8, 128], T>, %v: tensor<[R, C, 8, 128], T>",
@@ -154,6 +187,24 @@ constexpr KernelCase kCases[] = {
      {32, 4096, 0},
      [](const int64_t *s) { return 4.0 * double(s[0]) * double(s[1]) * 32 * 128; },
      "tensor<[R, 1, 32, 128], T>"},
+    {"attention_decode_split", // 32 blocks, which are few for any device of 8 multiprocessors
+     "f16",
+     "%x: tensor<[R, 1, 32, 128], T>, %k: tensor<[R, C, 8, 128], T>, %v: tensor<[R, C, 8, 128], T>",
+     "attention(%x, %k, %v)",
+     Ceiling::read,
+     {1, 520, 0},
+     {1, 1 << 16, 0},
+     [](const int64_t *s) { return 4.0 * double(s[0]) * double(s[1]) * 32 * 128; },
+     "tensor<[R, 1, 32, 128], T>"},
+    {"attention_prefill",
+     "f16",
+     "%x: tensor<[1, R, 32, 128], T>, %k: tensor<[1, R, 8, 128], T>, %v: tensor<[1, R, 8, 128], T>",
+     "attention(%x, %k, %v) {causal = true}",
+     Ceiling::mma,
+     {9, 0, 0},
+     {4096, 0, 0},
+     [](const int64_t *s) { return 2.0 * double(s[0]) * double(s[0] + 1) * 32 * 128; },
+     "tensor<[1, R, 32, 128], T>"},
     {"matmul_gemv",
      "f16",
      "%x: tensor<[R, K], T>, %w: tensor<[K, C], T>",
@@ -165,6 +216,14 @@ constexpr KernelCase kCases[] = {
     {"matmul_q4_0_gemv",
      "f16",
      "%x: tensor<[R, K], T>, %w: tensor<[C, K], q4_0>",
+     "matmul_blocks(%x, %w)",
+     Ceiling::read,
+     {1, 24, 64},
+     {1, 32768, 16384},
+     product},
+    {"matmul_q4_1_gemv",
+     "f16",
+     "%x: tensor<[R, K], T>, %w: tensor<[C, K], q4_1>",
      "matmul_blocks(%x, %w)",
      Ceiling::read,
      {1, 24, 64},
@@ -202,6 +261,41 @@ constexpr KernelCase kCases[] = {
      {64, 64, 64},
      {4096, 4096, 4096},
      product},
+    {"matmul_batched",
+     "f16",
+     "%x: tensor<[8, R, K], T>, %w: tensor<[8, K, C], T>",
+     "matmul(%x, %w)",
+     Ceiling::mma,
+     {24, 40, 32},
+     {2048, 2048, 2048},
+     [](const int64_t *s) { return 8 * product(s); },
+     "tensor<[8, R, C], T>"},
+    {"matmul_epilogue",
+     "f16",
+     "%x: tensor<[R, K], T>, %w: tensor<[K, C], T>, %b: tensor<[C], T>, %z: tensor<[R, C], T>",
+     "%m = matmul(%x, %w, %b) %g = gelu(%m) %r = add(%g, %z)",
+     Ceiling::mma,
+     {64, 64, 64},
+     {4096, 4096, 4096},
+     product},
+    {"conv1d",
+     "f16",
+     "%x: tensor<[R, C, 1024], T>, %w: tensor<[K, C, 3], T>",
+     "conv1d(%x, %w) {padding = [1]}",
+     Ceiling::mma,
+     {1, 2, 2},
+     {256, 256, 256},
+     [](const int64_t *s) { return 2.0 * double(s[0] * s[1] * s[2]) * 3 * 1024; },
+     "tensor<[R, K, 1024], T>"},
+    {"conv2d_epilogue",
+     "f16",
+     "%x: tensor<[R, C, 32, 32], T>, %w: tensor<[K, C, 3, 3], T>, %b: tensor<[K], T>",
+     "%m = conv2d(%x, %w, %b) {padding = [1, 1]} %r = relu(%m)",
+     Ceiling::mma,
+     {1, 4, 4},
+     {256, 256, 64},
+     [](const int64_t *s) { return 2.0 * double(s[0] * s[1] * s[2]) * 9 * 32 * 32; },
+     "tensor<[R, K, 32, 32], T>"},
     {"conv2d",
      "f16",
      "%x: tensor<[R, C, 32, 32], T>, %w: tensor<[K, C, 3, 3], T>",
@@ -235,12 +329,13 @@ std::span<const KernelCase> kernel_cases() { return kCases; }
 bool is_ceiling(const KernelCase &c) { return std::string_view(c.name).starts_with("ceiling_"); }
 
 std::string module_text(const KernelCase &c, const int64_t *sizes) {
-  const std::string_view result = c.result;
+  const std::string_view result = c.result, body = c.body;
   const bool two = result.find("tensor<") != result.rfind("tensor<");
   const std::string results = two ? "%r, %q" : "%r";
   return "cugrt 1\n" + std::string(kCeilings) + "func @main(" + filled(c.params, c.dtype, sizes) +
-         ") -> (" + filled(c.result, c.dtype, sizes) + ") {\n  " + results + " = " +
-         filled(c.body, c.dtype, sizes) + "\n  return " + results + "\n}\n";
+         ") -> (" + filled(c.result, c.dtype, sizes) + ") {\n  " +
+         (body.starts_with('%') ? "" : results + " = ") + filled(c.body, c.dtype, sizes) +
+         "\n  return " + results + "\n}\n";
 }
 
 } // namespace cugrt::bench
