@@ -1,6 +1,6 @@
 // bench storage [--json FILE] [--offsets FOLDER] [FILE.csv...]: peak, bound, ratio and time of
-// every packing policy on the same instances: files in MiniMalloc's CSV format, with gaps,
-// alignment and fixed offsets. Without files: networks made up in storage_instances.cpp.
+// every packing policy on the same instances: files in MiniMalloc's CSV format, with gaps, their
+// windows, alignment and fixed offsets. Without files: networks made up in storage_instances.cpp.
 //
 // Policies: `slots` (TVM's pairwise sharing), `greedy` (descending size, best fit), `portfolio`
 // (the best of fourteen greedy placements), then ours: `load`, `quick` (below half a second for

@@ -1,7 +1,8 @@
 // Instances in files of MiniMalloc's CSV format, see storage_instances.h.
 //
 //   id,lower,upper,size,alignment,gaps          columns in any order; the first four must be there
-//   b1,0,9,4096,256,3-5 6-8@0:0                 alive in [0, 9) but for [3, 5) and [6, 8)
+//   b1,0,9,4096,256,3-5 6-8@0:1024              alive in [0, 9) but for [3, 5); in [6, 8) only its
+//                                               first 1024 bytes are in use: the gap's window
 //
 // Older files say buffer or buffer_id for id, start or begin for lower, and end for upper, which
 // then is the last step alive, in gaps too.
@@ -103,12 +104,13 @@ struct Header {
   }
 };
 
+using Gap = StorageInstance::Buffer::Gap;
+
 /// A buffer with its times as written, which need not fit into a PackItem.
 struct Line {
   StorageInstance::Buffer buffer;
   int64_t size = 0, alignment = 1;
   std::optional<int64_t> offset;
-  std::vector<std::pair<int64_t, int64_t>> gaps; // half-open, ascending
 };
 
 class LineReader {
@@ -136,10 +138,15 @@ public:
     for (std::string_view gap : split(field(kGaps), ' '))
       if (!gap.empty())
         CUGRT_TRY(add_gap(gap, line));
-    std::sort(line.gaps.begin(), line.gaps.end());
-    for (size_t i = 1; i < line.gaps.size(); ++i)
-      if (line.gaps[i].first < line.gaps[i - 1].second)
+    std::vector<Gap> &gaps = line.buffer.gaps;
+    std::sort(gaps.begin(), gaps.end(),
+              [](const Gap &a, const Gap &b) { return a.lower < b.lower; });
+    for (size_t i = 1; i < gaps.size(); ++i)
+      if (gaps[i].lower < gaps[i - 1].upper)
         return error("the buffer's gaps overlap");
+    std::erase_if(gaps, [&](const Gap &gap) { // all of it stays in use
+      return gap.low_bytes == 0 && gap.high_bytes == line.size && line.size > 0;
+    });
     return line;
   }
 
@@ -194,13 +201,7 @@ private:
       return error("the gap " + std::string(text) + " is empty or not within the buffer's life");
     if (window->first < 0 || window->first > window->second || window->second > line.size)
       return error("the window of gap " + std::string(text) + " is not within the buffer's size");
-    if (window->first == 0 && window->second == line.size && line.size > 0)
-      return {}; // all of it stays in use
-    if (window->first < window->second)
-      return Status::error(Code::unsupported, "the gap " + std::string(text) +
-                                                  " keeps a part of the buffer in use; only gaps "
-                                                  "that free all of it are packed");
-    line.gaps.push_back({steps->first, *end});
+    line.buffer.gaps.push_back({steps->first, *end, window->first, window->second});
     return {};
   }
 
@@ -215,8 +216,8 @@ StorageInstance make_instance(std::vector<Line> lines) {
   std::vector<int64_t> times;
   for (const Line &line : lines) {
     times.insert(times.end(), {line.buffer.lower, line.buffer.upper});
-    for (auto [begin, end] : line.gaps)
-      times.insert(times.end(), {begin, end});
+    for (const Gap &gap : line.buffer.gaps)
+      times.insert(times.end(), {gap.lower, gap.upper});
   }
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());
@@ -230,11 +231,11 @@ StorageInstance make_instance(std::vector<Line> lines) {
     const auto number = uint32_t(instance.items.size());
     instance.items.push_back(
         {step(line.buffer.lower), step(line.buffer.upper), line.size, line.alignment});
-    for (auto [begin, end] : line.gaps)
-      instance.gaps.push_back({number, step(begin), step(end)});
+    for (const Gap &gap : line.buffer.gaps)
+      instance.gaps.push_back(
+          {number, step(gap.lower), step(gap.upper), gap.low_bytes, gap.high_bytes});
     if (line.offset)
       instance.fixed.push_back({number, *line.offset});
-    line.buffer.gaps = std::move(line.gaps);
     instance.buffers.push_back(std::move(line.buffer));
   }
   return instance;
@@ -292,9 +293,12 @@ std::string offsets_csv(const StorageInstance &instance, const plan::Packing &pa
       text += ',' + std::to_string(buffer.hint.value_or(-1));
     if (!instance.gaps.empty())
       text += ',';
-    for (size_t gap = 0; gap < buffer.gaps.size(); ++gap)
-      text += (gap ? " " : "") + std::to_string(buffer.gaps[gap].first) + '-' +
-              std::to_string(buffer.gaps[gap].second);
+    for (const Gap &gap : buffer.gaps) {
+      text += (&gap != buffer.gaps.data() ? " " : "") + std::to_string(gap.lower) + '-' +
+              std::to_string(gap.upper);
+      if (gap.low_bytes < gap.high_bytes)
+        text += '@' + std::to_string(gap.low_bytes) + ':' + std::to_string(gap.high_bytes);
+    }
     text += ',' + std::to_string(packing.offsets[i]) + '\n';
   }
   return text;

@@ -5,7 +5,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace cugrt::bench {
@@ -14,9 +13,13 @@ struct StorageInstance {
   std::string name;
   struct Buffer {
     std::string id;
-    int64_t lower = 0, upper = 0;                  // as in the file, half-open
-    std::optional<int64_t> hint;                   // likewise; not used
-    std::vector<std::pair<int64_t, int64_t>> gaps; // likewise, half-open, ascending
+    int64_t lower = 0, upper = 0; // as in the file, half-open
+    std::optional<int64_t> hint;  // likewise; not used
+    struct Gap {                  // likewise
+      int64_t lower = 0, upper = 0;
+      int64_t low_bytes = 0, high_bytes = 0; // the window; equal: all bytes are free
+    };
+    std::vector<Gap> gaps; // ascending
   };
   std::vector<Buffer> buffers;
   std::vector<plan::PackItem> items; // one for each buffer
@@ -26,9 +29,9 @@ struct StorageInstance {
 };
 
 /// CSV in MiniMalloc's format: the columns id, lower, upper and size, and perhaps alignment, hint
-/// (read, not used), gaps and offset (where the buffer has to lie; empty: anywhere), in any order
-/// and named by the first line. A gap that keeps a part of a buffer in use is refused
-/// (Code::unsupported), as are alignments that are no powers of two. Errors name the line.
+/// (read, not used), gaps, with windows or without, and offset (where the buffer has to lie; empty:
+/// anywhere), in any order and named by the first line. Alignments that are no powers of two are
+/// refused (Code::unsupported). Errors name the line.
 Result<StorageInstance> read_instance(const std::string &path);
 /// The columns of the instance with its offsets, buffers in its order: a file of the same format.
 std::string offsets_csv(const StorageInstance &instance, const plan::Packing &packing);

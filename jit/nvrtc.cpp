@@ -6,7 +6,10 @@
 
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
+#include <fstream>
 #include <sys/stat.h>
 
 #ifndef CUGRT_NVRTC_DEFAULT
@@ -34,6 +37,25 @@ bool is_folder(const std::string &path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
+
+#if defined(__x86_64__)
+constexpr int kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr int kMachine = EM_AARCH64;
+#else
+constexpr int kMachine = EM_NONE; // unknown: the loader judges
+#endif
+
+/// A library for other processors, as a toolkit for cross-compiling has it beside this machine's.
+/// What is no library at all is left to the loader, which says so.
+bool is_for_another_machine(const std::string &path) {
+  Elf64_Ehdr header;
+  std::ifstream file(path, std::ios::binary);
+  return kMachine != EM_NONE && file.read(reinterpret_cast<char *>(&header), sizeof header) &&
+         std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_machine != kMachine;
+}
+
+bool is_library(const std::string &path) { return is_file(path) && !is_for_another_machine(path); }
 
 std::string resolved(const std::string &path) {
   char buffer[PATH_MAX];
@@ -76,7 +98,7 @@ std::string library_at(const std::string &path) {
     return {};
   for (const char *name : kNames)
     for (const char *below : {"/", "/lib64/", "/lib/"})
-      if (is_file(path + below + name))
+      if (is_library(path + below + name))
         return path + below + name;
   return {};
 }
@@ -188,7 +210,7 @@ Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path) {
       return location_of(library, origin);
   for (const std::string &folder : loader_folders())
     for (const char *name : kNames)
-      if (is_file(folder + "/" + name))
+      if (is_library(folder + "/" + name))
         return location_of(folder + "/" + name, "the loader's path");
   return Status::error(Code::not_found,
                        "no NVRTC: install the CUDA toolkit or the wheels nvidia-cuda-nvrtc, "
@@ -199,6 +221,8 @@ Result<std::unique_ptr<Nvrtc>> open_nvrtc(const NvrtcLocation &location) {
   void *handle = dlopen(location.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
+    if (is_for_another_machine(location.library))
+      reason = "it is built for another kind of processor"; // the loader calls it missing
     return Status::error(Code::not_found, "cannot load NVRTC '" + location.library +
                                               "': " + (reason ? reason : "no reason given"));
   }

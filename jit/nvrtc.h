@@ -27,7 +27,7 @@ struct NvrtcLocation {
 /// Looks, without opening anything, at: `explicit_path` (a file or a folder of a toolkit),
 /// CUGRT_NVRTC (the same), a copy that the process has already loaded, CUDA_HOME, CUDA_PATH,
 /// /usr/local/cuda, the folder that the build found, LD_LIBRARY_PATH and the loader's folders.
-/// not_found says what to do.
+/// In folders, libraries for other processors are passed over. not_found says what to do.
 Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path);
 
 /// The functions that we use; the last ones may be null.

@@ -140,6 +140,11 @@ bool Parser::bounds(Pending &f, Bound::Kind kind) {
            advance();
            if (!expect_sign("=", "after the symbol") || !integer(b.value, "an integer bound"))
              return false;
+           for (const Bound &other : f.bounds)
+             if (other.kind == kind && other.symbol == b.symbol)
+               return fail(b.location, "symbol " + std::string(b.symbol) + " has two " +
+                                           (kind == Bound::Kind::lower ? "lower" : "upper") +
+                                           " bounds");
            f.bounds.push_back(b);
            return true;
          });

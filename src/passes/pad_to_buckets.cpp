@@ -17,11 +17,13 @@
 // written in its own size alone. Only the launches at both ends take n, by value: the key holds the
 // bucket. That rows of zeros do not change the others is the author's promise; what breaks it
 // visibly is refused: the symbol in weights, host scalars, shapes, in an expression of a
-// parameter's or result's dimension, and host code that would be given padded tensors.
+// parameter's or result's dimension, host code that would be given padded tensors, and ops that
+// would take what is added for what is there (padding_effects.h).
 #include "codegen/op_emitter.h"
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
 #include "passes/all_passes.h"
+#include "passes/padding_effects.h"
 #include "plan/located.h"
 
 #include <algorithm>
@@ -89,6 +91,11 @@ public:
         CUGRT_TRY(check_type(source().value(results[r].value()).type, end, what));
     }
     return {};
+  }
+
+  /// Likewise: where what is added would change what is there.
+  Status check_effects(const ir::Module &whole) const {
+    return check_padding_effects(whole, source(), padded_);
   }
 
 protected:
@@ -300,6 +307,7 @@ Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &c
     }
     Padder padder(function, target, table, host_functions);
     CUGRT_TRY(padder.check());
+    CUGRT_TRY(padder.check_effects(module));
     CUGRT_ASSIGN(ir::Function padded, padder.run());
     target.functions.push_back(std::move(padded));
   }

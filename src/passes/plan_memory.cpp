@@ -144,9 +144,9 @@ private:
 
 Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &function,
                                  std::span<const plan::FunctionSummary> summaries,
-                                 plan::Reuse reuse, bool tables, ir::Module &target) {
+                                 const plan::MemoryOptions &options, ir::Module &target) {
   CUGRT_ASSIGN(const plan::MemoryPlan plan,
-               plan::plan_memory(module, function, summaries, reuse, tables));
+               plan::plan_memory(module, function, summaries, options));
   return PackedPlanner(plan.interleaved ? *plan.interleaved : function, target, plan).run();
 }
 
@@ -165,10 +165,13 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   if (!context.flag("memory.plan"))
     return module;
   const std::string_view words = context.choice("memory.reuse");
-  const plan::Reuse reuse = words == "smallest"   ? plan::Reuse::smallest
-                            : words == "parallel" ? plan::Reuse::parallel
-                                                  : plan::Reuse::balanced;
-  const bool tables = context.choice("memory.offsets") == "buckets";
+  plan::MemoryOptions options;
+  options.reuse = words == "smallest"   ? plan::Reuse::smallest
+                  : words == "parallel" ? plan::Reuse::parallel
+                                        : plan::Reuse::balanced;
+  options.tables = context.choice("memory.offsets") == "buckets";
+  if (context.choice("memory.effort") == "build")
+    options.effort = plan::Effort::build;
   const bool by_slots = context.choice("memory.storage_policy") == "slots";
   std::vector<plan::FunctionSummary> summaries;
   if (!by_slots) {
@@ -178,7 +181,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function planned,
                  by_slots ? plan_slots(function, target)
-                          : plan_packed(module, function, summaries, reuse, tables, target));
+                          : plan_packed(module, function, summaries, options, target));
     target.functions.push_back(std::move(planned));
   }
   return target;

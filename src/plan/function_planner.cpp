@@ -169,11 +169,13 @@ Status FunctionPlanner::tensor_result(uint32_t index, ir::ValueId value) {
   CUGRT_ASSIGN(uint32_t buffer, values_.buffer(value, location));
   uint32_t slot = storage_.result_slot_of[index];
   if (source.kind == FunctionSummary::SourceKind::result) {
-    // Part of another result: at the same place in that result's slot.
+    // Part of another result, which is whole: at the same place in that result's slot.
     uint32_t owner = storage_.result_slot_of[source.index];
     if (owner != kNone) {
       std::string name = out_.buffers[buffer].name;
-      buffer = values_.result_slot(owner, buffer, values_.offset(value));
+      const ir::ValueId whole = function_.results_of(function_.body())[source.index].value();
+      buffer = values_.result_slot(
+          owner, buffer, context_.plan.exprs.sub(values_.offset(value), values_.offset(whole)));
       out_.buffers[buffer].name = std::move(name);
     }
   } else if (slot != kNone) {
@@ -208,6 +210,8 @@ Status FunctionPlanner::block(uint32_t ir_block, uint32_t plan_block) {
     Block &out = out_.blocks[plan_block];
     CUGRT_TRY(owner.kind == BindingKind::if_ ? yield_branch(owner, block, out)
                                              : yield_loop(owner, block, out));
+    if (owner.kind == BindingKind::while_ && ir_block == owner.blocks.begin)
+      keep_condition(out.results[0]);
   }
   release(ir_block, live_.blocks[ir_block].end);
   close_region();
@@ -426,6 +430,15 @@ void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
     push_item(std::move(item));
   }
   dynamic_.resize(kept);
+}
+
+/// The host reads a loop's condition after the block that makes it. An allocation of its own is
+/// given back when the next iteration makes it anew, or the next run begins.
+void FunctionPlanner::keep_condition(const OperandRef &condition) {
+  if (condition.kind == OperandRef::Kind::buffer)
+    std::erase_if(dynamic_, [&](const Dynamic &dynamic) {
+      return out_.buffers[dynamic.buffer].tensor == out_.buffers[condition.index].tensor;
+    });
 }
 
 void FunctionPlanner::mark_time(uint32_t time) {

@@ -85,6 +85,7 @@ private:
   /// Dynamic allocations: made for what a binding defines, given back after their last use.
   Status allocate(ir::ValueId value, uint32_t ir_block, SourceLocation location);
   void release(uint32_t ir_block, uint32_t until_time);
+  void keep_condition(const OperandRef &condition);
   void mark_time(uint32_t time);
 
   Status fail(SourceLocation location, const std::string &message) const;

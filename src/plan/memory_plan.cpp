@@ -182,20 +182,20 @@ Result<int64_t> bound_bytes(Lives &lives, size_t scope_count) {
   return sum;
 }
 
-Result<Packing> pack_items(const Items &items) {
-  return pack(items.input(), planner_pack_options(items.items.size()));
+Result<Packing> pack_items(const Items &items, Effort effort) {
+  return pack(items.input(), planner_pack_options(items.items.size(), effort));
 }
 
 /// Packs each tensor by itself, and, where the bound says that it may pay, with those that may be
 /// written in place. That is kept only where the peak is less.
-Status pack_scope(const ScopeItems &scope, ScopePlan &out) {
-  CUGRT_ASSIGN(Packing packing, pack_items(scope.alone));
+Status pack_scope(const ScopeItems &scope, Effort effort, ScopePlan &out) {
+  CUGRT_ASSIGN(Packing packing, pack_items(scope.alone, effort));
   CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.alone.input()));
   bool in_place = false;
   if (!scope.joined_of.empty()) {
     CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.joined.input()));
     if (out.lower_bound_bytes < packing.peak_bytes) {
-      CUGRT_ASSIGN(Packing smaller, pack_items(scope.joined));
+      CUGRT_ASSIGN(Packing smaller, pack_items(scope.joined, effort));
       in_place = smaller.peak_bytes < packing.peak_bytes;
       if (in_place)
         packing = std::move(smaller);
@@ -221,8 +221,8 @@ struct BoxPackings {
 /// Finds offsets for each bucket, where that saves more than a page.
 class Tables {
 public:
-  Tables(const ir::Module &module, const ir::Function &function, MemoryPlan &plan)
-      : module_(module), function_(function), plan_(plan) {}
+  Tables(const ir::Module &module, const ir::Function &function, Effort effort, MemoryPlan &plan)
+      : module_(module), function_(function), effort_(effort), plan_(plan) {}
 
   /// After pack_scope().
   Status improve(const ScopeItems &scope, ScopePlan &out) {
@@ -282,7 +282,7 @@ private:
   Result<BoxPackings> pack_boxes(const ScopeItems &scope, const Items &items) const {
     BoxPackings out;
     for (size_t box = 0; box < plan_.boxes.count(); ++box) {
-      CUGRT_ASSIGN(Packing packing, pack_items(in_box(scope, items, box)));
+      CUGRT_ASSIGN(Packing packing, pack_items(in_box(scope, items, box), effort_));
       out.peak_bytes = std::max(out.peak_bytes, packing.peak_bytes);
       out.packings.push_back(std::move(packing));
     }
@@ -291,6 +291,7 @@ private:
 
   const ir::Module &module_;
   const ir::Function &function_;
+  const Effort effort_;
   MemoryPlan &plan_;
   std::map<uint32_t, ir::ValueId> may_be_over_; // by value
 };
@@ -394,24 +395,24 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
 }
 
 Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &function,
-                                std::span<const FunctionSummary> summaries, Reuse reuse,
-                                bool tables) {
+                                std::span<const FunctionSummary> summaries,
+                                const MemoryOptions &options) {
   CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
   MemoryPlan plan;
   Lives lives = lives_of(module, function, live);
-  if (reuse != Reuse::smallest)
-    CUGRT_TRY(widen(module, function, live, summaries, reuse, lives, plan));
+  if (options.reuse != Reuse::smallest)
+    CUGRT_TRY(widen(module, function, live, summaries, options.reuse, lives, plan));
   const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
-  if (tables)
+  if (options.tables)
     plan.boxes = boxes_of(function);
-  Tables by_bucket(module, function, plan);
+  Tables by_bucket(module, function, options.effort, plan);
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
     if (scopes[scope].tensors.empty())
       continue;
     ScopePlan out;
     out.scope = scope;
     by_bucket.remember_over(scopes[scope]);
-    CUGRT_TRY(pack_scope(scopes[scope], out));
+    CUGRT_TRY(pack_scope(scopes[scope], options.effort, out));
     if (plan.boxes.count() > 1)
       CUGRT_TRY(by_bucket.improve(scopes[scope], out));
     plan.scopes.push_back(out);
@@ -427,9 +428,9 @@ Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &fu
 } // namespace
 
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
-                               std::span<const FunctionSummary> summaries, Reuse reuse,
-                               bool tables) {
-  Result<MemoryPlan> plan = plan_tensors(module, function, summaries, reuse, tables);
+                               std::span<const FunctionSummary> summaries,
+                               const MemoryOptions &options) {
+  Result<MemoryPlan> plan = plan_tensors(module, function, summaries, options);
   if (!plan.ok() && plan.status().location().empty()) // the packer knows no functions
     return located(plan.status().code(), function, function.location, plan.status().message());
   return plan;

@@ -14,6 +14,7 @@
 #include "ir/module.h"
 #include "plan/bucket_boxes.h"
 #include "plan/fronts.h"
+#include "plan/pack.h"
 #include "support/status.h"
 
 #include <optional>
@@ -55,12 +56,17 @@ struct MemoryPlan {
   const TensorPlan *find(ir::ValueId tensor) const;
 };
 
+struct MemoryOptions {
+  Reuse reuse = Reuse::balanced;
+  bool tables = true; // offsets may differ from bucket to bucket
+  Effort effort = Effort::load;
+};
+
 /// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
 /// (they become result slots), what host builtins may keep, what no upper bound sizes. Launches
-/// write in place where the scope's storage is smaller for it. `tables`: offsets may differ from
-/// bucket to bucket.
+/// write in place where the scope's storage is smaller for it.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries,
-                               Reuse reuse = Reuse::balanced, bool tables = true);
+                               const MemoryOptions &options = {});
 
 } // namespace cugrt::plan

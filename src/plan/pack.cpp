@@ -1,4 +1,5 @@
-// Packing, from the greedy portfolio to the search: see pack_greedy.cpp and pack_search.cpp.
+// Packing, from the greedy portfolio to the search: see pack_greedy.cpp and pack_search.cpp. Input
+// with windows goes another way from the start: see pack_windows.cpp.
 //
 // Items are put into a canonical order first (pack_items.h), so that the packing does not depend on
 // how they were numbered, up to items that are equal in everything.
@@ -8,6 +9,7 @@
 #include "plan/pack_items.h"
 #include "plan/pack_peaks.h"
 #include "plan/pack_race.h"
+#include "plan/pack_windows.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ constexpr size_t kSearchedWhole = 5000;
 // Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
 constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
-/// Bytes alive, summed over time: by step where steps are about as many as items, else by event.
+/// Bytes occupied, summed over time: by step where steps are about as many as items, else by event.
 int64_t largest_load(const PackInput &input) {
   const std::span<const PackItem> items = input.items;
   uint32_t end = 0;
@@ -29,9 +31,9 @@ int64_t largest_load(const PackInput &input) {
   int64_t load = 0, largest = 0;
   if (end / 8 <= items.size()) {
     std::vector<int64_t> changes(size_t(end) + 1, 0);
-    for_each_life(input, [&](uint32_t i, uint32_t from, uint32_t to) {
-      changes[from] += items[i].bytes;
-      changes[to] -= items[i].bytes;
+    for_each_part(input, [&](uint32_t, uint32_t from, uint32_t to, int64_t low, int64_t high) {
+      changes[from] += high - low;
+      changes[to] -= high - low;
     });
     for (int64_t change : changes)
       largest = std::max(largest, load += change);
@@ -39,9 +41,9 @@ int64_t largest_load(const PackInput &input) {
   }
   std::vector<std::pair<uint32_t, int64_t>> events;
   events.reserve((items.size() + input.gaps.size()) * 2);
-  for_each_life(input, [&](uint32_t i, uint32_t from, uint32_t to) {
-    events.push_back({from, items[i].bytes});
-    events.push_back({to, -items[i].bytes});
+  for_each_part(input, [&](uint32_t, uint32_t from, uint32_t to, int64_t low, int64_t high) {
+    events.push_back({from, high - low});
+    events.push_back({to, low - high});
   });
   std::sort(events.begin(), events.end()); // of one time, ends come first
   for (auto [time, bytes] : events)
@@ -51,16 +53,24 @@ int64_t largest_load(const PackInput &input) {
 
 int64_t bound_of(const PackInput &input) {
   int64_t bound = largest_load(input);
-  if (input.fixed.empty())
+  const bool windows = has_windows(input);
+  if (input.fixed.empty() && !windows)
     return bound;
   size_t f = 0;
-  for_each_life(input, [&](uint32_t i, uint32_t, uint32_t) {
+  for_each_part(input, [&](uint32_t i, uint32_t, uint32_t, int64_t, int64_t) {
     while (f < input.fixed.size() && input.fixed[f].item < i)
       ++f;
-    if (f < input.fixed.size() && input.fixed[f].item == i && input.items[i].bytes > 0)
-      bound = std::max(bound, input.fixed[f].offset_bytes + input.items[i].bytes);
+    const bool fixed = f < input.fixed.size() && input.fixed[f].item == i;
+    if ((fixed || windows) && input.items[i].bytes > 0)
+      bound = std::max(bound, (fixed ? input.fixed[f].offset_bytes : 0) + input.items[i].bytes);
   });
   return bound;
+}
+
+/// The rest of the granule that the bound ends in costs nothing.
+int64_t goal_of(int64_t bound, int64_t granule_bytes) {
+  auto end = checked_add(bound, granule_bytes - 1);
+  return end ? *end - *end % granule_bytes : bound;
 }
 
 int64_t node_budget(const PackOptions &options, size_t item_count) {
@@ -90,10 +100,7 @@ void search(const CanonicalItems &canonical, const PackOptions &options, int64_t
     packing = std::move(found);
 }
 
-Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, int64_t bound) {
-  int64_t goal = bound; // the rest of the granule that it ends in costs nothing
-  if (auto end = checked_add(bound, options.granule_bytes - 1))
-    goal = *end - *end % options.granule_bytes;
+Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, int64_t goal) {
   switch (options.policy) {
   case PackPolicy::greedy:
     return pack_greedy(items);
@@ -115,9 +122,10 @@ Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, 
 
 } // namespace
 
-PackOptions planner_pack_options(size_t item_count) {
+PackOptions planner_pack_options(size_t item_count, Effort effort) {
   constexpr size_t kToTheByte = 1024;
-  return {.granule_bytes = item_count > kToTheByte ? kPageBytes : 1};
+  const bool to_the_byte = effort == Effort::build || item_count <= kToTheByte;
+  return {.effort = effort, .granule_bytes = to_the_byte ? 1 : kPageBytes};
 }
 
 Result<int64_t> lower_bound_bytes(const PackInput &input) {
@@ -132,6 +140,9 @@ Result<Packing> pack(const PackInput &input, const PackOptions &options) {
                          "a packing's granule must be from 1 byte to 2^40 bytes");
   if (options.policy == PackPolicy::slots && !input.fixed.empty())
     return Status::error(Code::unsupported, "packing policy slots takes no fixed places");
+  const int64_t goal = goal_of(bound_of(input), options.granule_bytes);
+  if (has_windows(input))
+    return pack_windows(input, options, goal, node_budget(options, input.items.size()));
   const CanonicalItems canonical = CanonicalItems::make(input);
   Packing packing;
   packing.offsets.assign(input.items.size(), 0);
@@ -139,7 +150,7 @@ Result<Packing> pack(const PackInput &input, const PackOptions &options) {
     packing.offsets[place.item] = place.offset_bytes;
   if (canonical.items.empty())
     return packing;
-  const Packing found = pack_canonical(canonical, options, bound_of(input));
+  const Packing found = pack_canonical(canonical, options, goal);
   packing.peak_bytes = found.peak_bytes;
   for (size_t i = 0; i < canonical.given.size(); ++i)
     packing.offsets[canonical.given[i]] = found.offsets[i];

@@ -8,6 +8,10 @@
 //            │ a │┌───┐│ a  │     its two parts its bytes are free, and b has them
 //            └───┘│ b │└────┘
 //                 └───┘────────▸ steps
+//
+// A gap may have a window, a part of the item that stays occupied in it. Two items must not occupy
+// the same byte at the same step; within a packing's peak lie all bytes of whatever is ever alive,
+// those too that it never occupies.
 #pragma once
 
 #include "support/status.h"
@@ -25,10 +29,12 @@ struct PackItem {
   int64_t alignment = 1;       // a power of two
 };
 
-/// An item's bytes are free in steps [begin, end), which lie within its life.
+/// In steps [begin, end), which lie within the item's life, only its window is occupied: bytes
+/// [low, high) of it, counted from its offset. The others are free; with an empty window, all are.
 struct PackGap {
   uint32_t item = 0;
   uint32_t begin = 0, end = 0;
+  int64_t low_bytes = 0, high_bytes = 0; // 0 <= low <= high <= the item's bytes
 };
 
 /// Where an item has to lie.
@@ -77,19 +83,20 @@ inline constexpr int64_t kPageBytes = 2 << 20; // in which device memory is had
 inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 
 /// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where
-/// the search would cost more than all the rest, memory is had in pages of 2 MiB.
-PackOptions planner_pack_options(size_t item_count);
+/// the search would cost more than all the rest, memory is had in pages of 2 MiB. With effort
+/// `build` any number is packed to the byte.
+PackOptions planner_pack_options(size_t item_count, Effort effort = Effort::load);
 
-/// The largest sum of bytes alive at one step, or the highest end of what has a fixed place: no
-/// packing is smaller.
+/// The largest sum of bytes occupied at one step, or the largest item that is ever alive, or the
+/// highest end of what has a fixed place: no packing is smaller.
 Result<int64_t> lower_bound_bytes(const PackInput &input);
 /// Code::out_of_range when sizes overflow, Code::invalid_argument when two items are fixed in each
 /// other's bytes. The same items in another order get the same offsets, up to items that are equal
 /// in everything. What is never alive lies at 0, or where it is fixed. Policy `slots` takes no
-/// fixed places (Code::unsupported) and shares nothing in gaps.
+/// fixed places (Code::unsupported) and shares nothing in gaps, with windows or without.
 Result<Packing> pack(const PackInput &input, const PackOptions &options = {});
-/// Quadratic: offsets aligned and not negative, fixed ones as asked for, conflicting items
-/// disjoint, peak as stated.
+/// Quadratic: offsets aligned and not negative, fixed ones as asked for, what two items occupy at
+/// one step disjoint, peak as stated.
 Status validate_packing(const PackInput &input, const Packing &packing);
 
 } // namespace cugrt::plan

@@ -26,8 +26,6 @@ namespace {
 
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
-enum class Fit : uint8_t { first, best };
-
 /// Elementary time intervals between the begins and ends of lives, with the bytes alive in each.
 struct Sections {
   const CanonicalItems &items;
@@ -79,8 +77,6 @@ std::vector<uint32_t> order_by(std::span<const Keys> keys) {
   });
   return order;
 }
-
-constexpr int kOrderCount = 7;
 
 Keys keys_of(int order, const PackItem &item, int64_t lifetime, int64_t section_load) {
   switch (order) {
@@ -299,11 +295,21 @@ Packing pack_slots(std::span<const PackItem> items) {
   return packing;
 }
 
+std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
+                                   std::span<const int64_t> lifetimes,
+                                   std::span<const int64_t> loads) {
+  std::vector<Keys> keys(items.size());
+  for (size_t i = 0; i < items.size(); ++i)
+    keys[i] = keys_of(order, items[i], lifetimes[i], loads[i]);
+  return order_by(keys);
+}
+
 Packing pack_greedy(const CanonicalItems &items) {
-  std::vector<Keys> keys;
+  std::vector<int64_t> lifetimes;
   for (uint32_t i = 0; i < items.items.size(); ++i)
-    keys.push_back(keys_of(0, items.items[i], items.life_steps(i), 0));
-  return place(items, order_by(keys), Fit::best);
+    lifetimes.push_back(items.life_steps(i));
+  const std::vector<int64_t> loads(items.items.size(), 0);
+  return place(items, greedy_order(0, items.items, lifetimes, loads), Fit::best);
 }
 
 Packing pack_portfolio(const CanonicalItems &items, int64_t bound_bytes, size_t greedy_limit) {
@@ -322,11 +328,8 @@ Packing pack_portfolio(const CanonicalItems &items, int64_t bound_bytes, size_t 
     loads.push_back(sections.peak_over(i));
     lifetimes.push_back(items.life_steps(i));
   }
-  std::vector<Keys> keys(count);
-  for (int order = 0; order < kOrderCount; ++order) {
-    for (size_t i = 0; i < count; ++i)
-      keys[i] = keys_of(order, items.items[i], lifetimes[i], loads[i]);
-    std::vector<uint32_t> permutation = order_by(keys);
+  for (int order = 0; order < kGreedyOrders; ++order) {
+    const std::vector<uint32_t> permutation = greedy_order(order, items.items, lifetimes, loads);
     for (Fit fit : {Fit::best, Fit::first}) {
       Packing packing = place(items, permutation, fit);
       if (best.offsets.empty() || packing.peak_bytes < best.peak_bytes)

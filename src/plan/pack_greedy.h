@@ -6,6 +6,15 @@
 
 namespace cugrt::plan {
 
+enum class Fit : uint8_t { first, best };
+
+/// Order `order` of the portfolio's, from the steps in which each item is alive and the largest sum
+/// of bytes that it is alive with. Order 0 is descending size (ties: longer life, then number).
+std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
+                                   std::span<const int64_t> lifetimes,
+                                   std::span<const int64_t> loads);
+inline constexpr int kGreedyOrders = 7;
+
 /// Descending size (ties: longer life, then number) into the smallest gap that is large enough.
 Packing pack_greedy(const CanonicalItems &items);
 /// The best of seven orders, each with first and best fit; stops at `bound_bytes`. Beyond

@@ -47,6 +47,8 @@ Status check_gaps(const PackInput &input) {
                                        std::tuple(gap.item, gap.begin);
     if (!ordered || gap.begin >= gap.end || gap.begin < item.begin || gap.end > item.end)
       return invalid(gap.item, "needs gaps that are ascending, disjoint and within its life");
+    if (gap.low_bytes < 0 || gap.low_bytes > gap.high_bytes || gap.high_bytes > item.bytes)
+      return invalid(gap.item, "needs windows with 0 <= low <= high <= its bytes");
   }
   return {};
 }
@@ -70,46 +72,46 @@ Result<int64_t> check_fixed(const PackInput &input) {
   return highest;
 }
 
-/// In order of time, with what is alive in a map by offset.
+/// In order of time, with what is occupied in a map by offset.
 Status check_fixed_apart(const PackInput &input) {
   struct Event {
     uint32_t time;
     bool begins;
     uint32_t item;
-    int64_t offset;
+    int64_t begin_bytes, end_bytes;
     bool operator<(const Event &other) const { // of one time, ends come first
       return std::tie(time, begins, item) < std::tie(other.time, other.begins, other.item);
     }
   };
   std::vector<Event> events;
   size_t f = 0;
-  for_each_life(input, [&](uint32_t i, uint32_t begin, uint32_t end) {
+  for_each_part(input, [&](uint32_t i, uint32_t begin, uint32_t end, int64_t low, int64_t high) {
     while (f < input.fixed.size() && input.fixed[f].item < i)
       ++f;
-    if (f == input.fixed.size() || input.fixed[f].item != i || input.items[i].bytes == 0)
+    if (f == input.fixed.size() || input.fixed[f].item != i || low == high)
       return;
-    events.push_back({begin, true, i, input.fixed[f].offset_bytes});
-    events.push_back({end, false, i, input.fixed[f].offset_bytes});
+    const int64_t offset = input.fixed[f].offset_bytes;
+    events.push_back({begin, true, i, offset + low, offset + high});
+    events.push_back({end, false, i, offset + low, offset + high});
   });
   std::sort(events.begin(), events.end());
-  std::map<int64_t, uint32_t> alive; // items by offset, disjoint
+  std::map<int64_t, const Event *> occupied; // by begin, disjoint
   for (const Event &event : events) {
     if (!event.begins) {
-      alive.erase(event.offset);
+      occupied.erase(event.begin_bytes);
       continue;
     }
-    auto above = alive.lower_bound(event.offset);
+    auto above = occupied.lower_bound(event.begin_bytes);
     auto clash = [&](auto it) {
-      return it->first < event.offset + input.items[event.item].bytes &&
-             event.offset < it->first + input.items[it->second].bytes;
+      return it->first < event.end_bytes && event.begin_bytes < it->second->end_bytes;
     };
-    auto found = above != alive.end() && clash(above)                ? above
-                 : above != alive.begin() && clash(std::prev(above)) ? std::prev(above)
-                                                                     : alive.end();
-    if (found != alive.end())
-      return invalid(event.item, "is fixed in bytes of item " + std::to_string(found->second) +
-                                     " while both are alive");
-    alive.emplace(event.offset, event.item);
+    auto found = above != occupied.end() && clash(above)                ? above
+                 : above != occupied.begin() && clash(std::prev(above)) ? std::prev(above)
+                                                                        : occupied.end();
+    if (found != occupied.end())
+      return invalid(event.item, "is fixed in bytes of item " +
+                                     std::to_string(found->second->item) + " while both are alive");
+    occupied.emplace(event.begin_bytes, &event);
   }
   return {};
 }

@@ -8,20 +8,32 @@
 
 namespace cugrt::plan {
 
-/// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by
-/// item, then begin. Two runs of one item never touch. The input must have passed check_input().
-template <class Visit> void for_each_life(const PackInput &input, Visit visit) {
-  size_t gap = 0;
+/// Calls visit(item, begin, end, low, high) for every run of steps in which bytes [low, high) of an
+/// item are occupied, ascending by item, then begin. The input must have passed check_input().
+template <class Visit> void for_each_part(const PackInput &input, Visit visit) {
+  size_t g = 0;
   for (uint32_t i = 0; i < input.items.size(); ++i) {
-    uint32_t begin = input.items[i].begin;
-    for (; gap < input.gaps.size() && input.gaps[gap].item == i; ++gap) {
-      if (begin < input.gaps[gap].begin)
-        visit(i, begin, input.gaps[gap].begin);
-      begin = input.gaps[gap].end;
+    const PackItem &item = input.items[i];
+    uint32_t begin = item.begin;
+    for (; g < input.gaps.size() && input.gaps[g].item == i; ++g) {
+      const PackGap &gap = input.gaps[g];
+      if (begin < gap.begin)
+        visit(i, begin, gap.begin, int64_t(0), item.bytes);
+      if (gap.low_bytes < gap.high_bytes)
+        visit(i, gap.begin, gap.end, gap.low_bytes, gap.high_bytes);
+      begin = gap.end;
     }
-    if (begin < input.items[i].end)
-      visit(i, begin, input.items[i].end);
+    if (begin < item.end)
+      visit(i, begin, item.end, int64_t(0), item.bytes);
   }
+}
+
+/// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by
+/// item, then begin. The input must have no windows: two runs of one item then never touch.
+template <class Visit> void for_each_life(const PackInput &input, Visit visit) {
+  for_each_part(input, [&](uint32_t i, uint32_t begin, uint32_t end, int64_t, int64_t) {
+    visit(i, begin, end);
+  });
 }
 
 /// Items with bytes that are alive at some step, ascending by (begin, end, bytes, alignment, gaps,
@@ -37,7 +49,7 @@ struct CanonicalItems {
   std::vector<int64_t> fixed;        // offsets, or -1; empty where no item has a fixed place
   std::vector<uint32_t> given;       // the caller's numbers
 
-  /// The input must have passed check_input().
+  /// The input must have passed check_input(), and have no windows.
   static CanonicalItems make(const PackInput &input);
 
   bool gapless() const { return lives.empty(); }

@@ -6,6 +6,7 @@ namespace cugrt::plan {
 
 Status validate(const Plan &plan) {
   CUGRT_TRY(validate_structure(plan));
+  CUGRT_TRY(validate_buffers(plan));
   CUGRT_TRY(validate_regions(plan));
   return validate_storage(plan);
 }

@@ -1,5 +1,6 @@
 // The parts of validate(): each looks at the plan alone and shares no code with what made it, but
-// for expressions and their bounds, and for what a plan's levels, boxes and conditions are. Each may rely on those before it having succeeded.
+// for expressions and their bounds, and for what a plan's levels, boxes and conditions are. Each may
+// rely on those before it having succeeded.
 #pragma once
 
 #include "plan/plan.h"
@@ -12,6 +13,8 @@ inline constexpr uint32_t kMaxPlanNesting = 200;
 /// Every index names a row, every expression's symbols are the function's, ranges lie within their
 /// tables, each step and block is run from exactly one place, calls are not recursive and match.
 Status validate_structure(const Plan &plan);
+/// Buffers: bytes as their dimensions ask for, within their slot, weight, constant or allocation.
+Status validate_buffers(const Plan &plan);
 /// Regions: accesses agree with arguments, keys and slots are complete, every hazard has a path.
 Status validate_regions(const Plan &plan);
 /// Arenas: ranges within them, tensors that are live together disjoint, callees above their

@@ -4,35 +4,57 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace cugrt::plan {
 namespace {
 
-/// Whether two items are alive at one step: of the steps in which both lives run, some is in no gap
-/// of either.
+/// Which bytes each item occupies at each step.
 class Lives {
 public:
   explicit Lives(const PackInput &input) : input_(input), gaps_(input.items.size()) {
     for (const PackGap &gap : input.gaps)
       gaps_[gap.item].push_back(gap);
   }
-  bool together(size_t i, size_t j) const {
-    const PackItem &x = input_.items[i], &y = input_.items[j];
-    uint32_t step = std::max(x.begin, y.begin); // the first that no gap looked at covers
-    const uint32_t end = std::min(x.end, y.end);
-    for (bool moved = true; std::exchange(moved, false) && step < end;)
-      for (size_t item : {i, j})
-        for (const PackGap &gap : gaps_[item])
-          if (gap.begin <= step && step < gap.end) {
-            step = gap.end;
-            moved = true;
-          }
-    return step < end;
+  bool ever_alive(size_t i) const {
+    for (uint32_t step = input_.items[i].begin; step < input_.items[i].end;) {
+      const Part part = at(i, step);
+      if (part.low < part.high)
+        return true;
+      step = part.until;
+    }
+    return false;
   }
-  bool alive(size_t i) const { return together(i, i); }
+  /// Whether two items occupy a byte at the same step, when they lie at these offsets.
+  bool clash(size_t i, int64_t offset_i, size_t j, int64_t offset_j) const {
+    const PackItem &x = input_.items[i], &y = input_.items[j];
+    const uint32_t end = std::min(x.end, y.end);
+    for (uint32_t step = std::max(x.begin, y.begin); step < end;) {
+      const Part a = at(i, step), b = at(j, step);
+      if (std::max(offset_i + a.low, offset_j + b.low) <
+          std::min(offset_i + a.high, offset_j + b.high))
+        return true;
+      step = std::min(a.until, b.until);
+    }
+    return false;
+  }
 
 private:
+  struct Part {
+    int64_t low, high; // of the item's bytes; equal: none is occupied
+    uint32_t until;    // it is the same in the steps before this one
+  };
+  Part at(size_t i, uint32_t step) const {
+    uint32_t until = input_.items[i].end;
+    for (const PackGap &gap : gaps_[i]) {
+      if (gap.begin <= step && step < gap.end)
+        return {gap.low_bytes, gap.high_bytes, gap.end};
+      if (step < gap.begin)
+        until = std::min(until, gap.begin);
+    }
+    return {0, input_.items[i].bytes, until};
+  }
+
   const PackInput &input_;
   std::vector<std::vector<PackGap>> gaps_;
 };
@@ -56,12 +78,12 @@ Status validate_packing(const PackInput &input, const Packing &packing) {
     auto end = checked_add(offset, items[i].bytes);
     if (offset < 0 || !end || offset % items[i].alignment != 0)
       return fail(i, "has an offset that is negative, too large or not aligned");
-    if (items[i].bytes == 0 || !lives.alive(i))
+    if (items[i].bytes == 0 || !lives.ever_alive(i))
       continue;
     peak = std::max(peak, *end);
     for (size_t j = 0; j < i; ++j) {
       bool in_space = offset < packing.offsets[j] + items[j].bytes && packing.offsets[j] < *end;
-      if (in_space && items[j].bytes > 0 && lives.together(i, j))
+      if (in_space && items[j].bytes > 0 && lives.clash(i, offset, j, packing.offsets[j]))
         return fail(i, "overlaps item " + std::to_string(j) + " while both are alive");
     }
   }

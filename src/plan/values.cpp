@@ -70,7 +70,7 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
   return buffers_[value.index] = add(std::move(buffer));
 }
 
-/// Steps must not touch bytes of the arena that belong to others, for any value of the symbols.
+/// Steps must not touch bytes that belong to others, for any value of the symbols.
 Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                                 const Buffer &buffer, ir::ValueId value, SourceLocation location) {
   ir::ExprPool &exprs = context_.plan.exprs;
@@ -78,7 +78,7 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
     return located(Code::verify_error, function_, location,
                    "%" + function_.value(value).name + " may begin before its storage");
   if (place.base != BufferBase::arena)
-    return {}; // the runtime checks slots and allocations when sizes are known
+    return check_within_source(origin, offset_bytes, buffer, value, location);
   const StorageClass &k = storage_.classes[place.index];
   int64_t upper;
   auto offset = exprs.as_constant(offset_bytes), bytes = exprs.as_constant(buffer.bytes);
@@ -99,6 +99,28 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
                      function_.value(holder.value).name + ", which has " +
                      std::to_string(k.item.bytes) +
                      "; make the storage larger or bound the symbols");
+}
+
+/// The source of a view has a size of its own; where its shape is not known, there is none to hold
+/// the view against.
+Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes,
+                                       const Buffer &buffer, ir::ValueId value,
+                                       SourceLocation location) {
+  ir::ExprPool &exprs = context_.plan.exprs;
+  const ir::TypeId type = function_.value(origin.value).type;
+  if (context_.module.types[type].kind != TypeKind::tensor || !buffer.bytes.valid())
+    return {};
+  const ExprId whole = context_.tensor(type).bytes;
+  if (!whole.valid() || (whole == buffer.bytes && exprs.as_constant(offset_bytes) == 0))
+    return {};
+  const ExprId rest = exprs.sub(whole, exprs.add(offset_bytes, buffer.bytes));
+  for (size_t box = 0; box < boxes_.count(); ++box)
+    if (exprs.range(rest, boxes_[box]).lower < 0)
+      return located(Code::verify_error, function_, location,
+                     "%" + function_.value(value).name + " may end beyond %" +
+                         function_.value(origin.value).name +
+                         ", of which it is a part; bound the symbols of its offset and dimensions");
+  return {};
 }
 
 uint32_t ValueTable::workspace(uint32_t storage_class, ExprId bytes, std::string name) {

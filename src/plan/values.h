@@ -67,6 +67,8 @@ private:
   int64_t base_bytes(const Place &place) const;
   Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
+  Status check_within_source(const Origin &origin, ExprId offset_bytes, const Buffer &buffer,
+                             ir::ValueId value, SourceLocation location);
   uint32_t add(Buffer buffer);
   void forget(ir::Range blocks);
   uint32_t tensor_number(uint32_t number);

@@ -45,7 +45,8 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
     drop_last(region);
     return counts.take_status();
   }
-  CUGRT_TRY(launch_instance(region, *region.last, stream));
+  if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
+    return region.last->after_patch(std::move(status), *region.frame);
   count(*counts);
   return {};
 }
@@ -63,7 +64,7 @@ Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
   uint32_t first_step = frame.function.regions[region.index].steps.begin;
   chosen_.clear();
   for (uint32_t step : region.choices) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, code_.executable(), step));
     chosen_.push_back(launch);
   }
   for (uint32_t i = 0; i < region.classes.size(); ++i) {
@@ -73,7 +74,8 @@ Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
     if (same)
       return i;
   }
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
+  CUGRT_ASSIGN(std::vector<uint32_t> launches,
+               choose_launches(frame, code_.executable(), region.index));
   region.classes.push_back(std::make_shared<const RegionClass>(
       make_region_class(frame, region.index, std::move(launches))));
   return static_cast<uint32_t>(region.classes.size() - 1);
@@ -141,7 +143,9 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     break;
   }
   CUGRT_TRY(rebind(number, decision.instance, stream));
-  return launch_instance(region, *region.last, stream);
+  if (Status status = launch_instance(region, *region.last, stream); !status.ok())
+    return region.last->after_patch(std::move(status), *region.frame);
+  return {};
 }
 
 /// Patches an instance to the frame. When that fails the instance is in no known state and goes.
@@ -178,7 +182,7 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
                                 stream);
   }();
   if (!instance.ok())
-    return instance.take_status();
+    return slots_[id].instance->instead(instance.take_status(), *region.frame);
   slots_[id].instance = std::move(*instance);
   region.last = slots_[id].instance.get();
   policy_.rebind(id, key_);

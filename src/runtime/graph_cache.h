@@ -113,6 +113,10 @@ private:
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
                       driver::StreamRef stream);
+  Status launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
+                            driver::StreamRef stream);
+  /// An error with its step's place in the module.
+  Status at_step(Status status, const Frame &frame, uint32_t step) const;
   Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);

@@ -37,8 +37,10 @@ Status GraphCache::launch_steps(const Frame &frame, Range steps, EagerReason rea
     const plan::Step &planned = frame.function.steps[step];
     bool runs = true;
     if (planned.when.valid()) {
-      CUGRT_ASSIGN(int64_t holds, frame.evaluate(planned.when));
-      runs = holds != 0;
+      auto holds = frame.evaluate(planned.when);
+      if (!holds.ok())
+        return at_step(holds.take_status(), frame, step);
+      runs = *holds != 0;
     }
     if (planned.kind != plan::StepKind::conditional) {
       if (runs)
@@ -58,9 +60,12 @@ Status GraphCache::launch_conditional(const Frame &frame, uint32_t step, EagerRe
                                       driver::StreamRef stream) {
   const plan::Function &function = frame.function;
   const plan::Conditional &conditional = function.conditionals[function.steps[step].conditional];
-  auto holds = [&](uint32_t at) {
+  auto holds = [&](uint32_t at) -> Result<bool> {
     uint32_t access = function.steps[at].accesses.begin;
-    return read_condition(frame, function.buffers[function.accesses[access].buffer], stream);
+    auto value = read_condition(frame, function.buffers[function.accesses[access].buffer], stream);
+    if (!value.ok())
+      return at_step(value.take_status(), frame, at);
+    return value;
   };
   CUGRT_ASSIGN(bool condition, holds(step));
   Range body{step + 1, conditional.bodies[0]};
@@ -85,6 +90,17 @@ Status GraphCache::launch_conditional(const Frame &frame, uint32_t step, EagerRe
 
 Status GraphCache::launch_step(const Frame &frame, uint32_t step, EagerReason reason,
                                driver::StreamRef stream) {
+  return at_step(launch_logged_step(frame, step, reason, stream), frame, step);
+}
+
+Status GraphCache::at_step(Status status, const Frame &frame, uint32_t step) const {
+  if (status.ok())
+    return status;
+  return std::move(status).at(code_.executable().location(frame.function.steps[step].location));
+}
+
+Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
+                                      driver::StreamRef stream) {
   const std::string &name = frame.function.steps[step].name;
   if (reason == EagerReason::outside) {
     ++counters_.eager[static_cast<size_t>(reason)];

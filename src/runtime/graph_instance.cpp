@@ -253,20 +253,44 @@ std::string GraphInstance::changes_text(const Frame &frame, uint32_t node) const
     if (depends(input))
       text += (text.empty() ? "" : ", ") + input_change_text(frame, input, before, after);
   };
+  for_each_change(frame, add);
+  if (!following_ && changes_.empty())
+    for (uint32_t i = 0; i < topology_->key_size; ++i)
+      add(topology_->inputs[i], std::nullopt, inputs_[i]);
+  return text;
+}
+
+/// visit(input, before, after) of what the rebind on its way, or the last one, changes.
+template <class Visit>
+void GraphInstance::for_each_change(const Frame &frame, Visit &&visit) const {
   if (following_) {
     for (size_t i = 0; i < frame.move_count; ++i) {
       const Frame::Move &move = frame.moves[i];
       if (uint32_t input = topology_->base_uses[move.base].input; input != kNone)
-        add(topology_->inputs[input], frame.bases[move.base] - move.by, frame.bases[move.base]);
+        visit(topology_->inputs[input], frame.bases[move.base] - move.by, frame.bases[move.base]);
     }
-  } else if (!changes_.empty()) {
-    for (const InputChange &change : changes_)
-      add(topology_->inputs[change.input], change.before, inputs_[change.input]);
-  } else {
-    for (uint32_t i = 0; i < topology_->key_size; ++i)
-      add(topology_->inputs[i], std::nullopt, inputs_[i]);
+    return;
   }
-  return text;
+  for (const InputChange &change : changes_)
+    visit(topology_->inputs[change.input], change.before, inputs_[change.input]);
+}
+
+Status GraphInstance::after_patch(Status status, const Frame &frame) const {
+  std::string text;
+  for_each_change(frame, [&](const RegionClass::Input &input, uint64_t before, uint64_t now) {
+    text += (text.empty() ? "" : ", ") + input_change_text(frame, input, before, now);
+  });
+  return text.empty() ? std::move(status)
+                      : std::move(status).in("launch after a patch (" + text + ")");
+}
+
+Status GraphInstance::instead(Status status, const Frame &frame) const {
+  std::string text;
+  for (uint32_t i = 0; i < topology_->inputs.size(); ++i)
+    if (auto now = input_value(frame, topology_->inputs[i]); now.ok() && *now != inputs_[i])
+      text += (text.empty() ? "" : ", ") +
+              input_change_text(frame, topology_->inputs[i], inputs_[i], *now);
+  return std::move(status).in("instance built anew (" + text + ")");
 }
 
 Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {

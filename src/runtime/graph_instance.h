@@ -47,6 +47,11 @@ public:
     return exec_.launch(stream, name);
   }
 
+  /// An error of the launch right after rebind() or follow(), with what these changed.
+  Status after_patch(Status status, const Frame &frame) const;
+  /// An error of the build that is to take this instance's place, with what it is bound to.
+  Status instead(Status status, const Frame &frame) const;
+
   const RegionClass &topology() const { return *topology_; }
   std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
@@ -88,6 +93,7 @@ private:
   Status attribute(Status status, const Frame &frame, uint32_t node, const char *what) const;
   Status setter_failure(CUresult result, const Frame &frame, uint32_t node) const;
   std::string changes_text(const Frame &frame, uint32_t node) const;
+  template <class Visit> void for_each_change(const Frame &frame, Visit &&visit) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status evaluate_constant(const Frame &frame);
   Result<uint64_t> value_of(const Frame &frame, const RegionClass::Shared &shared) const;

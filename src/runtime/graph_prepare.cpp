@@ -15,7 +15,8 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
     ++report.present;
     return {};
   }
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
+  CUGRT_ASSIGN(std::vector<uint32_t> launches,
+               choose_launches(frame, code_.executable(), region.index));
   auto topology = std::make_shared<const RegionClass>(
       make_region_class(frame, region.index, std::move(launches)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());

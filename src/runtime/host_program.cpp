@@ -115,11 +115,7 @@ Status HostProgram::run_region(uint32_t number) {
 }
 
 Status HostProgram::run_step(FunctionState &state, uint32_t step) {
-  if (Status status = session_.cache_.launch_step(state.frame, step, EagerReason::outside, stream_);
-      !status.ok())
-    return std::move(status).at(
-        session_.executable().location(state.frame.function.steps[step].location));
-  return {};
+  return session_.cache_.launch_step(state.frame, step, EagerReason::outside, stream_);
 }
 
 Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {

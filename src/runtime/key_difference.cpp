@@ -95,11 +95,12 @@ Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32
   return {};
 }
 
-Result<RegionDifference> compare_region(const Frame &from, const Frame &to, uint32_t index) {
+Result<RegionDifference> compare_region(const Executable &executable, const Frame &from,
+                                        const Frame &to, uint32_t index) {
   RegionDifference difference;
   difference.region = &from.function.regions[index];
-  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_launches(from, index));
-  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_launches(to, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_launches(from, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_launches(to, executable, index));
   difference.node_count = before.size();
   difference.same_class = before == after;
   for (uint32_t node = 0; node < before.size(); ++node) {
@@ -185,7 +186,7 @@ Result<std::string> key_difference(const Executable &executable, uint32_t index,
         return Status::error(Code::invalid_argument, "function @" + function.name +
                                                          ": give a value for symbol " +
                                                          missing->name + " on both sides");
-    CUGRT_ASSIGN(RegionDifference region, compare_region(from, to, r));
+    CUGRT_ASSIGN(RegionDifference region, compare_region(executable, from, to, r));
     regions.push_back(std::move(region));
   }
   if (format == CUGRT_REPORT_TEXT)

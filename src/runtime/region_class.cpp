@@ -339,12 +339,13 @@ private:
 
 } // namespace
 
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, uint32_t region) {
+Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+                                              uint32_t region) {
   Range steps = frame.function.regions[region].steps;
   std::vector<uint32_t> launches;
   launches.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, executable, step));
     launches.push_back(launch);
   }
   return launches;

@@ -18,6 +18,8 @@
 
 namespace cugrt::runtime {
 
+class Executable;
+
 struct RegionClass {
   struct Use {
     uint32_t argument, node; // `argument` of values only
@@ -86,8 +88,10 @@ struct RegionClass {
   }
 };
 
-/// The class that the frame's symbols select: one launch for each step of the region.
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, uint32_t region);
+/// The class that the frame's symbols select: one launch for each step of the region. Errors have
+/// the step's place in the module.
+Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+                                              uint32_t region);
 
 RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches);
 

@@ -61,6 +61,41 @@ Result<LaunchDims> transfer_dims(const Frame &frame, const LaunchProgram &launch
   return dims;
 }
 
+/// "n = 4, m = 7": the symbols that the launch depends on, in their order.
+std::string symbols_text(const Frame &frame, const LaunchProgram &launch) {
+  std::vector<ir::SymbolId> used;
+  auto add = [&](ExprId expr) {
+    if (expr.valid())
+      frame.plan.exprs.collect_symbols(expr, used);
+  };
+  for (int i = 0; i < 3; ++i) {
+    add(launch.grid[i]);
+    add(launch.block[i]);
+  }
+  add(launch.shared_bytes);
+  for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+    const ValueSource &source = frame.program.sources[i];
+    add(source.expr);
+    if (source.kind == ValueSource::Kind::host)
+      if (const plan::HostValue &value = frame.function.host_values[source.index];
+          value.kind == plan::HostValueKind::expr)
+        add(ExprId{value.index});
+  }
+  std::string text;
+  for (uint32_t s = 0; s < frame.symbols.size(); ++s)
+    if (std::find(used.begin(), used.end(), ir::SymbolId{s}) != used.end())
+      text += (text.empty() ? "" : ", ") + frame.function.symbols[s].name + " = " +
+              std::to_string(frame.symbols[s]);
+  return text;
+}
+
+/// A driver's refusal, in the words of graph_instance.cpp.
+Status refused(Status status, const Frame &frame, const LaunchProgram &launch) {
+  std::string symbols = symbols_text(frame, launch);
+  return std::move(status).in("launch of step '" + frame.function.steps[launch.step].name + "'" +
+                              (symbols.empty() ? "" : " (" + symbols + ")"));
+}
+
 /// Empty steps, and those of conditionals, whose nodes only a graph has.
 bool runs_nothing_alone(LaunchKind kind) {
   return kind != LaunchKind::kernel && kind != LaunchKind::copy && kind != LaunchKind::fill;
@@ -81,9 +116,7 @@ Status launch_kernel(const Frame &frame, const LoadedCode &code, const LaunchPro
   return driver::launch(stream, params, frame.function.steps[launch.step].name);
 }
 
-} // namespace
-
-Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
+Result<uint32_t> choose(const Frame &frame, uint32_t step) {
   Range range = frame.program.step_launches[step];
   if (ExprId when = frame.function.steps[step].when; when.valid()) {
     CUGRT_ASSIGN(int64_t runs, frame.evaluate(when));
@@ -103,6 +136,15 @@ Result<uint32_t> choose_launch(const Frame &frame, uint32_t step) {
   return Status::error(Code::out_of_range, launch_text(frame, last) +
                                                ": no launch rule of the kernel holds with " +
                                                frame.describe_symbols(last.predicate));
+}
+
+} // namespace
+
+Result<uint32_t> choose_launch(const Frame &frame, const Executable &executable, uint32_t step) {
+  auto chosen = choose(frame, step);
+  if (!chosen.ok()) [[unlikely]]
+    return chosen.take_status().at(executable.location(frame.function.steps[step].location));
+  return chosen;
 }
 
 Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
@@ -144,7 +186,7 @@ Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
 
 Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch) {
-  CUGRT_ASSIGN(uint32_t index, choose_launch(frame, step));
+  CUGRT_ASSIGN(uint32_t index, choose_launch(frame, code.executable(), step));
   const LaunchProgram &launch = frame.program.launches[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(frame, launch, code.limits()));
   if (!dims.enabled || runs_nothing_alone(launch.kind))
@@ -157,11 +199,16 @@ Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
     scratch.values.push_back(*value);
   }
   const std::vector<uint64_t> &values = scratch.values;
-  if (launch.kind == LaunchKind::copy)
-    return driver::copy_async(stream, values[0], values[1], values[2]);
-  if (launch.kind == LaunchKind::fill)
-    return driver::fill_async(stream, values[0], static_cast<uint32_t>(values[2]), 1, values[1]);
-  return launch_kernel(frame, code, launch, dims, stream, scratch);
+  auto call = [&]() -> Status {
+    if (launch.kind == LaunchKind::copy)
+      return driver::copy_async(stream, values[0], values[1], values[2]);
+    if (launch.kind == LaunchKind::fill)
+      return driver::fill_async(stream, values[0], static_cast<uint32_t>(values[2]), 1, values[1]);
+    return launch_kernel(frame, code, launch, dims, stream, scratch);
+  };
+  if (Status status = call(); !status.ok()) [[unlikely]]
+    return refused(std::move(status), frame, launch);
+  return {};
 }
 
 } // namespace cugrt::runtime

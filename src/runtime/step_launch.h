@@ -8,6 +8,7 @@
 
 namespace cugrt::runtime {
 
+class Executable;
 class LoadedCode;
 
 /// What a launch has beside its arguments. A launch without threads (a zero-sized tensor) is not
@@ -20,8 +21,8 @@ struct LaunchDims {
 };
 
 /// The step's launch whose predicate holds first: an index into FunctionProgram::launches. An error
-/// names the kernel and the symbols' values when there is none.
-Result<uint32_t> choose_launch(const Frame &frame, uint32_t step);
+/// names the kernel and the symbols' values when there is none, and has the step's place.
+Result<uint32_t> choose_launch(const Frame &frame, const Executable &executable, uint32_t step);
 
 /// Evaluated and checked against the device's limits. `bytes` is the size of a copy or fill (unused
 /// for kernels).
@@ -38,7 +39,8 @@ struct LaunchScratch {
 Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
                             driver::StreamRef stream);
 
-/// Launches one step on the stream; of those of conditionals nothing. Context current.
+/// Launches one step on the stream; of those of conditionals nothing. What the driver refuses names
+/// the step and its symbols. Context current.
 Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch);
 

@@ -127,18 +127,54 @@ bool is_name(const char *text) {
   return std::isalpha(static_cast<unsigned char>(*text)) || *text == '_';
 }
 
-// Symbols that stand alone as a dimension of a given array take that dimension's value.
-// Disagreement is left to the runtime's own check, whose message names both places.
-void learn_symbols(const cugrt::Function &function, const Argument &argument, Symbols &symbols) {
-  const std::vector<int64_t> &dims = argument.host->dims;
+// Symbols that stand alone as a dimension of a given array, or as a given integer, take its value.
+// The first `set_count` of `symbols` were set: what is given otherwise contradicts that, and a run
+// would be of other values than it says. Disagreement between inputs is left to the runtime's own
+// check, whose message names both places.
+void learn_symbols(const cugrt::Function &function, const Argument &argument,
+                   const std::vector<int64_t> &dims, size_t set_count, Symbols &symbols) {
   for (uint32_t i = 0; i < argument.info.rank && i < dims.size(); ++i)
     for (size_t s = 0; s < function.symbol_count(); ++s) {
       std::string name = function.symbol_name(s);
-      bool known = std::any_of(symbols.begin(), symbols.end(),
-                               [&](auto &symbol) { return symbol.first == name; });
-      if (!known && is_name(argument.info.dim_names[i]) && name == argument.info.dim_names[i])
+      if (!is_name(argument.info.dim_names[i]) || name != argument.info.dim_names[i])
+        continue;
+      auto known = std::find_if(symbols.begin(), symbols.end(),
+                                [&](auto &symbol) { return symbol.first == name; });
+      if (known == symbols.end())
         symbols.emplace_back(name, dims[i]);
+      else if (known - symbols.begin() < static_cast<std::ptrdiff_t>(set_count) &&
+               known->second != dims[i])
+        throw UserError("--set " + name + "=" + std::to_string(known->second) + " and --input " +
+                        argument.info.name + ", which gives " + name + " the value " +
+                        std::to_string(dims[i]) + ", contradict each other");
     }
+}
+
+// Whether symbols say what an integer is (int<n>, int<2*n>): then it need not be given.
+bool follows_symbols(const Argument &argument) {
+  return argument.info.kind == CUGRT_VALUE_INT && argument.info.rank == 1;
+}
+
+// An integer that is not given, and one that is, against the symbols' values.
+void settle_integer(const cugrt::Function &function, Argument &argument,
+                    const std::vector<cugrt_symbol_value> &symbols) {
+  const std::string name = argument.info.name, expression = argument.info.dim_names[0];
+  const bool given = argument.value.kind != CUGRT_VALUE_NONE;
+  int64_t value = 0;
+  try {
+    value = function.dims(argument.param, symbols).at(0);
+  } catch (const cugrt::Error &error) {
+    if (given) // the run checks it when all symbols are known
+      return;
+    throw UserError("give a value for parameter '" + name + "', which is int<" + expression +
+                    ">: --input " + name + "=NUMBER, or its symbols by --set (" + error.what() +
+                    ")");
+  }
+  if (given && argument.value.as.integer != value)
+    throw UserError("--input " + name + "=" + std::to_string(argument.value.as.integer) +
+                    " contradicts the symbols: the parameter is int<" + expression +
+                    ">, which is " + std::to_string(value));
+  argument.value = cugrt::Value(value);
 }
 
 } // namespace
@@ -160,6 +196,7 @@ cugrt::Function choose_function(const cugrt::Executable &executable, const std::
 std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
                                      const std::vector<std::string> &given, Symbols symbols) {
   std::map<std::string, std::string> inputs = parse_inputs(given);
+  const size_t set_count = symbols.size();
   std::vector<Argument> arguments;
   for (size_t i = 0; i < function.param_count(); ++i)
     if (cugrt_param_info info = function.param(i); !info.weight)
@@ -169,11 +206,13 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
                               [&name = name](auto &a) { return name == a.info.name; });
     if (found == arguments.end())
       throw UserError("function '" + function.name() + "' has no input named '" + name + "'");
-    if (found->info.kind != CUGRT_VALUE_TENSOR)
+    if (found->info.kind != CUGRT_VALUE_TENSOR) {
       found->value = parse_scalar(*found, source);
-    else if (source != "random") {
+      if (follows_symbols(*found))
+        learn_symbols(function, *found, {found->value.as.integer}, set_count, symbols);
+    } else if (source != "random") {
       found->host = read_npy(source);
-      learn_symbols(function, *found, symbols);
+      learn_symbols(function, *found, found->host->dims, set_count, symbols);
     }
   }
   std::vector<cugrt_symbol_value> values;
@@ -184,6 +223,8 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
   for (Argument &argument : arguments) {
     const std::string name = argument.info.name;
     if (argument.info.kind != CUGRT_VALUE_TENSOR) {
+      if (follows_symbols(argument))
+        settle_integer(function, argument, values);
       if (argument.value.kind == CUGRT_VALUE_NONE)
         throw UserError("give a value for parameter '" + name + "': --input " + name + "=NUMBER");
       continue;

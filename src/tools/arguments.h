@@ -23,8 +23,8 @@ struct Argument {
 cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name);
 
 /// One for each per-call parameter, with a buffer on the device. `given` are NAME=FILE.npy,
-/// NAME=random and NAME=NUMBER. Symbols get their values from `symbols` and from the shapes of
-/// given inputs; with all of them known, the remaining inputs are drawn at random (a fixed seed).
+/// NAME=random and NAME=NUMBER. Symbols get their values from `symbols`, from the shapes of given
+/// inputs and from given integers that are one; with all known, the rest is drawn (a fixed seed).
 std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
                                      const std::vector<std::string> &given, Symbols symbols);
 

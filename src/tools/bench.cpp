@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
@@ -208,7 +210,11 @@ void add_bench(CLI::App &app) {
       app.add_subcommand("bench", "Times a module's function: as graphs, and step by step");
   add_model_options(*command, options->model);
   command->add_option("--seconds", options->seconds, "Time for each key; default 0.5")
-      ->check(CLI::Range(0.001, 3600.0));
+      ->check(CLI::Range(0.001, 3600.0))
+      ->check([](const std::string &text) { // which takes what compares with nothing
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is no time"
+                                                              : std::string();
+      });
   command->add_option("--runs", options->runs, "Timed runs of each key, in place of --seconds")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");

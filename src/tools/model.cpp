@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "dtypes.h"
+#include "settings.h"
 
 #include <chrono>
 #include <random>
@@ -47,26 +48,33 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
   repeatable(command.add_option(
       "--input", options.inputs,
       "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars"));
-  repeatable(
-      command
-          .add_option("--set", options.settings,
-                      "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken")
-          ->delimiter(','));
+  repeatable(command.add_option(
+      "--set", options.settings,
+      "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken"));
   add_planning_options(command, options.planning);
   command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
 }
 
 std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings) {
+  static constexpr char kTakes[] = "--set takes SYMBOL=N or SYMBOL=N,N,..., as in --set n=1,8";
   std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
   for (const std::string &setting : settings) {
-    bool named = setting.find('=') != std::string::npos;
-    if (!named && lists.empty())
-      throw UserError("--set takes SYMBOL=N or SYMBOL=N,N,..., as in --set n=1,8, not '" + setting +
-                      "'");
-    Symbols parsed = parse_symbols({named ? setting : lists.back().first + "=" + setting});
-    if (named)
-      lists.emplace_back(parsed[0].first, std::vector<int64_t>());
-    lists.back().second.push_back(parsed[0].second);
+    bool named = false;
+    for (std::string piece : split_at_commas(setting)) {
+      if (size_t equals = piece.find('='); equals != std::string::npos) {
+        std::string name = piece.substr(0, equals);
+        for (const auto &list : lists)
+          if (list.first == name)
+            throw UserError("--set gives symbol '" + name +
+                            "' twice; its values are one list, --set " + name + "=N,N,...");
+        named = !name.empty();
+        lists.emplace_back(std::move(name), std::vector<int64_t>());
+        piece.erase(0, equals + 1);
+      }
+      if (!named)
+        throw UserError(std::string(kTakes) + ", not '" + setting + "'");
+      lists.back().second.push_back(parse_symbol_value(piece, kTakes, setting));
+    }
   }
   std::vector<Symbols> all(1);
   for (const auto &[name, values] : lists) {

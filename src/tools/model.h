@@ -27,7 +27,7 @@ struct Span {
 };
 
 /// "n=1,8,32" and "m=3,4" are six combinations; one without symbols when nothing is set. At most
-/// kMostKeys. CLI11 hands over such a list cut at its commas.
+/// kMostKeys. A symbol has one list.
 inline constexpr size_t kMostKeys = 1024;
 std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings);
 /// "n=8, m=3".

@@ -50,8 +50,8 @@ void add_plan(CLI::App &app) {
                    "The file of a module or a pack; - is a module on standard input")
       ->required();
   add_planning_options(*command, options->planning);
-  repeatable(command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value")
-                 ->delimiter(','));
+  repeatable(
+      command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value"));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");
   auto *dot =
       command->add_flag("--dot", options->dot, "The regions' graphs for Graphviz")->excludes(json);

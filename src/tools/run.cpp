@@ -3,6 +3,7 @@
 // arguments.h says where arguments come from.
 #include "arguments.h"
 #include "dtypes.h"
+#include "settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -130,21 +131,22 @@ void emit_results(const Options &options, cugrt::Runtime &runtime, const cugrt::
 
 // "n=1,8,32" for each symbol: every combination of them.
 std::vector<Symbols> parse_prepared(const std::vector<std::string> &lists) {
+  static constexpr char kTakes[] = "--prepare takes SYMBOL=N,N...";
   std::vector<Symbols> all = {{}};
   for (const std::string &list : lists) {
     size_t equals = list.find('=');
     if (equals == 0 || equals == std::string::npos)
-      throw UserError("--prepare takes SYMBOL=N,N..., not '" + list + "'");
+      throw UserError(std::string(kTakes) + ", not '" + list + "'");
+    const std::string name = list.substr(0, equals);
+    for (const auto &symbol : all.front())
+      if (symbol.first == name)
+        throw UserError("--prepare gives symbol '" + name + "' twice; its values are one list");
     std::vector<Symbols> extended;
-    for (size_t at = equals + 1; at <= list.size();) {
-      size_t comma = std::min(list.find(',', at), list.size());
+    for (const std::string &piece : split_at_commas(list.substr(equals + 1)))
       for (Symbols symbols : all) {
-        Symbols one = parse_symbols({list.substr(0, equals + 1) + list.substr(at, comma - at)});
-        symbols.insert(symbols.end(), one.begin(), one.end());
+        symbols.emplace_back(name, parse_symbol_value(piece, kTakes, list));
         extended.push_back(std::move(symbols));
       }
-      at = comma + 1;
-    }
     all = std::move(extended);
     if (all.size() > 10000)
       throw UserError("--prepare asks for more than 10000 combinations");
@@ -285,10 +287,9 @@ void add_run(CLI::App &app) {
                       "A .safetensors file; tensors match parameters by name");
   repeatable(command->add_option("--input", options->inputs,
                                  "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars"));
-  repeatable(command
-                 ->add_option("--set", options->settings,
-                              "SYMBOL=N: a symbol's value, for random input and output buffers")
-                 ->delimiter(','));
+  repeatable(
+      command->add_option("--set", options->settings,
+                          "SYMBOL=N: a symbol's value, for random input and output buffers"));
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
   add_planning_options(*command, options->planning);

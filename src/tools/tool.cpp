@@ -1,6 +1,8 @@
 // Shared parts of the commands.
 #include "tool.h"
 
+#include "settings.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -99,17 +101,19 @@ cugrt::Runtime open_runtime(const std::string &driver) {
 }
 
 Symbols parse_symbols(const std::vector<std::string> &settings) {
+  static constexpr char kTakes[] = "--set takes SYMBOL=N, as in --set n=8";
   Symbols symbols;
-  for (const std::string &setting : settings) {
-    size_t equals = setting.find('=');
-    std::string value = equals == std::string::npos ? "" : setting.substr(equals + 1);
-    char *end = nullptr;
-    errno = 0;
-    long long number = std::strtoll(value.c_str(), &end, 10);
-    if (equals == 0 || value.empty() || *end || errno)
-      throw UserError("--set takes SYMBOL=N, as in --set n=8, not '" + setting + "'");
-    symbols.emplace_back(setting.substr(0, equals), number);
-  }
+  for (const std::string &setting : settings)
+    for (const std::string &piece : split_at_commas(setting)) {
+      size_t equals = piece.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        throw UserError(std::string(kTakes) + ", not '" + setting + "'");
+      std::string name = piece.substr(0, equals);
+      for (const auto &symbol : symbols)
+        if (symbol.first == name)
+          throw UserError("--set gives symbol '" + name + "' twice");
+      symbols.emplace_back(name, parse_symbol_value(piece.substr(equals + 1), kTakes, setting));
+    }
   return symbols;
 }
 

@@ -58,7 +58,7 @@ bool driver_is_chosen(const cugrt::RuntimeOptions &options);
 /// machine, the emulated driver is taken and that is said.
 cugrt::Runtime open_runtime(const std::string &driver);
 
-/// "n=8" or "n=8,m=3": appended to the list.
+/// "n=8" or "n=8,m=3", of --set: each symbol once.
 Symbols parse_symbols(const std::vector<std::string> &settings);
 
 cugrt_policy parse_policy(const std::string &name);

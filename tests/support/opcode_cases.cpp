@@ -93,7 +93,7 @@ std::vector<U> opcode_inputs(uint64_t seed) {
 
 void check_opcodes(const std::vector<OpcodeCase> &cases, const std::string &target) {
   auto a = opcode_inputs(1), b = opcode_inputs(2), c = opcode_inputs(3), e = opcode_inputs(4);
-  std::string text = ".version 8.0\n.target " + target + "\n.address_size 64\n";
+  std::string text = ".version 9.0\n.target " + target + "\n.address_size 64\n";
   for (size_t i = 0; i < cases.size(); ++i)
     text += kernel_for(cases[i], i);
   Emulated device(target);

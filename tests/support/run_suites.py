@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs test suites that are already built, and counts their cases.
 
-  run_suites.py [--jobs N] [--timeout SECONDS] [SUITE [OPTIONS...]]...
+  run_suites.py [--jobs N] [--timeout SECONDS] [--build FOLDER] [--without TEST]...
+                [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
 
@@ -12,6 +13,10 @@ last line says in the form `N passed, N failed, N skipped`; its failures are the
 the counts is shown. Either is skipped when it exits with 77
 before any case has run; the last line that it printed is the reason. An executable that crashes or
 exceeds its time is a failure by its own name, and the cases it finished still count.
+
+--build names the folder, in the source tree, in which the plain suites are built: not build.
+--without leaves out a test, by the name that test() gives it, or its Catch2 cases with a tag:
+TEST[TAG]. It is for machines that cannot run them.
 
 The suites asan and tsan run fast suites in sanitized builds; fuzz gives each libFuzzer target a
 stretch of time on its corpus. OPTIONS after a suite's name go to that suite's scripts (oracle
@@ -75,7 +80,10 @@ def parse_arguments(arguments):
     parser.add_argument("--names", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=900.0)
+    parser.add_argument("--build", default=suite_plan.PLAIN_FOLDER)
+    parser.add_argument("--without", action="append", default=[])
     own, rest = parser.parse_known_args(arguments)
+    suite_plan.plain_folder = own.build
     asked = suite_plan.requests(rest)
     suite_plan.fuzz_seconds(dict(asked).get("fuzz"))
     return own, asked
@@ -95,7 +103,7 @@ def main():
         return 0
 
     started = time.monotonic()
-    programs, problems = suite_plan.programs(requests, own.timeout)
+    programs, problems = suite_plan.programs(requests, own.timeout, own.without)
     results = run_all(programs, max(1, own.jobs))
     for problem in problems:
         print(f"{coloured('failed', RED)}: {problem}")

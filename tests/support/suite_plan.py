@@ -17,6 +17,8 @@ SUPPORT = os.path.join(ROOT, "tests", "support")
 # By default all of these, those of the parts that exist.
 PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle", "conformance",
                 "foreign", "gpu")
+# Their build folder; run_suites.py --build names another.
+PLAIN_FOLDER = plain_folder = "build"
 # Asked for by name: it takes minutes.
 NAMED_SUITES = ("nvrtc12",)
 # Sanitized: the build folder and the fast suites that run in it.
@@ -84,7 +86,7 @@ def requests(arguments):
 def folder_of(suite):
     if suite == "fuzz":
         return "build-asan"
-    return SANITIZED_SUITES[suite][0] if suite in SANITIZED_SUITES else "build"
+    return SANITIZED_SUITES[suite][0] if suite in SANITIZED_SUITES else plain_folder
 
 
 def folders(suite_requests):
@@ -209,8 +211,21 @@ def fuzz_programs(options):
         yield Program(name, command, sanitizer_environment(), ROOT, seconds + 300.0, False)
 
 
-def programs(suite_requests, timeout_s):
-    """(programs, problems) of the requests. A suite that was named and is empty is a problem."""
+def leave_out(found, name):
+    """The programs without the test of this name, or, for TEST[TAG], without its cases that have the tag."""
+    test, _, tag = name.partition("[")
+    left = []
+    for program in found:
+        if program.label != test:
+            left.append(program)
+        elif tag and program.is_catch:
+            left.append(dataclasses.replace(program, command=program.command + [f"~[.]~[{tag}"]))
+    return left
+
+
+def programs(suite_requests, timeout_s, without=()):
+    """(programs, problems) of the requests, less what `without` names: tests, or TEST[TAG]. A suite
+    that was named and is empty is a problem, and so is a name that no test of the build has."""
     found, problems = [], []
     for suite, options in suite_requests:
         if suite == "fuzz":
@@ -221,7 +236,12 @@ def programs(suite_requests, timeout_s):
         if not mine and options is not None:
             problems.append(f"suite {suite} has no tests")
         found += mine
+    declared = {test["name"] for test in introspected(plain_folder, "tests")} if without else ()
+    for name in without:
+        found = leave_out(found, name)
+        if name.partition("[")[0] not in declared:
+            problems.append(f"no test in {plain_folder}/ is called {name}")
     for folder in folders(suite_requests):
-        if folder == "build":
+        if folder == plain_folder:
             problems += undeclared(folder)
     return found, problems

@@ -4,7 +4,7 @@
   check_install.py BUILD_FOLDER
 
 Installs below a fresh folder, moves that folder, and builds a C99 and a C++20 program with
-pkg-config alone, then both with CMake.
+pkg-config alone, then both with CMake. CC and CXX name other compilers than gcc and g++.
 """
 import glob
 import os
@@ -54,14 +54,24 @@ def check_pkg_config(prefix, out, sysroot):
         search["PKG_CONFIG_SYSROOT_DIR"] = sysroot
     flags = run("pkg-config", "--cflags", "--libs", "cugrt", **search).split()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    for compiler, name in ((["gcc", "-std=c99"], "user.c"), (["g++", "-std=c++20"], "user.cpp")):
+    c, cpp = (os.environ.get(variable, usual).split() for variable, usual in (("CC", "gcc"), ("CXX", "g++")))
+    for compiler, name in (([*c, "-std=c99"], "user.c"), ([*cpp, "-std=c++20"], "user.cpp")):
         program = os.path.join(out, name.replace(".", "_"))
         run(*compiler, *strict, os.path.join(USERS, name), "-o", program, *flags)
         expect_message(program, library_folder)
 
 
+def machine_of(path):
+    """The field of an ELF file that names the processor it is for."""
+    with open(os.path.realpath(path), "rb") as file:
+        return file.read(20)[18:]
+
+
 def check_emulate(prefix):
-    """A program of another's finds the emulated driver under the real one's name."""
+    """A program of another's finds the emulated driver under the real one's name. The program is Python, which
+    loads no library for another machine."""
+    if machine_of(os.path.join(prefix, "bin", "cugrt")) != machine_of(sys.executable):
+        return
     program = ("import ctypes; d = ctypes.CDLL('libcuda.so.1'); name = ctypes.create_string_buffer(99);"
                "assert d.cuInit(0) == 0 and d.cuDeviceGetName(name, 99, 0) == 0; print(name.value)")
     output = run(os.path.join(prefix, "bin", "cugrt"), "emulate", sys.executable, "-c", program)

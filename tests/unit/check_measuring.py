@@ -90,6 +90,83 @@ def _(tool):
     assert "--set takes SYMBOL=N" in done.stderr, done.stderr
 
 
+# A symbol that is a parameter itself, and another that follows from it.
+COUNTED = """cugrt 1
+
+func @main(%k: int<n>, %twice: int<2*n>, %x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {upper_bounds = {n = 64}} {
+  %p = softmax(%x) {axis = -1}
+  return %p
+}
+"""
+
+
+def write(tool, name, text):
+    with open(os.path.join(tool.folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+@test("bench, trace and run give an integer parameter the value that its symbols have")
+def _(tool):
+    write(tool, "counted.cugrt", COUNTED)
+    done = tool.run("bench", "counted.cugrt", "--json", "--runs", "1", "--set", "n=1,8")
+    equal([row["case"] for row in json.loads(done.stdout)], ["n=1", "n=8"])
+    done = tool.run("trace", "counted.cugrt", "--set", "n=5", "--repeat", "1", "-o", "-")
+    assert '"n=5"' in done.stdout, done.stdout
+    done = tool.run("run", "counted.cugrt", "--set", "n=3", "--input", "x=random")
+    assert "[3, 4]" in done.stdout, done.stdout
+    done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=random")
+    assert "[6, 4]" in done.stdout, done.stdout
+    done = tool.run("bench", "counted.cugrt", "--runs", "1", status=1)
+    for part in ("'k'", "int<n>", "--input k=NUMBER", "--set"):
+        assert part in done.stderr, done.stderr
+
+
+@test("an input that contradicts --set is an error that names both")
+def _(tool):
+    write(tool, "counted.cugrt", COUNTED)
+    done = tool.run("bench", "counted.cugrt", "--runs", "1", "--input", "k=7", "--set", "n=1,8", status=1)
+    for part in ("--set n=1", "--input k", "7"):
+        assert part in done.stderr, done.stderr
+    equal(done.stdout, "")
+    done = tool.run("bench", "counted.cugrt", "--runs", "1", "--input", "twice=7", "--set", "n=8", status=1)
+    for part in ("--input twice=7", "int<2*n>", "16"):
+        assert part in done.stderr, done.stderr
+    tool.run("bench", "counted.cugrt", "--runs", "1", "--input", "k=7", "--input", "twice=14", "--set", "n=7")
+    write_npy(os.path.join(tool.folder, "x.npy"), 5, 16)
+    done = tool.run("bench", "model.cugrt", "--runs", "1", "--input", "x=x.npy", "--set", "n=1,8", status=1)
+    for part in ("--set n=1", "--input x", "5"):
+        assert part in done.stderr, done.stderr
+
+
+def write_npy(path, *shape):
+    """Zeros of f32."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    count = 4
+    for size in shape:
+        count *= size
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(count))
+
+
+@test("a symbol that is given twice, a value that is none and a time that is none are errors that name them")
+def _(tool):
+    for command in (("bench", "--runs", "1"), ("trace", "-o", "-"), ("run", "--input", "x=random"), ("plan",)):
+        def refused(*arguments, status=1):
+            return tool.run(command[0], "model.cugrt", *command[1:], *arguments, status=status).stderr
+        for twice in (("--set", "n=1", "--set", "n=2"), ("--set", "n=1,n=2")):
+            assert "symbol 'n' twice" in refused(*twice), (command, twice)
+        for text in ("n=1,,2", "n=", "n=1,", "=3", "n=x"):
+            assert f"not '{text}'" in refused("--set", text), (command, text)
+    for text in ("nan", "-nan", "inf", "-inf", "-1", "0"):
+        done = tool.run("bench", "model.cugrt", "--set", "n=1", f"--seconds={text}", status=2)
+        assert "--seconds" in done.stderr and text in done.stderr, done.stderr
+    write(tool, "counted.cugrt", COUNTED)
+    done = tool.run("run", "counted.cugrt", "--input", "x=random", "--set", "n=2", "--prepare", "n=1,,2", status=1)
+    assert "--prepare takes" in done.stderr and "'n=1,,2'" in done.stderr, done.stderr
+
+
 @test("trace has the steps of opening, every run, and each launch within its run")
 def _(tool):
     events = tool.events("--set", "n=2,5", "--repeat", "3")
@@ -130,6 +207,8 @@ def _(tool):
     with open(os.path.join(tool.folder, "model.cugrt"), encoding="utf-8") as file:
         text = file.read()
     with open(os.path.join(tool.folder, "buckets.cugrt"), "w", encoding="utf-8") as file:
+        # A softmax along n would count what is padded.
+        text = text.replace("{axis = 0}", "{axis = -1}")
         file.write(text.replace("num_inputs = 1", "num_inputs = 1, buckets = {n = [8, 64]}"))
     done = tool.run("trace", "buckets.cugrt", "--set", "n=5,8", "--repeat", "1", "-o", "-")
     regions = [event for event in json.loads(done.stdout)["traceEvents"] if event.get("cat") == "region"]

@@ -186,6 +186,24 @@ class Requests(unittest.TestCase):
         own, asked = run_suites.parse_arguments(["--jobs", "3", "unit"])
         self.assertEqual((own.jobs, asked), (3, [("unit", [])]))
 
+    def test_a_build_folder_may_be_named(self):
+        try:
+            run_suites.parse_arguments(["--build", "build-other", "unit"])
+            self.assertEqual(suite_plan.folders([("unit", []), ("asan", [])]),
+                             ["build-other", "build-asan"])
+            run_suites.parse_arguments(["unit"])
+            self.assertEqual(suite_plan.folders([("unit", [])]), ["build"])
+        finally:
+            suite_plan.plain_folder = suite_plan.PLAIN_FOLDER
+
+    def test_tests_and_cases_with_a_tag_can_be_left_out(self):
+        catch, script = (suite_plan.Program(name, [name], {}, ".", 1.0, name == "unit_a")
+                         for name in ("unit_a", "unit_b"))
+        self.assertEqual(suite_plan.leave_out([catch, script], "unit_b"), [catch])
+        self.assertEqual(suite_plan.leave_out([catch, script], "unit_c"), [catch, script])
+        tagged, other = suite_plan.leave_out([catch, script], "unit_a[slow]")
+        self.assertEqual((tagged.command, other), (["unit_a", "~[.]~[slow]"], script))
+
     def test_fuzz_seconds_are_read_in_both_forms(self):
         self.assertEqual(suite_plan.fuzz_seconds(["--seconds", "7"]), 7)
         self.assertEqual(suite_plan.fuzz_seconds(["--seconds=8"]), 8)

@@ -188,3 +188,211 @@ TEST_CASE("dependent launches ask the launch for what they wait for") {
   for (int i = 0; i < 64; ++i)
     REQUIRE(words[i] == 42);
 }
+
+namespace {
+
+// double_it is declared before the tables that name it and defined behind them, as nvcc does it;
+// Shape::area(this, x) multiplies by the member behind the pointer to the virtual table.
+constexpr const char *kFunctionTables = R"(.version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) double_it(.param .b32 a);
+.func (.param .b32 r) add_ten(.param .b32 a) {
+  .reg .b32 %r;
+  ld.param.b32 %r, [a];
+  add.s32 %r, %r, 10;
+  st.param.b32 [r], %r;
+  ret;
+}
+.func (.param .b32 r) area(.param .b64 self, .param .b32 x);
+.global .align 8 .u64 table[4] = {double_it, 7, add_ten};
+.const .align 8 .u64 fixed[2] = {add_ten, double_it};
+.global .align 8 .u8 bytes[8] = {0xFF(add_ten), 0xFF00(add_ten), 0, 0, 0, 0, 0, 0xFF00000000000000(add_ten)};
+.global .align 8 .u64 vtable[3] = {0, 0, area};
+.func (.param .b32 r) double_it(.param .b32 a) {
+  .reg .b32 %r;
+  ld.param.b32 %r, [a];
+  shl.b32 %r, %r, 1;
+  st.param.b32 [r], %r;
+  ret;
+}
+.func (.param .b32 r) area(.param .b64 self, .param .b32 x) {
+  .reg .b32 %r<3>; .reg .b64 %rd;
+  ld.param.u64 %rd, [self];
+  ld.param.b32 %r1, [x];
+  ld.u32 %r2, [%rd+8];
+  mul.lo.s32 %r1, %r1, %r2;
+  st.param.b32 [r], %r1;
+  ret;
+}
+// out[i] = (the function at table + offset * (i & 1))(i)
+.entry by_table(.param .u64 out, .param .u32 constant) {
+  .reg .b32 %r<5>; .reg .b64 %rd<5>; .reg .pred %p;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  and.b32 %r2, %r1, 1;
+  ld.param.u32 %r3, [constant];
+  setp.ne.s32 %p, %r3, 0;
+  @%p bra fixed_one;
+  mul.wide.u32 %rd2, %r2, 16;
+  mov.u64 %rd3, table;
+  add.s64 %rd3, %rd3, %rd2;
+  ld.global.u64 %rd4, [%rd3];
+  bra found;
+fixed_one:
+  mul.wide.u32 %rd2, %r2, 8;
+  mov.u64 %rd3, fixed;
+  add.s64 %rd3, %rd3, %rd2;
+  ld.const.u64 %rd4, [%rd3];
+found:
+  { .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %r1;
+    proto: .callprototype (.param .b32 _) _ (.param .b32 _);
+    call (r), %rd4, (a), proto;
+    ld.param.b32 %r4, [r]; }
+  mad.wide.u32 %rd1, %r1, 4, %rd1;
+  st.global.u32 [%rd1], %r4;
+  ret;
+}
+.entry by_virtual_table(.param .u64 out) {
+  .local .align 8 .b8 object[16];
+  .reg .b32 %r<5>; .reg .b64 %rd<7>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u64 %rd2, vtable;
+  cvta.global.u64 %rd2, %rd2;
+  add.s64 %rd2, %rd2, 16;
+  mov.u64 %rd3, object;
+  st.local.u64 [%rd3], %rd2;
+  st.local.u32 [%rd3+8], %r1;
+  cvta.local.u64 %rd3, %rd3;
+  ld.u64 %rd4, [%rd3];
+  ld.u64 %rd5, [%rd4];
+  { .param .b64 self; .param .b32 x; .param .b32 r;
+    st.param.b64 [self], %rd3;
+    st.param.b32 [x], %r1;
+    proto: .callprototype (.param .b32 _) _ (.param .b64 _, .param .b32 _);
+    call (r), %rd5, (self, x), proto;
+    ld.param.b32 %r4, [r]; }
+  mad.wide.u32 %rd1, %r1, 4, %rd1;
+  st.global.u32 [%rd1], %r4;
+  ret;
+}
+)";
+
+Status refusal(const std::string &items) {
+  auto memory = std::move(emulator::AddressSpace::create(1u << 20)).value();
+  auto program = emulator::Program::load(".version 8.0\n.target sm_80\n.address_size 64\n" + items,
+                                         *emulator::find_profile("sm_90"), *memory);
+  return program.take_status();
+}
+
+} // namespace
+
+TEST_CASE("functions whose addresses stand in initialisers are called through them") {
+  Emulated device;
+  device.load(kFunctionTables);
+  uint64_t out = device.upload(std::vector<uint32_t>(32));
+  for (uint32_t constant : {0u, 1u}) {
+    device.launch("by_table", {1, 1, 1}, {32, 1, 1}, 0, out, constant);
+    auto got = device.download<uint32_t>(out, 32);
+    for (uint32_t i = 0; i < 32; ++i)
+      CHECK(got[i] == ((i & 1) != constant ? i + 10 : i * 2));
+  }
+  device.launch("by_virtual_table", {1, 1, 1}, {32, 1, 1}, 0, out);
+  auto got = device.download<uint32_t>(out, 32);
+  for (uint32_t i = 0; i < 32; ++i)
+    CHECK(got[i] == i * i);
+  // The bytes of an address that masks pick are those of the whole one.
+  auto bytes = device.program().find_global("bytes"), table = device.program().find_global("table");
+  REQUIRE((bytes && table));
+  uint64_t address = device.download<uint64_t>(table->address + 16, 1)[0];
+  CHECK(device.download<uint64_t>(bytes->address, 1)[0] == (address & 0xff0000000000ffff));
+}
+
+TEST_CASE("initialisers that name what has no address there are refused with their line") {
+  struct Case {
+    const char *items, *part;
+  };
+  const Case cases[] = {
+      {".global .u64 t[2] = {0, nowhere};", "nowhere"},
+      {".global .u64 t = f;\n.func f() { ret; }", "'f'"}, // as ptxas: only what stands before
+      {".func f();\n.global .u64 t = f;", "'f'"},
+      {".func f() { ret; }\n.global .u64 t = generic(f);", "generic"},
+      {".func f() { ret; }\n.global .u64 t = f+4;", "'+'"},
+      {".func f() { ret; }\n.global .b64 t = f;", ".u64"},
+      {".func f() { ret; }\n.global .u8 t = f;", ".u64"},
+      {".global .u32 v;\n.global .u8 t = 0xFE(v);", "mask"},
+      {".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+       ".global .u64 t = vprintf;",
+       "vprintf"},
+      {".func f();\n.entry k() { .reg .b64 %r; mov.u64 %r, f; ret; }", "'f'"},
+  };
+  for (const Case &c : cases) {
+    Status status = refusal(c.items);
+    INFO(c.items << " gives " << status.to_string());
+    CHECK(status.code() == Code::parse_error);
+    CHECK(status.to_string().find("line ") != std::string::npos);
+    CHECK(status.to_string().find(c.part) != std::string::npos);
+  }
+}
+
+TEST_CASE("constant expressions have C's operators, in initialisers and operands") {
+  struct Case {
+    const char *text;
+    uint64_t value;
+  };
+  // C's arithmetic in 64 bits; that % is unsigned and shifts count modulo 64 is ptxas's.
+  const Case cases[] = {{"(1<<3)|2", 10},
+                        {"5>3?1:2", 1},
+                        {"1==1&&0||1", 1},
+                        {"7^2&3", 5},
+                        {"!0", 1},
+                        {"!5+1", 1},
+                        {"~0", ~uint64_t(0)},
+                        {"10 % 3", 1},
+                        {"-7 % 5", 4}, // 2^64 - 7 modulo 5
+                        {"-7/2", uint64_t(-3)},
+                        {"-7 / -1", 7},
+                        {"(-1)/2U", UINT64_MAX / 2},
+                        {"0xFFFFFFFFFFFFFFFF/2", UINT64_MAX / 2},
+                        {"-8>>1", uint64_t(-4)},
+                        {"(.u64)-8>>60", 15},
+                        {"1<<65", 2},
+                        {"8>>1<<2", 16},
+                        {"2+3<<1", 10},
+                        {"2+3*4", 14},
+                        {"10-3-2", 5},
+                        {"-1+2", 1},
+                        {"- -3", 3},
+                        {"1?2?3:4:5", 3},
+                        {"0?2:0?4:5", 5},
+                        {"5<=2", 0},
+                        {"3>=2", 1},
+                        {"1!=2", 1},
+                        {"3>3", 0},
+                        {"-1<0U", 0},
+                        {"-1<0", 1},
+                        {"(2)*(3+4)", 14}};
+  std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 t[] = {";
+  for (const Case &c : cases)
+    text += std::string(c.text) + ", ";
+  text += "((0))};\n.entry k(.param .u64 out) {\n.reg .b64 %o, %v;\nld.param.u64 %o, [out];\n";
+  for (size_t i = 0; i < std::size(cases); ++i)
+    text += std::string("mov.u64 %v, ") + cases[i].text + ";\nst.global.u64 [%o+2*" +
+            std::to_string(4 * i) + "], %v;\n";
+  Emulated device;
+  device.load(text + "ret;\n}\n");
+  auto table = device.program().find_global("t");
+  REQUIRE(table);
+  REQUIRE(table->bytes == 8 * (std::size(cases) + 1));
+  auto initial = device.download<uint64_t>(table->address, std::size(cases));
+  uint64_t out = device.upload(std::vector<uint64_t>(std::size(cases)));
+  device.launch("k", {1, 1, 1}, {1, 1, 1}, 0, out);
+  auto moved = device.download<uint64_t>(out, std::size(cases));
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    INFO(cases[i].text);
+    CHECK(initial[i] == cases[i].value);
+    CHECK(moved[i] == cases[i].value);
+  }
+}

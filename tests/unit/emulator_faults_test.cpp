@@ -107,6 +107,9 @@ TEST_CASE("paths that can never meet are a deadlock, a failed assertion is one b
 }
 
 TEST_CASE("a lock within a warp and a barrier over resident blocks both finish") {
+  std::vector<std::string> options;
+  SECTION("compiled as by default") {}
+  SECTION("compiled for debugging") { options = {"-G"}; }
   Emulated device;
   device.load_cuda(R"(
     extern "C" __global__ void lock(int *mutex, int *sum) {
@@ -133,7 +136,8 @@ TEST_CASE("a lock within a warp and a barrier over resident blocks both finish")
       }
       __syncthreads();
       out[blockIdx.x * blockDim.x + threadIdx.x] = *arrived;
-    })");
+    })",
+                   "compute_80", options);
   uint64_t words = device.upload(std::vector<int>(4)), out = device.allocate(16 * 64 * 4);
   device.launch("lock", {2, 1, 1}, {64, 1, 1}, 0, words, words + 4);
   device.launch("spin", {1, 1, 1}, {64, 1, 1}, 0, words, words + 4);
@@ -141,6 +145,134 @@ TEST_CASE("a lock within a warp and a barrier over resident blocks both finish")
   device.launch("meet", {16, 1, 1}, {64, 1, 1}, 0, words + 8, out);
   for (int value : device.download<int>(out, 16 * 64))
     REQUIRE(value == 16);
+}
+
+namespace {
+
+// Each kernel waits within a warp, in a loop that stops its path in every round: at a call, or
+// where lanes part. At [words] stands the lock or flag, behind it what the holder of the lock
+// counts.
+constexpr const char *kWaitingLoops = R"(.version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 result) try_lock(.param .b64 lock) {
+  .reg .b32 %r; .reg .b64 %rd;
+  ld.param.u64 %rd, [lock];
+  atom.cas.b32 %r, [%rd], 0, 1;
+  st.param.b32 [result], %r;
+  ret;
+}
+.func (.param .b32 result) read(.param .b64 flag) {
+  .reg .b32 %r; .reg .b64 %rd;
+  ld.param.u64 %rd, [flag];
+  ld.volatile.u32 %r, [%rd];
+  st.param.b32 [result], %r;
+  ret;
+}
+.entry lock_by_call(.param .u64 words) {
+  .reg .b32 %r<5>; .reg .b64 %rd; .reg .pred %p;
+  ld.param.u64 %rd, [words];
+again:
+  { .param .b64 lock; .param .b32 held;
+    st.param.b64 [lock], %rd;
+    call.uni (held), try_lock, (lock);
+    ld.param.b32 %r1, [held]; }
+  setp.ne.s32 %p, %r1, 0;
+  @%p bra again;
+  ld.volatile.global.u32 %r2, [%rd+4];
+  add.s32 %r2, %r2, 1;
+  st.volatile.global.u32 [%rd+4], %r2;
+  membar.gl;
+  atom.global.exch.b32 %r3, [%rd], 0;
+  ret;
+}
+.entry lock_with_split(.param .u64 words) {
+  .reg .b32 %r<5>; .reg .b64 %rd; .reg .pred %p<3>;
+  ld.param.u64 %rd, [words];
+  mov.u32 %r4, %tid.x;
+  and.b32 %r4, %r4, 1;
+  setp.eq.s32 %p2, %r4, 1;
+again:
+  atom.global.cas.b32 %r1, [%rd], 0, 1;
+  setp.eq.s32 %p1, %r1, 0;
+  @%p1 bra held;
+  @%p2 bra odd;
+  st.volatile.global.u32 [%rd+8], %r1;
+  bra next;
+odd:
+  nanosleep.u32 10;
+next:
+  bra again;
+held:
+  ld.volatile.global.u32 %r2, [%rd+4];
+  add.s32 %r2, %r2, 1;
+  st.volatile.global.u32 [%rd+4], %r2;
+  membar.gl;
+  atom.global.exch.b32 %r3, [%rd], 0;
+  ret;
+}
+)";
+
+/// The lower half of a warp waits for the flag that the upper half sets and counts behind it;
+/// `round` reads the flag into %r1 and goes to `again` or falls through.
+std::string flag_kernel(const char *name, const char *round) {
+  return ".entry " + std::string(name) + R"((.param .u64 words) {
+  .reg .b32 %r<5>; .reg .b64 %rd; .reg .pred %p<3>;
+  ld.param.u64 %rd, [words];
+  mov.u32 %r4, %tid.x;
+  setp.ge.u32 %p1, %r4, 16;
+  @%p1 bra set;
+again:
+)" + round +
+         R"(
+  bra done;
+set:
+  st.volatile.global.u32 [%rd], 1;
+done:
+  red.global.add.u32 [%rd+4], 1;
+  ret;
+}
+)";
+}
+
+} // namespace
+
+TEST_CASE("a wait within a warp ends though its loop calls a function or its lanes part") {
+  std::string ptx = kWaitingLoops;
+  ptx += flag_kernel("flag_by_call", R"({ .param .b64 flag; .param .b32 value;
+    st.param.b64 [flag], %rd;
+    call.uni (value), read, (flag);
+    ld.param.b32 %r1, [value]; }
+  setp.eq.s32 %p1, %r1, 0;
+  @%p1 bra again;)");
+  // Two ways back, which the lanes take in turns.
+  ptx += flag_kernel("flag_in_turns", R"(ld.volatile.global.u32 %r1, [%rd];
+  setp.ne.s32 %p1, %r1, 0;
+  @%p1 bra done;
+  add.s32 %r4, %r4, 1;
+  and.b32 %r2, %r4, 1;
+  setp.eq.s32 %p2, %r2, 0;
+  @%p2 bra again;
+  bra again;)");
+  ptx += flag_kernel("flag_by_table", R"(ld.volatile.global.u32 %r1, [%rd];
+  setp.ne.s32 %p1, %r1, 0;
+  @%p1 bra done;
+  add.s32 %r4, %r4, 1;
+  and.b32 %r2, %r4, 1;
+ways: .branchtargets again, more;
+  brx.idx %r2, ways;
+more:
+  brx.idx %r2, ways2;
+ways2: .branchtargets again, again;)");
+  Emulated device;
+  device.load(ptx);
+  for (const char *name :
+       {"lock_by_call", "lock_with_split", "flag_by_call", "flag_in_turns", "flag_by_table"}) {
+    INFO(name);
+    uint64_t words = device.upload(std::vector<uint32_t>(4));
+    device.launch(name, {1, 1, 1}, {32, 1, 1}, 0, words);
+    CHECK(device.download<uint32_t>(words + 4, 1)[0] == 32);
+  }
 }
 
 TEST_CASE("malformed PTX is refused with its line") {
@@ -160,6 +292,15 @@ TEST_CASE("malformed PTX is refused with its line") {
       {"setp.eq.s32 %r1, %r2, %r3;", "line 6", "predicate"},
       {"add.s64 %rd1, %r1, %rd2;", "line 6", "too narrow"},
       {"x: x: ret;", "line 6", "twice"},
+      {"bar.sync 17;", "line 6", "17"},
+      {"barrier.sync 16;", "line 6", "0 to 15"},
+      {"bar.sync 1, 33;", "line 6", "33"},
+      {"bar.arrive 1, 48;", "line 6", "48"},
+      {"bar.red.popc.u32 %r1, 1, 33, %p1;", "line 6", "33"},
+      {"mov.u32 %r1, 5/0;", "line 6", "zero"},
+      {"mov.u32 %r1, 1?2;", "line 6", "':'"},
+      {"mov.u32 %r1, (1;", "line 6", "')'"},
+      {"mov.u32 %r1, 1<<;", "line 6", "integer"},
   };
   for (const Case &c : cases) {
     Status status = load_error(kernel(c.body));
@@ -196,6 +337,10 @@ TEST_CASE("what is not executed is refused by name, and newer targets by number"
   status = load_error(kernel("mov.u32 %r1, %envreg3;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "%envreg3"));
+  status = load_error(kernel(".reg .v2 .f32 %pair;"));
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.to_string(), ".v2"));
+  CHECK(contains(status.to_string(), "line 6"));
   status = load_error(kernel(""), "sm_75");
   CHECK(status.code() ==
         Code::invalid_argument); // as ptxas has it: the PTX is wrong for the device

@@ -135,6 +135,27 @@ TEST_CASE("NVRTC is found where the environment says, or the error names the pla
   CHECK(open_nvrtc(broken).status().code() == Code::not_found);
 }
 
+TEST_CASE("an NVRTC for other processors is passed over, or the error says what it is") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  NvrtcLocation usual = must(find_nvrtc(""));
+  std::string library(4096, 0);
+  REQUIRE(std::ifstream(usual.library, std::ios::binary).read(library.data(), 4096));
+  library[18] = library[19] = '\x7f'; // e_machine: no machine has this number
+  TemporaryFolder folder;
+  for (const char *below : {"/lib64", "/lib"})
+    fs::create_directory(folder.path + below);
+  const std::string foreign = folder.path + "/lib64/libnvrtc.so.13";
+  overwrite(foreign, library);
+  Environment home("CUDA_HOME", folder.path.c_str()), named("CUGRT_NVRTC", "");
+  CHECK(must(find_nvrtc("")).library != foreign);
+  CHECK(find_nvrtc(folder.path).status().code() == Code::not_found);
+  fs::create_symlink(usual.library, folder.path + "/lib/libnvrtc.so.13");
+  CHECK(must(find_nvrtc("")).library == folder.path + "/lib/libnvrtc.so.13");
+  CHECK(must(find_nvrtc("")).found_by == "CUDA_HOME");
+  CHECK(contains(open_nvrtc(must(find_nvrtc(foreign))).status().message(),
+                 "built for another kind of processor"));
+}
+
 TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wheel's folder") {
   auto nvrtc = must(open_nvrtc(must(find_nvrtc(""))));
   std::string name =

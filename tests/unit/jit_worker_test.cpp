@@ -197,7 +197,7 @@ TEST_CASE("a message that claims more than is allowed is refused before it is re
   ::close(ends[1]);
 }
 
-TEST_CASE("a batch compiles in other processes and opens no compiler in this one") {
+TEST_CASE("a batch compiles in other processes and opens no compiler in this one", "[processes]") {
   TemporaryFolder folder;
   Messages messages;
   Compiler compiler(configuration(folder.path, CUGRT_TEST_WORKER), messages.logger());
@@ -234,7 +234,8 @@ TEST_CASE("an error is the same from another process") {
   CHECK(from_there.status().message().find("bad.cu:3") != std::string::npos);
 }
 
-TEST_CASE("the application sees no signal, child or descriptor of its compiling processes") {
+TEST_CASE("the application sees no signal, child or descriptor of its compiling processes",
+          "[processes]") {
   Compiler compiler(configuration("", CUGRT_TEST_WORKER));
   size_t before = open_descriptors();
   {
@@ -268,7 +269,8 @@ TEST_CASE("an application that ignores the ends of its children changes nothing"
   REQUIRE(::sigaction(SIGCHLD, &before, nullptr) == 0);
 }
 
-TEST_CASE("a compiling process holds nothing of the application open, and has its own session") {
+TEST_CASE("a compiling process holds nothing of the application open, and has its own session",
+          "[processes]") {
   int leak[2];
   REQUIRE(::pipe(leak) == 0); // as careless applications do, without O_CLOEXEC
   std::string ours = fs::read_symlink("/proc/self/fd/" + std::to_string(leak[0]));
@@ -292,7 +294,7 @@ TEST_CASE("a compiling process holds nothing of the application open, and has it
   ::close(leak[1]);
 }
 
-TEST_CASE("a compiling process ends with its parent") {
+TEST_CASE("a compiling process ends with its parent", "[processes]") {
   int told[2];
   REQUIRE(::pipe(told) == 0);
   pid_t parent = ::fork();
@@ -317,7 +319,8 @@ TEST_CASE("a compiling process ends with its parent") {
   ::close(told[0]);
 }
 
-TEST_CASE("a process that crashes, ends or answers nonsense costs only the kernel it had") {
+TEST_CASE("a process that crashes, ends or answers nonsense costs only the kernel it had",
+          "[processes]") {
   TemporaryFolder folder;
   std::string worker = false_worker(folder.path);
   auto [name, reason] =
@@ -347,7 +350,7 @@ TEST_CASE("a process that crashes, ends or answers nonsense costs only the kerne
   CHECK(running(folder.path).empty());
 }
 
-TEST_CASE("a program that cannot serve is told once, and this process compiles") {
+TEST_CASE("a program that cannot serve is told once, and this process compiles", "[processes]") {
   TemporaryFolder folder;
   std::string worker, reason;
   SECTION("it ends at once") {

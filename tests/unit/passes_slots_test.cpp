@@ -56,7 +56,7 @@ std::string blocks_of(const std::string &text, SlotFlaws flaws = {}) {
 int64_t packed_peak(const ir::Module &module, const ir::Function &function) {
   auto summaries = summarize_all(module);
   REQUIRE(summaries.ok());
-  Result<MemoryPlan> plan = plan_memory(module, function, *summaries, Reuse::smallest);
+  Result<MemoryPlan> plan = plan_memory(module, function, *summaries, {.reuse = Reuse::smallest});
   REQUIRE(plan.ok());
   int64_t peak = 0;
   for (const ScopePlan &scope : plan->scopes)

@@ -400,7 +400,7 @@ TEST_CASE("a tensor lies in the gap of another, and both where they were") {
   m.launch(b, "iio", {a, c, y});
   m.finish(b);
   auto summaries = summarize_all(m.module);
-  auto plan = plan_memory(m.module, m.module.functions[0], *summaries, Reuse::smallest);
+  auto plan = plan_memory(m.module, m.module.functions[0], *summaries, {.reuse = Reuse::smallest});
   REQUIRE(plan.ok());
   REQUIRE(plan->scopes.size() == 1);
   CHECK(plan->scopes[0].peak_bytes == 512);
@@ -408,7 +408,7 @@ TEST_CASE("a tensor lies in the gap of another, and both where they were") {
   CHECK(plan->find(a)->offset_bytes == plan->find(d)->offset_bytes);
   // Where there is memory for it, the launch that writes a anew need not wait for the one that
   // reads d.
-  plan = plan_memory(m.module, m.module.functions[0], *summaries, Reuse::balanced);
+  plan = plan_memory(m.module, m.module.functions[0], *summaries, {.reuse = Reuse::balanced});
   REQUIRE(plan.ok());
   CHECK(plan->scopes[0].peak_bytes == 768);
 }

@@ -178,3 +178,11 @@ TEST_CASE("small packings are never below the optimum and rarely above it") {
   }
   CHECK(optimal >= 190);
 }
+
+TEST_CASE("modules are packed to the byte while they are small, or with effort for it") {
+  CHECK(planner_pack_options(1024).granule_bytes == 1);
+  CHECK(planner_pack_options(1025).granule_bytes == kPageBytes);
+  CHECK(planner_pack_options(1025).effort == Effort::load);
+  CHECK(planner_pack_options(1025, Effort::build).granule_bytes == 1);
+  CHECK(planner_pack_options(1, Effort::build).effort == Effort::build);
+}

@@ -242,3 +242,58 @@ TEST_CASE("a step on planned storage moves above a launch on unplanned storage")
   CHECK(p.regions() == Regions{{"%a", "%c", "%y"}});
   CHECK(p.says("moved above the launch of @k"));
 }
+
+TEST_CASE("a result that is another one, or a part of it, lies where that one does in its slot") {
+  Planned p = planned(R"(
+func @main(%x: tensor<[16], f32>) -> (tensor<[16], f32>, tensor<[16], f32>, tensor<[4], f32>) {
+  %s = alloc_storage "global", 128
+  %t = alloc_tensor %s, 64 : tensor<[16], f32>
+  %v = view %t, 32 : tensor<[4], f32>
+  launch @k(%x, %t)
+  return %t, %t, %v
+}
+)");
+  const Function &main = p.main();
+  REQUIRE(main.results.size() == 3);
+  for (const auto &[result, offset] : {std::pair(0, 0), {1, 0}, {2, 32}}) {
+    INFO("result " << result);
+    const Buffer &buffer = main.buffers[main.results[size_t(result)].buffer];
+    CHECK(buffer.base == BufferBase::slot);
+    CHECK(buffer.index == main.buffers[main.results[0].buffer].index);
+    CHECK(p.plan.exprs.as_constant(buffer.offset_bytes) == offset);
+  }
+}
+
+TEST_CASE("a loop's condition in an allocation of its own is not given back before it is read") {
+  Planned p = planned(R"(
+kernel @test {
+  inline "test"
+  entry "test"
+  params (x: in f32, go: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%x: tensor<[1], f32>) -> (tensor<[1], f32>) {
+  %w = while (%l = %x) {
+    %go = alloc : tensor<[1], i32>
+    %other = alloc : tensor<[1], f32>
+    launch @test(%l, %go)
+    launch @k(%l, %other)
+    yield %go
+  } do {
+    yield %l
+  }
+  return %w
+}
+)");
+  const Function &main = p.main();
+  std::vector<std::string> allocated, released;
+  for (const Block &block : main.blocks)
+    for (const Item &item : block.items) {
+      if (item.kind == ItemKind::allocate)
+        allocated.push_back(main.buffers[item.index].name);
+      if (item.kind == ItemKind::release)
+        released.push_back(main.buffers[item.index].name);
+    }
+  CHECK(allocated == std::vector<std::string>{"go", "other"});
+  CHECK(released == std::vector<std::string>{"other"});
+}

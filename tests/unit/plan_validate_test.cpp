@@ -68,6 +68,26 @@ TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
        }},
       {"the arena is too small", "outside of arena",
        [](Plan &p, Function &) { p.arenas[0].bytes = p.arenas[0].lower_bound_bytes = 256; }},
+      {"a buffer has fewer bytes than its dimensions", "fewer bytes than its dimensions",
+       [](Plan &p, Function &f) { f.buffers[0].bytes = p.exprs.constant(4); }},
+      {"a buffer lies behind its slot", "may end beyond",
+       [](Plan &p, Function &f) {
+         for (Buffer &buffer : f.buffers)
+           if (buffer.base == BufferBase::slot)
+             buffer.offset_bytes = p.exprs.constant(64);
+       }},
+      {"a buffer lies before its slot", "may begin before",
+       [](Plan &p, Function &f) {
+         for (Buffer &buffer : f.buffers)
+           if (buffer.base == BufferBase::slot)
+             buffer.offset_bytes = p.exprs.constant(-4);
+       }},
+      {"a slot has more bytes than its parameter", "fewer bytes than its slot",
+       [](Plan &p, Function &f) {
+         for (Slot &slot : f.slots)
+           if (slot.kind == SlotKind::param)
+             slot.bytes = p.exprs.constant(1 << 20);
+       }},
       {"a slot is missing in the region", "slot is missing",
        [](Plan &, Function &f) { f.regions[0].slots.clear(); }},
       {"a key symbol is missing", "missing in its key",
@@ -178,6 +198,7 @@ TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whol
     REQUIRE(rewriting != kNone);
     Buffer part = g.buffers[g.accesses[rewriting].buffer];
     part.bytes = damaged.exprs.constant(128);
+    part.dims = {damaged.exprs.constant(32)};
     const uint32_t argument = g.steps[4].arguments.begin + 1;
     REQUIRE(g.arguments[argument].index == g.accesses[rewriting].buffer);
     g.accesses[rewriting].buffer = g.arguments[argument].index = uint32_t(g.buffers.size());

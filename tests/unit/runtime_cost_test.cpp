@@ -117,7 +117,8 @@ struct Patched : Chain {
     options.cache.policy.pin_uses = 1000;
     return options;
   }
-  Patched() : Chain(located(), 3, one_instance()) {}
+  Patched() : Patched(located(), one_instance()) {}
+  Patched(plan::Plan plan, SessionOptions options) : Chain(std::move(plan), 3, options) {}
 
   Status failing(const char *entry, uint64_t nth, int64_t n, int x, int y, float a = 1) {
     machine.fake.fail_nth_of(entry, nth, CUDA_ERROR_INVALID_VALUE);
@@ -178,8 +179,70 @@ TEST_CASE("a node that cannot be disabled, added, instantiated or launched is pu
   chain.run(5);
   Status status = chain.failing("cuGraphNodeSetEnabled", 1, 0, 0, 1);
   CHECK(contains(status.message(), "patch of step 'add0' (n from 5 to 0): cuGraphNodeSetEnabled"));
-  status = chain.failing("cuGraphLaunch", 1, 7, 0, 1);
-  CHECK(contains(status.message(), "region main.0 of function @main with n = 7: cuGraphLaunch"));
+}
+
+TEST_CASE("a launch that fails names what was changed for it, with old and new values") {
+  Patched chain;
+  chain.run(5);
+  Status status = chain.failing("cuGraphLaunch", 1, 44, 0, 1, 2.5f);
+  CHECK(status.location() == "test.cugrt:10:3"); // the region's first
+  CHECK(contains(status.message(), "region main.0 of function @main with n = 44: launch after a "
+                                   "patch (n from 5 to 44, %a from 1.000000 to 2.500000): "
+                                   "cuGraphLaunch (main.0)"));
+  std::string from = hex(chain.memory[0].address()), to = hex(chain.memory[2].address());
+  status = chain.failing("cuGraphLaunch", 1, 44, 2, 1, 2.5f);
+  CHECK(contains(status.message(),
+                 "with n = 44: launch after a patch (%x from " + from + " to " + to + "): "));
+  // What was patched for an earlier launch is not what this one changed.
+  status = chain.failing("cuGraphLaunch", 1, 44, 2, 1, 2.5f);
+  CHECK(contains(status.message(), "with n = 44: cuGraphLaunch (main.0)"));
+}
+
+namespace {
+
+/// As Patched, launched step by step.
+struct Stepped : Patched {
+  static SessionOptions eagerly() {
+    SessionOptions options;
+    options.cache.eager = true;
+    return options;
+  }
+  Stepped(plan::Plan plan = located()) : Patched(std::move(plan), eagerly()) {}
+};
+
+} // namespace
+
+TEST_CASE("a step that is launched by itself and fails has its own place, and its symbols") {
+  Stepped chain;
+  Status status = chain.failing("cuLaunchKernelEx", 2, 5, 0, 1);
+  CHECK(status.location() == "test.cugrt:11:3");
+  CHECK(contains(status.message(), "region main.0 of function @main with n = 5: launch of step "
+                                   "'add1' (n = 5): cuLaunchKernelEx (add1)"));
+}
+
+TEST_CASE("a grid that is too large and a kernel without a rule are put down to their step, in a "
+          "graph as step by step") {
+  plan::Plan plan = Patched::located();
+  plan::LaunchRule &third = plan.functions[0].launches[2];
+  ir::ExprId n = plan.exprs.symbol(ir::SymbolId{0});
+  third.grid[1] = plan.exprs.mul(n, plan.exprs.mul(n, n)); // the limit is 65535
+  plan::LaunchRule &second = plan.functions[0].launches[1];
+  second.predicate = plan.exprs.make(ir::ExprKind::le, n, plan.exprs.constant(50));
+  Stepped stepped(plan);
+  Patched graph(plan, Patched::one_instance());
+  for (Chain *chain : {static_cast<Chain *>(&stepped), static_cast<Chain *>(&graph)}) {
+    chain->run(5);
+    auto run = [&](int64_t n) {
+      return chain->try_run(n, chain->memory[0].address(), chain->memory[1].address());
+    };
+    Status status = run(45);
+    CHECK(status.location() == "test.cugrt:12:3");
+    CHECK(contains(status.message(), "kernel @add in step 'add2': grid.y is 91125"));
+    status = run(51);
+    CHECK(status.location() == "test.cugrt:11:3");
+    CHECK(contains(status.message(), "no launch rule of the kernel holds with n = 51"));
+    chain->run(6);
+  }
 }
 
 TEST_CASE("failures while an instance is made name the step and the symbols that it depends on") {

@@ -79,7 +79,7 @@ void Linker::append(uint32_t part) {
   out_->files.insert(out_->files.end(), module.files.begin(), module.files.end());
   for (ptx::Variable &variable : module.variables) {
     for (ptx::Relocation &relocation : variable.relocations)
-      relocation.variable += variables.begin;
+      relocation.index += relocation.is_function ? functions.begin : variables.begin;
     out_->variables.push_back(std::move(variable));
   }
   for (ptx::Function &function : module.functions) {
@@ -200,8 +200,10 @@ Status Linker::resolve(uint32_t part) {
     if (variable.linkage == Linkage::external)
       continue;
     for (ptx::Relocation &relocation : variable.relocations) {
-      uint32_t &target = relocation.variable;
-      CUGRT_ASSIGN(target, resolve(part, out_->variables[target].name, target, false));
+      uint32_t &target = relocation.index;
+      std::string_view name =
+          relocation.is_function ? out_->functions[target].name : out_->variables[target].name;
+      CUGRT_ASSIGN(target, resolve(part, name, target, relocation.is_function));
     }
   }
   // Behind the lookups of this part, and no other part looks these names up.

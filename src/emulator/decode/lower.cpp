@@ -1,5 +1,6 @@
 // Which lowering takes which mnemonic; control flow and calls.
 #include "emulator/decode/lowering.h"
+#include "emulator/decode/requirements.h"
 
 namespace cugrt::emulator {
 
@@ -51,6 +52,9 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   Opcode opcode;
   if (!opcode.split(instruction.opcode))
     return refuse();
+  if (std::string lacks = lacking(opcode, operand_count(), module_.target, module_.version);
+      !lacks.empty())
+    return error(lacks);
   for (const Row &row : kRows)
     if (row.mnemonic == opcode.mnemonic())
       return (this->*row.lower)(opcode);
@@ -163,9 +167,6 @@ Status Lowering::lower_call(Opcode &) {
   if (callee.kind == Kind::function) {
     std::string_view name = module_.functions[size_t(callee.index)].name;
     uint32_t index = uint32_t(callee.index);
-    for (uint32_t i = 0; i < module_.functions.size(); ++i) // declared first, defined later
-      if (module_.functions[i].name == name && !module_.functions[i].is_declaration)
-        index = i;
     const ptx::Function &function = module_.functions[index];
     if (function.is_kernel)
       return unsupported("a call of a kernel");

@@ -3,6 +3,16 @@
 
 namespace cugrt::emulator {
 
+/// Constants that no barrier can have; registers are looked at when they are executed.
+Status Lowering::check_barrier(const Operand &barrier, const Operand *threads) const {
+  constexpr int64_t kBarrierCount = 16;
+  if (barrier.kind == Kind::integer && (barrier.value < 0 || barrier.value >= kBarrierCount))
+    return error("barrier " + std::to_string(barrier.value) + " is none of 0 to 15");
+  if (threads && threads->kind == Kind::integer && threads->value % kLanes != 0)
+    return error(std::to_string(threads->value) + " threads are no multiple of the warp's 32");
+  return {};
+}
+
 /// bar and barrier: .sync, .arrive, .red; bar.warp.sync.
 Status Lowering::lower_bar(Opcode &opcode) {
   opcode.take("cta");
@@ -22,9 +32,11 @@ Status Lowering::lower_bar(Opcode &opcode) {
   bool reduces = opcode.has("red");
   CUGRT_TRY(expect_operands(reduces ? 3 : *id == OpId::bar_arrive ? 2 : 1, reduces ? 4 : 2));
   size_t first = reduces ? 1 : 0;
+  bool counts = operand_count() == (reduces ? 4u : 2u);
+  CUGRT_TRY(check_barrier(operand(first), counts ? &operand(first + 1) : nullptr));
   CUGRT_ASSIGN(uint32_t barrier, source(operand(first), Type::u32));
   uint32_t threads = constant_slot(0, false), predicate = 0, d = 0;
-  if (operand_count() == (reduces ? 4u : 2u)) {
+  if (counts) {
     CUGRT_ASSIGN(threads, source(operand(first + 1), Type::u32));
   }
   if (reduces) {

@@ -114,6 +114,7 @@ private:
 
   // lower_warp.cpp.
   Status lower_bar(Opcode &opcode);
+  Status check_barrier(const Operand &barrier, const Operand *threads) const;
   Status lower_shfl(Opcode &opcode);
   Status lower_vote(Opcode &opcode);
   Status lower_match(Opcode &opcode);

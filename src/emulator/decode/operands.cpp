@@ -2,6 +2,7 @@
 // width of its lanes, and where that differs from the instruction's the value is narrowed or
 // widened.
 #include "emulator/decode/lowering.h"
+#include "emulator/decode/requirements.h"
 
 #include <bit>
 #include <optional>
@@ -91,6 +92,9 @@ Result<uint32_t> Lowering::special_source(const Operand &operand) {
   for (const SpecialName &row : kSpecials) {
     if (row.name != operand.name)
       continue;
+    if (std::string lacks = lacking_for_register(row.name, module_.target, module_.version);
+        !lacks.empty())
+      return error("'" + std::string(row.name) + "' " + lacks);
     if (row.special != Special::clock && row.special != Special::clock64 &&
         row.special != Special::globaltimer)
       return special_slot(row.special);
@@ -211,6 +215,10 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
   case Kind::variable:
     return variable_source(operand, bits);
   case Kind::function:
+    if (const ptx::Function &function = module_.functions[size_t(operand.index)];
+        function.is_declaration)
+      return error("the address of '" + std::string(function.name) +
+                   "', which is declared here and defined nowhere");
     return constant_slot(uint64_t(operand.index) + 1, bits == 64);
   default:
     return error("an operand that is no value");

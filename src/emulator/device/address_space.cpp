@@ -26,6 +26,15 @@ uint64_t round_up(uint64_t value, uint64_t granule) {
 // rely on the first one's beginning, as hardware gives it.
 constexpr uint64_t kLargeBytes = 1 << 20, kLargeAlignment = 4096;
 
+// Behind each allocation lie addresses that are never given out, so that an overrun does not end in
+// the next one: as many as the allocation has, up to a page. They take no memory, except that
+// longer ones would thin small allocations out over many pages.
+constexpr uint64_t kMaxGuardBytes = 4096;
+
+uint64_t guard_of(uint64_t bytes) {
+  return std::min(round_up(bytes, AddressSpace::kAlignment), kMaxGuardBytes);
+}
+
 uint64_t page_bytes() {
   static const uint64_t bytes = uint64_t(sysconf(_SC_PAGESIZE)); // 4, 16 or 64 KiB on aarch64
   return bytes;
@@ -74,7 +83,7 @@ uint64_t AddressSpace::length_of(uint64_t address, uint64_t bytes) const {
   return round_up(bytes, shared_.contains(address) ? page_bytes() : kAlignment);
 }
 
-// First fit between live allocations; rounded lengths keep every beginning aligned.
+// First fit between live allocations and their gaps; rounded lengths keep every beginning aligned.
 Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
   if (bytes == 0)
     return Status::error(Code::invalid_argument, "an allocation of zero bytes");
@@ -86,12 +95,12 @@ Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
   };
   if (bytes > size_)
     return exhausted();
-  uint64_t length = round_up(bytes, granule);
+  uint64_t length = round_up(bytes, granule), guard = guard_of(bytes);
   uint64_t address = base_;
   for (const auto &[begin, live_bytes] : live_) {
-    if (begin >= address && begin - address >= length)
+    if (begin >= address && begin - address >= length + guard)
       break;
-    address = round_up(begin + length_of(begin, live_bytes), granule);
+    address = round_up(begin + length_of(begin, live_bytes) + guard_of(live_bytes), granule);
   }
   uint64_t limit = allocation_limit();
   if (address > limit || length > limit - address)

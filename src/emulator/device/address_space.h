@@ -10,8 +10,8 @@
 // Memory that the program shares with the device (pinned, managed) is mapped at both places: one
 // address serves host and device, as unified addressing has it.
 //
-// Every access by kernels and copies is checked against the live allocations. Fresh memory is
-// poisoned (kPoison), so that reading what was never written shows. Thread-safe.
+// Every access by kernels and copies is checked against the live allocations, with gaps between
+// them. Fresh memory is poisoned (kPoison): reading what was never written shows. Thread-safe.
 #pragma once
 
 #include "support/status.h"

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
@@ -135,7 +136,10 @@ private:
 
   Status place_variables();
   Status initialise_variables();
+  Result<uint64_t> address_of(const ptx::Relocation &relocation,
+                              const ptx::Variable &variable) const;
   Status place_function_shared();
+  Status check_shared(uint32_t kernel) const;
   void describe_kernels();
   void describe(uint32_t function);
   uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
@@ -164,6 +168,9 @@ Status LoadedProgram::load(std::string_view ptx) {
   CUGRT_TRY(initialise_variables());
   CUGRT_TRY(place_function_shared());
   CUGRT_TRY(decode_module(*module_, placement_, decoded_));
+  for (uint32_t i = 0; i < module_->functions.size(); ++i)
+    if (module_->functions[i].is_kernel)
+      CUGRT_TRY(check_shared(i));
   for (const auto &code : decoded_.codes)
     functions_.push_back(code->ops.empty() ? nullptr : code.get());
   describe_kernels();
@@ -187,6 +194,28 @@ Status LoadedProgram::place_variables() {
   return {};
 }
 
+/// What an initialiser names: a variable, or a function, whose address is its number.
+Result<uint64_t> LoadedProgram::address_of(const ptx::Relocation &relocation,
+                                           const ptx::Variable &variable) const {
+  std::string_view name, kind;
+  if (relocation.is_function) {
+    const ptx::Function &function = module_->functions[relocation.index];
+    if (!function.is_declaration)
+      return uint64_t(relocation.index) + 1;
+    name = function.name;
+    kind = "function";
+  } else {
+    if (uint64_t address = placement_.address[relocation.index])
+      return address + uint64_t(relocation.addend);
+    name = module_->variables[relocation.index].name;
+    kind = ".global or .const variable";
+  }
+  return Status::error(Code::parse_error, "the initialiser of '" + std::string(variable.name) +
+                                              "' takes the address of '" + std::string(name) +
+                                              "', which is no defined " + std::string(kind))
+      .at("ptx line " + std::to_string(variable.line));
+}
+
 Status LoadedProgram::initialise_variables() {
   for (size_t i = 0; i < module_->variables.size(); ++i) {
     const ptx::Variable &variable = module_->variables[i];
@@ -199,15 +228,8 @@ Status LoadedProgram::initialise_variables() {
     if (UndefinedBytes *undefined = memory_.undefined())
       undefined->mark_defined(address, variable.bytes);
     for (const ptx::Relocation &relocation : variable.relocations) {
-      uint64_t target = placement_.address[relocation.variable];
-      if (!target)
-        return Status::error(Code::parse_error,
-                             "the initialiser of '" + std::string(variable.name) +
-                                 "' takes the address of '" +
-                                 std::string(module_->variables[relocation.variable].name) +
-                                 "', which is no defined .global or .const variable")
-            .at("ptx line " + std::to_string(variable.line));
-      target += uint64_t(relocation.addend);
+      CUGRT_ASSIGN(uint64_t target, address_of(relocation, variable));
+      target = (target & relocation.mask) >> std::countr_zero(relocation.mask);
       std::memcpy(bytes + relocation.offset_bytes, &target, relocation.bytes);
     }
   }
@@ -257,6 +279,46 @@ Status LoadedProgram::place_function_shared() {
           .at("ptx line " + std::to_string(function.line));
   }
   return {};
+}
+
+/// What a kernel and the functions it calls by name declare is at most 48 KiB; more is asked for at
+/// the launch. What gaps between variables take is not counted.
+Status LoadedProgram::check_shared(uint32_t kernel) const {
+  constexpr uint64_t kMaxStaticSharedBytes = 48 << 10;
+  std::vector<bool> called(module_->functions.size());
+  std::vector<bool> counted(module_->variables.size());
+  std::vector<uint32_t> pending{kernel};
+  called[kernel] = true;
+  uint64_t bytes = 0;
+  while (!pending.empty()) {
+    uint32_t index = pending.back();
+    pending.pop_back();
+    const ptx::Function &function = module_->functions[index];
+    for (const ptx::Variable &variable : function.variables)
+      bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
+    for (const auto *list : {&function.operands, &function.elements})
+      for (const ptx::Operand &operand : *list) {
+        if (operand.kind != ptx::Operand::Kind::variable || !operand.is_module ||
+            counted[size_t(operand.index)])
+          continue;
+        counted[size_t(operand.index)] = true;
+        const ptx::Variable &variable = module_->variables[size_t(operand.index)];
+        bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
+      }
+    for (uint32_t callee : decoded_.callees[index])
+      if (!called[callee]) {
+        called[callee] = true;
+        pending.push_back(callee);
+      }
+  }
+  if (bytes <= kMaxStaticSharedBytes)
+    return {};
+  return Status::error(Code::parse_error,
+                       "kernel '" + std::string(module_->functions[kernel].name) + "' declares " +
+                           std::to_string(bytes) + " bytes of shared memory: at most " +
+                           std::to_string(kMaxStaticSharedBytes) +
+                           " can be static, more is dynamic and asked for at the launch")
+      .at("ptx line " + std::to_string(module_->functions[kernel].line));
 }
 
 /// Local memory of a thread in `function` and what it calls.

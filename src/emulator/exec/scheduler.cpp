@@ -2,7 +2,10 @@
 // their callers, and those that gave way after those that did not. See exec/warp.h.
 //
 // Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
-// them; a warp that has used up its budget gives way to the other warps of its block.
+// them, however often it was stopped, split or called between. Where paths join, the one that gave
+// way the least decides when they run, and the longest turn how long: otherwise one that gives way
+// could be called back for ever by one that has not. A warp that has used up its budget gives way
+// to the other warps of its block.
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
@@ -21,10 +24,27 @@ constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its bloc
 constexpr uint32_t kMaxSlices = 1 << 12;
 constexpr uint32_t kMaxDepth = 1 << 10;
 
+/// How often a path gave way to others, and its backward branches since: across operations at which
+/// it stops, calls and splits, so that no loop goes round for ever while others are ready.
+/// Path::yields holds both.
+struct Turn {
+  static constexpr uint32_t kBranchBits = 16, kManyYields = 1 << 15;
+  static_assert(kLoneFuel + 2 < 1 << kBranchBits);
+
+  explicit Turn(const Path &path)
+      : yields(path.yields >> kBranchBits), branches(path.yields & ((1u << kBranchBits) - 1)) {}
+  uint32_t packed() const { return yields << kBranchBits | branches; }
+  void give_way() {
+    ++yields;
+    branches = 0;
+  }
+
+  uint32_t yields, branches;
+};
+
 Path &running(Warp &w) { return w.paths[w.running]; }
 
-void add_path(Warp &w, Frame *frame, const Op *pc, uint32_t mask, PathState state,
-              uint32_t yields) {
+void add_path(Warp &w, Frame *frame, const Op *pc, uint32_t mask, PathState state, Turn turn) {
   if (!mask)
     return;
   Path path;
@@ -32,8 +52,18 @@ void add_path(Warp &w, Frame *frame, const Op *pc, uint32_t mask, PathState stat
   path.frame = frame;
   path.mask = mask;
   path.state = state;
-  path.yields = yields;
+  path.yields = turn.packed();
   w.paths[w.path_count++] = path;
+}
+
+/// The turn of lanes that go from `at` to `to`, which the handler has not counted.
+Turn turn_at(Turn turn, int32_t slice, const Op *at, const Op *to, uint32_t uncounted) {
+  if (to > at)
+    return turn;
+  turn.branches += uncounted;
+  if (turn.branches > uint32_t(slice))
+    turn.give_way();
+  return turn;
 }
 
 /// Takes `lanes` out of the running path; what remains goes on at `next`.
@@ -46,11 +76,23 @@ void detach(Warp &w, uint32_t lanes, const Op *next) {
 }
 
 bool precedes(const Path &a, const Path &b) {
-  if (a.yields != b.yields)
-    return a.yields < b.yields;
+  uint32_t first = Turn(a).yields, second = Turn(b).yields;
+  if (first != second)
+    return first < second;
   if (a.frame->depth != b.frame->depth)
     return a.frame->depth > b.frame->depth;
   return a.pc < b.pc;
+}
+
+/// Counts from the running path on, which gave way the least of the ready ones: only differences
+/// matter, and they stay small.
+void rebase(Warp &w) {
+  uint32_t least = Turn(running(w)).yields;
+  for (uint32_t i = 0; i < w.path_count; ++i) {
+    Turn turn(w.paths[i]);
+    turn.yields -= std::min(least, turn.yields);
+    w.paths[i].yields = turn.packed();
+  }
 }
 
 /// The path to run, or false when every path waits.
@@ -62,6 +104,8 @@ bool pick(Warp &w) {
     w.running = i;
     found = true;
   }
+  if (found && Turn(running(w)).yields >= Turn::kManyYields)
+    rebase(w);
   return found;
 }
 
@@ -77,7 +121,10 @@ void join(Warp &w, bool waiting_too) {
       continue;
     }
     path.mask |= other.mask;
-    path.yields = std::min(path.yields, other.yields);
+    Turn turn(path), others(other);
+    turn.yields = std::min(turn.yields, others.yields);
+    turn.branches = std::max(turn.branches, others.branches);
+    path.yields = turn.packed();
     uint32_t last = --w.path_count;
     if (w.running == last)
       w.running = i;
@@ -85,7 +132,8 @@ void join(Warp &w, bool waiting_too) {
   }
 }
 
-void enter(Warp &w) {
+/// Makes the running path the warp's; returns how many backward branches its turn may have.
+int32_t enter(Warp &w) {
   join(w, false);
   Path &path = running(w);
   w.stop = no_stop();
@@ -98,11 +146,13 @@ void enter(Warp &w) {
     if (other.frame == path.frame && other.pc > path.pc && other.pc < w.stop)
       w.stop = other.pc;
   }
-  w.fuel = others ? kSliceFuel : kLoneFuel;
+  int32_t slice = others ? kSliceFuel : kLoneFuel;
+  w.fuel = slice - int32_t(Turn(path).branches);
   w.current = path.frame;
   w.frame = path.frame->registers;
   if (w.mask != path.mask)
     set_mask(w, path.mask);
+  return slice;
 }
 
 /// One operation, with the checks that look at what it is about to do.
@@ -214,12 +264,12 @@ bool call(Warp &w) {
                frame->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
   if (w.block->init)
     w.block->init->called(*frame, lanes);
-  uint32_t yields = running(w).yields;
+  Turn turn(running(w));
   // Lanes with other callees execute the call again.
   uint32_t again = w.taken & ~lanes;
   detach(w, w.taken, w.at + 1);
-  add_path(w, caller, w.at, again, PathState::ready, yields);
-  add_path(w, frame.get(), callee->ops.data(), lanes, PathState::ready, yields);
+  add_path(w, caller, w.at, again, PathState::ready, turn);
+  add_path(w, frame.get(), callee->ops.data(), lanes, PathState::ready, turn);
   w.frames.push_back(std::move(frame));
   return true;
 }
@@ -266,18 +316,19 @@ void return_lanes(Warp &w) {
   }
   if (w.block->init)
     w.block->init->returned(*frame, lanes);
-  uint32_t yields = running(w).yields;
+  Turn turn(running(w));
   Frame *caller = frame->caller;
   const Op *return_to = frame->return_to;
   detach(w, lanes, w.at + 1);
-  add_path(w, caller, return_to, lanes, PathState::ready, yields);
+  add_path(w, caller, return_to, lanes, PathState::ready, turn);
   leave_frame(w, frame, lanes);
 }
 
-bool switch_lanes(Warp &w) {
+bool switch_lanes(Warp &w, int32_t slice) {
   const auto *table = static_cast<const SwitchTargets *>(w.at->extra);
   const uint32_t *index = w.lane<uint32_t>(w.at->a);
-  uint32_t yields = running(w).yields;
+  const Op *at = w.at;
+  Turn turn(running(w));
   Frame *frame = w.current;
   uint32_t left = w.taken;
   for (uint32_t rest = left; rest; rest &= rest - 1)
@@ -285,12 +336,13 @@ bool switch_lanes(Warp &w) {
       raise_fault(w, w.at, FaultKind::illegal_instruction, lane, "brx.idx beyond its table");
       return false;
     }
-  detach(w, left, w.at + 1);
+  detach(w, left, at + 1);
   while (left) {
     uint32_t value = index[__builtin_ctz(left)], same = 0;
     for (uint32_t i = 0; i < kLanes; ++i)
       same |= uint32_t(index[i] == value) << i;
-    add_path(w, frame, table->targets[value], left & same, PathState::ready, yields);
+    const Op *target = table->targets[value];
+    add_path(w, frame, target, left & same, PathState::ready, turn_at(turn, slice, at, target, 1));
     left &= ~same;
   }
   return true;
@@ -298,10 +350,12 @@ bool switch_lanes(Warp &w) {
 
 void wait_at_barrier(Warp &w) {
   const Op *at = w.at;
-  uint32_t lanes = w.taken, yields = running(w).yields;
+  uint32_t lanes = w.taken;
+  Turn turn(running(w));
+  turn.branches = 0; // it makes way until it is released
   Frame *frame = w.current;
   detach(w, lanes, at + 1);
-  add_path(w, frame, w.resume, lanes, PathState::at_barrier, yields);
+  add_path(w, frame, w.resume, lanes, PathState::at_barrier, turn);
   Path &parked = w.paths[w.path_count - 1];
   parked.barrier = uint8_t(w.barrier_id);
   parked.barrier_op = at;
@@ -310,11 +364,12 @@ void wait_at_barrier(Warp &w) {
 
 void wait_for_members(Warp &w) {
   const Op *at = w.at;
-  uint32_t yields = running(w).yields, able = w.able, waiting = w.taken;
+  uint32_t able = w.able, waiting = w.taken;
+  Turn turn(running(w));
   Frame *frame = w.current;
   detach(w, able | waiting, at + 1);
-  add_path(w, frame, at, able, PathState::ready, yields);
-  add_path(w, frame, at, waiting, PathState::converging, yields);
+  add_path(w, frame, at, able, PathState::ready, turn);
+  add_path(w, frame, at, waiting, PathState::converging, turn);
 }
 
 /// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
@@ -345,22 +400,27 @@ bool release_warp_barriers(Warp &w) {
   return released;
 }
 
-/// False at a fault.
-bool settle(Warp &w) {
+/// What becomes of the path that has stopped, in a turn of `slice`. False at a fault.
+bool settle(Warp &w, int32_t slice) {
   Path &path = running(w);
+  Turn turn(path);
+  turn.branches = uint32_t(slice - std::max(w.fuel, -1)); // what is beyond its turn does not count
+  path.yields = turn.packed();
   switch (w.leave) {
   case Leave::none:
     path.pc = w.stop;
     join(w, true);
     return true;
   case Leave::diverged: {
-    uint32_t yields = path.yields, taken = w.taken;
+    turn = turn_at(turn, slice, w.at, w.resume, 0);
+    uint32_t taken = w.taken;
     detach(w, taken, w.at + 1);
-    add_path(w, w.current, w.resume, taken, PathState::ready, yields);
+    add_path(w, w.current, w.resume, taken, PathState::ready, turn);
     return true;
   }
   case Leave::yielded:
-    ++path.yields;
+    turn.give_way();
+    path.yields = turn.packed();
     path.pc = w.resume;
     return true;
   case Leave::moved:
@@ -381,7 +441,7 @@ bool settle(Warp &w) {
     exit_lanes(w, w.taken);
     return true;
   case Leave::switched:
-    return switch_lanes(w);
+    return switch_lanes(w, slice);
   case Leave::fault:
     return false;
   }
@@ -392,7 +452,7 @@ bool settle(Warp &w) {
 
 WarpState run_warp(Warp &w) {
   uint32_t yields = 0;
-  for (uint32_t slice = 0; slice < kMaxSlices; ++slice) {
+  for (uint32_t n = 0; n < kMaxSlices; ++n) {
     if (!pick(w)) {
       if (w.path_count == 0)
         return WarpState::finished;
@@ -400,7 +460,7 @@ WarpState run_warp(Warp &w) {
         return WarpState::blocked;
       continue;
     }
-    enter(w);
+    int32_t slice = enter(w);
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
@@ -411,7 +471,7 @@ WarpState run_warp(Warp &w) {
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
     yields += w.leave == Leave::yielded;
-    if (!settle(w))
+    if (!settle(w, slice))
       return WarpState::fault;
     if (yields && (w.path_count == 1 || yields == kMaxYields))
       return WarpState::ready;

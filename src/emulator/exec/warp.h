@@ -127,7 +127,7 @@ struct Path {
   PathState state = PathState::ready;
   uint8_t barrier = 0;
   const Op *barrier_op = nullptr; // bar.red, whose result is written on release
-  uint32_t yields = 0;            // how often it gave way to others
+  uint32_t yields = 0;            // and branches: Turn in scheduler.cpp
 };
 
 enum class Leave : uint8_t {

@@ -130,7 +130,7 @@ Result<Token> Lexer::next() {
   std::string_view rest = text_.substr(position_);
   char c = rest[0];
   size_t i = 1;
-  if (is_word_start(c)) {
+  if (is_word_start(c) && (c != '%' || (rest.size() > 1 && is_word_part(rest[1])))) {
     while (i < rest.size() && is_word_part(rest[i]))
       ++i;
     return take(TokenKind::word, i);

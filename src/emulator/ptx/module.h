@@ -26,12 +26,15 @@ struct Register {
   Type type = Type::none;
 };
 
-/// A place in an initialiser that holds the address of a variable (or of one, made generic).
+/// A place in an initialiser that holds the address of a variable (or of one, made generic) or of
+/// a function: its index and one.
 struct Relocation {
   uint64_t offset_bytes = 0;
-  uint32_t variable = 0; // index into Module::variables
+  uint32_t index = 0; // into Module::variables or Module::functions
+  bool is_function = false;
   int64_t addend = 0;
   uint32_t bytes = 8;
+  uint64_t mask = ~uint64_t(0); // 0xFF00(name): that byte of the address alone
 };
 
 struct Variable {

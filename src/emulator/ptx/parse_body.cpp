@@ -200,7 +200,7 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
     return error("operands nested too deeply");
   if (token_.is('{'))
     return group(out, '}', depth);
-  if (token_.is('('))
+  if (token_.is('(') && opcode_.substr(0, 4) == "call") // elsewhere a constant expression begins
     return group(out, ')', depth);
   if (token_.is('[')) {
     CUGRT_TRY(advance());
@@ -212,8 +212,10 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
     return expect(']');
   }
   if (token_.is('!')) {
-    CUGRT_TRY(advance());
-    out.is_negated = true;
+    CUGRT_ASSIGN(Token next, peek());
+    out.is_negated = next.kind == TokenKind::word; // otherwise of a constant expression
+    if (out.is_negated)
+      CUGRT_TRY(advance());
   }
   if (token_.kind == TokenKind::word)
     return named_operand(out);
@@ -221,17 +223,9 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
 }
 
 Status Parser::number(Operand &out) {
-  bool negative = false;
-  if (token_.is('-')) {
+  CUGRT_ASSIGN(bool negative, is_negative_real());
+  if (negative)
     CUGRT_TRY(advance());
-    if (token_.kind != TokenKind::real) { // the sign belongs to an integer expression
-      out.kind = Operand::Kind::integer;
-      CUGRT_ASSIGN(int64_t value, constant());
-      out.value = int64_t(-uint64_t(value));
-      return {};
-    }
-    negative = true;
-  }
   if (token_.kind == TokenKind::real) {
     out.kind = Operand::Kind::real;
     out.is_float = token_.is_float;

@@ -1,4 +1,4 @@
-// Declarations: registers, variables of every space, initialisers, constant expressions.
+// Declarations: registers, variables of every space, initialisers.
 #include "emulator/ptx/parser_impl.h"
 
 #include "support/checked_math.h"
@@ -153,17 +153,17 @@ Status Parser::initializer(Variable &variable, int depth) {
   return advance();
 }
 
-/// One number, or one symbol's address: name, name+4, generic(name), generic(name)+4.
+/// One number, or one symbol's address.
 Status Parser::scalar_initializer(Variable &variable) {
   uint32_t bytes = type_bytes(variable.type);
   if (bytes == 0 || bytes > 8)
     return error("an initialiser of a type that cannot have one");
+  if (token_.kind == TokenKind::word)
+    return address_initializer(variable, ~uint64_t(0));
   bool real = variable.type == Type::f32 || variable.type == Type::f64;
-  bool negative = false;
-  if (real && token_.is('-')) {
-    negative = true;
+  CUGRT_ASSIGN(bool negative, is_negative_real());
+  if (negative)
     CUGRT_TRY(advance());
-  }
   if (token_.kind == TokenKind::real) {
     uint64_t bits = token_.bits;
     if (variable.type == Type::f32 && !token_.is_float)
@@ -175,41 +175,66 @@ Status Parser::scalar_initializer(Variable &variable) {
     append(variable, bits, bytes);
     return advance();
   }
-  if (token_.kind != TokenKind::word) {
-    CUGRT_ASSIGN(int64_t value, constant());
-    uint64_t bits = uint64_t(value);
-    if (variable.type == Type::f32)
-      bits = std::bit_cast<uint32_t>(negative ? -float(value) : float(value));
-    else if (variable.type == Type::f64)
-      bits = std::bit_cast<uint64_t>(negative ? -double(value) : double(value));
-    append(variable, bits, bytes);
-    return {};
+  CUGRT_ASSIGN(int64_t value, constant());
+  if (token_.is('(') && !real) {
+    CUGRT_TRY(advance());
+    CUGRT_TRY(address_initializer(variable, uint64_t(value)));
+    return expect(')');
   }
+  uint64_t bits = uint64_t(value);
+  if (variable.type == Type::f32)
+    bits = std::bit_cast<uint32_t>(float(value));
+  else if (variable.type == Type::f64)
+    bits = std::bit_cast<uint64_t>(double(value));
+  append(variable, bits, bytes);
+  return {};
+}
+
+/// A symbol's address: name, name+4, generic(name), generic(name)+4, within a mask such as
+/// 0xFF00(name+4) that byte of it. A function has its name alone.
+Status Parser::address_initializer(Variable &variable, uint64_t mask) {
+  bool is_masked = mask != ~uint64_t(0);
+  int shift = std::countr_zero(mask);
+  if (is_masked && (shift % 8 != 0 || mask >> shift != 0xff))
+    return error_at(previous_.line, "a mask that is not 0xFF, 0xFF00 or another of one byte");
+  bool fits = variable.type == Type::u32 || variable.type == Type::u64 ||
+              (variable.type == Type::u8 && is_masked);
+  if (!fits)
+    return error("an address in an initialiser that is neither .u64 nor .u32");
   bool generic = token_.text == "generic";
   if (generic) {
     CUGRT_TRY(advance());
     CUGRT_TRY(expect('('));
   }
-  CUGRT_ASSIGN(std::string_view name, expect_word("a variable's name"));
+  CUGRT_ASSIGN(std::string_view name, expect_word("a variable's or a function's name"));
   auto symbol = module_symbols_.find(name);
-  if (symbol == module_symbols_.end() || symbol->second.kind != Symbol::Kind::module_variable)
+  if (symbol == module_symbols_.end())
     return error_at(previous_.line,
-                    "'" + std::string(name) + "' is no variable whose address is known here");
+                    "'" + std::string(name) + "' is no variable or function that is known here");
+  Relocation relocation;
+  relocation.offset_bytes = variable.init.size();
+  relocation.index = symbol->second.index;
+  relocation.is_function = symbol->second.kind == Symbol::Kind::function;
+  relocation.bytes = type_bytes(variable.type);
+  relocation.mask = mask;
+  if (generic && relocation.is_function)
+    return error_at(previous_.line, "generic() of '" + std::string(name) + "', a function");
   if (generic)
     CUGRT_TRY(expect(')'));
-  Relocation relocation{variable.init.size(), symbol->second.index, 0, bytes};
-  if (token_.is('+') || token_.is('-')) {
+  if (!relocation.is_function && (token_.is('+') || token_.is('-'))) {
     CUGRT_ASSIGN(relocation.addend, constant());
   }
   variable.relocations.push_back(relocation);
-  append(variable, 0, bytes);
+  append(variable, 0, relocation.bytes);
   return {};
 }
 
 Status Parser::registers() {
   CUGRT_ASSIGN(Declared declared, declared_type());
   if (declared.vector != 1)
-    return error("vector registers are not supported");
+    return Status::error(Code::unsupported,
+                         "the emulated device does not execute vector registers (.reg .v2 and .v4)")
+        .at("ptx line " + std::to_string(previous_.line));
   while (true) {
     CUGRT_ASSIGN(std::string_view name, expect_word("a register's name"));
     if (token_.is('<')) {
@@ -226,62 +251,6 @@ Status Parser::registers() {
     if (!more)
       return expect(';');
   }
-}
-
-Result<int64_t> Parser::constant(int depth) {
-  if (depth > kMaxDepth)
-    return error("a constant expression nested too deeply");
-  int64_t value = 0;
-  if (!token_.is('+') && !token_.is('-')) {
-    CUGRT_ASSIGN(value, constant_term(depth));
-  }
-  while (token_.is('+') || token_.is('-')) {
-    bool add = token_.is('+');
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t right, constant_term(depth));
-    value = int64_t(add ? uint64_t(value) + uint64_t(right) : uint64_t(value) - uint64_t(right));
-  }
-  return value;
-}
-
-Result<int64_t> Parser::constant_term(int depth) {
-  CUGRT_ASSIGN(int64_t value, constant_factor(depth));
-  while (token_.is('*') || token_.is('/') || token_.is('%')) {
-    char op = token_.text[0];
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t right, constant_factor(depth));
-    if (op != '*' && (right == 0 || right == -1))
-      return error("a constant division by 0 or -1");
-    value = op == '*'   ? int64_t(uint64_t(value) * uint64_t(right))
-            : op == '/' ? value / right
-                        : value % right;
-  }
-  return value;
-}
-
-Result<int64_t> Parser::constant_factor(int depth) {
-  if (depth > kMaxDepth)
-    return error("a constant expression nested too deeply");
-  for (char op : {'-', '~', '!', '+'}) {
-    if (!token_.is(op))
-      continue;
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(int64_t value, constant_factor(depth + 1));
-    return op == '-' ? int64_t(-uint64_t(value)) : op == '~' ? ~value : op == '!' ? !value : value;
-  }
-  if (token_.is('(')) {
-    CUGRT_TRY(advance());
-    if (token_.is_dotted(".s64") || token_.is_dotted(".u64")) { // a cast
-      CUGRT_TRY(advance());
-      CUGRT_TRY(expect(')'));
-      return constant_factor(depth + 1);
-    }
-    CUGRT_ASSIGN(int64_t value, constant(depth + 1));
-    CUGRT_TRY(expect(')'));
-    return value;
-  }
-  CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
-  return int64_t(value);
 }
 
 } // namespace cugrt::emulator::ptx

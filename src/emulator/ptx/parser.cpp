@@ -3,6 +3,8 @@
 
 #include "emulator/ptx/parser_impl.h"
 
+#include <type_traits>
+
 namespace cugrt::emulator::ptx {
 
 const Function *Module::find_function(std::string_view name) const {
@@ -45,6 +47,11 @@ Status Parser::advance() {
   previous_ = token_;
   CUGRT_ASSIGN(token_, lexer_.next());
   return {};
+}
+
+Result<Token> Parser::peek() const {
+  Lexer ahead = lexer_;
+  return ahead.next();
 }
 
 Status Parser::expect(char punct) {
@@ -103,7 +110,25 @@ Status Parser::run() {
   CUGRT_TRY(header());
   while (token_.kind != TokenKind::end)
     CUGRT_TRY(module_item());
+  settle_functions();
   return {};
+}
+
+/// Where a function was named behind its declaration alone, its definition has come since.
+void Parser::settle_functions() {
+  auto settle = [&](auto &index) {
+    auto symbol = module_symbols_.find(module_.functions[size_t(index)].name);
+    index = static_cast<std::remove_reference_t<decltype(index)>>(symbol->second.index);
+  };
+  for (Variable &variable : module_.variables)
+    for (Relocation &relocation : variable.relocations)
+      if (relocation.is_function)
+        settle(relocation.index);
+  for (Function &function : module_.functions)
+    for (auto *list : {&function.operands, &function.elements})
+      for (Operand &operand : *list)
+        if (operand.kind == Operand::Kind::function)
+          settle(operand.index);
 }
 
 Status Parser::header() {

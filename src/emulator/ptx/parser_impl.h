@@ -1,5 +1,6 @@
 // The parser's state, shared by parser.cpp (module level), parse_variable.cpp (declarations and
-// initialisers) and parse_body.cpp (function bodies). Not for use outside ptx/.
+// initialisers), parse_constant.cpp (constant expressions) and parse_body.cpp (function bodies).
+// Not for use outside ptx/.
 #pragma once
 
 #include "emulator/ptx/lexer.h"
@@ -39,6 +40,7 @@ private:
 
   // Tokens.
   Status advance();
+  Result<Token> peek() const; // the one behind
   Status expect(char punct);
   Result<bool> accept(char punct);
   Result<std::string_view> expect_word(const char *what);
@@ -70,14 +72,23 @@ private:
   Status finish_variable(const Declared &declared, Variable &variable);
   Status initializer(Variable &variable, int depth);
   Status scalar_initializer(Variable &variable);
+  Status address_initializer(Variable &variable, uint64_t mask);
+  void settle_functions();
   void append(Variable &variable, uint64_t bits, uint32_t bytes);
   Status variables(Space space, Linkage linkage, bool in_function);
   Status registers();
 
-  // Constant expressions: integers with C's operators.
-  Result<int64_t> constant(int depth = 0);
-  Result<int64_t> constant_term(int depth);
-  Result<int64_t> constant_factor(int depth);
+  // Constant expressions.
+  struct Constant {
+    uint64_t bits = 0;
+    bool is_unsigned = false;
+  };
+  Result<int64_t> constant();
+  Result<Constant> conditional(int depth);
+  Result<Constant> binary(int depth, int precedence);
+  Result<Constant> unary(int depth);
+  Result<Constant> apply(std::string_view op, Constant a, Constant b) const;
+  Result<bool> is_negative_real() const;
 
   // Bodies.
   Status body();

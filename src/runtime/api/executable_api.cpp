@@ -200,8 +200,7 @@ cugrt_status *function_param(const cugrt_function *function, size_t index, cugrt
     filled.kind = param.kind == plan::ParamKind::shape    ? CUGRT_VALUE_SHAPE
                   : param.kind == plan::ParamKind::scalar ? scalar_kind(param.scalar)
                                                           : CUGRT_VALUE_TENSOR;
-    if (param.kind != plan::ParamKind::scalar)
-      fill_dims(function, param.dims, function->dim_names[index], filled);
+    fill_dims(function, param.dims, function->dim_names[index], filled);
     return write_struct(filled, info, "info", kInfoBytes);
   });
 }

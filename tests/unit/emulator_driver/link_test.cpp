@@ -88,6 +88,45 @@ constexpr char kCaller[] = R"(
 }
 )";
 
+// *out = outer(helper(5)) through a table of the two: 5 is doubled, then the callee adds 8.
+constexpr char kTableCaller[] = R"(
+.version 6.5
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 result) outer(.param .b32 x);
+.func (.param .b32 result) helper(.param .b32 x)
+{
+  .reg .b32 %r<2>;
+  ld.param.u32 %r1, [x];
+  shl.b32 %r1, %r1, 1;
+  st.param.b32 [result], %r1;
+  ret;
+}
+.global .align 8 .u64 calls[2] = {helper, outer};
+.visible .entry run(.param .u64 out)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, 5;
+  ld.global.u64 %rd2, [calls];
+  ld.global.u64 %rd3, [calls+8];
+  {
+  .param .b32 p0;
+  .param .b32 r0;
+  proto: .callprototype (.param .b32 _) _ (.param .b32 _);
+  st.param.b32 [p0], %r1;
+  call (r0), %rd2, (p0), proto;
+  ld.param.b32 %r1, [r0];
+  st.param.b32 [p0], %r1;
+  call (r0), %rd3, (p0), proto;
+  ld.param.b32 %r1, [r0];
+  }
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+)";
+
 /// A link in progress, with an error log.
 struct Link {
   Link() {
@@ -165,6 +204,24 @@ TEST_CASE("Inputs of a link use each other's functions and variables, and keep t
   unsigned count = 0;
   OK(CU(cuModuleGetFunctionCount)(&count, module));
   CHECK(count == 1);
+  OK(CU(cuModuleUnload)(module));
+}
+
+TEST_CASE("A table holds the addresses of an input's own functions and of another's") {
+  Session session;
+  Link link;
+  SECTION("the caller first") {
+    OK(link.add(kTableCaller));
+    OK(link.add(kCallee));
+  }
+  SECTION("the callee first") {
+    OK(link.add(kCallee));
+    OK(link.add(kTableCaller));
+  }
+  OK(link.complete());
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, link.image));
+  CHECK(run(module) == 18);
   OK(CU(cuModuleUnload)(module));
 }
 

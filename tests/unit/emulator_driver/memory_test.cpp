@@ -302,3 +302,74 @@ TEST_CASE("A large allocation begins on a page, also behind a small one") {
   for (CUdeviceptr address : {small, large, next})
     OK(CU(cuMemFree_v2)(address));
 }
+
+TEST_CASE("An overrun is found though another allocation follows") {
+  // What lies behind an allocation, up to its length or 4096 bytes, belongs to no other.
+  Session session;
+  CUmodule module = load_kernels();
+  CUfunction affine = kernel(module, "affine"); // on the word at `out`
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  enum Kind { device, from_pool, managed, pinned };
+  auto allocate = [&](Kind kind, size_t bytes) {
+    CUdeviceptr address = 0;
+    void *host = nullptr;
+    OK(kind == device      ? CU(cuMemAlloc_v2)(&address, bytes)
+       : kind == from_pool ? CU(cuMemAllocAsync)(&address, bytes, stream)
+       : kind == managed   ? CU(cuMemAllocManaged)(&address, bytes, CU_MEM_ATTACH_GLOBAL)
+                           : CU(cuMemAllocHost_v2)(&host, bytes));
+    return kind == pinned ? reinterpret_cast<CUdeviceptr>(host) : address;
+  };
+  for (Kind kind : {device, from_pool, managed, pinned}) {
+    for (size_t bytes : {size_t(512), size_t(1024), size_t(4096), size_t(1) << 20}) {
+      INFO("kind " << kind << ", " << bytes << " bytes");
+      std::vector<CUdeviceptr> row;
+      for (int i = 0; i < 3; ++i)
+        row.push_back(allocate(kind, bytes));
+      for (CUdeviceptr address : row) {
+        CHECK(address % (bytes >= 1 << 20 ? 4096 : 512) == 0);
+        CUdeviceptr begin = 0;
+        size_t length = 0;
+        uint32_t word = 0;
+        for (size_t beyond : {size_t(0), std::min(bytes, size_t(4096)) - 4}) {
+          CHECK(CU(cuMemGetAddressRange_v2)(&begin, &length, address + bytes + beyond) ==
+                CUDA_ERROR_NOT_FOUND);
+          CHECK(CU(cuMemcpyDtoH_v2)(&word, address + bytes + beyond, 4) ==
+                CUDA_ERROR_INVALID_VALUE);
+        }
+      }
+      for (CUdeviceptr address : row)
+        OK(kind == pinned ? CU(cuMemFreeHost)(reinterpret_cast<void *>(address))
+                          : CU(cuMemFree_v2)(address));
+    }
+  }
+  CUdeviceptr out = allocate(device, 2048), next = allocate(device, 2048);
+  uint32_t factor = 1, term = 1;
+  CUdeviceptr behind = out + 2048;
+  CHECK(behind < next);
+  void *params[] = {&behind, &factor, &term};
+  OK(CU(cuLaunchKernel)(affine, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_CASE("The gaps between allocations take none of the device's memory") {
+  Session session{"CUGRT_EMU_MEMORY=1M"};
+  std::vector<CUdeviceptr> all;
+  for (size_t taken = 0; taken < size_t(1) << 20; taken += 512) {
+    all.emplace_back();
+    OK(CU(cuMemAlloc_v2)(&all.back(), 512));
+  }
+  size_t free_bytes = 1, total = 0;
+  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  CHECK(total == size_t(1) << 20);
+  CHECK(free_bytes == 0);
+  CUdeviceptr more = 0;
+  CHECK(CU(cuMemAlloc_v2)(&more, 512) == CUDA_ERROR_OUT_OF_MEMORY);
+  // What is freed is given out again, gap and all.
+  OK(CU(cuMemFree_v2)(all[1000]));
+  OK(CU(cuMemAlloc_v2)(&more, 512));
+  CHECK(more == all[1000]);
+  all[1000] = more;
+  for (CUdeviceptr address : all)
+    OK(CU(cuMemFree_v2)(address));
+}

@@ -62,14 +62,14 @@ CUGRT_INLINE void classify(const Warp &w, const A *a, AddressShape &s) {
   const u32 idle = Full ? 0 : ~w.mask;
   const u32 first = Full ? 0 : u32(__builtin_ctz(w.mask));
   const u32 last = Full ? kLanes - 1 : 31 - u32(__builtin_clz(w.mask));
-  const A lane0 = a[first] - A(first) * Bytes;
+  const A lane0 = a[first] - A(first) * Bytes; // may be below 0: then it wraps
   s.first = s.low = a[first];
   s.bits = a[first];
   const u32 consecutive = equal_lanes<Bytes>(a, lane0) | idle;
   if (consecutive == ~0u) {
     s.kind = AddressKind::consecutive;
-    s.first = lane0;
-    s.second = u64(lane0) + kHalf * Bytes;
+    s.first = u64(a[first]) - u64(first) * Bytes; // places wrap at 64 bits
+    s.second = s.first + kHalf * Bytes;
     s.lower_runs = s.upper_runs = true;
     s.high = a[last];
     return;

@@ -1,0 +1,25 @@
+// Least .target and .version of what a module uses: requirements.def.
+#pragma once
+
+#include "emulator/decode/opcode.h"
+
+#include <string>
+#include <string_view>
+
+namespace cugrt::emulator {
+
+/// One way to meet a requirement: target 80 is sm_80, version 70 is 7.0; 0: any.
+struct Requirement {
+  int target = 0, version = 0;
+  bool is_met(int module_target, int module_version) const {
+    return module_target >= target && module_version >= version;
+  }
+};
+
+/// What a module for sm_`target` of `version` lacks for the instruction, in words; empty when
+/// nothing.
+std::string lacking(const Opcode &opcode, size_t operands, int target, int version);
+/// The same for a special register.
+std::string lacking_for_register(std::string_view name, int target, int version);
+
+} // namespace cugrt::emulator

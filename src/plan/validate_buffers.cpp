@@ -1,0 +1,121 @@
+// Buffers of plans: each has the bytes that its dimensions ask for and lies within what it is a
+// part of, whatever the symbols' values. Arenas are measured in validate_storage.cpp. What has no
+// known shape, and what lies in it, is checked when a run has told the shape.
+#include "plan/bucket_boxes.h"
+#include "plan/hazards.h"
+#include "plan/validate.h"
+
+#include <unordered_map>
+
+namespace cugrt::plan {
+namespace {
+
+class BufferCheck {
+public:
+  BufferCheck(const Plan &plan, ir::ExprPool &exprs, const Function &function)
+      : plan_(plan), exprs_(exprs), f_(function), boxes_(boxes_of(plan.exprs, function)) {}
+
+  Status run() {
+    for (const Slot &slot : f_.slots)
+      if (slot.kind == SlotKind::param && slot.bytes.valid() &&
+          !is_at_most(slot.bytes, bytes_of(f_.params[slot.index])))
+        return plan_error(f_, "parameter %" + f_.params[slot.index].name +
+                                  " has fewer bytes than its "
+                                  "slot");
+    for (const Block &block : f_.blocks)
+      for (const Item &item : block.items)
+        if (item.kind == ItemKind::allocate)
+          allocated_.emplace(f_.buffers[item.index].index, item.index);
+    for (const Buffer &buffer : f_.buffers) {
+      CUGRT_TRY(size(buffer));
+      CUGRT_TRY(place(buffer));
+    }
+    return {};
+  }
+
+private:
+  ExprId bytes_of(ir::DType dtype, const std::vector<ExprId> &dims,
+                  const std::vector<ExprId> &strides = {}) {
+    ir::Type type;
+    type.kind = ir::TypeKind::tensor;
+    type.dtype = dtype;
+    type.dims = dims;
+    type.strides = strides;
+    return ir::tensor_bytes(exprs_, type);
+  }
+  /// Invalid where the shape is not known.
+  ExprId bytes_of(const Param &param) {
+    return param.known_shape ? bytes_of(param.dtype, param.dims) : ExprId();
+  }
+
+  /// Whether `a` is at most `b` for all values of the symbols, as far as intervals tell.
+  bool is_at_most(ExprId a, ExprId b) {
+    if (a == b)
+      return true;
+    if (!b.valid())
+      return false;
+    const ExprId rest = exprs_.sub(b, a);
+    for (size_t box = 0; box < boxes_.count(); ++box)
+      if (exprs_.range(rest, boxes_[box]).lower < 0)
+        return false;
+    return true;
+  }
+
+  Status size(const Buffer &buffer) {
+    if (!buffer.bytes.valid())
+      return buffer.dims.empty() && buffer.base != BufferBase::arena
+                 ? Status()
+                 : plan_error(f_, "%" + buffer.name + " has no size");
+    return is_at_most(bytes_of(buffer.dtype, buffer.dims, buffer.strides), buffer.bytes)
+               ? Status()
+               : plan_error(f_, "%" + buffer.name + " has fewer bytes than its dimensions ask for");
+  }
+
+  /// What a buffer is a part of; invalid where its size is not known before a run.
+  ExprId whole(const Buffer &buffer) {
+    switch (buffer.base) {
+    case BufferBase::slot:
+      return f_.slots[buffer.index].bytes;
+    case BufferBase::weight:
+      return bytes_of(f_.params[buffer.index]);
+    case BufferBase::constant:
+      return exprs_.constant(int64_t(plan_.constants[buffer.index].bytes.size()));
+    case BufferBase::dynamic: {
+      const auto allocation = allocated_.find(buffer.index);
+      return allocation == allocated_.end() ? ExprId() : f_.buffers[allocation->second].bytes;
+    }
+    case BufferBase::arena:
+      break;
+    }
+    return {};
+  }
+
+  Status place(const Buffer &buffer) {
+    const ExprId of = whole(buffer);
+    if (!of.valid() || !buffer.bytes.valid())
+      return {};
+    for (size_t box = 0; box < boxes_.count(); ++box)
+      if (exprs_.range(buffer.offset_bytes, boxes_[box]).lower < 0)
+        return plan_error(f_, "%" + buffer.name + " may begin before what it is a part of");
+    return is_at_most(exprs_.add(buffer.offset_bytes, buffer.bytes), of)
+               ? Status()
+               : plan_error(f_, "%" + buffer.name + " may end beyond what it is a part of");
+  }
+
+  const Plan &plan_;
+  ir::ExprPool &exprs_;
+  const Function &f_;
+  const BucketBoxes boxes_;
+  std::unordered_map<uint32_t, uint32_t> allocated_; // buffers by number of the allocation
+};
+
+} // namespace
+
+Status validate_buffers(const Plan &plan) {
+  ir::ExprPool exprs = plan.exprs; // grows by sizes and differences
+  for (const Function &function : plan.functions)
+    CUGRT_TRY(BufferCheck(plan, exprs, function).run());
+  return {};
+}
+
+} // namespace cugrt::plan

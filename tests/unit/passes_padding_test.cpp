@@ -1,0 +1,139 @@
+// PadToBuckets: what padding can be seen to break is refused, and nothing else.
+#include "support/catch.h"
+
+#include "ir/text.h"
+#include "passes/pass.h"
+
+using namespace cugrt;
+using namespace cugrt::passes;
+
+namespace {
+
+/// PadToBuckets on a function of these bindings, whose %x is [n, 4], %t [4, n], %z [4, n, 2, 8], %h
+/// [m, n, 4], %mask, a bool, [n], %l [m, 4, n] and %i [m, 2, n, 8]; n has buckets.
+Status pad(const std::string &body) {
+  const std::string text = R"(cugrt 1
+
+func @main(%x: tensor<[n, 4], f32>, %t: tensor<[4, n], f32>, %z: tensor<[4, n, 2, 8], f32>,
+           %h: tensor<[m, n, 4], f32>, %mask: tensor<[n], bool>, %zc: tensor<[4, 16, 2, 8], f32>,
+           %lengths: tensor<[4], i32>, %l: tensor<[m, 4, n], f32>, %i: tensor<[m, 2, n, 8], f32>,
+           %w: tensor<[4, 6], f32>, %b: tensor<[6], f32>, %k1: tensor<[4, 4, 1], f32>,
+           %k3: tensor<[4, 4, 3], f32>)
+    attributes {num_inputs = 9, buckets = {n = [8, 16]}, upper_bounds = {m = 4}} {
+)" + body + R"(  return
+}
+
+private func @inside(%q: tensor<[k, 4], f32>) -> (tensor<[k, 4], f32>) {
+  %s = softmax(%q) {axis = 0}
+  return %s
+}
+
+kernel @fill {
+  inline "extern \"C\" __global__ void fill(float *x, long long n) {}"
+  entry "fill"
+  params (x: out f32, n: symbol i64)
+  launch { grid (1, 1, 1) block (32, 1, 1) }
+}
+)";
+  Diagnostics diagnostics;
+  const ir::Module module = ir::parse(text, diagnostics);
+  INFO(diagnostics.render("text", text));
+  REQUIRE(diagnostics.empty());
+  return find_pass("PadToBuckets")->run(module, PassContext()).take_status();
+}
+
+} // namespace
+
+TEST_CASE("an op that would take added elements for given ones is refused at its place, by name, "
+          "with the symbol") {
+  for (const char *body : {
+           "  %y = softmax(%x) {axis = 0}\n",
+           "  %y = log_softmax(%t) {axis = -1}\n",
+           "  %y = reduce_mean(%x) {axes = [0]}\n",
+           "  %y = reduce_max(%x)\n",
+           "  %y = reduce_min(%t) {axes = [-1]}\n",
+           "  %y = reduce_prod(%h) {axes = [1]}\n",
+           "  %y = argmax(%x) {axis = 0}\n",
+           "  %y = argmin(%x) {axis = 0}\n",
+           "  %y = layer_norm(%t)\n",
+           "  %y = rms_norm(%t)\n",
+           "  %y = concat(%x, %x) {axis = 0}\n",
+           "  %y = slice(%x) {starts = [-1], ends = [9223372036854775807], axes = [0]}\n",
+           "  %y = reshape(%x) {shape = [4, -1]}\n",
+           "  %y = attention(%z, %z, %z)\n",
+           "  %y = attention(%zc, %z, %z) {causal = true}\n",
+           "  %y = attention(%z, %z, %z, %lengths) {causal = true}\n",
+           "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k3) {padding = [1]}\n",
+           "  %y = max_pool2d(%i) {kernel = [2, 1]}\n",
+           "  %y = avg_pool2d(%i) {kernel = [3, 1], padding = [1, 0]}\n",
+           // Sums of what is not zero: 1 in %e, a bias in %e.
+           "  %e = exp(%x)\n  %y = reduce_sum(%e) {axes = [0]}\n",
+           "  %e = matmul(%x, %w, %b)\n  %y = reduce_sum(%e) {axes = [0]}\n",
+           "  %e = exp(%t)\n  %y = matmul(%e, %x)\n",
+           "  %e = sigmoid(%x)\n  %y = matmul(%t, %e)\n",
+           "  %e = exp(%x)\n  %y = cumsum(%e) {axis = 0, reverse = true}\n",
+           // An additive mask has zeros where it is padded, and masks nothing there.
+           "  %e = add(%t, %t)\n  %y = softmax(%e) {axis = 1}\n",
+           "  %e = match %x : tensor<[j, 4], f32>\n  %y = softmax(%e) {axis = 0}\n",
+       }) {
+    INFO(body);
+    const Status status = pad(body);
+    INFO(status.to_string());
+    CHECK(status.code() == Code::unsupported);
+    const std::string text = body;
+    const size_t at = text.rfind("%y"), name = text.find("= ", at) + 2;
+    const std::string op = text.substr(name, text.find('(', name) - name);
+    const bool second = text.find('\n') + 1 != text.size();
+    CHECK(status.location() == (second ? "10:3" : "9:3"));
+    CHECK(status.message().find("in @main: " + op + " %y ") != std::string::npos);
+    CHECK(status.message().find("buckets of symbol n,") != std::string::npos);
+    CHECK(status.message().find("take the buckets away") != std::string::npos);
+  }
+  const Status status = pad("  %y = call @inside(%x)\n");
+  CHECK(status.message().find("in @inside: softmax %s runs along") != std::string::npos);
+  CHECK(status.message().find("buckets of symbol n,") != std::string::npos);
+}
+
+TEST_CASE("what only carries the padded dimension, or adds zeros to sums, is legal") {
+  for (const char *body : {
+           "  %y = softmax(%x) {axis = -1}\n",
+           "  %y = softmax(%h) {axis = 0}\n",
+           "  %y = layer_norm(%x)\n",
+           "  %y = reduce_mean(%h) {axes = [0, 2]}\n",
+           "  %y = argmax(%x) {axis = 1}\n",
+           "  %y = concat(%x, %x) {axis = 1}\n",
+           "  %y = concat(%w, %e) {axis = 0}\n",
+           "  %y = slice(%x) {starts = [-1], ends = [4], axes = [1]}\n",
+           "  %y = slice(%x) {starts = [0], ends = [1], axes = [0]}\n",
+           "  %y = matmul(%x, %w, %b)\n  %p = softmax(%y) {axis = -1}\n",
+           "  %y = reshape(%x) {shape = [-1, 2, 2]}\n",
+           "  %y = reshape(%h, %rows)\n  %p = matmul(%y, %w)\n  %q = reshape(%p, %back)\n",
+           "  %y = attention(%z, %zc, %zc)\n",
+           "  %y = attention(%z, %z, %z) {causal = true}\n",
+           "  %y = attention(%z, %z, %z, %lengths)\n",
+           "  %y = cumsum(%x) {axis = 0}\n",
+           "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k1)\n",
+           "  %y = max_pool2d(%i) {kernel = [1, 2]}\n",
+           // Zeros.
+           "  %y = conv1d(%l, %k3) {padding = [1]}\n",
+           "  %r = relu(%x)\n  %y = reduce_sum(%r) {axes = [0]}\n",
+           "  %e = matmul(%x, %w)\n  %r = tanh(%e)\n  %y = reduce_sum(%r) {axes = [0]}\n",
+           "  %e = exp(%x)\n  %r = mul(%e, %x)\n  %y = reduce_sum(%r) {axes = [0]}\n",
+           "  %y = matmul(%t, %x)\n",
+           "  %y = cumsum(%x) {axis = 0, reverse = true}\n",
+           // The author's choice, and what a kernel wrote.
+           "  %e = where(%mask, %t, %t)\n  %y = softmax(%e) {axis = -1}\n",
+           "  %e = alloc : tensor<[n, 4], f32>\n  launch @fill(%e, n)\n"
+           "  %y = reduce_max(%e) {axes = [0]}\n",
+       }) {
+    std::string text = body;
+    if (text.find("%rows") != std::string::npos)
+      text = "  %rows = shape [m*n, 4]\n  %back = shape [m, n, 6]\n" + text;
+    if (text.find("(%w, %e)") != std::string::npos)
+      text = "  %e = matmul(%x, %w)\n" + text;
+    INFO(text);
+    const Status status = pad(text);
+    INFO(status.to_string());
+    CHECK(status.ok());
+  }
+}
