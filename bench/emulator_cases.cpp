@@ -215,12 +215,13 @@ Result<EmulatorCase> softmax(jit::Compiler &compiler, Builder b) {
 
 Result<EmulatorCase> attention(jit::Compiler &compiler, Builder b) {
   constexpr size_t heads = 32, kv_heads = 2, width = 128, length = 512;
-  CUGRT_TRY(b.compile(compiler, "attention.cu", {"-DWIDTH=128", assume("heads==32&&kv_heads==2")}));
+  CUGRT_TRY(b.compile(compiler, "attention.cu",
+                      {"-DMAX_WIDTH=128", assume("heads==32&&kv_heads==2&&width==128")}));
   CUGRT_ASSIGN(float *q, b.floats(heads * width, 8));
   CUGRT_ASSIGN(float *keys, b.floats(length * kv_heads * width, 9));
   CUGRT_ASSIGN(float *values, b.floats(length * kv_heads * width, 10));
   CUGRT_ASSIGN(float *y, b.zeros(heads * width));
-  b.arguments({1, 1, heads, kv_heads, length});
+  b.arguments({1, 1, heads, kv_heads, width, length});
   b.argument(0.25f);
   auto check = [=] {
     return compare(

@@ -3,7 +3,7 @@
 //   y[s, p, h] = sum over i of softmax_i(scale * q[s, p, h] . keys[s, i, g] + mask[s, h, p, i])
 //                              * values[s, i, g]
 //
-//   q, y: [sequences, queries, heads, WIDTH]   keys, values: [sequences, capacity, kv_heads, WIDTH]
+//   q, y: [sequences, queries, heads, width]   keys, values: [sequences, capacity, kv_heads, width]
 //
 // g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's
 // first `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The
@@ -22,7 +22,7 @@
 //   attention         256     sequences * queries * heads
 //   attention_split   256     sequences * queries * heads * splits
 //
-// Options: WIDTH, elements of a head; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
+// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
 // otherwise); HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and
 // assume.cuh.
 
@@ -31,8 +31,8 @@
 #include "floating.cuh"
 #include "programmatic.cuh"
 
-#ifndef WIDTH
-#define WIDTH 64
+#ifndef MAX_WIDTH
+#define MAX_WIDTH 64
 #endif
 #ifdef WIDE_LENGTHS
 typedef long long Length;
@@ -65,7 +65,8 @@ typedef int Length;
 constexpr int kThreads = 256, kGroup = 8, kGroups = kThreads / kGroup;
 constexpr int kVector = 4; // consecutive elements of a lane
 constexpr int kStride = kGroup * kVector;
-constexpr int kEach = (WIDTH + kStride - 1) / kStride * kVector; // of a lane; some beyond WIDTH
+constexpr int kEach = MAX_WIDTH / kStride * kVector; // of a lane; some beyond the width
+static_assert(MAX_WIDTH % kStride == 0, "a lane has whole vectors");
 
 struct alignas(kVector * sizeof(T)) Vector {
   T element[kVector];
@@ -76,11 +77,12 @@ __device__ int element_of(int e, int lane) {
 }
 
 // A lane's elements of a row: kVector of them, then on past those of the other lanes of its group.
-__device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]) {
+__device__ __forceinline__ void load_row(const T *row, int width, int lane, bool aligned,
+                                         Acc (&out)[kEach]) {
 #pragma unroll
   for (int e = 0; e < kEach; e += kVector) {
     const int first = element_of(e, lane);
-    if (aligned && first + kVector <= WIDTH) {
+    if (aligned && first + kVector <= width) {
       const Vector v = *reinterpret_cast<const Vector *>(row + first);
 #pragma unroll
       for (int i = 0; i < kVector; ++i)
@@ -88,7 +90,7 @@ __device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]
     } else {
 #pragma unroll
       for (int i = 0; i < kVector; ++i)
-        out[e + i] = first + i < WIDTH ? Acc(row[first + i]) : Acc(0);
+        out[e + i] = first + i < width ? Acc(row[first + i]) : Acc(0);
     }
   }
 }
@@ -96,7 +98,7 @@ __device__ void load_row(const T *row, int lane, bool aligned, Acc (&out)[kEach]
 extern "C" __global__ void __launch_bounds__(kThreads)
     ENTRY(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
           LENGTHS_PARAMETER MASK_PARAMETER RESULT, long long sequences, long long queries,
-          long long heads, long long kv_heads, long long capacity,
+          long long heads, long long kv_heads, long long width, long long capacity,
           Acc scale MASK_STRIDES SPLIT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -110,10 +112,11 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #endif
   const long long head = block % heads, place = block / heads % queries;
   const long long sequence = block / heads / queries;
-  const long long stride = kv_heads * WIDTH;
-  const long long first = sequence * capacity * stride + head / (heads / kv_heads) * WIDTH;
+  const int elements = int(width);
+  const long long stride = kv_heads * width;
+  const long long first = sequence * capacity * stride + head / (heads / kv_heads) * width;
   const bool aligned =
-      WIDTH % kVector == 0 &&
+      width % kVector == 0 &&
       (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
        (sizeof(Vector) - 1)) == 0;
   long long length = capacity;
@@ -130,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #endif
 
   Acc query[kEach], weighted[kEach] = {}, sum = 0, largest = kNone;
-  load_row(q + block * WIDTH, lane, aligned, query);
+  load_row(q + block * width, elements, lane, aligned, query);
 #pragma unroll
   for (int e = 0; e < kEach; ++e)
     query[e] *= scale;
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     const long long position = begin + group < length ? begin + group : length - 1;
     const long long row = first + position * stride;
     Acc element[kEach], score = 0;
-    load_row(keys + row, lane, aligned, element);
+    load_row(keys + row, elements, lane, aligned, element);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
       score = fma(query[e], element[e], score);
@@ -159,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     const Acc keep = largest == kNone ? Acc(0) : shrink(largest, next);
     const Acc weight = seen ? exp(score - next) : Acc(0);
     largest = next;
-    load_row(values + row, lane, aligned, element);
+    load_row(values + row, elements, lane, aligned, element);
     sum = fma(sum, keep, weight);
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
@@ -176,19 +179,19 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
   auto largest_at = [&](int g) { return largest_of[g]; };
   const Joined all = join(kGroups, largest_at, [&](int g) { return sum_of[g]; });
-  for (int e = threadIdx.x; e < WIDTH; e += kThreads) {
+  for (int e = threadIdx.x; e < elements; e += kThreads) {
     const Acc value =
         join_values(kGroups, all.largest, largest_at, [&](int g) { return row_of[g][e]; });
 #ifdef SPLIT
-    parts[blockIdx.x * (long long)(WIDTH + 2) + e] = value;
+    parts[blockIdx.x * (width + 2) + e] = value;
 #else
-    y[block * WIDTH + e] = T(all.largest == kNone ? Acc(0) : value / all.sum);
+    y[block * width + e] = T(all.largest == kNone ? Acc(0) : value / all.sum);
 #endif
   }
 #ifdef SPLIT
   if (threadIdx.x == 0) {
-    parts[blockIdx.x * (long long)(WIDTH + 2) + WIDTH] = all.largest;
-    parts[blockIdx.x * (long long)(WIDTH + 2) + WIDTH + 1] = all.sum;
+    parts[blockIdx.x * (width + 2) + width] = all.largest;
+    parts[blockIdx.x * (width + 2) + width + 1] = all.sum;
   }
 #endif
 }

@@ -14,10 +14,11 @@ ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
 
 // --- Attention over a cache that is split --------------------------------------------------------
 
-// A block a query and head leaves most of a device idle where there are few of them, and a long
-// cache makes each one's work long. Then the cache is cut into chunks of at least kChunk positions,
-// at most kMaxSplits of them. What the symbols' bounds do not limit is many.
-constexpr int64_t kFewBlocks = 256, kChunk = 256, kMaxSplits = 32;
+// A block a query and head leaves most of a device idle where there are few of them for each
+// multiprocessor, and a long cache makes each one's work long. Then the cache is cut into chunks of
+// at least kChunk positions, at most kMaxSplits of them: what pays for a block and for joining them
+// depends on no device. What the symbols' bounds do not limit is many.
+constexpr int64_t kFewBlocksEach = 4, kChunk = 256, kMaxSplits = 32;
 constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
 
 struct Split {
@@ -28,8 +29,11 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capac
   ir::ExprPool &exprs = op.exprs();
   const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
   const ir::ExprId rows = op.count(q, 0, 3);
-  if (exprs.range(rows, bounds).upper > kFewBlocks ||
-      exprs.range(capacity, bounds).upper < 2 * kChunk)
+  const KernelChoice &choice = op.table().choice();
+  const bool is_few =
+      exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
+  const bool is_long = exprs.range(capacity, bounds).upper >= 2 * kChunk;
+  if (choice.attention == "whole" || (choice.attention == "auto" && !(is_few && is_long)))
     return std::nullopt;
   const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),
                                     exprs.constant(kAtOnce));
@@ -45,14 +49,13 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
-void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split &split,
-               int64_t width) {
+void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split &split) {
   KernelLaunch launch = op.floating_launch("attention_join.cu", "attention_join");
-  launch.option("-DWIDTH=" + std::to_string(width));
   launch.input("parts", parts);
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", op.count(q, 0, 3));
   launch.count("splits", split.splits);
+  launch.size("width", q.dims[3]);
   launch.variant("", {}, rows, {128, 1, 1});
   launch.emit(op.call().location);
 }
@@ -68,7 +71,7 @@ Status emit_attention(OpEmitter &op) {
   const std::optional<Split> split = split_of(op, q, keys.dims[1]);
 
   KernelLaunch launch = op.floating_launch("attention.cu", split ? "attention_split" : "attention");
-  launch.option("-DWIDTH=" + std::to_string(width));
+  launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
   if (split)
     launch.option("-DSPLIT");
   if (op.flag("causal"))
@@ -92,6 +95,7 @@ Status emit_attention(OpEmitter &op) {
   const ir::ExprId queries = launch.size("queries", q.dims[1]);
   const ir::ExprId heads = launch.size("heads", q.dims[2]);
   launch.size("kv_heads", keys.dims[2]);
+  launch.size("width", q.dims[3]);
   launch.count("capacity", keys.dims[1]);
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
@@ -110,7 +114,7 @@ Status emit_attention(OpEmitter &op) {
   launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
   if (split)
-    emit_join(op, q, result, *split, width);
+    emit_join(op, q, result, *split);
   return {};
 }
 

@@ -52,6 +52,19 @@ std::string key_of(const ir::Kernel &kernel) {
   return key;
 }
 
+// What specialisations are counted by: code_summary.cpp counts alike from a plan.
+std::string function_key(const ir::Kernel &kernel) {
+  std::string key;
+  append(key, uint64_t(kernel.code_kind));
+  append(key, kernel.code);
+  append(key, kernel.entry);
+  for (const std::string &option : function_options(kernel.options))
+    append(key, option);
+  for (const ir::KernelVariant &variant : kernel.variants)
+    append(key, variant.entry);
+  return key;
+}
+
 } // namespace
 
 KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions,
@@ -77,13 +90,20 @@ uint32_t KernelTable::intern(ir::Kernel kernel) {
   return at->second;
 }
 
+std::vector<std::string> function_options(std::span<const std::string> options) {
+  std::vector<std::string> kept;
+  for (const std::string &option : options)
+    if (!option.starts_with(kAssumptionOption) && !option.starts_with(kRegistersOption))
+      kept.push_back(option);
+  return kept;
+}
+
 uint32_t KernelTable::intern_specialized(ir::Kernel kernel, const std::string &assumption) {
-  std::string general = key_of(kernel);
   ir::Kernel special = kernel;
   special.options.push_back(assumption);
   if (auto known = index_.find(key_of(special)); known != index_.end())
     return known->second;
-  uint32_t &count = specializations_[general];
+  uint32_t &count = specializations_[function_key(kernel)];
   if (count == kMaxSpecializations)
     return intern(std::move(kernel));
   ++count;

@@ -4,9 +4,11 @@
 
 #include "ir/module.h"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace cugrt::codegen {
 
@@ -15,6 +17,26 @@ namespace cugrt::codegen {
 inline constexpr uint32_t kMaxSpecializations = 32;
 /// The option that tells the compiler what is known of the sizes begins with it.
 inline constexpr std::string_view kAssumptionOption = "-DASSUME=";
+/// Likewise the option for how much of a size that is a parameter registers must hold
+/// (kernels/attention.cu). Kernels that differ in it are one function: its specialisations count
+/// together.
+inline constexpr std::string_view kRegistersOption = "-DMAX_WIDTH=";
+/// The options that make a function: all but those two.
+std::vector<std::string> function_options(std::span<const std::string> options);
+
+/// What the rules that choose among kernels know of the device. Defaults stand for an unknown one;
+/// src/passes/options.def has the same.
+struct Target {
+  int64_t multiprocessors = 64;
+  int64_t compute_capability = 80; // 90 of 9.0
+};
+
+/// How a kernel is chosen where several compute the same.
+struct KernelChoice {
+  Target target;
+  std::string matmul = "auto";    // a variant in matmul.cpp that products take where they can
+  std::string attention = "auto"; // or "whole", "split"
+};
 
 class KernelTable {
 public:
@@ -25,23 +47,22 @@ public:
 
   /// Whether kernels are declared as written with wait and trigger.
   bool programmatic() const { return programmatic_; }
-  /// The variant of matmul that every product takes; "auto": by the rule in matmul.cpp.
-  std::string_view matmul() const { return matmul_; }
-  void set_matmul(std::string_view variant) { matmul_ = variant; }
+  const KernelChoice &choice() const { return choice_; }
+  void set_choice(KernelChoice choice) { choice_ = std::move(choice); }
 
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
   uint32_t intern(ir::Kernel kernel);
   /// As intern, for a kernel that may be specialised by the option `assumption` (put last). It is
-  /// left out when kMaxSpecializations of the kernel are there.
+  /// left out when kMaxSpecializations of the function are there.
   uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
 
 private:
   ir::Module &module_;
   const bool programmatic_;
-  std::string matmul_ = "auto";
+  KernelChoice choice_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
-  std::unordered_map<std::string, uint32_t> specializations_; // how many, by the unspecialised text
+  std::unordered_map<std::string, uint32_t> specializations_; // how many, by the function's text
   /// Of kernels, functions and constants, with the next number to try (ir::unique_name).
   std::unordered_map<std::string, uint32_t> names_;
 };

@@ -64,13 +64,13 @@ struct Product {
 /// but leaves a device idle when there are fewer tiles than it has multiprocessors to fill.
 enum class Where {
   few_rows,    // at most the tile's
-  few_tiles,   // at most kFewTiles of the tile named beside it
-  tensor_core, // f16 and bf16, with more than kFewTiles
+  few_tiles,   // at most one tile of 64 x 64 a multiprocessor
+  tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
   tensor_core_small,
   rest,
 };
 
-constexpr int64_t kFewTiles = 64;
+constexpr int64_t kFewTilesEach = 1; // a multiprocessor
 
 struct Variant {
   std::string_view name; // as in option codegen.matmul
@@ -87,6 +87,9 @@ constexpr Variant kVariants[] = {
     {"tiled", Where::few_tiles, 16, 16, {16, 16, 1}},
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
+
+/// mma.sync of kernels/matmul.cu takes both from there on; before, its tiles are summed without.
+constexpr int64_t kTensorCoresSince = 80;
 
 bool has_tensor_cores(ir::DType dtype) {
   return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
@@ -106,14 +109,16 @@ ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
 }
 
 /// When a variant is taken, unless one before it is; invalid: always.
-ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p) {
+ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
+                     const Target &target) {
+  const int64_t few_tiles = kFewTilesEach * target.multiprocessors;
   switch (v.where) {
   case Where::few_rows:
     return at_most(exprs, p.rows, v.height);
   case Where::few_tiles:
-    return at_most(exprs, tile_count(exprs, p, 64, 64), kFewTiles);
+    return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
   case Where::tensor_core:
-    return exprs.make(ir::ExprKind::lt, exprs.constant(kFewTiles),
+    return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
                       tile_count(exprs, p, v.height, v.width));
   case Where::tensor_core_small:
   case Where::rest:
@@ -123,25 +128,22 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p) {
 }
 
 /// The variants that some values of the function's symbols take, in order; the last one is taken
-/// wherever those before it are not. Or the one that the option names.
-Result<std::vector<const Variant *>> reachable_variants(OpEmitter &op, const Product &p,
-                                                        ir::DType dtype) {
+/// wherever those before it are not. Or the one that the option names, where it takes the dtype.
+std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype) {
   ir::ExprPool &exprs = op.exprs();
-  const std::string_view wanted = op.table().matmul();
+  const KernelChoice &choice = op.table().choice();
+  for (const Variant &v : kVariants)
+    if (v.name == choice.matmul && takes_matmul_variant(v.name, dtype))
+      return {&v};
+  const bool tensor_cores =
+      has_tensor_cores(dtype) && choice.target.compute_capability >= kTensorCoresSince;
   const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
-    if (uses_tensor_cores(v) && !has_tensor_cores(dtype)) {
-      if (v.name == wanted)
-        return op.unsupported(dtype, "option codegen.matmul asks for tensor cores, which "
-                                     "multiply f16 and bf16");
+    if (uses_tensor_cores(v) && !tensor_cores)
       continue;
-    }
-    if (wanted != "auto" && v.name != wanted)
-      continue;
-    const ir::ExprId when = predicate(exprs, v, p);
-    const ir::Interval holds =
-        when.valid() && wanted == "auto" ? exprs.range(when, bounds) : ir::Interval{1, 1};
+    const ir::ExprId when = predicate(exprs, v, p, choice.target);
+    const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
     if (holds.upper == 0)
       continue; // never
     variants.push_back(&v);
@@ -151,13 +153,13 @@ Result<std::vector<const Variant *>> reachable_variants(OpEmitter &op, const Pro
   return variants;
 }
 
-void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants,
-                  const Product &p) {
+void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants, const Product &p,
+                  const Target &target) {
   ir::ExprPool &exprs = launch.exprs();
   for (const Variant *v : variants) {
     const bool named = v->where != Where::rest; // that one's entry is the declaration's
     launch.variant(named ? "matmul_" + std::string(v->name) : "",
-                   v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p),
+                   v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target),
                    tile_count(exprs, p, v->height, v->width), v->threads);
   }
 }
@@ -178,6 +180,13 @@ void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> vari
 
 } // namespace
 
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype) {
+  for (const Variant &v : kVariants)
+    if (v.name == variant)
+      return !uses_tensor_cores(v) || has_tensor_cores(dtype);
+  return true; // "auto"
+}
+
 Status emit_matmul(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   ir::Type a = op.operand_type(0), y = op.result_type();
@@ -194,8 +203,8 @@ Status emit_matmul(OpEmitter &op) {
   const ir::ExprId m = y.dims[y.dims.size() - 2];
   std::vector<Dimension> batches = merge_batches(op, a, c, y);
   const ir::ExprId batch_count = op.count(y, 0, y.dims.size() - 2);
-  CUGRT_ASSIGN(const std::vector<const Variant *> variants,
-               reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype));
+  const std::vector<const Variant *> variants =
+      reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype);
 
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2))
@@ -212,7 +221,7 @@ Status emit_matmul(OpEmitter &op) {
   launch.size("k", k);
   const ir::ExprId batch = launch.count("batch", batch_count);
   batch_parameters(op, launch, std::move(batches));
-  add_variants(launch, variants, {rows, columns, batch});
+  add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
   launch.emit(op.call().location);
   return {};
 }

@@ -26,6 +26,9 @@ struct OpCall {
 /// dtype, when there is no kernel for it; nothing has been appended then.
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call);
 
+/// Whether products of `dtype` can take the variant that option codegen.matmul names.
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype);
+
 /// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
 /// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,

@@ -13,6 +13,7 @@
 #include "ir/infer.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
+#include "passes/kernel_choice.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -174,7 +175,8 @@ Result<ir::Module> fuse_kernels(const ir::Module &module, const PassContext &con
     return module;
   ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
-  table.set_matmul(context.choice("codegen.matmul"));
+  CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
+  table.set_choice(std::move(choice));
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function fused, KernelFuser(module, is_group, function, target, table).run());
     target.functions.push_back(std::move(fused));

@@ -14,6 +14,7 @@
 #include "codegen/op_emitter.h"
 #include "ir/function_cloner.h"
 #include "passes/all_passes.h"
+#include "passes/kernel_choice.h"
 #include "plan/located.h"
 
 namespace cugrt::passes {
@@ -219,7 +220,8 @@ Status Legalizer::legalize(const ir::Binding &binding) {
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context) {
   ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
-  table.set_matmul(context.choice("codegen.matmul"));
+  CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
+  table.set_choice(std::move(choice));
   for (const ir::Function &function : module.functions) {
     CUGRT_ASSIGN(ir::Function legal, Legalizer(function, target, table).run());
     target.functions.push_back(std::move(legal));

@@ -18,6 +18,7 @@ enum class OptionType : uint8_t {
   flag,   // true or false
   choice, // one of the words that `choices` lists, separated by '|'
   ops,    // names of tensor-level ops, separated by ','; none when empty
+  number, // a whole number within the bounds that `choices` has
 };
 
 /// A row of options.def.
@@ -26,7 +27,7 @@ struct OptionInfo {
   OptionType type;
   std::string_view default_value;
   std::string_view description;
-  std::string_view choices; // "true|false" of flags; none of ops
+  std::string_view choices; // "true|false" of flags; least and most of numbers; none of ops
 };
 
 std::span<const OptionInfo> known_options();
@@ -49,6 +50,7 @@ public:
   bool flag(std::string_view name) const;
   std::string_view choice(std::string_view name) const { return value(name, OptionType::choice); }
   std::vector<ir::Op> ops(std::string_view name) const;
+  int64_t number(std::string_view name) const;
 
 private:
   std::string_view value(std::string_view name, OptionType type) const;

@@ -4,6 +4,7 @@
 #include "support/check.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace cugrt::passes {
 
@@ -42,6 +43,15 @@ std::string listed(std::string_view choices) {
   return list;
 }
 
+/// The whole number that `text` is all of, in decimal digits.
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
 Status check_value(const OptionInfo &option, std::string_view value) {
   const std::string named = "pass option " + std::string(option.name);
   if (option.type == OptionType::ops) {
@@ -54,6 +64,15 @@ Status check_value(const OptionInfo &option, std::string_view value) {
     return {};
   }
   const std::vector<std::string_view> choices = split(option.choices, '|');
+  if (option.type == OptionType::number) {
+    const std::optional<int64_t> number = whole_number(value);
+    if (!number || *number < *whole_number(choices[0]) || *number > *whole_number(choices[1]))
+      return Status::error(Code::invalid_argument, named + " is '" + std::string(value) +
+                                                       "', but must be a whole number from " +
+                                                       std::string(choices[0]) + " to " +
+                                                       std::string(choices[1]));
+    return {};
+  }
   if (std::find(choices.begin(), choices.end(), value) == choices.end())
     return Status::error(Code::invalid_argument, named + " is '" + std::string(value) +
                                                      "', but must be " + listed(option.choices));
@@ -104,6 +123,10 @@ std::vector<ir::Op> PassContext::ops(std::string_view name) const {
     for (std::string_view op : split(names, ','))
       ops.push_back(*ir::op_from_name(op));
   return ops;
+}
+
+int64_t PassContext::number(std::string_view name) const {
+  return *whole_number(value(name, OptionType::number));
 }
 
 } // namespace cugrt::passes

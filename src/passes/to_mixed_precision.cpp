@@ -11,7 +11,9 @@
 // A value is cast at most once, in the block that defines it: at once where nothing reads it as it
 // is, else before the first binding there that needs the copy, itself or in its blocks. A value
 // that something may write is cast where it is read instead, each time. Constants get a second
-// constant, and go where nothing names them any more.
+// constant, and go where nothing names them any more. In it a number that is too large becomes the
+// largest finite one: -1e9, written for what a softmax is not to see, would be -infinity in f16,
+// and a row of nothing else NaN.
 #include "ir/element.h"
 #include "ir/function_cloner.h"
 #include "ir/names.h"
@@ -19,6 +21,7 @@
 #include "passes/mixed_precision.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -30,6 +33,14 @@ using ir::Binding;
 using ir::BindingKind;
 using ir::Operand;
 using ir::ValueId;
+
+/// The number itself, or of one that rounding to `dtype` makes infinite the largest finite one of
+/// its sign.
+double saturated(ir::DType dtype, double value) {
+  const double largest = dtype == ir::DType::f16 ? 65504.0 : 0x1.fep127; // the other is bf16
+  std::string bytes;
+  return ir::append_float(dtype, value, bytes) ? value : std::copysign(largest, value);
+}
 
 /// Constants in the narrow dtype, made once for the module.
 class NarrowConstants {
@@ -57,9 +68,9 @@ private:
                     .location = from.location};
     const size_t step = ir::info(type.dtype).bytes_per_block;
     to.bytes.reserve(from.bytes.size() / step * ir::info(dtype_).bytes_per_block);
-    for (size_t at = 0; at < from.bytes.size();
-         at += step) // what is too large is infinite, as by cast
-      ir::append_float(dtype_, ir::float_at(type.dtype, &from.bytes[at]), to.bytes);
+    for (size_t at = 0; at < from.bytes.size(); at += step)
+      ir::append_float(dtype_, saturated(dtype_, ir::float_at(type.dtype, &from.bytes[at])),
+                       to.bytes);
     return to;
   }
 
@@ -100,6 +111,7 @@ private:
   void defined(ValueId value, bool narrow);
   void defined_results(const Binding &binding, SourceLocation location);
   Operand read(const Operand &operand, const Binding &reader, bool narrow);
+  void saturate_pad(std::vector<ir::Attribute> &attributes) const;
   Status rewrite_op(const Binding &binding);
   Status copy_construct(const Binding &binding);
   void collect_needs(uint32_t block, Needs &needs) const;
@@ -255,6 +267,15 @@ Operand Narrower::read(const Operand &operand, const Binding &reader, bool narro
   return Operand::of(version(operand.value(), narrow, reader.location));
 }
 
+/// What a pad puts around is a constant too.
+void Narrower::saturate_pad(std::vector<ir::Attribute> &attributes) const {
+  const double given = ir::op_float(ir::Op::pad, attributes, "value");
+  const double value = saturated(dtype_, given);
+  for (ir::Attribute &attribute : attributes)
+    if (attribute.name == "value" && value != given)
+      attribute.value = value;
+}
+
 /// An op, or another name for a value: its results have the dtypes that were chosen.
 Status Narrower::rewrite_op(const Binding &binding) {
   std::vector<Operand> operands;
@@ -271,8 +292,13 @@ Status Narrower::rewrite_op(const Binding &binding) {
     types.push_back(choices_.is_narrow(result) ? choices_.narrow_type(result)
                                                : source().value(result).type);
   }
-  const ValueId first = builder().bind(binding, operands, source().exprs_of(binding),
-                                       source().attributes_of(binding), names, types);
+  const auto given = source().attributes_of(binding);
+  std::vector<ir::Attribute> attributes(given.begin(), given.end());
+  if (binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::pad &&
+      choices_.is_narrow_op(binding))
+    saturate_pad(attributes);
+  const ValueId first =
+      builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
   defined_results(binding, binding.location);

@@ -9,14 +9,6 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-bool is_assumption(const std::string &option) {
-  return option.starts_with(codegen::kAssumptionOption);
-}
-
-} // namespace
-
 size_t CodeSummary::specialized_count() const {
   size_t count = 0;
   for (const SpecializedKernel &kernel : specialized)
@@ -25,19 +17,22 @@ size_t CodeSummary::specialized_count() const {
 }
 
 CodeSummary summarize_code(const plan::Plan &plan) {
-  // What makes one kernel, for which codegen::KernelTable counts: all but the assumption.
+  // What makes one function, for which codegen::KernelTable counts.
   using Key = std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>;
   std::map<Key, SpecializedKernel> kernels;
   for (const plan::Kernel &kernel : plan.kernels) {
     const plan::CodeUnit &code = plan.codes[kernel.code];
-    std::vector<std::string> options = code.options;
-    const bool special = std::erase_if(options, is_assumption) != 0;
-    SpecializedKernel &row = kernels[Key(code.name, kernel.entries, std::move(options))];
+    const bool special =
+        std::any_of(code.options.begin(), code.options.end(), [](const std::string &option) {
+          return option.starts_with(codegen::kAssumptionOption);
+        });
+    SpecializedKernel &row =
+        kernels[Key(code.name, kernel.entries, codegen::function_options(code.options))];
     row.source = code.name;
     if (row.name.empty())
       row.name = kernel.name;
     row.specialized += special;
-    row.general = row.general || !special;
+    row.general += !special;
   }
   CodeSummary summary;
   summary.kernels = plan.kernels.size();
@@ -59,7 +54,7 @@ std::string code_summary_text(const CodeSummary &summary) {
                      std::to_string(codegen::kMaxSpecializations) + " of one function\n";
   for (const SpecializedKernel &row : summary.specialized)
     text += "  " + std::to_string(row.specialized) + " of " + row.name + " (" + row.source + ")" +
-            (row.general ? ", and one for all sizes" : "") + "\n";
+            (row.general ? ", and " + std::to_string(row.general) + " for all sizes" : "") + "\n";
   return text;
 }
 

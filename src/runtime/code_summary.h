@@ -10,8 +10,8 @@ namespace cugrt::runtime {
 struct SpecializedKernel {
   std::string name, source; // of the first one that is declared
   uint32_t specialized = 0; // declarations that tell the compiler what is known of their sizes
-  bool general = false;     // one takes all sizes as parameters: what came beyond the bound, or
-                            // nothing is known of
+  uint32_t general = 0;     // that take all sizes as parameters: what came beyond the bound, or
+                            // nothing is known of; of attention for each number of registers
 };
 
 struct CodeSummary {
@@ -23,7 +23,7 @@ struct CodeSummary {
 
 CodeSummary summarize_code(const plan::Plan &plan);
 
-/// As lines of a report, each indented.
+/// As lines of a report, each indented: all in one, then a line for each specialised function.
 std::string code_summary_text(const CodeSummary &summary);
 
 } // namespace cugrt::runtime

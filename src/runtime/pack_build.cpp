@@ -7,6 +7,7 @@
 #include "runtime/computed_weights.h"
 #include "runtime/module_plan.h"
 #include "runtime/symbol_binding.h"
+#include "runtime/target.h"
 #include "runtime/weight_argument.h"
 #include "support/file.h"
 
@@ -65,14 +66,16 @@ class PackBuilder {
 public:
   PackBuilder(Device &device, const PackOptions &options) : device_(device), options_(options) {}
 
-  Result<std::string> build(plan::Plan plan, const std::string &name,
+  Result<std::string> build(const ir::Module &module, const std::string &name,
                             const std::string &base_folder) {
     CUGRT_ASSIGN(std::vector<std::string> architectures,
                  check_architectures(options_.architectures));
-    CUGRT_TRY(take_weights(plan));
     for (size_t i = 0; i < architectures.size(); ++i) {
+      CUGRT_ASSIGN(const plan::Plan *plan, plan_for(architectures[i], module, name));
+      if (i == 0)
+        CUGRT_TRY(take_weights(*plan)); // every plan has the module's
       CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
-                   compile(plan, name, base_folder, architectures[i], i, architectures.size()));
+                   compile(*plan, name, base_folder, architectures[i], i, architectures.size()));
       CUGRT_TRY(add_target(*executable));
       executables_.push_back(std::move(executable)); // owns what the contents refer to
     }
@@ -84,6 +87,23 @@ public:
   }
 
 private:
+  /// Made once for what is known alike of several architectures. The place outlives the builder's
+  /// other calls.
+  Result<const plan::Plan *> plan_for(const std::string &architecture, const ir::Module &module,
+                                      const std::string &name) {
+    PlanningOptions planning = options_.planning;
+    // No device is asked, so that a pack is the same wherever it is made.
+    CUGRT_TRY(set_target(planning.passes, nullptr, architecture));
+    const std::pair key(planning.passes.number("target.multiprocessors"),
+                        planning.passes.number("target.compute_capability"));
+    auto known = planned_.find(key);
+    if (known == planned_.end()) {
+      CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, planning, nullptr));
+      known = planned_.try_emplace(key, std::move(plan)).first;
+    }
+    return &known->second;
+  }
+
   Status take_weights(const plan::Plan &plan) {
     if (options_.weights_path.empty())
       return {};
@@ -186,7 +206,8 @@ private:
   Device &device_;
   const PackOptions &options_;
   PackContents contents_;
-  std::deque<std::string> plans_;
+  std::map<std::pair<int64_t, int64_t>, plan::Plan> planned_;
+  std::deque<std::string> plans_; // those that differ
   std::map<std::tuple<std::string, bool, Digest>, size_t> image_numbers_;
   std::vector<std::shared_ptr<const Executable>> executables_;
   std::shared_ptr<const std::string> weights_;
@@ -198,10 +219,7 @@ private:
 
 Result<std::string> build_pack(Device &device, const ir::Module &module, const std::string &name,
                                const std::string &base_folder, const PackOptions &options) {
-  // Nothing in a plan depends on the architecture so far; a pack has one for each that differs.
-  CUGRT_TRY(check_architectures(options.architectures).take_status()); // before the work
-  CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, options.planning, nullptr));
-  return PackBuilder(device, options).build(std::move(plan), name, base_folder);
+  return PackBuilder(device, options).build(module, name, base_folder);
 }
 
 } // namespace cugrt::runtime

@@ -1,4 +1,4 @@
-// From a module to a pack: planned once, compiled for every architecture named.
+// From a module to a pack: planned and compiled for every architecture named.
 #pragma once
 
 #include "runtime/executable.h"

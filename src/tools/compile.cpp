@@ -40,6 +40,12 @@ void show_summary(const std::string &path) {
         "kernels %zu, codes %zu, specialised for their sizes %zu, at most %zu of one function\n",
         code["kernels"].get<size_t>(), code["codes"].get<size_t>(),
         code["specialized"].get<size_t>(), code["most_specialized"].get<size_t>());
+    for (const auto &function : code["functions"]) {
+      const auto general = function["general"].get<size_t>();
+      std::fprintf(stderr, "  %zu of %s%s\n", function["specialized"].get<size_t>(),
+                   function["name"].get<std::string>().c_str(),
+                   general ? (", and " + std::to_string(general) + " for all sizes").c_str() : "");
+    }
   }
 }
 

@@ -2,6 +2,11 @@
 // padding on four sides.
 #include "kernels_check.h"
 
+#include "ir/text.h"
+#include "passes/pass.h"
+
+#include <cmath>
+
 namespace {
 
 struct Heads {
@@ -17,6 +22,67 @@ OpTest attention(Heads h, std::vector<ir::Attribute> attributes = {}, DType dtyp
 }
 
 const ir::Attribute kCausal = flag("causal", true);
+
+OpTest product(DType dtype, int64_t m, int64_t n) {
+  return {.op = Op::matmul, .dtype = dtype, .operands = {{{m, 8}}, {{8, n}}}};
+}
+
+/// What an op of f16, bf16 or f32 without absent operands launches under options of passes; its
+/// results are compared with the reference on the way. `others` are functions before it.
+std::vector<std::string> launched(const OpTest &test, LaunchRunner &device,
+                                  const std::vector<std::string> &options,
+                                  const std::string &others = "") {
+  auto text_of = [&](const Dims &dims) {
+    std::string text = "tensor<[";
+    for (size_t i = 0; i < dims.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(dims[i]);
+    return text + "], " + std::string(ir::info(test.dtype).name) + ">";
+  };
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> number(-2, 2);
+  std::vector<Array> inputs;
+  std::vector<const Array *> operands;
+  std::string params, names;
+  for (size_t i = 0; i < test.operands.size(); ++i) {
+    Array array{test.operands[i].dims, {}};
+    int64_t count = 1;
+    for (int64_t dim : array.dims)
+      count *= dim;
+    for (int64_t j = 0; j < count; ++j)
+      array.values.push_back(round_to(test.dtype, number(random)));
+    inputs.push_back(std::move(array));
+    const std::string name = (i ? ", %x" : "%x") + std::to_string(i);
+    params += name + ": " + text_of(inputs.back().dims);
+    names += name;
+  }
+  for (const Array &input : inputs)
+    operands.push_back(&input);
+  const Array want = evaluate_op(test.op, operands, test.attributes, test.dtype).at(0);
+  const bool causal = !test.attributes.empty();
+  const std::string text = "cugrt 1\n" + others + "func @main(" + params + ") -> (" +
+                           text_of(want.dims) +
+                           ") {\n  %y = " + std::string(ir::op_info(test.op).name) + "(" + names +
+                           ")" + (causal ? " {causal = true}" : "") + "\n  return %y\n}\n";
+  passes::PassContext context;
+  for (const std::string &option : options)
+    REQUIRE(context.set_from_text(option).ok());
+  const Result<ir::Module> module = ir::parse_and_verify(text, "op");
+  REQUIRE(module.ok());
+  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
+  REQUIRE(legal.ok());
+  const Result<std::vector<Array>> got = device.run(*legal, legal->functions.back(), inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  // Sums of 8 products up to 4, and averages: the result's rounding, and that of sums in f32.
+  const double unit = test.dtype == DType::f32 ? 1e-5 : test.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  double most = 0;
+  REQUIRE(got->at(0).values.size() == want.values.size());
+  for (size_t i = 0; i < want.values.size(); ++i)
+    most = std::max(most, std::fabs(got->at(0).values[i] - want.values[i]) /
+                              (unit * (1 + std::fabs(want.values[i]))));
+  CHECK(most <= 1);
+  return device.counters().entries;
+}
 
 } // namespace
 
@@ -80,6 +146,19 @@ TEST_CASE("attention prefills, with and without looking ahead") {
 TEST_CASE("attention takes heads of any width") {
   for (int64_t width : {1, 3, 20, 36, 80, 96, 100, 256})
     check(attention({1, 2, 2, 35, 1, width}, {kCausal}));
+}
+
+TEST_CASE("attention takes heads of any width in the kernel that all widths share") {
+  // 32 other widths, each with a kernel of its own; what comes then is not specialised.
+  std::string others;
+  for (int64_t width = 160; width < 192; ++width) {
+    const std::string w = std::to_string(width), type = "tensor<[1, 2, 1, " + w + "], f32>";
+    others += "func @w" + w + "(%q: " + type + ", %k: " + type + ") -> (" + type +
+              ") {\n  %y = attention(%q, %k, %k) {causal = true}\n  return %y\n}\n";
+  }
+  for (int64_t width : {1, 20, 31, 32, 33, 36, 100, 256})
+    CHECK(launched(attention({1, 2, 2, 35, 1, width}, {kCausal}), runner(), {}, others) ==
+          std::vector<std::string>{"attention"});
 }
 
 TEST_CASE("attention reads lengths from the device and limits them to the cache") {
@@ -228,6 +307,50 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
   OpTest floats{.op = Op::matmul, .operands = {{{5, 8}}, {{8, 8}}}};
   floats.matmul = "mma";
   CHECK(run_op_test(runner(), floats, random).message.find("tensor cores") != std::string::npos);
+}
+
+TEST_CASE("devices of few and of many multiprocessors take other kernels, with the same results") {
+  LaunchRunner orin("sm_87"), turing("sm_75");
+  const std::vector<std::string> few = {"target.multiprocessors=16",
+                                        "target.compute_capability=87"};
+  const std::vector<std::string> many = {"target.multiprocessors=132",
+                                         "target.compute_capability=90"};
+  using Names = std::vector<std::string>;
+  // 25 tiles of 128 x 128: more than one each for 16 multiprocessors, fewer for 132.
+  const OpTest halves = product(DType::f16, 640, 640);
+  CHECK(launched(halves, orin, few) == Names{"matmul_mma"});
+  CHECK(launched(halves, runner(), many) == Names{"matmul_mma_small"});
+  CHECK(launched(product(DType::f16, 512, 512), orin, few) == Names{"matmul_mma_small"});
+  // 25 tiles of 64 x 64, in f32 and where there are no tensor cores for the dtype.
+  const OpTest floats = product(DType::f32, 320, 320);
+  CHECK(launched(floats, orin, few) == Names{"matmul_register"});
+  CHECK(launched(floats, runner(), many) == Names{"matmul_tiled"});
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const std::string capability = "target.compute_capability=75";
+    const OpTest before = product(dtype, 320, 320);
+    CHECK(launched(before, turing, {"target.multiprocessors=24", capability}) ==
+          Names{"matmul_register"});
+    CHECK(launched(before, turing, {"target.multiprocessors=25", capability}) ==
+          Names{"matmul_tiled"});
+  }
+  // 64 blocks are four each for 16 multiprocessors; 528 for 132.
+  const Names whole = {"attention"}, split = {"attention_split", "attention_join"};
+  CHECK(launched(attention({1, 16, 4, 520, 2, 4}), orin, few) == split);
+  CHECK(launched(attention({1, 17, 4, 520, 2, 4}), orin, few) == whole);
+  CHECK(launched(attention({1, 17, 4, 520, 2, 4}), runner(), many) == split);
+  CHECK(launched(attention({1, 132, 4, 512, 2, 4}), runner(), many) == split);
+  CHECK(launched(attention({1, 133, 4, 512, 2, 4}), runner(), many) == whole);
+}
+
+TEST_CASE("attention is split, or is not, where the option says so") {
+  using Names = std::vector<std::string>;
+  const Names whole = {"attention"}, split = {"attention_split", "attention_join"};
+  CHECK(launched(attention({1, 1, 2, 600, 1, 32}), runner(), {"codegen.attention=whole"}) == whole);
+  for (int64_t capacity : {40, 0}) // one chunk, and an empty one
+    CHECK(launched(attention({1, 1, 2, capacity, 1, 32}), runner(), {"codegen.attention=split"}) ==
+          split);
+  CHECK(launched(attention({1, 65, 4, 520, 2, 4}, {kCausal}), runner(),
+                 {"codegen.attention=split"}) == split);
 }
 
 TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definitions") {

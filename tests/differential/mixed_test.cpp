@@ -137,6 +137,22 @@ func @main(%x: tensor<[b, t, 16], f32>, %positions: tensor<[b, t], f32>, %wq: te
                         {{48, 16}, 0.2f}});
 }
 
+TEST_CASE("a row that a mask of large numbers hides whole is no NaN in mixed precision") {
+  check_dtypes(R"(cugrt 1
+constant @mask : tensor<[3, 2], f32> = [0.0, -1e9, -1e9, -1e9, -3.4028235e38, -3.4028235e38]
+func @main(%x: tensor<[3, 4], f32>, %w: tensor<[4, 2], f32>) -> (tensor<[3, 2], f32>) {
+  %mask = constant @mask
+  %h = matmul(%x, %w)
+  %s = add(%h, %mask)
+  %p = softmax(%s)
+  %m = matmul(%x, %w)
+  %y = add(%p, %m)
+  return %y
+}
+)",
+               {{{3, 4}}, {{4, 2}}});
+}
+
 TEST_CASE("what is written between two reads is cast at each of them") {
   check_dtypes(R"(cugrt 1
 kernel @step {

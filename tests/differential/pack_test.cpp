@@ -180,3 +180,82 @@ TEST_CASE("what is no pack is an error that names it") {
   CHECK(error.code() == CUGRT_PARSE_ERROR);
   CHECK(mentions(error, "pack the thing: header at offset 0"));
 }
+
+TEST_CASE("a pack has a plan for each target, and those that are alike once") {
+  // A product of f16: without tensor cores before 8.0, so that this target has a plan of its own.
+  const int64_t m = 33, k = 20, n = 40;
+  const std::string text = R"(cugrt 1
+func @main(%x: tensor<[33, 20], f32>, %w: tensor<[20, 40], f32>) -> (tensor<[33, 40], f32>) {
+  %a = cast(%x) {dtype = f16}
+  %b = cast(%w) {dtype = f16}
+  %y = matmul(%a, %b)
+  %z = cast(%y) {dtype = f32}
+  return %z
+}
+)";
+  Folder folder;
+  auto plans = [&](std::vector<const char *> architectures) {
+    auto options = detail::sized<cugrt_pack_options>();
+    options.architectures = architectures.data();
+    options.architecture_count = architectures.size();
+    write_pack(emulated_runtime(), Module::parse(text), options, folder.pack);
+    const std::string report = Pack::load(folder.pack).report(CUGRT_REPORT_JSON);
+    size_t count = 0; // a summary of its code stands in each plan, once
+    for (size_t at = 0; (at = report.find("\"most_specialized\"", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  };
+  auto check_product = [&] {
+    const std::vector<float> x = numbers(size_t(m * k), 1), w = numbers(size_t(k * n), 2);
+    Executable executable(bare_runtime(), Pack::load(folder.pack));
+    Session session(executable, bare_runtime(), Weights());
+    Buffer left = upload(x), right = upload(w);
+    auto results = session.run(executable.function("main"),
+                               {left.tensor(CUGRT_F32, {m, k}), right.tensor(CUGRT_F32, {k, n})});
+    session.synchronize();
+    std::vector<double> expected;
+    for (size_t i = 0; i < size_t(m * n); ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < size_t(k); ++j)
+        sum += double(x[i / n * k + j]) * w[j * n + i % n];
+      expected.push_back(sum);
+    }
+    // Operands and result are rounded to f16: half a unit each, of sums of 20 products below 1.
+    check_close(download<float>(results[0].as.tensor.address, expected.size()), expected,
+                20 * 0x1p-11);
+  };
+  CHECK(plans({"compute_75"}) == 1);
+  check_product();
+  CHECK(plans({"compute_90", "compute_80"}) == 1);
+  check_product();
+  CHECK(plans({"compute_75", "compute_80", "compute_90"}) == 2);
+  check_product();
+}
+
+TEST_CASE("what is compiled for a device is chosen for its multiprocessors") {
+  // 300 queries and heads are few for the emulated device's 132, which have four each, and many
+  // for 64. A cache that is split takes a second kernel.
+  const std::string text = R"(cugrt 1
+func @main(%q: tensor<[1, 75, 4, 4], f32>, %k: tensor<[1, 512, 1, 4], f32>)
+    -> (tensor<[1, 75, 4, 4], f32>) {
+  %y = attention(%q, %k, %k)
+  return %y
+}
+)";
+  auto kernels = [&](std::vector<const char *> settings) {
+    std::string names;
+    auto options = detail::sized<cugrt_compile_options>();
+    options.pass_options = settings.data();
+    options.pass_option_count = settings.size();
+    options.progress_user = &names;
+    options.progress = [](void *user, size_t, size_t, const char *kernel, double, size_t) {
+      *static_cast<std::string *>(user) += std::string(kernel) + " ";
+    };
+    Executable executable(emulated_runtime(), Module::parse(text), &options);
+    return names;
+  };
+  CHECK(kernels({}).find("attention_join") != std::string::npos);
+  const std::string for_few = kernels({"target.multiprocessors=64"});
+  CHECK(for_few.find("attention_f32") != std::string::npos);
+  CHECK(for_few.find("attention_join") == std::string::npos);
+}

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The forms of the benches that measure kernels, in small: what they print and write, and how much they load.
 
-  check_benches.py BENCH_LOAD BENCH_KERNELS
+  check_benches.py BENCH_LOAD BENCH_KERNELS KERNELS_FOLDER
 
 No time is looked at.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,14 +17,22 @@ from titled_tests import equal, run_tests, test  # noqa: E402
 
 LEAST_KERNELS = 40
 CASES = ("add", "reduce_sum_rows", "matmul")
+LOOKUPS = ("embedding", "gather", "gather_elements")
+# Sources of kernels/ that no case runs.
+WITHOUT_CASE = {
+    "control.cu": "sets the conditions of graph nodes: a thread each",
+    "fill.cu": "no op becomes it: modules name it themselves",
+    "resize.cu": "of PadToBuckets alone; moves rows as copy.cu does",
+    "transfer.cu": "copies and fills of the runtime, of no op",
+}
 CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
 
 class Benches:
-    def __init__(self, load, kernels, folder):
-        self.load, self.kernels, self.folder = load, kernels, folder
+    def __init__(self, load, kernels, sources, folder):
+        self.load, self.kernels, self.sources, self.folder = load, kernels, sources, folder
 
     def run(self, *command, status=0):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -88,6 +97,39 @@ def _(benches):
             equal((row["bytes"], row["operations"]), ((first[0] * first[1] + first[0]) * each, None))
 
 
+@test("of a table that ids are looked up in the bytes are those of what they name")
+def _(benches):
+    path = os.path.join(benches.folder, "lookups.json")
+    benches.run(benches.kernels, "--only", ",".join(LOOKUPS), "--json", path)
+    with open(path, encoding="utf-8") as file:
+        rows = [row for row in json.load(file) if row["case"] in LOOKUPS]
+    equal({row["case"] for row in rows}, set(LOOKUPS))
+    for row in rows:
+        table, ids = [[int(d) for d in shape.split("x")] for shape in row["shape"].split()]
+        each = {"f32": 4, "f16": 2}[row["dtype"]]
+        if row["case"] == "gather_elements":  # ids of i32, as many results; along rows of 1024
+            read = ids[0] * min(ids[1], table[1])
+            equal(row["bytes"], read * each + ids[0] * ids[1] * (4 + each))
+        else:
+            id_bytes = {"embedding": 4, "gather": 8}[row["case"]]
+            read = min(ids[0], table[0]) * table[1]
+            equal(row["bytes"], read * each + ids[0] * (id_bytes + table[1] * each))
+
+
+@test("each kernel source that is built in has a case, or a reason why it has none")
+def _(benches):
+    with open(os.path.join(benches.sources, "meson.build"), encoding="utf-8") as file:
+        built = set(re.findall(r"'(\w+\.cu)'", file.read()))
+    assert len(built) > 20, built
+    run = set()
+    for line in benches.run(benches.kernels, "--sources").stdout.splitlines():
+        case, sources = line.split(": ")
+        run.update(sources.split())
+        equal(sources == "generated", case == "fused_elementwise")
+    equal(sorted(built - run), sorted(WITHOUT_CASE))
+    assert "generated" in run and run - {"generated"} <= built, run
+
+
 @test("bench kernels refuses a case that there is not")
 def _(benches):
     assert "no case is called ad" in benches.run(benches.kernels, "--only", "add,ad", status=1).stderr
@@ -95,7 +137,7 @@ def _(benches):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return run_tests(Benches(sys.argv[1], sys.argv[2], folder))
+        return run_tests(Benches(*sys.argv[1:4], folder))
 
 
 if __name__ == "__main__":

@@ -113,10 +113,11 @@ def main():
 
         made = run("compile", "--arch", "sm_87,sm_90,compute_75", at("m.cugrt"), "-o",
                    at("m.pack"), "--weights", at("w.safetensors"))
-        *progress, targets, kernels = made.stderr.splitlines()
+        *progress, targets, kernels, function = made.stderr.splitlines()
         assert targets.endswith(" bytes for sm_87 sm_90 compute_75"), made.stderr
         assert kernels.startswith("kernels 1, codes 1, specialised for their sizes "), made.stderr
-        assert kernels.endswith(", at most 32 of one function"), made.stderr
+        assert kernels.endswith(" 1, at most 32 of one function"), made.stderr
+        assert function.startswith("  1 of "), made.stderr
         done, total = progress[-1].split("]")[0].lstrip("[").split("/")
         assert done == total and int(total) >= 3 and "for sm_87" in progress[0], made.stderr
         assert made.stdout == "", made.stdout

@@ -489,3 +489,43 @@ TEST_CASE(
   CHECK(product("n", "f32", "").left_out.empty());
   CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's
 }
+
+TEST_CASE("a preferred variant of matmul is taken by the products that can, and refused by none") {
+  // A product of each dtype, with what follows it in one kernel or not.
+  auto entries = [](std::string halves, std::string floats, bool fused, const char *wanted,
+                    std::string last = "relu") -> Result<std::vector<std::string>> {
+    const ir::Module module =
+        parse("cugrt 1\nfunc @main(%x: tensor<[64, 64], f16>, %y: tensor<[64, 64], f32>) -> "
+              "(tensor<[64, 64], f16>, tensor<[64, 64], f32>) {\n  %p = " +
+              halves + "\n  %q = " + floats + "\n  %r = relu(%p)\n  %s = " + last +
+              "(%q)\n  return %r, %s\n}\n");
+    PassContext context;
+    CHECK(context.set("codegen.matmul", wanted).ok());
+    std::vector<const Pass *> passes;
+    if (fused)
+      passes = {find_pass("FuseOps"), find_pass("FuseKernels")};
+    passes.push_back(find_pass("LegalizeOps"));
+    CUGRT_ASSIGN(const ir::Module made, run_passes(module, passes, context));
+    std::vector<std::string> names;
+    for (const ir::Kernel &kernel : made.kernels)
+      if (kernel.code.find("builtin:matmul.cu") != std::string::npos)
+        for (const ir::KernelVariant &variant : kernel.variants)
+          names.push_back(variant.entry.empty() ? kernel.entry : variant.entry);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const std::string f16 = "matmul(%x, %x)", f32 = "matmul(%y, %y)";
+  for (bool fused : {false, true}) {
+    INFO("fused " << fused);
+    CHECK(*entries(f16, f32, fused, "mma") == Names{"matmul_mma", "matmul_tiled"});
+    CHECK(*entries(f16, f32, fused, "register") == Names{"matmul_register", "matmul_register"});
+    CHECK(*entries(f16, "neg(%y)", fused, "mma_small") == Names{"matmul_mma_small"});
+    CHECK(entries("neg(%x)", "neg(%y)", fused, "mma")->empty()); // nothing to prefer it for
+    const Status refused = entries("neg(%x)", f32, fused, "mma").take_status();
+    CHECK(refused.code() == Code::invalid_argument);
+    CHECK(refused.message().find("asks for mma, which multiplies f16 and bf16") !=
+          std::string::npos);
+  }
+  // What can take it is a launch already when LegalizeOps finds the other.
+  CHECK(*entries(f16, f32, true, "mma", "cumsum") == Names{"matmul_mma", "matmul_tiled"});
+}

@@ -2,6 +2,7 @@
 // stands in the goldens mixed-precision*.txt.
 #include "support/catch.h"
 
+#include "ir/element.h"
 #include "ir/text.h"
 #include "passes/pass.h"
 
@@ -122,4 +123,42 @@ func @main(%x: tensor<[4, 8], f64>, %ids: tensor<[3], i32>) -> (tensor<[4, 8], f
 )",
                                     {{"mixed.dtype", "f16"}, {"mixed.allow", "tanh,one_hot"}});
   CHECK(count(text, "f16") == 0);
+}
+
+TEST_CASE("a number of a constant that would become infinite becomes the largest finite one") {
+  // Of f16 65504, and 65520 is the first that rounds up; of bf16 (2 - 2^-7) 2^127. The largest f32
+  // is what masks are often made of.
+  const std::string text = R"(cugrt 1
+constant @mask : tensor<[8], f32> = [-1e9, 1e9, 65519.0, 65520.0, -3.4028235e38, inf, -inf, 1.0]
+func @main(%x: tensor<[4, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[4, 9], f32>) {
+  %mask = constant @mask
+  %h = matmul(%x, %w)
+  %s = add(%h, %mask)
+  %y = pad(%s) {before = [0, 0], after = [0, 1], value = VALUE}
+  return %y
+}
+)";
+  auto made = [&](const char *dtype, const char *pad) {
+    PassContext context;
+    REQUIRE(context.set("mixed.dtype", dtype).ok());
+    const auto module = ir::parse_and_verify(replaced(text, "VALUE", pad), "text");
+    REQUIRE(module.ok());
+    Result<ir::Module> result = find_pass("ToMixedPrecision")->run(*module, context);
+    REQUIRE(result.ok());
+    REQUIRE(result->constants.size() == 1);
+    std::vector<double> values;
+    for (size_t i = 0; i < 8; ++i)
+      values.push_back(
+          ir::float_at(*ir::dtype_from_name(dtype), &result->constants[0].bytes[2 * i]));
+    return std::pair(values, ir::print(*result));
+  };
+  const double above = std::numeric_limits<double>::infinity(), most = 0x1.fep127;
+  const auto [f16, padded] = made("f16", "-1000000000");
+  CHECK(f16 == std::vector<double>{-65504, 65504, 65504, 65504, -65504, above, -above, 1});
+  CHECK(count(padded, "value = -65504.0") == 1);
+  const auto [bf16, fine] = made("bf16", "-1000000000");
+  CHECK(bf16 == std::vector<double>{-998244352, 998244352, 65536, 65536, -most, above, -above, 1});
+  CHECK(count(fine, "value = -1000000000}") == 1);
+  CHECK(count(made("f16", "-inf").second, "value = -inf") == 1);
+  CHECK(count(made("f16", "65504").second, "value = 65504}") == 1);
 }

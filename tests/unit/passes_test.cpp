@@ -52,6 +52,20 @@ TEST_CASE("pass options have types, defaults and values") {
   CHECK_FALSE(context.flag("memory.plan")); // a refused value changes nothing
 }
 
+TEST_CASE("numbers among pass options have bounds") {
+  PassContext context;
+  CHECK(context.number("target.multiprocessors") == 64);
+  CHECK(context.set_from_text("target.multiprocessors=132").ok());
+  CHECK(context.number("target.multiprocessors") == 132);
+  for (const char *wrong : {"", "0", "65537", "-1", "16x", " 16", "1e3", "99999999999999999999"}) {
+    INFO(wrong);
+    const Status status = context.set("target.multiprocessors", wrong);
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK(status.message().find("a whole number from 1 to 65536") != std::string::npos);
+  }
+  CHECK(context.number("target.multiprocessors") == 132);
+}
+
 TEST_CASE("passes are found by name, and an unknown one is an error that lists them") {
   for (const Pass &pass : all_passes()) {
     CHECK(find_pass(pass.name) == &pass);

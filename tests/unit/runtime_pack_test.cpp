@@ -6,6 +6,7 @@
 #include "runtime/code_summary.h"
 #include "runtime/module_plan.h"
 #include "runtime/pack_open.h"
+#include "runtime/target.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -292,5 +293,56 @@ TEST_CASE("a plan tells how many of its kernels are specialised, and which one t
   std::string report = must(plan_report(plan, "m.cugrt", {}));
   CHECK(contains(report, "code\n  kernels 35, codes 35, specialised for their sizes 34, at most 32 "
                          "of one function\n"));
-  CHECK(contains(report, ", and one for all sizes\n"));
+  CHECK(contains(report, ", and 1 for all sizes\n"));
+}
+
+TEST_CASE("attention over heads of many widths is a bounded number of kernels") {
+  // Widths 1 to 32 are specialised. Those up to 64 share a kernel, as do those up to 96.
+  std::string text = "cugrt 1\n";
+  for (int width = 1; width <= 70; ++width) {
+    const std::string w = std::to_string(width);
+    text += "func @f" + w + "(%q: tensor<[n, 1, 2, " + w + "], f32>, %k: tensor<[n, 9, 1, " + w +
+            "], f32>) -> (tensor<[n, 1, 2, " + w +
+            "], f32>) attributes {upper_bounds = {n = 8}} {\n  %y = attention(%q, %k, %k)\n  "
+            "return %y\n}\n";
+  }
+  ir::Module module = must(ir::parse_and_verify(text, "m.cugrt"));
+  plan::Plan plan = must(plan_module(module, "m.cugrt", {}, nullptr));
+  CodeSummary summary = summarize_code(plan);
+  CHECK(summary.kernels == 34);
+  CHECK(summary.specialized_count() == 32);
+  REQUIRE(summary.specialized.size() == 1);
+  CHECK(summary.specialized[0].specialized == 32);
+  CHECK(summary.specialized[0].general == 2);
+  CHECK(contains(must(plan_report(plan, "m.cugrt", {})), ", and 2 for all sizes\n"));
+}
+
+TEST_CASE("passes are told of the device, else of the architecture, unless options say it") {
+  auto told = [](const Device *device, const char *architecture, std::vector<const char *> given) {
+    passes::PassContext context;
+    for (const char *option : given)
+      REQUIRE(context.set_from_text(option).ok());
+    REQUIRE(set_target(context, device, architecture).ok());
+    return std::pair(context.number("target.multiprocessors"),
+                     context.number("target.compute_capability"));
+  };
+  using Told = std::pair<int64_t, int64_t>;
+  // The table's; of PTX only the architecture is known, and of sm_88 no device.
+  CHECK(told(nullptr, "sm_87", {}) == Told(8, 87));
+  CHECK(told(nullptr, "sm_90a", {}) == Told(114, 90));
+  CHECK(told(nullptr, "compute_75", {}) == Told(64, 75));
+  CHECK(told(nullptr, "sm_88", {}) == Told(64, 88));
+  CHECK(told(nullptr, "", {}) == Told(64, 80));
+  CHECK(told(nullptr, "sm_87", {"target.multiprocessors=16"}) == Told(16, 87));
+  // The fake device has four.
+  FakeDriver::Options options;
+  options.capability = 87;
+  TestDevice fake(options);
+  const std::shared_ptr<Device> device = fake.open();
+  CHECK(told(device.get(), "", {}) == Told(4, 87));
+  CHECK(told(device.get(), "compute_80", {}) == Told(4, 80));
+  CHECK(told(device.get(), "", {"target.multiprocessors=16", "target.compute_capability=75"}) ==
+        Told(16, 75));
+  passes::PassContext context;
+  CHECK(set_target(context, nullptr, "sm_42").code() == Code::unsupported);
 }

@@ -7,6 +7,7 @@
 #include "runtime/computed_weights.h"
 #include "runtime/key_difference.h"
 #include "runtime/module_plan.h"
+#include "runtime/target.h"
 
 namespace cugrt::runtime::api {
 
@@ -100,7 +101,8 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
         cugrt_compile_options options,
         read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
     CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
-    CUGRT_ASSIGN(const PlanningOptions planning, planning_options(options));
+    CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
+    CUGRT_TRY(set_target(planning.passes, runtime->device.get(), compile.architecture));
     CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planning, nullptr));
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
                  Executable::compile(*runtime->device, std::move(plan), module->name,
