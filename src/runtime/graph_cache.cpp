@@ -134,7 +134,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
       [&](InstanceId id) { return is_idle(id, stream); }, uses_to_earn(*region.classes[topology]));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
-    return build(number, topology, decision, stream);
+    return build(number, topology, std::move(decision), stream);
   case InstancePolicy::Decision::Kind::eager:
     return launch_eagerly(region, decision.reason, stream);
   default:
@@ -189,8 +189,8 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   return {};
 }
 
-Status GraphCache::build(uint32_t number, uint32_t topology,
-                         const InstancePolicy::Decision &decision, driver::StreamRef stream) {
+Status GraphCache::build(uint32_t number, uint32_t topology, InstancePolicy::Decision decision,
+                         driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   for (InstanceId id : decision.give_up) {
     drop(id);
@@ -209,8 +209,7 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
   }
   if (!instance.ok())
     return instance.take_status();
-  uint64_t bytes = options_.cost.bytes(made->graph_node_count());
-  region.last = keep(number, topology, key_, bytes, std::move(*instance));
+  region.last = keep(number, topology, key_, std::move(decision.room), std::move(*instance));
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
@@ -218,9 +217,9 @@ Status GraphCache::build(uint32_t number, uint32_t topology,
 }
 
 GraphInstance *GraphCache::keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
-                                uint64_t bytes, std::unique_ptr<GraphInstance> instance) {
+                                BudgetShare room, std::unique_ptr<GraphInstance> instance) {
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
-  InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, bytes);
+  InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, std::move(room));
   const RegionClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());

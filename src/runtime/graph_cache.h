@@ -107,7 +107,7 @@ private:
   Status launch_moved(uint32_t number, driver::StreamRef stream);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
-  Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
+  Status build(uint32_t number, uint32_t topology, InstancePolicy::Decision decision,
                driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
@@ -120,7 +120,7 @@ private:
   std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
   /// Takes in an instance for `key`.
   GraphInstance *keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
-                      uint64_t bytes, std::unique_ptr<GraphInstance> instance);
+                      BudgetShare room, std::unique_ptr<GraphInstance> instance);
   uint32_t uses_to_earn(const RegionClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }

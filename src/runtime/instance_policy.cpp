@@ -26,9 +26,24 @@ uint32_t InstancePolicy::uses_of(const Key &key) const {
   return it == uses_.end() ? 0 : it->second;
 }
 
+BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *free_bytes) {
+  uint64_t used = used_.load();
+  while (true) {
+    uint64_t staying = used - leaving;
+    uint64_t left = options_.budget_bytes - std::min(staying, options_.budget_bytes);
+    if (bytes > left) {
+      if (free_bytes)
+        *free_bytes = left;
+      return {};
+    }
+    if (used_.compare_exchange_weak(used, used + bytes))
+      return {used_, bytes};
+  }
+}
+
 bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle,
-                               std::vector<InstanceId> &give_up) const {
-  if (bytes_ + bytes <= options_.budget_bytes)
+                               Decision &decision) {
+  if ((decision.room = reserve(bytes)))
     return true;
   if (bytes > options_.budget_bytes)
     return false;
@@ -39,14 +54,14 @@ bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_i
   std::sort(candidates.begin(), candidates.end(), [&](InstanceId a, InstanceId b) {
     return entries_[a].last_use < entries_[b].last_use;
   });
-  uint64_t left = this->bytes();
+  uint64_t leaving = 0;
   for (InstanceId candidate : candidates) {
-    give_up.push_back(candidate);
-    left -= entries_[candidate].bytes;
-    if (left + bytes <= options_.budget_bytes)
+    decision.give_up.push_back(candidate);
+    leaving += entries_[candidate].room.bytes();
+    if ((decision.room = reserve(bytes, leaving)))
       return true;
   }
-  give_up.clear();
+  decision.give_up.clear();
   return false;
 }
 
@@ -74,9 +89,8 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     }
   }
   bool earned = uses >= (pin_uses ? pin_uses : options_.pin_uses);
-  bool fits = bytes_ + bytes <= options_.budget_bytes;
-  if ((of_class < options_.class_pool && fits) ||
-      ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision.give_up))) {
+  if ((of_class < options_.class_pool && (decision.room = reserve(bytes))) ||
+      ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision))) {
     decision.kind = Decision::Kind::build;
     return decision;
   }
@@ -90,8 +104,8 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
   return decision;
 }
 
-InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, uint64_t bytes) {
-  Entry entry{true, Key(key.begin(), key.end()), topology, bytes, ++clock_};
+InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, BudgetShare room) {
+  Entry entry{true, Key(key.begin(), key.end()), topology, ++clock_, std::move(room)};
   if (free_.empty()) {
     free_.reserve(entries_.size() + 1); // remove() must not fail
     entries_.emplace_back();
@@ -102,9 +116,9 @@ InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, 
     std::lock_guard lock(mutex_);
     by_key_[entry.key] = instance;
   }
+  bytes_ += entry.room.bytes();
   entries_[instance] = std::move(entry);
   free_.pop_back();
-  bytes_ += bytes;
   ++count_;
   return instance;
 }
@@ -141,7 +155,8 @@ void InstancePolicy::remove(InstanceId instance) {
     std::lock_guard lock(mutex_);
     by_key_.erase(entry.key);
   }
-  bytes_ -= entry.bytes;
+  bytes_ -= entry.room.bytes();
+  entry.room.give_back();
   --count_;
   entry.alive = false;
   free_.push_back(instance);

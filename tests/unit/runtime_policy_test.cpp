@@ -5,6 +5,7 @@
 
 #include <random>
 #include <set>
+#include <thread>
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -26,7 +27,7 @@ struct Cache {
     for (InstanceId id : decision.give_up)
       policy.remove(id);
     if (decision.kind == Kind::build)
-      last = policy.add(full, topology, bytes);
+      last = policy.add(full, topology, std::move(decision.room));
     if (decision.kind == Kind::patch || decision.kind == Kind::use) {
       last = decision.instance;
       policy.rebind(last, full);
@@ -99,4 +100,45 @@ TEST_CASE("the budget holds under ten thousand random keys of several classes") 
     cache.use(random() % 40, 5 + random() % 20, random() % 3);
     REQUIRE(cache.policy.bytes() <= 100);
   }
+}
+
+TEST_CASE("bytes that are set aside count as used until they are given back") {
+  Cache cache({.budget_bytes = 30, .class_pool = 4});
+  CHECK(cache.use(1) == Kind::build);
+  {
+    BudgetShare first = cache.policy.reserve(10), second = cache.policy.reserve(10);
+    CHECK((first && second));
+    uint64_t free_bytes = 1;
+    CHECK(!cache.policy.reserve(1, 0, &free_bytes));
+    CHECK(free_bytes == 0);
+    CHECK(cache.use(2) == Kind::patch);
+    CHECK(cache.use(2, 11) == Kind::use);
+    CHECK(cache.use(3, 11, 1) == Kind::eager); // giving up the only one frees 10
+    CHECK(cache.use(3, 10, 1) == Kind::build); // in its place
+    CHECK(cache.policy.bytes() == 10);
+  }
+  CHECK(cache.use(4) == Kind::build);
+  CHECK(cache.use(5) == Kind::build);
+  CHECK(cache.policy.bytes() == 30);
+}
+
+TEST_CASE("threads that set bytes aside at the same time get no more than there are") {
+  InstancePolicy policy({.budget_bytes = 70});
+  std::atomic<int> got = 0;
+  std::vector<std::thread> threads;
+  std::vector<BudgetShare> shares(8);
+  for (BudgetShare &share : shares)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i)
+        share = policy.reserve(10 + i % 10);
+      share.give_back();
+      share = policy.reserve(20);
+      got += share ? 1 : 0;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(got <= 3);
+  for (BudgetShare &share : shares)
+    share.give_back();
+  CHECK(policy.reserve(70));
 }
