@@ -234,7 +234,7 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
-  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_node_ns * topology.key_nodes);
+  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_ns_of(topology.key_nodes));
   uint64_t uses = cost.build_ns_of(topology.graph_node_count()) / switch_ns;
   return static_cast<uint32_t>(std::clamp<uint64_t>(uses, 2, 1u << 20));
 }
