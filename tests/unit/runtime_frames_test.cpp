@@ -104,7 +104,7 @@ uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 TEST_CASE("an arena's pages are committed as runs need them, at addresses that stay") {
   LargeArena chain;
   CHECK(chain.machine.fake.live().reservations == 1);
-  CHECK(chain.committed() <= pages(kTensor + 256));
+  CHECK(chain.committed() == 0); // no tensor has any bytes, wherever it lies
   chain.run_rows(5);
   CHECK(chain.committed() <= pages(kTensor + 256 + 5 * 16));
   size_t instances = must(chain.session->totals()).instances;
