@@ -20,8 +20,8 @@
  * runtime's own stays current, so that the next run need not set it again.
  *
  * Streams. Runs of one session follow each other on the device, whatever streams they go to, unless
- * the session was opened with several frames. A
- * caller's stream must live until the session has run on another one, was synchronised or is freed.
+ * it has several frames. A caller's stream may be captured as soon as a run on it has returned, and
+ * must live until the session has run on another one, was synchronised or is freed.
  *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
  * native streams (CUstream) void *. Dimensions count elements.

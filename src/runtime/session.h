@@ -2,9 +2,12 @@
 // thread at a time, and says so if not.
 //
 // Runs of one session are ordered on the device: when the stream changes, the new one waits for an
-// event of the last run. A caller's stream must therefore live until the session has run on another
-// one, was synchronised or is gone. Asynchronous failures show at the next call; a sticky one
-// poisons the device (see device.h).
+// event of the last run. On the session's own stream it is recorded then; on a caller's it is
+// recorded behind every run, so that a stream is touched by runs on it only: what else its owner
+// queues there holds nothing back, and it may be captured. A caller's stream must live until the
+// session has run on another one, was synchronised or is gone, since a new one with its handle
+// would be taken for it. Asynchronous failures show at the next call; a sticky one poisons the
+// device (see device.h).
 #pragma once
 
 #include "driver/stream.h"
@@ -83,6 +86,10 @@ private:
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request,
+                               driver::StreamRef stream);
+  Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
+                      driver::StreamRef stream);
   Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
   Status check_counts(const FunctionState &state, const RunRequest &request) const;
   Status bind(FunctionState &state, const RunRequest &request);
@@ -106,7 +113,10 @@ private:
   Status describe_results(FunctionState &state);
   Status update_results(FunctionState &state);
   Status enter_context(bool &pushed);
-  Status order_on(driver::StreamRef stream, bool own);
+  Status order_on(driver::StreamRef stream);
+  Status record_end();
+  Status wait_for_last() const;
+  bool give_up_one();
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
   std::shared_ptr<const LoadedWeights> weights_;
@@ -123,7 +133,8 @@ private:
   driver::Stream own_stream_;
   driver::Event order_event_;
   driver::StreamRef last_stream_;
-  bool in_flight_ = false; // last_stream_ has work of ours that nobody has waited for
+  bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
+  bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;
 };
 
