@@ -8,8 +8,10 @@
 
 namespace cugrt::runtime {
 
-GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log)
-    : code_(code), options_(options), counters_(counters), log_(log), policy_(options.policy) {}
+GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
+                       GiveUp give_up)
+    : code_(code), options_(options), counters_(counters), log_(log), give_up_(std::move(give_up)),
+      policy_(options.policy) {}
 
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
@@ -129,9 +131,11 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   key_ = key_of(number, *region.frame);
   CUGRT_ASSIGN(uint32_t topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(region.classes[topology]->graph_node_count());
-  InstancePolicy::Decision decision = policy_.decide(
-      key_, (uint64_t(number) << 32) | topology, bytes,
-      [&](InstanceId id) { return is_idle(id, stream); }, uses_to_earn(*region.classes[topology]));
+  InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
+                          [&](InstanceId id) { return slots_[id].instance->last_launch; }};
+  InstancePolicy::Decision decision =
+      policy_.decide(key_, (uint64_t(number) << 32) | topology, bytes, ask,
+                     uses_to_earn(*region.classes[topology]));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, std::move(decision), stream);
@@ -159,7 +163,6 @@ Status GraphCache::rebind(uint32_t number, InstanceId id, driver::StreamRef stre
     return counts.take_status();
   }
   policy_.rebind(id, key_);
-  policy_.touch(id);
   count(*counts);
   region.last = &instance;
   return {};
@@ -182,7 +185,6 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   slots_[id].instance = std::move(*instance);
   region.last = slots_[id].instance.get();
   policy_.rebind(id, key_);
-  policy_.touch(id);
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
@@ -203,7 +205,7 @@ Status GraphCache::build(uint32_t number, uint32_t topology, InstancePolicy::Dec
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
-    if (!give_up_one(stream))
+    if (!give_up_())
       return launch_eagerly(region, EagerReason::no_memory, stream);
     instance = make();
   }
@@ -249,16 +251,31 @@ Status GraphCache::attribute(uint32_t number, Status status) const {
                               region.frame->function.name + key);
 }
 
-bool GraphCache::give_up_one(driver::StreamRef stream) {
-  std::optional<InstanceId> oldest = policy_.oldest();
-  if (!oldest)
+std::optional<InstanceId> GraphCache::oldest() const {
+  std::optional<InstanceId> oldest;
+  for (InstanceId id = 0; id < slots_.size(); ++id)
+    if (slots_[id].instance &&
+        (!oldest || slots_[id].instance->last_launch < slots_[*oldest].instance->last_launch))
+      oldest = id;
+  return oldest;
+}
+
+std::optional<uint64_t> GraphCache::oldest_use() {
+  adopt_prepared();
+  std::optional<InstanceId> id = oldest();
+  return id ? std::optional(slots_[*id].instance->last_launch) : std::nullopt;
+}
+
+bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
+  std::optional<InstanceId> id = oldest();
+  if (!id)
     return false;
-  if (!is_idle(*oldest, stream)) {
-    if (!stream.synchronize().ok())
+  if (slots_[*id].instance->last_launch > completed_) {
+    if (!wait().ok())
       return false;
     completed_ = launches_;
   }
-  drop(*oldest);
+  drop(*id);
   ++counters_.instances_evicted;
   return true;
 }

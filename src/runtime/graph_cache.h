@@ -31,8 +31,13 @@ public:
     bool strict = false; // what is not launched as part of a graph is an error
   };
 
+  /// Frees memory of the device by giving up an instance, of this cache or of another one; false
+  /// when there is none.
+  using GiveUp = std::function<bool()>;
+
   /// `counters` and `log` outlive the cache.
-  GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log);
+  GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
+             GiveUp give_up);
 
   /// Makes room for the regions of a function; `frame` must outlive the cache. Returns the number
   /// of the first; the others follow.
@@ -67,12 +72,20 @@ public:
   /// An error of a region's launch, with function, region and key.
   Status attribute(uint32_t region, Status status) const;
 
-  /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
-  /// the one of the last launch, if it must. False when there is none. Context current.
-  bool give_up_one(driver::StreamRef stream);
+  /// When the least recently used instance was used, by launch_count(); one that was made ahead and
+  /// waits is there, too. Empty: there is none.
+  std::optional<uint64_t> oldest_use();
+  /// Destroys that instance; where its work may not have ended, `wait` waits for all of the
+  /// session's first. False when that failed. Context current.
+  bool give_up_oldest(const std::function<Status()> &wait);
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
+
+  /// Launches so far: what "last used" counts. Caches whose instances are compared take turns, each
+  /// going on where the other one was.
+  uint64_t launch_count() const { return launches_; }
+  void count_launches_from(uint64_t count) { launches_ = count; }
 
   const InstanceCost &cost() const { return options_.cost; }
   uint64_t instance_bytes() const { return policy_.bytes(); }
@@ -126,6 +139,7 @@ private:
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
+  std::optional<InstanceId> oldest() const;
   bool is_idle(InstanceId id, driver::StreamRef stream);
   /// Whether the driver can have the region as a graph.
   bool can_build(const CachedRegion &region) const;
@@ -134,6 +148,7 @@ private:
   Options options_;
   Counters &counters_;
   LaunchLog &log_;
+  GiveUp give_up_;
   LaunchRecord *record_ = nullptr; // of the launch that is on its way
   InstancePolicy policy_;
   PreparedInstances prepared_;

@@ -65,6 +65,7 @@ void GraphCache::adopt_prepared() {
     if (same == region.classes.end())
       same = region.classes.insert(same, prepared.instance->shared_topology());
     auto topology = static_cast<uint32_t>(same - region.classes.begin());
+    prepared.instance->last_launch = completed_; // as recent as anything that has ended
     keep(prepared.region, topology, prepared.key, std::move(prepared.room),
          std::move(prepared.instance));
     ++counters_.regions_prepared;

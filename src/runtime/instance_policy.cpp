@@ -41,21 +41,18 @@ BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *
   }
 }
 
-bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle,
-                               Decision &decision) {
+bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const Ask &ask, Decision &decision) {
   if ((decision.room = reserve(bytes)))
     return true;
   if (bytes > options_.budget_bytes)
     return false;
-  std::vector<InstanceId> candidates;
+  std::vector<std::pair<uint64_t, InstanceId>> candidates; // by last use
   for (InstanceId i = 0; i < entries_.size(); ++i)
-    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && is_idle(i))
-      candidates.push_back(i);
-  std::sort(candidates.begin(), candidates.end(), [&](InstanceId a, InstanceId b) {
-    return entries_[a].last_use < entries_[b].last_use;
-  });
+    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && ask.is_idle(i))
+      candidates.emplace_back(ask.last_use(i), i);
+  std::sort(candidates.begin(), candidates.end());
   uint64_t leaving = 0;
-  for (InstanceId candidate : candidates) {
+  for (auto [last_use, candidate] : candidates) {
     decision.give_up.push_back(candidate);
     leaving += entries_[candidate].room.bytes();
     if ((decision.room = reserve(bytes, leaving)))
@@ -66,8 +63,7 @@ bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_i
 }
 
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
-                                                uint64_t bytes, const IsIdle &is_idle,
-                                                uint32_t pin_uses) {
+                                                uint64_t bytes, const Ask &ask, uint32_t pin_uses) {
   Decision decision;
   scratch_.assign(key.begin(), key.end());
   uint32_t uses = count_use(scratch_);
@@ -77,20 +73,19 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     return decision;
   }
   uint32_t of_class = 0;
-  const Entry *oldest = nullptr;
+  uint64_t oldest = 0;
   for (InstanceId i = 0; i < entries_.size(); ++i) {
     const Entry &entry = entries_[i];
     if (!entry.alive || entry.topology != topology)
       continue;
-    ++of_class;
-    if (!oldest || entry.last_use < oldest->last_use) {
-      oldest = &entry;
+    if (uint64_t last_use = ask.last_use(i); of_class++ == 0 || last_use < oldest) {
+      oldest = last_use;
       decision.instance = i;
     }
   }
   bool earned = uses >= (pin_uses ? pin_uses : options_.pin_uses);
   if ((of_class < options_.class_pool && (decision.room = reserve(bytes))) ||
-      ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision))) {
+      ((earned || of_class == 0) && make_room(bytes, uses, ask, decision))) {
     decision.kind = Decision::Kind::build;
     return decision;
   }
@@ -105,7 +100,7 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
 }
 
 InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, BudgetShare room) {
-  Entry entry{true, Key(key.begin(), key.end()), topology, ++clock_, std::move(room)};
+  Entry entry{true, Key(key.begin(), key.end()), topology, std::move(room)};
   if (free_.empty()) {
     free_.reserve(entries_.size() + 1); // remove() must not fail
     entries_.emplace_back();
@@ -139,14 +134,6 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
 bool InstancePolicy::contains(std::span<const int64_t> key) const {
   std::lock_guard lock(mutex_);
   return by_key_.contains(Key(key.begin(), key.end()));
-}
-
-std::optional<InstanceId> InstancePolicy::oldest() const {
-  std::optional<InstanceId> oldest;
-  for (InstanceId i = 0; i < entries_.size(); ++i)
-    if (entries_[i].alive && (!oldest || entries_[i].last_use < entries_[*oldest].last_use))
-      oldest = i;
-  return oldest;
 }
 
 void InstancePolicy::remove(InstanceId instance) {

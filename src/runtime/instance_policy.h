@@ -28,7 +28,6 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -84,16 +83,19 @@ public:
     BudgetShare room{};                // of build: for the new instance, once those are gone
     EagerReason reason{};              // of eager
   };
-  /// True when the instance's last launch has ended.
-  using IsIdle = std::function<bool(InstanceId)>;
+  /// What only the owner of the instances knows.
+  struct Ask {
+    std::function<bool(InstanceId)> is_idle;      // its last launch has ended
+    std::function<uint64_t(InstanceId)> last_use; // larger: used later
+  };
 
   explicit InstancePolicy(PolicyOptions options) : options_(options) {}
 
   /// `key` holds the region's number and its symbols' values; `topology` numbers the region's
   /// class; `bytes` is the size of a new instance. Counts a use of the key.
   /// From its use number `pin_uses` on (0: as in the options) a key earns an instance.
-  Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes,
-                  const IsIdle &is_idle, uint32_t pin_uses = 0);
+  Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes, const Ask &ask,
+                  uint32_t pin_uses = 0);
 
   /// Sets bytes of the budget aside, `leaving` ones of which are about to be given back; empty when
   /// they are not free, and then `*free_bytes` is what is. Any thread.
@@ -103,11 +105,7 @@ public:
   InstanceId add(std::span<const int64_t> key, uint64_t topology, BudgetShare room);
   /// The instance is bound to another key from now on.
   void rebind(InstanceId instance, std::span<const int64_t> key);
-  /// Now the most recently used one.
-  void touch(InstanceId instance) { entries_[instance].last_use = ++clock_; }
   void remove(InstanceId instance);
-  /// The least recently used one.
-  std::optional<InstanceId> oldest() const;
 
   /// Any thread.
   bool contains(std::span<const int64_t> key) const;
@@ -125,7 +123,7 @@ private:
   struct Entry {
     bool alive = false;
     Key key;
-    uint64_t topology = 0, last_use = 0;
+    uint64_t topology = 0;
     BudgetShare room;
   };
 
@@ -133,7 +131,7 @@ private:
   uint32_t uses_of(const Key &key) const;
   /// With the least recently used ones given up whose keys were used at most `uses` times, until
   /// `bytes` fit; false when they do not.
-  bool make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle, Decision &decision);
+  bool make_room(uint64_t bytes, uint32_t uses, const Ask &ask, Decision &decision);
 
   PolicyOptions options_;
   std::atomic<uint64_t> used_ = 0; // of the budget; outlives the entries' shares
@@ -143,7 +141,6 @@ private:
   std::unordered_map<Key, InstanceId, KeyHash> by_key_;
   std::unordered_map<Key, uint32_t, KeyHash> uses_; // bounded: forgotten when it grows too large
   Key scratch_;
-  uint64_t clock_ = 0;
   uint64_t bytes_ = 0;
   size_t count_ = 0;
 };

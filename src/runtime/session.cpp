@@ -17,7 +17,8 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
     : code_(std::move(code)), allocator_(options.allocator),
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
-      cache_(*code_, options.cache, counters_, log_) {}
+      cache_(*code_, options.cache, counters_, log_, [this] { return give_up_one(); }),
+      frames_(options.frames) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,

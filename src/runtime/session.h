@@ -20,6 +20,7 @@
 namespace cugrt::runtime {
 
 struct FunctionState;
+class Session;
 
 struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
@@ -28,6 +29,9 @@ struct SessionOptions {
   /// For arenas, results and unplanned allocations; none: the driver's.
   std::shared_ptr<const cugrt_allocator> allocator;
   bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
+  /// Sessions that are used by one thread at a time together with this one, itself among them once
+  /// it is open, and that give up instances for each other. Outlives them; none: itself only.
+  const std::vector<Session *> *frames = nullptr;
 };
 
 struct RunRequest {
@@ -72,6 +76,17 @@ public:
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
   /// Moves records out of the launch log; see LaunchLog::read.
   Result<size_t> read_launches(std::span<LaunchRecord> records);
+
+  /// What runs are numbered and instances compared by. Frames count together: each goes on where
+  /// the one before it was.
+  struct Count {
+    uint64_t runs = 0, launches = 0;
+  };
+  Count count() const { return {next_run_, cache_.launch_count()}; }
+  void count_from(const Count &count) {
+    next_run_ = count.runs;
+    cache_.count_launches_from(count.launches);
+  }
   /// What the instance policy reckons with.
   const InstanceCost &cost() const { return cache_.cost(); }
 
@@ -106,6 +121,7 @@ private:
                : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
   }
   std::string memory_figures() const;
+  std::span<Session *const> frames() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
   Status check_overlaps(FunctionState &state);
@@ -129,6 +145,9 @@ private:
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
   std::vector<BoundRange> ranges_; // scratch of check_overlaps()
+  const std::vector<Session *> *frames_;
+  Session *const self_ = this;
+  uint64_t next_run_ = 0; // for the log
 
   driver::Stream own_stream_;
   driver::Event order_event_;

@@ -9,7 +9,8 @@
 //
 // What a run reads and writes of its caller's memory is kept until its frame is known to be idle.
 // Functions that write state (an inout parameter), call host functions or call such functions
-// overlap nothing. The budget of instances and the launch records are divided among the frames.
+// overlap nothing. The budget of instances and the launch records are divided among the frames;
+// when the device is full, each gives up instances for all.
 //
 // Used by one thread at a time, and says so if not.
 #pragma once
@@ -63,7 +64,9 @@ private:
                             const RunRequest &request);
   void remember(Frame &frame, std::span<const BoundRange> ranges, bool exclusive);
 
+  std::vector<Session *> sessions_; // of frames_; outlives them
   std::vector<Frame> frames_;
+  Session::Count count_;        // after the last run, whichever frame had it
   std::vector<bool> exclusive_; // by function
   uint32_t next_ = 0;
   std::atomic<bool> in_use_ = false;

@@ -141,8 +141,8 @@ namespace {
 
 /// A session of frames over one executable, on buffers of its own.
 struct Framed {
-  explicit Framed(uint32_t count) {
-    frames = must(SessionFrames::open(chain.executable, chain.device, {}, count));
+  explicit Framed(uint32_t count, const SessionOptions &options = {}) {
+    frames = must(SessionFrames::open(chain.executable, chain.device, options, count));
     for (int i = 0; i < 6; ++i)
       memory.push_back(must(driver::DeviceBuffer::allocate(chain.device->context(), 4096)));
     chain.session.reset();
@@ -220,6 +220,49 @@ TEST_CASE("frames share the budget, count together and are prepared together") {
   auto small = must(SessionFrames::open(framed.chain.executable, framed.chain.device, options, 2));
   CHECK(must(small->prepare(0, {&n, 1})).refused == 2);
   CHECK(!SessionFrames::open(framed.chain.executable, framed.chain.device, {}, 65).ok());
+}
+
+TEST_CASE("when memory is full, all frames' instances are given up, those made ahead among them") {
+  CountingAllocator allocator;
+  SessionOptions options;
+  options.allocator = allocator.table();
+  Framed framed(2, options);
+  for (int64_t n = 1; n <= 4; ++n)
+    for (int y : {1, 2})
+      framed.run(0, y, 1, n);
+  cugrt_symbol_value ahead{"n", 9};
+  CHECK(must(framed.frames->prepare(0, {&ahead, 1})).built == 2);
+  CHECK(framed.chain.machine.fake.live().execs == 10);
+  allocator.limit_bytes = 10;
+  cugrt_value arguments[] = {tensor(framed.memory[0].address(), {5, 4}), floating(1)};
+  cugrt_value result{};
+  Status status = framed.run_values(arguments, {&result, 1});
+  CHECK(status.code() == Code::out_of_device_memory);
+  CHECK(contains(status.message(), "the session holds 4096 bytes of arenas"));
+  CHECK(contains(status.message(), "no graph instances, in 2 frames"));
+  CHECK(framed.chain.machine.fake.live().execs == 0);
+  auto totals = must(framed.frames->totals());
+  CHECK(totals.instances == 0);
+  CHECK(totals.counters.instances_evicted == 10);
+  allocator.limit_bytes = UINT64_MAX;
+  framed.run(0, -1);
+}
+
+TEST_CASE("the least recently used instance of all frames goes first, repeated launches counted") {
+  Framed framed(2);
+  framed.run(0, 1, 1, 1); // frame 0
+  framed.run(0, 2, 1, 1); // frame 1
+  framed.run(0, 1, 1, 1); // a hit in frame 0
+  framed.run(0, 2, 1, 2); // frame 1: now its first one is the oldest
+  framed.chain.machine.fake.fail_nth_of("cuGraphInstantiateWithParams", 1,
+                                        CUDA_ERROR_OUT_OF_MEMORY);
+  framed.run(0, 1, 1, 3); // frame 0
+  std::vector<uint64_t> keys;
+  must(framed.frames->visit_instances([&](const std::vector<GraphCache::View> &views) {
+    for (const GraphCache::View &view : views)
+      keys.push_back(view.instance->key()[0]);
+  }));
+  CHECK(keys == std::vector<uint64_t>{1, 3, 2}); // of frame 0, then of frame 1
 }
 
 TEST_CASE("a second thread is refused while frames are in use") {

@@ -3,6 +3,7 @@
 
 #include "runtime/instance_policy.h"
 
+#include <map>
 #include <random>
 #include <set>
 #include <thread>
@@ -20,8 +21,9 @@ struct Cache {
 
   Kind use(int64_t key, uint64_t bytes = 10, uint64_t topology = 0) {
     std::vector<int64_t> full{static_cast<int64_t>(topology), key};
-    auto decision =
-        policy.decide(full, topology, bytes, [&](InstanceId id) { return !running.contains(id); });
+    InstancePolicy::Ask ask{[&](InstanceId id) { return !running.contains(id); },
+                            [&](InstanceId id) { return last_use[id]; }};
+    auto decision = policy.decide(full, topology, bytes, ask);
     reason = decision.reason;
     given_up = decision.give_up.size();
     for (InstanceId id : decision.give_up)
@@ -31,13 +33,16 @@ struct Cache {
     if (decision.kind == Kind::patch || decision.kind == Kind::use) {
       last = decision.instance;
       policy.rebind(last, full);
-      policy.touch(last);
     }
+    if (decision.kind != Kind::eager)
+      last_use[last] = ++uses;
     return decision.kind;
   }
 
   InstancePolicy policy;
   std::set<InstanceId> running;
+  std::map<InstanceId, uint64_t> last_use;
+  uint64_t uses = 0;
   InstanceId last = 0;
   size_t given_up = 0;
   EagerReason reason{};
@@ -71,6 +76,18 @@ TEST_CASE("a full budget patches an instance of the class, or gives up colder on
   CHECK(cache.use(1) == Kind::build); // comes again: the coldest, key 2's, goes
   CHECK(cache.given_up == 1);
   CHECK(cache.policy.bytes() == 20);
+}
+
+TEST_CASE("what was used without the policy being asked counts as used") {
+  Cache cache({.budget_bytes = 20, .class_pool = 4});
+  CHECK(cache.use(1, 10, 0) == Kind::build);
+  InstanceId hot = cache.last;
+  CHECK(cache.use(1, 10, 1) == Kind::build);
+  cache.last_use[hot] = ++cache.uses; // a launch that found its instance as it was
+  CHECK(cache.use(1, 10, 2) == Kind::build);
+  CHECK(cache.given_up == 1);
+  CHECK(cache.last != hot);
+  CHECK(cache.use(1, 10, 0) == Kind::use);
 }
 
 TEST_CASE("an instance that runs is never given up") {

@@ -75,6 +75,15 @@ TEST_CASE(
   CHECK(caller.count("cuStreamSynchronize") == 0);
 }
 
+TEST_CASE("instances are given up while the stream of the last run is being captured") {
+  Caller caller;
+  must(caller.run_on(caller.stream.get()));
+  caller.capture();
+  caller.machine.fake.fail_nth_of("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  must(caller.run_on(nullptr, -1, 64)); // memory for the result
+  CHECK(caller.counters().instances_evicted == 1);
+}
+
 TEST_CASE("a run whose end cannot be recorded has ended, and is an error") {
   Caller caller;
   must(caller.run_on(caller.stream.get()));
