@@ -413,7 +413,7 @@ typedef struct cugrt_launch_record {
   size_t struct_size;
   uint64_t
       sequence; /* counts from 0 within a frame; numbers that are missing were overwritten unread */
-  uint64_t run; /* number of the run, from 0 */
+  uint64_t run; /* number of the session's run, from 0 */
   int32_t kind; /* cugrt_launch_kind */
   int32_t reason;    /* cugrt_eager_reason */
   uint32_t frame;    /* 0 unless the session has several */

@@ -203,7 +203,7 @@ Status Session::wait_for_last() const {
 [[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
                                                      driver::StreamRef stream) {
   if (!state.is_region) {
-    log_.run = counters_.runs;
+    log_.run = next_run_++;
     return HostProgram(*this, stream).run(function);
   }
   if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
@@ -392,12 +392,12 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   return report;
 }
 
-Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
+Result<size_t> Session::read_launches(std::span<LaunchRecord> records, uint64_t end_run) {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return log_.read(records);
+  return log_.read(records, end_run);
 }
 
 } // namespace cugrt::runtime

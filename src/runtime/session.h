@@ -74,8 +74,10 @@ public:
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
-  /// Moves records out of the launch log; see LaunchLog::read.
-  Result<size_t> read_launches(std::span<LaunchRecord> records);
+  /// Moves records of runs below `end_run` out of the launch log; see LaunchLog::read.
+  Result<size_t> read_launches(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
+  /// The run that the next one of them is of.
+  std::optional<uint64_t> first_recorded_run() const { return log_.first_run(); }
 
   /// What runs are numbered and instances compared by. Frames count together: each goes on where
   /// the one before it was.

@@ -266,14 +266,27 @@ Result<size_t> SessionFrames::read_launches(std::span<LaunchRecord> records) {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
-  size_t count = 0;
-  for (uint32_t i = 0; i < frames_.size(); ++i) {
-    CUGRT_ASSIGN(size_t more, frames_[i].session->read_launches(records.subspan(count)));
-    for (LaunchRecord &record : records.subspan(count, more))
-      record.frame = i;
-    count += more;
+  size_t taken = 0;
+  while (taken < records.size()) {
+    // The frame with the earliest run, up to the earliest one of the others.
+    uint32_t first = count();
+    uint64_t earliest = UINT64_MAX, end_run = UINT64_MAX;
+    for (uint32_t i = 0; i < frames_.size(); ++i)
+      if (auto run = frames_[i].session->first_recorded_run(); run && *run < earliest) {
+        end_run = std::exchange(earliest, *run);
+        first = i;
+      } else if (run) {
+        end_run = std::min(end_run, *run);
+      }
+    if (first == count())
+      break;
+    CUGRT_ASSIGN(size_t more,
+                 frames_[first].session->read_launches(records.subspan(taken), end_run));
+    for (LaunchRecord &record : records.subspan(taken, more))
+      record.frame = first;
+    taken += more;
   }
-  return count;
+  return taken;
 }
 
 } // namespace cugrt::runtime

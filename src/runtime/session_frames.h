@@ -38,7 +38,7 @@ public:
   /// The sum over the frames.
   Result<Session::Totals> totals();
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
-  /// Each record names its frame; numbers count within a frame.
+  /// In the order of the runs. Each record names its frame; `sequence` counts within a frame.
   Result<size_t> read_launches(std::span<LaunchRecord> records);
 
   uint32_t count() const { return static_cast<uint32_t>(frames_.size()); }

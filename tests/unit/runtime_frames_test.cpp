@@ -265,6 +265,32 @@ TEST_CASE("the least recently used instance of all frames goes first, repeated l
   CHECK(keys == std::vector<uint64_t>{1, 3, 2}); // of frame 0, then of frame 1
 }
 
+TEST_CASE("records of all frames come in the order of the session's runs, a few at a time, too") {
+  SessionOptions options;
+  options.log.capacity = 64;
+  Framed framed(3, options);
+  for (int64_t n = 1; n <= 5; ++n)
+    framed.run(0, 1, 1, n);
+  // A run that fails while it is being launched has a number of its own, and no record.
+  framed.chain.machine.fake.fail_nth_of("cuGraphLaunch", 1, CUDA_ERROR_INVALID_VALUE);
+  cugrt_value arguments[] = {tensor(framed.memory[0].address(), {6, 4}), floating(1)};
+  CHECK(!framed.run_values(arguments, {}).ok());
+  for (int64_t n = 7; n <= 9; ++n)
+    framed.run(0, 1, 1, n);
+  std::vector<uint64_t> runs, frames;
+  std::vector<int64_t> keys;
+  std::vector<LaunchRecord> records(3);
+  while (size_t count = must(framed.frames->read_launches(records)))
+    for (size_t i = 0; i < count; ++i) {
+      runs.push_back(records[i].run);
+      frames.push_back(records[i].frame);
+      keys.push_back(records[i].key[0]);
+    }
+  CHECK(keys == std::vector<int64_t>{1, 2, 3, 4, 5, 7, 8, 9});
+  CHECK(runs == std::vector<uint64_t>{0, 1, 2, 3, 4, 6, 7, 8});
+  CHECK(frames == std::vector<uint64_t>{0, 1, 2, 0, 1, 0, 1, 2});
+}
+
 TEST_CASE("a second thread is refused while frames are in use") {
   Framed framed(2);
   std::atomic<bool> stop = false;
