@@ -17,8 +17,13 @@ uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
     const plan::Region &planned = frame.function.regions[i];
-    CachedRegion region{
-        &frame, i, &planned.name, {}, plan::has_conditionals(frame.function, planned), nullptr, {}};
+    CachedRegion region{&frame,
+                        i,
+                        &planned.name,
+                        {},
+                        plan::has_conditionals(frame.function, planned),
+                        nullptr,
+                        std::make_unique<RegionClasses>()};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
       if (frame.program.step_launches[step].count > 1)
@@ -60,25 +65,19 @@ std::vector<int64_t> GraphCache::key_of(uint32_t number, const Frame &frame) con
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
-Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
+Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const Frame &frame = *region.frame;
-  uint32_t first_step = frame.function.regions[region.index].steps.begin;
   chosen_.clear();
   for (uint32_t step : region.choices) {
     CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, step));
     chosen_.push_back(launch);
   }
-  for (uint32_t i = 0; i < region.classes.size(); ++i) {
-    bool same = true;
-    for (size_t c = 0; same && c < chosen_.size(); ++c)
-      same = region.classes[i]->launches[region.choices[c] - first_step] == chosen_[c];
-    if (same)
-      return i;
-  }
+  if (auto known = region.classes->find(chosen_))
+    return std::move(*known);
   CUGRT_ASSIGN(std::vector<uint32_t> launches, choose_launches(frame, region.index));
-  region.classes.push_back(std::make_shared<const RegionClass>(
-      make_region_class(frame, region.index, std::move(launches))));
-  return static_cast<uint32_t>(region.classes.size() - 1);
+  auto made = std::make_shared<const RegionClass>(
+      make_region_class(frame, region.index, std::move(launches)));
+  return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 
 void GraphCache::count(const PatchCounts &counts) {
@@ -129,13 +128,12 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   if (prepared_.waiting())
     adopt_prepared();
   key_ = key_of(number, *region.frame);
-  CUGRT_ASSIGN(uint32_t topology, find_class(region));
-  uint64_t bytes = options_.cost.bytes(region.classes[topology]->graph_node_count());
+  CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
+  uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
                           [&](InstanceId id) { return slots_[id].instance->last_launch; }};
   InstancePolicy::Decision decision =
-      policy_.decide(key_, (uint64_t(number) << 32) | topology, bytes, ask,
-                     uses_to_earn(*region.classes[topology]));
+      policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, std::move(decision), stream);
@@ -191,17 +189,16 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   return {};
 }
 
-Status GraphCache::build(uint32_t number, uint32_t topology, InstancePolicy::Decision decision,
-                         driver::StreamRef stream) {
+Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
+                         InstancePolicy::Decision decision, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   for (InstanceId id : decision.give_up) {
     drop(id);
     ++counters_.instances_evicted;
   }
-  std::shared_ptr<const RegionClass> made = region.classes[topology];
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, made, stream);
+    return GraphInstance::build(*region.frame, code_, topology.topology, stream);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
@@ -211,17 +208,17 @@ Status GraphCache::build(uint32_t number, uint32_t topology, InstancePolicy::Dec
   }
   if (!instance.ok())
     return instance.take_status();
-  region.last = keep(number, topology, key_, std::move(decision.room), std::move(*instance));
+  region.last = keep(number, topology.number, key_, std::move(decision.room), std::move(*instance));
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
   return launch_instance(region, *region.last, stream);
 }
 
-GraphInstance *GraphCache::keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
+GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                                 BudgetShare room, std::unique_ptr<GraphInstance> instance) {
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
-  InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, std::move(room));
+  InstanceId id = policy_.add(key, topology, std::move(room));
   const RegionClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());

@@ -8,6 +8,7 @@
 #include "runtime/instance_policy.h"
 #include "runtime/launch_log.h"
 #include "runtime/prepared_instances.h"
+#include "runtime/region_classes.h"
 
 namespace cugrt::runtime {
 
@@ -107,7 +108,7 @@ private:
     std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
     bool has_bodies;               // conditional nodes
     GraphInstance *last = nullptr;
-    std::vector<std::shared_ptr<const RegionClass>> classes;
+    std::unique_ptr<RegionClasses> classes;
   };
   struct Slot {
     uint32_t region = 0;
@@ -120,8 +121,8 @@ private:
   Status launch_moved(uint32_t number, driver::StreamRef stream);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
-  Status build(uint32_t number, uint32_t topology, InstancePolicy::Decision decision,
-               driver::StreamRef stream);
+  Status build(uint32_t number, const RegionClasses::Known &topology,
+               InstancePolicy::Decision decision, driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
@@ -129,10 +130,10 @@ private:
   Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
-  Result<uint32_t> find_class(CachedRegion &region);
+  Result<RegionClasses::Known> find_class(CachedRegion &region);
   std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
   /// Takes in an instance for `key`.
-  GraphInstance *keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
+  GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);
   uint32_t uses_to_earn(const RegionClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
@@ -157,7 +158,7 @@ private:
   std::vector<int64_t> key_;     // scratch
   std::vector<uint32_t> chosen_; // likewise
   LaunchScratch scratch_;
-  uint64_t launches_ = 0, completed_ = 0, built_ = 0;
+  uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
 };
 
 } // namespace cugrt::runtime

@@ -3,8 +3,6 @@
 
 #include "runtime/loaded_code.h"
 
-#include <algorithm>
-
 namespace cugrt::runtime {
 
 Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRef stream,
@@ -60,13 +58,16 @@ void GraphCache::adopt_prepared() {
       return;
     CachedRegion &region = regions_[prepared.region];
     const RegionClass &made = prepared.instance->topology();
-    auto same = std::find_if(region.classes.begin(), region.classes.end(),
-                             [&](const auto &known) { return known->launches == made.launches; });
-    if (same == region.classes.end())
-      same = region.classes.insert(same, prepared.instance->shared_topology());
-    auto topology = static_cast<uint32_t>(same - region.classes.begin());
+    uint32_t first_step = region.frame->function.regions[region.index].steps.begin;
+    chosen_.clear();
+    for (uint32_t step : region.choices)
+      chosen_.push_back(made.launches[step - first_step]);
+    auto known = region.classes->find(chosen_);
+    if (!known)
+      known = region.classes->add(chosen_, {classes_++, prepared.instance->shared_topology()});
+    prepared.instance->share_topology(known->topology);
     prepared.instance->last_launch = completed_; // as recent as anything that has ended
-    keep(prepared.region, topology, prepared.key, std::move(prepared.room),
+    keep(prepared.region, known->number, prepared.key, std::move(prepared.room),
          std::move(prepared.instance));
     ++counters_.regions_prepared;
   });
