@@ -20,8 +20,8 @@
  * runtime's own stays current, so that the next run need not set it again.
  *
  * Streams. Runs of one session follow each other on the device, whatever streams they go to, unless
- * the session was opened with several frames. A
- * caller's stream must live until the session has run on another one, was synchronised or is freed.
+ * it has several frames. A caller's stream may be captured as soon as a run on it has returned, and
+ * must live until the session has run on another one, was synchronised or is freed.
  *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
  * native streams (CUstream) void *. Dimensions count elements.
@@ -413,7 +413,7 @@ typedef struct cugrt_launch_record {
   size_t struct_size;
   uint64_t
       sequence; /* counts from 0 within a frame; numbers that are missing were overwritten unread */
-  uint64_t run; /* number of the run, from 0 */
+  uint64_t run; /* number of the session's run, from 0 */
   int32_t kind; /* cugrt_launch_kind */
   int32_t reason;    /* cugrt_eager_reason */
   uint32_t frame;    /* 0 unless the session has several */

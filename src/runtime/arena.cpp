@@ -123,9 +123,13 @@ void ArenaNeeds::measure_within(const Frame &frame, std::span<const ir::Interval
       continue;
     int64_t whole = plan.arenas[buffer.index].bytes;
     int64_t end = whole;
-    if (buffer.bytes.valid())
-      end = std::clamp<int64_t>(
-          checked_add(upper(buffer.offset_bytes), upper(buffer.bytes)).value_or(whole), 0, whole);
+    if (buffer.bytes.valid()) {
+      int64_t bytes = upper(buffer.bytes);
+      if (bytes <= 0)
+        continue; // wherever it lies
+      end = std::clamp<int64_t>(checked_add(upper(buffer.offset_bytes), bytes).value_or(whole), 0,
+                                whole);
+    }
     bytes_[buffer.index] = std::max(bytes_[buffer.index], static_cast<uint64_t>(end));
   }
 }

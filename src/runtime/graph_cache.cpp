@@ -8,15 +8,22 @@
 
 namespace cugrt::runtime {
 
-GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log)
-    : code_(code), options_(options), counters_(counters), log_(log), policy_(options.policy) {}
+GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
+                       GiveUp give_up)
+    : code_(code), options_(options), counters_(counters), log_(log), give_up_(std::move(give_up)),
+      policy_(options.policy) {}
 
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
   for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
     const plan::Region &planned = frame.function.regions[i];
-    CachedRegion region{
-        &frame, i, &planned.name, {}, plan::has_conditionals(frame.function, planned), nullptr, {}};
+    CachedRegion region{&frame,
+                        i,
+                        &planned.name,
+                        {},
+                        plan::has_conditionals(frame.function, planned),
+                        nullptr,
+                        std::make_unique<RegionClasses>()};
     Range steps = frame.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step)
       if (frame.program.step_launches[step].count > 1)
@@ -59,26 +66,20 @@ std::vector<int64_t> GraphCache::key_of(uint32_t number, const Frame &frame) con
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
-Result<uint32_t> GraphCache::find_class(CachedRegion &region) {
+Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const Frame &frame = *region.frame;
-  uint32_t first_step = frame.function.regions[region.index].steps.begin;
   chosen_.clear();
   for (uint32_t step : region.choices) {
     CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, code_.executable(), step));
     chosen_.push_back(launch);
   }
-  for (uint32_t i = 0; i < region.classes.size(); ++i) {
-    bool same = true;
-    for (size_t c = 0; same && c < chosen_.size(); ++c)
-      same = region.classes[i]->launches[region.choices[c] - first_step] == chosen_[c];
-    if (same)
-      return i;
-  }
+  if (auto known = region.classes->find(chosen_))
+    return std::move(*known);
   CUGRT_ASSIGN(std::vector<uint32_t> launches,
                choose_launches(frame, code_.executable(), region.index));
-  region.classes.push_back(std::make_shared<const RegionClass>(
-      make_region_class(frame, region.index, std::move(launches))));
-  return static_cast<uint32_t>(region.classes.size() - 1);
+  auto made = std::make_shared<const RegionClass>(
+      make_region_class(frame, region.index, std::move(launches)));
+  return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 
 void GraphCache::count(const PatchCounts &counts) {
@@ -129,14 +130,15 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   if (prepared_.waiting())
     adopt_prepared();
   key_ = key_of(number, *region.frame);
-  CUGRT_ASSIGN(uint32_t topology, find_class(region));
-  uint64_t bytes = options_.cost.bytes(region.classes[topology]->graph_node_count());
-  InstancePolicy::Decision decision = policy_.decide(
-      key_, (uint64_t(number) << 32) | topology, bytes,
-      [&](InstanceId id) { return is_idle(id, stream); }, uses_to_earn(*region.classes[topology]));
+  CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
+  uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
+  InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
+                          [&](InstanceId id) { return slots_[id].instance->last_launch; }};
+  InstancePolicy::Decision decision =
+      policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
-    return build(number, topology, decision, stream);
+    return build(number, topology, std::move(decision), stream);
   case InstancePolicy::Decision::Kind::eager:
     return launch_eagerly(region, decision.reason, stream);
   default:
@@ -163,7 +165,6 @@ Status GraphCache::rebind(uint32_t number, InstanceId id, driver::StreamRef stre
     return counts.take_status();
   }
   policy_.rebind(id, key_);
-  policy_.touch(id);
   count(*counts);
   region.last = &instance;
   return {};
@@ -186,45 +187,42 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   slots_[id].instance = std::move(*instance);
   region.last = slots_[id].instance.get();
   policy_.rebind(id, key_);
-  policy_.touch(id);
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
   return {};
 }
 
-Status GraphCache::build(uint32_t number, uint32_t topology,
-                         const InstancePolicy::Decision &decision, driver::StreamRef stream) {
+Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
+                         InstancePolicy::Decision decision, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   for (InstanceId id : decision.give_up) {
     drop(id);
     ++counters_.instances_evicted;
   }
-  std::shared_ptr<const RegionClass> made = region.classes[topology];
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, made, stream);
+    return GraphInstance::build(*region.frame, code_, topology.topology, stream);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
-    if (!give_up_one(stream))
+    if (!give_up_())
       return launch_eagerly(region, EagerReason::no_memory, stream);
     instance = make();
   }
   if (!instance.ok())
     return instance.take_status();
-  uint64_t bytes = options_.cost.bytes(made->graph_node_count());
-  region.last = keep(number, topology, key_, bytes, std::move(*instance));
+  region.last = keep(number, topology.number, key_, std::move(decision.room), std::move(*instance));
   ++counters_.regions_built;
   if (record_)
     record_->kind = CUGRT_LAUNCH_BUILT;
   return launch_instance(region, *region.last, stream);
 }
 
-GraphInstance *GraphCache::keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
-                                uint64_t bytes, std::unique_ptr<GraphInstance> instance) {
+GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
+                                BudgetShare room, std::unique_ptr<GraphInstance> instance) {
   slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
-  InstanceId id = policy_.add(key, (uint64_t(number) << 32) | topology, bytes);
+  InstanceId id = policy_.add(key, topology, std::move(room));
   const RegionClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
@@ -239,7 +237,7 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
-  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_node_ns * topology.key_nodes);
+  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_ns_of(topology.key_nodes));
   uint64_t uses = cost.build_ns_of(topology.graph_node_count()) / switch_ns;
   return static_cast<uint32_t>(std::clamp<uint64_t>(uses, 2, 1u << 20));
 }
@@ -254,16 +252,31 @@ Status GraphCache::attribute(uint32_t number, Status status) const {
                               region.frame->function.name + key);
 }
 
-bool GraphCache::give_up_one(driver::StreamRef stream) {
-  std::optional<InstanceId> oldest = policy_.oldest();
-  if (!oldest)
+std::optional<InstanceId> GraphCache::oldest() const {
+  std::optional<InstanceId> oldest;
+  for (InstanceId id = 0; id < slots_.size(); ++id)
+    if (slots_[id].instance &&
+        (!oldest || slots_[id].instance->last_launch < slots_[*oldest].instance->last_launch))
+      oldest = id;
+  return oldest;
+}
+
+std::optional<uint64_t> GraphCache::oldest_use() {
+  adopt_prepared();
+  std::optional<InstanceId> id = oldest();
+  return id ? std::optional(slots_[*id].instance->last_launch) : std::nullopt;
+}
+
+bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
+  std::optional<InstanceId> id = oldest();
+  if (!id)
     return false;
-  if (!is_idle(*oldest, stream)) {
-    if (!stream.synchronize().ok())
+  if (slots_[*id].instance->last_launch > completed_) {
+    if (!wait().ok())
       return false;
     completed_ = launches_;
   }
-  drop(*oldest);
+  drop(*id);
   ++counters_.instances_evicted;
   return true;
 }

@@ -8,6 +8,7 @@
 #include "runtime/instance_policy.h"
 #include "runtime/launch_log.h"
 #include "runtime/prepared_instances.h"
+#include "runtime/region_classes.h"
 
 namespace cugrt::runtime {
 
@@ -31,8 +32,13 @@ public:
     bool strict = false; // what is not launched as part of a graph is an error
   };
 
+  /// Frees memory of the device by giving up an instance, of this cache or of another one; false
+  /// when there is none.
+  using GiveUp = std::function<bool()>;
+
   /// `counters` and `log` outlive the cache.
-  GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log);
+  GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
+             GiveUp give_up);
 
   /// Makes room for the regions of a function; `frame` must outlive the cache. Returns the number
   /// of the first; the others follow.
@@ -67,12 +73,20 @@ public:
   /// An error of a region's launch, with function, region and key.
   Status attribute(uint32_t region, Status status) const;
 
-  /// Destroys the least recently used instance to make room on the device, waiting for `stream`,
-  /// the one of the last launch, if it must. False when there is none. Context current.
-  bool give_up_one(driver::StreamRef stream);
+  /// When the least recently used instance was used, by launch_count(); one that was made ahead and
+  /// waits is there, too. Empty: there is none.
+  std::optional<uint64_t> oldest_use();
+  /// Destroys that instance; where its work may not have ended, `wait` waits for all of the
+  /// session's first. False when that failed. Context current.
+  bool give_up_oldest(const std::function<Status()> &wait);
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
+
+  /// Launches so far: what "last used" counts. Caches whose instances are compared take turns, each
+  /// going on where the other one was.
+  uint64_t launch_count() const { return launches_; }
+  void count_launches_from(uint64_t count) { launches_ = count; }
 
   const InstanceCost &cost() const { return options_.cost; }
   uint64_t instance_bytes() const { return policy_.bytes(); }
@@ -94,7 +108,7 @@ private:
     std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
     bool has_bodies;               // conditional nodes
     GraphInstance *last = nullptr;
-    std::vector<std::shared_ptr<const RegionClass>> classes;
+    std::unique_ptr<RegionClasses> classes;
   };
   struct Slot {
     uint32_t region = 0;
@@ -107,8 +121,8 @@ private:
   Status launch_moved(uint32_t number, driver::StreamRef stream);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
-  Status build(uint32_t number, uint32_t topology, const InstancePolicy::Decision &decision,
-               driver::StreamRef stream);
+  Status build(uint32_t number, const RegionClasses::Known &topology,
+               InstancePolicy::Decision decision, driver::StreamRef stream);
   Status rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
@@ -120,16 +134,17 @@ private:
   Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
-  Result<uint32_t> find_class(CachedRegion &region);
+  Result<RegionClasses::Known> find_class(CachedRegion &region);
   std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
   /// Takes in an instance for `key`.
-  GraphInstance *keep(uint32_t number, uint32_t topology, std::span<const int64_t> key,
-                      uint64_t bytes, std::unique_ptr<GraphInstance> instance);
+  GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
+                      BudgetShare room, std::unique_ptr<GraphInstance> instance);
   uint32_t uses_to_earn(const RegionClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
+  std::optional<InstanceId> oldest() const;
   bool is_idle(InstanceId id, driver::StreamRef stream);
   /// Whether the driver can have the region as a graph.
   bool can_build(const CachedRegion &region) const;
@@ -138,6 +153,7 @@ private:
   Options options_;
   Counters &counters_;
   LaunchLog &log_;
+  GiveUp give_up_;
   LaunchRecord *record_ = nullptr; // of the launch that is on its way
   InstancePolicy policy_;
   PreparedInstances prepared_;
@@ -146,7 +162,7 @@ private:
   std::vector<int64_t> key_;     // scratch
   std::vector<uint32_t> chosen_; // likewise
   LaunchScratch scratch_;
-  uint64_t launches_ = 0, completed_ = 0, built_ = 0;
+  uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
 };
 
 } // namespace cugrt::runtime

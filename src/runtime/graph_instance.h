@@ -54,6 +54,8 @@ public:
 
   const RegionClass &topology() const { return *topology_; }
   std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
+  /// Takes an equal class in place of its own copy.
+  void share_topology(std::shared_ptr<const RegionClass> same) { topology_ = std::move(same); }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
   /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
   bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }

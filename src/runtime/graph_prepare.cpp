@@ -3,15 +3,14 @@
 
 #include "runtime/loaded_code.h"
 
-#include <algorithm>
-
 namespace cugrt::runtime {
 
 Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRef stream,
                            PrepareReport &report) {
   const CachedRegion &region = regions_[number];
   std::vector<int64_t> key = key_of(number, frame);
-  if (policy_.contains(key) || prepared_.contains(key)) {
+  PreparedInstances::Claim claim(prepared_, key);
+  if (prepared_.contains(key) || policy_.contains(key)) { // in the order of their way
     ++report.present;
     return {};
   }
@@ -20,8 +19,7 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
   auto topology = std::make_shared<const RegionClass>(
       make_region_class(frame, region.index, std::move(launches)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());
-  uint64_t used = policy_.bytes() + prepared_.bytes();
-  uint64_t left = options_.policy.budget_bytes - std::min(used, options_.policy.budget_bytes);
+  uint64_t left = 0;
   auto refuse = [&](EagerReason reason) {
     if (report.refused++ == 0) {
       report.reason = reason;
@@ -35,7 +33,10 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
     return refuse(EagerReason::requested);
   if (!can_build(region))
     return refuse(EagerReason::conditional);
-  if (bytes > left)
+  BudgetShare room;
+  if (prepared_.has_room())
+    room = policy_.reserve(bytes, 0, &left);
+  if (!room)
     return refuse(bytes > options_.policy.budget_bytes ? EagerReason::too_large
                                                        : EagerReason::budget_full);
   auto instance = GraphInstance::build(frame, code_, std::move(topology), stream);
@@ -45,29 +46,32 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
     return instance.take_status();
   // The upload must have ended before another stream launches it.
   CUGRT_TRY(stream.synchronize());
-  if (!prepared_.put({number, std::move(key), bytes, std::move(*instance)}))
-    return refuse(EagerReason::budget_full);
+  prepared_.put({number, std::move(key), std::move(room), std::move(*instance)});
   ++report.built;
   report.built_bytes += bytes;
   return {};
 }
 
-/// Those that have become superfluous meanwhile, or do not fit any more, are destroyed.
+/// One whose key has got an instance by a run meanwhile is destroyed.
 void GraphCache::adopt_prepared() {
-  for (PreparedInstance &prepared : prepared_.take()) {
+  prepared_.take([&](PreparedInstance prepared) {
+    if (policy_.contains(prepared.key))
+      return;
     CachedRegion &region = regions_[prepared.region];
-    if (policy_.contains(prepared.key) ||
-        policy_.bytes() + prepared.bytes > options_.policy.budget_bytes)
-      continue;
     const RegionClass &made = prepared.instance->topology();
-    auto same = std::find_if(region.classes.begin(), region.classes.end(),
-                             [&](const auto &known) { return known->launches == made.launches; });
-    if (same == region.classes.end())
-      same = region.classes.insert(same, prepared.instance->shared_topology());
-    auto topology = static_cast<uint32_t>(same - region.classes.begin());
-    keep(prepared.region, topology, prepared.key, prepared.bytes, std::move(prepared.instance));
+    uint32_t first_step = region.frame->function.regions[region.index].steps.begin;
+    chosen_.clear();
+    for (uint32_t step : region.choices)
+      chosen_.push_back(made.launches[step - first_step]);
+    auto known = region.classes->find(chosen_);
+    if (!known)
+      known = region.classes->add(chosen_, {classes_++, prepared.instance->shared_topology()});
+    prepared.instance->share_topology(known->topology);
+    prepared.instance->last_launch = completed_; // as recent as anything that has ended
+    keep(prepared.region, known->number, prepared.key, std::move(prepared.room),
+         std::move(prepared.instance));
     ++counters_.regions_prepared;
-  }
+  });
 }
 
 } // namespace cugrt::runtime

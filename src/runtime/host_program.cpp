@@ -124,7 +124,7 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
   while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
-         session_.cache_.give_up_one(stream_))
+         session_.give_up_one())
     address = session_.dynamic_memory_.allocate(bytes, stream_);
   if (!address.ok()) {
     bool full = address.status().code() == Code::out_of_device_memory;

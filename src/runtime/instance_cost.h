@@ -1,7 +1,6 @@
 // What graph instances cost: the constants of the instance policy.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace cugrt::runtime {
@@ -14,8 +13,18 @@ struct InstanceCost {
   uint64_t instance_bytes = 16 << 10;
   uint64_t build_ns = 0, build_node_ns = 0; // to instantiate and upload; for each node
   uint64_t patch_node_ns = 0;               // one setter
-  uint64_t bytes(size_t nodes) const { return instance_bytes + nodes * node_bytes; }
-  uint64_t build_ns_of(size_t nodes) const { return build_ns + nodes * build_node_ns; }
+  /// Given constants may be anything: what does not fit in 64 bits is as large as can be.
+  uint64_t bytes(uint64_t nodes) const { return line(instance_bytes, nodes, node_bytes); }
+  uint64_t build_ns_of(uint64_t nodes) const { return line(build_ns, nodes, build_node_ns); }
+  uint64_t patch_ns_of(uint64_t nodes) const { return line(0, nodes, patch_node_ns); }
+
+private:
+  static uint64_t line(uint64_t constant, uint64_t nodes, uint64_t slope) {
+    uint64_t product, sum;
+    bool wraps = __builtin_mul_overflow(nodes, slope, &product) ||
+                 __builtin_add_overflow(constant, product, &sum);
+    return wraps ? UINT64_MAX : sum;
+  }
 };
 
 } // namespace cugrt::runtime

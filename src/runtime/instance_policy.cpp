@@ -26,33 +26,44 @@ uint32_t InstancePolicy::uses_of(const Key &key) const {
   return it == uses_.end() ? 0 : it->second;
 }
 
-bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle,
-                               std::vector<InstanceId> &give_up) const {
-  if (bytes_ + bytes <= options_.budget_bytes)
+BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *free_bytes) {
+  uint64_t used = used_.load();
+  while (true) {
+    uint64_t staying = used - leaving;
+    uint64_t left = options_.budget_bytes - std::min(staying, options_.budget_bytes);
+    if (bytes > left) {
+      if (free_bytes)
+        *free_bytes = left;
+      return {};
+    }
+    if (used_.compare_exchange_weak(used, used + bytes))
+      return {used_, bytes};
+  }
+}
+
+bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const Ask &ask, Decision &decision) {
+  if ((decision.room = reserve(bytes)))
     return true;
   if (bytes > options_.budget_bytes)
     return false;
-  std::vector<InstanceId> candidates;
+  std::vector<std::pair<uint64_t, InstanceId>> candidates; // by last use
   for (InstanceId i = 0; i < entries_.size(); ++i)
-    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && is_idle(i))
-      candidates.push_back(i);
-  std::sort(candidates.begin(), candidates.end(), [&](InstanceId a, InstanceId b) {
-    return entries_[a].last_use < entries_[b].last_use;
-  });
-  uint64_t left = this->bytes();
-  for (InstanceId candidate : candidates) {
-    give_up.push_back(candidate);
-    left -= entries_[candidate].bytes;
-    if (left + bytes <= options_.budget_bytes)
+    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && ask.is_idle(i))
+      candidates.emplace_back(ask.last_use(i), i);
+  std::sort(candidates.begin(), candidates.end());
+  uint64_t leaving = 0;
+  for (auto [last_use, candidate] : candidates) {
+    decision.give_up.push_back(candidate);
+    leaving += entries_[candidate].room.bytes();
+    if ((decision.room = reserve(bytes, leaving)))
       return true;
   }
-  give_up.clear();
+  decision.give_up.clear();
   return false;
 }
 
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
-                                                uint64_t bytes, const IsIdle &is_idle,
-                                                uint32_t pin_uses) {
+                                                uint64_t bytes, const Ask &ask, uint32_t pin_uses) {
   Decision decision;
   scratch_.assign(key.begin(), key.end());
   uint32_t uses = count_use(scratch_);
@@ -62,21 +73,19 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     return decision;
   }
   uint32_t of_class = 0;
-  const Entry *oldest = nullptr;
+  uint64_t oldest = 0;
   for (InstanceId i = 0; i < entries_.size(); ++i) {
     const Entry &entry = entries_[i];
     if (!entry.alive || entry.topology != topology)
       continue;
-    ++of_class;
-    if (!oldest || entry.last_use < oldest->last_use) {
-      oldest = &entry;
+    if (uint64_t last_use = ask.last_use(i); of_class++ == 0 || last_use < oldest) {
+      oldest = last_use;
       decision.instance = i;
     }
   }
   bool earned = uses >= (pin_uses ? pin_uses : options_.pin_uses);
-  bool fits = bytes_ + bytes <= options_.budget_bytes;
-  if ((of_class < options_.class_pool && fits) ||
-      ((earned || of_class == 0) && make_room(bytes, uses, is_idle, decision.give_up))) {
+  if ((of_class < options_.class_pool && (decision.room = reserve(bytes))) ||
+      ((earned || of_class == 0) && make_room(bytes, uses, ask, decision))) {
     decision.kind = Decision::Kind::build;
     return decision;
   }
@@ -90,8 +99,8 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
   return decision;
 }
 
-InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, uint64_t bytes) {
-  Entry entry{true, Key(key.begin(), key.end()), topology, bytes, ++clock_};
+InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, BudgetShare room) {
+  Entry entry{true, Key(key.begin(), key.end()), topology, std::move(room)};
   if (free_.empty()) {
     free_.reserve(entries_.size() + 1); // remove() must not fail
     entries_.emplace_back();
@@ -102,9 +111,9 @@ InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, 
     std::lock_guard lock(mutex_);
     by_key_[entry.key] = instance;
   }
+  bytes_ += entry.room.bytes();
   entries_[instance] = std::move(entry);
   free_.pop_back();
-  bytes_ += bytes;
   ++count_;
   return instance;
 }
@@ -127,21 +136,14 @@ bool InstancePolicy::contains(std::span<const int64_t> key) const {
   return by_key_.contains(Key(key.begin(), key.end()));
 }
 
-std::optional<InstanceId> InstancePolicy::oldest() const {
-  std::optional<InstanceId> oldest;
-  for (InstanceId i = 0; i < entries_.size(); ++i)
-    if (entries_[i].alive && (!oldest || entries_[i].last_use < entries_[*oldest].last_use))
-      oldest = i;
-  return oldest;
-}
-
 void InstancePolicy::remove(InstanceId instance) {
   Entry &entry = entries_[instance];
   {
     std::lock_guard lock(mutex_);
     by_key_.erase(entry.key);
   }
-  bytes_ -= entry.bytes;
+  bytes_ -= entry.room.bytes();
+  entry.room.give_back();
   --count_;
   entry.alive = false;
   free_.push_back(instance);

@@ -16,7 +16,10 @@
 //
 // Patching is legal while an instance runs: setters affect later launches only, and runs of a
 // session are ordered on the device anyway. Giving up an instance is not: it must be idle.
-// Thread-compatible, but for contains() and bytes().
+// The budget's bytes are set aside before an instance is made, also by threads that make some
+// ahead: those that are alive and those that are being made never come to more than it.
+//
+// Thread-compatible, but for contains() and reserve().
 #pragma once
 
 #include "runtime/launch_log.h"
@@ -25,9 +28,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace cugrt::runtime {
@@ -41,38 +44,73 @@ struct PolicyOptions {
   size_t max_tracked_keys = 4096;
 };
 
+/// Bytes of a budget that are one instance's, made or to be made; given back at the end.
+class BudgetShare {
+public:
+  BudgetShare() = default;
+  /// `used` counts these bytes already, and outlives this.
+  BudgetShare(std::atomic<uint64_t> &used, uint64_t bytes) : used_(&used), bytes_(bytes) {}
+  BudgetShare(BudgetShare &&other) noexcept
+      : used_(std::exchange(other.used_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  BudgetShare &operator=(BudgetShare &&other) noexcept {
+    std::swap(used_, other.used_);
+    std::swap(bytes_, other.bytes_);
+    other.give_back();
+    return *this;
+  }
+  ~BudgetShare() { give_back(); }
+
+  explicit operator bool() const { return used_ != nullptr; }
+  uint64_t bytes() const { return bytes_; }
+  void give_back() noexcept {
+    if (used_)
+      *used_ -= bytes_;
+    used_ = nullptr;
+    bytes_ = 0;
+  }
+
+private:
+  std::atomic<uint64_t> *used_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
 class InstancePolicy {
 public:
   struct Decision {
     enum class Kind { use, patch, build, eager } kind = Kind::eager;
     InstanceId instance = 0;           // of use and patch
     std::vector<InstanceId> give_up{}; // of build: destroy these first
+    BudgetShare room{};                // of build: for the new instance, once those are gone
     EagerReason reason{};              // of eager
   };
-  /// True when the instance's last launch has ended.
-  using IsIdle = std::function<bool(InstanceId)>;
+  /// What only the owner of the instances knows.
+  struct Ask {
+    std::function<bool(InstanceId)> is_idle;      // its last launch has ended
+    std::function<uint64_t(InstanceId)> last_use; // larger: used later
+  };
 
   explicit InstancePolicy(PolicyOptions options) : options_(options) {}
 
   /// `key` holds the region's number and its symbols' values; `topology` numbers the region's
   /// class; `bytes` is the size of a new instance. Counts a use of the key.
   /// From its use number `pin_uses` on (0: as in the options) a key earns an instance.
-  Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes,
-                  const IsIdle &is_idle, uint32_t pin_uses = 0);
+  Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes, const Ask &ask,
+                  uint32_t pin_uses = 0);
+
+  /// Sets bytes of the budget aside, `leaving` ones of which are about to be given back; empty when
+  /// they are not free, and then `*free_bytes` is what is. Any thread.
+  BudgetShare reserve(uint64_t bytes, uint64_t leaving = 0, uint64_t *free_bytes = nullptr);
 
   /// A new instance, as decided; its number is reused after remove().
-  InstanceId add(std::span<const int64_t> key, uint64_t topology, uint64_t bytes);
+  InstanceId add(std::span<const int64_t> key, uint64_t topology, BudgetShare room);
   /// The instance is bound to another key from now on.
   void rebind(InstanceId instance, std::span<const int64_t> key);
-  /// Now the most recently used one.
-  void touch(InstanceId instance) { entries_[instance].last_use = ++clock_; }
   void remove(InstanceId instance);
-  /// The least recently used one.
-  std::optional<InstanceId> oldest() const;
 
-  /// These two may be asked by any thread.
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  /// Any thread.
   bool contains(std::span<const int64_t> key) const;
+  /// Of the instances alive.
+  uint64_t bytes() const { return bytes_; }
   size_t size() const { return count_; }
   /// Every number given out so far is below this.
   size_t capacity() const { return entries_.size(); }
@@ -85,25 +123,25 @@ private:
   struct Entry {
     bool alive = false;
     Key key;
-    uint64_t topology = 0, bytes = 0, last_use = 0;
+    uint64_t topology = 0;
+    BudgetShare room;
   };
 
   uint32_t count_use(const Key &key);
   uint32_t uses_of(const Key &key) const;
-  /// Least recently used ones whose keys were used at most `uses` times, until `bytes` fit; false
-  /// when they do not.
-  bool make_room(uint64_t bytes, uint32_t uses, const IsIdle &is_idle,
-                 std::vector<InstanceId> &give_up) const;
+  /// With the least recently used ones given up whose keys were used at most `uses` times, until
+  /// `bytes` fit; false when they do not.
+  bool make_room(uint64_t bytes, uint32_t uses, const Ask &ask, Decision &decision);
 
   PolicyOptions options_;
-  std::vector<Entry> entries_; // by instance
+  std::atomic<uint64_t> used_ = 0; // of the budget; outlives the entries' shares
+  std::vector<Entry> entries_;     // by instance
   std::vector<InstanceId> free_;
   mutable std::mutex mutex_; // held while by_key_ changes, and where another thread reads it
   std::unordered_map<Key, InstanceId, KeyHash> by_key_;
   std::unordered_map<Key, uint32_t, KeyHash> uses_; // bounded: forgotten when it grows too large
   Key scratch_;
-  uint64_t clock_ = 0;
-  std::atomic<uint64_t> bytes_ = 0;
+  uint64_t bytes_ = 0;
   size_t count_ = 0;
 };
 

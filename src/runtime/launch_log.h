@@ -14,6 +14,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 namespace cugrt::runtime {
@@ -95,9 +96,13 @@ public:
   Status step_begins(driver::StreamRef stream);
   Status step_ends(driver::StreamRef stream);
 
-  /// Moves out the oldest records, as many as fit and are there. Device times are filled in for
-  /// steps that have ended. Returns how many.
-  size_t read(std::span<LaunchRecord> records);
+  /// Moves out the oldest records, as many as fit and are there, of runs below `end_run`. Device
+  /// times are filled in for steps that have ended. Returns how many.
+  size_t read(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
+  /// The run of the oldest record.
+  std::optional<uint64_t> first_run() const {
+    return first_ < next_ ? std::optional(ring_[first_ % ring_.size()].record.run) : std::nullopt;
+  }
 
   uint64_t run = 0; // of later records
 

@@ -17,7 +17,8 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
     : code_(std::move(code)), allocator_(options.allocator),
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
-      cache_(*code_, options.cache, counters_, log_) {}
+      cache_(*code_, options.cache, counters_, log_, [this] { return give_up_one(); }),
+      frames_(options.frames) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,
@@ -143,8 +144,10 @@ void Session::set_fixed_bases(Frame &frame) const {
 }
 
 Session::~Session() {
-  if (in_flight_)
-    (void)last_stream_.synchronize();
+  if (!in_flight_)
+    return;
+  auto guard = code_->device().context().enter();
+  (void)wait_for_last();
 }
 
 // --- A run. The functions are inline so that a repeated run is a straight line. ---
@@ -168,33 +171,72 @@ Session::~Session() {
 }
 
 /// The new stream waits for the last run when that went to another one.
-Status Session::order_on(driver::StreamRef stream, bool own) {
-  if (!own) {
-    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
-    if (capturing)
-      return Status::error(Code::invalid_argument,
-                           "the stream is being captured; cugrt builds its own graphs: end the "
-                           "capture first, or run on a stream that is not being captured");
-  }
+Status Session::order_on(driver::StreamRef stream) {
   if (in_flight_ && !(stream == last_stream_)) {
-    CUGRT_TRY(order_event_.record(last_stream_));
+    if (!end_recorded_)
+      CUGRT_TRY(order_event_.record(last_stream_));
     CUGRT_TRY(stream.wait(order_event_.get()));
   }
   last_stream_ = stream;
   in_flight_ = true;
+  end_recorded_ = false;
   return {};
+}
+
+/// Behind a run on a caller's stream, which may be captured before anything waits for the run.
+Status Session::record_end() {
+  Status status = order_event_.record(last_stream_);
+  end_recorded_ = status.ok();
+  if (!end_recorded_ && last_stream_.synchronize().ok()) { // nothing else tells when it has ended
+    in_flight_ = false;
+    cache_.all_done();
+  }
+  return status;
+}
+
+Status Session::wait_for_last() const {
+  if (!in_flight_)
+    return {};
+  return end_recorded_ ? order_event_.synchronize() : last_stream_.synchronize();
 }
 
 [[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
                                                      driver::StreamRef stream) {
   if (!state.is_region) {
-    log_.run = counters_.runs;
+    log_.run = next_run_++;
     return HostProgram(*this, stream).run(function);
   }
   if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
     return cache_.attribute(state.first_region, std::move(status))
         .at(executable().location(state.frame.function.blocks[0].items[0].location));
   return {};
+}
+
+[[gnu::always_inline]] inline Status Session::launch_bound(FunctionState &state, uint32_t function,
+                                                           const RunRequest &request,
+                                                           driver::StreamRef stream) {
+  if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
+    state.last.forget();
+    return status;
+  }
+  if (state.results_serial != state.frame.serial)
+    CUGRT_TRY(update_results(state));
+  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
+  return {};
+}
+
+[[gnu::noinline]] Status Session::run_on_callers_stream(FunctionState &state, uint32_t function,
+                                                        const RunRequest &request,
+                                                        driver::StreamRef stream) {
+  CUGRT_ASSIGN(bool capturing, stream.is_capturing());
+  if (capturing)
+    return Status::error(Code::invalid_argument,
+                         "the stream is being captured; cugrt builds its own graphs: end the "
+                         "capture first, or run on a stream that is not being captured");
+  CUGRT_TRY(order_on(stream));
+  Status status = launch_bound(state, function, request, stream);
+  Status ended = record_end(); // of a part of a run, too
+  return status.ok() ? std::move(ended) : std::move(status);
 }
 
 [[gnu::always_inline]] inline Status
@@ -207,16 +249,12 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
     remember(state, request);
   }
   driver::StreamRef stream = stream_of(request);
-  if (!request.own_stream || !in_flight_ || !(stream == last_stream_)) [[unlikely]]
-    CUGRT_TRY(order_on(stream, request.own_stream));
-  if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
-    state.last.forget();
-    return status;
+  if (!request.own_stream || !in_flight_ || !(stream == last_stream_)) [[unlikely]] {
+    if (!request.own_stream)
+      return run_on_callers_stream(state, function, request, stream);
+    CUGRT_TRY(order_on(stream));
   }
-  if (state.results_serial != state.frame.serial)
-    CUGRT_TRY(update_results(state));
-  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
-  return {};
+  return launch_bound(state, function, request, stream);
 }
 
 [[gnu::always_inline]] inline Status Session::run_exclusively(uint32_t function,
@@ -253,7 +291,7 @@ Result<bool> Session::is_idle() {
   if (!in_flight_)
     return true;
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return last_stream_.query();
+  return end_recorded_ ? order_event_.query() : last_stream_.query();
 }
 
 Status Session::follow(Session &other, const RunRequest &request) {
@@ -266,7 +304,8 @@ Status Session::follow(Session &other, const RunRequest &request) {
     if (capturing)
       return {}; // the run says what is wrong
   }
-  CUGRT_TRY(other.order_event_.record(other.last_stream_));
+  if (!other.end_recorded_)
+    CUGRT_TRY(other.order_event_.record(other.last_stream_));
   return stream.wait(other.order_event_.get());
 }
 
@@ -279,7 +318,7 @@ Status Session::synchronize() {
     return {};
   auto finish = [&]() -> Status {
     CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-    return last_stream_.synchronize();
+    return wait_for_last();
   };
   if (Status status = finish(); !status.ok())
     return code_->device().note(std::move(status).in("work that was queued earlier failed"));
@@ -353,12 +392,12 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   return report;
 }
 
-Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
+Result<size_t> Session::read_launches(std::span<LaunchRecord> records, uint64_t end_run) {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return log_.read(records);
+  return log_.read(records, end_run);
 }
 
 } // namespace cugrt::runtime

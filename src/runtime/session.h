@@ -2,9 +2,12 @@
 // thread at a time, and says so if not.
 //
 // Runs of one session are ordered on the device: when the stream changes, the new one waits for an
-// event of the last run. A caller's stream must therefore live until the session has run on another
-// one, was synchronised or is gone. Asynchronous failures show at the next call; a sticky one
-// poisons the device (see device.h).
+// event of the last run. On the session's own stream it is recorded then; on a caller's it is
+// recorded behind every run, so that a stream is touched by runs on it only: what else its owner
+// queues there holds nothing back, and it may be captured. A caller's stream must live until the
+// session has run on another one, was synchronised or is gone, since a new one with its handle
+// would be taken for it. Asynchronous failures show at the next call; a sticky one poisons the
+// device (see device.h).
 #pragma once
 
 #include "driver/stream.h"
@@ -17,6 +20,7 @@
 namespace cugrt::runtime {
 
 struct FunctionState;
+class Session;
 
 struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
@@ -25,6 +29,9 @@ struct SessionOptions {
   /// For arenas, results and unplanned allocations; none: the driver's.
   std::shared_ptr<const cugrt_allocator> allocator;
   bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
+  /// Sessions that are used by one thread at a time together with this one, itself among them once
+  /// it is open, and that give up instances for each other. Outlives them; none: itself only.
+  const std::vector<Session *> *frames = nullptr;
 };
 
 struct RunRequest {
@@ -67,8 +74,21 @@ public:
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
-  /// Moves records out of the launch log; see LaunchLog::read.
-  Result<size_t> read_launches(std::span<LaunchRecord> records);
+  /// Moves records of runs below `end_run` out of the launch log; see LaunchLog::read.
+  Result<size_t> read_launches(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
+  /// The run that the next one of them is of.
+  std::optional<uint64_t> first_recorded_run() const { return log_.first_run(); }
+
+  /// What runs are numbered and instances compared by. Frames count together: each goes on where
+  /// the one before it was.
+  struct Count {
+    uint64_t runs = 0, launches = 0;
+  };
+  Count count() const { return {next_run_, cache_.launch_count()}; }
+  void count_from(const Count &count) {
+    next_run_ = count.runs;
+    cache_.count_launches_from(count.launches);
+  }
   /// What the instance policy reckons with.
   const InstanceCost &cost() const { return cache_.cost(); }
 
@@ -83,6 +103,10 @@ private:
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request,
+                               driver::StreamRef stream);
+  Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
+                      driver::StreamRef stream);
   Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
   Status check_counts(const FunctionState &state, const RunRequest &request) const;
   Status bind(FunctionState &state, const RunRequest &request);
@@ -99,6 +123,7 @@ private:
                : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
   }
   std::string memory_figures() const;
+  std::span<Session *const> frames() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
   Status check_overlaps(FunctionState &state);
@@ -106,7 +131,10 @@ private:
   Status describe_results(FunctionState &state);
   Status update_results(FunctionState &state);
   Status enter_context(bool &pushed);
-  Status order_on(driver::StreamRef stream, bool own);
+  Status order_on(driver::StreamRef stream);
+  Status record_end();
+  Status wait_for_last() const;
+  bool give_up_one();
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
   std::shared_ptr<const LoadedWeights> weights_;
@@ -119,11 +147,15 @@ private:
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
   std::vector<BoundRange> ranges_; // scratch of check_overlaps()
+  const std::vector<Session *> *frames_;
+  Session *const self_ = this;
+  uint64_t next_run_ = 0; // for the log
 
   driver::Stream own_stream_;
   driver::Event order_event_;
   driver::StreamRef last_stream_;
-  bool in_flight_ = false; // last_stream_ has work of ours that nobody has waited for
+  bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
+  bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;
 };
 

@@ -184,6 +184,22 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   return memory.address();
 }
 
+std::span<Session *const> Session::frames() const {
+  return frames_ ? std::span<Session *const>(*frames_) : std::span<Session *const>(&self_, 1);
+}
+
+/// The least recently used instance of all frames.
+bool Session::give_up_one() {
+  Session *owner = nullptr;
+  uint64_t oldest = 0;
+  for (Session *frame : frames())
+    if (auto use = frame->cache_.oldest_use(); use && (!owner || *use < oldest)) {
+      owner = frame;
+      oldest = *use;
+    }
+  return owner && owner->cache_.give_up_oldest([&] { return owner->wait_for_last(); });
+}
+
 /// When the device's memory is full, graph instances go first; what remains is an error with the
 /// figures.
 Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
@@ -191,7 +207,7 @@ Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
     auto allocated = MemoryBlock::allocate(code_->device().context(), allocator_.get(), bytes);
     if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
       return allocated;
-    if (!cache_.give_up_one(last_stream_))
+    if (!give_up_one())
       return allocated.take_status().in(memory_figures());
   }
 }
@@ -204,7 +220,7 @@ Status Session::cover(FunctionState &state) {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     uint64_t bytes = state.needs.bytes()[i];
     Status status = arenas_[i].commit(bytes);
-    while (status.code() == Code::out_of_device_memory && cache_.give_up_one(last_stream_))
+    while (status.code() == Code::out_of_device_memory && give_up_one())
       status = arenas_[i].commit(bytes);
     arenas_grow_ = arenas_grow_ || arenas_[i].grows();
     if (!status.ok()) {
@@ -221,14 +237,18 @@ Status Session::cover(FunctionState &state) {
 
 std::string Session::memory_figures() const {
   uint64_t arena_bytes = 0, result_bytes = 0;
-  for (const ArenaMemory &arena : arenas_)
-    arena_bytes += arena.committed_bytes();
-  for (const auto &state : functions_)
-    for (const MemoryBlock &memory : state->result_memory)
-      result_bytes += memory.size_bytes();
+  for (const Session *frame : frames()) {
+    for (const ArenaMemory &arena : frame->arenas_)
+      arena_bytes += arena.committed_bytes();
+    for (const auto &state : frame->functions_)
+      for (const MemoryBlock &memory : state->result_memory)
+        result_bytes += memory.size_bytes();
+  }
   std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
                      std::to_string(weights_->size_bytes()) + " of weights, " +
                      std::to_string(result_bytes) + " of results and no graph instances";
+  if (frames().size() > 1)
+    text += ", in " + std::to_string(frames().size()) + " frames";
   if (auto memory = code_->device().context().memory(); memory.ok())
     text += "; the device has " + std::to_string(memory->free_bytes) + " of " +
             std::to_string(memory->total_bytes) + " bytes free";

@@ -46,12 +46,14 @@ SessionFrames::open(std::shared_ptr<const Executable> executable, std::shared_pt
   options.cache.policy.budget_bytes /= count;
   options.log.capacity = (options.log.capacity + count - 1) / count;
   std::unique_ptr<SessionFrames> frames(new SessionFrames);
+  options.frames = &frames->sessions_;
   for (uint32_t i = 0; i < count; ++i) {
     Frame &frame = frames->frames_.emplace_back();
     auto session = Session::open(executable, device, options);
     if (!session.ok())
       return session.take_status().in("frame " + std::to_string(i));
     frame.session = std::move(*session);
+    frames->sessions_.push_back(frame.session.get());
     for (const plan::Function &function : executable->plan().functions)
       frame.handed_out.emplace_back(function.results.size());
   }
@@ -105,7 +107,10 @@ Status SessionFrames::run_exclusively(uint32_t function, const RunRequest &reque
   // A run that fails may have launched part of its work.
   frame.in_flight = frame.touches_everything = true;
   std::vector<cugrt_value> given(request.results.begin(), request.results.end());
-  CUGRT_TRY(frame.session->run(function, request));
+  frame.session->count_from(count_);
+  Status status = frame.session->run(function, request);
+  count_ = frame.session->count();
+  CUGRT_TRY(std::move(status));
   for (size_t i = 0; i < request.results.size(); ++i) {
     bool own = given[i].kind != CUGRT_VALUE_TENSOR || given[i].as.tensor.address == 0;
     frame.handed_out[function][i] = own ? request.results[i] : cugrt_value{};
@@ -261,14 +266,27 @@ Result<size_t> SessionFrames::read_launches(std::span<LaunchRecord> records) {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
-  size_t count = 0;
-  for (uint32_t i = 0; i < frames_.size(); ++i) {
-    CUGRT_ASSIGN(size_t more, frames_[i].session->read_launches(records.subspan(count)));
-    for (LaunchRecord &record : records.subspan(count, more))
-      record.frame = i;
-    count += more;
+  size_t taken = 0;
+  while (taken < records.size()) {
+    // The frame with the earliest run, up to the earliest one of the others.
+    uint32_t first = count();
+    uint64_t earliest = UINT64_MAX, end_run = UINT64_MAX;
+    for (uint32_t i = 0; i < frames_.size(); ++i)
+      if (auto run = frames_[i].session->first_recorded_run(); run && *run < earliest) {
+        end_run = std::exchange(earliest, *run);
+        first = i;
+      } else if (run) {
+        end_run = std::min(end_run, *run);
+      }
+    if (first == count())
+      break;
+    CUGRT_ASSIGN(size_t more,
+                 frames_[first].session->read_launches(records.subspan(taken), end_run));
+    for (LaunchRecord &record : records.subspan(taken, more))
+      record.frame = first;
+    taken += more;
   }
-  return count;
+  return taken;
 }
 
 } // namespace cugrt::runtime

@@ -9,7 +9,8 @@
 //
 // What a run reads and writes of its caller's memory is kept until its frame is known to be idle.
 // Functions that write state (an inout parameter), call host functions or call such functions
-// overlap nothing. The budget of instances and the launch records are divided among the frames.
+// overlap nothing. The budget of instances and the launch records are divided among the frames;
+// when the device is full, each gives up instances for all.
 //
 // Used by one thread at a time, and says so if not.
 #pragma once
@@ -37,7 +38,7 @@ public:
   /// The sum over the frames.
   Result<Session::Totals> totals();
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
-  /// Each record names its frame; numbers count within a frame.
+  /// In the order of the runs. Each record names its frame; `sequence` counts within a frame.
   Result<size_t> read_launches(std::span<LaunchRecord> records);
 
   uint32_t count() const { return static_cast<uint32_t>(frames_.size()); }
@@ -63,7 +64,9 @@ private:
                             const RunRequest &request);
   void remember(Frame &frame, std::span<const BoundRange> ranges, bool exclusive);
 
+  std::vector<Session *> sessions_; // of frames_; outlives them
   std::vector<Frame> frames_;
+  Session::Count count_;        // after the last run, whichever frame had it
   std::vector<bool> exclusive_; // by function
   uint32_t next_ = 0;
   std::atomic<bool> in_use_ = false;

@@ -418,18 +418,24 @@ CUresult FakeState::StreamCreateWithPriority(CUstream *stream, unsigned, int pri
 
 CUresult FakeState::StreamDestroy(CUstream stream) { return erase_handle(streams, stream); }
 
-CUresult FakeState::StreamSynchronize(CUstream stream) {
-  return valid_stream(stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult FakeState::StreamQuery(CUstream stream) {
+/// Of a call that may be made on any stream but one that is being captured: nothing here captures,
+/// so that a call which a driver would capture, or would end the capture for, is a mistake.
+CUresult FakeState::check_stream(CUstream stream) const {
   if (!valid_stream(stream))
     return CUDA_ERROR_INVALID_HANDLE;
+  return capturing.count(stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult FakeState::StreamSynchronize(CUstream stream) { return check_stream(stream); }
+
+CUresult FakeState::StreamQuery(CUstream stream) {
+  if (CUresult result = check_stream(stream); result != CUDA_SUCCESS)
+    return result;
   return held ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult FakeState::StreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  return valid_stream(stream) && events.count(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return events.count(event) ? check_stream(stream) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult FakeState::StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
@@ -464,8 +470,10 @@ CUresult FakeState::EventDestroy(CUevent event) { return erase_handle(events, ev
 
 CUresult FakeState::EventRecord(CUevent event, CUstream stream) {
   auto found = events.find(event);
-  if (found == events.end() || !valid_stream(stream))
+  if (found == events.end())
     return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = check_stream(stream); result != CUDA_SUCCESS)
+    return result;
   found->second->recorded = true;
   return CUDA_SUCCESS;
 }

@@ -122,6 +122,7 @@ struct FakeState {
   bool has_current() const;
   bool valid_context(CUcontext context) const;
   bool valid_stream(CUstream stream) const;
+  CUresult check_stream(CUstream stream) const;
   FakeFunction *find_function(CUfunction function) const;
   FakeGraph *find_graph(CUgraph graph) const;
   bool device_range_ok(CUdeviceptr address, size_t bytes) const;

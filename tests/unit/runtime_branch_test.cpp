@@ -1,6 +1,10 @@
 // runtime: graphs of a region with both branches of an `if` on a symbol.
 #include "runtime_chain.h"
 
+#include "runtime/region_classes.h"
+
+#include <set>
+
 using namespace cugrt;
 using namespace cugrt::runtime;
 using namespace cugrt::test;
@@ -48,4 +52,40 @@ TEST_CASE("what waits for a branch that is left out waits for what it would wait
   must(chain.try_run(8, chain.memory[0].address(), chain.memory[1].address()));
   CHECK(chain.counters().largest_nodes == 2);
   CHECK(chain.counters().largest_edges == 1);
+}
+
+TEST_CASE("of classes without an instance a few are kept, those found last") {
+  RegionClasses classes;
+  auto add = [&](uint32_t choice) {
+    return classes.add({{choice, 7}}, {choice, std::make_shared<const RegionClass>()});
+  };
+  auto knows = [&](uint32_t choice) { return classes.find({{choice, 7}}).has_value(); };
+  RegionClasses::Known held = add(0); // as an instance would
+  for (uint32_t choice = 1; choice <= 1000; ++choice) {
+    add(choice);
+    CHECK(knows(1)); // comes again and again
+    REQUIRE(classes.size() <= RegionClasses::kSpare + 1);
+  }
+  CHECK(classes.size() == RegionClasses::kSpare + 1);
+  CHECK(knows(0));
+  CHECK(knows(1000));
+  CHECK(!knows(2));
+  CHECK(!classes.find({{7, 0}}));
+  CHECK(classes.find({{0, 7}})->topology == held.topology);
+  CHECK(classes.find({{1000, 7}})->number == 1000);
+}
+
+TEST_CASE("an instance that was made ahead and one that a run made are of one class") {
+  Chain chain(branching(), 3);
+  cugrt_symbol_value n{"n", 9};
+  CHECK(must(chain.session->prepare(0, {&n, 1})).built == 1);
+  chain.run(9);
+  chain.run(10);
+  std::set<const RegionClass *> classes;
+  must(chain.session->visit_instances([&](const std::vector<GraphCache::View> &views) {
+    CHECK(views.size() == 2);
+    for (const GraphCache::View &view : views)
+      classes.insert(&view.instance->topology());
+  }));
+  CHECK(classes.size() == 1);
 }

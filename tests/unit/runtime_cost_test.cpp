@@ -50,6 +50,24 @@ TEST_CASE("the bytes of a node and an instance are those given") {
   CHECK(must(chain.session->totals()).instance_bytes == 307);
 }
 
+TEST_CASE("given constants that are too large for any budget do not wrap into it") {
+  SessionOptions options;
+  InstanceCost &cost = options.cache.cost;
+  cost.node_bytes = uint64_t(1) << 63; // two of them wrap to nothing
+  cost.instance_bytes = 1;
+  CHECK(cost.bytes(0) == 1);
+  CHECK(cost.bytes(1) == (uint64_t(1) << 63) + 1);
+  CHECK(cost.bytes(2) == UINT64_MAX);
+  cost.build_ns = cost.build_node_ns = cost.patch_node_ns = UINT64_MAX;
+  CHECK(cost.build_ns_of(1) == UINT64_MAX);
+  CHECK(cost.patch_ns_of(2) == UINT64_MAX);
+  Chain chain(4, options);
+  for (int64_t n : {5, 6, 5})
+    chain.run(n);
+  CHECK(must(chain.session->totals()).instances == 0);
+  CHECK(chain.counters().eager[static_cast<size_t>(EagerReason::too_large)] == 3);
+}
+
 TEST_CASE("costs are measured once for a device, when a session asks") {
   Chain chain;
   chain.machine.fake.define_kernel("cugrt_nothing", {8});

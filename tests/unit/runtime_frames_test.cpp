@@ -104,7 +104,7 @@ uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 TEST_CASE("an arena's pages are committed as runs need them, at addresses that stay") {
   LargeArena chain;
   CHECK(chain.machine.fake.live().reservations == 1);
-  CHECK(chain.committed() <= pages(kTensor + 256));
+  CHECK(chain.committed() == 0); // no tensor has any bytes, wherever it lies
   chain.run_rows(5);
   CHECK(chain.committed() <= pages(kTensor + 256 + 5 * 16));
   size_t instances = must(chain.session->totals()).instances;
@@ -141,8 +141,8 @@ namespace {
 
 /// A session of frames over one executable, on buffers of its own.
 struct Framed {
-  explicit Framed(uint32_t count) {
-    frames = must(SessionFrames::open(chain.executable, chain.device, {}, count));
+  explicit Framed(uint32_t count, const SessionOptions &options = {}) {
+    frames = must(SessionFrames::open(chain.executable, chain.device, options, count));
     for (int i = 0; i < 6; ++i)
       memory.push_back(must(driver::DeviceBuffer::allocate(chain.device->context(), 4096)));
     chain.session.reset();
@@ -220,6 +220,75 @@ TEST_CASE("frames share the budget, count together and are prepared together") {
   auto small = must(SessionFrames::open(framed.chain.executable, framed.chain.device, options, 2));
   CHECK(must(small->prepare(0, {&n, 1})).refused == 2);
   CHECK(!SessionFrames::open(framed.chain.executable, framed.chain.device, {}, 65).ok());
+}
+
+TEST_CASE("when memory is full, all frames' instances are given up, those made ahead among them") {
+  CountingAllocator allocator;
+  SessionOptions options;
+  options.allocator = allocator.table();
+  Framed framed(2, options);
+  for (int64_t n = 1; n <= 4; ++n)
+    for (int y : {1, 2})
+      framed.run(0, y, 1, n);
+  cugrt_symbol_value ahead{"n", 9};
+  CHECK(must(framed.frames->prepare(0, {&ahead, 1})).built == 2);
+  CHECK(framed.chain.machine.fake.live().execs == 10);
+  allocator.limit_bytes = 10;
+  cugrt_value arguments[] = {tensor(framed.memory[0].address(), {5, 4}), floating(1)};
+  cugrt_value result{};
+  Status status = framed.run_values(arguments, {&result, 1});
+  CHECK(status.code() == Code::out_of_device_memory);
+  CHECK(contains(status.message(), "the session holds 4096 bytes of arenas"));
+  CHECK(contains(status.message(), "no graph instances, in 2 frames"));
+  CHECK(framed.chain.machine.fake.live().execs == 0);
+  auto totals = must(framed.frames->totals());
+  CHECK(totals.instances == 0);
+  CHECK(totals.counters.instances_evicted == 10);
+  allocator.limit_bytes = UINT64_MAX;
+  framed.run(0, -1);
+}
+
+TEST_CASE("the least recently used instance of all frames goes first, repeated launches counted") {
+  Framed framed(2);
+  framed.run(0, 1, 1, 1); // frame 0
+  framed.run(0, 2, 1, 1); // frame 1
+  framed.run(0, 1, 1, 1); // a hit in frame 0
+  framed.run(0, 2, 1, 2); // frame 1: now its first one is the oldest
+  framed.chain.machine.fake.fail_nth_of("cuGraphInstantiateWithParams", 1,
+                                        CUDA_ERROR_OUT_OF_MEMORY);
+  framed.run(0, 1, 1, 3); // frame 0
+  std::vector<uint64_t> keys;
+  must(framed.frames->visit_instances([&](const std::vector<GraphCache::View> &views) {
+    for (const GraphCache::View &view : views)
+      keys.push_back(view.instance->key()[0]);
+  }));
+  CHECK(keys == std::vector<uint64_t>{1, 3, 2}); // of frame 0, then of frame 1
+}
+
+TEST_CASE("records of all frames come in the order of the session's runs, a few at a time, too") {
+  SessionOptions options;
+  options.log.capacity = 64;
+  Framed framed(3, options);
+  for (int64_t n = 1; n <= 5; ++n)
+    framed.run(0, 1, 1, n);
+  // A run that fails while it is being launched has a number of its own, and no record.
+  framed.chain.machine.fake.fail_nth_of("cuGraphLaunch", 1, CUDA_ERROR_INVALID_VALUE);
+  cugrt_value arguments[] = {tensor(framed.memory[0].address(), {6, 4}), floating(1)};
+  CHECK(!framed.run_values(arguments, {}).ok());
+  for (int64_t n = 7; n <= 9; ++n)
+    framed.run(0, 1, 1, n);
+  std::vector<uint64_t> runs, frames;
+  std::vector<int64_t> keys;
+  std::vector<LaunchRecord> records(3);
+  while (size_t count = must(framed.frames->read_launches(records)))
+    for (size_t i = 0; i < count; ++i) {
+      runs.push_back(records[i].run);
+      frames.push_back(records[i].frame);
+      keys.push_back(records[i].key[0]);
+    }
+  CHECK(keys == std::vector<int64_t>{1, 2, 3, 4, 5, 7, 8, 9});
+  CHECK(runs == std::vector<uint64_t>{0, 1, 2, 3, 4, 6, 7, 8});
+  CHECK(frames == std::vector<uint64_t>{0, 1, 2, 0, 1, 0, 1, 2});
 }
 
 TEST_CASE("a second thread is refused while frames are in use") {

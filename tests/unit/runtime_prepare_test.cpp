@@ -1,6 +1,7 @@
 // runtime: instances that are made ahead of the first run.
 #include "runtime_chain.h"
 
+#include <barrier>
 #include <thread>
 
 using namespace cugrt;
@@ -145,4 +146,65 @@ TEST_CASE("instances are prepared by other threads while the session runs, and r
   CHECK(chain.machine.fake.live().execs == totals.instances);
   CHECK(totals.counters.regions_prepared <= built);
   CHECK(totals.instance_bytes <= (uint64_t(64) << 20));
+}
+
+TEST_CASE("keys prepared at the same time keep to the budget, and what is told to be built stays") {
+  constexpr int kThreads = 8, kSteps = 200;
+  const uint64_t bytes = InstanceCost().bytes(kSteps);
+  SessionOptions options;
+  options.cache.policy.budget_bytes = 2 * bytes + 1;
+  FakeDriver::Options driver;
+  driver.record = false;
+  for (int round = 0; round < 10; ++round) {
+    Chain chain(kSteps, options, driver);
+    std::barrier start(kThreads);
+    std::atomic<uint64_t> built = 0, built_bytes = 0, refused = 0, reasons = 0;
+    std::vector<std::thread> threads;
+    for (int64_t n = 1; n <= kThreads; ++n)
+      threads.emplace_back([&, n] {
+        cugrt_symbol_value value{"n", n};
+        start.arrive_and_wait();
+        auto report = chain.session->prepare(0, {&value, 1});
+        if (!report.ok())
+          return;
+        built += report->built;
+        built_bytes += report->built_bytes;
+        refused += report->refused;
+        reasons += report->reason == EagerReason::budget_full && report->free_bytes < bytes;
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    CHECK(built == 2);
+    CHECK(built_bytes == 2 * bytes);
+    CHECK(refused == kThreads - 2);
+    CHECK(reasons == refused);
+    auto totals = must(chain.session->totals());
+    REQUIRE(totals.instances == 2);
+    CHECK(totals.counters.regions_prepared == 2);
+  }
+}
+
+TEST_CASE("of threads that prepare the same key, one makes the instance and the others find it") {
+  FakeDriver::Options driver;
+  driver.record = false;
+  for (int round = 0; round < 10; ++round) {
+    Chain chain(200, {}, driver);
+    std::barrier start(4);
+    std::atomic<uint64_t> built = 0, present = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] {
+        cugrt_symbol_value value{"n", 5};
+        start.arrive_and_wait();
+        if (auto report = chain.session->prepare(0, {&value, 1}); report.ok()) {
+          built += report->built;
+          present += report->present;
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    CHECK(built == 1);
+    CHECK(present == 3);
+    REQUIRE(chain.machine.fake.live().execs == 1);
+  }
 }
