@@ -20,6 +20,32 @@ ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer,
   return range;
 }
 
+/// Bytes of a tensor that has elements: with strides they are 0 by a choice where it has none.
+static ExprId bytes_of_some(const ir::ExprPool &exprs, ExprId bytes) {
+  const ir::ExprNode &node = exprs[bytes];
+  if (node.kind != ir::ExprKind::select)
+    return bytes;
+  if (exprs.as_constant(node.b) == 0)
+    return node.c;
+  return exprs.as_constant(node.c) == 0 ? node.b : bytes;
+}
+
+bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
+                 std::span<const ir::Interval> bounds) {
+  if (exprs.as_constant(offset_bytes) == 0 && buffer.bytes == whole)
+    return true;
+  std::vector<ir::Interval> some(bounds.begin(), bounds.end()); // where no dimension is 0
+  for (ExprId dim : buffer.dims)
+    if (exprs[dim].kind == ir::ExprKind::symbol) {
+      ir::Interval &symbol = some[size_t(exprs[dim].value)];
+      symbol.lower = std::max<int64_t>(symbol.lower, 1);
+      if (symbol.lower > symbol.upper)
+        return true;
+    }
+  const ExprId end = exprs.add(offset_bytes, bytes_of_some(exprs, buffer.bytes));
+  return exprs.range(exprs.sub(whole, end), some).lower >= 0;
+}
+
 bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
                  std::span<const ir::Interval> bounds) {
   if (a.base != b.base || a.index != b.index)

@@ -97,9 +97,10 @@ private:
     for (size_t box = 0; box < boxes_.count(); ++box)
       if (exprs_.range(buffer.offset_bytes, boxes_[box]).lower < 0)
         return plan_error(f_, "%" + buffer.name + " may begin before what it is a part of");
-    return is_at_most(exprs_.add(buffer.offset_bytes, buffer.bytes), of)
-               ? Status()
-               : plan_error(f_, "%" + buffer.name + " may end beyond what it is a part of");
+    for (size_t box = 0; box < boxes_.count(); ++box)
+      if (!lies_within(exprs_, buffer, buffer.offset_bytes, of, boxes_[box]))
+        return plan_error(f_, "%" + buffer.name + " may end beyond what it is a part of");
+    return {};
   }
 
   const Plan &plan_;

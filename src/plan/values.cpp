@@ -111,11 +111,10 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
   if (context_.module.types[type].kind != TypeKind::tensor || !buffer.bytes.valid())
     return {};
   const ExprId whole = context_.tensor(type).bytes;
-  if (!whole.valid() || (whole == buffer.bytes && exprs.as_constant(offset_bytes) == 0))
+  if (!whole.valid())
     return {};
-  const ExprId rest = exprs.sub(whole, exprs.add(offset_bytes, buffer.bytes));
   for (size_t box = 0; box < boxes_.count(); ++box)
-    if (exprs.range(rest, boxes_[box]).lower < 0)
+    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box]))
       return located(Code::verify_error, function_, location,
                      "%" + function_.value(value).name + " may end beyond %" +
                          function_.value(origin.value).name +

@@ -25,9 +25,12 @@ uint32_t GraphCache::add_function(const Frame &frame) {
                         nullptr,
                         std::make_unique<RegionClasses>()};
     Range steps = frame.function.regions[i].steps;
-    for (uint32_t step = steps.begin; step < steps.end(); ++step)
-      if (frame.program.step_launches[step].count > 1)
+    for (uint32_t step = steps.begin; step < steps.end(); ++step) {
+      const Range launches = frame.program.step_launches[step];
+      if (launches.count > 1 ||
+          (launches.count == 1 && frame.program.launches[launches.begin].predicate.valid()))
         region.choices.push_back(step);
+    }
     regions_.push_back(std::move(region));
   }
   return first;
@@ -244,12 +247,15 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
 
 Status GraphCache::attribute(uint32_t number, Status status) const {
   const CachedRegion &region = regions_[number];
+  const plan::Function &function = region.frame->function;
+  const plan::Region &planned = function.regions[region.index];
   std::string key;
-  for (ir::SymbolId symbol : region.frame->function.regions[region.index].key)
-    key += (key.empty() ? " with " : ", ") + region.frame->function.symbols[symbol.index].name +
-           " = " + std::to_string(region.frame->symbols[symbol.index]);
-  return std::move(status).in("region " + *region.name + " of function @" +
-                              region.frame->function.name + key);
+  for (ir::SymbolId symbol : planned.key)
+    key += (key.empty() ? " with " : ", ") + function.symbols[symbol.index].name + " = " +
+           std::to_string(region.frame->symbols[symbol.index]);
+  return std::move(status)
+      .in("region " + *region.name + " of function @" + function.name + key)
+      .at(code_.executable().location(function.steps[planned.steps.begin].location));
 }
 
 std::optional<InstanceId> GraphCache::oldest() const {

@@ -105,8 +105,9 @@ private:
     const Frame *frame;
     uint32_t index; // Function::regions
     const std::string *name;
-    std::vector<uint32_t> choices; // steps that have variants, which tell classes apart
-    bool has_bodies;               // conditional nodes
+    std::vector<uint32_t>
+        choices;     // steps whose launch rules have conditions, which tell classes apart
+    bool has_bodies; // conditional nodes
     GraphInstance *last = nullptr;
     std::unique_ptr<RegionClasses> classes;
   };

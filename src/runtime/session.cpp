@@ -207,8 +207,7 @@ Status Session::wait_for_last() const {
     return HostProgram(*this, stream).run(function);
   }
   if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
-    return cache_.attribute(state.first_region, std::move(status))
-        .at(executable().location(state.frame.function.blocks[0].items[0].location));
+    return cache_.attribute(state.first_region, std::move(status));
   return {};
 }
 
