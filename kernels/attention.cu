@@ -22,9 +22,9 @@
 //   attention         256     sequences * queries * heads
 //   attention_split   256     sequences * queries * heads * splits
 //
-// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32
-// otherwise); HAS_MASK, with a stride for each of the mask's dimensions; those of floating.cuh and
-// assume.cuh.
+// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; CAUSAL;
+// SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_MASK, with a stride for each
+// of the mask's dimensions; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "attention_parts.cuh"

@@ -246,8 +246,7 @@ Result<Subject::Shape> Subject::shape(std::span<const int64_t> dims) {
   }));
   if (!frame)
     return Status::error(Code::internal, "the run left no instance");
-  CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               runtime::choose_launches(*frame, *executable_, 0));
+  CUGRT_ASSIGN(std::vector<uint32_t> launches, runtime::choose_launches(*frame, *executable_, 0));
   auto topology = std::make_shared<const runtime::RegionClass>(
       runtime::make_region_class(*frame, 0, std::move(launches)));
   CUGRT_ASSIGN(LaunchList list, LaunchList::make(*frame, *code_, *topology));

@@ -369,7 +369,7 @@ typedef struct cugrt_param_info {
   int32_t dtype;  /* of tensors */
   int32_t access; /* cugrt_access */
   int32_t weight; /* 1: bound by cugrt_session_options.weights, not by runs */
-  uint32_t rank; /* 1 of an integer whose value symbols give, as int<n>: its one expression */
+  uint32_t rank;  /* 1 of an integer whose value symbols give, as int<n>: its one expression */
   int64_t dims[CUGRT_MAX_RANK];          /* upper bounds; -1: unbounded */
   const char *dim_names[CUGRT_MAX_RANK]; /* as written: "n", "n * 2", "64" */
 } cugrt_param_info;

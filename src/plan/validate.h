@@ -1,6 +1,6 @@
 // The parts of validate(): each looks at the plan alone and shares no code with what made it, but
-// for expressions and their bounds, and for what a plan's levels, boxes and conditions are. Each may
-// rely on those before it having succeeded.
+// for expressions and their bounds, and for what a plan's levels, boxes and conditions are. Each
+// may rely on those before it having succeeded.
 #pragma once
 
 #include "plan/plan.h"

@@ -14,8 +14,8 @@ namespace cugrt {
 Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 
 /// Writes beside `path`, then renames: readers see the old file or the new one, never a part. The
-/// folder must exist. On failure nothing is left behind. A symbolic link to a file is followed; what
-/// is there and is no regular file (a folder, a device, a pipe) stays, and is an error.
+/// folder must exist. On failure nothing is left behind. A symbolic link to a file is followed;
+/// what is there and is no regular file (a folder, a device, a pipe) stays, and is an error.
 Status write_file(const std::string &path, std::string_view bytes);
 
 } // namespace cugrt

@@ -9,8 +9,8 @@ namespace tool {
 /// "f32", "bool" and so on; throws std::runtime_error for a number that is not a cugrt_dtype.
 const char *dtype_name(int32_t dtype);
 
-/// Elements of a row of `row_bytes` bytes in a block format; 0 for other dtypes, and where these are
-/// no whole blocks.
+/// Elements of a row of `row_bytes` bytes in a block format; 0 for other dtypes, and where these
+/// are no whole blocks.
 int64_t block_elements(int32_t dtype, int64_t row_bytes);
 
 /// Bytes of a contiguous tensor, blocks counted along the innermost dimension; throws on overflow.

@@ -118,8 +118,8 @@ void destroy_context_contents(Driver &driver, Context &context);
 /// All unfinished work of the context, to wait for without the lock.
 std::vector<TaskPtr> pending_work(Driver &driver, Context &context);
 void wait_all(Driver &driver, const std::vector<TaskPtr> &tasks);
-/// The same for work that uses memory which is being freed. A wait for a word of it that nothing can
-/// end any more is a fault.
+/// The same for work that uses memory which is being freed. A wait for a word of it that nothing
+/// can end any more is a fault.
 void wait_all_before_free(Driver &driver, const std::vector<TaskPtr> &tasks,
                           const MemoryRange &range);
 
