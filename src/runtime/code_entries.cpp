@@ -3,8 +3,8 @@
 // A cubin is a 64-bit little-endian ELF file of machine 190. Its kernels are the symbols of
 // functions whose st_other has bit 4; the section .nv.info.NAME is a list of attributes, of which
 // each of kind 0x17 describes a parameter: its ordinal in bytes 4 to 6, its size in bits 18 and up
-// of bytes 8 to
-// 12. NVIDIA does not document this; `cuobjdump -elf` shows it, and tests compare it with the PTX.
+// of bytes 8 to 12. NVIDIA does not document this; `cuobjdump -elf` shows it, and tests compare it
+// with the PTX.
 #include "runtime/code_entries.h"
 
 #include "runtime/scalar_bits.h"
@@ -123,11 +123,14 @@ constexpr uint16_t kMachineCuda = 190;
 constexpr uint32_t kSymbolTable = 2;
 constexpr uint8_t kFunction = 2, kIsKernel = 0x10;
 constexpr uint8_t kSizedFormat = 4, kParamInfo = 0x17, kParamInfo2 = 0x45;
+constexpr uint64_t kReadings = 4;
 
-/// The file's parts; what lies outside of it reads as empty.
+/// The file's parts; what lies outside of it reads as empty. Parts may overlap, in a file made to
+/// cost time and memory; so what more than kReadings times the file's bytes are read for is
+/// refused.
 class Cubin {
 public:
-  explicit Cubin(std::string_view file) : file_(file) {}
+  explicit Cubin(std::string_view file) : file_(file), budget_(kReadings * file.size()) {}
 
   bool open() {
     if (file_.size() < kHeaderBytes ||
@@ -139,12 +142,12 @@ public:
     const size_t names = get<uint16_t>(file_, 0x3e);
     if (names >= count())
       return false;
-    for (size_t i = 0; i < count(); ++i)
+    for (size_t i = 0; i < count() && budget_; ++i)
       by_name_.emplace(text(bytes(names), get<uint32_t>(row(i), 0)), i);
-    return true;
+    return budget_ != 0;
   }
 
-  std::optional<std::vector<CodeEntry>> entries() const {
+  std::optional<std::vector<CodeEntry>> entries() {
     auto found = by_name_.find(".symtab");
     if (found == by_name_.end() || get<uint32_t>(row(found->second), 4) != kSymbolTable ||
         get<uint32_t>(row(found->second), 40) >= count())
@@ -152,13 +155,13 @@ public:
     std::string_view symbols = bytes(found->second),
                      names = bytes(get<uint32_t>(row(found->second), 40));
     std::vector<CodeEntry> entries;
-    for (; symbols.size() >= kSymbolBytes; symbols.remove_prefix(kSymbolBytes))
+    for (; symbols.size() >= kSymbolBytes && budget_; symbols.remove_prefix(kSymbolBytes))
       if ((get<uint8_t>(symbols, 4) & 15) == kFunction && (get<uint8_t>(symbols, 5) & kIsKernel)) {
         std::string name(text(names, get<uint32_t>(symbols, 0)));
         auto params = read_params(name);
         entries.push_back({std::move(name), std::move(params)});
       }
-    return entries;
+    return budget_ ? std::optional(std::move(entries)) : std::nullopt;
   }
 
 private:
@@ -168,9 +171,13 @@ private:
       std::memcpy(&value, from.data() + at, sizeof value); // cubins and hosts are little-endian
     return value;
   }
-  static std::string_view text(std::string_view table, size_t at) {
+  void spend(uint64_t bytes) { budget_ -= std::min(bytes, budget_); }
+
+  std::string_view text(std::string_view table, size_t at) {
     std::string_view rest = table.substr(std::min(at, table.size()));
-    return rest.substr(0, rest.find('\0'));
+    rest = rest.substr(0, rest.find('\0'));
+    spend(rest.size());
+    return rest;
   }
 
   std::string_view part(uint64_t offset, uint64_t size) const {
@@ -184,12 +191,13 @@ private:
     return part(get<uint64_t>(row(i), 24), get<uint64_t>(row(i), 32));
   }
 
-  std::optional<std::vector<uint32_t>> read_params(const std::string &name) const {
+  std::optional<std::vector<uint32_t>> read_params(const std::string &name) {
     auto found = by_name_.find(".nv.info." + name);
     if (found == by_name_.end())
       return std::nullopt;
     std::map<uint16_t, uint32_t> sizes; // by ordinal
     std::string_view info = bytes(found->second);
+    spend(info.size());
     while (info.size() >= 4) {
       const uint8_t format = get<uint8_t>(info, 0), kind = get<uint8_t>(info, 1);
       const size_t size = format == kSizedFormat ? 4 + size_t(get<uint16_t>(info, 2)) : 4;
@@ -209,6 +217,7 @@ private:
   }
 
   std::string_view file_, table_;
+  uint64_t budget_; // bytes that may still be read; 0: refused
   std::map<std::string_view, size_t> by_name_;
 };
 

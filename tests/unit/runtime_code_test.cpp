@@ -94,3 +94,42 @@ TEST_CASE("what is no cubin, or is cut short or changed, is read within its boun
     CHECK((!entries || entries->size() <= cubin.size() / 24));
   }
 }
+
+TEST_CASE("a cubin whose names overlap is read a few times over, not once for every name") {
+  constexpr size_t kName = 4096; // 'a's; symbol i is named by all but the first i of them
+  auto number = [](std::string &to, size_t at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i)
+      to[at + i] = static_cast<char>(value >> (8 * i));
+  };
+  auto cubin_of = [&](size_t symbol_count) {
+    const std::string names = std::string(kName, 'a') + '\0' + ".symtab" + '\0';
+    const size_t symbols_at = 64 + names.size(), table_at = symbols_at + 24 * symbol_count;
+    std::string file(table_at + 2 * 64, '\0');
+    file.replace(0, 6,
+                 "\x7f"
+                 "ELF\x02\x01");
+    number(file, 18, 190, 2);
+    number(file, 0x28, table_at, 8);
+    number(file, 0x3a, 64, 2);
+    number(file, 0x3c, 2, 2); // sections: the names, and the symbols
+    file.replace(64, names.size(), names);
+    for (size_t i = 0; i < symbol_count; ++i) {
+      number(file, symbols_at + 24 * i, i, 4);
+      number(file, symbols_at + 24 * i + 4, 2, 1);    // a function,
+      number(file, symbols_at + 24 * i + 5, 0x10, 1); // a kernel
+    }
+    number(file, table_at + 24, 64, 8);
+    number(file, table_at + 32, names.size(), 8);
+    number(file, table_at, kName, 4); // no name
+    number(file, table_at + 64, kName + 1, 4);
+    number(file, table_at + 64 + 4, 2, 4);
+    number(file, table_at + 64 + 24, symbols_at, 8);
+    number(file, table_at + 64 + 32, 24 * symbol_count, 8);
+    return file;
+  };
+  auto few = read_code_entries(cubin_of(3), true);
+  REQUIRE(few);
+  REQUIRE(few->size() == 3);
+  CHECK((*few)[2].name == std::string(kName - 2, 'a'));
+  CHECK_FALSE(read_code_entries(cubin_of(1000), true));
+}
