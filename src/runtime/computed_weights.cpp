@@ -45,6 +45,14 @@ std::vector<bool> functions_of_weights(const plan::Plan &plan) {
   return computing;
 }
 
+std::vector<bool> weights_read(const plan::Function &function) {
+  std::vector<bool> read(function.params.size());
+  for (const plan::Buffer &buffer : function.buffers)
+    if (buffer.base == plan::BufferBase::weight)
+      read[buffer.index] = true;
+  return read;
+}
+
 Status check_not_computed(const plan::Plan &plan, const WeightSet &set) {
   for (const plan::Function &function : plan.functions)
     for (const plan::Param &param : function.params)

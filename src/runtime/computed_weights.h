@@ -21,6 +21,10 @@ std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan
 /// By function: whether some weight is a result of it.
 std::vector<bool> functions_of_weights(const plan::Plan &plan);
 
+/// By parameter: whether it is a weight whose bytes runs of the function use. One that is left to a
+/// function of weights stays a parameter.
+std::vector<bool> weights_read(const plan::Function &function);
+
 /// Error when `set` has a tensor that is computed: it would not be used.
 Status check_not_computed(const plan::Plan &plan, const WeightSet &set);
 

@@ -15,23 +15,34 @@ namespace cugrt::runtime {
 class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
-  /// rank, and uploads them into one allocation.
+  /// rank, and uploads them: into one allocation, and into another what no run reads, the sources
+  /// of computed weights.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set);
 
   /// Makes the memory of computed weights and hands each function that computes some to `compute`,
-  /// with tensors of its results (an address of 0: not wanted); then their parameters are bound.
+  /// with tensors of its results (an address of 0: not wanted); then their parameters are bound,
+  /// and what only those functions read is freed: they cannot run again. Its address stays with
+  /// parameters that no run reads.
   using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
   Status compute(const Executable &executable, const Device &device, const Compute &compute);
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
-  uint64_t size_bytes() const { return memory_.size_bytes() + computed_.size_bytes(); }
+  uint64_t size_bytes() const {
+    uint64_t bytes = 0;
+    for (const driver::DeviceBuffer *memory : this->memory())
+      bytes += memory->size_bytes();
+    return bytes;
+  }
   /// What no run may write.
-  std::array<const driver::DeviceBuffer *, 2> memory() const { return {&memory_, &computed_}; }
+  std::array<const driver::DeviceBuffer *, 3> memory() const {
+    return {&memory_, &sources_, &computed_};
+  }
 
 private:
   driver::DeviceBuffer memory_, computed_;
+  driver::DeviceBuffer sources_; // what no run reads; empty once weights are computed
   std::vector<std::vector<cugrt_value>> params_;
 };
 

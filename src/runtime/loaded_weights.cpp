@@ -28,17 +28,39 @@ struct Layout {
   }
 };
 
+/// Puts the tensors, bytes by name, into one allocation and tells where.
+Result<driver::DeviceBuffer> upload(const std::map<std::string, uint64_t> &tensors,
+                                    const WeightSet &set, const Device &device,
+                                    std::map<std::string, uint64_t> &addresses) {
+  Layout layout;
+  for (const auto &[name, bytes] : tensors)
+    CUGRT_TRY(layout.add(name, bytes));
+  CUGRT_ASSIGN(driver::DeviceBuffer memory,
+               driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
+  for (const auto &[name, offset] : layout.offsets) {
+    const HostTensor &tensor = *set.find(name);
+    addresses[name] = memory.address() + offset;
+    if (tensor.size_bytes != 0)
+      CUGRT_TRY(driver::copy_to_device(device.context(), memory.address() + offset, tensor.data(),
+                                       tensor.size_bytes));
+  }
+  return memory;
+}
+
 } // namespace
 
 Result<std::shared_ptr<LoadedWeights>>
 LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set) {
   CUGRT_TRY(check_not_computed(executable.plan(), set));
   std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
-  Layout layout;
-  for (const plan::Function &function : executable.plan().functions) {
+  const std::vector<bool> computing = functions_of_weights(executable.plan());
+  std::map<std::string, uint64_t> kept, sources; // bytes by name
+  for (size_t f = 0; f < executable.plan().functions.size(); ++f) {
+    const plan::Function &function = executable.plan().functions[f];
     weights->params_.emplace_back(function.params.size());
     if (function.is_private) // its callers bind its weights
       continue;
+    const std::vector<bool> read = weights_read(function);
     for (uint32_t i = 0; i < function.params.size(); ++i) {
       if (function.params[i].kind != plan::ParamKind::weight ||
           computed_weight(executable.plan(), function.params[i]))
@@ -46,23 +68,20 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
       CUGRT_ASSIGN(const WeightArgument weight,
                    weight_argument(executable.plan(), function, i, set));
       weights->params_.back()[i] = weight.value;
-      CUGRT_TRY(layout.add(function.params[i].name, weight.tensor->size_bytes));
+      (computing[f] || !read[i] ? sources : kept)
+          .emplace(function.params[i].name, weight.tensor->size_bytes);
     }
   }
-  CUGRT_ASSIGN(weights->memory_,
-               driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
-  for (const auto &[name, offset] : layout.offsets) {
-    const HostTensor &tensor = *set.find(name);
-    if (tensor.size_bytes != 0)
-      CUGRT_TRY(driver::copy_to_device(device.context(), weights->memory_.address() + offset,
-                                       tensor.data(), tensor.size_bytes));
-  }
+  std::map<std::string, uint64_t> addresses;
+  for (const auto &[name, bytes] : kept)
+    sources.erase(name);
+  CUGRT_ASSIGN(weights->memory_, upload(kept, set, device, addresses));
+  CUGRT_ASSIGN(weights->sources_, upload(sources, set, device, addresses));
   for (size_t f = 0; f < weights->params_.size(); ++f) {
     const plan::Function &function = executable.plan().functions[f];
     for (size_t i = 0; i < function.params.size(); ++i)
       if (weights->params_[f][i].kind == CUGRT_VALUE_TENSOR)
-        weights->params_[f][i].as.tensor.address =
-            weights->memory_.address() + layout.offsets.at(function.params[i].name);
+        weights->params_[f][i].as.tensor.address = addresses.at(function.params[i].name);
   }
   return weights;
 }
@@ -92,8 +111,10 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
       results[from->function].resize(plan.functions[from->function].results.size());
       bound.push_back({f, i, *from});
     }
-  if (bound.empty())
+  if (bound.empty()) {
+    sources_ = {};
     return {};
+  }
   // Not a weight's memory until all of it is written.
   CUGRT_ASSIGN(driver::DeviceBuffer memory,
                driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
@@ -108,6 +129,9 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
       return std::move(status).in("computing weights by function @" +
                                   plan.functions[function].name);
   computed_ = std::move(memory);
+  sources_ = {};
+  for (const auto &[function, tensors] : results)
+    params_[function].assign(params_[function].size(), {});
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/module_plan.h"
 
 #include "passes/pass.h"
+#include "runtime/computed_weights.h"
 #include "runtime/plan_report.h"
 
 #include <algorithm>
@@ -79,8 +80,10 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
     if (function.symbols[i].source != ir::SymbolSource::device)
       row.symbols.push_back({function.symbols[i].name,
                              symbols.known[i] ? std::optional(symbols.values[i]) : std::nullopt});
-  for (const plan::Param &param : function.params) {
-    if (param.kind != plan::ParamKind::tensor && param.kind != plan::ParamKind::weight)
+  const std::vector<bool> read = weights_read(function);
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    const plan::Param &param = function.params[i];
+    if (param.kind != plan::ParamKind::tensor && !read[i])
       continue;
     std::optional<uint64_t> bytes;
     if (param.known_shape) {

@@ -231,7 +231,8 @@ void check_lifted(const Module &module, const std::vector<Dims> &inputs, size_t 
     REQUIRE(!got.empty());
     CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0);
   }
-  CHECK(one.session.counters().weight_bytes > other.session.counters().weight_bytes);
+  // Half precision takes their place: what was cast is not kept.
+  CHECK(one.session.counters().weight_bytes < other.session.counters().weight_bytes);
 }
 
 } // namespace
@@ -270,6 +271,36 @@ func @main(%x: tensor<[4], f32>, %w: tensor<[4], f32>) -> (tensor<[4], f32>)
   const Error error = error_of([&] { Session(half.executable, emulated_runtime(), both); });
   CHECK(mentions(error, "main_transform_params.0"));
   CHECK(mentions(error, "leave it out"));
+}
+
+TEST_CASE("a weight stays on the device when a run reads it, not when it is only computed from") {
+  struct Row {
+    const char *result;
+    uint64_t weight_bytes; // of 64 elements, f32
+  };
+  for (const Row &row : {Row{"%e", 256}, Row{"%w", 512}}) {
+    CAPTURE(row.result);
+    const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[64], f32>, %w: tensor<[64], f32>) -> (tensor<[64], f32>)
+    attributes {num_inputs = 1} {
+  %e = neg(%w)
+  %s = add(%x, %e)
+  %y = add(%s, )" + std::string(row.result) +
+                                        R"()
+  return %y
+}
+)");
+    const std::string report = module.plan_report(detail::sized<cugrt_plan_options>());
+    CHECK(report.find("arguments 256, weights " + std::to_string(row.weight_bytes) + ",") !=
+          report.npos);
+    Opened opened(Executable(emulated_runtime(), module));
+    CHECK(opened.session.counters().weight_bytes == row.weight_bytes);
+    const std::vector<float> y = run(opened, {{64}}), x = numbers(64, 64), w = numbers(64, 1);
+    for (size_t i = 0; i < 64; ++i) {
+      const float last = 0.5f * (row.result[1] == 'e' ? -w[i] : w[i]);
+      CHECK(y[i] == (x[i] - 0.5f * w[i]) + last);
+    }
+  }
 }
 
 TEST_CASE("a pack computes the same from its weights") {

@@ -1,5 +1,5 @@
-// Scans arbitrary text for #include: a name stands in the text, lines joined, between its marks, and
-// no mark ends a name early.
+// Scans arbitrary text for #include: a name stands in the text, lines joined, between its marks,
+// and no mark ends a name early.
 #include "jit/include_scan.h"
 
 #include <cstddef>
