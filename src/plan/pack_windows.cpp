@@ -213,8 +213,8 @@ Result<Packing> pack_items(const WindowItems &items, const PackOptions &options,
     return packing;
   }
   WindowPacker packer(items, *problem, goal_bytes);
-  constexpr size_t kPairsAtLoad = size_t(1)
-                                  << 18; // of more, a placement takes tens of milliseconds
+  // Of more pairs, a placement takes tens of milliseconds.
+  constexpr size_t kPairsAtLoad = size_t(1) << 18;
   const bool all = options.effort == Effort::build || problem->pairs.size() <= kPairsAtLoad;
   if (options.policy == PackPolicy::greedy)
     packer.place_greedily(1, {Fit::best});
