@@ -36,7 +36,9 @@ bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
     return true;
   std::vector<ir::Interval> some(bounds.begin(), bounds.end()); // where no dimension is 0
   for (ExprId dim : buffer.dims)
-    if (exprs[dim].kind == ir::ExprKind::symbol) {
+    if (exprs.as_constant(dim) == 0) {
+      return true;
+    } else if (exprs[dim].kind == ir::ExprKind::symbol) {
       ir::Interval &symbol = some[size_t(exprs[dim].value)];
       symbol.lower = std::max<int64_t>(symbol.lower, 1);
       if (symbol.lower > symbol.upper)
