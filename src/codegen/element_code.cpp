@@ -8,7 +8,21 @@
 
 namespace cugrt::codegen {
 
+void ElementParameters::add(const ElementParameters &more) {
+  tensors.insert(tensors.end(), more.tensors.begin(), more.tensors.end());
+  sizes.insert(sizes.end(), more.sizes.begin(), more.sizes.end());
+  counts.insert(counts.end(), more.counts.begin(), more.counts.end());
+  uses_f16 |= more.uses_f16;
+  uses_bf16 |= more.uses_bf16;
+  uses_integers |= more.uses_integers;
+  uses_positions |= more.uses_positions;
+}
+
 namespace {
+
+/// What is read at several indices is computed at each of them, what that reads likewise, and so
+/// on: with every op the number may double. More than this many times an op's share is no gain.
+constexpr size_t kRepeats = 4, kFreeRepeats = 16;
 
 Status cannot(std::string what) { return Status::error(Code::unsupported, std::move(what)); }
 
@@ -17,7 +31,7 @@ Status cannot(std::string what) { return Status::error(Code::unsupported, std::m
 ElementCode::ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
                          Names names)
     : module_(module), group_(group), made_by_(group.values.size(), kNone),
-      given_(std::move(names)) {
+      visits_left_(kRepeats * ops.size() + kFreeRepeats), given_(std::move(names)) {
   for (uint32_t op : ops)
     made_by_[group.ops[op].result] = op;
   names_.insert({given_.index, 1});
@@ -211,6 +225,8 @@ Result<uint32_t> ElementCode::pass_on(uint32_t operand, const Index &index) {
 Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
   using enum ir::Op;
   const FusedOp &op = group_.ops[number];
+  if (visits_left_-- == 0)
+    return cannot("too much would be computed at several indices");
   for (uint32_t operand : op.operands)
     if (operand == FusedGroup::kNoValue && op.op != range)
       return cannot("an operand is absent");

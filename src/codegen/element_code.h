@@ -42,6 +42,9 @@ struct ElementParameters {
   std::vector<ir::ExprId> counts; // what linear indices are below
   // What the text needs besides convert.cuh and elementwise.cuh:
   bool uses_f16 = false, uses_bf16 = false, uses_integers = false, uses_positions = false;
+
+  /// Those of another function of the same kernel.
+  void add(const ElementParameters &more);
 };
 
 class ElementCode {
@@ -187,6 +190,7 @@ private:
   ir::Module &module_;
   const FusedGroup &group_;
   std::vector<uint32_t> made_by_; // by value: the op to compute it by, or none
+  size_t visits_left_;            // of ops, each at an index
   const Names given_;
   ir::ExprId root_count_{};
   std::vector<Space> spaces_;

@@ -228,23 +228,7 @@ private:
     fusion.name = made.name;
     fusion.computed = type(anchor.result);
     std::string macros, functions;
-    ElementParameters uses;
-    std::vector<std::string> parameters, names;
-    auto take = [&](const ElementParameters &more) {
-      for (const ElementParameters::Tensor &tensor : more.tensors)
-        fusion.tensors.push_back({tensor.name, group_.values[tensor.value].given});
-      for (const ElementParameters::Size &size : more.sizes)
-        fusion.sizes.push_back({size.name, size.value});
-      fusion.counts.insert(fusion.counts.end(), more.counts.begin(), more.counts.end());
-      uses.uses_f16 |= more.uses_f16;
-      uses.uses_bf16 |= more.uses_bf16;
-      uses.uses_integers |= more.uses_integers;
-      uses.uses_positions |= more.uses_positions;
-      for (auto &item : declared(module_, group_, more, "__restrict__ "))
-        parameters.push_back(std::move(item));
-      for (auto &item : named(more))
-        names.push_back(std::move(item));
-    };
+    ElementParameters uses; // of what is before and behind the anchor, in the order of launches
     if (!places_.before.empty()) {
       const uint32_t loaded = anchor.operands[0];
       ElementCode code(module_, group_, places_.before, {"i", "p"});
@@ -252,7 +236,7 @@ private:
       macros += "#define LOADED_PARAMETER\n#define LOAD(i) loaded(i" + arguments(code) + ")\n";
       functions += function(element(loaded) + " loaded(", "long long i", code, lines);
       fusion.loaded = type(loaded);
-      take(code.parameters());
+      uses.add(code.parameters());
     }
     if (!places_.after.empty()) {
       const std::string name(ir::op_info(anchor.op).name);
@@ -263,12 +247,18 @@ private:
                 value + arguments(code) + ")\n";
       functions += function(element(output()) + " stored(",
                             "Index j, " + element(anchor.result) + " " + name, code, lines);
-      take(code.parameters());
+      uses.add(code.parameters());
     }
-    CUGRT_TRY(check_count(fusion.tensors.size(), fusion.sizes.size()));
+    CUGRT_TRY(check_count(uses.tensors.size(), uses.sizes.size()));
+    for (const ElementParameters::Tensor &tensor : uses.tensors)
+      fusion.tensors.push_back({tensor.name, group_.values[tensor.value].given});
+    for (const ElementParameters::Size &size : uses.sizes)
+      fusion.sizes.push_back({size.name, size.value});
+    fusion.counts = uses.counts;
     fusion.prelude =
-        heading(group_, part_.ops, uses) + macros + list_macro("FUSED_PARAMETERS", parameters) +
-        list_macro("FUSED_ARGUMENTS", names) +
+        heading(group_, part_.ops, uses) + macros +
+        list_macro("FUSED_PARAMETERS", declared(module_, group_, uses, "__restrict__ ")) +
+        list_macro("FUSED_ARGUMENTS", named(uses)) +
         includes(uses, "", computes_what_it_loads(anchor.op) ? "number" : "floating") + functions;
     return {};
   }

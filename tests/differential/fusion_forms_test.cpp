@@ -1,0 +1,143 @@
+// Forms of groups through the public C++ API, on the emulated driver: what stands before and behind
+// an op that reduces, ops that are read at many indices, and tensors without elements. Fused and
+// unfused give the same bits.
+#include "support/api_fixture.h"
+
+#include <algorithm>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+struct Input {
+  std::vector<int64_t> dims;
+  cugrt_dtype dtype = CUGRT_F32;
+};
+
+/// Bytes of the first result. Inputs are numbers, those of i64 indices below 4.
+std::vector<std::byte> run(const Module &module, const std::vector<std::string> &settings,
+                           const std::vector<Input> &inputs, std::vector<int64_t> &dims) {
+  Executable executable(emulated_runtime(), module, settings);
+  Session session(executable, emulated_runtime());
+  std::vector<Buffer> buffers;
+  std::vector<Value> arguments;
+  for (const Input &input : inputs) {
+    size_t count = 1;
+    for (int64_t dim : input.dims)
+      count *= size_t(dim);
+    const std::vector<float> values = numbers(count, uint32_t(buffers.size() + 1));
+    std::vector<int64_t> indices;
+    for (float value : values)
+      indices.push_back(int64_t((value + 1) * 2));
+    buffers.push_back(input.dtype == CUGRT_I64 ? upload(indices) : upload(values));
+    arguments.push_back(buffers.back().tensor(input.dtype, input.dims));
+  }
+  const std::vector<Value> results = session.run(executable.function("main"), arguments);
+  session.synchronize();
+  const cugrt_tensor &result = results[0].as.tensor;
+  dims.assign(result.dims, result.dims + result.rank);
+  return download<std::byte>(result.address, elements(result) * 4);
+}
+
+void check_same_bits(const std::string &text, const std::vector<Input> &inputs,
+                     const std::vector<int64_t> &expected_dims) {
+  CAPTURE(text);
+  const Module module = Module::parse(text);
+  std::vector<int64_t> dims, unfused_dims;
+  const auto fused = run(module, {}, inputs, dims),
+             unfused = run(module, {"fuse.ops=false"}, inputs, unfused_dims);
+  CHECK(dims == expected_dims);
+  CHECK(unfused_dims == expected_dims);
+  CHECK(fused == unfused);
+}
+
+size_t kernels(const Module &module) {
+  const std::string text = module.run_passes().print();
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find("\nkernel @", at)) != text.npos; ++at)
+    ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("sizes of what a reduction loads and tensors of what takes its result are both given") {
+  const char *const prologues[] = {
+      "%p = maximum(%v, %y)",
+      "%p = add(%z, %y)",
+      "%c = greater(%y, %v)\n  %m = neg(%y)\n  %p = where(%c, %m, %v)",
+      "%r = range() {length = 6}\n  %p = mul(%r, %y)",
+  };
+  const char *const reductions[] = {
+      "%s = reduce_sum(%p) {axes = [1], keep_dims = true}",
+      "%s = reduce_max(%p) {axes = [1], keep_dims = true}",
+      "%s = reduce_mean(%p) {axes = [1], keep_dims = true}",
+      "%i = argmax(%p) {axis = 1, keep_dims = true}\n  %s = cast(%i) {dtype = f32}",
+  };
+  for (const char *epilogue : {"mul(%s, %u)", "sub(%k, %s)", "relu(%s)"})
+    for (const char *prologue : prologues)
+      for (const char *reduction : reductions)
+        check_same_bits("cugrt 1\nfunc @main(%y: tensor<[n, 6], f32>, %v: tensor<[n, 1], f32>, "
+                        "%z: tensor<[6], f32>, %u: tensor<[n, 1], f32>, %k: tensor<[1], f32>) "
+                        "-> (tensor<[n, 1], f32>) attributes {upper_bounds = {n = 16}} {\n  " +
+                            std::string(prologue) + "\n  " + reduction + "\n  %e = " + epilogue +
+                            "\n  return %e\n}\n",
+                        {{{5, 6}}, {{5, 1}}, {{6}}, {{5, 1}}, {{1}}}, {5, 1});
+}
+
+TEST_CASE("what is read at two places each time is not computed twice as often with every op") {
+  // Of 40 layers the first would be computed 2^40 times.
+  auto gathers = [](int layers) {
+    std::string text = "cugrt 1\nfunc @main(%x: tensor<[4, 6], f32>, %i: tensor<[4], i64>) -> "
+                       "(tensor<[4, 6], f32>) {\n  %y0 = relu(%x)\n";
+    for (int i = 0; i < layers; ++i) {
+      const std::string n = std::to_string(i);
+      text += "  %g" + n + " = gather(%y" + n + ", %i) {axis = 0}\n  %y" + std::to_string(i + 1) +
+              " = add(%y" + n + ", %g" + n + ")\n";
+    }
+    return text + "  return %y" + std::to_string(layers) + "\n}\n";
+  };
+  auto halves = [](int layers) {
+    std::string text = "cugrt 1\nfunc @main(%x: tensor<[4, 4], f32>) -> (tensor<[4, 4], f32>) {\n"
+                       "  %y0 = relu(%x)\n";
+    for (int i = 0; i < layers; ++i) {
+      const std::string n = std::to_string(i);
+      text += "  %s" + n + " = slice(%y" + n + ") {starts = [3], ends = [-9], steps = [-1]}\n  %c" +
+              n + " = concat(%y" + n + ", %s" + n + ") {axis = 0}\n  %y" + std::to_string(i + 1) +
+              " = slice(%c" + n + ") {starts = [2], ends = [6]}\n";
+    }
+    return text + "  return %y" + std::to_string(layers) + "\n}\n";
+  };
+  check_same_bits(gathers(2), {{{4, 6}}, {{4}, CUGRT_I64}}, {4, 6});
+  check_same_bits(gathers(9), {{{4, 6}}, {{4}, CUGRT_I64}}, {4, 6});
+  check_same_bits(halves(9), {{{4, 4}}}, {4, 4});
+  CHECK(kernels(Module::parse(gathers(2))) == 1);
+  CHECK(kernels(Module::parse(gathers(40))) > 1);
+  CHECK(kernels(Module::parse(halves(40))) > 1);
+}
+
+TEST_CASE("parts of tensors without elements are tensors without elements") {
+  struct Row {
+    const char *type, *op;
+    std::vector<int64_t> input, result;
+  };
+  const Row rows[] = {
+      {"[0, 4]", "concat(%x, %x) {axis = 1}", {0, 4}, {0, 8}},
+      {"[0, 4]", "slice(%x) {starts = [1], ends = [-1], axes = [1]}", {0, 4}, {0, 2}},
+      {"[n, 4]", "concat(%x, %x) {axis = 1}", {0, 4}, {0, 8}},
+      {"[4, 0]", "slice(%x) {starts = [1], ends = [3], axes = [0]}", {4, 0}, {2, 0}},
+      {"[4, 0]", "concat(%x, %x) {axis = 0}", {4, 0}, {8, 0}},
+      {"[2, 0, 3]", "concat(%x, %x) {axis = 2}", {2, 0, 3}, {2, 0, 6}},
+  };
+  for (const Row &row : rows) {
+    std::string result = "[";
+    for (size_t i = 0; i < row.result.size(); ++i)
+      result += (i ? ", " : "") +
+                (i == 0 && row.type[1] == 'n' ? std::string("n") : std::to_string(row.result[i]));
+    check_same_bits("cugrt 1\nfunc @main(%x: tensor<" + std::string(row.type) +
+                        ", f32>) -> (tensor<" + result + "], f32>) {\n  %r = " + row.op +
+                        "\n  return %r\n}\n",
+                    {{row.input}}, row.result);
+  }
+}
