@@ -281,10 +281,13 @@ Result<std::shared_ptr<const Executable>> Executable::assemble(ExecutableParts p
 }
 
 Status Executable::make_programs() {
+  uint64_t first_symbol = 1;
   for (const plan::Function &function : plan_.functions) {
-    auto program = make_function_program(plan_, function);
+    auto program = make_function_program(plan_, function, first_symbol);
     if (!program.ok())
       return program.take_status().at(location(function.location));
+    checks_symbols_ = checks_symbols_ || program->checks_symbols;
+    first_symbol += function.symbols.size();
     programs_.push_back(std::move(*program));
   }
   return {};
