@@ -1,7 +1,10 @@
-// Positions in device memory that kernels check against their bounds: what is out of them is clamped,
-// and the next call says so. In a graph, from the host and step by step, on drivers with and without
-// conditional nodes.
+// Positions in device memory that kernels check against their bounds: what is out of them is
+// clamped, and the next call says so. In a graph, from the host and step by step, on drivers with
+// and without conditional nodes.
 #include "support/api_fixture.h"
+#include "support/temporary_folder.h"
+
+#include <fstream>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -85,10 +88,10 @@ struct Append {
 
   void run(int32_t position) {
     write(position);
-    program.session.run(program.function("main"),
-                        {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}),
-                         at->tensor(CUGRT_I32, {2})},
-                        stream.native());
+    program.session.run(
+        program.function("main"),
+        {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}), at->tensor(CUGRT_I32, {2})},
+        stream.native());
     stream.synchronize();
   }
   void write(int32_t position) {
@@ -119,7 +122,8 @@ TEST_CASE("A position within its bounds is read where it is, wherever the buffer
     Append append(way);
     std::vector<int32_t> expected(8, -1);
     for (int32_t position : {2, 5, 3, 4}) {
-      append.at = position == 3 ? &append.other : &append.position; // patches the node's first field
+      append.at =
+          position == 3 ? &append.other : &append.position; // patches the node's first field
       append.run(position);
       expected[size_t(position)] = 1070 + position;
       CHECK(append.cached() == expected);
@@ -130,7 +134,8 @@ TEST_CASE("A position within its bounds is read where it is, wherever the buffer
 
 TEST_CASE("A position out of its bounds is clamped, and the next run is refused, once") {
   for (Way way : kWays)
-    for (const auto &[position, nearest] : std::vector<std::pair<int32_t, int32_t>>{{6, 5}, {1, 2}, {INT32_MAX, 5}, {INT32_MIN, 2}}) {
+    for (const auto &[position, nearest] :
+         std::vector<std::pair<int32_t, int32_t>>{{6, 5}, {1, 2}, {INT32_MAX, 5}, {INT32_MIN, 2}}) {
       INFO("position " << position);
       Append append(way);
       append.run(position);
@@ -204,9 +209,9 @@ func @second(%cache: inout tensor<[8], i32>, %pos: tensor<[2], i64>) {
   Error error = error_of([&] { program.session.synchronize(); });
   CHECK(mentions(error, "symbol wide of function @second was out of its bounds, 4 to 6"));
   CHECK(download<int32_t>(cache.address(), 8) == std::vector<int32_t>{0, 0, 0, 0, 1, 0, 0, 0});
-  program.session.run(program.function("first"),
-                      {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}),
-                       narrow.tensor(CUGRT_I32, {2})});
+  program.session.run(
+      program.function("first"),
+      {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}), narrow.tensor(CUGRT_I32, {2})});
   error = error_of([&] { program.session.synchronize(); });
   CHECK(mentions(error, "symbol q of function @first was out of its bounds, 0 to 7"));
 }
@@ -244,6 +249,7 @@ func @main(%x: tensor<[n], i32>, %cache: inout tensor<[8], i32>, %pos: inout ten
           std::vector<int32_t>{-1, -1, 1072, 1073, 1074, -1, -1, -1});
     const Error error = error_of([&] { run(8); }); // 5 is within the bounds, 6 and 7 are not
     CHECK(mentions(error, "symbol p of function @main was out of its bounds, 2 to 5"));
+    CHECK(mentions(error, ":45:5")); // of the read, in the loop
     CHECK(download<int32_t>(cache.address(), 8) ==
           std::vector<int32_t>{-1, -1, 1072, 1073, 1074, 1075, -1, -1});
     CHECK(download<int32_t>(position.address(), 2)[1] == 8);
@@ -270,4 +276,33 @@ func @main(%pos: tensor<[1], i32>, %y: out tensor<[1], i32>) {
   const Error error = error_of([&] { Program program(text); });
   CHECK(mentions(error, "40 bytes"));
   CHECK(mentions(error, "@plain"));
+}
+
+TEST_CASE("A kernel in a file of its own has the library's header, and files beside it") {
+  TemporaryFolder folder;
+  std::ofstream(folder.path + "/factor.cuh") << "#define FACTOR 3\n";
+  std::ofstream(folder.path + "/at.cu") << R"(#include "builtin:device_symbol.cuh"
+#include "factor.cuh"
+extern "C" __global__ void at(cugrt_symbol<int> p, int *y) { y[0] = FACTOR * cugrt_read(p); }
+)";
+  const char *const text = R"(cugrt 1
+kernel @at {
+  source "at.cu"
+  entry "at"
+  params (p: checked_symbol i32, y: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%pos: tensor<[1], i32>, %y: out tensor<[1], i32>) {
+  read p = %pos[0] in [0, 7]
+  launch @at(p, %y)
+  return
+}
+)";
+  Executable executable(emulated_runtime(), Module::parse(text, "m", folder.path));
+  Session session(executable, emulated_runtime());
+  Buffer position = upload(std::vector<int32_t>{8}), y = upload(std::vector<int32_t>{0});
+  session.run(executable.function("main"),
+              {position.tensor(CUGRT_I32, {1}), y.tensor(CUGRT_I32, {1})});
+  CHECK(mentions(error_of([&] { session.synchronize(); }), "symbol p"));
+  CHECK(download<int32_t>(y.address(), 1)[0] == 21);
 }
