@@ -16,6 +16,21 @@ std::optional<std::string_view> builtin_source(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+/// As a string of C.
+std::string quoted(std::string_view file) {
+  std::string out = "\"";
+  for (char c : file) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+} // namespace
+
 std::string with_builtin_includes(std::string_view text, std::string_view file) {
   constexpr std::string_view kBegin = "#include \"builtin:", kEnd = "\"";
   std::string out;
@@ -34,7 +49,7 @@ std::string with_builtin_includes(std::string_view text, std::string_view file) 
     }
     name = name.substr(0, name.find(kEnd));
     out += "#line 1 \"" + std::string(name) + "\"\n" + std::string(*source);
-    out += "#line " + std::to_string(line + 1) + " \"" + std::string(file) + "\"\n";
+    out += "#line " + std::to_string(line + 1) + " " + quoted(file) + "\n";
   }
   return out;
 }

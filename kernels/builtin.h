@@ -1,7 +1,7 @@
 // The library's own kernels: the text of the sources in this folder, embedded when cugrt is built.
 //
-// A kernel declaration names one as `source "builtin:NAME.cu"`, and the text of an inline one may
-// hold a line `#include "builtin:NAME"`, of a source or a header (.cuh). The texts include nothing
+// A kernel declaration names one as `source "builtin:NAME.cu"`, and a source of the user's may hold
+// a line `#include "builtin:NAME"`, of a source or a header (.cuh). The texts include nothing
 // but cuda_fp16.h and cuda_bf16.h, and those only when an option asks for such types: what they
 // share, the .cuh files, has been put in its place. Options are described at the head of each
 // source, and src/codegen/ declares the kernels with them.

@@ -554,7 +554,7 @@ typedef struct cugrt_api {
   /* Sessions. */
   cugrt_status *(*session_open)(cugrt_executable *executable, cugrt_runtime *runtime,
                                 const cugrt_session_options *options, cugrt_session **session);
-  /* Asynchronous: returns when the work is queued on the stream. */
+  /* Asynchronous: queues on the stream. May tell, once, of a checked symbol of an earlier run. */
   cugrt_status *(*session_run)(cugrt_session *session, const cugrt_function *function,
                                const cugrt_run_options *run);
   cugrt_status *(*session_synchronize)(cugrt_session *session);

@@ -72,6 +72,15 @@ Result<PinnedBuffer> PinnedBuffer::allocate(const Context &context, uint64_t siz
   return PinnedBuffer({&api, context.get(), data}, size_bytes);
 }
 
+Result<uint64_t> PinnedBuffer::device_address(const Context &context) const {
+  const DriverApi &api = context.api();
+  CUdeviceptr address = 0;
+  if (api.MemHostGetDevicePointer)
+    CUGRT_DRIVER(api, MemHostGetDevicePointer, (&address, data(), 0), "a pinned buffer");
+  // Under unified addressing there is one address.
+  return address ? address : reinterpret_cast<uintptr_t>(data());
+}
+
 Result<bool> VirtualRange::available(const Context &context) {
   const DriverApi &api = context.api();
   if (!has_virtual_memory(api))

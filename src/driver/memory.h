@@ -46,6 +46,8 @@ public:
   static Result<PinnedBuffer> allocate(const Context &context, uint64_t size_bytes);
 
   void *data() const { return handle_.get(); }
+  /// Where the device sees the bytes; of a buffer that has some.
+  Result<uint64_t> device_address(const Context &context) const;
   uint64_t size_bytes() const { return size_bytes_; }
   explicit operator bool() const { return static_cast<bool>(handle_); }
 

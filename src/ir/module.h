@@ -69,6 +69,9 @@ enum class KernelParamKind : uint8_t {
   scalar, // a host value, passed by value as `dtype`
   symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
   device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
+  /// That symbol with its bounds and where to say that its value is out of them, passed by value:
+  /// cugrt_symbol of kernels/device_symbol.cuh.
+  checked_symbol,
 };
 
 struct KernelParam {

@@ -133,7 +133,8 @@ bool Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
   static constexpr std::pair<std::string_view, KernelParamKind> kKinds[] = {
       {"scalar", KernelParamKind::scalar},
       {"symbol", KernelParamKind::symbol},
-      {"device_symbol", KernelParamKind::device_symbol}};
+      {"device_symbol", KernelParamKind::device_symbol},
+      {"checked_symbol", KernelParamKind::checked_symbol}};
   bool known = false;
   for (const auto &[word, access] : kAccess)
     if (at_word(word))
@@ -142,7 +143,7 @@ bool Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
     if (at_word(word))
       known = true, p.kind = kind;
   if (!known)
-    return fail_here("in, out, inout, scalar, symbol or device_symbol");
+    return fail_here("in, out, inout, scalar, symbol, device_symbol or checked_symbol");
   advance();
   if (p.kind == KernelParamKind::tensor && accept_word("any")) {
     p.any_dtype = true;

@@ -54,7 +54,8 @@ void append_attribute_value(std::string &out, const AttributeValue &value) {
 
 void Printer::kernel_param(const Kernel &k, const KernelParam &p) {
   static constexpr std::string_view kAccess[] = {"in ", "out ", "inout "};
-  static constexpr std::string_view kKinds[] = {"", "scalar ", "symbol ", "device_symbol "};
+  static constexpr std::string_view kKinds[] = {"", "scalar ", "symbol ", "device_symbol ",
+                                                "checked_symbol "};
   *this << p.name << ": "
         << (p.kind == KernelParamKind::tensor ? kAccess[static_cast<size_t>(p.access)]
                                               : kKinds[static_cast<size_t>(p.kind)])

@@ -123,6 +123,7 @@ private:
         fail(k.location, prefix + ": symbol '" + p.name + "' has no legal name");
       return;
     case KernelParamKind::device_symbol:
+    case KernelParamKind::checked_symbol:
       if (!index)
         fail(k.location, prefix + ": device symbol '" + p.name + "' is i32 or i64");
       return;

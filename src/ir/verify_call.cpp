@@ -1,6 +1,7 @@
 // The rules of launches and calls.
 #include "ir/verifier.h"
 
+#include "ir/element.h"
 #include "ir/infer.h"
 
 #include <algorithm>
@@ -92,9 +93,15 @@ bool FunctionVerifier::device_symbol_operand(const Binding &b, const KernelParam
   if (!device)
     return fail(b, "parameter '" + p.name + "' takes a symbol that a read binding defines");
   DType read = read_dtype_[static_cast<size_t>(n->value)];
-  return read == p.dtype ||
-         fail(b, "parameter '" + p.name + "' takes " + std::string(info(p.dtype).name) +
-                     ", the symbol is read as " + std::string(info(read).name));
+  if (read != p.dtype)
+    return fail(b, "parameter '" + p.name + "' takes " + std::string(info(p.dtype).name) +
+                       ", the symbol is read as " + std::string(info(read).name));
+  // What is out of the bounds becomes one of them.
+  const Symbol &symbol = f_.symbols[static_cast<size_t>(n->value)];
+  return p.kind != KernelParamKind::checked_symbol ||
+         (integer_fits(read, symbol.bounds.lower) && integer_fits(read, symbol.bounds.upper)) ||
+         fail(b, "parameter '" + p.name + "' takes " + std::string(info(read).name) +
+                     ", which the bounds of symbol '" + symbol.name + "' do not fit into");
 }
 
 bool FunctionVerifier::launch_operand(const Binding &b, const Kernel &k, size_t i) {
@@ -106,6 +113,7 @@ bool FunctionVerifier::launch_operand(const Binding &b, const Kernel &k, size_t 
   case KernelParamKind::scalar:
     return scalar_operand(b, p, o);
   case KernelParamKind::device_symbol:
+  case KernelParamKind::checked_symbol:
     return device_symbol_operand(b, p, o);
   case KernelParamKind::symbol:
     break;

@@ -23,7 +23,8 @@ template <class E> std::span<const std::string_view> enumerator_names();
   }
 
 CUGRT_ENUMERATORS(ir::CodeKind, "source_file", "source_text", "ptx_file", "cubin_file")
-CUGRT_ENUMERATORS(ir::KernelParamKind, "tensor", "scalar", "symbol", "device_symbol")
+CUGRT_ENUMERATORS(ir::KernelParamKind, "tensor", "scalar", "symbol", "device_symbol",
+                  "checked_symbol")
 CUGRT_ENUMERATORS(Access, "in", "out", "inout")
 CUGRT_ENUMERATORS(ir::SymbolSource, "parameter", "match", "device", "bucket")
 CUGRT_ENUMERATORS(ir::ScalarKind, "integer", "floating", "boolean")
@@ -32,7 +33,7 @@ CUGRT_ENUMERATORS(ir::ExprKind, "constant", "symbol", "add", "sub", "mul", "floo
 CUGRT_ENUMERATORS(ParamKind, "tensor", "weight", "scalar", "shape")
 CUGRT_ENUMERATORS(SlotKind, "param", "result")
 CUGRT_ENUMERATORS(BufferBase, "arena", "slot", "weight", "constant", "dynamic")
-CUGRT_ENUMERATORS(ArgumentKind, "buffer", "expr", "host_value", "bits")
+CUGRT_ENUMERATORS(ArgumentKind, "buffer", "expr", "host_value", "bits", "checked_symbol")
 CUGRT_ENUMERATORS(StepKind, "kernel", "copy", "fill", "empty", "conditional", "set_condition")
 CUGRT_ENUMERATORS(ConditionalKind, "if", "while")
 CUGRT_ENUMERATORS(HostValueKind, "param", "expr", "literal", "host_result", "object")

@@ -157,6 +157,9 @@ private:
     for (uint32_t a = s.accesses.begin; a < s.accesses.end(); ++a)
       text += std::string(a == s.accesses.begin ? " " : ", ") + access_word(f_.accesses[a].access) +
               " " + buffer(f_.accesses[a].buffer);
+    for (uint32_t a = s.arguments.begin; a < s.arguments.end(); ++a)
+      if (f_.arguments[a].kind == ArgumentKind::checked_symbol)
+        text += ", checked " + names_[f_.arguments[a].bits];
     line(depth, text);
     for (uint32_t l = s.launches.begin; l < s.launches.end(); ++l) {
       const LaunchRule &rule = f_.launches[l];

@@ -76,6 +76,7 @@ private:
     case KernelParamKind::tensor:
       return tensor_argument(param, operand);
     case KernelParamKind::device_symbol:
+    case KernelParamKind::checked_symbol:
       return device_symbol_argument(param, operand);
     case KernelParamKind::scalar:
       break;
@@ -113,6 +114,8 @@ private:
     if (param.symbol.valid()) // launch dimensions take the upper bound: the value is not known here
       replacement_[param.symbol.index] =
           context_.plan.exprs.constant(function_.symbols[symbol.index].bounds.upper);
+    if (param.kind == KernelParamKind::checked_symbol)
+      return Argument{ArgumentKind::checked_symbol, param.dtype, buffer, symbol.index};
     return Argument{ArgumentKind::buffer, param.dtype, buffer, 0};
   }
 
@@ -145,7 +148,7 @@ private:
         return fail("passes symbol " + function_.symbols[symbol.index].name + " by value for " +
                     quoted(param) +
                     ", but it lives in device memory; declare the parameter "
-                    "device_symbol");
+                    "device_symbol or checked_symbol");
     ExprId copy = context_.copy(expr);
     if (auto constant = context_.plan.exprs.as_constant(copy);
         constant && !scalar_bits(param.dtype, *constant))

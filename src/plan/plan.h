@@ -34,7 +34,7 @@ using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
 
-inline constexpr uint32_t kPlanVersion = 4;
+inline constexpr uint32_t kPlanVersion = 5;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
@@ -174,13 +174,20 @@ enum class ArgumentKind : uint8_t {
   expr,       // index: ExprId; its value as `dtype`
   host_value, // index: Function::host_values; as `dtype`
   bits,       // a literal: `bits` hold the value as `dtype`
+  /// index: Function::buffers, one element of `dtype`; bits: the device symbol that is read there.
+  /// Its address, with the symbol's bounds and where the kernel says that it is out of them.
+  checked_symbol,
 };
 
 struct Argument {
   ArgumentKind kind = ArgumentKind::buffer;
-  ir::DType dtype = ir::DType::i64; // of by-value arguments
+  ir::DType dtype = ir::DType::i64; // of by-value arguments, and of symbols
   uint32_t index = 0;
   uint64_t bits = 0;
+  /// Whether `index` is a buffer's, which the step has among its accesses.
+  bool names_buffer() const {
+    return kind == ArgumentKind::buffer || kind == ArgumentKind::checked_symbol;
+  }
   friend bool operator==(const Argument &, const Argument &) = default;
 };
 

@@ -337,7 +337,7 @@ Status check_accesses(const Plan &plan, const Function &f) {
     const Kernel &kernel = plan.kernels[step.kernel];
     for (size_t p = 0; p < kernel.params.size(); ++p) {
       const Argument &argument = f.arguments[step.arguments.begin + p];
-      if (argument.kind != ArgumentKind::buffer)
+      if (!argument.names_buffer())
         continue;
       auto found = has.find(argument.index);
       bool tensor = kernel.params[p].kind == ir::KernelParamKind::tensor;

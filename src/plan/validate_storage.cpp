@@ -348,7 +348,7 @@ private:
     std::vector<uint32_t> reads; // arguments
     for (uint32_t p = 0; p < params.size(); ++p) {
       const Argument &argument = f_.arguments[step.arguments.begin + p];
-      if (argument.kind != ArgumentKind::buffer)
+      if (!argument.names_buffer())
         continue;
       if (is_of(argument.index, life) && std::exchange(out, p) != kNone)
         return false;

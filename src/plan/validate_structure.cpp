@@ -1,4 +1,5 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
+#include "ir/element.h"
 #include "plan/validate.h"
 #include "plan/validate_levels.h"
 
@@ -179,8 +180,10 @@ private:
 
   Status arguments() {
     for (const Argument &argument : f_.arguments) {
-      if (argument.kind == ArgumentKind::buffer)
+      if (argument.names_buffer())
         CUGRT_TRY(index(argument.index, f_.buffers, "an argument's buffer"));
+      if (argument.kind == ArgumentKind::checked_symbol)
+        CUGRT_TRY(checked_symbol(argument));
       else if (argument.kind == ArgumentKind::expr)
         CUGRT_TRY(expr({argument.index}));
       else if (argument.kind == ArgumentKind::host_value)
@@ -198,6 +201,26 @@ private:
     }
     for (const BufferAccess &access : f_.accesses)
       CUGRT_TRY(index(access.buffer, f_.buffers, "an access's buffer"));
+    return {};
+  }
+
+  /// Kernels read one element there, and take one of the bounds for what is out of them.
+  Status checked_symbol(const Argument &argument) const {
+    if (argument.bits >= f_.symbols.size())
+      return fail("an argument's device symbol does not exist");
+    const Symbol &symbol = f_.symbols[argument.bits];
+    const Buffer &buffer = f_.buffers[argument.index];
+    const std::string text = "symbol " + symbol.name;
+    if (symbol.source != ir::SymbolSource::device)
+      return fail(text + " is read by a kernel, but does not live in device memory");
+    const bool index = argument.dtype == ir::DType::i32 || argument.dtype == ir::DType::i64;
+    if (!index || buffer.dtype != argument.dtype ||
+        !ir::integer_fits(argument.dtype, symbol.bounds.lower) ||
+        !ir::integer_fits(argument.dtype, symbol.bounds.upper))
+      return fail(text + " is read as a dtype that its buffer or its bounds do not have");
+    if (!buffer.bytes.valid() || plan_.exprs.as_constant(buffer.bytes) !=
+                                     std::optional<int64_t>(ir::info(buffer.dtype).bytes_per_block))
+      return fail(text + " is read from %" + buffer.name + ", which is not one element");
     return {};
   }
 
@@ -264,9 +287,13 @@ private:
       ir::KernelParamKind kind = kernel.params[p].kind;
       bool pointer =
           kind == ir::KernelParamKind::tensor || kind == ir::KernelParamKind::device_symbol;
-      ArgumentKind argument = f_.arguments[step.arguments.begin + p].kind;
-      if (pointer != (argument == ArgumentKind::buffer))
+      const Argument &argument = f_.arguments[step.arguments.begin + p];
+      if (pointer != (argument.kind == ArgumentKind::buffer))
         return fail("step '" + step.name + "' passes a value for a pointer, or the reverse");
+      const bool checked = kind == ir::KernelParamKind::checked_symbol;
+      if (checked != (argument.kind == ArgumentKind::checked_symbol) ||
+          (checked && argument.dtype != kernel.params[p].dtype))
+        return fail("step '" + step.name + "' passes another symbol than its kernel reads");
     }
     return {};
   }

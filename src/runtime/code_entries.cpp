@@ -282,6 +282,10 @@ std::vector<size_t> argument_bytes(const FunctionProgram &program, const LaunchP
   std::vector<size_t> sizes;
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
     const ValueSource &source = program.sources[i];
+    if (source.joined) {
+      sizes.back() += sizeof(uint64_t);
+      continue;
+    }
     bool pointer = source.kind == ValueSource::Kind::address;
     sizes.push_back(pointer ? sizeof(CUdeviceptr) : scalar_bytes(source.dtype));
   }

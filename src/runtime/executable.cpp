@@ -155,7 +155,8 @@ private:
 
   Result<uint32_t> add_override(const plan::Kernel &kernel, const CodeOverride &code) {
     if (code.kind == CUGRT_CODE_SOURCE)
-      return request(kernel.name, code.bytes, "", executable_->plan_.codes[kernel.code].options);
+      return request(kernel.name, kernels::with_builtin_includes(code.bytes, kernel.name), "",
+                     executable_->plan_.codes[kernel.code].options);
     return add_image(kernel.name, code.bytes, code.kind == CUGRT_CODE_CUBIN);
   }
 
@@ -176,7 +177,8 @@ private:
     if (!bytes.ok())
       return bytes.take_status().in("kernel @" + kernel.name);
     if (code.kind == ir::CodeKind::source_file)
-      return request(kernel.name, std::move(*bytes), path.string(), code.options);
+      return request(kernel.name, kernels::with_builtin_includes(*bytes, path.string()),
+                     path.string(), code.options);
     return add_image(code.name, std::move(*bytes), code.kind == ir::CodeKind::cubin_file);
   }
 
@@ -281,10 +283,13 @@ Result<std::shared_ptr<const Executable>> Executable::assemble(ExecutableParts p
 }
 
 Status Executable::make_programs() {
+  uint64_t first_symbol = 1;
   for (const plan::Function &function : plan_.functions) {
-    auto program = make_function_program(plan_, function);
+    auto program = make_function_program(plan_, function, first_symbol);
     if (!program.ok())
       return program.take_status().at(location(function.location));
+    checks_symbols_ = checks_symbols_ || program->checks_symbols;
+    first_symbol += function.symbols.size();
     programs_.push_back(std::move(*program));
   }
   return {};

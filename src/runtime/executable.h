@@ -61,6 +61,8 @@ public:
 
   const plan::Plan &plan() const { return plan_; }
   const FunctionProgram &program(size_t function) const { return programs_[function]; }
+  /// Whether kernels may say that a device symbol is out of its bounds (symbol_flag.h).
+  bool checks_symbols() const { return checks_symbols_; }
   const std::vector<CodeImage> &images() const { return images_; }
   /// The image of each kernel; an index into images().
   uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
@@ -87,6 +89,7 @@ private:
 
   plan::Plan plan_;
   std::vector<FunctionProgram> programs_;
+  bool checks_symbols_ = false;
   std::vector<CodeImage> images_;
   std::vector<uint32_t> kernel_images_;
   uint32_t transfer_image_ = kNone, control_image_ = kNone;

@@ -11,8 +11,8 @@ namespace {
 
 class ProgramMaker {
 public:
-  ProgramMaker(const plan::Plan &plan, const plan::Function &function)
-      : plan_(plan), function_(function) {}
+  ProgramMaker(const plan::Plan &plan, const plan::Function &function, uint64_t first_symbol)
+      : plan_(plan), function_(function), first_symbol_(first_symbol) {}
 
   Result<FunctionProgram> make() {
     number_bases();
@@ -41,7 +41,8 @@ private:
     program_.first_dynamic = program_.first_weight + static_cast<uint32_t>(function_.params.size());
     program_.first_arena = program_.first_dynamic + function_.dynamic_count;
     program_.first_constant = program_.first_arena + static_cast<uint32_t>(plan_.arenas.size());
-    program_.base_count = program_.first_constant + static_cast<uint32_t>(plan_.constants.size());
+    program_.symbol_flag = program_.first_constant + static_cast<uint32_t>(plan_.constants.size());
+    program_.base_count = program_.symbol_flag + 1;
     for (uint32_t i = 0; i < function_.params.size(); ++i)
       if (function_.params[i].kind != plan::ParamKind::weight)
         program_.call_params.push_back(i);
@@ -95,6 +96,22 @@ private:
     return source;
   }
 
+  /// The fields of cugrt_symbol (kernels/device_symbol.cuh).
+  void add_checked_symbol(const plan::Argument &argument) {
+    const ir::Interval &bounds = function_.symbols[argument.bits].bounds;
+    program_.checks_symbols = true;
+    program_.sources.push_back(address_of(argument.index));
+    const ValueSource fields[] = {
+        {.bits = static_cast<uint64_t>(bounds.lower)},
+        {.bits = static_cast<uint64_t>(bounds.upper)},
+        {.kind = ValueSource::Kind::address, .index = program_.symbol_flag},
+        {.bits = first_symbol_ + argument.bits}};
+    for (ValueSource field : fields) {
+      field.joined = true;
+      program_.sources.push_back(field);
+    }
+  }
+
   Status add_kernel(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
     for (uint32_t variant = 0; variant < step.launches.count; ++variant) {
@@ -102,7 +119,12 @@ private:
       LaunchProgram launch{.step = step_index, .kernel = step.kernel, .variant = variant};
       launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
       for (uint32_t i = 0; i < step.arguments.count; ++i) {
-        CUGRT_ASSIGN(ValueSource source, value_of(function_.arguments[step.arguments.begin + i]));
+        const plan::Argument &argument = function_.arguments[step.arguments.begin + i];
+        if (argument.kind == plan::ArgumentKind::checked_symbol) {
+          add_checked_symbol(argument);
+          continue;
+        }
+        CUGRT_ASSIGN(ValueSource source, value_of(argument));
         program_.sources.push_back(source);
       }
       if (rule.workspace != kNone)
@@ -185,6 +207,7 @@ private:
 
   const plan::Plan &plan_;
   const plan::Function &function_;
+  const uint64_t first_symbol_;
   FunctionProgram program_;
 };
 
@@ -206,8 +229,9 @@ uint32_t FunctionProgram::base_of(const plan::Buffer &buffer) const {
 }
 
 Result<FunctionProgram> make_function_program(const plan::Plan &plan,
-                                              const plan::Function &function) {
-  return ProgramMaker(plan, function).make();
+                                              const plan::Function &function,
+                                              uint64_t first_symbol) {
+  return ProgramMaker(plan, function, first_symbol).make();
 }
 
 std::string location_text(const std::string &file, SourceLocation location) {

@@ -6,10 +6,10 @@
 // through, slots first, so that a changed address names the arguments to renew whatever kind it is
 // of:
 //
-//   [0, slots) slots | params: weights | dynamic allocations | arenas | constants
+//   [0, slots) slots | params: weights | dynamic allocations | arenas | constants | symbol flag
 //
-// Arenas and constants do not move while a session lives; weights move only where a function is
-// called by another one with other tensors.
+// Arenas, constants and the word of symbol_flag.h do not move while a session lives; weights move
+// only where a function is called by another one with other tensors.
 #pragma once
 
 #include "plan/plan.h"
@@ -34,6 +34,8 @@ struct ValueSource {
   uint32_t index = 0;
   ExprId expr{};
   uint64_t bits = 0;
+  /// One more field of 8 bytes of the argument that the source before it is of.
+  bool joined = false;
 };
 
 enum class LaunchKind : uint8_t {
@@ -67,16 +69,17 @@ struct FunctionProgram {
   std::vector<Range> step_launches;
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
-           base_count = 0;
-  bool needs_copy_kernels = false, needs_control_kernels = false;
+           symbol_flag = 0, base_count = 0;
+  bool needs_copy_kernels = false, needs_control_kernels = false, checks_symbols = false;
 
   uint32_t base_of(const plan::Buffer &buffer) const;
 };
 
-/// Fails (unsupported) for what no argument or result can express: a 4-bit by-value argument, a
-/// result that is not contiguous.
+/// Its first symbol has number `first_symbol` (symbol_flag.h). Fails (unsupported) for what no
+/// argument or result can express: a 4-bit by-value argument, a result that is not contiguous.
 Result<FunctionProgram> make_function_program(const plan::Plan &plan,
-                                              const plan::Function &function);
+                                              const plan::Function &function,
+                                              uint64_t first_symbol);
 
 /// "name:line:column", or "" when the place is not known.
 std::string location_text(const std::string &file, SourceLocation location);

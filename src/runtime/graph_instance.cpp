@@ -103,8 +103,7 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
   }
   value_seen_.resize(topology.values.size());
   dims_seen_.resize(topology.dims.size());
-  for (uint64_t &value : values_)
-    pointers_.push_back(&value);
+  point_to_arguments(frame);
   for (uint32_t node = 0; node < topology.node_count(); ++node)
     params_.emplace_back(launch_params(frame, code, node));
   marks_.resize(topology.node_count());
@@ -112,6 +111,20 @@ Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
   for (uint32_t node = 0; node < topology.node_count(); ++node)
     marks_[node] = dims_[node].enabled ? 0 : kDisabled;
   return {};
+}
+
+/// A node's pointers stand where its values do; fewer, where an argument has several of these.
+void GraphInstance::point_to_arguments(const Frame &frame) {
+  const RegionClass &topology = *topology_;
+  pointers_.resize(values_.size());
+  for (uint32_t node = 0; node < topology.node_count(); ++node) {
+    const LaunchProgram &launch = frame.program.launches[topology.launches[node]];
+    const uint32_t first = topology.first_argument[node];
+    uint32_t next = first;
+    for (uint32_t i = 0; i < launch.sources.count; ++i)
+      if (!frame.program.sources[launch.sources.begin + i].joined)
+        pointers_[next++] = &values_[first + i];
+  }
 }
 
 /// Arguments that nothing changes; the others' places are left.

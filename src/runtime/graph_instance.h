@@ -98,6 +98,7 @@ private:
   template <class Visit> void for_each_change(const Frame &frame, Visit &&visit) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status evaluate_constant(const Frame &frame);
+  void point_to_arguments(const Frame &frame);
   Result<uint64_t> value_of(const Frame &frame, const RegionClass::Shared &shared) const;
   Result<LaunchDims> dims_of(const Frame &frame, const LoadedCode &code,
                              const RegionClass::Shared &shared) const;
@@ -125,7 +126,7 @@ private:
   std::vector<bool> early_;      // of each of the class's predecessors; empty: none
   std::vector<uint64_t> inputs_; // what each of the class's inputs was when the nodes were set
   std::vector<uint64_t> values_; // of all nodes' arguments
-  std::vector<void *> pointers_; // to each of values_, which never moves
+  std::vector<void *> pointers_; // into values_, which never moves: to each argument
   std::vector<LaunchDims> dims_;
   std::vector<driver::KernelNodeParams> params_; // as of values_ and dims_
   std::vector<BasePatch> base_patches_;          // of each base

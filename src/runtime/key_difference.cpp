@@ -84,11 +84,15 @@ Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32
   if (a_index != b_index)
     fields.push_back({"kernel", launch_name(from, a), launch_name(to, b)});
   CUGRT_TRY(compare_dims(from, to, a, b, fields));
+  uint32_t argument = 0;
   for (uint32_t i = 0; i < std::min(a.sources.count, b.sources.count); ++i) {
+    if (from.program.sources[a.sources.begin + i].joined)
+      continue; // the same in every run
     CUGRT_ASSIGN(uint64_t before, from.value(from.program.sources[a.sources.begin + i]));
     CUGRT_ASSIGN(uint64_t after, to.value(to.program.sources[b.sources.begin + i]));
+    const uint32_t number = argument++;
     if (before != after)
-      fields.push_back({"argument " + std::to_string(i),
+      fields.push_back({"argument " + std::to_string(number),
                         std::to_string(static_cast<int64_t>(before)),
                         std::to_string(static_cast<int64_t>(after))});
   }

@@ -89,6 +89,9 @@ Status Session::allocate(const SessionOptions &options) {
     arenas_grow_ = arenas_grow_ || memory->grows();
     arenas_.push_back(std::move(*memory));
   }
+  if (executable().checks_symbols()) {
+    CUGRT_ASSIGN(symbol_flag_, SymbolFlag::allocate(context));
+  }
   CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
   CUGRT_ASSIGN(order_event_, driver::Event::create(context));
   return {};
@@ -141,6 +144,7 @@ void Session::set_fixed_bases(Frame &frame) const {
   for (uint32_t i = 0; i < plan.constants.size(); ++i)
     frame.set_base(frame.program.first_constant + i, code_->constant_address(i),
                    plan.constants[i].bytes.size());
+  frame.set_base(frame.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
 }
 
 Session::~Session() {
@@ -273,6 +277,8 @@ Status Session::run(uint32_t function, const RunRequest &request) {
   if (!use.taken()) [[unlikely]]
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
+  if (symbol_flag_.raised()) [[unlikely]]
+    return check_symbols();
   Status status = run_exclusively(function, request);
   if (!status.ok()) [[unlikely]]
     return code_->device().note(std::move(status));
@@ -314,7 +320,7 @@ Status Session::synchronize() {
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
   if (!in_flight_)
-    return {};
+    return check_symbols();
   auto finish = [&]() -> Status {
     CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
     return wait_for_last();
@@ -324,7 +330,7 @@ Status Session::synchronize() {
   in_flight_ = false;
   cache_.all_done();
   dynamic_memory_.all_done();
-  return {};
+  return check_symbols();
 }
 
 Result<Session::Totals> Session::totals() {

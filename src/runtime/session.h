@@ -16,6 +16,7 @@
 #include "runtime/graph_cache.h"
 #include "runtime/in_use.h"
 #include "runtime/loaded_code.h"
+#include "runtime/symbol_flag.h"
 
 namespace cugrt::runtime {
 
@@ -50,8 +51,14 @@ public:
   ~Session();
   Session(const Session &) = delete;
 
+  /// Refused once where an earlier one found a device symbol out of its bounds; so is
+  /// synchronize(), after it has waited.
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
+  /// Of earlier runs, as far as the device has got; an error is told once.
+  Status check_symbols() {
+    return symbol_flag_.raised() ? out_of_bounds(executable(), symbol_flag_.take()) : Status();
+  }
 
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
@@ -141,6 +148,7 @@ private:
   std::shared_ptr<const cugrt_allocator> allocator_; // outlives the memory
   std::vector<ArenaMemory> arenas_;                  // one a storage scope
   bool arenas_grow_ = false;
+  SymbolFlag symbol_flag_; // that of kernels where they check symbols
   std::vector<std::unique_ptr<FunctionState>> functions_;
   Counters counters_;
   LaunchLog log_;

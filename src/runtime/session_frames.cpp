@@ -96,6 +96,8 @@ Status SessionFrames::run(uint32_t function, const RunRequest &request) {
 }
 
 Status SessionFrames::run_exclusively(uint32_t function, const RunRequest &request) {
+  for (Frame &frame : frames_)
+    CUGRT_TRY(frame.session->check_symbols());
   forget_handed_out(function, request.results);
   uint32_t taken = next_;
   std::vector<BoundRange> ranges = ranges_of(function, request);
@@ -202,12 +204,17 @@ Status SessionFrames::synchronize() {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
+  Status first; // what one frame's work was is no reason not to wait for another's
   for (Frame &frame : frames_) {
-    CUGRT_TRY(frame.session->synchronize());
+    Status status = frame.session->synchronize();
+    if (!status.ok()) {
+      first = first.ok() ? std::move(status) : std::move(first);
+      continue;
+    }
     frame.in_flight = frame.touches_everything = false;
     frame.ranges.clear();
   }
-  return {};
+  return first;
 }
 
 Result<PrepareReport> SessionFrames::prepare(uint32_t function,

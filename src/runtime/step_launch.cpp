@@ -103,9 +103,10 @@ bool runs_nothing_alone(LaunchKind kind) {
 
 Status launch_kernel(const Frame &frame, const LoadedCode &code, const LaunchProgram &launch,
                      const LaunchDims &dims, driver::StreamRef stream, LaunchScratch &scratch) {
-  scratch.pointers.resize(scratch.values.size());
+  scratch.pointers.clear();
   for (size_t i = 0; i < scratch.values.size(); ++i)
-    scratch.pointers[i] = &scratch.values[i];
+    if (!frame.program.sources[launch.sources.begin + i].joined)
+      scratch.pointers.push_back(&scratch.values[i]);
   driver::LaunchParams params;
   params.function = code.function(launch);
   params.grid = dims.grid;

@@ -228,6 +228,54 @@ struct BranchScenario {
   cugrt_counters counters{};
 };
 
+/// A kernel that checks a position, run within its bounds and once beyond, which a wait tells.
+const char *const kChecked = R"(cugrt 1
+
+kernel @at {
+  inline """
+#include "builtin:device_symbol.cuh"
+extern "C" __global__ void at(cugrt_symbol<int> p, int *y) { y[0] = cugrt_read(p); }
+"""
+  entry "at"
+  params (p: checked_symbol i32, y: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+func @main(%pos: tensor<[1], i32>) -> (tensor<[1], i32>) {
+  read p = %pos[0] in [0, 7]
+  %y = alloc : tensor<[1], i32>
+  launch @at(p, %y)
+  return %y
+}
+)";
+
+struct CheckedScenario {
+  Executable executable{emulated_runtime(), Module::parse(kChecked)};
+  Buffer inside = upload(std::vector<int32_t>{3}), outside = upload(std::vector<int32_t>{9});
+
+  Session open() { return Session(executable, emulated_runtime()); }
+  int32_t run(Session &session, const Buffer &position) {
+    std::vector<Value> results =
+        session.run(executable.function(0), {position.tensor(CUGRT_I32, {1})});
+    session.synchronize();
+    return download<int32_t>(results[0].as.tensor.address, 1)[0];
+  }
+  void run() {
+    Session session = open();
+    int32_t read = run(session, inside);
+    CHECK(read == 3);
+    try {
+      run(session, outside);
+      FAIL("nothing was said of a position out of its bounds");
+    } catch (const Error &error) {
+      if (error.code() != CUGRT_OUT_OF_RANGE)
+        throw;
+    }
+    read = run(session, inside);
+    CHECK(read == 3);
+  }
+  void check_good_run() { run(); }
+};
+
 template <class AnyScenario> void fail_every_call(AnyScenario &scenario) {
   EmulatorControl emulator;
   scenario.check_good_run();
@@ -285,6 +333,51 @@ TEST_CASE("likewise where a symbol decides which nodes a graph has") {
   CHECK(scenario.counters.instances_evicted >= 1);
   CHECK(scenario.counters.regions_eager == 0);
   fail_every_call(scenario);
+}
+
+TEST_CASE("likewise where kernels check device symbols") {
+  CheckedScenario scenario;
+  fail_every_call(scenario);
+}
+
+TEST_CASE(
+    "A session without memory for the word of device symbols says so, and the next one opens") {
+  CheckedScenario scenario;
+  EmulatorControl emulator;
+  scenario.check_good_run();
+  const auto before = emulator.live();
+  size_t told = 0;
+  for (unsigned long long nth = 1; nth < 20; ++nth) {
+    INFO("call " << nth);
+    emulator.inject(nth, CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+      scenario.open();
+    } catch (const Error &error) {
+      if (mentions(error, "word for device symbols") && mentions(error, "page-locked")) {
+        CHECK(error.code() == CUGRT_OUT_OF_HOST_MEMORY);
+        CHECK(error.cuda_error() == "CUDA_ERROR_OUT_OF_MEMORY");
+        ++told;
+      }
+      CHECK(emulator.live() == before);
+    }
+    emulator.inject(0, CUDA_SUCCESS);
+  }
+  CHECK(told == 1);
+  scenario.check_good_run();
+}
+
+TEST_CASE("Sessions whose kernels check no symbol have no word for them") {
+  Scenario scenario;
+  CheckedScenario checked;
+  EmulatorControl emulator;
+  const auto host_allocations = [&](auto &&open) {
+    const auto before = emulator.now().host_allocations;
+    Session session = open();
+    return emulator.now().host_allocations - before;
+  };
+  const auto none = host_allocations(
+      [&] { return Session(scenario.executable, emulated_runtime(), scenario.weights); });
+  CHECK(host_allocations([&] { return checked.open(); }) == none + 1);
 }
 
 namespace {

@@ -150,6 +150,8 @@ TEST_CASE(
   CHECK(whole.ends_with("#line 6 \"generated\"\nlast"));
   CHECK(kernels::with_builtin_includes("", "generated").empty());
   CHECK(kernels::with_builtin_includes("#include \"builtin:", "g") == "#include \"builtin:");
+  CHECK(kernels::with_builtin_includes("#include \"builtin:assume.cuh\"\n", "a\"\\\nb.cu")
+            .ends_with("#line 2 \"a\\\"\\\\ b.cu\"\n"));
   // What a header says twice in one text is guarded.
   for (const kernels::BuiltinSource &source : kernels::builtin_sources())
     CHECK(source.name.ends_with(".cuh") == source.text.starts_with("#ifndef CUGRT_"));

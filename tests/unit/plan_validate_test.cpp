@@ -1,6 +1,7 @@
 // The validator finds what is wrong with a plan that was right: each case damages one thing.
 #include "plan/bucket_boxes.h"
 #include "plan/planner.h"
+#include "plan/serialize.h"
 
 #include "support/catch.h"
 #include "support/plan_module.h"
@@ -168,6 +169,100 @@ static Plan with_gap() {
   auto plan = make_plan(m.module, PlannerOptions());
   REQUIRE(plan.ok());
   return std::move(*plan);
+}
+
+TEST_CASE("the validator refuses a checked symbol that a kernel cannot read, and names it") {
+  PlanModule m;
+  ir::Kernel kernel = m.module.kernels[m.kernel("bi")];
+  kernel.name = "at";
+  kernel.params[1].kind = ir::KernelParamKind::checked_symbol;
+  kernel.params[1].dtype = ir::DType::i32;
+  kernel.params[1].any_dtype = false;
+  m.module.kernels.push_back(kernel);
+  FunctionBuilder b(m.module, "main");
+  b.symbol({.name = "p", .source = ir::SymbolSource::device, .bounds = {0, 7}});
+  b.symbol({.name = "n", .bounds = {1, 8}});
+  ir::ExprPool &exprs = m.module.exprs;
+  ValueId cache = b.param("cache", m.floats({exprs.symbol({1})}), ir::Access::inout);
+  ValueId pos = b.param("pos", m.module.types.tensor(ir::DType::i32, {m.constant(2)}));
+  ir::Binding read{};
+  read.kind = ir::BindingKind::read_symbol;
+  const ir::Operand from[] = {ir::Operand::of(pos)};
+  const ir::ExprId symbol[] = {exprs.symbol({0}), m.constant(1)};
+  b.bind(read, from, symbol, {}, {}, {});
+  const ir::Operand operands[] = {ir::Operand::of(cache), ir::Operand::of(symbol[0])};
+  b.launch(uint32_t(m.module.kernels.size() - 1), operands);
+  m.finish(b);
+  auto sound = make_plan(m.module, {});
+  REQUIRE(sound.ok());
+  REQUIRE(validate(*sound).ok());
+  const Argument argument = sound->functions[0].arguments[1];
+  CHECK(argument.kind == ArgumentKind::checked_symbol);
+  CHECK(argument.bits == 0);
+  CHECK(sound->functions[0].buffers[argument.index].name == "pos.p");
+
+  struct Damage {
+    const char *what, *message;
+    std::function<void(Plan &, Function &, Argument &)> apply;
+  };
+  const std::vector<Damage> damages = {
+      {"no such symbol", "device symbol does not exist",
+       [](Plan &, Function &, Argument &a) { a.bits = 2; }},
+      {"a symbol beyond 32 bits", "device symbol does not exist",
+       [](Plan &, Function &, Argument &a) { a.bits = uint64_t(1) << 32; }},
+      {"a symbol of the host", "does not live in device memory",
+       [](Plan &, Function &, Argument &a) { a.bits = 1; }},
+      {"no such buffer", "buffer does not exist",
+       [](Plan &, Function &, Argument &a) { a.index = 1000; }},
+      {"another dtype than the buffer's", "dtype that its buffer",
+       [](Plan &p, Function &, Argument &a) {
+         a.dtype = p.kernels[0].params[1].dtype = ir::DType::i64;
+       }},
+      {"a dtype that is no index", "dtype that its buffer",
+       [](Plan &p, Function &f, Argument &a) {
+         f.buffers[a.index].dtype = a.dtype = p.kernels[0].params[1].dtype = ir::DType::f32;
+       }},
+      {"a kernel of another dtype", "another symbol than its kernel reads",
+       [](Plan &p, Function &, Argument &) { p.kernels[0].params[1].dtype = ir::DType::i64; }},
+      {"a kernel that takes a pointer", "a value for a pointer",
+       [](Plan &p, Function &, Argument &) {
+         p.kernels[0].params[1].kind = ir::KernelParamKind::device_symbol;
+       }},
+      {"a kernel that takes a scalar", "another symbol than its kernel reads",
+       [](Plan &p, Function &, Argument &) {
+         p.kernels[0].params[1].kind = ir::KernelParamKind::scalar;
+       }},
+      {"a pointer for a checked symbol", "another symbol than its kernel reads",
+       [](Plan &, Function &, Argument &a) { a.kind = ArgumentKind::bits; }},
+      {"bounds that the dtype does not have", "its bounds do not have",
+       [](Plan &, Function &f, Argument &) { f.symbols[0].bounds.upper = int64_t(1) << 31; }},
+      {"contradictory bounds", "contradictory bounds",
+       [](Plan &, Function &f, Argument &) { f.symbols[0].bounds.upper = -1; }},
+      {"all of a tensor", "not one element",
+       [](Plan &p, Function &f, Argument &a) { f.buffers[a.index].bytes = p.exprs.constant(8); }},
+      {"an element behind the tensor", "may end beyond",
+       [](Plan &p, Function &f, Argument &a) {
+         f.buffers[a.index].offset_bytes = p.exprs.constant(8);
+       }},
+      {"no access", "without its access",
+       [](Plan &, Function &f, Argument &a) {
+         for (BufferAccess &access : f.accesses)
+           if (access.buffer == a.index)
+             access.buffer = f.arguments[0].index;
+       }},
+  };
+  for (const Damage &damage : damages) {
+    INFO(damage.what);
+    Plan plan = *sound;
+    damage.apply(plan, plan.functions[0], plan.functions[0].arguments[1]);
+    Status status = validate(plan);
+    REQUIRE(!status.ok());
+    INFO(status.message());
+    CHECK(status.message().find(damage.message) != std::string::npos);
+  }
+  auto read_back = from_bytes(to_cbor(*sound));
+  REQUIRE(read_back.ok());
+  CHECK(to_json(*read_back) == to_json(*sound));
 }
 
 TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whole and sure") {

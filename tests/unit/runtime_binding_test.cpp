@@ -20,7 +20,7 @@ struct Binding {
     maker.tensor_param("x");
     maker.tensor_param("y");
     maker.float_param("a");
-    program = must(make_function_program(maker.plan, maker.function()));
+    program = must(make_function_program(maker.plan, maker.function(), 1));
   }
   Status bind(std::vector<cugrt_value> values) {
     Frame frame(maker.plan, maker.function(), program);

@@ -40,16 +40,10 @@ cugrt_status *buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint
       }
       if (kind != CUGRT_MEMORY_PINNED)
         return Status::error(Code::invalid_argument, "unknown memory kind " + std::to_string(kind));
-      CUdeviceptr pinned_address = 0;
       CUGRT_ASSIGN(made->pinned_memory, driver::PinnedBuffer::allocate(context, bytes));
       if (bytes == 0)
         return {};
-      if (!runtime->device->api().MemHostGetDevicePointer) // unified addressing: one address
-        made->address = reinterpret_cast<uintptr_t>(made->pinned_memory.data());
-      else
-        CUGRT_DRIVER(runtime->device->api(), MemHostGetDevicePointer,
-                     (&pinned_address, made->pinned_memory.data(), 0), "a pinned buffer");
-      made->address = pinned_address ? pinned_address : made->address;
+      CUGRT_ASSIGN(made->address, made->pinned_memory.device_address(context));
       return {};
     }));
     *buffer = made.release();

@@ -1,0 +1,26 @@
+// Device symbols that are checked: what a kernel gets for a parameter `p: checked_symbol i32`.
+//
+//   extern "C" __global__ void append(const float *x, float *cache, cugrt_symbol<int> p) {
+//     const int at = cugrt_read(p); // within the symbol's bounds
+//
+// cugrt_read gives the value in device memory, or the nearest bound where it is out of its bounds; then
+// it leaves the symbol's number in a word of the session's, which refuses its next run with the symbol's
+// name. The word is written by volatile stores: any of several will do, whoever is last.
+//
+// The layout is part of docs/ir.md: five fields of 8 bytes, whatever T is (int or a 64-bit integer).
+#pragma once
+
+template <class T> struct cugrt_symbol {
+  const T *value;          // the element that is read
+  long long lower, upper;  // inclusive
+  volatile unsigned *word; // where to leave `number`; the host may read it at any time
+  unsigned long long number;
+};
+
+template <class T> __device__ T cugrt_read(const cugrt_symbol<T> &symbol) {
+  const T value = *symbol.value;
+  if (value >= symbol.lower && value <= symbol.upper)
+    return value;
+  *symbol.word = (unsigned)symbol.number;
+  return (T)(value < symbol.lower ? symbol.lower : symbol.upper);
+}
