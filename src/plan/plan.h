@@ -30,11 +30,12 @@
 namespace cugrt::plan {
 
 using ir::Access;
+using ir::Constraint;
 using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
 
-inline constexpr uint32_t kPlanVersion = 4;
+inline constexpr uint32_t kPlanVersion = 5;
 inline constexpr uint32_t kNone = UINT32_MAX;
 /// Every buffer of an arena begins at a multiple of this.
 inline constexpr int64_t kArenaAlignment = 256;
@@ -335,6 +336,7 @@ struct Function {
   bool is_private = false;
   std::vector<Symbol> symbols;
   std::vector<Bucket> buckets;
+  std::vector<Constraint> constraints; // runs that break one are refused; sizes rely on them
   std::vector<Param> params;
   std::vector<FunctionResult> results;
   std::vector<Slot> slots;

@@ -1,4 +1,5 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
+#include "ir/text.h"
 #include "plan/validate.h"
 #include "plan/validate_levels.h"
 
@@ -93,11 +94,36 @@ private:
     return {};
   }
 
+  /// They can be kept, and they are of the kind that sizes may rely on.
+  Status constraints() {
+    if (f_.constraints.size() > ir::kMaxConstraints)
+      return fail("has too many constraints");
+    std::vector<int64_t> lowest;
+    for (const Symbol &symbol : f_.symbols)
+      lowest.push_back(symbol.bounds.lower);
+    for (const Constraint &constraint : f_.constraints) {
+      CUGRT_TRY(expr(constraint.expr));
+      std::vector<SymbolId> symbols;
+      plan_.exprs.collect_symbols(constraint.expr, symbols);
+      for (SymbolId symbol : symbols)
+        if (f_.symbols[symbol.index].source == ir::SymbolSource::device || lowest[symbol.index] < 0)
+          return fail("a constraint names symbol " + f_.symbols[symbol.index].name +
+                      ", which is the device's or may be negative");
+      const Result<ir::JointLimit> limit = plan_.exprs.joint_limit(constraint);
+      if (!limit.ok())
+        return fail("a constraint " + limit.status().message());
+      if (!ir::keeps({&*limit, 1}, lowest))
+        return fail("a constraint contradicts the bounds of its symbols");
+    }
+    return {};
+  }
+
   Status signature() {
     for (const Symbol &symbol : f_.symbols)
       if (symbol.bounds.lower > symbol.bounds.upper)
         return fail("symbol " + symbol.name + " has contradictory bounds");
     CUGRT_TRY(buckets());
+    CUGRT_TRY(constraints());
     for (const Param &param : f_.params) {
       CUGRT_TRY(exprs(param.dims));
       bool tensor = param.kind == ParamKind::tensor;
