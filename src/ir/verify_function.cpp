@@ -312,10 +312,12 @@ void FunctionVerifier::corners() {
   for (const Symbol &s : f_.symbols)
     lowest.push_back(s.bounds.lower);
   for (bool last_first : {false, true}) {
-    corners_.push_back(highest_point(bounds_, last_first));
+    if (last_first && f_.constraints.empty())
+      return; // the same
+    std::vector<int64_t> &highest = corners_.emplace_back(highest_point(bounds_, last_first));
     for (size_t i = 0; i < f_.symbols.size(); ++i)
       if (const uint32_t of = f_.symbols[i].bucket_of; of < f_.symbols.size())
-        corners_.back()[i] = round_up_to_bucket(f_.symbols[of].buckets, corners_.back()[of]);
+        highest[i] = round_up_to_bucket(f_.symbols[of].buckets, highest[of]);
   }
 }
 

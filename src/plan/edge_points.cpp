@@ -28,7 +28,7 @@ public:
           raise(point, limited_[(backward ? first + count - i : first + i) % count]);
         for (const Bucket &bucket : f_.buckets)
           point[bucket.symbol.index] = ir::round_up_to_bucket(bucket.sizes, point[bucket.of.index]);
-        if (std::find(points.begin(), points.end(), point) == points.end())
+        if (is_kept(point) && std::find(points.begin(), points.end(), point) == points.end())
           points.push_back(std::move(point));
       }
     return points;
