@@ -165,11 +165,15 @@ WideInterval combine(ExprKind kind, WideInterval a, WideInterval b) {
   return {-kInfinity, kInfinity};
 }
 
+/// Steps that may be spent on what limits say of one expression, and twice that on all of its
+/// parts: with all the limits that a function may have some tenths of a millisecond.
+constexpr uint32_t kJointWork = 2048;
+
 class Ranger {
 public:
   /// With limits a part is asked for by every sum that it stands in, so each is kept.
   Ranger(const ExprPool &pool, ExprId root, const Domain &domain)
-      : pool_(pool), domain_(domain), memo_(pool, root, !domain.limits.empty()) {}
+      : pool_(pool), domain_(domain), root_(root), memo_(pool, root, !domain.limits.empty()) {}
 
   WideInterval range(ExprId id) {
     const ExprNode &n = pool_[id];
@@ -199,14 +203,18 @@ private:
         (kind != ExprKind::add && kind != ExprKind::sub && kind != ExprKind::mul))
       return range;
     auto range_of = [this](ExprId part) { return this->range(part); };
-    const WideInterval joint = JointBounds(pool_, domain_, range_of).range(id);
+    uint32_t own = kJointWork;
+    uint32_t &work = id == root_ ? own : work_of_parts_;
+    const WideInterval joint = JointBounds(pool_, domain_, range_of, work).range(id);
     const WideInterval both{std::max(range.lower, joint.lower), std::min(range.upper, joint.upper)};
     return both.lower <= both.upper ? both : range; // a domain that holds nothing
   }
 
   const ExprPool &pool_;
   const Domain &domain_;
+  const ExprId root_;
   Memo<WideInterval> memo_;
+  uint32_t work_of_parts_ = 2 * kJointWork;
 };
 
 // --- Rewriting ---
@@ -309,7 +317,8 @@ int64_t ExprPool::product_upper(std::span<const ExprId> factors, int64_t divisor
         range->second = Ranger(*this, expr, part).range(expr);
       return range->second;
     };
-    const Wide upper = JointBounds(*this, part, range_of).upper_of_product(factors, divisor);
+    uint32_t work = kJointWork;
+    const Wide upper = JointBounds(*this, part, range_of, work).upper_of_product(factors, divisor);
     most = std::max(most, narrow({0, upper}).upper);
   });
   return most;

@@ -9,7 +9,7 @@
 // in turn, and the least of all these bounds counts. A quotient is at most the same without
 // rounding: b*ceildiv(s, 32) <= (b*s + 31*b) / 32.
 //
-// All of it holds for every value of the domain, so the order and the number of attempts, which is
+// All of it holds for every value of the domain, so the order and the number of steps, which is
 // bounded, decide how narrow a bound is, not whether it is one.
 #include "ir/joint_bounds.h"
 
@@ -23,7 +23,6 @@ namespace cugrt::ir {
 namespace {
 
 constexpr size_t kMostTerms = 24, kMostAtoms = 24;
-constexpr uint32_t kMostNodes = 512, kMostSteps = 96;
 
 /// Of a number that is not negative: the largest one whose power is at most it.
 int64_t root(int64_t of, size_t power) {
@@ -114,6 +113,12 @@ bool tighten(std::vector<Interval> &box, std::span<const JointLimit> limits) {
 
 // --- Terms ---------------------------------------------------------------------------------------
 
+bool JointBounds::spend(size_t steps) {
+  const bool enough = steps <= work_;
+  work_ = enough ? work_ - static_cast<uint32_t>(steps) : 0;
+  return enough;
+}
+
 /// False where the expression has too many terms to be looked at.
 bool JointBounds::expand(ExprId expr, Terms &out) {
   out.clear();
@@ -123,9 +128,8 @@ bool JointBounds::expand(ExprId expr, Terms &out) {
       out.push_back({node.value, {}});
     return is_small(node.value);
   }
-  if (nodes_left_ == 0)
+  if (!spend(1))
     return false;
-  --nodes_left_;
   if (node.kind == ExprKind::symbol && static_cast<uint64_t>(node.value) < kWhole) {
     out.push_back({1, {static_cast<uint32_t>(node.value)}});
     return true;
@@ -147,6 +151,8 @@ bool JointBounds::expand(ExprId expr, Terms &out) {
 
 bool JointBounds::multiply(const Terms &a, const Terms &b, Terms &out) {
   out.clear();
+  if (!spend(a.size() * b.size()))
+    return false;
   for (const Term &x : a)
     for (const Term &y : b) {
       if (x.atoms.size() + y.atoms.size() > kMostAtoms)
@@ -217,11 +223,12 @@ Wide JointBounds::lowest(const Monomial &term) {
 /// Of a product.
 Wide JointBounds::upper(const Atoms &atoms) {
   Wide best = plain(atoms).upper;
-  if (steps_left_ == 0 || atoms.empty() || !never_negative(atoms))
+  if (atoms.empty() || !never_negative(atoms))
     return best;
-  --steps_left_;
   for (const JointLimit &limit : domain_.limits)
     for (const Monomial &term : limit.terms) {
+      if (!spend(limit.terms.size()))
+        return best;
       Atoms common, rest, missing;
       std::set_intersection(atoms.begin(), atoms.end(), term.symbols.begin(), term.symbols.end(),
                             std::back_inserter(common));
@@ -261,7 +268,7 @@ Wide JointBounds::upper(const Terms &terms) {
     if (limit.terms.size() > 1)
       for (const Monomial &monomial : limit.terms)
         for (const Term &term : terms)
-          if (steps_left_ != 0 && term.coefficient > 0)
+          if (term.coefficient > 0 && spend(1))
             best = std::min(best, upper_by_limit(terms, term, limit, monomial));
   return best;
 }
@@ -273,7 +280,6 @@ Wide JointBounds::upper_by_limit(const Terms &terms, const Term &term, const Joi
   if (!std::includes(term.atoms.begin(), term.atoms.end(), monomial.symbols.begin(),
                      monomial.symbols.end()))
     return kInfinity;
-  --steps_left_;
   Atoms times;
   std::set_difference(term.atoms.begin(), term.atoms.end(), monomial.symbols.begin(),
                       monomial.symbols.end(), std::back_inserter(times));
@@ -306,9 +312,8 @@ Wide JointBounds::upper_by_quotient(const Terms &terms) {
               ? exprs_.as_constant(node.b)
               : std::nullopt;
       Terms dividend, whole;
-      if (!divisor || *divisor < 1 || steps_left_ == 0 || !expand(node.a, dividend))
+      if (!divisor || *divisor < 1 || !expand(node.a, dividend))
         continue;
-      --steps_left_;
       for (const Term &other : terms) {
         Term rest = other;
         auto found = std::find(rest.atoms.begin(), rest.atoms.end(), quotient);
@@ -336,20 +341,18 @@ Wide JointBounds::upper_by_quotient(const Terms &terms) {
 
 WideInterval JointBounds::range(ExprId expr) {
   Terms terms, negated;
-  nodes_left_ = kMostNodes;
   if (!expand(expr, terms) || !add_scaled(negated, terms, -1))
     return {-kInfinity, kInfinity};
-  nodes_left_ = kMostNodes;
-  steps_left_ = kMostSteps;
+  const uint32_t for_least = work_ / 2;
+  work_ -= for_least;
   const Wide most = upper(terms);
-  steps_left_ = kMostSteps;
+  work_ += for_least;
   const Wide least = upper(negated);
   return {infinite(least) ? -kInfinity : -least, most >= kInfinity ? kInfinity : most};
 }
 
 Wide JointBounds::upper_of_product(std::span<const ExprId> factors, int64_t divisor) {
   Terms product{{1, {}}};
-  nodes_left_ = kMostNodes;
   for (size_t i = 0; i < factors.size(); ++i) {
     Terms factor, next;
     if (!expand(factors[i], factor))
@@ -369,7 +372,6 @@ Wide JointBounds::upper_of_product(std::span<const ExprId> factors, int64_t divi
       return kInfinity;
     product = std::move(next);
   }
-  steps_left_ = kMostSteps;
   const Wide most = upper(product);
   return most >= kInfinity ? kInfinity : div_bound(most, divisor, false);
 }

@@ -16,9 +16,10 @@ public:
   /// Bounds of a part that is no sum or product, such as a quotient.
   using RangeOf = llvm::function_ref<WideInterval(ExprId)>;
 
-  /// `range_of` is called for parts of what is asked for alone. All arguments must outlive it.
-  JointBounds(const ExprPool &exprs, const Domain &domain, RangeOf range_of)
-      : exprs_(exprs), domain_(domain), range_of_(range_of) {}
+  /// `range_of` is called for parts of what is asked for alone. Each step takes from `work`; when
+  /// nothing is left bounds stay as wide as they are. All arguments must outlive it.
+  JointBounds(const ExprPool &exprs, const Domain &domain, RangeOf range_of, uint32_t &work)
+      : exprs_(exprs), domain_(domain), range_of_(range_of), work_(work) {}
 
   /// Bounds of a sum or product: infinite where nothing follows from the limits.
   WideInterval range(ExprId expr);
@@ -36,8 +37,8 @@ private:
   };
   using Terms = llvm::SmallVector<Term, 4>;
 
+  bool spend(size_t steps);
   bool expand(ExprId expr, Terms &out);
-  bool expand_sum(const ExprNode &node, Terms &out);
   bool multiply(const Terms &a, const Terms &b, Terms &out);
   bool add_scaled(Terms &to, const Terms &from, Wide scale);
   WideInterval atom(uint32_t atom);
@@ -55,7 +56,7 @@ private:
   const ExprPool &exprs_;
   const Domain &domain_;
   RangeOf range_of_;
-  uint32_t nodes_left_ = 0, steps_left_ = 0;
+  uint32_t &work_;
 };
 
 } // namespace cugrt::ir
