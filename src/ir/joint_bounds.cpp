@@ -22,7 +22,7 @@ namespace cugrt::ir {
 
 namespace {
 
-constexpr size_t kMostTerms = 24, kMostAtoms = 24;
+constexpr size_t kMostTerms = 24;
 
 /// Of a number that is not negative: the largest one whose power is at most it.
 int64_t root(int64_t of, size_t power) {

@@ -30,12 +30,13 @@ public:
 private:
   // An atom is a symbol's number, or that of an expression which is taken as a whole.
   static constexpr uint32_t kWhole = uint32_t(1) << 31;
-  using Atoms = llvm::SmallVector<uint32_t, 8>; // ascending, powers repeated
+  static constexpr size_t kMostAtoms = 24;               // so that none of these allocates
+  using Atoms = llvm::SmallVector<uint32_t, kMostAtoms>; // ascending, powers repeated
   struct Term {
     Wide coefficient;
     Atoms atoms;
   };
-  using Terms = llvm::SmallVector<Term, 4>;
+  using Terms = std::vector<Term>;
 
   bool spend(size_t steps);
   bool expand(ExprId expr, Terms &out);
