@@ -250,19 +250,16 @@ bool FunctionVerifier::constraint(const Constraint &constraint) {
   return true;
 }
 
-/// It is checked where the last of its symbols gets its value.
+/// It is checked where its symbols get their values, and holds from there on: what it says of one
+/// that is known before would be believed too early.
 void FunctionVerifier::constraint_matches(const Constraint &constraint) {
   scratch_.clear();
   m_.exprs.collect_symbols(constraint.expr, scratch_);
-  uint32_t match = 0;
-  for (SymbolId s : scratch_) {
-    const uint32_t of = match_of_[s.index];
-    if (of != 0 && match != 0 && of != match)
+  for (SymbolId s : scratch_)
+    if (match_of_[s.index] != match_of_[scratch_[0].index])
       return void(fail(constraint.location,
-                       "the symbols of a constraint are defined by parameters and one match, not "
-                       "by several"));
-    match = std::max(match, of);
-  }
+                       "the symbols of a constraint are defined by parameters, "
+                       "or all by one match"));
 }
 
 /// Symbols of parameters are defined by standing bare in one of them.

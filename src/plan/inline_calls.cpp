@@ -4,7 +4,6 @@
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
 #include "ir/text.h"
-#include "plan/bucket_boxes.h"
 #include "plan/liveness.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
@@ -179,7 +178,7 @@ public:
           std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
           InlinedCalls &out)
       : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
-        options_(options), bounds_(symbol_domain(target.exprs, source)), out_(out),
+        options_(options), bounds_(source.symbol_domain(target.exprs)), out_(out),
         steps_(count_steps(source)), bindings_(count_bindings(source)) {
     for (const Operand &result : source.results_of(source.body()))
       if (result.kind == Operand::Kind::value)

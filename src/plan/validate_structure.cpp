@@ -94,6 +94,24 @@ private:
     return {};
   }
 
+  /// Whether a constraint on them is checked before any of them is used.
+  bool are_defined_together(std::span<const SymbolId> symbols) const {
+    auto is_matched = [&](SymbolId symbol) {
+      return f_.symbols[symbol.index].source == ir::SymbolSource::match;
+    };
+    if (std::none_of(symbols.begin(), symbols.end(), is_matched))
+      return true;
+    for (const Block &block : f_.blocks)
+      for (const Item &item : block.items)
+        if (item.kind == ItemKind::match &&
+            std::all_of(symbols.begin(), symbols.end(), [&](SymbolId symbol) {
+              return std::find(item.defines.begin(), item.defines.end(), symbol) !=
+                     item.defines.end();
+            }))
+          return true;
+    return false;
+  }
+
   /// They can be kept, and they are of the kind that sizes may rely on.
   Status constraints() {
     if (f_.constraints.size() > ir::kMaxConstraints)
@@ -109,6 +127,9 @@ private:
         if (f_.symbols[symbol.index].source == ir::SymbolSource::device || lowest[symbol.index] < 0)
           return fail("a constraint names symbol " + f_.symbols[symbol.index].name +
                       ", which is the device's or may be negative");
+      if (!are_defined_together(symbols))
+        return fail(
+            "the symbols of a constraint are not defined by parameters, or all by one match");
       const Result<ir::JointLimit> limit = plan_.exprs.joint_limit(constraint);
       if (!limit.ok())
         return fail("a constraint " + limit.status().message());
