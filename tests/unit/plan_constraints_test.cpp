@@ -107,6 +107,8 @@ TEST_CASE("the validator refuses constraints that are none, and plans that rely 
       {"not the function's",
        [](Plan &p) { p.functions[0].constraints[0].expr = p.exprs.symbol({7}); }},
       {"may be negative", [](Plan &p) { p.functions[0].symbols[0].bounds.lower = -1; }},
+      {"or all by one match",
+       [](Plan &p) { p.functions[0].symbols[0].source = ir::SymbolSource::match; }},
       {"too many",
        [](Plan &p) { p.functions[0].constraints.assign(17, p.functions[0].constraints[0]); }},
   };
