@@ -27,7 +27,7 @@ struct Split {
 
 std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capacity) {
   ir::ExprPool &exprs = op.exprs();
-  const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   const ir::ExprId rows = op.count(q, 0, 3);
   const KernelChoice &choice = op.table().choice();
   const bool is_few =

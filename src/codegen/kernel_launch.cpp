@@ -93,7 +93,7 @@ void KernelLaunch::packs(uint32_t widest_bytes) {
 }
 
 void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
-  const std::vector<ir::Interval> bounds = builder_.function().symbol_bounds();
+  const ir::SymbolDomain bounds = builder_.function().symbol_domain(exprs());
   auto is_small = [&](ir::ExprId count) {
     return exprs().range(count, bounds).upper < int64_t(1) << 31;
   };

@@ -137,7 +137,7 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
       return {&v};
   const bool tensor_cores =
       has_tensor_cores(dtype) && choice.target.compute_capability >= kTensorCoresSince;
-  const std::vector<ir::Interval> bounds = op.builder().function().symbol_bounds();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
     if (uses_tensor_cores(v) && !tensor_cores)

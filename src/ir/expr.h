@@ -13,7 +13,8 @@
 // a wrap.
 #pragma once
 
-#include "support/status.h"
+#include "ir/domain.h"
+#include "support/diagnostics.h"
 
 #include <cstdint>
 #include <optional>
@@ -60,10 +61,12 @@ struct ExprNode {
   friend bool operator==(const ExprNode &, const ExprNode &) = default;
 };
 
-/// Inclusive bounds; INT64_MIN and INT64_MAX mean unbounded.
-struct Interval {
-  int64_t lower = INT64_MIN, upper = INT64_MAX;
-  friend bool operator==(const Interval &, const Interval &) = default;
+/// What callers promise of several symbols: `expr` is at most `most` in every run.
+struct Constraint {
+  ExprId expr;
+  int64_t most = 0;
+  SourceLocation location{};
+  friend bool operator==(const Constraint &, const Constraint &) = default;
 };
 
 class ExprPool {
@@ -98,9 +101,17 @@ public:
 
   /// `symbols[i]` is the value of symbol i. Code::out_of_range on overflow or division by zero.
   Result<int64_t> evaluate(ExprId id, std::span<const int64_t> symbols) const;
-  /// Bounds of the value over the box `bounds[i]` of symbol i, by interval arithmetic: never too
-  /// narrow; exact for expressions that are monotone and use each symbol once.
-  Interval range(ExprId id, std::span<const Interval> bounds) const;
+  /// Bounds of the value over a domain, by interval arithmetic and what the joint limits say of
+  /// sums and products: never too narrow; exact over a box for expressions that are monotone and
+  /// use each symbol once.
+  Interval range(ExprId id, const Domain &domain) const;
+  /// The largest value of the product of `factors`, which are never negative, the last one divided
+  /// by `divisor` (at least 1) and rounded up. INT64_MAX: unbounded.
+  int64_t product_upper(std::span<const ExprId> factors, int64_t divisor,
+                        const Domain &domain) const;
+  /// A constraint as a limit. Code::verify_error, with a message that goes on after "constraint
+  /// ...", where its expression is no sum of products of symbols, or too large.
+  Result<JointLimit> joint_limit(const Constraint &constraint) const;
   /// The expression with symbol i replaced by `replacement[i]` (of this pool).
   ExprId substitute(ExprId id, std::span<const ExprId> replacement);
   /// The same expression in another pool, symbols replaced by `replacement` (of `target`).

@@ -3,6 +3,7 @@
 // An expression is a graph whose nodes may be shared, and written out it may be exponentially
 // larger. Small ones (nearly all) are walked as trees; for the others each node's result is kept.
 #include "ir/expr_apply.h"
+#include "ir/joint_bounds.h"
 #include "support/check.h"
 
 #include <unordered_map>
@@ -15,7 +16,8 @@ constexpr uint32_t kTreeWalkLimit = 4096;
 
 template <class T> class Memo {
 public:
-  Memo(const ExprPool &pool, ExprId root) : enabled_(pool.tree_size(root) > kTreeWalkLimit) {}
+  Memo(const ExprPool &pool, ExprId root, bool always = false)
+      : enabled_(always || pool.tree_size(root) > kTreeWalkLimit) {}
   const T *find(ExprId id) const {
     if (!enabled_)
       return nullptr;
@@ -81,48 +83,6 @@ private:
 
 // --- Bounds ---
 
-// Bounds are computed in 128 bits; everything beyond 64 bits is infinite, and stays so.
-__extension__ typedef __int128 Wide;
-constexpr Wide kInfinity = Wide(1) << 100;
-
-Wide clamp(Wide v) {
-  if (v >= INT64_MAX)
-    return kInfinity;
-  return v <= INT64_MIN ? -kInfinity : v;
-}
-bool infinite(Wide v) { return v >= kInfinity || v <= -kInfinity; }
-
-struct WideInterval {
-  Wide lower, upper;
-};
-
-WideInterval widen(Interval i) { return {clamp(i.lower), clamp(i.upper)}; }
-Interval narrow(WideInterval i) {
-  auto bound = [](Wide v) {
-    return v >= kInfinity ? INT64_MAX : v <= -kInfinity ? INT64_MIN : static_cast<int64_t>(v);
-  };
-  return {bound(i.lower), bound(i.upper)};
-}
-
-Wide mul_bound(Wide a, Wide b) {
-  if (a == 0 || b == 0)
-    return 0;
-  if (infinite(a) || infinite(b))
-    return (a < 0) == (b < 0) ? kInfinity : -kInfinity;
-  return clamp(a * b);
-}
-
-Wide div_bound(Wide a, Wide b, bool ceil) {
-  if (infinite(a) && !infinite(b))
-    return (a < 0) == (b < 0) ? kInfinity : -kInfinity;
-  Wide q = a / b, r = a % b;
-  if (r != 0 && !ceil && ((a < 0) != (b < 0)))
-    --q;
-  if (r != 0 && ceil && ((a < 0) == (b < 0)))
-    ++q;
-  return clamp(q);
-}
-
 template <class F>
 WideInterval corners(WideInterval a, std::span<const Wide> divisors, const F &f) {
   WideInterval out{kInfinity, -kInfinity};
@@ -177,10 +137,8 @@ WideInterval combine(ExprKind kind, WideInterval a, WideInterval b) {
     return {clamp(a.lower + b.lower), clamp(a.upper + b.upper)};
   case ExprKind::sub:
     return {clamp(a.lower - b.upper), clamp(a.upper - b.lower)};
-  case ExprKind::mul: {
-    Wide ends[] = {b.lower, b.upper};
-    return corners(a, ends, mul_bound);
-  }
+  case ExprKind::mul:
+    return mul_interval(a, b);
   case ExprKind::floordiv:
     return div_range(a, b, false);
   case ExprKind::ceildiv:
@@ -207,24 +165,29 @@ WideInterval combine(ExprKind kind, WideInterval a, WideInterval b) {
   return {-kInfinity, kInfinity};
 }
 
+/// Steps that may be spent on what limits say of one expression, and twice that on all of its
+/// parts: with all the limits that a function may have some tenths of a millisecond.
+constexpr uint32_t kJointWork = 2048;
+
 class Ranger {
 public:
-  Ranger(const ExprPool &pool, ExprId root, std::span<const Interval> bounds)
-      : pool_(pool), bounds_(bounds), memo_(pool, root) {}
+  /// With limits a part is asked for by every sum that it stands in, so each is kept.
+  Ranger(const ExprPool &pool, ExprId root, const Domain &domain)
+      : pool_(pool), domain_(domain), root_(root), memo_(pool, root, !domain.limits.empty()) {}
 
   WideInterval range(ExprId id) {
     const ExprNode &n = pool_[id];
     if (n.kind == ExprKind::constant)
       return {n.value, n.value};
     if (n.kind == ExprKind::symbol)
-      return static_cast<uint64_t>(n.value) < bounds_.size()
-                 ? widen(bounds_[static_cast<size_t>(n.value)])
+      return static_cast<uint64_t>(n.value) < domain_.box.size()
+                 ? widen(domain_.box[static_cast<size_t>(n.value)])
                  : widen(Interval{});
     if (const WideInterval *known = memo_.find(id))
       return *known;
     WideInterval a = range(n.a), b = range(n.b);
     if (n.kind != ExprKind::select)
-      return memo_.put(id, combine(n.kind, a, b));
+      return memo_.put(id, limited(id, combine(n.kind, a, b)));
     WideInterval c = range(n.c);
     if (a.lower > 0 || a.upper < 0)
       return memo_.put(id, b);
@@ -234,9 +197,24 @@ public:
   }
 
 private:
+  WideInterval limited(ExprId id, WideInterval range) {
+    const ExprKind kind = pool_[id].kind;
+    if (domain_.limits.empty() ||
+        (kind != ExprKind::add && kind != ExprKind::sub && kind != ExprKind::mul))
+      return range;
+    auto range_of = [this](ExprId part) { return this->range(part); };
+    uint32_t own = kJointWork;
+    uint32_t &work = id == root_ ? own : work_of_parts_;
+    const WideInterval joint = JointBounds(pool_, domain_, range_of, work).range(id);
+    const WideInterval both{std::max(range.lower, joint.lower), std::min(range.upper, joint.upper)};
+    return both.lower <= both.upper ? both : range; // a domain that holds nothing
+  }
+
   const ExprPool &pool_;
-  std::span<const Interval> bounds_;
+  const Domain &domain_;
+  const ExprId root_;
   Memo<WideInterval> memo_;
+  uint32_t work_of_parts_ = 2 * kJointWork;
 };
 
 // --- Rewriting ---
@@ -309,10 +287,41 @@ Result<int64_t> ExprPool::evaluate(ExprId id, std::span<const int64_t> symbols) 
                            "' divides by zero or does not fit into 64 bits for these symbols");
 }
 
-Interval ExprPool::range(ExprId id, std::span<const Interval> bounds) const {
+/// Calls visit(domain) with each part of a domain, or all of it where it has no parts.
+template <class Visit> static void for_parts(const Domain &domain, const Visit &visit) {
+  if (domain.parts.empty())
+    visit(domain);
+  for (const std::vector<Interval> &part : domain.parts)
+    visit(Domain(part, domain.limits));
+}
+
+Interval ExprPool::range(ExprId id, const Domain &domain) const {
   if (const ExprNode &n = nodes_[id.index]; n.kind == ExprKind::constant) // most of them
     return {n.value, n.value};
-  return narrow(Ranger(*this, id, bounds).range(id));
+  Interval all{INT64_MAX, INT64_MIN};
+  for_parts(domain, [&](const Domain &part) {
+    const Interval range = narrow(Ranger(*this, id, part).range(id));
+    all = {std::min(all.lower, range.lower), std::max(all.upper, range.upper)};
+  });
+  return all;
+}
+
+int64_t ExprPool::product_upper(std::span<const ExprId> factors, int64_t divisor,
+                                const Domain &domain) const {
+  int64_t most = 0;
+  for_parts(domain, [&](const Domain &part) {
+    std::unordered_map<uint32_t, WideInterval> known;
+    auto range_of = [&](ExprId expr) {
+      auto [range, is_new] = known.try_emplace(expr.index);
+      if (is_new)
+        range->second = Ranger(*this, expr, part).range(expr);
+      return range->second;
+    };
+    uint32_t work = kJointWork;
+    const Wide upper = JointBounds(*this, part, range_of, work).upper_of_product(factors, divisor);
+    most = std::max(most, narrow({0, upper}).upper);
+  });
+  return most;
 }
 
 ExprId ExprPool::substitute(ExprId id, std::span<const ExprId> replacement) {

@@ -155,6 +155,7 @@ void FunctionCloner::copy_signature() {
   target.call_sites = source_.call_sites;
   for (const Symbol &symbol : source_.symbols)
     builder_.symbol(symbol);
+  target.constraints = source_.constraints;
   for (const Parameter &param : source_.params) {
     const Value &value = source_.value(param.value);
     map(param.value, builder_.param(value.name, value.type, param.access, param.alignment_bytes,

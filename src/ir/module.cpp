@@ -31,6 +31,27 @@ std::vector<Interval> Function::symbol_bounds() const {
   return bounds;
 }
 
+std::vector<JointLimit> limits_of(const ExprPool &exprs, std::span<const Constraint> constraints) {
+  std::vector<JointLimit> limits;
+  for (const Constraint &constraint : constraints)
+    if (Result<JointLimit> limit = exprs.joint_limit(constraint); limit.ok())
+      limits.push_back(std::move(*limit));
+  return limits;
+}
+
+bool is_over(const ExprPool &exprs, const Constraint &constraint,
+             std::span<const SymbolId> symbols) {
+  std::vector<SymbolId> used;
+  exprs.collect_symbols(constraint.expr, used);
+  return std::all_of(used.begin(), used.end(), [&](SymbolId symbol) {
+    return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
+  });
+}
+
+SymbolDomain Function::symbol_domain(const ExprPool &exprs) const {
+  return SymbolDomain(symbol_bounds(), limits_of(exprs, constraints));
+}
+
 const Function *Module::find_function(std::string_view name) const {
   for (const Function &function : functions)
     if (function.name == name)

@@ -146,6 +146,13 @@ struct Symbol {
   uint32_t bucket_of = UINT32_MAX; // of buckets: the symbol
 };
 
+/// The constraints as limits, but for those that are none.
+std::vector<JointLimit> limits_of(const ExprPool &exprs, std::span<const Constraint> constraints);
+
+/// Whether a constraint names none but these symbols.
+bool is_over(const ExprPool &exprs, const Constraint &constraint,
+             std::span<const SymbolId> symbols);
+
 /// Bounds of the bucket of a symbol.
 Interval bucket_bounds(const Symbol &symbol);
 
@@ -232,6 +239,7 @@ struct Function {
   SourceLocation location{};
 
   std::vector<Symbol> symbols;
+  std::vector<Constraint> constraints;
   std::vector<Value> values;
   std::vector<Operand> operands;
   std::vector<ExprId> exprs;
@@ -256,6 +264,9 @@ struct Function {
   }
   std::vector<std::string> symbol_names() const;
   std::vector<Interval> symbol_bounds() const;
+  /// The values that the symbols may have: within the bounds and, but for constraints that are none
+  /// (the verifier refuses them), all constraints.
+  SymbolDomain symbol_domain(const ExprPool &exprs) const;
 };
 
 struct Module {

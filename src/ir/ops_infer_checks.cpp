@@ -15,7 +15,7 @@ std::string Inference::text(ExprId e) const {
 
 Interval Inference::range_of(ExprId e) const {
   if (function)
-    return m.exprs.range(e, function->symbol_bounds());
+    return m.exprs.range(e, function->symbol_domain(m.exprs));
   std::vector<SymbolId> symbols;
   m.exprs.collect_symbols(e, symbols);
   std::vector<Interval> bounds;

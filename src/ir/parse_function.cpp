@@ -111,6 +111,8 @@ bool Parser::function_attribute(Pending &f) {
     return bounds(f, Bound::Kind::lower);
   if (a.name == "upper_bounds")
     return bounds(f, Bound::Kind::upper);
+  if (a.name == "constraints")
+    return skip_constraints(f);
   if (a.name == "buckets")
     return buckets(f);
   if (a.name == "bucket_symbols")
@@ -148,6 +150,29 @@ bool Parser::bounds(Pending &f, Bound::Kind kind) {
            f.bounds.push_back(b);
            return true;
          });
+}
+
+/// They may name symbols that only the body defines.
+bool Parser::skip_constraints(Pending &f) {
+  if (!expect_sign("[", "before constraints"))
+    return false;
+  f.constraints.push_back({lexer_.position(), token_});
+  lexer_.report_errors(false);
+  while (!at_sign("]") && !at_sign("{") && !at_sign("}") && token_.kind != TokenKind::end)
+    advance();
+  lexer_.report_errors(true);
+  return expect_sign("]", "after constraints");
+}
+
+/// SUM <= INT
+bool Parser::constraint(Pending &f) {
+  Constraint c;
+  c.location = token_.location;
+  if (!sum(c.expr) || !expect_sign("<=", "after the sum that a constraint limits") ||
+      !integer(c.most, "an integer limit"))
+    return false;
+  f.builder.function().constraints.push_back(c);
+  return true;
 }
 
 bool Parser::buckets(Pending &f) {
@@ -217,6 +242,11 @@ void Parser::body(Pending &f) {
   block(BlockEnd::body, f.results, f.end_location);
   apply_bounds(f, true);
   apply_buckets(f);
+  for (const Saved &saved : f.constraints) {
+    lexer_.reset(saved.position);
+    token_ = saved.token;
+    list("]", "constraints", [&] { return constraint(f); });
+  }
   f.values = {};
   f.symbols = {};
 }

@@ -107,6 +107,11 @@ private:
     SourceLocation location;
     std::vector<int64_t> values;
   };
+  /// A place in the text to come back to.
+  struct Saved {
+    Lexer::Position position;
+    Token token;
+  };
   /// A function between the two sweeps, and while its body is read.
   struct Pending {
     explicit Pending(FunctionBuilder b) : builder(std::move(b)) {}
@@ -118,6 +123,7 @@ private:
     std::vector<bool> poisoned; // by value: its type is not known, because of an error
     std::vector<Bound> bounds;
     std::vector<BucketAttribute> buckets;
+    std::vector<Saved> constraints; // behind "[": they are read after the body
     std::vector<Operand> results;
     SourceLocation end_location;
     bool failed = false; // the signature is broken: the body is not read
@@ -132,6 +138,8 @@ private:
   bool skip_body();
   void body(Pending &f);
   void apply_bounds(Pending &f, bool all);
+  bool skip_constraints(Pending &f);
+  bool constraint(Pending &f);
   bool buckets(Pending &f);
   bool bucket_symbols(Pending &f);
   void apply_buckets(Pending &f);

@@ -170,6 +170,18 @@ void Printer::bounds(const Function &f, const char *name, bool upper, bool &any)
   *this << (first ? "" : "}");
 }
 
+void Printer::constraints(const Function &f, bool &any) {
+  for (size_t i = 0; i < f.constraints.size(); ++i) {
+    const Constraint &c = f.constraints[i];
+    *this << (i     ? ", "
+              : any ? ", constraints = ["
+                    : " attributes {constraints = [")
+          << module_.exprs.to_string(c.expr, symbol_names_) << " <= " << c.most;
+  }
+  *this << (f.constraints.empty() ? "" : "]");
+  any = any || !f.constraints.empty();
+}
+
 void Printer::buckets(const Function &f, bool &any) {
   auto list = [&](const char *name, auto given, auto print) {
     bool first = true;
@@ -205,6 +217,7 @@ void Printer::function_attributes(const Function &f) {
   }
   bounds(f, "lower_bounds", false, any);
   bounds(f, "upper_bounds", true, any);
+  constraints(f, any);
   bool first = true;
   for (const Symbol &s : f.symbols)
     if (s.capturable) {

@@ -26,6 +26,7 @@ private:
 
   void function(const Function &f);
   void parameters(const Function &f);
+  void constraints(const Function &f, bool &any);
   void buckets(const Function &f, bool &any);
   void function_attributes(const Function &f);
   void symbol_order(const Function &f, size_t at);

@@ -10,8 +10,11 @@ namespace cugrt::ir {
 
 /// Limits on text, so that a hostile file gives an error and nothing else.
 inline constexpr size_t kMaxTextBytes = size_t(512) << 20;
-inline constexpr uint32_t kMaxNesting = 64; // of blocks, tuples and parentheses
-inline constexpr size_t kMaxBuckets = 256;  // of a symbol
+inline constexpr uint32_t kMaxNesting = 64;       // of blocks, tuples and parentheses
+inline constexpr size_t kMaxBuckets = 256;        // of a symbol
+inline constexpr size_t kMaxConstraints = 16;     // of a function
+inline constexpr size_t kMaxConstraintTerms = 8;  // of a constraint
+inline constexpr size_t kMaxConstraintDegree = 8; // symbols in a product of a constraint
 inline constexpr uint32_t kMaxOperands = 4096;
 
 /// Parses one module. Every error goes to `diagnostics`; the module is usable only when there is

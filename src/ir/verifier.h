@@ -33,6 +33,9 @@ private:
   void names();
   void symbol_sources();
   void buckets(const Symbol &symbol);
+  bool constraint(const Constraint &constraint);
+  void corners();
+  void constraint_matches(const Constraint &constraint);
   void parameters();
   void parameter(size_t number);
   void block(uint32_t number, const Binding *owner, std::span<const Operand> captures,
@@ -101,6 +104,8 @@ private:
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
   bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
+  bool may_be_kept(const Binding &b, const Function &callee, const Constraint &constraint,
+                   std::span<const ExprId> symbols);
   bool may_be_within(const Binding &b, const Function &callee, size_t symbol, ExprId given);
   bool callee_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
   bool extern_call(const Binding &b) { return host_or_extern(b); }
@@ -135,11 +140,13 @@ private:
   std::vector<uint8_t> &good_types_;
   const Function &f_;
   Diagnostics &diagnostics_;
-  std::vector<Interval> bounds_;
-  std::vector<int64_t> lowest_, highest_; // the corners of the bounds
-  std::vector<uint32_t> visible_in_;      // by value: the block; none: not defined yet
+  SymbolDomain bounds_;
+  std::vector<std::vector<int64_t>> corners_; // of the bounds, within the constraints
+  std::vector<uint32_t> visible_in_;          // by value: the block; none: not defined yet
   std::vector<bool> defined_;
   std::vector<SymbolState> symbol_state_;
+  std::vector<uint32_t> match_of_; // by symbol: the number of the match that defines it; 0: none
+  uint32_t match_count_ = 0;
   std::vector<SymbolId> scoped_symbols_; // defined in open nested blocks, innermost last
   std::vector<DType> read_dtype_;        // of device symbols
   std::vector<uint32_t> node_of_;

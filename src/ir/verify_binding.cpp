@@ -143,9 +143,9 @@ bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, Expr
   ExprId end = m_.exprs.add(begin, bytes), room = m_.exprs.sub(whole, end);
   if (m_.exprs.range(room, bounds_).lower >= 0)
     return true;
-  for (const std::vector<int64_t> *corner : {&lowest_, &highest_}) {
-    auto size = m_.exprs.evaluate(bytes, *corner);
-    auto last = m_.exprs.evaluate(end, *corner), all = m_.exprs.evaluate(whole, *corner);
+  for (const std::vector<int64_t> &corner : corners_) {
+    auto size = m_.exprs.evaluate(bytes, corner);
+    auto last = m_.exprs.evaluate(end, corner), all = m_.exprs.evaluate(whole, corner);
     if (size.ok() && *size > 0 && last.ok() && all.ok() && *last > *all)
       return fail(b, "this tensor ends at byte " + std::to_string(*last) + " of " + what + " of " +
                          std::to_string(*all) + " bytes" +
@@ -302,14 +302,17 @@ bool FunctionVerifier::match_shape(const Binding &b) {
   std::span<const ExprId> dims = f_.exprs_of(b);
   if (!std::equal(dims.begin(), dims.end(), t.dims.begin(), t.dims.end()))
     return fail(b, "the expressions of match are the dimensions of its type");
+  ++match_count_;
   for (ExprId e : dims) {
     const ExprNode &n = m_.exprs[e];
     if (n.kind != ExprKind::symbol || static_cast<uint64_t>(n.value) >= f_.symbols.size())
       continue;
     SymbolId s{static_cast<uint32_t>(n.value)};
     if (f_.symbols[s.index].source == SymbolSource::match &&
-        symbol_state_[s.index] == SymbolState::undefined)
+        symbol_state_[s.index] == SymbolState::undefined) {
       define_symbol(s);
+      match_of_[s.index] = match_count_;
+    }
   }
   return check_type(f_.value(b.result()).type, b.location) && agree(b, source, t);
 }

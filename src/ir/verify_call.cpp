@@ -206,7 +206,26 @@ bool FunctionVerifier::call(const Binding &b) {
   for (size_t s = 0; s < callee.symbols.size(); ++s)
     if (symbols[s].valid() && !may_be_within(b, callee, s, symbols[s]))
       return false;
+  for (const Constraint &constraint : callee.constraints)
+    if (!may_be_kept(b, callee, constraint, symbols))
+      return false;
   return callee_results(b, callee, symbols);
+}
+
+/// Likewise of a constraint.
+bool FunctionVerifier::may_be_kept(const Binding &b, const Function &callee,
+                                   const Constraint &constraint, std::span<const ExprId> symbols) {
+  std::vector<SymbolId> used;
+  m_.exprs.collect_symbols(constraint.expr, used);
+  for (SymbolId s : used)
+    if (s.index >= symbols.size() || !symbols[s.index].valid())
+      return true;
+  const Interval range = m_.exprs.range(m_.exprs.substitute(constraint.expr, symbols), bounds_);
+  return range.lower <= constraint.most ||
+         fail(b, "constraint '" + m_.exprs.to_string(constraint.expr, callee.symbol_names()) +
+                     " <= " + std::to_string(constraint.most) + "' of @" + callee.name +
+                     " cannot be kept: with what it is given here its left side is at least " +
+                     std::to_string(range.lower));
 }
 
 /// Bounds that some values keep are checked when the function is called.

@@ -3,6 +3,7 @@
 
 #include "ir/infer.h"
 #include "ir/names.h"
+#include "ir/text.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -189,7 +190,8 @@ void FunctionVerifier::nodes_of_results(const Binding &b) {
 
 bool is_meaningful_attribute(std::string_view name) {
   return name == "num_inputs" || name == "lower_bounds" || name == "upper_bounds" ||
-         name == "capture_symbols" || name == "buckets" || name == "bucket_symbols";
+         name == "constraints" || name == "capture_symbols" || name == "buckets" ||
+         name == "bucket_symbols";
 }
 
 void FunctionVerifier::names() {
@@ -210,6 +212,54 @@ void FunctionVerifier::names() {
 void FunctionVerifier::define_symbol(SymbolId symbol) {
   symbol_state_[symbol.index] = SymbolState::defined;
   scoped_symbols_.push_back(symbol);
+}
+
+/// Whether it says something that can be kept.
+bool FunctionVerifier::constraint(const Constraint &constraint) {
+  const std::string quoted = "constraint '" +
+                             m_.exprs.to_string(constraint.expr, f_.symbol_names()) +
+                             " <= " + std::to_string(constraint.most) + "'";
+  scratch_.clear();
+  m_.exprs.collect_symbols(constraint.expr, scratch_);
+  for (SymbolId s : scratch_) {
+    if (s.index >= f_.symbols.size())
+      return fail(constraint.location,
+                  "symbol number " + std::to_string(s.index) + " does not exist");
+    const Symbol &symbol = f_.symbols[s.index];
+    if (symbol.source == SymbolSource::device)
+      return fail(constraint.location, "symbol '" + symbol.name +
+                                           "' is read on the device and cannot stand in a "
+                                           "constraint; its bounds stand where it is read");
+    if (symbol.bounds.lower < 0)
+      return fail(constraint.location, "symbol '" + symbol.name +
+                                           "' of a constraint may be negative; give it a lower "
+                                           "bound of 0 or more");
+  }
+  Result<JointLimit> limit = m_.exprs.joint_limit(constraint);
+  if (!limit.ok())
+    return fail(constraint.location,
+                quoted + " " + limit.status().message() + "; the sum of at most " +
+                    std::to_string(kMaxConstraintTerms) + " products of at most " +
+                    std::to_string(kMaxConstraintDegree) +
+                    " symbols, with coefficients that are not negative, can be limited");
+  std::vector<int64_t> lowest;
+  for (const Symbol &symbol : f_.symbols)
+    lowest.push_back(symbol.bounds.lower);
+  if (!keeps({&*limit, 1}, lowest))
+    return fail(constraint.location, quoted + " contradicts the symbols' lower bounds");
+  return true;
+}
+
+/// It is checked where its symbols get their values, and holds from there on: what it says of one
+/// that is known before would be believed too early.
+void FunctionVerifier::constraint_matches(const Constraint &constraint) {
+  scratch_.clear();
+  m_.exprs.collect_symbols(constraint.expr, scratch_);
+  for (SymbolId s : scratch_)
+    if (match_of_[s.index] != match_of_[scratch_[0].index])
+      return void(fail(constraint.location,
+                       "the symbols of a constraint are defined by parameters, "
+                       "or all by one match"));
 }
 
 /// Symbols of parameters are defined by standing bare in one of them.
@@ -241,9 +291,30 @@ void FunctionVerifier::symbol_sources() {
     buckets(s);
     if (s.source == SymbolSource::bucket)
       symbol_state_[i] = SymbolState::defined;
-    bounds_.push_back(s.bounds);
-    lowest_.push_back(s.bounds.lower);
-    highest_.push_back(s.bounds.upper);
+  }
+  if (f_.constraints.size() > kMaxConstraints)
+    fail(f_.location, "function @" + f_.name + " has more than " + std::to_string(kMaxConstraints) +
+                          " constraints");
+  std::vector<JointLimit> limits;
+  for (const Constraint &c : f_.constraints)
+    if (limits.size() < kMaxConstraints && constraint(c))
+      limits.push_back(*m_.exprs.joint_limit(c));
+  bounds_ = SymbolDomain(f_.symbol_bounds(), std::move(limits));
+  corners();
+}
+
+/// Values that a run may bring, with the symbols as small and as large as can be.
+void FunctionVerifier::corners() {
+  std::vector<int64_t> &lowest = corners_.emplace_back();
+  for (const Symbol &s : f_.symbols)
+    lowest.push_back(s.bounds.lower);
+  for (bool last_first : {false, true}) {
+    if (last_first && f_.constraints.empty())
+      return; // the same
+    std::vector<int64_t> &highest = corners_.emplace_back(highest_point(bounds_, last_first));
+    for (size_t i = 0; i < f_.symbols.size(); ++i)
+      if (const uint32_t of = f_.symbols[i].bucket_of; of < f_.symbols.size())
+        highest[i] = round_up_to_bucket(f_.symbols[of].buckets, highest[of]);
   }
 }
 
@@ -320,6 +391,7 @@ void FunctionVerifier::verify() {
   node_of_.assign(f_.values.size(), 0);
   symbol_state_.assign(f_.symbols.size(), SymbolState::undefined);
   read_dtype_.assign(f_.symbols.size(), DType::i64);
+  match_of_.assign(f_.symbols.size(), 0);
   names();
   symbol_sources();
   current_block_ = 0;
@@ -327,6 +399,8 @@ void FunctionVerifier::verify() {
   for (TypeId t : f_.result_types)
     check_type(t, f_.location);
   block(0, nullptr, {}, 0);
+  for (const Constraint &c : f_.constraints)
+    constraint_matches(c);
 }
 
 // --- Blocks --------------------------------------------------------------------------------------

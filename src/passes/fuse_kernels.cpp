@@ -79,15 +79,19 @@ private:
 
   /// Whether the call checks bounds or alignments that the caller does not keep by itself.
   bool has_checks() {
-    const std::vector<ir::Interval> bounds = source().symbol_bounds();
+    const ir::SymbolDomain domain = source().symbol_domain(module().exprs);
     for (size_t s = 0; s < symbols_.size(); ++s) {
       if (!symbols_[s].valid())
         return true;
-      const ir::Interval range = module().exprs.range(symbols_[s], bounds);
+      const ir::Interval range = module().exprs.range(symbols_[s], domain);
       const ir::Interval &wanted = callee_->symbols[s].bounds;
       if (range.lower < wanted.lower || range.upper > wanted.upper)
         return true;
     }
+    for (const ir::Constraint &constraint : callee_->constraints)
+      if (module().exprs.range(module().exprs.substitute(constraint.expr, symbols_), domain).upper >
+          constraint.most)
+        return true;
     return std::any_of(callee_->params.begin(), callee_->params.end(),
                        [](const ir::Parameter &param) { return param.alignment_bytes > 1; });
   }

@@ -88,12 +88,17 @@ private:
               " symbols, its key is a shape of at most " + std::to_string(ir::kMaxRank) +
               "; take some out of capture_symbols, or give them constant values");
     std::fill(symbols_.begin(), symbols_.end(), ir::ExprId());
+    const ir::SymbolDomain domain = function_.symbol_domain(target_.exprs);
     for (ir::SymbolId id : region_->symbols) {
       ir::Symbol symbol;
       symbol.name = function_.symbols[id.index].name;
-      symbol.bounds = function_.symbols[id.index].bounds;
+      symbol.bounds = domain[id.index]; // what constraints say of it alone, too
       symbols_[id.index] = target_.exprs.symbol(builder_->symbol(std::move(symbol)));
     }
+    for (const ir::Constraint &constraint : function_.constraints)
+      if (ir::is_over(target_.exprs, constraint, region_->symbols))
+        builder_->function().constraints.push_back(
+            {expr(constraint.expr), constraint.most, constraint.location});
     return {};
   }
 

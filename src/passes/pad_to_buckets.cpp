@@ -186,6 +186,10 @@ void Padder::copy_signature() {
       symbol.capturable = false;
       builder().symbol(std::move(symbol));
     }
+  for (ir::Constraint constraint : source().constraints) { // of what callers bring
+    constraint.expr = module().exprs.substitute(constraint.expr, outside_);
+    target.constraints.push_back(constraint);
+  }
   for (TypeId type : source().result_types)
     target.result_types.push_back(outside(type));
   for (const ir::Parameter &param : source().params) {

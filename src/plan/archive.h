@@ -108,6 +108,11 @@ CUGRT_FIELDS(Bucket) {
   a("of", row.of);
   a("sizes", row.sizes);
 }
+CUGRT_FIELDS(Constraint) {
+  a("expr", row.expr);
+  a("most", row.most);
+  a("location", row.location);
+}
 CUGRT_FIELDS(Param) {
   a("name", row.name);
   a("kind", row.kind);
@@ -221,6 +226,7 @@ CUGRT_FIELDS(Function) {
   a("is_private", row.is_private);
   a("symbols", row.symbols);
   a("buckets", row.buckets);
+  a("constraints", row.constraints);
   a("params", row.params);
   a("results", row.results);
   a("slots", row.slots);

@@ -25,8 +25,24 @@ BucketBoxes::Axis BucketBoxes::make_axis(std::span<const ir::Interval> bounds,
   return axis;
 }
 
-BucketBoxes::BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets) {
+BucketBoxes::BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets,
+                         std::vector<ir::JointLimit> limits)
+    : limits_(std::move(limits)) {
   boxes_.emplace_back(bounds.begin(), bounds.end());
+  split(bounds, buckets);
+  std::vector<size_t> empty;
+  for (size_t box = 0; box < boxes_.size(); ++box)
+    if (!ir::tighten(boxes_[box], limits_))
+      empty.push_back(box);
+  size_t full = 0;
+  while (full < empty.size() && empty[full] == full)
+    ++full;
+  if (full < boxes_.size())
+    for (size_t box : empty)
+      boxes_[box] = boxes_[full];
+}
+
+void BucketBoxes::split(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets) {
   for (const Bucket &bucket : buckets) {
     Axis axis = make_axis(bounds, bucket);
     if (boxes_.size() * axis.values.size() > kMostBoxes) {
@@ -87,8 +103,10 @@ ExprId BucketBoxes::choose(ir::ExprPool &exprs, size_t axis, size_t begin, size_
 
 std::string BucketBoxes::label(size_t box, std::span<const std::string> names) const {
   std::string text;
+  size_t rest = boxes_.size();
   for (const Axis &axis : axes_) {
-    const ir::Interval values = boxes_[box][axis.symbol.index];
+    rest /= axis.values.size();
+    const ir::Interval values = axis.values[box / rest % axis.values.size()];
     text += (text.empty() ? "" : ", ") + names[axis.symbol.index] +
             (values.lower == values.upper
                  ? " = " + std::to_string(values.lower)
@@ -105,14 +123,57 @@ std::vector<Bucket> buckets_of(const ir::Function &function) {
   return buckets;
 }
 
-BucketBoxes boxes_of(const ir::Function &function) {
-  return BucketBoxes(function.symbol_bounds(), buckets_of(function));
+BucketBoxes boxes_of(const ir::ExprPool &exprs, const ir::Function &function) {
+  return BucketBoxes(function.symbol_bounds(), buckets_of(function),
+                     ir::limits_of(exprs, function.constraints));
+}
+
+static std::vector<ir::Interval> bounds_of(const Function &function) {
+  std::vector<ir::Interval> bounds;
+  bounds.reserve(function.symbols.size());
+  for (const Symbol &symbol : function.symbols)
+    bounds.push_back(symbol.bounds);
+  return bounds;
+}
+
+/// Where there are limits, what they leave of buckets shows in the boxes of these alone.
+static std::vector<std::vector<ir::Interval>> parts_of(std::span<const ir::Interval> bounds,
+                                                       std::span<const Bucket> buckets,
+                                                       const std::vector<ir::JointLimit> &limits) {
+  if (limits.empty() || buckets.empty())
+    return {};
+  const BucketBoxes boxes(bounds, buckets, limits);
+  return boxes.count() > 1 ? boxes.all() : std::vector<std::vector<ir::Interval>>();
+}
+
+static ir::SymbolDomain make_domain(const std::vector<ir::Interval> &bounds,
+                                    std::span<const Bucket> buckets,
+                                    const std::vector<ir::JointLimit> &limits) {
+  ir::SymbolDomain domain(bounds, limits);
+  domain.set_parts(parts_of(bounds, buckets, limits));
+  return domain;
+}
+
+/// One box, whatever the buckets.
+BucketBoxes one_box(std::vector<ir::Interval> bounds, std::span<const Bucket> buckets,
+                    std::vector<ir::JointLimit> limits) {
+  auto parts = parts_of(bounds, buckets, limits);
+  BucketBoxes boxes(bounds, {}, std::move(limits));
+  boxes.parts_ = std::move(parts);
+  return boxes;
+}
+
+ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const ir::Function &function) {
+  return make_domain(function.symbol_bounds(), buckets_of(function),
+                     ir::limits_of(exprs, function.constraints));
+}
+
+ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function) {
+  return make_domain(bounds_of(function), function.buckets,
+                     ir::limits_of(exprs, function.constraints));
 }
 
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function) {
-  std::vector<ir::Interval> bounds;
-  for (const Symbol &symbol : function.symbols)
-    bounds.push_back(symbol.bounds);
   std::vector<SymbolId> symbols;
   if (!function.buckets.empty())
     for (const Buffer &buffer : function.buffers)
@@ -121,8 +182,9 @@ BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function) {
   const bool tables = std::any_of(symbols.begin(), symbols.end(), [&](SymbolId symbol) {
     return function.symbols[symbol.index].source == ir::SymbolSource::bucket;
   });
-  return BucketBoxes(bounds, tables ? std::span<const Bucket>(function.buckets)
-                                    : std::span<const Bucket>());
+  const std::vector<ir::JointLimit> limits = ir::limits_of(exprs, function.constraints);
+  return tables ? BucketBoxes(bounds_of(function), function.buckets, limits)
+                : one_box(bounds_of(function), function.buckets, limits);
 }
 
 } // namespace cugrt::plan

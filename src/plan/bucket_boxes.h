@@ -23,11 +23,15 @@ public:
   static constexpr size_t kMostBoxes = 64;
 
   /// One box, `bounds` themselves, where there are no buckets, or more than kMostBoxes of them.
-  BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets);
+  BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets,
+              std::vector<ir::JointLimit> limits = {});
 
   size_t count() const { return boxes_.size(); }
-  /// By symbol.
-  std::span<const ir::Interval> operator[](size_t box) const { return boxes_[box]; }
+  /// Its values within the limits. No run has its values in a box that they leave empty: that one
+  /// is as another.
+  ir::Domain operator[](size_t box) const { return {boxes_[box], limits_, parts_}; }
+  /// All boxes, by symbol.
+  const std::vector<std::vector<ir::Interval>> &all() const { return boxes_; }
   /// The box in which these values, by symbol, lie; none where they are out of all bounds.
   std::optional<size_t> find(std::span<const int64_t> symbols) const;
   /// An expression that has the value `by_box[b]` in box b.
@@ -42,18 +46,28 @@ private:
     std::vector<ir::Interval> values, of_values;
   };
   static Axis make_axis(std::span<const ir::Interval> bounds, const Bucket &bucket);
+  void split(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets);
+  friend BucketBoxes one_box(std::vector<ir::Interval> bounds, std::span<const Bucket> buckets,
+                             std::vector<ir::JointLimit> limits);
   ExprId choose(ir::ExprPool &exprs, size_t axis, size_t begin, size_t end,
                 std::span<const int64_t> by_box) const;
 
   std::vector<Axis> axes_;
-  std::vector<std::vector<ir::Interval>> boxes_;
+  std::vector<std::vector<ir::Interval>> boxes_; // as small as the limits allow
+  std::vector<ir::JointLimit> limits_;
+  std::vector<std::vector<ir::Interval>> parts_; // of the one box, where others were asked for
 };
 
 /// The buckets of a function of the IR, as its plan has them.
 std::vector<Bucket> buckets_of(const ir::Function &function);
-BucketBoxes boxes_of(const ir::Function &function);
+BucketBoxes boxes_of(const ir::ExprPool &exprs, const ir::Function &function);
 /// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
 /// one box.
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);
+
+/// Every value that a run may bring. Where there are constraints and buckets it has the boxes as
+/// parts: a constraint limits what callers bring, and thereby the buckets that they come into.
+ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const ir::Function &function);
+ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function);
 
 } // namespace cugrt::plan

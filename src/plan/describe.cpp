@@ -24,6 +24,8 @@ public:
     for (const Bucket &bucket : f_.buckets)
       line(1, "bucket " + names_[bucket.symbol.index] + " of " + names_[bucket.of.index] + ": " +
                   join(bucket.sizes, [](int64_t size) { return std::to_string(size); }));
+    for (const Constraint &constraint : f_.constraints)
+      line(1, "constraint " + expr(constraint.expr) + " <= " + number(constraint.most));
     for (const Param &param : f_.params)
       describe(param);
     for (size_t i = 0; i < f_.results.size(); ++i)

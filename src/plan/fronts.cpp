@@ -2,6 +2,7 @@
 // run of bindings that holds only launches and what names memory.
 #include "plan/fronts.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/pack.h"
 #include "plan/sizes.h"
 #include "support/checked_math.h"
@@ -26,8 +27,8 @@ int64_t most_bytes(Reuse reuse, int64_t smallest_bytes) {
 }
 
 SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, const Liveness &live)
-    : module_(module), f_(function), live_(live), bounds_(function.symbol_bounds()),
-      all_bounded_(std::all_of(bounds_.begin(), bounds_.end(),
+    : module_(module), f_(function), live_(live), bounds_(symbol_domain(module.exprs, function)),
+      all_bounded_(std::all_of(bounds_.box().begin(), bounds_.box().end(),
                                [](ir::Interval i) { return i.upper != INT64_MAX; })) {
   roles_.resize(live.times.size());
   starts_.resize(live.times.size() + 1);

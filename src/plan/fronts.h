@@ -105,7 +105,7 @@ private:
   const ir::Module &module_;
   const ir::Function &f_;
   const Liveness &live_;
-  std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
   bool all_bounded_;
   std::vector<Role> roles_;      // of bindings, as in Liveness::times
   std::vector<uint32_t> starts_; // likewise, and one more: into accesses_

@@ -80,6 +80,9 @@ Status FunctionPlanner::signature() {
   for (uint32_t s = 0; s < function_.symbols.size(); ++s)
     if (uint32_t of = function_.symbols[s].bucket_of; of != kNone)
       out_.buckets.push_back({SymbolId{s}, SymbolId{of}, function_.symbols[of].buckets});
+  for (const Constraint &constraint : function_.constraints)
+    out_.constraints.push_back(
+        {context_.copy(constraint.expr), constraint.most, constraint.location});
   out_.slots = storage_.slots;
   for (uint32_t i = 0; i < function_.params.size(); ++i)
     CUGRT_TRY(parameter(i));

@@ -45,7 +45,7 @@ private:
     friend auto operator<=>(const LifeRun &, const LifeRun &) = default;
   };
   std::optional<std::pair<uint32_t, uint32_t>> find_overlap(std::span<const LifeRun> runs,
-                                                            std::span<const ir::Interval> bounds);
+                                                            const ir::Domain &domain);
 
   // --- storage_overlap.cpp ---
   Status check_storage_overlap();

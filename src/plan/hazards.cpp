@@ -5,13 +5,12 @@
 
 namespace cugrt::plan {
 
-ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer,
-                     std::span<const ir::Interval> bounds) {
+ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer, const ir::Domain &domain) {
   ByteRange range{buffer.base, 0, buffer.index, 0, INT64_MAX};
   if (!buffer.bytes.valid())
     return range;
-  ir::Interval offset = exprs.range(buffer.offset_bytes, bounds);
-  ir::Interval bytes = exprs.range(buffer.bytes, bounds);
+  ir::Interval offset = exprs.range(buffer.offset_bytes, domain);
+  ir::Interval bytes = exprs.range(buffer.bytes, domain);
   range.begin = std::max<int64_t>(offset.lower, 0);
   int64_t end;
   if (offset.upper != INT64_MAX && bytes.upper != INT64_MAX &&
@@ -31,10 +30,10 @@ static ExprId bytes_of_some(const ir::ExprPool &exprs, ExprId bytes) {
 }
 
 bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
-                 std::span<const ir::Interval> bounds) {
+                 const ir::Domain &domain) {
   if (exprs.as_constant(offset_bytes) == 0 && buffer.bytes == whole)
     return true;
-  std::vector<ir::Interval> some(bounds.begin(), bounds.end()); // where no dimension is 0
+  std::vector<ir::Interval> some(domain.box.begin(), domain.box.end()); // no dimension is 0
   for (ExprId dim : buffer.dims)
     if (exprs.as_constant(dim) == 0) {
       return true;
@@ -44,44 +43,37 @@ bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
       if (symbol.lower > symbol.upper)
         return true;
     }
+  if (!ir::tighten(some, domain.limits))
+    return true;
   const ExprId end = exprs.add(offset_bytes, bytes_of_some(exprs, buffer.bytes));
-  return exprs.range(exprs.sub(whole, end), some).lower >= 0;
+  return exprs.range(exprs.sub(whole, end), {some, domain.limits}).lower >= 0;
 }
 
-bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
-                 std::span<const ir::Interval> bounds) {
+bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain) {
   if (a.base != b.base || a.index != b.index)
     return false;
   if (!a.bytes.valid() || !b.bytes.valid())
     return true;
-  ByteRange x = byte_range(exprs, a, bounds), y = byte_range(exprs, b, bounds);
+  ByteRange x = byte_range(exprs, a, domain), y = byte_range(exprs, b, domain);
   if (x.end <= y.begin || y.end <= x.begin)
     return false;
   auto before = [&](const Buffer &low, const Buffer &high) {
     ExprId end = exprs.add(low.offset_bytes, low.bytes);
-    return exprs.range(exprs.sub(high.offset_bytes, end), bounds).lower >= 0;
+    return exprs.range(exprs.sub(high.offset_bytes, end), domain).lower >= 0;
   };
   return !before(a, b) && !before(b, a);
-}
-
-std::vector<ir::Interval> symbol_bounds(const Function &function) {
-  std::vector<ir::Interval> bounds;
-  bounds.reserve(function.symbols.size());
-  for (const Symbol &symbol : function.symbols)
-    bounds.push_back(symbol.bounds);
-  return bounds;
 }
 
 ByteRanges::ByteRanges(const Plan &plan, const Function &function) {
   const BucketBoxes boxes = boxes_of(plan.exprs, function);
   box_count_ = boxes.count();
   ranges_.reserve(function.buffers.size());
-  const std::vector<ir::Interval> bounds = symbol_bounds(function);
+  const ir::SymbolDomain domain = symbol_domain(plan.exprs, function);
   for (const Buffer &buffer : function.buffers) {
     if (box_count_ > 1)
       starts_.push_back(uint32_t(ranges_.size()));
     if (box_count_ == 1 || buffer.base != BufferBase::arena) {
-      ranges_.push_back(byte_range(plan.exprs, buffer, bounds));
+      ranges_.push_back(byte_range(plan.exprs, buffer, domain));
       continue;
     }
     for (size_t box = 0; box < box_count_; ++box) {

@@ -50,19 +50,16 @@ private:
 };
 
 /// Every byte that a buffer may cover, for any value of the symbols.
-ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer,
-                     std::span<const ir::Interval> bounds);
-std::vector<ir::Interval> symbol_bounds(const Function &function);
+ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer, const ir::Domain &domain);
 
 /// Whether a buffer without an address of its own lies within the `whole` bytes of what it is a
-/// part of, or is empty, for all values of the symbols in `bounds`, as far as intervals tell.
+/// part of, or is empty, for all values of the symbols in `domain`, as far as intervals tell.
 bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
-                 std::span<const ir::Interval> bounds);
+                 const ir::Domain &domain);
 
 /// Whether two buffers can share a byte for some value of the symbols. False only where it is shown
 /// that they cannot: other spaces, ranges apart, or ends and begins whose difference has one sign.
-bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
-                 std::span<const ir::Interval> bounds);
+bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain);
 
 /// Why step `to` must wait for the earlier step `from`: "RAW %lv0 [0, 4096) of arena global"; empty
 /// where they may run side by side. `ranges` are those of the function.

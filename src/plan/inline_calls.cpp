@@ -178,8 +178,8 @@ public:
           std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
           InlinedCalls &out)
       : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
-        options_(options), bounds_(source.symbol_bounds()), out_(out), steps_(count_steps(source)),
-        bindings_(count_bindings(source)) {
+        options_(options), bounds_(source.symbol_domain(target.exprs)), out_(out),
+        steps_(count_steps(source)), bindings_(count_bindings(source)) {
     for (const Operand &result : source.results_of(source.body()))
       if (result.kind == Operand::Kind::value)
         returned_.push_back(live.alias_of[result.index]);
@@ -272,7 +272,31 @@ private:
     for (size_t s = 0; s < f.symbols.size(); ++s)
       if (f.symbols[s].source != ir::SymbolSource::parameter)
         symbols_[s] = module().exprs.symbol({uint32_t(builder().function().symbols.size() + s)});
+    size_t left = 0;
+    for (const ir::Constraint &constraint : f.constraints) {
+      const ExprId given = module().exprs.substitute(constraint.expr, symbols_);
+      if (is_of_parameters(f, constraint)) {
+        if (module().exprs.range(given, bounds_).upper > constraint.most)
+          return "its constraint " + module().exprs.to_string(constraint.expr, f.symbol_names()) +
+                 " <= " + std::to_string(constraint.most) + " is narrower than the caller's";
+      } else if (++left; !module().exprs.joint_limit({given, constraint.most}).ok()) {
+        return "its constraint " + module().exprs.to_string(constraint.expr, f.symbol_names()) +
+               " <= " + std::to_string(constraint.most) + " cannot be told in the caller's symbols";
+      }
+    }
+    if (builder().function().constraints.size() + left > ir::kMaxConstraints)
+      return "with its constraints the caller would have more than " +
+             std::to_string(ir::kMaxConstraints);
     return "";
+  }
+
+  /// What the arguments' types alone decide; else it is checked by a match of the callee's.
+  bool is_of_parameters(const ir::Function &f, const ir::Constraint &constraint) const {
+    std::vector<ir::SymbolId> used;
+    module().exprs.collect_symbols(constraint.expr, used);
+    return std::all_of(used.begin(), used.end(), [&](ir::SymbolId s) {
+      return f.symbols[s.index].source == ir::SymbolSource::parameter;
+    });
   }
 
   std::string unchecked_param(const ir::Function &f, size_t p, TypeId argument) {
@@ -325,8 +349,16 @@ private:
     const ir::Function &f = *callee.function;
     for (size_t s = 0; s < f.symbols.size(); ++s)
       if (f.symbols[s].source != ir::SymbolSource::parameter) {
-        bounds_.push_back(f.symbols[s].bounds);
+        bounds_.add(f.symbols[s].bounds);
         symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
+      }
+    for (const ir::Constraint &constraint : f.constraints)
+      if (!is_of_parameters(f, constraint)) {
+        ir::Constraint carried = constraint;
+        carried.expr = module().exprs.substitute(constraint.expr, symbols_);
+        if (Result<ir::JointLimit> limit = module().exprs.joint_limit(carried); limit.ok())
+          bounds_.add(std::move(*limit));
+        builder().function().constraints.push_back(carried);
       }
     Body body(
         module(), builder(), callee, symbols_,
@@ -363,7 +395,7 @@ private:
   const std::span<const Callee> callees_;
   const Liveness &live_;
   const InlineOptions &options_;
-  std::vector<ir::Interval> bounds_; // of the symbols of what is built
+  ir::SymbolDomain bounds_; // of the symbols of what is built
   InlinedCalls &out_;
   uint32_t steps_;
   uint64_t bindings_;

@@ -5,6 +5,7 @@
 // part of `done`.
 #include "plan/move_steps.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/liveness.h"
 #include "plan/sizes.h"
 
@@ -37,8 +38,8 @@ public:
   FunctionMover(const ir::Module &module, ir::Function &function, const Liveness &live,
                 const std::vector<bool> &runs_host)
       : module_(module), f_(function), live_(live), runs_host_(runs_host),
-        bounds_(function.symbol_bounds()), tensor_bytes_(live.origins.size(), {0, INT64_MAX}),
-        returned_(live.origins.size(), false) {
+        bounds_(symbol_domain(module.exprs, function)),
+        tensor_bytes_(live.origins.size(), {0, INT64_MAX}), returned_(live.origins.size(), false) {
     for (const Operand &result : f_.results_of(f_.body()))
       if (result.kind == Operand::Kind::value && live.origin(result.value()) != kNoOrigin &&
           live.whole[result.index])
@@ -322,7 +323,7 @@ private:
   ir::Function &f_;
   const Liveness &live_;
   const std::vector<bool> &runs_host_;
-  std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
   std::vector<std::pair<int64_t, int64_t>> tensor_bytes_; // by origin: within its memory
   std::vector<bool> returned_;                            // by origin: lies in a result's slot
 

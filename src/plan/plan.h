@@ -30,6 +30,7 @@
 namespace cugrt::plan {
 
 using ir::Access;
+using ir::Constraint;
 using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
@@ -342,6 +343,7 @@ struct Function {
   bool is_private = false;
   std::vector<Symbol> symbols;
   std::vector<Bucket> buckets;
+  std::vector<Constraint> constraints; // runs that break one are refused; sizes rely on them
   std::vector<Param> params;
   std::vector<FunctionResult> results;
   std::vector<Slot> slots;

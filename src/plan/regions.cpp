@@ -1,6 +1,7 @@
 // What follows from a region's steps once all of them are known.
 #include "plan/regions.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/conditionals.h"
 #include "plan/region_nodes.h"
 
@@ -132,7 +133,7 @@ void add_edge_notes(ModuleContext &context, uint32_t function, uint32_t r, const
 class ProgrammaticEdges {
 public:
   ProgrammaticEdges(const Plan &plan, const Function &function)
-      : plan_(plan), function_(function), bounds_(symbol_bounds(function)) {}
+      : plan_(plan), function_(function), bounds_(symbol_domain(plan.exprs, function)) {}
 
   void mark(Region &region) const {
     region.programmatic.clear();
@@ -165,7 +166,7 @@ private:
 
   const Plan &plan_;
   const Function &function_;
-  const std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
 };
 
 /// Puts steps in the order of the graphs' nodes, and empty ones where these are empty. One table

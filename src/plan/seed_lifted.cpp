@@ -36,8 +36,9 @@ class KeyWriter {
 public:
   KeyWriter(const ir::Module &module, const ir::Function &function, ir::ExprPool &canonical,
             const PublishedFlaws &flaws)
-      : module_(module), function_(function), canonical_(canonical), flaws_(flaws),
-        number_(function.values.size(), UINT32_MAX), symbols_(function.symbols.size()) {}
+      : module_(module), function_(function), domain_(function.symbol_domain(module.exprs)),
+        canonical_(canonical), flaws_(flaws), number_(function.values.size(), UINT32_MAX),
+        symbols_(function.symbols.size()) {}
 
   Key write(const SeedRegion &region, std::span<const Binding *const> bindings) {
     key_.clear();
@@ -48,10 +49,15 @@ public:
     put(region.symbols.size());
     for (uint32_t i = 0; i < region.symbols.size(); ++i) {
       symbols_[region.symbols[i].index] = canonical_.symbol({i});
-      const ir::Interval &bounds = function_.symbols[region.symbols[i].index].bounds;
+      const ir::Interval &bounds = domain_[region.symbols[i].index];
       if (!flaws_.equal_in_any_bounds)
         put(uint64_t(bounds.lower)), put(uint64_t(bounds.upper));
     }
+    for (const ir::Constraint &constraint : function_.constraints)
+      if (ir::is_over(module_.exprs, constraint, region.symbols)) {
+        put(constraint.expr);
+        put(uint64_t(constraint.most));
+      }
     put(region.inputs.size());
     for (ValueId input : region.inputs)
       define(input);
@@ -177,6 +183,7 @@ private:
 
   const ir::Module &module_;
   const ir::Function &function_;
+  const ir::SymbolDomain domain_;
   ir::ExprPool &canonical_;
   const PublishedFlaws &flaws_;
   Key key_;

@@ -1,4 +1,4 @@
-// Sizes at upper bounds, by interval arithmetic: never too small.
+// Sizes at upper bounds, by interval arithmetic and joint limits: never too small.
 #include "plan/sizes.h"
 
 #include "support/checked_math.h"
@@ -8,22 +8,29 @@
 namespace cugrt::plan {
 
 std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
-                                   std::span<const ir::Interval> bounds) {
-  int64_t upper = exprs.range(expr, bounds).upper;
+                                   const ir::Domain &domain) {
+  int64_t upper = exprs.range(expr, domain).upper;
   return upper == INT64_MAX ? std::nullopt : std::optional(std::max<int64_t>(upper, 0));
 }
 
 static std::optional<int64_t> strided_elements(const ir::ExprPool &exprs, const ir::Type &tensor,
-                                               std::span<const ir::Interval> bounds) {
+                                               const ir::Domain &domain) {
   int64_t elements = 1;
   for (size_t i = 0; i < tensor.dims.size(); ++i) {
-    auto dim = upper_bound(exprs, tensor.dims[i], bounds);
-    auto stride = upper_bound(exprs, tensor.strides[i], bounds);
+    auto dim = upper_bound(exprs, tensor.dims[i], domain);
+    auto stride = upper_bound(exprs, tensor.strides[i], domain);
     if (!dim || !stride)
       return std::nullopt;
     if (*dim == 0)
       return 0;
     auto reach = checked_mul(*dim - 1, *stride);
+    if (!domain.limits.empty()) { // (dim - 1) * stride, where dim * stride is limited
+      const ir::ExprId both[] = {tensor.dims[i], tensor.strides[i]};
+      const int64_t product = exprs.product_upper(both, 1, domain);
+      const int64_t least = exprs.range(tensor.strides[i], domain).lower;
+      if (product != INT64_MAX && least >= 0)
+        reach = std::min(reach.value_or(INT64_MAX), std::max<int64_t>(product - least, 0));
+    }
     auto sum = reach ? checked_add(elements, *reach) : std::nullopt;
     if (!sum)
       return std::nullopt;
@@ -33,23 +40,27 @@ static std::optional<int64_t> strided_elements(const ir::ExprPool &exprs, const 
 }
 
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
-                                        std::span<const ir::Interval> bounds) {
+                                        const ir::Domain &domain) {
   if (!tensor.known_shape)
     return std::nullopt;
   const ir::DTypeInfo &dtype = ir::info(tensor.dtype);
   int64_t per_block = dtype.elements_per_block;
   std::optional<int64_t> blocks;
   if (!tensor.strides.empty()) {
-    blocks = strided_elements(exprs, tensor, bounds);
+    blocks = strided_elements(exprs, tensor, domain);
     blocks = blocks ? checked_ceildiv(*blocks, per_block) : std::nullopt;
   } else {
     blocks = 1;
     for (size_t i = 0; i < tensor.dims.size() && blocks; ++i) {
-      auto dim = upper_bound(exprs, tensor.dims[i], bounds);
+      auto dim = upper_bound(exprs, tensor.dims[i], domain);
       if (dim && i + 1 == tensor.dims.size())
         dim = checked_ceildiv(*dim, per_block);
       blocks = dim ? checked_mul(*blocks, *dim) : std::nullopt;
     }
+    if (!domain.limits.empty() && !tensor.dims.empty())
+      if (const int64_t joint = exprs.product_upper(tensor.dims, per_block, domain);
+          joint != INT64_MAX)
+        blocks = std::min(blocks.value_or(INT64_MAX), joint);
   }
   return blocks ? checked_mul(*blocks, dtype.bytes_per_block) : std::nullopt;
 }
@@ -59,9 +70,10 @@ std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId>
   std::vector<ir::SymbolId> symbols;
   for (ir::ExprId dim : dims)
     exprs.collect_symbols(dim, symbols);
+  const ir::SymbolDomain domain = function.symbol_domain(exprs);
   for (ir::SymbolId symbol : symbols) {
     const ir::Symbol &s = function.symbols[symbol.index];
-    if (s.bounds.upper == INT64_MAX)
+    if (domain[symbol.index].upper == INT64_MAX)
       return "symbol " + s.name + " has no upper bound; add `upper_bounds = {" + s.name +
              " = ...}` to the attributes of @" + function.name;
   }

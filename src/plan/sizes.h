@@ -11,14 +11,14 @@
 
 namespace cugrt::plan {
 
-/// The largest value of an expression over the bounds; empty when a symbol without an upper bound,
+/// The largest value of an expression over the domain; empty when a symbol without an upper bound,
 /// or overflow, leaves it open.
 std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
-                                   std::span<const ir::Interval> bounds);
+                                   const ir::Domain &domain);
 
 /// The largest size of a tensor of this type; empty as above, or where the shape is not known.
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
-                                        std::span<const ir::Interval> bounds);
+                                        const ir::Domain &domain);
 
 /// Of an expression without an upper bound: which symbol to bound, and how, for messages.
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,

@@ -44,13 +44,7 @@ public:
   SlotPlanner(ir::Module &pools, const ir::Function &function, SlotFlaws flaws)
       : pools_(pools), function_(function), flaws_(flaws),
         token_of_(function.values.size(), kNoToken), fields_of_(function.values.size()),
-        bounds_(function.symbol_bounds()) {
-    for (size_t i = 0; i < bounds_.size(); ++i)
-      // Bounds count only for symbols of the signature, and lower ones only beside upper ones.
-      if (function.symbols[i].source != ir::SymbolSource::parameter ||
-          bounds_[i].upper == INT64_MAX)
-        bounds_[i] = {0, INT64_MAX};
-  }
+        bounds_(domain_of(pools.exprs, function)) {}
 
   Result<SlotPlan> run() {
     CUGRT_TRY(find_tokens(0));
@@ -67,6 +61,15 @@ public:
   }
 
 private:
+  /// Bounds count only for symbols of the signature, and lower ones only beside upper ones.
+  static ir::SymbolDomain domain_of(const ir::ExprPool &exprs, const ir::Function &function) {
+    std::vector<ir::Interval> bounds = function.symbol_bounds();
+    for (size_t i = 0; i < bounds.size(); ++i)
+      if (function.symbols[i].source != ir::SymbolSource::parameter || bounds[i].upper == INT64_MAX)
+        bounds[i] = {0, INT64_MAX};
+    return ir::SymbolDomain(std::move(bounds), ir::limits_of(exprs, function.constraints));
+  }
+
   // --- What values name ---
 
   /// Calls `visit` for each token that a value names: one, or those of a tuple's parts in order.
@@ -342,7 +345,7 @@ private:
   std::vector<ir::Range> fields_of_; // by value: of tuples, into fields_
   std::vector<ValueId> fields_;      // invalid: a field that is no value
   std::vector<uint32_t> lost_;       // tokens discarded by the operand at hand, for the flaw
-  std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
   SlotPool pool_;
   SlotPlan plan_;
 };
@@ -351,15 +354,14 @@ private:
 
 class Bounder {
 public:
-  Bounder(ir::ExprPool &exprs, std::span<const ir::Interval> bounds)
-      : exprs_(exprs), bounds_(bounds) {}
+  Bounder(ir::ExprPool &exprs, const ir::Domain &domain) : exprs_(exprs), domain_(domain) {}
 
   /// Invalid where none is known.
   ExprId bound(ExprId expr, bool above) {
-    const ir::Interval range = exprs_.range(expr, bounds_);
+    const ir::Interval range = exprs_.range(expr, domain_);
     const int64_t end = above ? range.upper : range.lower;
-    const bool is_free =
-        exprs_[expr].kind == ir::ExprKind::symbol && bounds_[exprs_[expr].value].upper == INT64_MAX;
+    const bool is_free = exprs_[expr].kind == ir::ExprKind::symbol &&
+                         domain_.box[size_t(exprs_[expr].value)].upper == INT64_MAX;
     if (is_free)
       return expr;
     if (end != (above ? INT64_MAX : INT64_MIN))
@@ -382,7 +384,7 @@ private:
       return of_product(node, above);
     case ir::ExprKind::floordiv:
     case ir::ExprKind::ceildiv:
-      if (exprs_.range(node.b, bounds_).lower > 0 && exprs_.as_constant(node.b))
+      if (exprs_.range(node.b, domain_).lower > 0 && exprs_.as_constant(node.b))
         return combine(node.kind, bound(node.a, above), node.b);
       return {};
     default:
@@ -391,7 +393,7 @@ private:
   }
 
   ExprId of_product(const ir::ExprNode &node, bool above) {
-    if (exprs_.range(node.a, bounds_).lower >= 0 && exprs_.range(node.b, bounds_).lower >= 0)
+    if (exprs_.range(node.a, domain_).lower >= 0 && exprs_.range(node.b, domain_).lower >= 0)
       return combine(node.kind, bound(node.a, above), bound(node.b, above));
     for (auto [factor, other] : {std::pair(node.a, node.b), std::pair(node.b, node.a)})
       if (std::optional<int64_t> constant = exprs_.as_constant(factor); constant && *constant < 0)
@@ -404,16 +406,16 @@ private:
   }
 
   ir::ExprPool &exprs_;
-  std::span<const ir::Interval> bounds_;
+  const ir::Domain &domain_;
 };
 
 } // namespace
 
-ExprId bounded_above(ir::ExprPool &exprs, ExprId expr, std::span<const ir::Interval> bounds) {
-  const ir::Interval range = exprs.range(expr, bounds);
+ExprId bounded_above(ir::ExprPool &exprs, ExprId expr, const ir::Domain &domain) {
+  const ir::Interval range = exprs.range(expr, domain);
   if (range.upper != INT64_MAX)
     return exprs.constant(std::max<int64_t>(range.upper, 0));
-  const ExprId bound = Bounder(exprs, bounds).bound(expr, true);
+  const ExprId bound = Bounder(exprs, domain).bound(expr, true);
   return bound.valid() ? bound : expr;
 }
 

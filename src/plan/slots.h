@@ -70,7 +70,6 @@ Result<SlotPlan> plan_slots(ir::Module &pools, const ir::Function &function, Slo
 
 /// An upper bound for every value of the symbols that have bounds, as an expression of those that
 /// have none; the expression itself where none is found.
-ir::ExprId bounded_above(ir::ExprPool &exprs, ir::ExprId expr,
-                         std::span<const ir::Interval> bounds);
+ir::ExprId bounded_above(ir::ExprPool &exprs, ir::ExprId expr, const ir::Domain &domain);
 
 } // namespace cugrt::plan

@@ -2,6 +2,7 @@
 // per function and scope, then frames (plan/storage_frames.h).
 #include "plan/storage.h"
 
+#include "plan/bucket_boxes.h"
 #include "plan/in_place.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
@@ -45,28 +46,52 @@ bool needs_temporary(const ir::Function &function, const Liveness &live, const B
   return false;
 }
 
+/// The most that a kernel's expression comes to over the domain of a function's symbols, of which
+/// the kernel is `given` expressions.
+static std::optional<int64_t> workspace_within(const ir::ExprPool &exprs, ir::ExprId bytes,
+                                               std::span<const ir::ExprId> given,
+                                               const ir::SymbolDomain &domain) {
+  ir::ExprPool scratch;
+  std::vector<ir::ExprId> symbols, arguments;
+  for (uint32_t s = 0; s < domain.size(); ++s)
+    symbols.push_back(scratch.symbol({s}));
+  for (ir::ExprId expr : given) {
+    if (!expr.valid())
+      return std::nullopt;
+    arguments.push_back(exprs.copy_to(scratch, expr, symbols));
+  }
+  return upper_bound(scratch, exprs.copy_to(scratch, bytes, arguments), domain);
+}
+
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
                                            const Binding &launch) {
   const ir::Kernel &kernel = module.kernels[launch.callee];
-  std::vector<ir::Interval> bounds = function.symbol_bounds(), kernel_bounds(kernel.symbols.size());
+  const ir::SymbolDomain domain = symbol_domain(module.exprs, function);
+  std::vector<ir::Interval> kernel_bounds(kernel.symbols.size());
+  std::vector<ir::ExprId> given(kernel.symbols.size());
   std::span<const Operand> operands = function.operands_of(launch);
   for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
     ir::SymbolId symbol = kernel.params[i].symbol;
     if (!symbol.valid())
       continue;
     if (operands[i].kind == Operand::Kind::expr)
-      kernel_bounds[symbol.index] = module.exprs.range(operands[i].expr(), bounds);
+      given[symbol.index] = operands[i].expr();
     else if (operands[i].kind == Operand::Kind::value) {
       const ir::Type &type = module.types[function.value(operands[i].value()).type];
       if (!type.dims.empty())
-        kernel_bounds[symbol.index] = module.exprs.range(type.dims[0], bounds);
+        given[symbol.index] = type.dims[0];
     }
+    if (given[symbol.index].valid())
+      kernel_bounds[symbol.index] = module.exprs.range(given[symbol.index], domain);
   }
   int64_t most = 0;
   for (const ir::KernelVariant &variant : kernel.variants) {
     if (!variant.workspace_bytes.valid())
       continue;
     auto bytes = upper_bound(module.exprs, variant.workspace_bytes, kernel_bounds);
+    if (!domain.limits().empty()) // which tell more of what the symbols have together
+      if (auto joint = workspace_within(module.exprs, variant.workspace_bytes, given, domain))
+        bytes = std::min(bytes.value_or(INT64_MAX), *joint);
     if (!bytes)
       return std::nullopt;
     most = std::max(most, *bytes);
@@ -82,7 +107,7 @@ public:
   Placement(const ir::Module &module, const ir::Function &function, const Liveness &liveness,
             const FunctionSummary &summary)
       : module_(module), function_(function), live_(liveness), summary_(summary),
-        bounds_(function.symbol_bounds()) {}
+        bounds_(symbol_domain(module.exprs, function)) {}
 
   Result<FunctionStorage> run() {
     out_.places.resize(live_.origins.size());
@@ -298,7 +323,7 @@ private:
   const ir::Function &function_;
   const Liveness &live_;
   const FunctionSummary &summary_;
-  std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
   FunctionStorage out_;
 };
 

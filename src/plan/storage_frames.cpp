@@ -195,13 +195,13 @@ private:
   /// What any packing needs: the largest sum of tensors alive at once, those of callees included,
   /// in the bucket that needs most.
   void lower_bound(uint32_t f, uint32_t scope) {
-    const BucketBoxes boxes = boxes_of(module_.functions[f]);
+    const BucketBoxes boxes = boxes_of(module_.exprs, module_.functions[f]);
     int64_t &bound = out_.functions[f].frames[scope].lower_bound_bytes;
     for (size_t box = 0; box < boxes.count(); ++box)
       bound = std::max(bound, lower_bound_in(f, scope, boxes[box]));
   }
 
-  int64_t lower_bound_in(uint32_t f, uint32_t scope, std::span<const ir::Interval> bounds) const {
+  int64_t lower_bound_in(uint32_t f, uint32_t scope, const ir::Domain &domain) const {
     const Liveness &live = out_.liveness[f];
     const FunctionStorage &storage = out_.functions[f];
     const ir::Function &function = module_.functions[f];
@@ -222,7 +222,7 @@ private:
         continue;
       // Where it is written in place, it and what it is written over are one.
       const bool over = storage.lies_in_place(o);
-      if (auto bytes = max_tensor_bytes(module_.exprs, type, bounds))
+      if (auto bytes = max_tensor_bytes(module_.exprs, type, domain))
         for_each_run(origin.begin + over, origin.end, live.gaps_of(o),
                      [&](uint32_t begin, uint32_t end) { add(begin, end, *bytes); });
     }

@@ -74,9 +74,9 @@ private:
 } // namespace
 
 /// Two tensors that may share bytes while both are live, for some values of the symbols in
-/// `bounds`.
+/// `domain`.
 std::optional<std::pair<uint32_t, uint32_t>>
-FunctionPlanner::find_overlap(std::span<const LifeRun> runs, std::span<const ir::Interval> bounds) {
+FunctionPlanner::find_overlap(std::span<const LifeRun> runs, const ir::Domain &domain) {
   ir::ExprPool &exprs = context_.plan.exprs;
   StorageRanges laid_out;
   uint32_t storage = kNoOrigin;
@@ -85,10 +85,10 @@ FunctionPlanner::find_overlap(std::span<const LifeRun> runs, std::span<const ir:
     const Origin &origin = live_.origins[tensor];
     if (std::exchange(storage, origin.parent) != origin.parent)
       laid_out.clear();
-    ir::Interval offset = exprs.range(values_.offset(origin.value), bounds);
+    ir::Interval offset = exprs.range(values_.offset(origin.value), domain);
     ExprId size = context_.tensor(function_.value(origin.value).type).bytes;
     int64_t end = INT64_MAX;
-    int64_t bytes = size.valid() ? exprs.range(size, bounds).upper : end;
+    int64_t bytes = size.valid() ? exprs.range(size, domain).upper : end;
     if (offset.upper == INT64_MAX || __builtin_add_overflow(offset.upper, bytes, &end))
       end = INT64_MAX;
     if (offset.lower >= end)
@@ -96,7 +96,7 @@ FunctionPlanner::find_overlap(std::span<const LifeRun> runs, std::span<const ir:
     uint32_t other = laid_out.add({tensor, offset.lower, end, run.end}, run.begin, [&](uint32_t o) {
       return !storage_.takes_over(tensor, o) &&
              may_overlap(exprs, values_.whole_buffer(origin.value),
-                         values_.whole_buffer(live_.origins[o].value), bounds);
+                         values_.whole_buffer(live_.origins[o].value), domain);
     });
     if (other != kNoOrigin)
       return std::pair(tensor, other);

@@ -303,11 +303,11 @@ private:
 
 /// Every byte that the buffer may cover.
 std::pair<int64_t, int64_t> range_of(const Plan &plan, const Buffer &buffer,
-                                     std::span<const ir::Interval> bounds) {
+                                     const ir::Domain &domain) {
   if (!buffer.bytes.valid())
     return {0, INT64_MAX};
-  ir::Interval offset = plan.exprs.range(buffer.offset_bytes, bounds);
-  ir::Interval bytes = plan.exprs.range(buffer.bytes, bounds);
+  ir::Interval offset = plan.exprs.range(buffer.offset_bytes, domain);
+  ir::Interval bytes = plan.exprs.range(buffer.bytes, domain);
   int64_t end = INT64_MAX;
   if (offset.upper != INT64_MAX && bytes.upper != INT64_MAX &&
       __builtin_add_overflow(offset.upper, bytes.upper, &end))

@@ -9,6 +9,7 @@
 #include "plan/validate.h"
 
 #include "plan/bucket_boxes.h"
+#include "plan/edge_points.h"
 #include "plan/hazards.h"
 #include "plan/step_conditions.h"
 
@@ -70,7 +71,8 @@ public:
                std::span<const Extents> callees)
       : plan_(plan), exprs_(exprs), f_(function), callees_(callees),
         conditions_(plan.exprs, function), boxes_(boxes_of(plan.exprs, function)),
-        all_bounds_(symbol_bounds(function)), bounds_(all_bounds_), places_(f_.blocks.size()) {}
+        all_bounds_(symbol_domain(plan.exprs, function)), bounds_(all_bounds_),
+        places_(f_.blocks.size()) {}
 
   Status run(Extents &own) {
     for (uint32_t b = 0; b < f_.buffers.size(); ++b)
@@ -79,6 +81,7 @@ public:
     for (Life &life : lives_)
       close(life);
     own.assign(plan_.arenas.size(), {});
+    const std::vector<std::vector<int64_t>> edges = edge_points(plan_.exprs, f_);
     for (size_t box = 0; box < boxes_.count(); ++box) {
       bounds_ = boxes_[box];
       for (Life &life : lives_)
@@ -86,6 +89,10 @@ public:
       for (const Life &life : lives_)
         if (life.arena != kNone)
           own[life.arena].add(life.bytes);
+      for (const std::vector<int64_t> &point : edges)
+        if (boxes_.count() == 1 || boxes_.find(point) == box)
+          for (const Life &life : lives_)
+            CUGRT_TRY(measure_at(life, point));
       CUGRT_TRY(disjoint());
     }
     for (const CallTime &call : calls_)
@@ -123,6 +130,22 @@ private:
         return plan_error(f_, "%" + buffer.name + " may lie outside of arena " +
                                   plan_.arenas[buffer.index].scope);
       life.bytes.add({offset.lower, end.upper});
+    }
+    return {};
+  }
+
+  /// Whether what was measured holds at one point of the domain. What cannot be evaluated there no
+  /// run can launch.
+  Status measure_at(const Life &life, const std::vector<int64_t> &point) const {
+    for (uint32_t b : life.buffers) {
+      const auto offset = exprs_.evaluate(f_.buffers[b].offset_bytes, point);
+      const auto bytes = exprs_.evaluate(f_.buffers[b].bytes, point);
+      int64_t end;
+      if (offset.ok() && bytes.ok() && *bytes > 0 &&
+          (*offset < life.bytes.begin || __builtin_add_overflow(*offset, *bytes, &end) ||
+           end > life.bytes.end))
+        return plan_error(f_, "%" + f_.buffers[b].name +
+                                  " leaves its bytes where the constraints are just kept");
     }
     return {};
   }
@@ -460,8 +483,8 @@ private:
   std::span<const Extents> callees_;
   const StepConditions conditions_;
   const BucketBoxes boxes_;
-  const std::vector<ir::Interval> all_bounds_;
-  std::span<const ir::Interval> bounds_; // of the box that is being looked at
+  const ir::SymbolDomain all_bounds_;
+  ir::Domain bounds_; // of the box that is being looked at
   std::vector<Place> places_;
   std::unordered_map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
   std::vector<Life> lives_;

@@ -1,5 +1,6 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
 #include "ir/element.h"
+#include "ir/text.h"
 #include "plan/validate.h"
 #include "plan/validate_levels.h"
 
@@ -94,11 +95,57 @@ private:
     return {};
   }
 
+  /// Whether a constraint on them is checked before any of them is used.
+  bool are_defined_together(std::span<const SymbolId> symbols) const {
+    auto is_matched = [&](SymbolId symbol) {
+      return f_.symbols[symbol.index].source == ir::SymbolSource::match;
+    };
+    if (std::none_of(symbols.begin(), symbols.end(), is_matched))
+      return true;
+    for (const Block &block : f_.blocks)
+      for (const Item &item : block.items)
+        if (item.kind == ItemKind::match &&
+            std::all_of(symbols.begin(), symbols.end(), [&](SymbolId symbol) {
+              return std::find(item.defines.begin(), item.defines.end(), symbol) !=
+                     item.defines.end();
+            }))
+          return true;
+    return false;
+  }
+
+  /// They can be kept, and they are of the kind that sizes may rely on.
+  Status constraints() {
+    if (f_.constraints.size() > ir::kMaxConstraints)
+      return fail("has too many constraints");
+    std::vector<int64_t> lowest;
+    for (const Symbol &symbol : f_.symbols)
+      lowest.push_back(symbol.bounds.lower);
+    for (const Constraint &constraint : f_.constraints) {
+      CUGRT_TRY(expr(constraint.expr));
+      std::vector<SymbolId> symbols;
+      plan_.exprs.collect_symbols(constraint.expr, symbols);
+      for (SymbolId symbol : symbols)
+        if (f_.symbols[symbol.index].source == ir::SymbolSource::device || lowest[symbol.index] < 0)
+          return fail("a constraint names symbol " + f_.symbols[symbol.index].name +
+                      ", which is the device's or may be negative");
+      if (!are_defined_together(symbols))
+        return fail(
+            "the symbols of a constraint are not defined by parameters, or all by one match");
+      const Result<ir::JointLimit> limit = plan_.exprs.joint_limit(constraint);
+      if (!limit.ok())
+        return fail("a constraint " + limit.status().message());
+      if (!ir::keeps({&*limit, 1}, lowest))
+        return fail("a constraint contradicts the bounds of its symbols");
+    }
+    return {};
+  }
+
   Status signature() {
     for (const Symbol &symbol : f_.symbols)
       if (symbol.bounds.lower > symbol.bounds.upper)
         return fail("symbol " + symbol.name + " has contradictory bounds");
     CUGRT_TRY(buckets());
+    CUGRT_TRY(constraints());
     for (const Param &param : f_.params) {
       CUGRT_TRY(exprs(param.dims));
       bool tensor = param.kind == ParamKind::tensor;

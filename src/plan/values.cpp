@@ -13,9 +13,10 @@ using ir::TypeKind;
 ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),
       live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
-      out_(out), bounds_(function_.symbol_bounds()), boxes_(boxes_of(function_)),
-      offsets_(function_.values.size()), buffers_(function_.values.size(), kNone),
-      refs_(function_.values.size()), elements_(function_.symbols.size(), kNone) {}
+      out_(out), bounds_(symbol_domain(context.module.exprs, function_)),
+      boxes_(boxes_of(context.module.exprs, function_)), offsets_(function_.values.size()),
+      buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
+      elements_(function_.symbols.size(), kNone) {}
 
 ExprId ValueTable::offset(ir::ValueId value) const {
   ExprId offset = offsets_[live_.alias_of[value.index].index];

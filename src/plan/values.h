@@ -59,7 +59,7 @@ public:
   const ir::Type &type(ir::ValueId value) const {
     return context_.module.types[function_.value(value).type];
   }
-  std::span<const ir::Interval> bounds() const { return bounds_; }
+  ir::Domain bounds() const { return bounds_; }
   const BucketBoxes &boxes() const { return boxes_; }
 
 private:
@@ -78,7 +78,7 @@ private:
   const Liveness &live_;
   const FunctionStorage &storage_;
   Function &out_;
-  std::vector<ir::Interval> bounds_;
+  const ir::SymbolDomain bounds_;
   const BucketBoxes boxes_;
   std::vector<ExprId> offsets_;             // by value; invalid: 0
   std::vector<uint32_t> buffers_;           // by value

@@ -111,13 +111,15 @@ void ArenaNeeds::measure(const Frame &frame) {
       measure_within(frame, (*boxes_)[box]);
 }
 
-void ArenaNeeds::measure_within(const Frame &frame, std::span<const ir::Interval> box) {
+void ArenaNeeds::measure_within(const Frame &frame, const ir::Domain &domain) {
   const plan::Plan &plan = frame.plan;
-  std::vector<ir::Interval> bounds(box.begin(), box.end());
+  std::vector<ir::Interval> bounds(domain.box.begin(), domain.box.end());
   for (size_t i = 0; i < highest_.size(); ++i)
     if (frame.function.symbols[i].source != ir::SymbolSource::device)
       bounds[i].upper = std::clamp(highest_[i], bounds[i].lower, bounds[i].upper);
-  auto upper = [&](ExprId expr) { return expr.valid() ? plan.exprs.range(expr, bounds).upper : 0; };
+  auto upper = [&](ExprId expr) {
+    return expr.valid() ? plan.exprs.range(expr, {bounds, domain.limits}).upper : 0;
+  };
   for (const plan::Buffer &buffer : frame.function.buffers) {
     if (buffer.base != plan::BufferBase::arena)
       continue;

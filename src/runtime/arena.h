@@ -67,7 +67,7 @@ public:
 
 private:
   void measure(const Frame &frame);
-  void measure_within(const Frame &frame, std::span<const ir::Interval> box);
+  void measure_within(const Frame &frame, const ir::Domain &domain);
   std::vector<int64_t> highest_;           // of each symbol
   std::optional<plan::BucketBoxes> boxes_; // several where offsets are a table by bucket
   std::vector<bool> seen_;                 // by box: a run has had it

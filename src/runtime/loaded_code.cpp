@@ -1,6 +1,7 @@
 // Loading of code, constants and weights; see loaded_code.h.
 #include "runtime/loaded_code.h"
 
+#include "plan/bucket_boxes.h"
 #include "runtime/code_entries.h"
 #include "runtime/symbol_binding.h"
 #include "support/check.h"
@@ -108,9 +109,7 @@ Status LoadedCode::set_up_launches() {
   for (size_t f = 0; f < plan.functions.size(); ++f) {
     const plan::Function &function = plan.functions[f];
     const FunctionProgram &program = executable_->program(f);
-    std::vector<ir::Interval> bounds;
-    for (const plan::Symbol &symbol : function.symbols)
-      bounds.push_back(symbol.bounds);
+    const ir::SymbolDomain domain = plan::symbol_domain(plan.exprs, function);
     for (const LaunchProgram &launch : program.launches) {
       if (launch.kind != LaunchKind::kernel)
         continue;
@@ -122,7 +121,7 @@ Status LoadedCode::set_up_launches() {
             .at(executable_->location(step.location));
       if (!launch.shared_bytes.valid())
         continue;
-      int64_t most = plan.exprs.range(launch.shared_bytes, bounds).upper;
+      int64_t most = plan.exprs.range(launch.shared_bytes, domain).upper;
       most = std::min<int64_t>(most, limits().shared_bytes_per_block);
       if (most > 0)
         CUGRT_TRY(kernel.allow_dynamic_shared(static_cast<uint32_t>(most)));

@@ -2,6 +2,7 @@
 #include "runtime/module_plan.h"
 
 #include "passes/pass.h"
+#include "plan/sizes.h"
 #include "runtime/computed_weights.h"
 #include "runtime/plan_report.h"
 
@@ -15,11 +16,15 @@ namespace {
 struct SymbolValues {
   std::vector<int64_t> values;
   std::vector<bool> known;
+  /// Where the function has constraints, what is left of the symbols' values: upper bounds are not
+  /// reached together then.
+  std::optional<ir::SymbolDomain> domain{};
 };
 
-SymbolValues symbol_values(const plan::Function &function,
-                           std::span<const cugrt_symbol_value> given) {
+Result<SymbolValues> symbol_values(const plan::Plan &plan, const plan::Function &function,
+                                   std::span<const cugrt_symbol_value> given) {
   SymbolValues result;
+  std::vector<ir::Interval> box;
   for (const plan::Symbol &symbol : function.symbols) {
     auto found = std::find_if(given.begin(), given.end(), [&](const cugrt_symbol_value &value) {
       return value.name == symbol.name;
@@ -27,10 +32,27 @@ SymbolValues symbol_values(const plan::Function &function,
     bool is_given = found != given.end();
     result.values.push_back(is_given ? found->value : symbol.bounds.upper);
     result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
+    box.push_back(is_given ? ir::Interval{found->value, found->value} : symbol.bounds);
   }
-  for (const plan::Bucket &bucket : function.buckets)
+  const std::vector<ir::JointLimit> limits = ir::limits_of(plan.exprs, function.constraints);
+  if (!limits.empty() && !ir::tighten(box, limits))
+    return Status::error(Code::out_of_range, "the values of the symbols of function @" +
+                                                 function.name + " break its constraints");
+  if (!limits.empty())
+    for (size_t s = 0; s < box.size(); ++s) {
+      result.values[s] = box[s].upper;
+      result.known[s] = box[s].upper != INT64_MAX;
+    }
+  for (const plan::Bucket &bucket : function.buckets) {
+    const ir::Interval of = box[bucket.of.index];
+    ir::Interval &bounds = box[bucket.symbol.index];
+    bounds = {ir::round_up_to_bucket(bucket.sizes, of.lower),
+              ir::round_up_to_bucket(bucket.sizes, of.upper)};
     result.values[bucket.symbol.index] =
         ir::round_up_to_bucket(bucket.sizes, result.values[bucket.of.index]);
+  }
+  if (!limits.empty())
+    result.domain.emplace(std::move(box), limits);
   return result;
 }
 
@@ -39,6 +61,10 @@ Result<std::optional<uint64_t>> evaluate(const plan::Plan &plan, const SymbolVal
                                          ExprId expr) {
   if (!expr.valid())
     return std::optional<uint64_t>();
+  if (symbols.domain) {
+    const auto most = plan::upper_bound(plan.exprs, expr, *symbols.domain);
+    return most ? std::optional(static_cast<uint64_t>(*most)) : std::nullopt;
+  }
   std::vector<ir::SymbolId> used;
   plan.exprs.collect_symbols(expr, used);
   for (ir::SymbolId symbol : used)
@@ -58,6 +84,14 @@ Status add(std::optional<uint64_t> &sum, const std::optional<uint64_t> &part) {
 
 Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const plan::Param &param,
                                                    const SymbolValues &symbols) {
+  if (symbols.domain) {
+    ir::Type type;
+    type.kind = ir::TypeKind::tensor;
+    type.dtype = param.dtype;
+    type.dims = param.dims;
+    const auto most = plan::max_tensor_bytes(plan.exprs, type, *symbols.domain);
+    return most ? std::optional(static_cast<uint64_t>(*most)) : std::nullopt;
+  }
   cugrt_tensor tensor{};
   tensor.dtype = static_cast<int32_t>(param.dtype);
   tensor.rank = static_cast<uint32_t>(param.dims.size());
@@ -73,7 +107,7 @@ Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const
 
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
                             std::span<const cugrt_symbol_value> given) {
-  SymbolValues symbols = symbol_values(function, given);
+  CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
   MemoryRow row;
   row.function = function.name;
   for (size_t i = 0; i < function.symbols.size(); ++i)

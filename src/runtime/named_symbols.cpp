@@ -1,6 +1,8 @@
 // Look-up of symbols by name; see named_symbols.h.
 #include "runtime/named_symbols.h"
 
+#include "runtime/symbol_binding.h"
+
 #include <algorithm>
 
 namespace cugrt::runtime {
@@ -29,6 +31,13 @@ Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbo
                        ir::round_up_to_bucket(bucket.sizes, frame.symbols[bucket.of.index]));
       given[bucket.symbol.index] = true;
     }
+  std::vector<ir::SymbolId> used;
+  for (const plan::Constraint &constraint : frame.function.constraints) {
+    used.clear();
+    frame.plan.exprs.collect_symbols(constraint.expr, used);
+    if (std::all_of(used.begin(), used.end(), [&](ir::SymbolId s) { return given[s.index]; }))
+      CUGRT_TRY(check_constraint(frame, constraint));
+  }
   return given;
 }
 

@@ -33,6 +33,16 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
+std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function) {
+  std::vector<std::string> names, texts;
+  for (const plan::Symbol &symbol : function.symbols)
+    names.push_back(symbol.name);
+  for (const plan::Constraint &constraint : function.constraints)
+    texts.push_back(plan.exprs.to_string(constraint.expr, names) +
+                    " <= " + std::to_string(constraint.most));
+  return texts;
+}
+
 /// "n_bucket: the least of 8, 16, 32 that holds n": none where the symbol is no bucket.
 std::string bucket_text(const plan::Function &function, uint32_t symbol) {
   for (const plan::Bucket &bucket : function.buckets) {
@@ -89,6 +99,8 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
   text += "function @" + function.name + (function.is_private ? " (private)" : "") + "\n";
   for (uint32_t s = 0; s < function.symbols.size(); ++s)
     text += "  symbol " + bounds_text(function.symbols[s]) + bucket_text(function, s) + "\n";
+  for (const std::string &constraint : constraint_texts(view.plan, function))
+    text += "  constraint " + constraint + "\n";
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +
@@ -171,6 +183,8 @@ Json function_json(const PlanView &view, uint32_t index) {
   for (const plan::Bucket &bucket : function.buckets)
     symbols[bucket.symbol.index]["bucket"] = {{"of", function.symbols[bucket.of.index].name},
                                               {"sizes", bucket.sizes}};
+  for (const std::string &constraint : constraint_texts(view.plan, function))
+    json["constraints"].push_back(constraint);
   for (uint32_t r = 0; r < function.regions.size(); ++r) {
     const plan::Region &region = function.regions[r];
     Json row{{"name", region.name}, {"nodes", region.steps.count}};

@@ -2,6 +2,7 @@
 //
 // By what differs from the binding that was checked last (last_binding.h): nothing (no work),
 // addresses only (which it takes over), anything else (bind(), which makes every check).
+#include "plan/bucket_boxes.h"
 #include "runtime/function_state.h"
 #include "runtime/session.h"
 #include "runtime/symbol_binding.h"
@@ -160,10 +161,8 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   MemoryBlock &memory = state.result_memory[slot.index];
   if (memory.size_bytes() >= bytes)
     return memory.address();
-  std::vector<ir::Interval> bounds;
-  for (const plan::Symbol &symbol : state.frame.function.symbols)
-    bounds.push_back(symbol.bounds);
-  int64_t upper = executable().plan().exprs.range(slot.bytes, bounds).upper;
+  const ir::ExprPool &exprs = executable().plan().exprs;
+  int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.frame.function)).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
   // The driver waits for work before it frees memory; a caller's allocator does not. Another

@@ -146,6 +146,25 @@ Status check_agrees(const Frame &frame, ExprId expr, int64_t value, const Place 
                        place.text() + " is " + std::to_string(value) + ", expected " + wanted);
 }
 
+/// The constraints that name one of the symbols that a match has `defined`; with none of them those
+/// that parameters decide.
+Status check_constraints(const Frame &frame, std::span<const ir::SymbolId> defined) {
+  std::vector<ir::SymbolId> used;
+  for (const plan::Constraint &constraint : frame.function.constraints) {
+    used.clear();
+    frame.plan.exprs.collect_symbols(constraint.expr, used);
+    const bool at_match = std::any_of(used.begin(), used.end(), [&](ir::SymbolId symbol) {
+      return frame.function.symbols[symbol.index].source == ir::SymbolSource::match;
+    });
+    const bool now = defined.empty() ? !at_match
+                                     : std::find_first_of(used.begin(), used.end(), defined.begin(),
+                                                          defined.end()) != used.end();
+    if (now)
+      CUGRT_TRY(check_constraint(frame, constraint));
+  }
+  return {};
+}
+
 Status bind_scalar(Frame &frame, const plan::Param &param, const cugrt_value &value) {
   if (param.host_value == kNone)
     return {};
@@ -169,6 +188,19 @@ Status bind_tensor(Frame &frame, uint32_t index, const cugrt_tensor &tensor) {
 }
 
 } // namespace
+
+Status check_constraint(const Frame &frame, const plan::Constraint &constraint) {
+  const auto value = frame.evaluate(constraint.expr);
+  if (value.ok() && *value <= constraint.most)
+    return {};
+  return Status::error(Code::out_of_range,
+                       "function @" + frame.function.name + ": constraint " +
+                           frame.expr_text(constraint.expr) +
+                           " <= " + std::to_string(constraint.most) + " is broken: " +
+                           (value.ok() ? "it is " + std::to_string(*value)
+                                       : std::string("it does not fit into 64 bits")) +
+                           " with " + frame.describe_symbols(constraint.expr));
+}
 
 Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor) {
   if (tensor.rank > CUGRT_MAX_RANK || !known_dtype(tensor.dtype))
@@ -272,6 +304,7 @@ Status bind_parameters(Frame &frame, std::span<const cugrt_value> values) {
         CUGRT_TRY(definer.define(dims[d], given[d], Place{function, i, values[i].kind, d}));
   }
   frame.set_buckets();
+  CUGRT_TRY(check_constraints(frame, {}));
   for (uint32_t i = 0; i < values.size(); ++i) {
     const plan::Param &param = function.params[i];
     std::span<const int64_t> given = dims_of(values[i]);
@@ -306,6 +339,8 @@ Status bind_match(Frame &frame, const plan::Item &item, std::span<const int64_t>
     CUGRT_TRY(definer.check_bounds(symbol, dims[d], place(d)));
     frame.set_symbol(ir::SymbolId{symbol}, dims[d]);
   }
+  if (!item.defines.empty())
+    CUGRT_TRY(check_constraints(frame, item.defines));
   for (size_t d = 0; d < dims.size(); ++d)
     CUGRT_TRY(check_agrees(frame, item.dims[d], dims[d], place(d)));
   return {};

@@ -3,7 +3,8 @@
 //
 // Symbols: a dimension, shape element or integer scalar that is a bare symbol defines it at its
 // first appearance in parameter order; all other dimensions are evaluated afterwards and must
-// agree. Every message names function, parameter, what was expected and what was given.
+// agree. A function's constraints are checked as soon as their symbols are known. Every message
+// names function, parameter, what was expected and what was given.
 #pragma once
 
 #include "cugrt/cugrt.h"
@@ -36,6 +37,9 @@ Status bind_parameters(Frame &frame, std::span<const cugrt_value> values);
 /// checks every dimension. `what` names the matched value in messages.
 Status bind_match(Frame &frame, const plan::Item &item, std::span<const int64_t> dims,
                   const std::string &what);
+
+/// Whether a constraint is kept; all of its symbols have their values.
+Status check_constraint(const Frame &frame, const plan::Constraint &constraint);
 
 /// The value as users read it in messages: "tensor<[4, 64], f32>", "int 5".
 std::string value_text(const cugrt_value &value);

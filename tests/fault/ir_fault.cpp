@@ -17,7 +17,7 @@ static std::string input_of(const std::string &name) {
 
 TEST_CASE("the nth allocation failing in parse, verify or print passes through and leaks nothing") {
   for (const char *name : {"sample", "constants", "kernel-forms", "control-flow", "bad-recovery",
-                           "bad-kill", "bad-ops", "strings"}) {
+                           "bad-kill", "bad-ops", "strings", "constraints"}) {
     std::string text = input_of(name);
     auto work = [&] {
       Diagnostics diagnostics;

@@ -60,6 +60,10 @@ public:
     fill(count, 0);
     Operand result = Operand::of(readable_.back());
     b_.function().result_types = {type_};
+    if (d_.once_in(3))
+      b_.function().constraints = {
+          {m_.exprs.mul(sym(n_), m_.exprs.constant(3)), 1000 + int64_t(d_.below(100))},
+          {m_.exprs.add(m_.exprs.mul(sym(n_), sym(n_)), sym(n_)), 5000}};
     if (d_.once_in(2))
       b_.function().extra_attributes = {{"note", d_.bytes()}, {"scale", d_.real()}};
     return b_.finish({&result, 1});
@@ -296,6 +300,9 @@ void check_same_structure(const Function &a, const Function &b) {
     CHECK(a.symbols[i].source == b.symbols[i].source);
     CHECK(a.symbols[i].bounds == b.symbols[i].bounds);
   }
+  REQUIRE(a.constraints.size() == b.constraints.size());
+  for (size_t i = 0; i < a.constraints.size(); ++i)
+    CHECK(a.constraints[i].most == b.constraints[i].most);
   REQUIRE(a.blocks.size() == b.blocks.size());
   CHECK(a.extra_attributes == b.extra_attributes);
   CHECK(a.attributes == b.attributes);

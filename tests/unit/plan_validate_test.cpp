@@ -427,8 +427,8 @@ TEST_CASE("boxes of buckets: labels, places and tables") {
   CHECK(boxes.label(0, names) == "nb = 4, mb = 2");
   CHECK(boxes.label(5, names) == "nb = 16, mb = 8");
   CHECK(boxes.label(7, names) == "nb from 17 to 20, mb = 4");
-  CHECK(boxes[4][2] == ir::Interval{5, 16});
-  CHECK(boxes[4][3] == ir::Interval{3, 4});
+  CHECK(boxes[4].box[2] == ir::Interval{5, 16});
+  CHECK(boxes[4].box[3] == ir::Interval{3, 4});
   ir::ExprPool exprs;
   const std::vector<int64_t> by_box = {7, 7, 1, 0, 5, 9, 3, 3, 3};
   const ir::ExprId table = boxes.table(exprs, by_box);

@@ -1,5 +1,6 @@
 // Executables and functions of the C ABI.
 #include "passes/pass.h"
+#include "plan/bucket_boxes.h"
 #include "plan/planner.h"
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
@@ -174,12 +175,11 @@ int32_t scalar_kind(ir::ScalarKind scalar) {
 
 void fill_dims(const cugrt_function *function, const std::vector<ExprId> &dims,
                const std::vector<std::string> &names, cugrt_param_info &info) {
-  std::vector<ir::Interval> bounds;
-  for (const plan::Symbol &symbol : function->plan().symbols)
-    bounds.push_back(symbol.bounds);
+  const ir::ExprPool &exprs = function->executable->plan().exprs;
+  const ir::SymbolDomain domain = plan::symbol_domain(exprs, function->plan());
   info.rank = static_cast<uint32_t>(std::min<size_t>(dims.size(), CUGRT_MAX_RANK));
   for (uint32_t i = 0; i < info.rank; ++i) {
-    int64_t upper = function->executable->plan().exprs.range(dims[i], bounds).upper;
+    int64_t upper = exprs.range(dims[i], domain).upper;
     info.dims[i] = upper == INT64_MAX ? -1 : upper;
     info.dim_names[i] = names[i].c_str();
   }
