@@ -1,6 +1,8 @@
 // The product of buckets, and expressions that choose in it.
 #include "plan/bucket_boxes.h"
 
+#include "plan/sizes.h"
+
 #include <algorithm>
 
 namespace cugrt::plan {
@@ -105,8 +107,8 @@ std::vector<Bucket> buckets_of(const ir::Function &function) {
   return buckets;
 }
 
-BucketBoxes boxes_of(const ir::Function &function) {
-  return BucketBoxes(function.symbol_bounds(), buckets_of(function));
+BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function) {
+  return BucketBoxes(proven_bounds(module, function), buckets_of(function));
 }
 
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function) {

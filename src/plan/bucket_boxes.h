@@ -51,7 +51,7 @@ private:
 
 /// The buckets of a function of the IR, as its plan has them.
 std::vector<Bucket> buckets_of(const ir::Function &function);
-BucketBoxes boxes_of(const ir::Function &function);
+BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function);
 /// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
 /// one box.
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);

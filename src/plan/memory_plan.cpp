@@ -324,7 +324,7 @@ void lay_in_place(const ir::Module &module, const ir::Function &function, const 
 /// Every allocation with its life, why it stays unplanned where it does, and what it may be written
 /// over.
 Lives lives_of(const ir::Module &module, const ir::Function &function, const Liveness &live) {
-  const std::vector<ir::Interval> bounds = function.symbol_bounds();
+  const std::vector<ir::Interval> bounds = proven_bounds(module, function);
   Lives lives;
   for (uint32_t o = 0; o < live.origins.size(); ++o) {
     const Origin &origin = live.origins[o];
@@ -404,7 +404,7 @@ Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &fu
     CUGRT_TRY(widen(module, function, live, summaries, options.reuse, lives, plan));
   const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
   if (options.tables)
-    plan.boxes = boxes_of(function);
+    plan.boxes = boxes_of(module, function);
   Tables by_bucket(module, function, options.effort, plan);
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
     if (scopes[scope].tensors.empty())

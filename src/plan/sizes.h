@@ -16,6 +16,10 @@ namespace cugrt::plan {
 std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
                                    std::span<const ir::Interval> bounds);
 
+/// The bounds of a function's symbols, by symbol. A symbol that a match defines lies also within
+/// those of the dimension that it is matched to, where that is known.
+std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Function &function);
+
 /// The largest size of a tensor of this type; empty as above, or where the shape is not known.
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
                                         std::span<const ir::Interval> bounds);

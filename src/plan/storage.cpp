@@ -46,9 +46,10 @@ bool needs_temporary(const ir::Function &function, const Liveness &live, const B
 }
 
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
-                                           const Binding &launch) {
+                                           const Binding &launch,
+                                           std::span<const ir::Interval> bounds) {
   const ir::Kernel &kernel = module.kernels[launch.callee];
-  std::vector<ir::Interval> bounds = function.symbol_bounds(), kernel_bounds(kernel.symbols.size());
+  std::vector<ir::Interval> kernel_bounds(kernel.symbols.size());
   std::span<const Operand> operands = function.operands_of(launch);
   for (size_t i = 0; i < operands.size() && i < kernel.params.size(); ++i) {
     ir::SymbolId symbol = kernel.params[i].symbol;
@@ -82,7 +83,7 @@ public:
   Placement(const ir::Module &module, const ir::Function &function, const Liveness &liveness,
             const FunctionSummary &summary)
       : module_(module), function_(function), live_(liveness), summary_(summary),
-        bounds_(function.symbol_bounds()) {}
+        bounds_(proven_bounds(module, function)) {}
 
   Result<FunctionStorage> run() {
     out_.places.resize(live_.origins.size());
@@ -230,7 +231,7 @@ private:
         const Binding &b = function_.blocks[block].bindings[i];
         if (b.kind != BindingKind::launch || !has_workspace(module_.kernels[b.callee]))
           continue;
-        auto bytes = max_workspace_bytes(module_, function_, b);
+        auto bytes = max_workspace_bytes(module_, function_, b, bounds_);
         if (!bytes)
           return located(Code::verify_error, function_, b.location,
                          "the workspace of kernel @" + module_.kernels[b.callee].name +

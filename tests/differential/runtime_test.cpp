@@ -286,6 +286,63 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
       }
 }
 
+TEST_CASE("calls whose types are matched at the call run, and refuse what does not match") {
+  const std::string text = module_text(R"(
+private func @known(%u: tensor<[m, 4], f32>) -> (tensor<[m, 4], f32>) {
+  %r = alloc : tensor<[m, 4], f32>
+  launch @scale(%u, %r, 4*m, 2.0)
+  return %r
+}
+
+private func @unknown(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  %v = match %u : tensor<[m, w], f32>
+  %r = alloc : tensor<[m, w], f32>
+  launch @scale(%v, %r, m*w, 3.0)
+  return %r
+}
+
+private func @same(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  return %u
+}
+
+private func @field(%u: tensor<[m, 4], f32>, %t: tuple<tensor<[m, 4], f32>, int>)
+    -> (tensor<[m, 4], f32>) {
+  %v = get %t, 0
+  %r = alloc : tensor<[m, 4], f32>
+  launch @scale(%v, %r, 4*m, 5.0)
+  launch @accumulate(%u, %r, 4*m)
+  return %r
+}
+
+func @main(%x: tensor<[n, k], f32>) -> (tensor<[n, 4], f32>)
+    attributes {upper_bounds = {n = 64, k = 8}} {
+  %a = call @known(%x)
+  %b = call @unknown(%a)
+  %c = call @same(%b)
+  %d = match %c : tensor<[p, q], f32>
+  %one = literal 1
+  %t = tuple(%d, %one)
+  %y = call @field(%a, %t)
+  return %y
+}
+)");
+  for (const auto &options : {Program::sized(), Program::eager()}) {
+    Program program(text, options);
+    std::vector<float> x = numbers(12, 4);
+    Buffer in = upload(x);
+    std::vector<Value> results = program.session.run(program.main, {in.tensor(CUGRT_F32, {3, 4})});
+    program.session.synchronize();
+    std::vector<double> expected;
+    for (float value : x)
+      expected.push_back(32.0 * value);
+    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+    Error error = error_of([&] {
+      program.session.run(program.main, {in.tensor(CUGRT_F32, {4, 3})});
+    });
+    CHECK(mentions(error, "match of %x"));
+  }
+}
+
 TEST_CASE("a loop with a condition in device memory ends when the device says so") {
   Program program("cugrt 1\n"
                   R"(
