@@ -26,7 +26,8 @@ namespace {
 
 /// Why an allocation stays as it is; empty when it is planned.
 std::string reason_against(const ir::Module &module, const ir::Function &function,
-                           const Origin &origin, std::optional<int64_t> bytes) {
+                           const Origin &origin, std::optional<int64_t> bytes,
+                           std::span<const ir::Interval> bounds) {
   const ir::Type &type = module.types[function.value(origin.value).type];
   if (origin.returned)
     return "it is a result of the function: its storage is the caller's or a slot";
@@ -35,7 +36,7 @@ std::string reason_against(const ir::Module &module, const ir::Function &functio
   if (!type.known_shape)
     return "its shape is not known";
   if (!bytes)
-    return missing_bound(module.exprs, type.dims, function);
+    return missing_bound(module.exprs, type.dims, function, bounds);
   return "";
 }
 
@@ -334,7 +335,7 @@ Lives lives_of(const ir::Module &module, const ir::Function &function, const Liv
     std::optional<int64_t> bytes = max_tensor_bytes(module.exprs, type, bounds);
     TensorPlan tensor;
     tensor.tensor = origin.value;
-    tensor.reason = reason_against(module, function, origin, bytes);
+    tensor.reason = reason_against(module, function, origin, bytes, bounds);
     tensor.planned = tensor.reason.empty();
     tensor.scope = type.scope;
     tensor.bytes = bytes.value_or(0);

@@ -86,14 +86,17 @@ std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Typ
 }
 
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
-                          const ir::Function &function) {
+                          const ir::Function &function, std::span<const ir::Interval> bounds) {
   std::vector<ir::SymbolId> symbols;
   for (ir::ExprId dim : dims)
     exprs.collect_symbols(dim, symbols);
   for (ir::SymbolId symbol : symbols) {
     const ir::Symbol &s = function.symbols[symbol.index];
-    if (s.bounds.upper == INT64_MAX)
-      return "symbol " + s.name + " has no upper bound; add `upper_bounds = {" + s.name +
+    if (bounds[symbol.index].upper != INT64_MAX)
+      continue;
+    const std::string place =
+        s.location.known() ? ", defined in line " + std::to_string(s.location.line) + "," : "";
+    return "symbol " + s.name + place + " has no upper bound; add `upper_bounds = {" + s.name +
              " = ...}` to the attributes of @" + function.name;
   }
   return "its size overflows 63 bits at the symbols' upper bounds; lower them";

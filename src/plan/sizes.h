@@ -24,9 +24,10 @@ std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Func
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
                                         std::span<const ir::Interval> bounds);
 
-/// Of an expression without an upper bound: which symbol to bound, and how, for messages.
+/// Of sizes without an upper bound: which symbol to bound, where it is defined, and how, for
+/// messages.
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
-                          const ir::Function &function);
+                          const ir::Function &function, std::span<const ir::Interval> bounds);
 
 /// Whether two contiguous tensor types have the same size for every value of the symbols. False
 /// also where that cannot be seen.

@@ -176,7 +176,7 @@ private:
       if (!bytes)
         return located(Code::verify_error, function_, function_.value(origin.value).location,
                        "storage %" + function_.value(origin.value).name + " cannot be sized: " +
-                           missing_bound(module_.exprs, type.dims, function_));
+                           missing_bound(module_.exprs, type.dims, function_, bounds_));
       return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
     }
     default:
@@ -266,7 +266,7 @@ private:
             return located(Code::verify_error, function_, b.location,
                            "%" + function_.value(b.result(i)).name +
                                " changes places with another carried value and cannot be sized: " +
-                               missing_bound(module_.exprs, type.dims, function_));
+                               missing_bound(module_.exprs, type.dims, function_, bounds_));
           uint32_t end = live_.blocks[body].end;
           out_.swaps.push_back({b.result(i).index, uint32_t(out_.classes.size())});
           CUGRT_TRY(add_class(kNoOrigin, type.scope, *bytes, end - 1, end, end - 1));
@@ -292,7 +292,7 @@ private:
     for (const Operand &operand : function_.operands_of(launch))
       if (operand.kind == Operand::Kind::expr)
         sizes.push_back(operand.expr());
-    return missing_bound(module_.exprs, sizes, function_);
+    return missing_bound(module_.exprs, sizes, function_, bounds_);
   }
 
   const ir::Module &module_;

@@ -286,6 +286,27 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
       }
 }
 
+TEST_CASE("strict mode names the symbol without a bound that keeps a step out of graphs") {
+  auto options = Program::sized();
+  options.strict = 1;
+  Program program(module_text(R"(
+func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
+  %u = match %x : tensor<[k], f32>
+  %a = alloc : tensor<[k], f32>
+  launch @scale(%u, %a, k, 2.0)
+  %y = alloc : tensor<[k], f32>
+  launch @scale(%a, %y, k, 2.0)
+  return %y
+}
+)"),
+                  options);
+  Buffer in = upload(numbers(12, 4));
+  Error error =
+      error_of([&] { program.session.run(program.main, {in.tensor(CUGRT_F32, {12})}); });
+  CHECK(mentions(error, "outside of regions: %a has no planned place, since symbol k, defined at "));
+  CHECK(mentions(error, ":28:3, has no upper bound"));
+}
+
 TEST_CASE("calls whose types are matched at the call run, and refuse what does not match") {
   const std::string text = module_text(R"(
 private func @known(%u: tensor<[m, 4], f32>) -> (tensor<[m, 4], f32>) {

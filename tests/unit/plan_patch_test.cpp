@@ -346,6 +346,31 @@ func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper
   CHECK(p.main().symbols[1].bounds.upper == 8);
 }
 
+TEST_CASE("the report names the symbol without a bound that keeps steps out of regions") {
+  const std::string function = R"(
+func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
+  %u = match %x : tensor<[k, 64], f32>
+  %a = alloc : tensor<[k, 64], f32>
+  launch @k(%u, %a)
+  %y = alloc : tensor<[k, 64], f32>
+  launch @k(%a, %y)
+  return %y
+}
+)";
+  const std::string why = "; symbol k, defined in line " +
+                          line_of(kKernels + function, "%u = match").substr(0, 2) +
+                          ", has no upper bound; add `upper_bounds = {k = ...}`";
+  for (Policy policy : {Policy::patch, Policy::seed}) {
+    Planned p = planned(function, {.policy = policy});
+    INFO(why);
+    for (const BindingNote &note : p.report.bindings)
+      UNSCOPED_INFO(note.binding << ": " << note.reason);
+    CHECK(p.says((policy == Policy::patch ? "only during the run" : "fresh in each run") + why));
+    if (policy == Policy::patch)
+      CHECK(p.says("touches %a, which is unplanned: its address is known only during the run" + why));
+  }
+}
+
 TEST_CASE("a step that does not depend on a branch moves above it") {
   Planned p = planned(main_with(R"(  launch @k(%x, %a)
   if %flag using (%b, %x) {
