@@ -97,7 +97,7 @@ std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId>
     const std::string place =
         s.location.known() ? ", defined in line " + std::to_string(s.location.line) + "," : "";
     return "symbol " + s.name + place + " has no upper bound; add `upper_bounds = {" + s.name +
-             " = ...}` to the attributes of @" + function.name;
+           " = ...}` to the attributes of @" + function.name;
   }
   return "its size overflows 63 bits at the symbols' upper bounds; lower them";
 }

@@ -166,10 +166,9 @@ Status GraphCache::check_strict(const std::string &what, EagerReason reason,
                                 const std::string &detail) const {
   if (!options_.strict)
     return {};
-  return Status::error(Code::unsupported, "strict mode: " + what +
-                                              " is not launched as part of a graph, because " +
-                                              reason_text(reason) +
-                                              (detail.empty() ? "" : ": " + detail));
+  return Status::error(Code::unsupported,
+                       "strict mode: " + what + " is not launched as part of a graph, because " +
+                           reason_text(reason) + (detail.empty() ? "" : ": " + detail));
 }
 
 } // namespace cugrt::runtime

@@ -301,9 +301,9 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
 )"),
                   options);
   Buffer in = upload(numbers(12, 4));
-  Error error =
-      error_of([&] { program.session.run(program.main, {in.tensor(CUGRT_F32, {12})}); });
-  CHECK(mentions(error, "outside of regions: %a has no planned place, since symbol k, defined at "));
+  Error error = error_of([&] { program.session.run(program.main, {in.tensor(CUGRT_F32, {12})}); });
+  CHECK(
+      mentions(error, "outside of regions: %a has no planned place, since symbol k, defined at "));
   CHECK(mentions(error, ":28:3, has no upper bound"));
 }
 

@@ -367,7 +367,8 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
       UNSCOPED_INFO(note.binding << ": " << note.reason);
     CHECK(p.says((policy == Policy::patch ? "only during the run" : "fresh in each run") + why));
     if (policy == Policy::patch)
-      CHECK(p.says("touches %a, which is unplanned: its address is known only during the run" + why));
+      CHECK(
+          p.says("touches %a, which is unplanned: its address is known only during the run" + why));
   }
 }
 
