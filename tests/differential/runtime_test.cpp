@@ -226,6 +226,9 @@ func @main(%x: tensor<[n, n], f32>) attributes {upper_bounds = {n = 4000000000}}
 )");
   const Error error = error_of([&] { module.plan_report(CUGRT_REPORT_TEXT); });
   CHECK(mentions(error, "in @main: parameter %x"));
+  CHECK(error.location() == "module:2:12");
+  CHECK(mentions(error, "module:2:12: error: in @main"));
+  CHECK(mentions(error, "\n             ^"));
   CHECK(mentions(error, "lower them"));
 }
 
