@@ -1,6 +1,8 @@
 // The product of buckets, and expressions that choose in it.
 #include "plan/bucket_boxes.h"
 
+#include "plan/sizes.h"
+
 #include <algorithm>
 
 namespace cugrt::plan {
@@ -123,9 +125,9 @@ std::vector<Bucket> buckets_of(const ir::Function &function) {
   return buckets;
 }
 
-BucketBoxes boxes_of(const ir::ExprPool &exprs, const ir::Function &function) {
-  return BucketBoxes(function.symbol_bounds(), buckets_of(function),
-                     ir::limits_of(exprs, function.constraints));
+BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function) {
+  return BucketBoxes(proven_bounds(module, function), buckets_of(function),
+                     ir::limits_of(module.exprs, function.constraints));
 }
 
 static std::vector<ir::Interval> bounds_of(const Function &function) {
@@ -163,9 +165,9 @@ BucketBoxes one_box(std::vector<ir::Interval> bounds, std::span<const Bucket> bu
   return boxes;
 }
 
-ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const ir::Function &function) {
-  return make_domain(function.symbol_bounds(), buckets_of(function),
-                     ir::limits_of(exprs, function.constraints));
+ir::SymbolDomain symbol_domain(const ir::Module &module, const ir::Function &function) {
+  return make_domain(proven_bounds(module, function), buckets_of(function),
+                     ir::limits_of(module.exprs, function.constraints));
 }
 
 ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function) {

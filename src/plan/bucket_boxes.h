@@ -60,14 +60,14 @@ private:
 
 /// The buckets of a function of the IR, as its plan has them.
 std::vector<Bucket> buckets_of(const ir::Function &function);
-BucketBoxes boxes_of(const ir::ExprPool &exprs, const ir::Function &function);
+BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function);
 /// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
 /// one box.
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);
 
 /// Every value that a run may bring. Where there are constraints and buckets it has the boxes as
 /// parts: a constraint limits what callers bring, and thereby the buckets that they come into.
-ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const ir::Function &function);
+ir::SymbolDomain symbol_domain(const ir::Module &module, const ir::Function &function);
 ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function);
 
 } // namespace cugrt::plan

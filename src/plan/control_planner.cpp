@@ -13,6 +13,8 @@
 #include "plan/located.h"
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::plan {
 
 using ir::Binding;
@@ -65,7 +67,9 @@ std::vector<ExprId> FunctionPlanner::callee_symbols(const Binding &b) const {
   for (size_t p = 0; p < callee.params.size(); ++p) {
     std::vector<ExprId> actual;
     if (operands[p].kind == Operand::Kind::value)
-      actual = context_.copy(values_.type(operands[p].value()).dims);
+      actual = values_.type(operands[p].value()).kind == TypeKind::tensor
+                   ? values_.shape(operands[p].value()).dims
+                   : context_.copy(values_.type(operands[p].value()).dims);
     else if (operands[p].kind == Operand::Kind::expr)
       actual = {context_.copy(operands[p].expr())};
     const std::vector<ExprId> &dims = callee.params[p].dims;
@@ -76,6 +80,46 @@ std::vector<ExprId> FunctionPlanner::callee_symbols(const Binding &b) const {
     }
   }
   return symbols;
+}
+
+/// Dimensions of a result whose type does not say them, from what the callee returns. Where only
+/// the callee's run knows them, nobody can make room for it.
+Status FunctionPlanner::call_shape(const Binding &b, uint32_t result) {
+  const Function &callee = context_.plan.functions[b.callee];
+  const uint32_t index = callee.results[result].buffer;
+  if (index == kNone || values_.shape(b.result(result)).bytes.valid())
+    return {};
+  const FunctionSummary::Source &source = context_.storage.summaries[b.callee].results[result];
+  const Buffer &returned = callee.buffers[index];
+  TensorExprs shape{returned.dims, returned.strides, returned.bytes};
+  if (!shape.bytes.valid() && source.kind == FunctionSummary::SourceKind::parameter)
+    shape = values_.shape(function_.operands_of(b)[source.index].value());
+  else if (!substitute(shape, callee_symbols(b)))
+    shape.bytes = {};
+  if (!shape.bytes.valid())
+    return fail(b.location, "only a run of @" + callee.name + " knows the shape of its result " +
+                                std::to_string(result) +
+                                "; declare dimensions of its parameters from which it follows");
+  values_.set_shape(b.result(result), std::move(shape));
+  return {};
+}
+
+/// False where an expression has symbols that have no replacement.
+bool FunctionPlanner::substitute(TensorExprs &shape, std::span<const ExprId> symbols) const {
+  std::vector<SymbolId> used;
+  auto each = [&](auto visit) {
+    std::for_each(shape.dims.begin(), shape.dims.end(), visit);
+    std::for_each(shape.strides.begin(), shape.strides.end(), visit);
+    if (shape.bytes.valid())
+      visit(shape.bytes);
+  };
+  ir::ExprPool &exprs = context_.plan.exprs;
+  each([&](ExprId expr) { exprs.collect_symbols(expr, used); });
+  if (std::any_of(used.begin(), used.end(),
+                  [&](SymbolId symbol) { return !symbols[symbol.index].valid(); }))
+    return false;
+  each([&](ExprId &expr) { expr = exprs.substitute(expr, symbols); });
+  return true;
 }
 
 /// A result that lies in an operand, a constant or another result: where, in the caller's terms.
@@ -112,10 +156,7 @@ Status FunctionPlanner::call(const Binding &b, uint32_t ir_block) {
   for (uint32_t i = 0; i < b.result_count; ++i) {
     if (values_.type(b.result(i)).kind != TypeKind::tensor)
       continue;
-    const FunctionResult &result = callee.results[i];
-    if (result.buffer != kNone && !callee.buffers[result.buffer].bytes.valid())
-      return fail(b.location,
-                  "@" + callee.name + " returns a tensor whose shape is not known; match it there");
+    CUGRT_TRY(call_shape(b, i));
     if (summary.results[i].kind != FunctionSummary::SourceKind::fresh)
       CUGRT_TRY(call_alias(b, i, summary));
     else

@@ -27,7 +27,7 @@ int64_t most_bytes(Reuse reuse, int64_t smallest_bytes) {
 }
 
 SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, const Liveness &live)
-    : module_(module), f_(function), live_(live), bounds_(symbol_domain(module.exprs, function)),
+    : module_(module), f_(function), live_(live), bounds_(symbol_domain(module, function)),
       all_bounded_(std::all_of(bounds_.box().begin(), bounds_.box().end(),
                                [](ir::Interval i) { return i.upper != INT64_MAX; })) {
   roles_.resize(live.times.size());

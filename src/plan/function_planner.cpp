@@ -75,8 +75,9 @@ void FunctionPlanner::reserve() {
 // --- Signature -----------------------------------------------------------------------------------
 
 Status FunctionPlanner::signature() {
-  for (const ir::Symbol &symbol : function_.symbols)
-    out_.symbols.push_back({symbol.name, symbol.source, symbol.bounds});
+  const std::vector<ir::Interval> bounds = proven_bounds(context_.module, function_);
+  for (uint32_t s = 0; s < function_.symbols.size(); ++s)
+    out_.symbols.push_back({function_.symbols[s].name, function_.symbols[s].source, bounds[s]});
   for (uint32_t s = 0; s < function_.symbols.size(); ++s)
     if (uint32_t of = function_.symbols[s].bucket_of; of != kNone)
       out_.buckets.push_back({SymbolId{s}, SymbolId{of}, function_.symbols[of].buckets});
@@ -338,7 +339,7 @@ Status FunctionPlanner::match(const Binding &b) {
   for (SymbolId symbol : item.defines)
     symbol_defined_[symbol.index] = true;
   if (type.kind == TypeKind::tensor) {
-    values_.set_offset(b.result(), values_.offset(operand.value()));
+    values_.set_match(b.result(), operand.value());
   } else {
     std::vector<OperandRef> list;
     for (ExprId dim : item.dims)

@@ -52,6 +52,8 @@ private:
 
   // --- control_planner.cpp: what the host runs ---
   Status call(const ir::Binding &binding, uint32_t ir_block);
+  Status call_shape(const ir::Binding &b, uint32_t result);
+  bool substitute(TensorExprs &shape, std::span<const ExprId> symbols) const;
   Status call_alias(const ir::Binding &binding, uint32_t result, const FunctionSummary &summary);
   std::vector<ExprId> callee_symbols(const ir::Binding &binding) const;
   Status check_call_access(const ir::Binding &binding, const Item &item);

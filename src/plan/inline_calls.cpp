@@ -4,6 +4,7 @@
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
 #include "ir/text.h"
+#include "plan/bucket_boxes.h"
 #include "plan/liveness.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
@@ -43,18 +44,41 @@ struct Callee {
   uint32_t steps;
   uint64_t bindings;
   std::vector<ValueId> allocated; // by result: its `alloc`, or invalid
-  std::vector<bool> given;        // by value: a parameter's memory
+  std::vector<bool> given;        // by value: it may be a parameter's memory
   bool results_apart;             // no two of its fresh results lie in the same memory
 };
+
+/// The type of what an alias, a tuple or its field names, where that is known more exactly than the
+/// source says; invalid for all other bindings.
+TypeId named_type(ir::Module &module, const ir::Function &function, const Binding &b,
+                  std::span<const Operand> operands, std::span<const ExprId> exprs) {
+  if (b.kind == BindingKind::tuple) {
+    ir::Type tuple;
+    tuple.kind = TypeKind::tuple;
+    for (const Operand &operand : operands)
+      tuple.fields.push_back(ir::operand_type(module, function, operand));
+    return module.types.intern(std::move(tuple));
+  }
+  if (b.kind == BindingKind::alias)
+    return ir::operand_type(module, function, operands[0]);
+  if (b.kind != BindingKind::tuple_element)
+    return {};
+  const ir::Type &tuple = module.types[ir::operand_type(module, function, operands[0])];
+  std::optional<int64_t> index = module.exprs.as_constant(exprs[0]);
+  return index && *index >= 0 && uint64_t(*index) < tuple.fields.size()
+             ? tuple.fields[size_t(*index)]
+             : TypeId();
+}
 
 /// One callee's bindings, appended to the function that is being built.
 class Body {
 public:
-  /// `call` is what the bindings come from.
+  /// `call` is what the bindings come from; `bounds` are those of the caller's symbols, kept up to
+  /// date.
   Body(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
-       std::vector<ExprId> symbols, ir::CallSite call)
+       std::vector<ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call)
       : module_(module), builder_(builder), callee_(*callee.function), given_(callee.given),
-        symbols_(std::move(symbols)), values_(callee_.values.size()) {
+        symbols_(std::move(symbols)), bounds_(bounds), values_(callee_.values.size()) {
     std::vector<ir::CallSite> &sites = builder.function().call_sites;
     site_ = uint32_t(sites.size());
     sites.push_back(std::move(call));
@@ -65,7 +89,8 @@ public:
   }
 
   void map(ValueId callee_value, Operand operand) { values_[callee_value.index] = operand; }
-  /// Results of the callee that its caller does not return get storage of their own.
+  /// Results of the callee that its caller does not return get storage of their own, if they can be
+  /// sized.
   void plan_result(ValueId allocated) { planned_.push_back(allocated); }
 
   /// Gives the results.
@@ -102,12 +127,15 @@ private:
       return; // the callee needs it no longer, its caller may
     builder_.set_call_site(site_of(b.call_site));
     if (b.kind == BindingKind::alloc &&
-        std::find(planned_.begin(), planned_.end(), b.result()) != planned_.end())
+        std::find(planned_.begin(), planned_.end(), b.result()) != planned_.end() &&
+        max_tensor_bytes(module_.exprs, module_.types[type(b.result())], bounds_))
       return planned_alloc(b);
     Binding out = b;
     blocks(b, out);
     out.call_site = site_of(b.call_site);
     std::vector<Operand> operands = mapped(callee_.operands_of(b));
+    if (b.kind == BindingKind::match_shape)
+      define_symbols(b, operands[0]);
     std::vector<ExprId> exprs;
     for (ExprId e : callee_.exprs_of(b))
       exprs.push_back(expr(e));
@@ -115,11 +143,36 @@ private:
     std::vector<TypeId> types;
     for (uint32_t i = 0; i < b.result_count; ++i) {
       names.push_back(callee_.value(b.result(i)).name);
-      types.push_back(type(b.result(i)));
+      TypeId named = named_type(module_, builder_.function(), b, operands, exprs);
+      types.push_back(named.valid() ? named : type(b.result(i)));
     }
     ValueId first = builder_.bind(out, operands, exprs, callee_.attributes_of(b), names, types);
     for (uint32_t i = 0; i < b.result_count; ++i)
       map(b.result(i), Operand::of(ValueId{first.index + i}));
+  }
+
+  /// What a match defines is the dimension that it matches, where that is known and within the
+  /// symbol's bounds, else a symbol of the caller.
+  void define_symbols(const Binding &b, const Operand &operand) {
+    const std::vector<ExprId> known =
+        module_.types[ir::operand_type(module_, builder_.function(), operand)].dims;
+    const std::vector<ExprId> dims = module_.types[callee_.value(b.result()).type].dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const ir::ExprNode &node = module_.exprs[dims[i]];
+      if (node.kind != ir::ExprKind::symbol || symbols_[size_t(node.value)].valid())
+        continue;
+      const ir::Symbol &symbol = callee_.symbols[size_t(node.value)];
+      ExprId &becomes = symbols_[size_t(node.value)];
+      if (i < known.size() && known.size() == dims.size()) {
+        const ir::Interval range = module_.exprs.range(known[i], bounds_);
+        if (symbol.bounds.lower <= range.lower && range.upper <= symbol.bounds.upper) {
+          becomes = known[i];
+          continue;
+        }
+      }
+      bounds_.add(symbol.bounds);
+      becomes = module_.exprs.symbol(builder_.symbol(symbol));
+    }
   }
 
   void planned_alloc(const Binding &b) {
@@ -167,6 +220,7 @@ private:
   const std::vector<bool> &given_;
   uint32_t site_;               // the call; those that were inlined into the callee follow
   std::vector<ExprId> symbols_; // by callee symbol: what stands for it in the caller
+  ir::SymbolDomain &bounds_;
   std::vector<Operand> values_; // by callee value
   std::vector<ValueId> planned_;
 };
@@ -178,7 +232,7 @@ public:
           std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
           InlinedCalls &out)
       : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
-        options_(options), bounds_(source.symbol_domain(target.exprs)), out_(out),
+        options_(options), bounds_(symbol_domain(target, source)), out_(out),
         steps_(count_steps(source)), bindings_(count_bindings(source)) {
     for (const Operand &result : source.results_of(source.body()))
       if (result.kind == Operand::Kind::value)
@@ -211,6 +265,12 @@ protected:
     return {};
   }
 
+  TypeId result_type(const Binding &b, std::span<const Operand> operands, uint32_t i) override {
+    const TypeId named =
+        named_type(module(), builder().function(), b, operands, source().exprs_of(b));
+    return named.valid() ? named : FunctionCloner::result_type(b, operands, i);
+  }
+
 private:
   /// Empty where the caller, and the module, would stay within the limits.
   std::string too_large(const Callee &callee) const {
@@ -238,19 +298,13 @@ private:
     std::vector<TypeId> types;
     std::span<const Operand> operands = source().operands_of(b);
     for (const Operand &operand : operands)
-      types.push_back(ir::operand_type(module(), source(), operand));
+      types.push_back(ir::operand_type(module(), builder().function(), mapped(operand)));
     symbols_ = ir::bind_callee_symbols(module(), f, types);
     if (std::string why = unchecked_symbol(f); !why.empty())
       return why;
     for (size_t p = 0; p < f.params.size(); ++p)
       if (std::string why = unchecked_param(f, p, types[p]); !why.empty())
         return why;
-    std::span<const Operand> results = f.results_of(f.body());
-    for (uint32_t i = 0; i < b.result_count; ++i)
-      if (results[i].kind == Operand::Kind::value &&
-          ir::substitute_type(module(), f.value(results[i].value()).type, symbols_) !=
-              source().value(b.result(i)).type)
-        return "result " + std::to_string(i) + " has another type in the callee";
     return writes_shared(operands, f);
   }
 
@@ -268,25 +322,16 @@ private:
       if (range.lower < symbol.bounds.lower || range.upper > symbol.bounds.upper)
         return "the bounds of its symbol " + symbol.name + " are narrower than the caller's";
     }
-    // So that types with such symbols can be compared: any id that is no other symbol's.
-    for (size_t s = 0; s < f.symbols.size(); ++s)
-      if (f.symbols[s].source != ir::SymbolSource::parameter)
-        symbols_[s] = module().exprs.symbol({uint32_t(builder().function().symbols.size() + s)});
-    size_t left = 0;
     for (const ir::Constraint &constraint : f.constraints) {
+      const std::string text = "its constraint " +
+                               module().exprs.to_string(constraint.expr, f.symbol_names()) +
+                               " <= " + std::to_string(constraint.most);
+      if (!is_of_parameters(f, constraint))
+        return text + " is checked where it matches";
       const ExprId given = module().exprs.substitute(constraint.expr, symbols_);
-      if (is_of_parameters(f, constraint)) {
-        if (module().exprs.range(given, bounds_).upper > constraint.most)
-          return "its constraint " + module().exprs.to_string(constraint.expr, f.symbol_names()) +
-                 " <= " + std::to_string(constraint.most) + " is narrower than the caller's";
-      } else if (++left; !module().exprs.joint_limit({given, constraint.most}).ok()) {
-        return "its constraint " + module().exprs.to_string(constraint.expr, f.symbol_names()) +
-               " <= " + std::to_string(constraint.most) + " cannot be told in the caller's symbols";
-      }
+      if (module().exprs.range(given, bounds_).upper > constraint.most)
+        return text + " is narrower than the caller's";
     }
-    if (builder().function().constraints.size() + left > ir::kMaxConstraints)
-      return "with its constraints the caller would have more than " +
-             std::to_string(ir::kMaxConstraints);
     return "";
   }
 
@@ -305,11 +350,64 @@ private:
     const ir::Type &type = module().types[value.type];
     if (type.kind == TypeKind::tensor && param.alignment_bytes > natural_alignment(type.dtype))
       return "the alignment of %" + value.name + " is checked where it is called";
-    if (type.kind == TypeKind::scalar && type.dims.empty())
-      return "";
-    if (ir::substitute_type(module(), value.type, symbols_) != argument)
-      return "the type of %" + value.name + " is checked where it is called";
+    if (!can_be_made(argument, ir::substitute_type(module(), value.type, symbols_)))
+      return "the value of %" + value.name + " is checked where it is called";
     return "";
+  }
+
+  /// Whether the callee's parameter may be the argument itself, or what matches make of it.
+  bool can_be_made(TypeId argument, TypeId wanted) const {
+    if (argument == wanted)
+      return true;
+    const ir::Type &from = module().types[argument], &to = module().types[wanted];
+    if (to.kind == TypeKind::object)
+      return true;
+    if (from.kind != to.kind)
+      return false;
+    if (from.kind == TypeKind::scalar)
+      return to.dims.empty();
+    if (from.kind != TypeKind::tuple)
+      return from.kind == TypeKind::tensor || from.kind == TypeKind::shape;
+    for (size_t i = 0; i < from.fields.size(); ++i)
+      if (!can_be_made(from.fields[i], to.fields[i]))
+        return false;
+    return from.fields.size() == to.fields.size();
+  }
+
+  /// The argument as the callee's parameter: matched where that has dimensions that are not known
+  /// to be the argument's.
+  ValueId as_parameter(ValueId argument, TypeId wanted, const Binding &call) {
+    const TypeId given = builder().function().value(argument).type;
+    const std::string name = builder().function().value(argument).name;
+    const ir::Type from = module().types[given], to = module().types[wanted];
+    if (given == wanted || from.kind != to.kind)
+      return argument;
+    if ((to.kind == TypeKind::tensor || to.kind == TypeKind::shape) && to.known_shape)
+      return bind_value(BindingKind::match_shape, name, argument, to.dims, wanted, call.location);
+    if (to.kind != TypeKind::tuple)
+      return argument;
+    std::vector<Operand> fields;
+    std::vector<TypeId> types;
+    bool changed = false;
+    for (size_t i = 0; i < to.fields.size(); ++i) {
+      const ExprId index = module().exprs.constant(int64_t(i));
+      const ValueId field = bind_value(BindingKind::tuple_element, name + "." + std::to_string(i),
+                                       argument, {&index, 1}, from.fields[i], call.location);
+      const ValueId made = as_parameter(field, to.fields[i], call);
+      changed |= made != field;
+      fields.push_back(Operand::of(made));
+      types.push_back(builder().function().value(made).type);
+    }
+    if (!changed)
+      return argument;
+    ir::Type tuple;
+    tuple.kind = TypeKind::tuple;
+    tuple.fields = std::move(types);
+    const TypeId type = module().types.intern(std::move(tuple));
+    Binding made{};
+    made.kind = BindingKind::tuple;
+    made.location = call.location;
+    return builder().bind(made, fields, {}, {}, std::span(&name, 1), std::span(&type, 1));
   }
 
   bool is_tensor(ValueId value, const ir::Function &f) const {
@@ -347,31 +445,29 @@ private:
 
   void inline_call(const Binding &b, const Callee &callee) {
     const ir::Function &f = *callee.function;
+    builder().set_call_site(b.call_site);
+    std::span<const Operand> operands = source().operands_of(b);
+    std::vector<Operand> arguments;
+    for (size_t p = 0; p < f.params.size(); ++p) {
+      const ir::Value &param = f.value(f.params[p].value);
+      const Operand argument = as_value(mapped(operands[p]), param.name);
+      const TypeId wanted = ir::substitute_type(module(), param.type, symbols_);
+      arguments.push_back(Operand::of(as_parameter(argument.value(), wanted, b)));
+    }
     for (size_t s = 0; s < f.symbols.size(); ++s)
-      if (f.symbols[s].source != ir::SymbolSource::parameter) {
+      if (f.symbols[s].source == ir::SymbolSource::device) {
         bounds_.add(f.symbols[s].bounds);
         symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
       }
-    for (const ir::Constraint &constraint : f.constraints)
-      if (!is_of_parameters(f, constraint)) {
-        ir::Constraint carried = constraint;
-        carried.expr = module().exprs.substitute(constraint.expr, symbols_);
-        if (Result<ir::JointLimit> limit = module().exprs.joint_limit(carried); limit.ok())
-          bounds_.add(std::move(*limit));
-        builder().function().constraints.push_back(carried);
-      }
     Body body(
-        module(), builder(), callee, symbols_,
+        module(), builder(), callee, symbols_, bounds_,
         {f.name, ir::print_binding(module(), source(), b), callee.steps, b.call_site, b.location});
-    std::span<const Operand> operands = source().operands_of(b);
     for (size_t p = 0; p < f.params.size(); ++p)
-      body.map(f.params[p].value, as_value(mapped(operands[p]), f.value(f.params[p].value).name));
+      body.map(f.params[p].value, arguments[p]);
     for (uint32_t i = 0; i < b.result_count; ++i) {
       bool returned = std::find(returned_.begin(), returned_.end(),
                                 live_.alias_of[b.result(i).index]) != returned_.end();
-      TypeId type = source().value(b.result(i)).type;
-      if (options_.plan_results && callee.allocated[i].valid() && !returned &&
-          max_tensor_bytes(module().exprs, module().types[type], bounds_))
+      if (options_.plan_results && callee.allocated[i].valid() && !returned)
         body.plan_result(callee.allocated[i]);
     }
     std::vector<Operand> results = body.run();
@@ -418,7 +514,7 @@ Callee make_callee(const ir::Function &function, const Liveness &live,
   Callee callee{&function, &summary, count_steps(function), count_bindings(function), {}, {}, true};
   callee.allocated.resize(results.size());
   for (uint32_t value = 0; value < function.values.size(); ++value)
-    callee.given.push_back(live.origin_of[value] != kNoOrigin &&
+    callee.given.push_back(live.origin_of[value] == kNoOrigin || // of a tuple that it is given
                            live.origins[live.origin_of[value]].kind == OriginKind::parameter);
   std::vector<uint32_t> memories;
   for (size_t i = 0; i < results.size(); ++i) {

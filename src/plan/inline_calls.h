@@ -1,9 +1,11 @@
 // Inlining: a callee's bindings in the place of the call, so that they are part of the caller's
 // regions and their storage is packed with the caller's.
 //
-// A call stays where inlining would lose something: a check of bounds or of equal dimensions at run
-// time, the copy that keeps two results apart, an error about what is passed; and where the caller
-// would have more steps than the limit. Functions remember what was inlined (ir::CallSite).
+// A call stays where inlining would lose something: a check of bounds at run time, the copy that
+// keeps two results apart, an error about what is passed; and where the caller would have more
+// steps than the limit. Dimensions that a run compares are matched in the caller. What a callee's
+// match defines is the caller's dimension, where that is known. Functions remember what was inlined
+// (ir::CallSite).
 #pragma once
 
 #include "ir/module.h"

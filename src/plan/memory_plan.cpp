@@ -26,7 +26,8 @@ namespace {
 
 /// Why an allocation stays as it is; empty when it is planned.
 std::string reason_against(const ir::Module &module, const ir::Function &function,
-                           const Origin &origin, std::optional<int64_t> bytes) {
+                           const Origin &origin, std::optional<int64_t> bytes,
+                           const ir::SymbolDomain &bounds) {
   const ir::Type &type = module.types[function.value(origin.value).type];
   if (origin.returned)
     return "it is a result of the function: its storage is the caller's or a slot";
@@ -35,7 +36,7 @@ std::string reason_against(const ir::Module &module, const ir::Function &functio
   if (!type.known_shape)
     return "its shape is not known";
   if (!bytes)
-    return missing_bound(module.exprs, type.dims, function);
+    return missing_bound(module.exprs, type.dims, function, bounds);
   return "";
 }
 
@@ -324,7 +325,7 @@ void lay_in_place(const ir::Module &module, const ir::Function &function, const 
 /// Every allocation with its life, why it stays unplanned where it does, and what it may be written
 /// over.
 Lives lives_of(const ir::Module &module, const ir::Function &function, const Liveness &live) {
-  const ir::SymbolDomain bounds = symbol_domain(module.exprs, function);
+  const ir::SymbolDomain bounds = symbol_domain(module, function);
   Lives lives;
   for (uint32_t o = 0; o < live.origins.size(); ++o) {
     const Origin &origin = live.origins[o];
@@ -334,7 +335,7 @@ Lives lives_of(const ir::Module &module, const ir::Function &function, const Liv
     std::optional<int64_t> bytes = max_tensor_bytes(module.exprs, type, bounds);
     TensorPlan tensor;
     tensor.tensor = origin.value;
-    tensor.reason = reason_against(module, function, origin, bytes);
+    tensor.reason = reason_against(module, function, origin, bytes, bounds);
     tensor.planned = tensor.reason.empty();
     tensor.scope = type.scope;
     tensor.bytes = bytes.value_or(0);
@@ -404,7 +405,7 @@ Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &fu
     CUGRT_TRY(widen(module, function, live, summaries, options.reuse, lives, plan));
   const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
   if (options.tables)
-    plan.boxes = boxes_of(module.exprs, function);
+    plan.boxes = boxes_of(module, function);
   Tables by_bucket(module, function, options.effort, plan);
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
     if (scopes[scope].tensors.empty())

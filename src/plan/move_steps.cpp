@@ -38,7 +38,7 @@ public:
   FunctionMover(const ir::Module &module, ir::Function &function, const Liveness &live,
                 const std::vector<bool> &runs_host)
       : module_(module), f_(function), live_(live), runs_host_(runs_host),
-        bounds_(symbol_domain(module.exprs, function)),
+        bounds_(symbol_domain(module, function)),
         tensor_bytes_(live.origins.size(), {0, INT64_MAX}), returned_(live.origins.size(), false) {
     for (const Operand &result : f_.results_of(f_.body()))
       if (result.kind == Operand::Kind::value && live.origin(result.value()) != kNoOrigin &&

@@ -2,6 +2,7 @@
 #include "plan/conditionals.h"
 #include "plan/inline_calls.h"
 #include "plan/regions.h"
+#include "plan/sizes.h"
 
 namespace cugrt::plan {
 
@@ -37,9 +38,10 @@ public:
     case BindingKind::while_:
       return control(b);
     case BindingKind::alloc:
-      return {Verdict::stays, values_.is_dynamic(b.result())
-                                  ? "unplanned storage: its address is known only during the run"
-                                  : "a function result: its storage is a slot"};
+      if (!values_.is_dynamic(b.result()))
+        return {Verdict::stays, "a function result: its storage is a slot"};
+      return {Verdict::stays, "unplanned storage: its address is known only during the run" +
+                                  why_unplanned(b.result())};
     case BindingKind::match_shape:
       return {Verdict::stays, "shapes are matched on the host before the region is launched"};
     case BindingKind::read_symbol:
@@ -78,8 +80,18 @@ private:
       if (operand.kind == ir::Operand::Kind::value && values_.is_dynamic(operand.value()))
         return {Verdict::closes, "touches %" + function_.value(operand.value()).name +
                                      ", which is unplanned: its address is known only during "
-                                     "the run"};
+                                     "the run" +
+                                     why_unplanned(operand.value())};
     return {Verdict::joins, "a launch on planned storage, slots, weights and constants"};
+  }
+
+  /// Of what has no upper bound, which nothing could have planned.
+  std::string why_unplanned(ir::ValueId value) const {
+    const ir::Type &type = values_.type(value);
+    if (type.kind != ir::TypeKind::tensor || !type.known_shape ||
+        max_tensor_bytes(module_.exprs, type, values_.bounds()))
+      return "";
+    return "; " + missing_bound(module_.exprs, type.dims, function_, values_.bounds());
   }
 
   const ModuleContext &context_;

@@ -13,6 +13,37 @@ std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
   return upper == INT64_MAX ? std::nullopt : std::optional(std::max<int64_t>(upper, 0));
 }
 
+std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Function &function) {
+  std::vector<ir::Interval> bounds = function.symbol_bounds();
+  std::vector<bool> open; // by symbol: a match defines it that has not come yet
+  for (const ir::Symbol &symbol : function.symbols)
+    open.push_back(symbol.source == ir::SymbolSource::match);
+  if (std::find(open.begin(), open.end(), true) == open.end())
+    return bounds;
+  for (const ir::Block &block : function.blocks)
+    for (const ir::Binding &b : block.bindings) {
+      if (b.kind != ir::BindingKind::match_shape)
+        continue;
+      const auto &known =
+          module.types[function.value(function.operands_of(b)[0].value()).type].dims;
+      const auto &dims = module.types[function.value(b.result()).type].dims;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        const ir::ExprNode &node = module.exprs[dims[i]];
+        if (node.kind != ir::ExprKind::symbol || !open[size_t(node.value)])
+          continue;
+        open[size_t(node.value)] = false;
+        if (known.size() != dims.size())
+          continue;
+        ir::Interval &own = bounds[size_t(node.value)];
+        const ir::Interval range = module.exprs.range(known[i], bounds);
+        const ir::Interval both{std::max(own.lower, range.lower), std::min(own.upper, range.upper)};
+        if (both.lower <= both.upper) // else every run fails
+          own = both;
+      }
+    }
+  return bounds;
+}
+
 static std::optional<int64_t> strided_elements(const ir::ExprPool &exprs, const ir::Type &tensor,
                                                const ir::Domain &domain) {
   int64_t elements = 1;
@@ -66,16 +97,18 @@ std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Typ
 }
 
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
-                          const ir::Function &function) {
+                          const ir::Function &function, const ir::Domain &domain) {
   std::vector<ir::SymbolId> symbols;
   for (ir::ExprId dim : dims)
     exprs.collect_symbols(dim, symbols);
-  const ir::SymbolDomain domain = function.symbol_domain(exprs);
   for (ir::SymbolId symbol : symbols) {
     const ir::Symbol &s = function.symbols[symbol.index];
-    if (domain[symbol.index].upper == INT64_MAX)
-      return "symbol " + s.name + " has no upper bound; add `upper_bounds = {" + s.name +
-             " = ...}` to the attributes of @" + function.name;
+    if (domain.box[symbol.index].upper != INT64_MAX)
+      continue;
+    const std::string place =
+        s.location.known() ? ", defined in line " + std::to_string(s.location.line) + "," : "";
+    return "symbol " + s.name + place + " has no upper bound; add `upper_bounds = {" + s.name +
+           " = ...}` to the attributes of @" + function.name;
   }
   return "its size overflows 63 bits at the symbols' upper bounds; lower them";
 }

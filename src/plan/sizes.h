@@ -16,13 +16,18 @@ namespace cugrt::plan {
 std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
                                    const ir::Domain &domain);
 
+/// The bounds of a function's symbols, by symbol. A symbol that a match defines lies also within
+/// those of the dimension that it is matched to, where that is known.
+std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Function &function);
+
 /// The largest size of a tensor of this type; empty as above, or where the shape is not known.
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
                                         const ir::Domain &domain);
 
-/// Of an expression without an upper bound: which symbol to bound, and how, for messages.
+/// Of sizes without an upper bound: which symbol to bound, where it is defined, and how, for
+/// messages.
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
-                          const ir::Function &function);
+                          const ir::Function &function, const ir::Domain &domain);
 
 /// Whether two contiguous tensor types have the same size for every value of the symbols. False
 /// also where that cannot be seen.

@@ -64,9 +64,8 @@ static std::optional<int64_t> workspace_within(const ir::ExprPool &exprs, ir::Ex
 }
 
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
-                                           const Binding &launch) {
+                                           const Binding &launch, const ir::SymbolDomain &domain) {
   const ir::Kernel &kernel = module.kernels[launch.callee];
-  const ir::SymbolDomain domain = symbol_domain(module.exprs, function);
   std::vector<ir::Interval> kernel_bounds(kernel.symbols.size());
   std::vector<ir::ExprId> given(kernel.symbols.size());
   std::span<const Operand> operands = function.operands_of(launch);
@@ -107,7 +106,7 @@ public:
   Placement(const ir::Module &module, const ir::Function &function, const Liveness &liveness,
             const FunctionSummary &summary)
       : module_(module), function_(function), live_(liveness), summary_(summary),
-        bounds_(symbol_domain(module.exprs, function)) {}
+        bounds_(symbol_domain(module, function)) {}
 
   Result<FunctionStorage> run() {
     out_.places.resize(live_.origins.size());
@@ -200,7 +199,7 @@ private:
       if (!bytes)
         return located(Code::verify_error, function_, function_.value(origin.value).location,
                        "storage %" + function_.value(origin.value).name + " cannot be sized: " +
-                           missing_bound(module_.exprs, type.dims, function_));
+                           missing_bound(module_.exprs, type.dims, function_, bounds_));
       return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
     }
     default:
@@ -255,7 +254,7 @@ private:
         const Binding &b = function_.blocks[block].bindings[i];
         if (b.kind != BindingKind::launch || !has_workspace(module_.kernels[b.callee]))
           continue;
-        auto bytes = max_workspace_bytes(module_, function_, b);
+        auto bytes = max_workspace_bytes(module_, function_, b, bounds_);
         if (!bytes)
           return located(Code::verify_error, function_, b.location,
                          "the workspace of kernel @" + module_.kernels[b.callee].name +
@@ -290,7 +289,7 @@ private:
             return located(Code::verify_error, function_, b.location,
                            "%" + function_.value(b.result(i)).name +
                                " changes places with another carried value and cannot be sized: " +
-                               missing_bound(module_.exprs, type.dims, function_));
+                               missing_bound(module_.exprs, type.dims, function_, bounds_));
           uint32_t end = live_.blocks[body].end;
           out_.swaps.push_back({b.result(i).index, uint32_t(out_.classes.size())});
           CUGRT_TRY(add_class(kNoOrigin, type.scope, *bytes, end - 1, end, end - 1));
@@ -316,7 +315,7 @@ private:
     for (const Operand &operand : function_.operands_of(launch))
       if (operand.kind == Operand::Kind::expr)
         sizes.push_back(operand.expr());
-    return missing_bound(module_.exprs, sizes, function_);
+    return missing_bound(module_.exprs, sizes, function_, bounds_);
   }
 
   const ir::Module &module_;

@@ -84,8 +84,10 @@ Status check_weights(const ir::Module &module);
 bool needs_temporary(const ir::Function &function, const Liveness &live, const ir::Binding &loop,
                      const ir::Operand &yield, uint32_t i);
 
-/// The largest workspace of a launch's variants; empty where a bound is missing.
+/// The largest workspace of a launch's variants over the domain of the function's symbols; empty
+/// where a bound is missing.
 std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::Function &function,
-                                           const ir::Binding &launch);
+                                           const ir::Binding &launch,
+                                           const ir::SymbolDomain &domain);
 
 } // namespace cugrt::plan

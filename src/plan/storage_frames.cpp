@@ -195,7 +195,7 @@ private:
   /// What any packing needs: the largest sum of tensors alive at once, those of callees included,
   /// in the bucket that needs most.
   void lower_bound(uint32_t f, uint32_t scope) {
-    const BucketBoxes boxes = boxes_of(module_.exprs, module_.functions[f]);
+    const BucketBoxes boxes = boxes_of(module_, module_.functions[f]);
     int64_t &bound = out_.functions[f].frames[scope].lower_bound_bytes;
     for (size_t box = 0; box < boxes.count(); ++box)
       bound = std::max(bound, lower_bound_in(f, scope, boxes[box]));

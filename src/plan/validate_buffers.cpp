@@ -5,6 +5,7 @@
 #include "plan/hazards.h"
 #include "plan/validate.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace cugrt::plan {
@@ -26,6 +27,8 @@ public:
       for (const Item &item : block.items)
         if (item.kind == ItemKind::allocate)
           allocated_.emplace(f_.buffers[item.index].index, item.index);
+        else if (item.kind == ItemKind::match && item.operands[0].kind == OperandRef::Kind::buffer)
+          matches_.push_back(&item);
     for (const Buffer &buffer : f_.buffers) {
       CUGRT_TRY(size(buffer));
       CUGRT_TRY(place(buffer));
@@ -66,9 +69,21 @@ private:
       return buffer.dims.empty() && buffer.base != BufferBase::arena
                  ? Status()
                  : plan_error(f_, "%" + buffer.name + " has no size");
-    return is_at_most(bytes_of(buffer.dtype, buffer.dims, buffer.strides), buffer.bytes)
+    return is_at_most(bytes_of(buffer.dtype, buffer.dims, buffer.strides), buffer.bytes) ||
+                   is_matched(buffer)
                ? Status()
                : plan_error(f_, "%" + buffer.name + " has fewer bytes than its dimensions ask for");
+  }
+
+  /// Whether the host compares the buffer's dimensions with those of a tensor that has its bytes.
+  bool is_matched(const Buffer &buffer) const {
+    return std::any_of(matches_.begin(), matches_.end(), [&](const Item *match) {
+      const Buffer &source = f_.buffers[match->operands[0].index];
+      return match->dims == buffer.dims && source.base == buffer.base &&
+             source.index == buffer.index && source.offset_bytes == buffer.offset_bytes &&
+             source.bytes == buffer.bytes && source.dtype == buffer.dtype &&
+             source.strides == buffer.strides;
+    });
   }
 
   /// What a buffer is a part of; invalid where its size is not known before a run.
@@ -108,6 +123,7 @@ private:
   const Function &f_;
   const BucketBoxes boxes_;
   std::unordered_map<uint32_t, uint32_t> allocated_; // buffers by number of the allocation
+  std::vector<const Item *> matches_;                // of tensors
 };
 
 } // namespace

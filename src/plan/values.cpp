@@ -3,6 +3,7 @@
 
 #include "plan/hazards.h"
 #include "plan/located.h"
+#include "plan/sizes.h"
 #include "support/check.h"
 
 namespace cugrt::plan {
@@ -13,14 +14,26 @@ using ir::TypeKind;
 ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),
       live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
-      out_(out), bounds_(symbol_domain(context.module.exprs, function_)),
-      boxes_(boxes_of(context.module.exprs, function_)), offsets_(function_.values.size()),
+      out_(out), bounds_(symbol_domain(context.module, function_)),
+      boxes_(boxes_of(context.module, function_)), offsets_(function_.values.size()),
       buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
       elements_(function_.symbols.size(), kNone) {}
 
 ExprId ValueTable::offset(ir::ValueId value) const {
   ExprId offset = offsets_[live_.alias_of[value.index].index];
   return offset.valid() ? offset : context_.plan.exprs.constant(0);
+}
+
+const TensorExprs &ValueTable::shape(ir::ValueId value) const {
+  auto known = shapes_.find(live_.alias_of[value.index].index);
+  return known == shapes_.end() ? context_.tensor(function_.value(value).type) : known->second;
+}
+
+void ValueTable::set_match(ir::ValueId value, ir::ValueId source) {
+  source = live_.alias_of[source.index];
+  auto matched = matched_.find(source.index);
+  matched_[value.index] = matched == matched_.end() ? source : matched->second;
+  set_offset(value, offset(source));
 }
 
 // --- Buffers -------------------------------------------------------------------------------------
@@ -32,7 +45,7 @@ int64_t ValueTable::base_bytes(const Place &place) const {
   return storage_.frames[k.scope].base_bytes + k.offset_bytes;
 }
 
-Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::TypeId type) {
+Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::ValueId value) {
   ir::ExprPool &exprs = context_.plan.exprs;
   Buffer buffer;
   buffer.base = place.base;
@@ -43,8 +56,8 @@ Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::TypeId type
     buffer.index = context_.constant(place.index);
   int64_t base = base_bytes(place);
   buffer.offset_bytes = base == 0 ? offset_bytes : exprs.add(exprs.constant(base), offset_bytes);
-  buffer.dtype = context_.module.types[type].dtype;
-  const TensorExprs &tensor = context_.tensor(type);
+  buffer.dtype = type(value).dtype;
+  const TensorExprs &tensor = shape(value);
   buffer.dims = tensor.dims;
   buffer.strides = tensor.strides;
   buffer.bytes = tensor.bytes;
@@ -64,10 +77,16 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
   CUGRT_CHECK(origin != kNoOrigin);
   const Place &place = storage_.places[origin];
   ExprId relative = offset(value);
-  Buffer buffer = make(place, relative, function_.value(value).type);
+  Buffer buffer = make(place, relative, value);
   buffer.name = function_.value(value).name;
   buffer.tensor = tensor_number(origin);
-  CUGRT_TRY(check_within(live_.origins[origin], place, relative, buffer, value, location));
+  Status within = check_within(live_.origins[origin], place, relative, buffer, value, location);
+  auto matched = matched_.find(value.index);
+  if (!within.ok() && matched != matched_.end() && shape(matched->second).bytes.valid()) {
+    buffer.bytes = shape(matched->second).bytes; // the host has found them to be equal
+    within = check_within(live_.origins[origin], place, relative, buffer, value, location);
+  }
+  CUGRT_TRY(std::move(within));
   return buffers_[value.index] = add(std::move(buffer));
 }
 
@@ -108,10 +127,9 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
                                        const Buffer &buffer, ir::ValueId value,
                                        SourceLocation location) {
   ir::ExprPool &exprs = context_.plan.exprs;
-  const ir::TypeId type = function_.value(origin.value).type;
-  if (context_.module.types[type].kind != TypeKind::tensor || !buffer.bytes.valid())
+  if (type(origin.value).kind != TypeKind::tensor || !buffer.bytes.valid())
     return {};
-  const ExprId whole = context_.tensor(type).bytes;
+  const ExprId whole = shape(origin.value).bytes;
   if (!whole.valid())
     return {};
   for (size_t box = 0; box < boxes_.count(); ++box)
@@ -201,8 +219,8 @@ void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) 
   ir::ExprPool &exprs = context_.plan.exprs;
   uint32_t origin = live_.origin(tensor);
   ExprId bytes = exprs.constant(ir::info(type(tensor).dtype).bytes_per_block);
-  Buffer buffer = make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)),
-                       function_.value(tensor).type);
+  Buffer buffer =
+      make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), tensor);
   buffer.dims.clear();
   buffer.strides.clear();
   buffer.bytes = bytes;

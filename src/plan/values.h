@@ -20,6 +20,12 @@ public:
 
   // --- Definitions: called by the walk at each binding ---
   void set_offset(ir::ValueId value, ExprId offset_bytes) { offsets_[value.index] = offset_bytes; }
+  /// Dimensions of a tensor whose type does not say them.
+  void set_shape(ir::ValueId value, TensorExprs shape) { shapes_[value.index] = std::move(shape); }
+  /// Its dimensions as far as they are known; bytes are invalid where they are not.
+  const TensorExprs &shape(ir::ValueId value) const;
+  /// `value` is `source` with dimensions that the host has compared.
+  void set_match(ir::ValueId value, ir::ValueId source);
   ExprId offset(ir::ValueId value) const;
   void set_ref(ir::ValueId value, OperandRef ref) { refs_[value.index] = ref; }
   /// A scalar, string, shape or object that an item gives at run time.
@@ -30,7 +36,7 @@ public:
   Result<uint32_t> buffer(ir::ValueId value, SourceLocation location);
   /// The same, without a row in the plan.
   Buffer whole_buffer(ir::ValueId value) {
-    return make(storage_.places[live_.origin(value)], offset(value), function_.value(value).type);
+    return make(storage_.places[live_.origin(value)], offset(value), value);
   }
   Result<OperandRef> ref(ir::ValueId value, SourceLocation location);
   Result<OperandRef> ref(const ir::Operand &operand, SourceLocation location);
@@ -63,7 +69,7 @@ public:
   const BucketBoxes &boxes() const { return boxes_; }
 
 private:
-  Buffer make(const Place &place, ExprId offset_bytes, ir::TypeId type);
+  Buffer make(const Place &place, ExprId offset_bytes, ir::ValueId value);
   int64_t base_bytes(const Place &place) const;
   Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
@@ -83,6 +89,8 @@ private:
   std::vector<ExprId> offsets_;             // by value; invalid: 0
   std::vector<uint32_t> buffers_;           // by value
   std::vector<OperandRef> refs_;            // by value: of what is not a tensor
+  std::map<uint32_t, TensorExprs> shapes_;  // by value: those that types do not say
+  std::map<uint32_t, ir::ValueId> matched_; // by value: what a match takes, itself not matched
   std::vector<uint32_t> elements_;          // by symbol: buffers of device symbols
   uint32_t again_ = 0;                      // conditions that are being planned a second time
   std::map<uint32_t, uint32_t> renumbered_; // Buffer::tensor of what they define

@@ -60,7 +60,8 @@ public:
   Status launch_step(const Frame &frame, uint32_t step, EagerReason reason,
                      driver::StreamRef stream);
   /// An error in strict mode: `what` falls out of graphs.
-  Status check_strict(const std::string &what, EagerReason reason) const;
+  Status check_strict(const std::string &what, EagerReason reason,
+                      const std::string &detail = "") const;
 
   /// Makes an instance for the region with what `frame`, a frame of the caller's own, holds, unless
   /// there is one, uploads it on `stream` and leaves it for the next launch that needs one. Adds to
@@ -130,6 +131,7 @@ private:
                       driver::StreamRef stream);
   Status launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
+  std::string unbounded_symbol(const Frame &frame, uint32_t step) const;
   /// An error with its step's place in the module.
   Status at_step(Status status, const Frame &frame, uint32_t step) const;
   Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,

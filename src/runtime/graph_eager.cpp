@@ -4,6 +4,8 @@
 
 #include "runtime/loaded_code.h"
 
+#include <algorithm>
+
 namespace cugrt::runtime {
 
 Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
@@ -105,7 +107,8 @@ Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerRe
   if (reason == EagerReason::outside) {
     ++counters_.eager[static_cast<size_t>(reason)];
     if (options_.strict)
-      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason));
+      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason,
+                             unbounded_symbol(frame, step)));
   }
   ++counters_.eager_steps;
   if (!log_.on())
@@ -122,12 +125,50 @@ Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerRe
   return {};
 }
 
-Status GraphCache::check_strict(const std::string &what, EagerReason reason) const {
+/// Where a symbol is defined: at a parameter, or at a match.
+static SourceLocation definition_of(const Frame &frame, ir::SymbolId symbol) {
+  const ir::ExprPool &exprs = frame.plan.exprs;
+  for (const plan::Param &param : frame.function.params)
+    for (ExprId dim : param.dims)
+      if (exprs[dim].kind == ir::ExprKind::symbol && exprs[dim].value == int64_t(symbol.index))
+        return param.location;
+  for (const plan::Block &block : frame.function.blocks)
+    for (const plan::Item &item : block.items)
+      if (std::find(item.defines.begin(), item.defines.end(), symbol) != item.defines.end())
+        return item.location;
+  return {};
+}
+
+/// What a step touches that has no planned place because a symbol has no bound; else empty.
+std::string GraphCache::unbounded_symbol(const Frame &frame, uint32_t step) const {
+  const plan::Function &function = frame.function;
+  const plan::Range accesses = function.steps[step].accesses;
+  std::vector<ir::SymbolId> symbols;
+  for (uint32_t a = accesses.begin; a < accesses.end(); ++a) {
+    const plan::Buffer &buffer = function.buffers[function.accesses[a].buffer];
+    symbols.clear();
+    if (buffer.base == plan::BufferBase::dynamic && buffer.bytes.valid())
+      frame.plan.exprs.collect_symbols(buffer.bytes, symbols);
+    for (ir::SymbolId symbol : symbols) {
+      const plan::Symbol &s = function.symbols[symbol.index];
+      if (s.bounds.upper != INT64_MAX)
+        continue;
+      const SourceLocation place = definition_of(frame, symbol);
+      return "%" + buffer.name + " has no planned place, since symbol " + s.name +
+             (place.known() ? ", defined at " + code_.executable().location(place) + "," : "") +
+             " has no upper bound";
+    }
+  }
+  return "";
+}
+
+Status GraphCache::check_strict(const std::string &what, EagerReason reason,
+                                const std::string &detail) const {
   if (!options_.strict)
     return {};
-  return Status::error(Code::unsupported, "strict mode: " + what +
-                                              " is not launched as part of a graph, because " +
-                                              reason_text(reason));
+  return Status::error(Code::unsupported,
+                       "strict mode: " + what + " is not launched as part of a graph, because " +
+                           reason_text(reason) + (detail.empty() ? "" : ": " + detail));
 }
 
 } // namespace cugrt::runtime

@@ -5,6 +5,7 @@
 #include "plan/sizes.h"
 #include "runtime/computed_weights.h"
 #include "runtime/plan_report.h"
+#include "support/source_errors.h"
 
 #include <algorithm>
 
@@ -195,7 +196,9 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
     for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})
       CUGRT_TRY(context.set(pass, "false"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
-  return lowered.ok() ? std::move(lowered) : Result<ir::Module>(lowered.take_status().in(name));
+  if (!lowered.ok())
+    return in_source(lowered.take_status(), name, options.source);
+  return lowered;
 }
 
 KernelCounts count_kernels(const ir::Module &module) {
@@ -230,7 +233,9 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
                                const PlanningOptions &options, plan::PlanReport *report) {
   CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options));
   auto plan = plan::make_plan(lowered, options.planner, report);
-  return plan.ok() ? std::move(plan) : Result<plan::Plan>(plan.take_status().in(name));
+  if (!plan.ok())
+    return in_source(plan.take_status(), name, options.source);
+  return plan;
 }
 
 /// The report that `options` ask for, of what `view` holds but its memory.
@@ -264,9 +269,12 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
   auto plan = plan::make_plan(lowered, options.planning.planner, &report);
   if (!plan.ok())
-    return plan.take_status().in(name);
-  return show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
-              options);
+    return in_source(plan.take_status(), name, options.planning.source);
+  auto shown = show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
+                    options);
+  if (!shown.ok() && !shown.status().location().empty())
+    return in_source(shown.take_status(), name, options.planning.source);
+  return shown;
 }
 
 Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,

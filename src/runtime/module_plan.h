@@ -12,6 +12,7 @@ namespace cugrt::runtime {
 struct PlanningOptions {
   plan::PlannerOptions planner;
   passes::PassContext passes; // what is set here comes before what the planner's options imply
+  std::string_view source{};  // the module's text, for messages; may be empty
 };
 
 /// Settings "name=value" of the C ABI.
@@ -32,7 +33,7 @@ template <class Options> Result<PlanningOptions> planning_options(const Options 
   return planning;
 }
 
-/// Runs the default pipeline and plans. `name` stands for the module in messages; `report` may be
+/// Runs the default pipeline and plans. `name` is the module's file in messages; `report` may be
 /// null.
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const PlanningOptions &options, plan::PlanReport *report);

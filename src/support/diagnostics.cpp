@@ -1,6 +1,12 @@
 // Rendering of located diagnostics.
 #include "support/diagnostics.h"
 
+#include "support/source_errors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
 namespace cugrt {
 
 void Diagnostics::error(SourceLocation location, std::string message) {
@@ -46,6 +52,35 @@ std::string Diagnostics::render(std::string_view file, std::string_view source) 
   if (count_ > list_.size())
     text += std::to_string(count_ - list_.size()) + " more errors not shown\n";
   return text;
+}
+
+static std::optional<SourceLocation> parse_location(std::string_view text) {
+  SourceLocation location;
+  const char *const end = text.data() + text.size();
+  auto [colon, line_error] = std::from_chars(text.data(), end, location.line);
+  if (line_error != std::errc() || colon == end || *colon != ':' || !location.known())
+    return std::nullopt;
+  auto [rest, column_error] = std::from_chars(colon + 1, end, location.column);
+  return column_error == std::errc() && rest == end && location.column != 0
+             ? std::optional(location)
+             : std::nullopt;
+}
+
+Status in_source(Status status, std::string_view file, std::string_view source) {
+  if (status.ok())
+    return status;
+  const std::optional<SourceLocation> place = parse_location(status.location());
+  if (!place)
+    return std::move(status).in(file);
+  std::string message = "error: " + status.message();
+  if (const std::string_view line = line_at(source, place->line); !line.empty()) {
+    message += "\n";
+    append_excerpt(message, line, place->column);
+    message.pop_back(); // a message ends without a line break
+  }
+  Status located = Status::error(status.code(), std::move(message))
+                       .at(std::string(file) + ":" + status.location());
+  return std::move(located).with_cuda_error(status.cuda_error());
 }
 
 Status Diagnostics::to_status(Code code, std::string_view file, std::string_view source) const {

@@ -226,6 +226,9 @@ func @main(%x: tensor<[n, n], f32>) attributes {upper_bounds = {n = 4000000000}}
 )");
   const Error error = error_of([&] { module.plan_report(CUGRT_REPORT_TEXT); });
   CHECK(mentions(error, "in @main: parameter %x"));
+  CHECK(error.location() == "module:2:12");
+  CHECK(mentions(error, "module:2:12: error: in @main"));
+  CHECK(mentions(error, "\n             ^"));
   CHECK(mentions(error, "lower them"));
 }
 
@@ -284,6 +287,84 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
           expected.push_back((flag ? 10.0 : 0.0) + 2.0 * value + times * double(value));
         check_close(download<float>(out.address(), x.size()), expected, 1e-6);
       }
+}
+
+TEST_CASE("strict mode names the symbol without a bound that keeps a step out of graphs") {
+  auto options = Program::sized();
+  options.strict = 1;
+  Program program(module_text(R"(
+func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
+  %u = match %x : tensor<[k], f32>
+  %a = alloc : tensor<[k], f32>
+  launch @scale(%u, %a, k, 2.0)
+  %y = alloc : tensor<[k], f32>
+  launch @scale(%a, %y, k, 2.0)
+  return %y
+}
+)"),
+                  options);
+  Buffer in = upload(numbers(12, 4));
+  Error error = error_of([&] { program.session.run(program.main, {in.tensor(CUGRT_F32, {12})}); });
+  CHECK(
+      mentions(error, "outside of regions: %a has no planned place, since symbol k, defined at "));
+  CHECK(mentions(error, ":28:3, has no upper bound"));
+}
+
+TEST_CASE("calls whose types are matched at the call run, and refuse what does not match") {
+  const std::string text = module_text(R"(
+private func @known(%u: tensor<[m, 4], f32>) -> (tensor<[m, 4], f32>) {
+  %r = alloc : tensor<[m, 4], f32>
+  launch @scale(%u, %r, 4*m, 2.0)
+  return %r
+}
+
+private func @unknown(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  %v = match %u : tensor<[m, w], f32>
+  %r = alloc : tensor<[m, w], f32>
+  launch @scale(%v, %r, m*w, 3.0)
+  return %r
+}
+
+private func @same(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  return %u
+}
+
+private func @field(%u: tensor<[m, 4], f32>, %t: tuple<tensor<[m, 4], f32>, int>)
+    -> (tensor<[m, 4], f32>) {
+  %v = get %t, 0
+  %r = alloc : tensor<[m, 4], f32>
+  launch @scale(%v, %r, 4*m, 5.0)
+  launch @accumulate(%u, %r, 4*m)
+  return %r
+}
+
+func @main(%x: tensor<[n, k], f32>) -> (tensor<[n, 4], f32>)
+    attributes {upper_bounds = {n = 64, k = 8}} {
+  %a = call @known(%x)
+  %b = call @unknown(%a)
+  %c = call @same(%b)
+  %d = match %c : tensor<[p, q], f32>
+  %one = literal 1
+  %t = tuple(%d, %one)
+  %y = call @field(%a, %t)
+  return %y
+}
+)");
+  for (const auto &options : {Program::sized(), Program::eager()}) {
+    Program program(text, options);
+    std::vector<float> x = numbers(12, 4);
+    Buffer in = upload(x);
+    std::vector<Value> results = program.session.run(program.main, {in.tensor(CUGRT_F32, {3, 4})});
+    program.session.synchronize();
+    std::vector<double> expected;
+    for (float value : x)
+      expected.push_back(32.0 * value);
+    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+    Error error = error_of([&] {
+      program.session.run(program.main, {in.tensor(CUGRT_F32, {4, 3})});
+    });
+    CHECK(mentions(error, "match of %x"));
+  }
 }
 
 TEST_CASE("a loop with a condition in device memory ends when the device says so") {

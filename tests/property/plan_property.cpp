@@ -1,10 +1,13 @@
 // Properties of plans over random modules. CUGRT_PROPERTY_SEEDS sets how many (200).
 #include "plan_random.h"
 #include "plan_run.h"
+#include "seed_random.h"
 
+#include "ir/text.h"
 #include "plan/liveness.h"
 #include "plan/planner.h"
 #include "plan/serialize.h"
+#include "plan/slots.h"
 
 #include <cstdlib>
 #include <map>
@@ -18,6 +21,42 @@ using plan::Policy;
 static uint32_t seeds() {
   const char *text = std::getenv("CUGRT_PROPERTY_SEEDS");
   return text ? uint32_t(std::strtoul(text, nullptr, 10)) : 200;
+}
+
+/// With other names for everything but symbols.
+static ir::Module renamed(ir::Module module) {
+  for (ir::Function &f : module.functions) {
+    f.name = "z" + f.name;
+    for (ir::Value &value : f.values)
+      value.name = "q" + value.name;
+  }
+  for (ir::Kernel &kernel : module.kernels)
+    kernel.name += "_k";
+  return module;
+}
+
+/// With functions and kernels in the opposite order.
+static ir::Module reversed(ir::Module module) {
+  std::reverse(module.functions.begin(), module.functions.end());
+  std::reverse(module.kernels.begin(), module.kernels.end());
+  for (ir::Function &f : module.functions)
+    for (ir::Block &block : f.blocks)
+      for (ir::Binding &b : block.bindings)
+        if (b.kind == ir::BindingKind::call)
+          b.callee = uint32_t(module.functions.size()) - 1 - b.callee;
+        else if (b.kind == ir::BindingKind::launch)
+          b.callee = uint32_t(module.kernels.size()) - 1 - b.callee;
+  return module;
+}
+
+/// One module for the planner alone, and one of those that are rewritten for graphs.
+static std::vector<ir::Module> modules_of(uint32_t seed) {
+  std::vector<ir::Module> modules;
+  modules.push_back(RandomModule(seed).m.module);
+  auto text = ir::parse_and_verify(RandomSeedModule(seed).text(), "module");
+  REQUIRE(text.ok());
+  modules.push_back(std::move(*text));
+  return modules;
 }
 
 static Plan planned(const ir::Module &module, PlannerOptions options = {}) {
@@ -242,68 +281,88 @@ TEST_CASE("plans round-trip through JSON and CBOR and are the same every time") 
 
 TEST_CASE("names of functions, kernels and values do not change a plan") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
-    INFO("seed " << seed);
-    RandomModule random(seed);
-    ir::Module renamed = random.m.module;
-    for (ir::Function &f : renamed.functions) {
-      f.name = "z" + f.name;
-      for (ir::Value &value : f.values)
-        value.name = "q" + value.name;
-    }
-    for (ir::Kernel &kernel : renamed.kernels)
-      kernel.name += "_k";
-    Plan a = planned(random.m.module), b = planned(renamed);
-    REQUIRE(a.arenas == b.arenas);
-    for (size_t f = 0; f < a.functions.size(); ++f) {
-      const plan::Function &x = a.functions[f], &y = b.functions[f];
-      REQUIRE(x.accesses == y.accesses);
-      REQUIRE(x.launches == y.launches);
-      REQUIRE(x.regions.size() == y.regions.size());
-      for (size_t r = 0; r < x.regions.size(); ++r) {
-        REQUIRE(x.regions[r].edges == y.regions[r].edges);
-        REQUIRE(x.regions[r].steps == y.regions[r].steps);
+    for (const ir::Module &module : modules_of(seed))
+      for (Policy policy : {Policy::patch, Policy::seed}) {
+        INFO("seed " << seed << " policy " << int(policy));
+        Plan a = planned(module, {.policy = policy});
+        Plan b = planned(renamed(module), {.policy = policy});
+        REQUIRE(a.arenas == b.arenas);
+        REQUIRE(a.functions.size() == b.functions.size());
+        for (size_t f = 0; f < a.functions.size(); ++f) {
+          const plan::Function &x = a.functions[f], &y = b.functions[f];
+          REQUIRE(x.accesses == y.accesses);
+          REQUIRE(x.launches == y.launches);
+          REQUIRE(x.regions.size() == y.regions.size());
+          for (size_t r = 0; r < x.regions.size(); ++r) {
+            REQUIRE(x.regions[r].edges == y.regions[r].edges);
+            REQUIRE(x.regions[r].steps == y.regions[r].steps);
+          }
+          REQUIRE(x.buffers.size() == y.buffers.size());
+          for (size_t i = 0; i < x.buffers.size(); ++i)
+            REQUIRE(x.buffers[i].offset_bytes == y.buffers[i].offset_bytes);
+        }
       }
-      for (size_t i = 0; i < x.buffers.size(); ++i)
-        REQUIRE(x.buffers[i].offset_bytes == y.buffers[i].offset_bytes);
-    }
   }
+}
+
+/// Of each function what its plan says, without the others.
+static std::vector<std::string> texts_of(const Plan &plan) {
+  std::vector<std::string> texts;
+  Plan one; // without what is listed beside functions
+  one.exprs = plan.exprs;
+  one.arenas = plan.arenas;
+  one.constants = plan.constants;
+  one.functions = plan.functions;
+  const std::string all = plan::describe(one);
+  for (const plan::Function &f : plan.functions) {
+    size_t at = all.find("function @" + f.name + "\n");
+    size_t end = all.find("function @", at + 1);
+    std::string text = all.substr(at, end == std::string::npos ? end : end - at);
+    if (text.ends_with("private "))
+      text.resize(text.size() - 8);
+    texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 TEST_CASE("the order of functions and kernels in the module does not change their plans") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
-    INFO("seed " << seed);
-    RandomModule random(seed);
-    ir::Module reversed = random.m.module;
-    std::reverse(reversed.functions.begin(), reversed.functions.end());
-    std::reverse(reversed.kernels.begin(), reversed.kernels.end());
-    for (ir::Function &f : reversed.functions)
-      for (ir::Block &block : f.blocks)
-        for (ir::Binding &b : block.bindings)
-          if (b.kind == ir::BindingKind::call)
-            b.callee = uint32_t(reversed.functions.size()) - 1 - b.callee;
-          else if (b.kind == ir::BindingKind::launch)
-            b.callee = uint32_t(reversed.kernels.size()) - 1 - b.callee;
-    Plan a = planned(random.m.module), b = planned(reversed);
-    REQUIRE(a.arenas == b.arenas);
-    std::vector<std::string> texts_a, texts_b;
-    for (Plan *plan : {&a, &b})
-      for (const plan::Function &f : plan->functions) {
-        Plan one; // described alone, so that nothing but the function counts
-        one.exprs = plan->exprs;
-        one.arenas = plan->arenas;
-        one.constants = plan->constants;
-        one.functions = plan->functions;
-        std::string text = plan::describe(one);
-        size_t at = text.find("function @" + f.name + "\n");
-        size_t end = text.find("function @", at + 1);
-        text = text.substr(at, end == std::string::npos ? end : end - at);
-        if (text.ends_with("private "))
-          text.resize(text.size() - 8);
-        (plan == &a ? texts_a : texts_b).push_back(text);
+    for (const ir::Module &module : modules_of(seed))
+      for (Policy policy : {Policy::patch, Policy::seed}) {
+        INFO("seed " << seed << " policy " << int(policy));
+        Plan a = planned(module, {.policy = policy});
+        Plan b = planned(reversed(module), {.policy = policy});
+        REQUIRE(a.arenas == b.arenas);
+        std::vector<std::string> texts_a = texts_of(a), texts_b = texts_of(b);
+        std::reverse(texts_b.begin(), texts_b.end());
+        REQUIRE(texts_a == texts_b);
       }
-    std::reverse(texts_b.begin(), texts_b.end());
-    REQUIRE(texts_a == texts_b);
   }
+}
+
+TEST_CASE("neither names nor the order of functions change what policy `slots` pairs") {
+  uint32_t shared = 0;
+  auto pairs = [&](ir::Module module, size_t f) {
+    auto plan = plan::plan_slots(module, module.functions[f]);
+    REQUIRE(plan.ok());
+    std::vector<std::string> rows;
+    for (const plan::SlotTensor &tensor : plan->tensors)
+      rows.push_back(std::to_string(tensor.tensor.index) + " in " + std::to_string(tensor.slot));
+    for (const plan::StorageSlot &slot : plan->slots)
+      rows.push_back(module.exprs.to_string(slot.bytes, {}) + " of " + std::to_string(slot.scope) +
+                     " for " + std::to_string(slot.first_tensor.index));
+    shared += plan->tensors.size() > plan->slots.size();
+    return rows;
+  };
+  for (uint32_t seed = 0; seed < seeds() / 4; ++seed)
+    for (const ir::Module &module : modules_of(seed))
+      for (size_t f = 0; f < module.functions.size(); ++f) {
+        INFO("seed " << seed << " function " << module.functions[f].name);
+        const std::vector<std::string> as_written = pairs(module, f);
+        REQUIRE(pairs(renamed(module), f) == as_written);
+        REQUIRE(pairs(reversed(module), module.functions.size() - 1 - f) == as_written);
+      }
+  CHECK(shared > seeds() / 4);
 }
 
 TEST_CASE("random modules write tensors anew, so that lives have gaps and storage stands free") {

@@ -6,12 +6,14 @@ precision, for q4_1 a minimum, then the elements, of four bits the first sixteen
 
   check_block_weights.py TOOL EMULATED_DRIVER
 """
-import json
 import os
 import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from tensor_files import floats, read_npy, write_npy, write_weight  # noqa: E402
 
 ROWS, K = 3, 64  # of the weight: three rows of two blocks
 BLOCK_BYTES = {"q4_0": 18, "q4_1": 20, "q8_0": 34}
@@ -52,27 +54,6 @@ def matrix(dtype):
     return data, numbers
 
 
-def write_weights(path, shape, data, dtype="U8"):
-    header = json.dumps({"w": {"dtype": dtype, "shape": shape,
-                               "data_offsets": [0, len(data)]}}).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header + data)
-
-
-def write_npy(path, descr, shape, data):
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
-
-
-def read_npy(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    at = 10 + struct.unpack("<H", data[8:10])[0]
-    return list(struct.unpack(f"<{(len(data) - at) // 4}f", data[at:]))
-
-
 def main():
     tool, emulator = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
@@ -95,7 +76,7 @@ def main():
 
         # Each row of x has one 1: the result's rows are the weight's columns.
         ones = [1.0 if i == j else 0.0 for i in range(K) for j in range(K)]
-        write_npy(at("x.npy"), "<f4", (K, K), struct.pack(f"<{K * K}f", *ones))
+        write_npy(at("x.npy"), "<f4", (K, K), floats(ones))
         inputs = ["--input", "x=" + at("x.npy"), "--output", at("out")]
 
         for dtype, block_bytes in BLOCK_BYTES.items():
@@ -111,7 +92,7 @@ def main():
                 os.remove(at("out/result0.npy"))
 
             module("m.cugrt", dtype)
-            write_weights(at("w.safetensors"), shape, data)
+            write_weight(at("w.safetensors"), shape, data, "U8")
             check(at("m.cugrt"), "--weights", at("w.safetensors"))
             for inside in [[], ["--weights-inside"]]:
                 run("compile", "--arch", "compute_75", at("m.cugrt"), "-o", at("m.pack"),
@@ -133,7 +114,7 @@ def main():
                 size = 1
                 for dim in wrong:
                     size *= dim
-                write_weights(at("bad.safetensors"), wrong, data[:size], what)
+                write_weight(at("bad.safetensors"), wrong, data[:size], what)
                 for command in (compile, ["run", at("m.cugrt"), *inputs]):
                     error = run(*command, "--weights", at("bad.safetensors"), status=1).stderr
                     assert all(part in error for part in parts), (wrong, error)

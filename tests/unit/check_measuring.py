@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from tensor_files import write_npy  # noqa: E402
 from titled_tests import equal, run_tests, test  # noqa: E402
 
 # Three launches, one after another, that are not fused: a product and two softmaxes.
@@ -133,21 +134,10 @@ def _(tool):
     for part in ("--input twice=7", "int<2*n>", "16"):
         assert part in done.stderr, done.stderr
     tool.run("bench", "counted.cugrt", "--runs", "1", "--input", "k=7", "--input", "twice=14", "--set", "n=7")
-    write_npy(os.path.join(tool.folder, "x.npy"), 5, 16)
+    write_npy(os.path.join(tool.folder, "x.npy"), "<f4", (5, 16), bytes(4 * 5 * 16))
     done = tool.run("bench", "model.cugrt", "--runs", "1", "--input", "x=x.npy", "--set", "n=1,8", status=1)
     for part in ("--set n=1", "--input x", "5"):
         assert part in done.stderr, done.stderr
-
-
-def write_npy(path, *shape):
-    """Zeros of f32."""
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    count = 4
-    for size in shape:
-        count *= size
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(count))
 
 
 @test("a symbol that is given twice, a value that is none and a time that is none are errors that name them")

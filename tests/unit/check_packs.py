@@ -6,10 +6,12 @@
 import json
 import os
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from tensor_files import floats, read_npy, write_npy, write_weight  # noqa: E402
 
 MODULE = """cugrt 1
 func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4], f32>) -> (tensor<[n, 4], f32>)
@@ -67,29 +69,6 @@ func @main(%x: tensor<[4], f32>, %y: out tensor<[4], f32>) {
 '''
 
 
-def write_weights(path, values):
-    header = json.dumps({"w": {"dtype": "F32", "shape": [len(values)],
-                               "data_offsets": [0, 4 * len(values)]}}).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header)
-        file.write(struct.pack(f"<{len(values)}f", *values))
-
-
-def write_npy(path, rows, columns, values):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("ascii"))
-        file.write(struct.pack(f"<{len(values)}f", *values))
-
-
-def read_npy(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    at = 10 + struct.unpack("<H", data[8:10])[0]
-    return list(struct.unpack(f"<{(len(data) - at) // 4}f", data[at:]))
-
-
 def main():
     tool, emulator = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
@@ -107,8 +86,8 @@ def main():
         with open(at("m.cugrt"), "w", encoding="utf-8") as file:
             file.write(MODULE)
         weights, x = [0.5, -1.0, 2.0, -8.0], [float(i) - 3 for i in range(8)]
-        write_weights(at("w.safetensors"), weights)
-        write_npy(at("x.npy"), 2, 4, x)
+        write_weight(at("w.safetensors"), [len(weights)], floats(weights), "F32")
+        write_npy(at("x.npy"), "<f4", (2, 4), floats(x))
         expected = [max(x[i] + weights[i % 4], 0.0) for i in range(8)]
 
         made = run("compile", "--arch", "sm_87,sm_90,compute_75", at("m.cugrt"), "-o",
@@ -203,7 +182,7 @@ def main():
         assert "planned already" in planned.stderr, planned.stderr
 
         # The weights' file is another one, then it is not there; inside, none is needed.
-        write_weights(at("w.safetensors"), [1.0] * 4)
+        write_weight(at("w.safetensors"), [4], floats([1.0] * 4), "F32")
         other = run("run", at("m.pack"), *inputs, status=1, **bare)
         assert "is not the weights file" in other.stderr, other.stderr
         os.remove(at("w.safetensors"))

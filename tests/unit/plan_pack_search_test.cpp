@@ -3,6 +3,7 @@
 #include "plan/pack.h"
 #include "plan/pack_search.h"
 
+#include "plan_tiles.h"
 #include "support/catch.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using namespace cugrt::test;
 
 static constexpr PackOptions kBuild = {.effort = Effort::build};
 
@@ -205,22 +207,7 @@ struct Tiling {
   std::vector<PackGap> gaps;
 
   Tiling(std::mt19937 &random, uint32_t steps, int64_t bytes, size_t pieces) {
-    struct Tile {
-      uint32_t begin, end;
-      int64_t low, high;
-    };
-    std::vector<Tile> tiles = {{0, steps, 0, bytes}};
-    while (tiles.size() < pieces) {
-      Tile &tile = tiles[random() % tiles.size()], other = tile;
-      if (random() % 2 && tile.end - tile.begin > 1) {
-        tile.end = other.begin = tile.begin + 1 + random() % (tile.end - tile.begin - 1);
-        tiles.push_back(other);
-      } else if (tile.high - tile.low > 1) {
-        tile.high = other.low =
-            tile.low + 1 + int64_t(random() % uint64_t(tile.high - tile.low - 1));
-        tiles.push_back(other);
-      }
-    }
+    std::vector<Tile> tiles = cut_rectangle(random, steps, bytes, pieces);
     std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) {
       return std::tie(a.low, a.high, a.begin) < std::tie(b.low, b.high, b.begin);
     });

@@ -3,6 +3,7 @@
 #include "plan/pack.h"
 #include "plan/pack_window_search.h"
 
+#include "plan_tiles.h"
 #include "support/catch.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using namespace cugrt::test;
 
 static constexpr PackOptions kBuild = {.effort = Effort::build};
 
@@ -93,22 +95,8 @@ private:
 
 /// Cuts a rectangle of steps and bytes into pieces and joins some that touch where one follows the
 /// other, as items with windows: the optimum is the rectangle's height.
-static Instance cut_rectangle(std::mt19937 &random, uint32_t steps, int64_t bytes, size_t pieces) {
-  struct Tile {
-    uint32_t begin, end;
-    int64_t low, high;
-  };
-  std::vector<Tile> tiles = {{0, steps, 0, bytes}};
-  while (tiles.size() < pieces) {
-    Tile &tile = tiles[random() % tiles.size()], other = tile;
-    if (random() % 2 && tile.end - tile.begin > 1) {
-      tile.end = other.begin = tile.begin + 1 + random() % (tile.end - tile.begin - 1);
-      tiles.push_back(other);
-    } else if (tile.high - tile.low > 1) {
-      tile.high = other.low = tile.low + 1 + int64_t(random() % uint64_t(tile.high - tile.low - 1));
-      tiles.push_back(other);
-    }
-  }
+static Instance tiled_instance(std::mt19937 &random, uint32_t steps, int64_t bytes, size_t pieces) {
+  std::vector<Tile> tiles = cut_rectangle(random, steps, bytes, pieces);
   std::sort(tiles.begin(), tiles.end(),
             [](const Tile &a, const Tile &b) { return a.begin < b.begin; });
   Instance instance;
@@ -334,7 +322,7 @@ TEST_CASE("packings with windows and without a free byte are found") {
   std::mt19937 random(83);
   size_t windows = 0;
   for (int round = 0; round < 30; ++round) {
-    const Instance instance = cut_rectangle(random, 30, 24, 30);
+    const Instance instance = tiled_instance(random, 30, 24, 30);
     CHECK(*lower_bound_bytes(instance.input()) == 24);
     CHECK(peak(instance) == 24);
     for (const PackGap &gap : instance.gaps)

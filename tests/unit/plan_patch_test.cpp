@@ -181,6 +181,197 @@ private func @f(%u: inout tensor<[8], f32>, %v: tensor<[8], f32>) {
   }
 }
 
+TEST_CASE(
+    "a call with types that are known less or more exactly is planned through, with a match") {
+  struct Case {
+    const char *title, *callee, *params, *results, *body, *match;
+  };
+  const char *const kWide = R"(
+private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  %v = match %u : tensor<[m, 64], f32>
+  %r = alloc : tensor<[m, 64], f32>
+  launch @k(%v, %r)
+  return %r
+}
+)";
+  for (const Case &c : {
+           Case{"the argument has another dimension, which is checked", R"(
+private func @f(%u: tensor<[m, 64], f32>) -> (tensor<[m, 64], f32>) {
+  %r = alloc : tensor<[m, 64], f32>
+  launch @k(%u, %r)
+  return %r
+}
+)",
+                "%x: tensor<[n, k], f32>", "tensor<[n, 64], f32>", R"(
+  %b = call @f(%x)
+  %y = alloc : tensor<[n, 64], f32>
+  launch @k(%b, %y)
+)",
+                "= match %x : tensor<[n, 64], f32>"},
+           Case{"a symbol stands in two dimensions and two parameters", R"(
+private func @f(%u: tensor<[m, m], f32>, %v: tensor<[m], f32>) -> (tensor<[m, m], f32>) {
+  %r = alloc : tensor<[m, m], f32>
+  launch @k(%u, %r)
+  return %r
+}
+)",
+                "%x: tensor<[n, k], f32>, %z: tensor<[j], f32>", "tensor<[n, n], f32>", R"(
+  %b = call @f(%x, %z)
+  %y = alloc : tensor<[n, n], f32>
+  launch @k(%b, %y)
+)",
+                "= match %z : tensor<[n], f32>"},
+           Case{"a dimension is checked of what a tuple holds", R"(
+private func @f(%u: tensor<[m], f32>, %t: tuple<tensor<[m], f32>, shape<[m]>>)
+    -> (tensor<[m], f32>) {
+  %v = get %t, 0
+  %r = alloc : tensor<[m], f32>
+  launch @k(%v, %r)
+  return %r
+}
+)",
+                "%x: tensor<[n], f32>, %z: tensor<[j], f32>", "tensor<[n], f32>", R"(
+  %s = shape [n]
+  %t = tuple(%z, %s)
+  %b = call @f(%x, %t)
+  %y = alloc : tensor<[n], f32>
+  launch @k(%b, %y)
+)",
+                ": tensor<[n], f32>"},
+           Case{"the callee knows neither its parameter's nor its result's dimensions", kWide,
+                "%x: tensor<[n, 64], f32>", "tensor<[n, 64], f32>", R"(
+  %b = call @f(%x)
+  %c = alias %b
+  %d = match %c : tensor<[n, 64], f32>
+  %y = alloc : tensor<[n, 64], f32>
+  launch @k(%d, %y)
+)",
+                "match %x : tensor<[n, 64], f32>"},
+           Case{"what one callee gives another takes", kWide, "%x: tensor<[n, 64], f32>",
+                "tensor<?, f32>", R"(
+  %b = call @f(%x)
+  %y = call @f(%b)
+)",
+                "match %r : tensor<[n, 64], f32>"},
+           Case{"an argument is given back", R"(
+private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  return %u
+}
+)",
+                "%x: tensor<[n, 64], f32>", "tensor<[n, 64], f32>", R"(
+  %b = call @f(%x)
+  %d = match %b : tensor<[n, 64], f32>
+  %y = alloc : tensor<[n, 64], f32>
+  launch @k(%d, %y)
+)",
+                "match %x : tensor<[n, 64], f32>"},
+       }) {
+    INFO(c.title);
+    const bool k = std::string_view(c.params).find('k') != std::string_view::npos;
+    const bool j = std::string_view(c.params).find('j') != std::string_view::npos;
+    Planned p = planned(std::string(c.callee) + "func @main(" + c.params + ") -> (" + c.results +
+                        ") attributes {upper_bounds = {n = 8" + (k ? ", k = 64" : "") +
+                        (j ? ", j = 8" : "") + "}} {" + c.body + "  return %y\n}\n");
+    CHECK(p.says("planned through"));
+    CHECK(p.main().regions.size() <= 1);
+    CHECK(p.main().dynamic_count == 0);
+    bool matched = false;
+    for (const BindingNote &note : p.report.bindings)
+      matched |= note.binding.find(c.match) != std::string::npos &&
+                 note.binding.find("match") != std::string::npos;
+    CHECK(matched);
+  }
+}
+
+TEST_CASE("a call that stays gives tensors whose dimensions only the callee's parameters say") {
+  const std::string callee = R"(
+private func @f(%u: tensor<[m, 64], f32>) -> (tensor<?, f32>, tensor<?, f32>) {
+  %r = alloc : tensor<[m, 64], f32>
+  launch @k(%u, %r)
+  return %r, %u
+}
+func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper_bounds = {n = 8}} {
+  %b, %u = call @f(%x)
+  %c = match %b : tensor<[n, 64], f32>
+  %d = match %u : tensor<[n, 64], f32>
+  %y = alloc : tensor<[n, 64], f32>
+  launch @k(%c, %y)
+  return %y
+}
+)";
+  Planned p = planned(callee, {.max_inlined_steps = 0});
+  REQUIRE(p.says("a call of @f"));
+  uint32_t sized = 0;
+  for (const Item &item : p.main().blocks[0].items)
+    if (item.kind == ItemKind::match)
+      sized += p.main().buffers[item.operands[0].index].dims.size() == 2;
+  CHECK(sized == 2);
+
+  auto unknown = ir::parse_and_verify(std::string(kKernels) + R"(
+private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
+  %v = match %u : tensor<[m], f32>
+  %r = alloc : tensor<[m], f32>
+  launch @k(%v, %r)
+  return %r
+}
+func @main(%x: tensor<[8], f32>) -> (tensor<?, f32>) {
+  %b = call @f(%x)
+  return %b
+}
+)",
+                                      "test");
+  REQUIRE(unknown.ok());
+  auto plan = make_plan(*unknown, {.max_inlined_steps = 0});
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.status().message().find("only a run of @f knows the shape of its result 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("a symbol that a match of planned storage defines is bounded by what it is matched to") {
+  Planned p = planned(R"(
+func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper_bounds = {n = 8}} {
+  %s = alloc_storage "global", 2048
+  %t = alloc_storage "global", 2048
+  %a = alloc_tensor %s, 0 : tensor<[n, 64], f32>
+  launch @k(%x, %a)
+  %b = match %a : tensor<[k, 64], f32>
+  %c = alloc_tensor %t, 0 : tensor<[n, 64], f32>
+  launch @k(%b, %c)
+  %y = alloc : tensor<[n, 64], f32>
+  launch @k(%c, %y)
+  return %y
+}
+)");
+  CHECK(p.main().regions.size() == 1);
+  CHECK(p.main().symbols[1].bounds.upper == 8);
+}
+
+TEST_CASE("the report names the symbol without a bound that keeps steps out of regions") {
+  const std::string function = R"(
+func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
+  %u = match %x : tensor<[k, 64], f32>
+  %a = alloc : tensor<[k, 64], f32>
+  launch @k(%u, %a)
+  %y = alloc : tensor<[k, 64], f32>
+  launch @k(%a, %y)
+  return %y
+}
+)";
+  const std::string why = "; symbol k, defined in line " +
+                          line_of(kKernels + function, "%u = match").substr(0, 2) +
+                          ", has no upper bound; add `upper_bounds = {k = ...}`";
+  for (Policy policy : {Policy::patch, Policy::seed}) {
+    Planned p = planned(function, {.policy = policy});
+    INFO(why);
+    for (const BindingNote &note : p.report.bindings)
+      UNSCOPED_INFO(note.binding << ": " << note.reason);
+    CHECK(p.says((policy == Policy::patch ? "only during the run" : "fresh in each run") + why));
+    if (policy == Policy::patch)
+      CHECK(
+          p.says("touches %a, which is unplanned: its address is known only during the run" + why));
+  }
+}
+
 TEST_CASE("a step that does not depend on a branch moves above it") {
   Planned p = planned(main_with(R"(  launch @k(%x, %a)
   if %flag using (%b, %x) {

@@ -5,6 +5,7 @@
 #include "support/diagnostics.h"
 #include "support/digest.h"
 #include "support/file.h"
+#include "support/source_errors.h"
 #include "support/status.h"
 #include "support/temporary_folder.h"
 
@@ -58,6 +59,30 @@ TEST_CASE("diagnostics show the line with a caret under the column") {
   diagnostics.error({2, 3}, "unknown name 'b'");
   CHECK(diagnostics.render("m.cugrt", "first\na b c\n") ==
         "m.cugrt:2:3: error: unknown name 'b'\n  a b c\n    ^\n");
+}
+
+TEST_CASE("an error with a line and a column is rendered with its file and its line") {
+  const std::string source = "first\n  second line\n";
+  auto error = [](const std::string &location) {
+    return Status::error(Code::out_of_range, "too large").at(location).with_cuda_error("E");
+  };
+  Status placed = in_source(error("2:3"), "a.cugrt", source);
+  CHECK(placed.location() == "a.cugrt:2:3");
+  CHECK(placed.message() == "error: too large\n    second line\n    ^");
+  CHECK(placed.code() == Code::out_of_range);
+  CHECK(placed.cuda_error() == "E");
+
+  Status without_text = in_source(error("2:3"), "a.cugrt", "");
+  CHECK(without_text.location() == "a.cugrt:2:3");
+  CHECK(without_text.message() == "error: too large");
+
+  for (const char *place : {"@main", "2:", "2:x", "0:1", "1:0", "99999999999:1", "b.cugrt:2:3"}) {
+    INFO(place);
+    Status other = in_source(error(place), "a.cugrt", source);
+    CHECK(other.location() == place);
+    CHECK(other.message() == "a.cugrt: too large");
+  }
+  CHECK(in_source(Status(), "a.cugrt", source).ok());
 }
 
 TEST_CASE("diagnostics of a hostile file are bounded") {

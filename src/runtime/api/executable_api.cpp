@@ -103,6 +103,7 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
         read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
     CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
     CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
+    planning.source = *module->text;
     CUGRT_TRY(set_target(planning.passes, runtime->device.get(), compile.architecture));
     CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planning, nullptr));
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made,

@@ -33,6 +33,7 @@ struct cugrt_event {
 struct cugrt_module {
   std::shared_ptr<const cugrt::ir::Module> module;
   std::string name, base_folder;
+  std::shared_ptr<const std::string> text; // that it was parsed from, for messages
 };
 
 struct cugrt_weights {

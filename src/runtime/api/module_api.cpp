@@ -6,6 +6,7 @@
 #include "runtime/api/handles.h"
 #include "runtime/module_plan.h"
 #include "support/file.h"
+#include "support/source_errors.h"
 
 #include <filesystem>
 
@@ -19,7 +20,7 @@ Status make_module(std::string_view text, std::string name, std::string base_fol
                    cugrt_module **module) {
   CUGRT_ASSIGN(ir::Module parsed, ir::parse_and_verify(text, name));
   *module = new cugrt_module{std::make_shared<const ir::Module>(std::move(parsed)), std::move(name),
-                             std::move(base_folder)};
+                             std::move(base_folder), std::make_shared<const std::string>(text)};
   return {};
 }
 
@@ -73,9 +74,11 @@ cugrt_status *module_run_passes(const cugrt_module *module, const char *const *n
     std::span<const passes::Pass *const> order = passes::default_pipeline();
     if (pass_count)
       order = pipeline;
-    CUGRT_ASSIGN(ir::Module made, passes::run_passes(*module->module, order, context));
-    *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(made)), module->name,
-                               module->base_folder};
+    auto made = passes::run_passes(*module->module, order, context);
+    if (!made.ok())
+      return in_source(made.take_status(), module->name, *module->text);
+    *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(*made)), module->name,
+                               module->base_folder, module->text};
     return {};
   });
 }
@@ -100,6 +103,7 @@ cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_op
     CUGRT_REQUIRE(options.symbols || !options.symbol_count);
     PlanReportOptions plan_options;
     CUGRT_ASSIGN(plan_options.planning, planning_options(options));
+    plan_options.planning.source = *module->text;
     plan_options.format = static_cast<cugrt_report_format>(options.format);
     plan_options.symbols = {options.symbols, options.symbol_count};
     CUGRT_ASSIGN(std::string text, plan_report(*module->module, module->name, plan_options));

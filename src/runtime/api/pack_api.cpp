@@ -48,6 +48,7 @@ cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
     CUGRT_ASSIGN(cugrt_pack_options read,
                  read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
     CUGRT_ASSIGN(PackOptions options, pack_options(read));
+    options.planning.source = *module->text;
     CUGRT_ASSIGN(std::string bytes, build_pack(*runtime->device, *module->module, module->name,
                                                module->base_folder, options));
     return write_file(path, bytes);
