@@ -227,6 +227,19 @@ TEST_CASE("Every version that can be chosen is what the driver says of itself") 
   CHECK(version == number);
 }
 
+TEST_CASE("Before 13.0 the names of 13.0 that take a context as well do without") {
+  const auto [version, expected] =
+      GENERATE(std::pair("12.8", CUDA_SUCCESS), std::pair("13.0", CUDA_ERROR_INVALID_CONTEXT));
+  Session session{std::string("CUGRT_EMU_DRIVER_VERSION=") + version};
+  auto leftover = reinterpret_cast<CUcontext>(77); // what an argument that was not passed may be
+  CUdevice device = 7;
+  CHECK(CU(cuCtxGetDevice_v2)(&device, leftover) == expected);
+  CHECK(device == (expected == CUDA_SUCCESS ? 0 : 7));
+  CHECK(CU(cuCtxSynchronize_v2)(leftover) == expected);
+  OK(CU(cuCtxGetDevice_v2)(&device, session.context));
+  OK(CU(cuCtxSynchronize_v2)(nullptr));
+}
+
 TEST_CASE("A variable that makes no sense is an error that names it, written where reports go") {
   const char *wrong = GENERATE("CUGRT_EMU_DEVICE=sm_1", "CUGRT_EMU_DRIVER_VERSION=9",
                                "CUGRT_EMU_THREADS=0", "CUGRT_EMU_THREADS=257",
