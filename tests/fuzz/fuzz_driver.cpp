@@ -28,6 +28,8 @@ void *library() {
   return handle;
 }
 
+// Deprecated functions are called too.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define CU(name) (reinterpret_cast<decltype(&::name)>(dlsym(library(), #name)))
 
 constexpr char kKernels[] = R"(
