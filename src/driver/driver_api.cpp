@@ -134,6 +134,17 @@ Status initialise(const DriverLibrary &driver) {
   return driver_error(driver.api, result, "cuInit", driver.path);
 }
 
+/// The emulated driver can say what it found wrong, such as a variable of its own.
+Status with_emulators_reason(const Library &library, const Status &status) {
+  using GetLastMessage = CUresult (*)(char *, size_t);
+  char reason[512] = "";
+  auto get = library.symbol<GetLastMessage>("cuEmuGetLastMessage");
+  if (!get || get(reason, sizeof reason) != CUDA_SUCCESS || !*reason)
+    return status.clone();
+  return Status::error(status.code(), status.message() + ": " + reason)
+      .with_cuda_error(status.cuda_error());
+}
+
 Result<std::unique_ptr<DriverLibrary>> from_library(const Library &library, DriverKind kind) {
   auto init = library.symbol<PFN_cuInit_v2000>("cuInit");
   auto get_version = library.symbol<PFN_cuDriverGetVersion_v2020>("cuDriverGetVersion");
@@ -152,7 +163,8 @@ Result<std::unique_ptr<DriverLibrary>> from_library(const Library &library, Driv
   if (driver->version < kOldestDriver || !get)
     return too_old(library.path, driver->version);
   CUGRT_TRY(resolve(*driver, library, get));
-  CUGRT_TRY(initialise(*driver));
+  if (Status status = initialise(*driver); !status.ok())
+    return with_emulators_reason(library, status);
   return driver;
 }
 

@@ -14,11 +14,15 @@
 namespace cugrt::conformance {
 
 struct Api {
+// Deprecated functions are called too.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define CONFORMANCE_CALL(function) decltype(&::function) function = nullptr;
 #define CONFORMANCE_CALL_SINCE(function, version) CONFORMANCE_CALL(function)
 #include "driver_calls.def"
 #undef CONFORMANCE_CALL
 #undef CONFORMANCE_CALL_SINCE
+#pragma GCC diagnostic pop
 };
 
 struct Driver {

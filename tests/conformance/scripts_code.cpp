@@ -37,6 +37,65 @@ void packed_script(Script &s) {
   s.need(s.api.cuMemFree(out));
 }
 
+// What cuLaunch and its like launch: shape and arguments are set on the function.
+void old_launch_script(Script &s) {
+  const Api &api = s.api;
+  CUfunction f = s.kernel("sizes");
+  CUdeviceptr out = s.words(8);
+  s.expect("a block's shape", api.cuFuncSetBlockShape(f, 4, 5, 1));
+  s.expect("its shared memory", api.cuFuncSetSharedSize(f, 96));
+  s.expect("the arguments' size", api.cuParamSetSize(f, sizeof out));
+  s.expect("an argument", api.cuParamSetv(f, 0, &out, sizeof out));
+  s.expect("a grid", api.cuLaunchGrid(f, 3, 2));
+  const uint32_t of_grid[] = {4, 5, 3, 1, 96};
+  for (unsigned i = 0; i < 5; ++i)
+    s.expect("its size", uint64_t(s.word(out + 4 * i)), of_grid[i]);
+  s.expect("one block", api.cuLaunch(f));
+  s.expect("its size", uint64_t(s.word(out + 8)), 1);
+  CUstream stream = nullptr;
+  s.need(api.cuStreamCreate(&stream, 0));
+  s.expect("in a stream", api.cuLaunchGridAsync(f, 7, 1, stream));
+  s.need(api.cuStreamSynchronize(stream));
+  s.expect("its size", uint64_t(s.word(out + 8)), 7);
+  s.need(api.cuStreamDestroy(stream));
+
+  CUfunction affine = s.kernel("affine");
+  CUdeviceptr number = s.words(1, 5);
+  s.need(api.cuFuncSetBlockShape(affine, 1, 1, 1));
+  s.need(api.cuParamSetv(affine, 0, &number, sizeof number));
+  s.expect("an integer", api.cuParamSeti(affine, 8, 3));
+  s.expect("another", api.cuParamSeti(affine, 12, 100));
+  s.need(api.cuParamSetSize(affine, 16));
+  s.need(api.cuLaunch(affine));
+  s.expect("5 * 3 + 100", uint64_t(s.word(number)), 115);
+  s.expect("one of them anew", api.cuParamSetf(affine, 12, 1.0f));
+  s.need(api.cuLaunch(affine));
+  s.expect("115 * 3 + the bits of 1.0", uint64_t(s.word(number)), 115 * 3 + 0x3F800000);
+  s.need(api.cuMemFree(number));
+  s.need(api.cuMemFree(out));
+}
+
+void old_launch_refusals(Script &s) {
+  const Api &api = s.api;
+  CUfunction f = s.kernel("increment");
+  CUdeviceptr out = s.words(1);
+  s.need(api.cuParamSetv(f, 0, &out, sizeof out));
+  s.need(api.cuParamSetSize(f, sizeof out));
+  s.observe("no block's shape", api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
+  s.observe("a shape of nothing", api.cuFuncSetBlockShape(f, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  s.need(api.cuFuncSetBlockShape(f, 1, 1, 1));
+  s.expect("a grid of nothing", api.cuLaunchGrid(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
+  s.observe("an argument before the first", api.cuParamSeti(f, -4, 0), CUDA_ERROR_INVALID_VALUE);
+  s.observe("far behind the last", api.cuParamSeti(f, 1 << 30, 0), CUDA_ERROR_INVALID_VALUE);
+  s.observe("more than any kernel has", api.cuParamSetSize(f, 1u << 20), CUDA_ERROR_INVALID_VALUE);
+  s.need(api.cuParamSetSize(f, 4));
+  s.observe("arguments cut short", api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
+  s.need(api.cuParamSetSize(f, sizeof out));
+  s.need(api.cuLaunch(f));
+  s.expect("the launch that is left", uint64_t(s.word(out)), 1);
+  s.need(api.cuMemFree(out));
+}
+
 void fault_script(Script &s, CUfunction f, CUresult wanted, void **params) {
   CUdeviceptr address = 0;
   s.need(launch(s, f, 1, 1, params));
@@ -141,6 +200,22 @@ const std::vector<ScriptCase> &code_scripts() {
         {"cuLaunchKernel",
          "will be returned if kernel parameters are specified with both kernelParams and extra"}},
        packed_script},
+      {"launches by what is set on the function",
+       Kind::shared,
+       {{"cuFuncSetBlockShape", "dimensions of the thread blocks that are created"},
+        {"cuFuncSetSharedSize", "amount of dynamic shared memory that will be available"},
+        {"cuParamSetSize", "the total size in bytes needed by the function parameters"},
+        {"cuParamSetv", "Copies an arbitrary amount of data"},
+        {"cuParamSeti", "specified the next time the kernel"},
+        {"cuParamSetf", "specified the next time the kernel"},
+        {"cuLaunch", "on a 1 x 1 x 1 grid of blocks"},
+        {"cuLaunchGrid", "on a grid_width x grid_height grid of blocks"},
+        {"cuLaunchGridAsync", "on a grid_width x grid_height grid of blocks"}},
+       old_launch_script},
+      {"launches by what is set on the function, refused",
+       Kind::shared,
+       {{"cuLaunch", "must be set using"}, {"cuLaunchGrid", "CUDA_ERROR_INVALID_VALUE"}},
+       old_launch_refusals},
       {"attributes of a function",
        Kind::shared,
        {{"cuFuncSetAttribute", "Not all attributes can have values set"},

@@ -57,6 +57,29 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("one too many", s.api.cuDeviceGet(&device, count), CUDA_ERROR_INVALID_DEVICE);
          s.expect("negative", s.api.cuDeviceGet(&device, -1), CUDA_ERROR_INVALID_DEVICE);
        }},
+      {"attaching to a context keeps it",
+       Kind::shared,
+       {{"cuCtxAttach", "Increments the usage count of the context"},
+        {"cuCtxAttach", "the flags parameter must be 0"},
+        {"cuCtxDetach", "destroys the context if the usage count goes to 0"},
+        {"cuCtxDetach", "must be current to the calling thread"}},
+       [](Script &s) {
+         CUcontext made = nullptr, attached = nullptr, current = nullptr;
+         CUdevice device = 0;
+         s.need(s.api.cuCtxCreate(&made, nullptr, 0, 0));
+         s.expect("flags", s.api.cuCtxAttach(&attached, 1), CUDA_ERROR_INVALID_VALUE);
+         s.expect("attach", s.api.cuCtxAttach(&attached, 0));
+         s.expect_true("the current one", attached == made);
+         s.expect("not the current one", s.api.cuCtxDetach(s.context), CUDA_ERROR_INVALID_CONTEXT);
+         s.expect("detach", s.api.cuCtxDetach(made));
+         s.expect("it is there", s.api.cuCtxGetDevice(&device));
+         s.need(s.api.cuCtxGetCurrent(&current));
+         s.expect_true("and current", current == made);
+         s.expect("detach for the last time", s.api.cuCtxDetach(made));
+         s.need(s.api.cuCtxGetCurrent(&current));
+         s.expect_true("no longer current", current != made);
+       },
+       12050},
       {"a device's name is cut to the space given",
        Kind::shared,
        {{"cuDeviceGetName", "is shortened to the specified len"}},

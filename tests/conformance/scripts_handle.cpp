@@ -63,6 +63,26 @@ const std::vector<ScriptCase> &handle_scripts() {
          s.expect_true("again", result != CUDA_SUCCESS);
          result = s.api.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr);
          s.expect("launch", result, CUDA_ERROR_INVALID_HANDLE);
+         s.expect("a block's shape", s.api.cuFuncSetBlockShape(f, 1, 1, 1),
+                  CUDA_ERROR_INVALID_HANDLE);
+         s.expect("an argument", s.api.cuParamSeti(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
+         s.expect("an old launch", s.api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
+         s.need(s.api.cuMemFree(a));
+       }},
+      {"a launch by what cuLaunchKernel has made void",
+       Kind::emulated_only,
+       {{"cuLaunch", "this state must be re-initialized prior to calling this function"}},
+       [](Script &s) {
+         CUfunction f = s.kernel("increment");
+         CUdeviceptr a = s.words(1);
+         void *params[] = {&a};
+         s.need(s.api.cuFuncSetBlockShape(f, 1, 1, 1));
+         s.need(s.api.cuParamSetv(f, 0, &a, sizeof a));
+         s.need(s.api.cuParamSetSize(f, sizeof a));
+         s.expect("set", s.api.cuLaunch(f));
+         s.need(s.api.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+         s.expect("no longer set", s.api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
+         s.expect("two have run", uint64_t(s.word(a)), 2);
          s.need(s.api.cuMemFree(a));
        }},
       {"handles of another kind",

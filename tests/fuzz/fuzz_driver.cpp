@@ -28,6 +28,8 @@ void *library() {
   return handle;
 }
 
+// Deprecated functions are called too.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define CU(name) (reinterpret_cast<decltype(&::name)>(dlsym(library(), #name)))
 
 constexpr char kKernels[] = R"(
@@ -365,6 +367,19 @@ const Call kCalls[] = {
       void *params[] = {&cell};
       return CU(cuLaunchKernel)(m.pick<CUfunction>(function), m.byte() % 4, 1, 1, m.byte() % 65, 1,
                                 1, m.number(), m.pick<CUstream>(stream), params, nullptr);
+    },
+    [](Machine &m) {
+      return CU(cuFuncSetBlockShape)(m.pick<CUfunction>(function), int(m.byte() % 65) - 1, 1, 1);
+    },
+    [](Machine &m) { return CU(cuParamSetSize)(m.pick<CUfunction>(function), m.number()); },
+    [](Machine &m) {
+      CUdeviceptr cell = m.address();
+      return CU(cuParamSetv)(m.pick<CUfunction>(function), int(m.number()) % 64, &cell,
+                             m.byte() % (sizeof cell + 1));
+    },
+    [](Machine &m) {
+      return CU(cuLaunchGridAsync)(m.pick<CUfunction>(function), m.byte() % 4, 1,
+                                   m.pick<CUstream>(stream));
     },
     [](Machine &m) {
       CUdeviceptr cell = m.address();

@@ -84,6 +84,27 @@ class Emulate(unittest.TestCase):
         done = python(DRIVER.replace("libcuda.so.1", "libcuda.so") + "print(name.value.decode())")
         self.assertIn("EMULATED", done.stdout)
 
+    @loads_the_driver
+    def test_a_program_linked_with_the_drivers_file_starts(self):
+        # The linker writes down the name that the library calls itself.
+        done = python(DRIVER.replace("libcuda.so.1", "libcugrt-emu.so"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    @loads_the_driver
+    def test_a_variable_that_makes_no_sense_is_told_on_stderr(self):
+        done = python(DRIVER, CUGRT_EMU_DEVICE="sm_42")
+        self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                         (1, "cugrt-emu: refused: CUGRT_EMU_DEVICE=sm_42 is not understood: give a "
+                             "device profile such as sm_80 or sm_90"))
+
+    def test_cugrt_itself_prints_no_report_and_gives_the_reason_in_its_error(self):
+        done = subprocess.run([TOOL, "doctor"], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60, check=False,
+                              env={**os.environ, "CUGRT_DRIVER": "emulated",
+                                   "CUGRT_EMU_DEVICE": "sm_42"})
+        self.assertIn("CUGRT_EMU_DEVICE=sm_42 is not understood", done.stdout + done.stderr)
+        self.assertNotIn("cugrt-emu:", done.stderr)
+
     def test_output_input_and_exit_status_are_the_programs_own(self):
         done = emulate("sh", "-c", "cat; echo seen; echo told >&2; exit 42", text="given ")
         self.assertEqual((done.returncode, done.stdout, done.stderr),

@@ -17,7 +17,7 @@ EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt
                   "**/libcugrt.so",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
                   "**/cugrt-config-version.cmake",
-                  "**/cugrt-emu/libcuda.so.1"]
+                  "**/cugrt-emu/libcuda.so.1", "**/cugrt-emu/libcugrt-emu.so"]
 
 
 class Failure(Exception):

@@ -189,6 +189,42 @@ TEST_CASE("dependent launches ask the launch for what they wait for") {
     REQUIRE(words[i] == 42);
 }
 
+TEST_CASE("blocks that wait for one another get on after few instructions") {
+  // One thread of each block goes round until all blocks have arrived, its others wait for it.
+  constexpr uint32_t kBlocks = 16, kThreads = 64;
+  for (const char *load :
+       {"ld.volatile.global.u32 %r2, [%l0]", "ld.acquire.gpu.global.u32 %r2, [%l0]",
+        "atom.global.or.b32 %r2, [%l0], 0"}) {
+    INFO(load);
+    auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
+    auto program =
+        std::move(emulator::Program::load(
+                      kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\n"
+                             "setp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
+                             "red.global.add.u32 [%l0], 1;\nspin:\n" +
+                             std::string(load) +
+                             ";\nsetp.lt.u32 %p1, %r2, %r1;\n@%p1 bra spin;\nmeet:\nbar.sync 0;\n"
+                             "red.global.add.u32 [%l0+4], 1;\nret;"),
+                      emulator::default_profile(), *memory))
+            .value();
+    uint64_t out = std::move(memory->allocate(8)).value();
+    auto *words = reinterpret_cast<uint32_t *>(memory->host(out));
+    words[0] = words[1] = 0;
+    emulator::ExecutionCounters counters;
+    emulator::LaunchConfig config;
+    config.grid = {kBlocks, 1, 1};
+    config.block = {kThreads, 1, 1};
+    config.params = std::as_bytes(std::span(&out, 1));
+    config.counters = &counters;
+    config.max_threads = 1; // what runs when is the same each time
+    REQUIRE_FALSE(program->launch(*program->find_kernel("k"), config));
+    CHECK(words[0] == kBlocks);
+    CHECK(words[1] == kBlocks * kThreads);
+    // Each block goes round a few hundred times before it makes way for the next.
+    CHECK(counters.warp_instructions < kBlocks * 5000);
+  }
+}
+
 namespace {
 
 // double_it is declared before the tables that name it and defined behind them, as nvcc does it;

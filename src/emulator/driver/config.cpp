@@ -74,6 +74,11 @@ void variable(Config &config, const char *name, const char *values, Read &&read)
 Config Config::from_environment() {
   Config config;
   config.profile = &default_profile();
+  // First: what is wrong with the others is told there.
+  variable(config, "CUGRT_EMU_REPORT", "stderr or a file", [&](auto text) {
+    config.report = text;
+    return true;
+  });
   variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.3, 12.4, 12.6, 12.8 or 13.0",
            [&](auto text) { return read_version(text, config); });
   variable(config, "CUGRT_EMU_DEVICE", "a device profile such as sm_80 or sm_90", [&](auto text) {
@@ -104,10 +109,13 @@ Config Config::from_environment() {
     config.checks = checks.value_or(config.checks);
     return checks.has_value();
   });
-  variable(config, "CUGRT_EMU_REPORT", "stderr or a file", [&](auto text) {
-    config.report = text;
-    return true;
+  // The executor reads these two by itself (exec/thread_pool.cpp, exec/handlers.cpp).
+  variable(config, "CUGRT_EMU_THREADS", "a number from 1 to 256", [](auto text) {
+    auto value = number(text);
+    return value && *value >= 1 && *value <= 256;
   });
+  variable(config, "CUGRT_EMU_ISA", "v2, v3 or v4",
+           [](auto text) { return text == "v2" || text == "v3" || text == "v4"; });
   return config;
 }
 

@@ -101,8 +101,10 @@ std::string leftovers(Driver &driver, const Context &context) {
   return text;
 }
 
+// After a fault every call fails, those that free as well: what is left then is no leak of the
+// program's.
 void report_leftovers(Driver &driver, const Context &context) {
-  if (!driver.findings.enabled(Check::leak))
+  if (!driver.findings.enabled(Check::leak) || driver.scheduler->poison() != CUDA_SUCCESS)
     return;
   try {
     std::string text = leftovers(driver, context);
@@ -149,6 +151,32 @@ void empty_context(Driver &driver, const Ref<Context> &context, const std::vecto
   report_leftovers(driver, *context);
   destroy_context_contents(driver, *context);
   driver.scheduler->clear_poison();
+}
+
+void destroy(Driver &driver, const Ref<Context> &context, Lock &lock) {
+  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+  driver.contexts.erase(context->handle);
+  // "If ctx is current to the calling thread then ctx will also be popped from the current
+  // thread's context stack."
+  if (!t_stack.empty() && t_stack.top() == context->handle)
+    t_stack.pop();
+  empty_context(driver, context, tasks, lock);
+  context->legacy_stream = nullptr;
+}
+
+CUresult release_primary(Driver &driver, Lock &lock) {
+  if (!driver.primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  std::vector<TaskPtr> tasks = pending_work(driver, *driver.primary);
+  if (--driver.primary_retains)
+    return CUDA_SUCCESS;
+  // "The context is automatically reset once the last reference to it is released."
+  Ref<Context> context = std::move(driver.primary);
+  driver.primary = nullptr;
+  driver.contexts.erase(context->handle);
+  empty_context(driver, context, tasks, lock);
+  context->legacy_stream = nullptr;
+  return CUDA_SUCCESS;
 }
 
 CUresult create(Driver &driver, CUcontext *out, unsigned flags, CUdevice device) {
@@ -276,18 +304,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     if (device != 0)
       return CUDA_ERROR_INVALID_DEVICE;
     Lock lock(driver.mutex);
-    if (!driver.primary)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    std::vector<TaskPtr> tasks = pending_work(driver, *driver.primary);
-    if (--driver.primary_retains)
-      return CUDA_SUCCESS;
-    // "The context is automatically reset once the last reference to it is released."
-    Ref<Context> context = std::move(driver.primary);
-    driver.primary = nullptr;
-    driver.contexts.erase(context->handle);
-    empty_context(driver, context, tasks, lock);
-    context->legacy_stream = nullptr;
-    return CUDA_SUCCESS;
+    return release_primary(driver, lock);
   });
 }
 
@@ -390,19 +407,45 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
     // The primary context is released, not destroyed.
     if (!context || context->primary)
       return CUDA_ERROR_INVALID_CONTEXT;
-    std::vector<TaskPtr> tasks = pending_work(driver, *context);
-    driver.contexts.erase(handle);
-    // "If ctx is current to the calling thread then ctx will also be popped from the current
-    // thread's context stack."
-    if (!t_stack.empty() && t_stack.top() == handle)
-      t_stack.pop();
-    empty_context(driver, context, tasks, lock);
-    context->legacy_stream = nullptr;
+    destroy(driver, context, lock);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult CUDAAPI cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
+
+CUresult CUDAAPI cuCtxAttach(CUcontext *out, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out || flags) // "Currently, the flags parameter must be 0."
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    ++context->attached;
+    if (context->primary) // whose usage count is that of its retains
+      ++driver.primary_retains;
+    *out = context->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context = driver.contexts.find(handle);
+    // "The context must be a handle that was passed back by cuCtxCreate() or cuCtxAttach(), and
+    // must be current to the calling thread."
+    if (!context || t_stack.empty() || t_stack.top() != handle ||
+        (context->primary && !context->attached))
+      return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->attached) {
+      --context->attached;
+      return context->primary ? release_primary(driver, lock) : CUDA_SUCCESS;
+    }
+    destroy(driver, context, lock);
+    return CUDA_SUCCESS;
+  });
+}
 
 CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext handle) {
   return call([&](Driver &driver) -> CUresult {

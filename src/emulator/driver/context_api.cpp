@@ -16,6 +16,17 @@ template <class Body> CUresult context_call(Body &&body) {
   });
 }
 
+// CUDA 13.0 gave two functions a context as their last argument. Programs that take the highest
+// _v2 that the library exports call them with the older arguments, and mean the current context: an
+// older driver, if one was chosen, has no other meaning for the name.
+CUresult named_context(Driver &driver, CUcontext handle, Ref<Context> *out) {
+  constexpr int kTakesContext = 13000;
+  if (!handle || driver.config.driver_version < kTakesContext)
+    return current_context_any(driver, out);
+  *out = driver.contexts.find(handle);
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 struct Limit {
   CUlimit limit;
   size_t initial;
@@ -66,11 +77,9 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
     Ref<Context> context;
-    if (handle)
-      context = driver.contexts.find(handle);
-    else
-      CUGRT_EMU_TRY(current_context(driver, &context));
-    return context ? synchronize(driver, context, lock) : CUDA_ERROR_INVALID_CONTEXT;
+    CUGRT_EMU_TRY(named_context(driver, handle, &context));
+    CUGRT_EMU_TRY(driver.scheduler->poison());
+    return synchronize(driver, context, lock);
   });
 }
 
@@ -84,13 +93,12 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
 }
 
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
-  if (!handle)
-    return cuCtxGetDevice(device);
   return call([&](Driver &driver) -> CUresult {
     if (!device)
       return CUDA_ERROR_INVALID_VALUE;
-    if (!driver.contexts.find(handle))
-      return CUDA_ERROR_INVALID_CONTEXT;
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(named_context(driver, handle, &context));
     *device = 0;
     return CUDA_SUCCESS;
   });

@@ -11,7 +11,12 @@ struct LaunchRequest {
   std::array<uint32_t, 3> grid{}, block{};
   uint32_t dynamic_shared_bytes = 0;
   void **params = nullptr, **extra = nullptr;
+  bool by_state = false; // made of the function's LaunchState
 };
+
+/// Launches into a stream, or captures the launch (launch_api.cpp). Takes the lock itself.
+CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
+                const CUlaunchAttribute *attributes, unsigned count);
 
 /// The function of a handle that may be a CUfunction or a CUkernel; a kernel is loaded into
 /// `context` first if need be. Needs the lock.

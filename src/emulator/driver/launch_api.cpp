@@ -4,8 +4,6 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
                 const CUlaunchAttribute *attributes, unsigned count) {
   if (count && !attributes)
@@ -23,8 +21,16 @@ CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
   // "CUDA_ERROR_INVALID_HANDLE" when the function belongs to another context than the stream.
   if (work.function->context != stream->context)
     return CUDA_ERROR_INVALID_HANDLE;
-  return run_in_stream(driver, stream, std::move(work));
+  Ref<Function> function = work.function;
+  CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work)));
+  // "Launching a function via cuLaunchKernel() invalidates the function's block shape, dynamic
+  // shared memory size, and parameter information."
+  if (!request.by_state)
+    function->launch_state = {};
+  return CUDA_SUCCESS;
 }
+
+namespace {
 
 CUlaunchAttribute cooperative() {
   CUlaunchAttribute attribute{};

@@ -82,6 +82,13 @@ struct Module {
   bool of_library = false;                                  // cuModuleUnload refuses it
 };
 
+/// What cuFuncSetBlockShape, cuParamSetv and their like set for the next cuLaunch.
+struct LaunchState {
+  std::array<uint32_t, 3> block{}; // zeros: not set, or not since cuLaunchKernel
+  uint32_t dynamic_shared_bytes = 0, param_bytes = 0;
+  std::vector<std::byte> params; // as far as they were set
+};
+
 struct Function {
   CUfunction handle = nullptr;
   std::shared_ptr<Module> module;
@@ -91,6 +98,7 @@ struct Function {
   int carveout = -1;
   std::array<int, 3> cluster{};
   int non_portable_cluster = 0, cluster_policy = 0;
+  LaunchState launch_state;
 };
 
 struct Kernel;
@@ -124,6 +132,7 @@ struct Context {
   uint64_t id = 0;
   unsigned flags = 0;
   bool primary = false;
+  uint32_t attached = 0; // cuCtxAttach without its cuCtxDetach
   std::shared_ptr<Stream> legacy_stream;
   std::map<std::thread::id, std::shared_ptr<Stream>> per_thread_streams;
   std::vector<std::shared_ptr<Stream>> streams; // created ones

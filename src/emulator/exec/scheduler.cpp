@@ -5,7 +5,9 @@
 // them, however often it was stopped, split or called between. Where paths join, the one that gave
 // way the least decides when they run, and the longest turn how long: otherwise one that gives way
 // could be called back for ever by one that has not. A warp that has used up its budget gives way
-// to the other warps of its block.
+// to the other warps of its block, and so does one that goes round without any register changing:
+// it waits for what another warp or block will write. To find that early, the turn of a path that
+// runs alone begins short and grows for as long as registers change.
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
@@ -19,7 +21,8 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr int32_t kSliceFuel = 1 << 8, kLoneFuel = 1 << 15;
+constexpr int32_t kSliceFuel = 1 << 8, kFirstLoneFuel = 1 << 5, kLoneFuel = 1 << 15;
+constexpr int32_t kLoneGrowth = 4; // so that no turn of a lone path is as long as kSliceFuel
 constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its block get their turn
 constexpr uint32_t kMaxSlices = 1 << 12;
 constexpr uint32_t kMaxDepth = 1 << 10;
@@ -132,8 +135,28 @@ void join(Warp &w, bool waiting_too) {
   }
 }
 
-/// Makes the running path the warp's; returns how many backward branches its turn may have.
-int32_t enter(Warp &w) {
+/// The registers of the running path and where it goes on: the same twice, and it has got nowhere,
+/// or has at most written to memory, and is worth no long turn.
+uint64_t fingerprint(const Warp &w) {
+  constexpr size_t kStreams = 4; // side by side, so that none waits for the multiplication before
+  uint64_t sums[kStreams] = {reinterpret_cast<uintptr_t>(w.resume), 1, 2, 3};
+  size_t words = w.current->code->frame_bytes / sizeof(uint64_t);
+  for (size_t i = 0; i < words; ++i) {
+    uint64_t word;
+    std::memcpy(&word, w.frame + i * sizeof word, sizeof word);
+    uint64_t &sum = sums[i % kStreams];
+    sum = (sum ^ word) * 0x9E3779B97F4A7C15;
+    sum ^= sum >> 32;
+  }
+  uint64_t all = 0;
+  for (uint64_t sum : sums)
+    all = (all ^ sum) * 0x9E3779B97F4A7C15;
+  return all;
+}
+
+/// Makes the running path the warp's; returns how many backward branches its turn may have, `lone`
+/// when no other path is ready.
+int32_t enter(Warp &w, int32_t lone) {
   join(w, false);
   Path &path = running(w);
   w.stop = no_stop();
@@ -146,7 +169,7 @@ int32_t enter(Warp &w) {
     if (other.frame == path.frame && other.pc > path.pc && other.pc < w.stop)
       w.stop = other.pc;
   }
-  int32_t slice = others ? kSliceFuel : kLoneFuel;
+  int32_t slice = others ? kSliceFuel : lone;
   w.fuel = slice - int32_t(Turn(path).branches);
   w.current = path.frame;
   w.frame = path.frame->registers;
@@ -452,6 +475,8 @@ bool settle(Warp &w, int32_t slice) {
 
 WarpState run_warp(Warp &w) {
   uint32_t yields = 0;
+  int32_t lone = kFirstLoneFuel;
+  uint64_t before = 0;
   for (uint32_t n = 0; n < kMaxSlices; ++n) {
     if (!pick(w)) {
       if (w.path_count == 0)
@@ -460,7 +485,7 @@ WarpState run_warp(Warp &w) {
         return WarpState::blocked;
       continue;
     }
-    int32_t slice = enter(w);
+    int32_t slice = enter(w, lone);
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
@@ -470,9 +495,21 @@ WarpState run_warp(Warp &w) {
                                                : execute<false>(w, path.pc);
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
-    yields += w.leave == Leave::yielded;
+    bool spins = false;
+    if (w.leave == Leave::yielded) {
+      if (slice == lone && lone < kLoneFuel) {
+        uint64_t now = fingerprint(w);
+        spins = now == before;
+        before = now;
+        lone *= kLoneGrowth;
+      } else {
+        ++yields;
+      }
+    }
     if (!settle(w, slice))
       return WarpState::fault;
+    if (spins)
+      return WarpState::ready;
     if (yields && (w.path_count == 1 || yields == kMaxYields))
       return WarpState::ready;
   }

@@ -167,7 +167,8 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
     Ref<GraphExec> exec = driver.execs.find(handle);
     if (!exec || !flags)
       return CUDA_ERROR_INVALID_VALUE;
-    *flags = exec->flags;
+    // "The CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD flag [...] will not be returned by this API."
+    *flags = exec->flags & ~cuuint64_t(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
     return CUDA_SUCCESS;
   });
 }

@@ -61,6 +61,25 @@ TEST_CASE("What a context held when it was destroyed is counted") {
   }
 }
 
+TEST_CASE("What a failed device keeps the program from freeing is no leak") {
+  FreshDriver driver({"CUGRT_EMU_CHECK=leak"});
+  OK(CU(cuInit)(0));
+  bool faulting = GENERATE(true, false);
+  CUcontext context = nullptr;
+  OK(CU(cuCtxCreate_v2)(&context, 0, 0));
+  CUdeviceptr a = 0;
+  CUmodule module = load_kernels();
+  OK(CU(cuMemAlloc_v2)(&a, 64));
+  if (faulting) {
+    CUfunction trap = kernel(module, "trap_now");
+    OK(CU(cuLaunchKernel)(trap, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+    CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_LAUNCH_FAILED);
+    CHECK(CU(cuMemFree_v2)(a) == CUDA_ERROR_LAUNCH_FAILED);
+  }
+  OK(CU(cuCtxDestroy_v2)(context));
+  CHECK((findings().find("leak: ") == std::string::npos) == faulting);
+}
+
 namespace {
 
 // Thread 0 writes a word of shared memory that thread 32, of the next warp, reads; between them

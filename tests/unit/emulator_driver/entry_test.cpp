@@ -3,8 +3,10 @@
 #include "emulator_driver/session.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 
 namespace {
 
@@ -225,10 +227,38 @@ TEST_CASE("Every version that can be chosen is what the driver says of itself") 
   CHECK(version == number);
 }
 
-TEST_CASE("A variable that makes no sense is an error that names it") {
-  FreshDriver driver{"CUGRT_EMU_DEVICE=sm_1"};
+TEST_CASE("Before 13.0 the names of 13.0 that take a context as well do without") {
+  const auto [version, expected] =
+      GENERATE(std::pair("12.8", CUDA_SUCCESS), std::pair("13.0", CUDA_ERROR_INVALID_CONTEXT));
+  Session session{std::string("CUGRT_EMU_DRIVER_VERSION=") + version};
+  auto leftover = reinterpret_cast<CUcontext>(77); // what an argument that was not passed may be
+  CUdevice device = 7;
+  CHECK(CU(cuCtxGetDevice_v2)(&device, leftover) == expected);
+  CHECK(device == (expected == CUDA_SUCCESS ? 0 : 7));
+  CHECK(CU(cuCtxSynchronize_v2)(leftover) == expected);
+  OK(CU(cuCtxGetDevice_v2)(&device, session.context));
+  OK(CU(cuCtxSynchronize_v2)(nullptr));
+}
+
+TEST_CASE("A variable that makes no sense is an error that names it, written where reports go") {
+  const char *wrong = GENERATE("CUGRT_EMU_DEVICE=sm_1", "CUGRT_EMU_DRIVER_VERSION=9",
+                               "CUGRT_EMU_THREADS=0", "CUGRT_EMU_THREADS=257",
+                               "CUGRT_EMU_THREADS=two", "CUGRT_EMU_ISA=v9", "CUGRT_EMU_WORKERS=0");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("cugrt-emu-report." + std::to_string(getpid()));
+  std::filesystem::remove(file);
+  FreshDriver driver{wrong, "CUGRT_EMU_REPORT=" + file.string()};
   CHECK(CU(cuInit)(0) == CUDA_ERROR_INVALID_VALUE);
   char message[256];
   OK(CU(cuEmuGetLastMessage)(message, sizeof message));
-  CHECK(std::string(message).find("CUGRT_EMU_DEVICE=sm_1") != std::string::npos);
+  CHECK(std::string(message).find(wrong) == 0);
+  std::string line;
+  std::getline(std::ifstream(file), line);
+  CHECK(line == std::string("cugrt-emu: refused: ") + message);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("Threads and instruction sets that there are are accepted") {
+  FreshDriver driver{"CUGRT_EMU_THREADS=256", "CUGRT_EMU_ISA=v2"};
+  OK(CU(cuInit)(0));
 }

@@ -315,6 +315,20 @@ TEST_CASE("Launching a graph in a stream that is captured, or uploading it there
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
+TEST_CASE("An instance does not tell whether it was uploaded as it was made") {
+  Session session;
+  Builder graph;
+  graph.empty();
+  CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+  params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithParams)(&exec, graph.graph, &params));
+  cuuint64_t flags = 99;
+  OK(CU(cuGraphExecGetFlags)(exec, &flags));
+  CHECK(flags == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
 TEST_CASE("The DOT form names nodes and edges") {
   Session session;
   Builder graph;
