@@ -187,7 +187,8 @@ private:
         Result<CompileResult> result = compile(i, thread);
         results_[i].emplace(std::move(result));
         std::lock_guard<std::mutex> lock(mutex_);
-        tell(i);
+        if (!stopped()) // else it may not be done
+          tell(i);
       }
     } catch (...) {
       std::lock_guard<std::mutex> lock(mutex_);

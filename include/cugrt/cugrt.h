@@ -435,7 +435,12 @@ typedef struct cugrt_launch_record {
 
 /* A host builtin. Arguments and results are those of the IR's host call; tensors are device
  * tensors. Work is to be put on `stream`. A non-NULL status (made by status_create) ends the run
- * with it. */
+ * with it.
+ * Results arrive with their kind set, which stays as it is. A scalar's value is to be set. A tensor
+ * whose dimensions are known before the call arrives described whole: the function fills the memory
+ * at its address and changes nothing of the description. Any other tensor arrives with address 0
+ * and rank 0: the function sets address, dtype and dimensions to those of memory of its own, which
+ * stays as it is until the run has ended. */
 typedef cugrt_status *(*cugrt_host_function)(void *user, const cugrt_value *arguments,
                                              size_t argument_count, cugrt_value *results,
                                              size_t result_count, void *stream);

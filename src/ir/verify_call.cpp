@@ -250,7 +250,7 @@ bool FunctionVerifier::callee_results(const Binding &b, const Function &callee,
   for (uint32_t i = 0; i < b.result_count; ++i) {
     TypeId t = substitute_type(m_, callee.result_types[i], symbols);
     if (!t.valid() || t != f_.value(b.result(i)).type)
-      return fail(b, "result " + std::to_string(i + 1) + " of @" + callee.name + " has type " +
+      return fail(b, "result " + std::to_string(i) + " of @" + callee.name + " has type " +
                          print_type(m_, &callee, callee.result_types[i]) + ", not " +
                          text(f_.value(b.result(i)).type));
   }

@@ -448,7 +448,7 @@ void FunctionVerifier::results() {
   for (size_t i = 0; i < list.size(); ++i) {
     TypeId t = operand_type(m_, f_, list[i]);
     if (!t.valid() || !assignable(t, f_.result_types[i], false))
-      fail(body.end_location, "result " + std::to_string(i + 1) + " has type " + text(t) + ", " +
+      fail(body.end_location, "result " + std::to_string(i) + " has type " + text(t) + ", " +
                                   text(f_.result_types[i]) + " is declared");
   }
 }

@@ -162,8 +162,10 @@ private:
     return block(index);
   }
 
+  // What a branch or a loop names for its blocks is used where a block uses it: naming is no use.
+
   Status branch(const Binding &b, uint32_t index) {
-    CUGRT_TRY(touch_operands(function_.operands_of(b), b.location));
+    CUGRT_TRY(touch_operands(function_.operands_of(b).first(1), b.location));
     for (uint32_t i = 0; i < b.result_count; ++i)
       if (is_tensor(b.result(i)))
         define(b.result(i), OriginKind::branch_result, i);
@@ -185,7 +187,7 @@ private:
   Status loop(const Binding &b, uint32_t index) {
     uint32_t begin = time_;
     size_t first_note = live_in_loop_.size();
-    CUGRT_TRY(touch_operands(function_.operands_of(b), b.location));
+    CUGRT_TRY(touch_operands(function_.operands_of(b).first(b.carried_count), b.location));
     for (uint32_t i = 0; i < b.carried_count; ++i) {
       CUGRT_TRY(no_tuple(b.result(i), b.location));
       if (!is_tensor(b.result(i)))

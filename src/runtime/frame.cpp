@@ -71,6 +71,13 @@ Result<uint64_t> Frame::bytes(const plan::Buffer &buffer) const {
   return static_cast<uint64_t>(bytes);
 }
 
+Status Frame::cannot_evaluate(ExprId expr) const {
+  return Status::error(Code::out_of_range,
+                       "'" + expr_text(expr) +
+                           "' divides by zero or does not fit into 64 bits with " +
+                           describe_symbols(expr));
+}
+
 std::string Frame::expr_text(ExprId expr) const {
   std::vector<std::string> names;
   for (const plan::Symbol &symbol : function.symbols)

@@ -68,7 +68,10 @@ struct Frame {
     }
   }
 
-  Result<int64_t> evaluate(ExprId expr) const { return plan.exprs.evaluate(expr, symbols); }
+  Result<int64_t> evaluate(ExprId expr) const {
+    auto value = plan.exprs.evaluate(expr, symbols);
+    return value.ok() ? std::move(value) : cannot_evaluate(expr);
+  }
   /// The bits of a host value; expressions are evaluated now.
   Result<uint64_t> host_value(uint32_t index) const;
   /// The bits of one kernel argument.
@@ -77,6 +80,8 @@ struct Frame {
   /// The bytes of a buffer; of one with unknown shape, all that its base has.
   Result<uint64_t> bytes(const plan::Buffer &buffer) const;
 
+  /// The error of an expression that has no value.
+  Status cannot_evaluate(ExprId expr) const;
   /// "n = 4, m = 7": the symbols of `expr` with their values; "" when it has none. For messages.
   std::string describe_symbols(ExprId expr) const;
   std::string expr_text(ExprId expr) const;

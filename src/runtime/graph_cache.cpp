@@ -8,10 +8,21 @@
 
 namespace cugrt::runtime {
 
+namespace {
+
+/// In strict mode being eager is an error.
+PolicyOptions policy_options(const GraphCache::Options &options) {
+  PolicyOptions policy = options.policy;
+  policy.at_any_price = policy.at_any_price || options.strict;
+  return policy;
+}
+
+} // namespace
+
 GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
                        GiveUp give_up)
     : code_(code), options_(options), counters_(counters), log_(log), give_up_(std::move(give_up)),
-      policy_(options.policy) {}
+      policy_(policy_options(options)) {}
 
 uint32_t GraphCache::add_function(const Frame &frame) {
   auto first = static_cast<uint32_t>(regions_.size());
@@ -136,7 +147,8 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
-                          [&](InstanceId id) { return slots_[id].instance->last_launch; }};
+                          [&](InstanceId id) { return slots_[id].instance->last_launch; },
+                          launches_};
   InstancePolicy::Decision decision =
       policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
   switch (decision.kind) {
@@ -234,8 +246,8 @@ GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<co
 }
 
 /// A key that is patched to costs setters each time it comes, an instance of its own one build: it
-/// is worth that once the setters have cost as much, whatever comes later (the ski rental rule,
-/// never more than twice the best choice).
+/// is worth that once the setters have cost as much, whatever comes later (the ski rental rule: for
+/// each build as much was paid for patching before).
 uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)

@@ -6,6 +6,8 @@
 #include "runtime/symbol_binding.h"
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::runtime {
 
 namespace {
@@ -13,6 +15,27 @@ namespace {
 // Calls nest as deep as functions call each other; the planner refuses recursion, this a deep
 // chain.
 constexpr uint32_t kMaxCallDepth = 200;
+
+/// A destination that the callee was to fill must still be there.
+Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &given,
+                    const cugrt_tensor &returned) {
+  const bool same = returned.address == given.address && returned.dtype == given.dtype &&
+                    returned.rank == given.rank &&
+                    std::equal(given.dims, given.dims + given.rank, returned.dims);
+  if (same)
+    return {};
+  auto text = [](const cugrt_tensor &tensor) {
+    cugrt_value value{};
+    value.kind = CUGRT_VALUE_TENSOR;
+    value.as.tensor = tensor;
+    return value_text(value) + " at " + hex_text(tensor.address);
+  };
+  return Status::error(Code::invalid_argument,
+                       "host function \"" + item.name + "\" made result " + std::to_string(index) +
+                           " " + text(returned) + ", but its size is known before the call: the " +
+                           "function must write the " + text(given) +
+                           " that the result describes, and leave the description as it is");
+}
 
 } // namespace
 
@@ -169,7 +192,7 @@ Status HostProgram::take_host_result(FunctionState &state, const plan::Item &ite
     return {};
   const plan::Buffer &buffer = state.frame.function.buffers[operand.index];
   if (buffer.bytes.valid() || buffer.base != plan::BufferBase::dynamic)
-    return {}; // a destination that the callee filled
+    return check_filled(item, index, given.as.tensor, returned.as.tensor);
   CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(returned.as.tensor));
   if (returned.as.tensor.dtype != static_cast<int32_t>(buffer.dtype) ||
       (bytes != 0 && returned.as.tensor.address == 0))

@@ -5,6 +5,21 @@
 
 namespace cugrt::runtime {
 
+namespace {
+
+// Uses of a key during which an instance of its class was not used at all, from which that one is
+// patched for good. Fewer, and a key takes the place of ones that are used as often as it is.
+constexpr uint32_t kTurnUses = 4;
+
+/// At the last of `length` uses of a key: when the first one was, and the next ones begin.
+std::optional<uint64_t> ends_span(uint32_t uses, uint64_t length, uint64_t &begin, uint64_t now) {
+  if (uses % std::max<uint64_t>(length, 1) != 0)
+    return std::nullopt;
+  return std::exchange(begin, now);
+}
+
+} // namespace
+
 size_t InstancePolicy::KeyHash::operator()(const Key &key) const {
   uint64_t hash = key.size();
   for (int64_t value : key) {
@@ -14,16 +29,15 @@ size_t InstancePolicy::KeyHash::operator()(const Key &key) const {
   return hash;
 }
 
-uint32_t InstancePolicy::count_use(const Key &key) {
+InstancePolicy::Account &InstancePolicy::count_use(const Key &key, uint64_t now) {
   // Forgetting all is crude, but bounded, and a key in steady use earns its instance back at once.
-  if (uses_.size() >= options_.max_tracked_keys && !uses_.contains(key))
-    uses_.clear();
-  return ++uses_[key];
-}
-
-uint32_t InstancePolicy::uses_of(const Key &key) const {
-  auto it = uses_.find(key);
-  return it == uses_.end() ? 0 : it->second;
+  if (accounts_.size() >= options_.max_tracked_keys && !accounts_.contains(key))
+    accounts_.clear();
+  Account &account = accounts_[key];
+  if (account.uses == 0)
+    account.turn_begin = account.price_begin = now;
+  account.uses += account.uses != UINT32_MAX;
+  return account;
 }
 
 BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *free_bytes) {
@@ -41,14 +55,14 @@ BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *
   }
 }
 
-bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const Ask &ask, Decision &decision) {
-  if ((decision.room = reserve(bytes)))
-    return true;
+bool InstancePolicy::make_room(uint64_t bytes, uint64_t topology, uint64_t stale_until,
+                               const Ask &ask, Decision &decision) {
   if (bytes > options_.budget_bytes)
     return false;
   std::vector<std::pair<uint64_t, InstanceId>> candidates; // by last use
   for (InstanceId i = 0; i < entries_.size(); ++i)
-    if (entries_[i].alive && uses_of(entries_[i].key) <= uses && ask.is_idle(i))
+    if (entries_[i].alive && entries_[i].topology != topology && ask.last_use(i) <= stale_until &&
+        ask.is_idle(i))
       candidates.emplace_back(ask.last_use(i), i);
   std::sort(candidates.begin(), candidates.end());
   uint64_t leaving = 0;
@@ -62,35 +76,58 @@ bool InstancePolicy::make_room(uint64_t bytes, uint32_t uses, const Ask &ask, De
   return false;
 }
 
+std::optional<InstanceId> InstancePolicy::find_patched(uint64_t topology,
+                                                       std::optional<uint64_t> stale_until,
+                                                       const Ask &ask, bool &stale) const {
+  std::optional<InstanceId> oldest, latest;
+  for (InstanceId i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].alive || entries_[i].topology != topology)
+      continue;
+    if (!oldest || ask.last_use(i) < ask.last_use(*oldest))
+      oldest = i;
+    if (!latest || entries_[i].bound > entries_[*latest].bound)
+      latest = i;
+  }
+  stale = oldest && stale_until && ask.last_use(*oldest) <= *stale_until;
+  return stale || (latest && entries_[*latest].bound == 0) ? oldest : latest;
+}
+
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
                                                 uint64_t bytes, const Ask &ask, uint32_t pin_uses) {
   Decision decision;
   scratch_.assign(key.begin(), key.end());
-  uint32_t uses = count_use(scratch_);
   if (auto it = by_key_.find(scratch_); it != by_key_.end()) {
     decision.kind = Decision::Kind::use;
     decision.instance = it->second;
     return decision;
   }
-  uint32_t of_class = 0;
-  uint64_t oldest = 0;
-  for (InstanceId i = 0; i < entries_.size(); ++i) {
-    const Entry &entry = entries_[i];
-    if (!entry.alive || entry.topology != topology)
-      continue;
-    if (uint64_t last_use = ask.last_use(i); of_class++ == 0 || last_use < oldest) {
-      oldest = last_use;
-      decision.instance = i;
-    }
-  }
-  bool earned = uses >= (pin_uses ? pin_uses : options_.pin_uses);
-  if ((of_class < options_.class_pool && (decision.room = reserve(bytes))) ||
-      ((earned || of_class == 0) && make_room(bytes, uses, ask, decision))) {
+  const auto of_class = static_cast<uint32_t>(
+      std::count_if(entries_.begin(), entries_.end(),
+                    [&](const Entry &entry) { return entry.alive && entry.topology == topology; }));
+  // Without an instance to patch the key is launched node by node, whatever setters would cost.
+  const uint32_t earning = pin_uses && of_class ? pin_uses : options_.pin_uses;
+  Account &account = count_use(scratch_, ask.now);
+  if ((of_class < options_.class_pool || account.uses >= earning) &&
+      (decision.room = reserve(bytes))) {
     decision.kind = Decision::Kind::build;
+    account.uses = 0;
     return decision;
   }
-  if (of_class != 0) {
+  std::optional<uint64_t> turn = ends_span(account.uses, kTurnUses, account.turn_begin, ask.now),
+                          price = ends_span(account.uses, 2 * uint64_t(earning),
+                                            account.price_begin, ask.now);
+  if (options_.at_any_price && of_class == 0)
+    price = UINT64_MAX;
+  bool stale = false;
+  std::optional<InstanceId> patched = find_patched(topology, turn, ask, stale);
+  if (price && !stale && make_room(bytes, topology, *price, ask, decision)) {
+    decision.kind = Decision::Kind::build;
+    account.uses = 0;
+    return decision;
+  }
+  if (patched) {
     decision.kind = Decision::Kind::patch;
+    decision.instance = *patched;
     return decision;
   }
   decision.kind = Decision::Kind::eager;
@@ -100,7 +137,7 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
 }
 
 InstanceId InstancePolicy::add(std::span<const int64_t> key, uint64_t topology, BudgetShare room) {
-  Entry entry{true, Key(key.begin(), key.end()), topology, std::move(room)};
+  Entry entry{true, Key(key.begin(), key.end()), topology, std::move(room), 0};
   if (free_.empty()) {
     free_.reserve(entries_.size() + 1); // remove() must not fail
     entries_.emplace_back();
@@ -129,6 +166,7 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
     by_key_.erase(entry.key);
   }
   entry.key = std::move(renewed);
+  entry.bound = ++bindings_;
 }
 
 bool InstancePolicy::contains(std::span<const int64_t> key) const {

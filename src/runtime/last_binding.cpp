@@ -211,14 +211,14 @@ bool LastBinding::match_results(Mover &mover, std::span<const cugrt_value> resul
     Entry &entry = entries_[first + i];
     const cugrt_value &last = entry.value;
     uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
-    // What a run handed out comes back in the same array: nothing was bound there, or the same.
-    if (address != 0 && handed_out[i].kind == CUGRT_VALUE_TENSOR &&
-        address == handed_out[i].as.tensor.address)
+    if (last.kind == CUGRT_VALUE_NONE) {
+      // Nothing is bound there; what a run handed out may come back in the same array.
+      if (address != 0 &&
+          (handed_out[i].kind != CUGRT_VALUE_TENSOR || address != handed_out[i].as.tensor.address))
+        return false;
       continue;
-    if (address == 0 && last.kind == CUGRT_VALUE_NONE)
-      continue;
-    bool same = address != 0 && last.kind == CUGRT_VALUE_TENSOR &&
-                dtype_and_rank(now.as.tensor) == dtype_and_rank(last.as.tensor) &&
+    }
+    bool same = address != 0 && dtype_and_rank(now.as.tensor) == dtype_and_rank(last.as.tensor) &&
                 std::equal(last.as.tensor.dims, last.as.tensor.dims + last.as.tensor.rank,
                            now.as.tensor.dims);
     if (!same || (address != last.as.tensor.address && !take(mover, entry, address)))

@@ -44,8 +44,13 @@ Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbo
 const plan::Symbol *missing_symbol(const Frame &frame, const plan::Region &region,
                                    const GivenSymbols &given) {
   for (ir::SymbolId symbol : region.key)
-    if (!given[symbol.index])
+    if (!given[symbol.index]) {
+      // A bucket is no symbol of the user's: what is rounded up to it is.
+      for (const plan::Bucket &bucket : frame.function.buckets)
+        if (bucket.symbol == symbol)
+          symbol = bucket.of;
       return &frame.function.symbols[symbol.index];
+    }
   return nullptr;
 }
 

@@ -15,7 +15,8 @@ using GivenSymbols = std::vector<bool>;
 /// bounds are errors.
 Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbol_value> values);
 
-/// The first symbol of a region's key that was not given; nullptr when all were.
+/// The first symbol of a region's key that was not given, of a bucket the one that is rounded up to
+/// it; nullptr when all were.
 const plan::Symbol *missing_symbol(const Frame &frame, const plan::Region &region,
                                    const GivenSymbols &given);
 

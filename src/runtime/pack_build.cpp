@@ -35,18 +35,6 @@ Result<std::vector<std::string>> check_architectures(const std::vector<std::stri
   return checked;
 }
 
-/// Error unless the dimensions that are constant agree; a run compares the others.
-Status check_constant_dims(const plan::Plan &plan, const plan::Function &function, uint32_t param,
-                           const cugrt_value &value) {
-  const std::vector<ExprId> &dims = function.params[param].dims;
-  for (size_t i = 0; function.params[param].known_shape && i < dims.size(); ++i)
-    if (auto wanted = plan.exprs.as_constant(dims[i]); wanted && *wanted != value.as.tensor.dims[i])
-      return Status::error(Code::invalid_argument,
-                           param_text(function, param) + ": dimension " + std::to_string(i) +
-                               " is " + std::to_string(*wanted) + ", got " + value_text(value));
-  return {};
-}
-
 /// Every weight of every public function is there, and of the right type.
 Status check_weights(const plan::Plan &plan, const WeightSet &set) {
   CUGRT_TRY(check_not_computed(plan, set));
@@ -56,8 +44,7 @@ Status check_weights(const plan::Plan &plan, const WeightSet &set) {
       if (function.is_private || param.kind != plan::ParamKind::weight ||
           computed_weight(plan, param))
         continue;
-      CUGRT_ASSIGN(const WeightArgument weight, weight_argument(plan, function, i, set));
-      CUGRT_TRY(check_constant_dims(plan, function, i, weight.value));
+      CUGRT_TRY(weight_argument(plan, function, i, set).take_status());
     }
   return {};
 }

@@ -228,14 +228,29 @@ Status Session::wait_for_last() const {
   return {};
 }
 
+[[gnu::always_inline]] inline Status Session::match_or_bind(FunctionState &state,
+                                                            const RunRequest &request) {
+  if (state.last.match(state.frame, request.arguments, request.results, state.results) ==
+      LastBinding::Match::different) [[unlikely]] {
+    state.last.forget();
+    state.frame.changed(); // some bases may have moved
+    CUGRT_TRY(bind(state, request));
+    remember(state, request);
+  }
+  return {};
+}
+
+/// Whether the stream is being captured is asked before anything else: binding allocates, which
+/// would end the capture.
 [[gnu::noinline]] Status Session::run_on_callers_stream(FunctionState &state, uint32_t function,
-                                                        const RunRequest &request,
-                                                        driver::StreamRef stream) {
+                                                        const RunRequest &request) {
+  driver::StreamRef stream = stream_of(request);
   CUGRT_ASSIGN(bool capturing, stream.is_capturing());
   if (capturing)
     return Status::error(Code::invalid_argument,
                          "the stream is being captured; cugrt builds its own graphs: end the "
                          "capture first, or run on a stream that is not being captured");
+  CUGRT_TRY(match_or_bind(state, request));
   CUGRT_TRY(order_on(stream));
   Status status = launch_bound(state, function, request, stream);
   Status ended = record_end(); // of a part of a run, too
@@ -244,19 +259,12 @@ Status Session::wait_for_last() const {
 
 [[gnu::always_inline]] inline Status
 Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
-  if (state.last.match(state.frame, request.arguments, request.results, state.results) ==
-      LastBinding::Match::different) [[unlikely]] {
-    state.last.forget();
-    state.frame.changed(); // some bases may have moved
-    CUGRT_TRY(bind(state, request));
-    remember(state, request);
-  }
+  if (!request.own_stream) [[unlikely]]
+    return run_on_callers_stream(state, function, request);
+  CUGRT_TRY(match_or_bind(state, request));
   driver::StreamRef stream = stream_of(request);
-  if (!request.own_stream || !in_flight_ || !(stream == last_stream_)) [[unlikely]] {
-    if (!request.own_stream)
-      return run_on_callers_stream(state, function, request, stream);
+  if (!in_flight_ || !(stream == last_stream_)) [[unlikely]]
     CUGRT_TRY(order_on(stream));
-  }
   return launch_bound(state, function, request, stream);
 }
 

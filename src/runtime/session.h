@@ -110,8 +110,8 @@ private:
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
-  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request,
-                               driver::StreamRef stream);
+  Status match_or_bind(FunctionState &state, const RunRequest &request);
+  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request);
   Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
                       driver::StreamRef stream);
   Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);

@@ -19,12 +19,6 @@ namespace {
 constexpr uint32_t kWeightsRange = UINT32_MAX, kConstantsRange = UINT32_MAX - 1,
                    kFirstArenaRange = UINT32_MAX - 4096;
 
-std::string hex_text(uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 std::string range_text(const BoundRange &range) {
   return "[" + hex_text(range.begin) + ", " + hex_text(range.begin + range.bytes) + ")";
 }

@@ -44,4 +44,7 @@ Status check_constraint(const Frame &frame, const plan::Constraint &constraint);
 /// The value as users read it in messages: "tensor<[4, 64], f32>", "int 5".
 std::string value_text(const cugrt_value &value);
 
+/// An address in messages: "0x7f00".
+std::string hex_text(uint64_t value);
+
 } // namespace cugrt::runtime

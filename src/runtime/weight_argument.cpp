@@ -42,6 +42,18 @@ Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugrt_tenso
   return {};
 }
 
+/// Error unless the dimensions that are constant agree; a run compares the others.
+Status check_constant_dims(const plan::Plan &plan, const plan::Function &function, uint32_t param,
+                           const cugrt_value &value) {
+  const std::vector<ExprId> &dims = function.params[param].dims;
+  for (size_t i = 0; function.params[param].known_shape && i < dims.size(); ++i)
+    if (auto wanted = plan.exprs.as_constant(dims[i]); wanted && *wanted != value.as.tensor.dims[i])
+      return Status::error(Code::invalid_argument,
+                           param_text(function, param) + ": dimension " + std::to_string(i) +
+                               " is " + std::to_string(*wanted) + ", got " + value_text(value));
+  return {};
+}
+
 } // namespace
 
 Result<WeightArgument> weight_argument(const plan::Plan &plan, const plan::Function &function,
@@ -61,6 +73,7 @@ Result<WeightArgument> weight_argument(const plan::Plan &plan, const plan::Funct
     if (Status status = take_blocks(plan, declared, tensor); !status.ok())
       return std::move(status).in(param_text(function, param));
   CUGRT_TRY(check_argument(function, param, weight.value));
+  CUGRT_TRY(check_constant_dims(plan, function, param, weight.value));
   return weight;
 }
 

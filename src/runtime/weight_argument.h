@@ -14,7 +14,8 @@ struct WeightArgument {
   cugrt_value value{};                // as the parameter is declared, without an address
 };
 
-/// The tensor of the weight's name, checked against its parameter, symbols aside. not_found when
+/// The tensor of the weight's name, checked against its parameter: all but dimensions that symbols
+/// are in. not_found when
 /// the set has none.
 Result<WeightArgument> weight_argument(const plan::Plan &plan, const plan::Function &function,
                                        uint32_t param, const WeightSet &set);

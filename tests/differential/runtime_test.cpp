@@ -447,6 +447,116 @@ func @main(%x: tensor<[n, 2], f32>, %y: out tensor<[n, 2], f32>) attributes {upp
   run();
 }
 
+TEST_CASE("a host function that describes a result of known size anew is an error that says so") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  %h = host "own"(%x) : tensor<[n], f32>
+  %y = alloc : tensor<[n], f32>
+  launch @scale(%h, %y, n, 1.0)
+  return %y
+}
+)"));
+  using Change = void (*)(cugrt_tensor &);
+  static Change change; // what the function does to its result's description
+  emulated_runtime().register_host_function(
+      "own", [](void *, const cugrt_value *, size_t, cugrt_value *results, size_t, void *) {
+        change(results[0].as.tensor);
+        return static_cast<cugrt_status *>(nullptr);
+      });
+  Buffer x = upload(numbers(3, 1));
+  auto run = [&] { program.session.run(program.main, {x.tensor(CUGRT_F32, {3})}); };
+  change = [](cugrt_tensor &) {};
+  run();
+  for (Change wrong : {Change([](cugrt_tensor &result) { result.address += 4; }),
+                       Change([](cugrt_tensor &result) { result.dims[0] = 2; }),
+                       Change([](cugrt_tensor &result) { result.dtype = CUGRT_F16; }),
+                       Change([](cugrt_tensor &result) { result.rank = 99; })}) {
+    change = wrong;
+    Error error = error_of(run);
+    CHECK(error.code() == CUGRT_INVALID_ARGUMENT);
+    CHECK(mentions(error, "host function \"own\" made result 0"));
+    CHECK(mentions(error, "must write the tensor<[3], f32> at 0x"));
+  }
+}
+
+TEST_CASE("weights of other dimensions than constant ones are refused when a session is opened") {
+  Executable executable(emulated_runtime(),
+                        Module::parse("cugrt 1\n"
+                                      "func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, "
+                                      "m], f32>) -> (tensor<[n, m], f32>) attributes "
+                                      "{num_inputs = 1, upper_bounds = {n = 8, m = 8}} {\n"
+                                      "  %y = matmul(%x, %w)\n  return %y\n}\n"));
+  const std::vector<float> values(24, 1);
+  auto open = [&](const std::vector<int64_t> &dims) {
+    Weights weights;
+    weights.add("w", values.data(), CUGRT_F32, dims);
+    Session(executable, emulated_runtime(), weights);
+  };
+  open({4, 6});
+  Error error = error_of([&] { open({3, 8}); });
+  CHECK(error.code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(mentions(error, "parameter %w: dimension 0 is 4, got tensor<[3, 8], f32>"));
+}
+
+TEST_CASE("dimensions are told for values within the bounds of their symbols") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  launch @scale(%x, %y, n, 1.0)
+  return
+}
+)"));
+  cugrt_symbol_value n{"n", 64};
+  CHECK(program.main.dims(0, {&n, 1}) == std::vector<int64_t>{64});
+  for (int64_t value : {-1, 65}) {
+    n.value = value;
+    Error error = error_of([&] { program.main.dims(0, {&n, 1}); });
+    CHECK(error.code() == CUGRT_OUT_OF_RANGE);
+    CHECK(mentions(error, "symbol n = " + std::to_string(value) + " is outside of its bounds"));
+  }
+}
+
+TEST_CASE("code that is text may end with a NUL and has no other one") {
+  const Module module = Module::parse(module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  launch @scale(%x, %y, n, 1.0)
+  return
+}
+)"));
+  std::string text = "extern \"C\" __global__ void scale(const float *x, float *y, long long n, "
+                     "float a) { y[threadIdx.x] = x[0]; }";
+  auto compile_text = [&] {
+    cugrt_kernel_code code{"scale", CUGRT_CODE_SOURCE, text.data(), text.size()};
+    auto options = detail::sized<cugrt_compile_options>();
+    options.codes = &code;
+    options.code_count = 1;
+    Executable(emulated_runtime(), module, &options);
+  };
+  text += '\0';
+  compile_text();
+  text += "}";
+  Error error = error_of(compile_text);
+  CHECK(error.code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(mentions(error, "kernel @scale is text and has a NUL at byte"));
+}
+
+TEST_CASE("an expression of a launch that has no value is told with the user's symbols") {
+  std::string text = module_text(R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  launch @scale(%x, %y, n, 1.0)
+  return
+}
+)");
+  const std::string rule = "ceildiv(n, 64)";
+  text.replace(text.find(rule), rule.size(), "floordiv(64, n)");
+  Program program(text);
+  Buffer x = upload(numbers(4, 1)), y = upload(numbers(4, 2));
+  Error error = error_of([&] {
+    program.session.run(program.main, {x.tensor(CUGRT_F32, {0}), y.tensor(CUGRT_F32, {0})});
+  });
+  CHECK(mentions(error, "'floordiv(64, n)'"));
+  CHECK(mentions(error, "with n = 0"));
+}
+
 TEST_CASE("an unresolved extern call is an error that names it") {
   Program program(module_text(R"(
 func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {

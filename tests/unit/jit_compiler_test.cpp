@@ -402,7 +402,7 @@ TEST_CASE("a cancelled batch ends as cancelled") {
   auto results = compiler.compile_all(requests, options);
   REQUIRE_FALSE(results.ok());
   CHECK(results.status().code() == Code::cancelled);
-  CHECK(told < requests.size());
+  CHECK(told == 1); // what was compiling then is not done
 }
 
 TEST_CASE("an exception from the progress callback reaches the caller") {

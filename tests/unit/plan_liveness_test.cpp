@@ -32,7 +32,7 @@ using Life = std::pair<uint32_t, uint32_t>;
 /// if %flag { body } else { body }, or a loop, with the blocks' contents as callbacks.
 template <class Then, class Else>
 ValueId add_if(PlanModule &m, FunctionBuilder &b, ValueId flag, ir::TypeId type, Then then,
-               Else otherwise) {
+               Else otherwise, std::vector<ValueId> captures = {}) {
   ir::Binding binding{};
   binding.kind = BindingKind::if_;
   binding.blocks = {b.begin_block(), 2};
@@ -41,13 +41,15 @@ ValueId add_if(PlanModule &m, FunctionBuilder &b, ValueId flag, ir::TypeId type,
   b.begin_block();
   r = Operand::of(otherwise());
   b.end_block({&r, 1});
-  Operand operand = Operand::of(flag);
-  return b.bind(binding, {&operand, 1}, {}, {}, std::vector<std::string>{"r"}, {&type, 1});
+  std::vector<Operand> operands = {Operand::of(flag)};
+  for (ValueId capture : captures)
+    operands.push_back(Operand::of(capture));
+  return b.bind(binding, operands, {}, {}, std::vector<std::string>{"r"}, {&type, 1});
 }
 
 template <class Condition, class Body>
 ValueId add_while(PlanModule &m, FunctionBuilder &b, ValueId initial, Condition condition,
-                  Body body) {
+                  Body body, std::vector<ValueId> captures = {}) {
   ir::TypeId type = b.function().value(initial).type;
   ir::Binding binding{};
   binding.kind = BindingKind::while_;
@@ -59,8 +61,10 @@ ValueId add_while(PlanModule &m, FunctionBuilder &b, ValueId initial, Condition 
   uint32_t second = b.begin_block({&type, 1}, std::vector<std::string>{"d"});
   r = Operand::of(body(b.block_param(second, 0)));
   b.end_block({&r, 1});
-  Operand operand = Operand::of(initial);
-  return b.bind(binding, {&operand, 1}, {}, {}, std::vector<std::string>{"w"}, {&type, 1});
+  std::vector<Operand> operands = {Operand::of(initial)};
+  for (ValueId capture : captures)
+    operands.push_back(Operand::of(capture));
+  return b.bind(binding, operands, {}, {}, std::vector<std::string>{"w"}, {&type, 1});
 }
 
 } // namespace
@@ -82,6 +86,35 @@ TEST_CASE("a tensor lives from its first touch to its last, through views and al
   CHECK(live.origin(al) == live.origin(a));
   CHECK_FALSE(live.whole[v.index]);
   CHECK(life(live, c) == Life(4, 7));
+}
+
+TEST_CASE("what a branch or a loop names for its blocks is used where a block uses it") {
+  PlanModule m;
+  FunctionBuilder b(m.module, "f");
+  ValueId flag = b.param("flag", m.module.types.scalar(ir::ScalarKind::boolean));
+  ValueId x = b.param("x", m.floats(8));
+  ValueId named = b.alloc("named", m.floats(8)), used = b.alloc("used", m.floats(8)); // 0, 1
+  m.launch(b, "io", {x, named});                                                      // 2
+  m.launch(b, "io", {x, used});                                                       // 3
+  auto use = [&] {
+    m.launch(b, "io", {x, used});
+    return x;
+  };
+  add_if(m, b, flag, m.floats(8), use, [&] { return x; }, {named, used}); // 4
+  ValueId looped = b.alloc("looped", m.floats(8));
+  m.launch(b, "io", {x, looped});
+  ir::TypeId boolean = m.module.types.scalar(ir::ScalarKind::boolean);
+  add_while(
+      m, b, x,
+      [&](ValueId c) {
+        return m.simple(b, BindingKind::host_call, "go", {c}, {boolean}, b.callee_name("more"));
+      },
+      [&](ValueId) { return x; }, {named, looped});
+  m.finish(b);
+  Liveness live = analyze(m);
+  CHECK(life(live, named) == Life(2, 3));
+  CHECK(life(live, used).second > 4);
+  CHECK(life(live, looped).second == life(live, looped).first + 1);
 }
 
 TEST_CASE("a reshape names all of its tensor, a part does not") {

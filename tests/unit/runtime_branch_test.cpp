@@ -9,30 +9,6 @@ using namespace cugrt;
 using namespace cugrt::runtime;
 using namespace cugrt::test;
 
-namespace {
-
-/// y = x + 3 * a by three launches of four: the second is one for n > 8, another elsewhere.
-///
-///   0 ─┬─ 1, where n > 8 ──┬─ 3
-///      └─ 2, where n <= 8 ─┘
-plan::Plan branching() {
-  PlanMaker maker;
-  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
-  const uint32_t first = maker.arena_tensor(), second = maker.arena_tensor();
-  maker.step(x, first, a);
-  maker.step(first, second, a);
-  maker.step(first, second, a);
-  maker.step(second, y, a);
-  maker.region();
-  maker.function().regions[0].edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
-  const ir::ExprId n = maker.plan.exprs.symbol(maker.n), eight = maker.plan.exprs.constant(8);
-  maker.function().steps[1].when = maker.plan.exprs.make(ir::ExprKind::lt, eight, n);
-  maker.function().steps[2].when = maker.plan.exprs.make(ir::ExprKind::le, n, eight);
-  return std::move(maker.plan);
-}
-
-} // namespace
-
 TEST_CASE("a graph has the branch that its key takes, and no edge past it") {
   for (int64_t n : {9, 8}) {
     Chain chain(branching(), 3);
@@ -88,4 +64,30 @@ TEST_CASE("an instance that was made ahead and one that a run made are of one cl
       classes.insert(&view.instance->topology());
   }));
   CHECK(classes.size() == 1);
+}
+
+TEST_CASE("in strict mode classes build over each other where there is room for one, and destroy "
+          "what goes") {
+  SessionOptions options;
+  options.cache.strict = true;
+  options.cache.policy.budget_bytes = InstanceCost().bytes(3);
+  Chain chain(branching(), 3, options);
+  for (int i = 0; i < 5; ++i)
+    for (int64_t n : {9, 8}) {
+      chain.run(n);
+      REQUIRE(chain.machine.fake.live().execs == 1);
+    }
+  CHECK(chain.counters().instances_evicted == 9);
+}
+
+TEST_CASE("classes in turn are built and launched step by step where there is room for one") {
+  SessionOptions options;
+  options.cache.policy.budget_bytes = InstanceCost().bytes(3);
+  Chain chain(branching(), 3, options);
+  for (int i = 0; i < 10; ++i)
+    for (int64_t n : {9, 8})
+      chain.run(n);
+  CHECK(chain.counters().regions_built == 1);
+  CHECK(chain.counters().regions_hit == 9);
+  CHECK(chain.counters().regions_eager == 10);
 }

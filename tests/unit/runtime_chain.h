@@ -7,6 +7,26 @@ namespace cugrt::test {
 
 using namespace cugrt::runtime;
 
+/// y = x + 3 * a by three launches of four: the second is one for n > 8, another elsewhere.
+///
+///   0 ─┬─ 1, where n > 8 ──┬─ 3
+///      └─ 2, where n <= 8 ─┘
+inline plan::Plan branching() {
+  PlanMaker maker;
+  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
+  const uint32_t first = maker.arena_tensor(), second = maker.arena_tensor();
+  maker.step(x, first, a);
+  maker.step(first, second, a);
+  maker.step(first, second, a);
+  maker.step(second, y, a);
+  maker.region();
+  maker.function().regions[0].edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  const ir::ExprId n = maker.plan.exprs.symbol(maker.n), eight = maker.plan.exprs.constant(8);
+  maker.function().steps[1].when = maker.plan.exprs.make(ir::ExprKind::lt, eight, n);
+  maker.function().steps[2].when = maker.plan.exprs.make(ir::ExprKind::le, n, eight);
+  return std::move(maker.plan);
+}
+
 struct Chain {
   explicit Chain(int steps = 3, SessionOptions options = {}, FakeDriver::Options driver = {})
       : Chain(PlanMaker::chain(steps), steps, std::move(options), driver) {}

@@ -117,6 +117,14 @@ TEST_CASE("the difference of two keys names the nodes and fields that a patch wo
   CHECK(contains(
       key_difference(*chain.executable, 0, {&n, 1}, {}, CUGRT_REPORT_TEXT).status().message(),
       "give a value for symbol n on both sides"));
+  plan::Plan plan = PlanMaker::chain(2);
+  plan.functions[0].symbols.push_back({"n_bucket", ir::SymbolSource::parameter, {0, 128}});
+  plan.functions[0].buckets.push_back({{1}, {0}, {128}});
+  plan.functions[0].regions[0].key = {{1}};
+  Chain bucketed(std::move(plan), 2);
+  CHECK(contains(
+      key_difference(*bucketed.executable, 0, {&n, 1}, {}, CUGRT_REPORT_TEXT).status().message(),
+      "give a value for symbol n on both sides"));
 }
 
 namespace {

@@ -83,6 +83,32 @@ TEST_CASE("a moved argument sets its node, once, and buffers used in turn go on 
   CHECK(chain.counters().fields_patched == 6);
 }
 
+TEST_CASE("a result that is bound where the last one was must fit as that one did") {
+  Chain chain(3);
+  chain.run(4);
+  const uint64_t x = chain.memory[0].address(), y = chain.memory[1].address();
+  const std::vector<cugrt_value> arguments = {tensor(x, {4, 4}), floating(1)};
+  cugrt_value dtype = tensor(y, {4, 4}), rank = tensor(y, {4, 4, 1});
+  dtype.as.tensor.dtype = CUGRT_F16;
+  for (const cugrt_value &wrong : {tensor(y, {3, 4}), tensor(y, {4, 5}), dtype, rank}) {
+    RunRequest request;
+    request.arguments = arguments;
+    cugrt_value result = wrong;
+    request.results = {&result, 1};
+    CHECK(contains(chain.session->run(0, request).message(), "result 0: expected memory for"));
+    chain.run(4);
+  }
+  // In memory of the session's nothing is bound, whatever comes back at its address.
+  chain.run(4, 0, -1);
+  cugrt_value handed_out = chain.result;
+  handed_out.as.tensor.dims[0] = 3;
+  RunRequest request;
+  request.arguments = arguments;
+  request.results = {&handed_out, 1};
+  must(chain.session->run(0, request));
+  CHECK(handed_out.as.tensor.dims[0] == 4);
+}
+
 TEST_CASE("argument and result may change places from run to run") {
   Repeated chain;
   for (int i = 0; i < 6; ++i) {

@@ -75,6 +75,23 @@ TEST_CASE(
   CHECK(caller.count("cuStreamSynchronize") == 0);
 }
 
+TEST_CASE(
+    "the first run on a stream that is being captured is refused before it allocates or copies") {
+  for (bool framed : {false, true}) {
+    Caller caller;
+    if (framed)
+      caller.frames = must(SessionFrames::open(caller.executable, caller.device, {}, 2));
+    caller.capture();
+    caller.machine.fake.forget();
+    const size_t allocated = caller.machine.fake.live().allocations;
+    CHECK(contains(caller.run_on(caller.stream.get(), -1).message(), "is being captured"));
+    CHECK(caller.machine.fake.live().allocations == allocated);
+    caller.capture(false);
+    must(caller.run_on(caller.stream.get(), -1));
+    CHECK(caller.machine.fake.live().allocations == allocated + 1);
+  }
+}
+
 TEST_CASE("instances are given up while the stream of the last run is being captured") {
   Caller caller;
   must(caller.run_on(caller.stream.get()));

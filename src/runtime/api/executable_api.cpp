@@ -37,9 +37,14 @@ Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
     if (code.kind < CUGRT_CODE_SOURCE || code.kind > CUGRT_CODE_CUBIN)
       return Status::error(Code::invalid_argument,
                            "unknown code kind " + std::to_string(code.kind));
-    result.overrides[code.kernel] = {
-        static_cast<cugrt_code_kind>(code.kind),
-        std::string(static_cast<const char *>(code.bytes), code.byte_count)};
+    std::string bytes(static_cast<const char *>(code.bytes), code.byte_count);
+    // Compilers and drivers read text up to its first NUL, which may end it.
+    const size_t nul = bytes.find('\0');
+    if (code.kind != CUGRT_CODE_CUBIN && nul != std::string::npos && nul + 1 != bytes.size())
+      return Status::error(Code::invalid_argument,
+                           "the code of kernel @" + std::string(code.kernel) +
+                               " is text and has a NUL at byte " + std::to_string(nul));
+    result.overrides[code.kernel] = {static_cast<cugrt_code_kind>(code.kind), std::move(bytes)};
   }
   return result;
 }
@@ -242,6 +247,10 @@ Status read_symbols(const plan::Function &function, std::span<const cugrt_symbol
     if (found == function.symbols.end())
       return Status::error(Code::not_found,
                            "function @" + function.name + " has no symbol '" + symbol.name + "'");
+    if (symbol.value < found->bounds.lower || symbol.value > found->bounds.upper)
+      return Status::error(Code::out_of_range,
+                           "function @" + function.name + ": symbol " + symbol.name + " = " +
+                               std::to_string(symbol.value) + " is outside of its bounds");
     auto index = static_cast<size_t>(found - function.symbols.begin());
     values[index] = symbol.value;
     given[index] = true;
