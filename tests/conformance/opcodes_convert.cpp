@@ -39,10 +39,14 @@ Real value_of(const Type &t, Bits v, bool ftz = false) {
 Wide least(const Type &t) { return t.is_signed ? -(Wide(1) << (t.bits - 1)) : 0; }
 Wide most(const Type &t) { return (Wide(1) << (t.bits - t.is_signed)) - 1; }
 
-/// Out of range: clamped; NaN: 0. Extended to the register, which may be wider than the type.
-Bits to_integer(const Type &t, Real integral_value) {
+/// Of `a` rounded to an integer. Out of range: clamped; NaN: "zero if source is not .f64 and
+/// destination is not .s64 nor .u64. Otherwise 1 << (BitWidth(dst) - 1)". Extended to the register,
+/// which may be wider than the type.
+Bits to_integer(const Type &t, const Type &a, Real integral_value) {
   if (integral_value != integral_value)
-    return 0;
+    return a.bits == 64 || t.bits == 64
+               ? Bits(integer(Bits(1) << (t.bits - 1), t.bits, t.is_signed))
+               : 0;
   Real v = std::clamp(integral_value, Real(least(t)), Real(most(t)));
   return Bits(Wide(v));
 }
@@ -88,14 +92,17 @@ void add_float_to_integer(OpcodeCases &cases, const Type &d, const Type &a) {
   for (const Mode &m : kModes) {
     add(
         cases, std::string(".") + m.name + "i", d, a,
-        "rounded to an integer, clamped to the destination; NaN gives 0",
-        [=](Bits v, Bits, Bits, Bits) { return to_integer(d, integral(value_of(a, v), m.mode)); },
+        "rounded to an integer, clamped to the destination; NaN: 0 or the highest bit, by the "
+        "types",
+        [=](Bits v, Bits, Bits, Bits) {
+          return to_integer(d, a, integral(value_of(a, v), m.mode));
+        },
         compute_of(d, a));
     if (a.format == &kF32)
       add(
           cases, std::string(".") + m.name + "i.ftz", d, a, ".ftz: subnormal inputs are zeros",
           [=](Bits v, Bits, Bits, Bits) {
-            return to_integer(d, integral(value_of(a, v, true), m.mode));
+            return to_integer(d, a, integral(value_of(a, v, true), m.mode));
           },
           75);
   }

@@ -152,26 +152,37 @@ void add_float_atoms(std::vector<Atom> &atoms) {
   atoms.push_back({"add.noftz.bf16x2", 4, pair(&kBf16), false, &kBf16, 90});
 }
 
+/// Where memory lies, and by what kind of address it is named.
+struct Place {
+  const char *name, *suffix;
+  bool in_shared;
+};
+constexpr Place kPlaces[] = {{"global", ".global", false},
+                             {"shared", ".shared", true},
+                             {"generic", "", false},
+                             {"generic to shared", "", true}};
+
 /// Input: 16 bytes of operands a thread, then 8 bytes of memory a thread. Output: 8 bytes of the
 /// old value and 8 of the memory afterwards.
-std::string atom_body(const Atom &atom, const char *space) {
+std::string atom_body(const Atom &atom, const Place &place) {
   const std::string k(1, atom.bytes == 8 ? 'l' : atom.bytes == 4 ? 'r' : 'h');
   const std::string type = ".b" + number(8 * atom.bytes);
-  const bool shared = std::string(space) == "shared";
   std::string s =
       ".reg .b64 %a, %m, %d, %t, %la, %lb, %ld;\n.reg .b32 %w, %ra, %rb, %rd;\n"
       ".reg .b16 %ha, %hb, %hd;\n.shared .align 8 .b8 m[512];\n"
       "mad.wide.u32 %a, %i, 16, %in;\nmad.wide.u32 %m, %i, 8, %in;\n"
       "add.u64 %m, %m, 1024;\nmad.wide.u32 %d, %i, 16, %out;\nld.global.b64 %t, [%m];\n";
   s += "ld.global" + type + " %" + k + "a, [%a];\nld.global" + type + " %" + k + "b, [%a+8];\n";
-  if (shared)
+  if (place.in_shared)
     s +=
         "mov.u32 %w, m;\nmad.lo.u32 %w, %i, 8, %w;\ncvt.u64.u32 %m, %w;\nst.shared.b64 [%m], %t;\n";
-  const std::string place = std::string(".") + space;
-  s += "atom" + (std::string(space) == "generic" ? "" : place) + "." + atom.name + " %" + k +
-       "d, [%m], %" + k + "a" + (atom.has_second ? ", %" + k + "b" : "") + ";\n";
+  if (place.in_shared && !*place.suffix)
+    s += "cvta.shared.u64 %m, %m;\n";
+  s += std::string("atom") + place.suffix + "." + atom.name + " %" + k + "d, [%m], %" + k + "a" +
+       (atom.has_second ? ", %" + k + "b" : "") + ";\n";
   s += "st.global" + type + " [%d], %" + k + "d;\n";
-  return s + (shared ? "ld.shared.b64 %t, [%m];\n" : "ld.global.b64 %t, [%m];\n") +
+  return s +
+         (place.in_shared && *place.suffix ? "ld.shared.b64 %t, [%m];\n" : "ld.b64 %t, [%m];\n") +
          "st.global.b64 [%d+8], %t;\n";
 }
 
@@ -183,39 +194,77 @@ Bits atom_value(Random &random, const Atom &atom) {
   return atom.bytes == 4 && atom.format->bits == 16 ? v | v << 16 : v;
 }
 
+/// A case of each thread's operands a and b and memory m, as v = {a, b, m}.
+void add_atom(OpcodeCases &cases, const Atom &atom, const Place &place, const std::string &name,
+              const char *rule, const std::function<Bits(Random &)> &value) {
+  Program p;
+  p.name = name;
+  p.body = atom_body(atom, place);
+  p.threads = kThreads;
+  p.target.compute = atom.compute;
+  p.cite = {"Parallel Synchronization and Communication Instructions: atom", rule};
+  Random random(3);
+  p.input.resize(kThreads * 6);
+  const Bits mask = atom.bytes == 8 ? ~Bits(0) : (Bits(1) << (8 * atom.bytes)) - 1;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    Bits v[3];
+    for (Bits &one : v)
+      one = value(random);
+    for (uint32_t k = 0; k < 2; ++k) {
+      p.input[i * 4 + k] = uint32_t(v[0] >> (32 * k));
+      p.input[i * 4 + 2 + k] = uint32_t(v[1] >> (32 * k));
+      p.input[kThreads * 4 + i * 2 + k] = uint32_t(v[2] >> (32 * k));
+    }
+    Bits old = v[2] & mask;
+    Bits stored = (v[2] & ~mask) | (atom.next(old, v[0] & mask, v[1] & mask) & mask);
+    for (Bits word : {old, stored}) {
+      p.expected.push_back(uint32_t(word));
+      p.expected.push_back(uint32_t(word >> 32));
+    }
+  }
+  cases.programs.push_back(std::move(p));
+}
+
 void add_atoms(OpcodeCases &cases) {
   std::vector<Atom> atoms;
   add_integer_atoms(atoms);
   add_float_atoms(atoms);
   for (const Atom &atom : atoms)
-    for (const char *space : {"global", "shared", "generic"}) {
-      Program p;
-      p.name = std::string("atom.") + space + "." + atom.name;
-      p.body = atom_body(atom, space);
-      p.threads = kThreads;
-      p.target.compute = atom.compute;
-      p.cite = {"Parallel Synchronization and Communication Instructions: atom",
-                "the old value is returned and the new one stored in its place"};
-      Random random(3);
-      p.input.resize(kThreads * 6);
-      const Bits mask = atom.bytes == 8 ? ~Bits(0) : (Bits(1) << (8 * atom.bytes)) - 1;
-      for (uint32_t i = 0; i < kThreads; ++i) {
-        Bits v[3];
-        for (Bits &value : v)
-          value = atom_value(random, atom);
-        for (uint32_t k = 0; k < 2; ++k) {
-          p.input[i * 4 + k] = uint32_t(v[0] >> (32 * k));
-          p.input[i * 4 + 2 + k] = uint32_t(v[1] >> (32 * k));
-          p.input[kThreads * 4 + i * 2 + k] = uint32_t(v[2] >> (32 * k));
-        }
-        Bits old = v[2] & mask;
-        Bits stored = (v[2] & ~mask) | (atom.next(old, v[0] & mask, v[1] & mask) & mask);
-        for (Bits word : {old, stored}) {
-          p.expected.push_back(uint32_t(word));
-          p.expected.push_back(uint32_t(word >> 32));
-        }
-      }
-      cases.programs.push_back(std::move(p));
+    for (const Place &place : kPlaces)
+      add_atom(cases, atom, place, std::string("atom.") + place.name + "." + atom.name,
+               "the old value is returned and the new one stored in its place",
+               [&](Random &random) { return atom_value(random, atom); });
+}
+
+/// Sums that are subnormal or have a subnormal operand.
+void add_subnormal_atoms(OpcodeCases &cases) {
+  struct Row {
+    const char *name;
+    uint32_t bytes;
+    const Format *format;
+    bool flushes_in_global;
+    int compute;
+  };
+  for (const Row &row :
+       {Row{"add.f32", 4, &kF32, true, 75}, Row{"add.noftz.f16", 2, &kF16, false, 75},
+        Row{"add.noftz.bf16", 2, &kBf16, false, 90}})
+    for (const Place &place : kPlaces) {
+      const Format &t = *row.format;
+      const bool flushes = row.flushes_in_global && !place.in_shared;
+      auto next = [&t, flushes](Bits o, Bits a, Bits) {
+        auto kept = [&](Bits v) { return flushes ? t.flushed(v) : v; };
+        return kept(encode(t, sum(decode(t, kept(o)), decode(t, kept(a)))));
+      };
+      const Atom atom{row.name, row.bytes, next, false, row.format, row.compute};
+      // Up to four times the smallest normal number, of either sign.
+      auto value = [&t](Random &random) {
+        return random() % (Bits(3) << t.mantissa) | (random() % 2 ? t.sign() : 0);
+      };
+      add_atom(
+          cases, atom, place, std::string("atom.") + place.name + "." + row.name + " of subnormals",
+          "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving "
+          "zero; on shared memory it does not, nor does .noftz",
+          value);
     }
 }
 
@@ -332,6 +381,7 @@ void add_async_copies(OpcodeCases &cases) {
 void add_memory_cases(OpcodeCases &cases) {
   add_copies(cases);
   add_atoms(cases);
+  add_subnormal_atoms(cases);
   add_contended(cases);
   add_indices(cases);
   add_addresses(cases);

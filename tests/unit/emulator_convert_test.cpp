@@ -76,13 +76,12 @@ long double value_of(const Type &t, U v) {
   return (long double)low;
 }
 
+long double lowest(const Type &t) { return t.is_signed ? -std::ldexp(1.0L, t.bits - 1) : 0; }
+long double highest(const Type &t) { return std::ldexp(1.0L, t.bits - t.is_signed) - 1; }
+
 /// An integral value into an integer type, clamped, extended to the register.
 U clamped(const Type &t, long double v) {
-  if (v != v)
-    return 0;
-  long double low = t.is_signed ? -std::ldexp(1.0L, t.bits - 1) : 0;
-  long double high = std::ldexp(1.0L, t.bits - t.is_signed) - 1;
-  v = std::min(std::max(v, low), high);
+  v = std::min(std::max(v, lowest(t)), highest(t));
   return v < 0 ? U(int64_t(v)) : U(v);
 }
 
@@ -92,6 +91,12 @@ U wrapped(const Type &t, U v) {
     return v;
   v &= (U(1) << t.bits) - 1;
   return t.is_signed && (v >> (t.bits - 1)) ? v | ~U(0) << t.bits : v;
+}
+
+/// What a NaN of type `a` becomes, by the words of the PTX ISA on cvt.
+U of_nan(const Type &t, const Type &a) {
+  const bool is_zero = a.format != &kF64 && t.bits != 64;
+  return is_zero ? 0 : wrapped(t, U(1) << (t.bits - 1));
 }
 
 long double integral(int mode, long double v) {
@@ -181,13 +186,17 @@ TEST_CASE("every number type converts to every other as its definition says") {
       };
       if (!d.format && !a.format) {
         add("", [=](U v, U, U, U) { return wrapped(d, wrapped(a, v)); });
-        add(".sat", [=](U v, U, U, U) { return clamped(d, value_of(a, v)); });
+        if (lowest(a) < lowest(d) || highest(a) > highest(d)) // otherwise there is no .sat
+          add(".sat", [=](U v, U, U, U) { return clamped(d, value_of(a, v)); });
       } else if (!d.format) {
         using P = std::pair<const char *, int>;
         for (auto [name, rounding] : {P(".rni", FE_TONEAREST), P(".rzi", FE_TOWARDZERO),
                                       P(".rmi", FE_DOWNWARD), P(".rpi", FE_UPWARD)}) {
           int mode = rounding;
-          add(name, [=](U v, U, U, U) { return clamped(d, integral(mode, value_of(a, v))); });
+          add(name, [=](U v, U, U, U) {
+            long double x = integral(mode, value_of(a, v));
+            return x == x ? clamped(d, x) : of_nan(d, a);
+          });
         }
       } else if (d.format == a.format) {
         add(".rmi", [=](U v, U, U, U) {

@@ -1,4 +1,5 @@
 // Which lowering takes which mnemonic; control flow and calls.
+#include "emulator/decode/forms.h"
 #include "emulator/decode/lowering.h"
 #include "emulator/decode/requirements.h"
 
@@ -55,14 +56,23 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   if (std::string lacks = lacking(opcode, operand_count(), module_.target, module_.version);
       !lacks.empty())
     return error(lacks);
+  const Opcode whole = opcode; // lowering takes it apart
+  auto lower = &Lowering::lower_arithmetic;
   for (const Row &row : kRows)
     if (row.mnemonic == opcode.mnemonic())
-      return (this->*row.lower)(opcode);
-  return lower_arithmetic(opcode);
+      lower = row.lower;
+  CUGRT_TRY((this->*lower)(opcode));
+  return is_well_formed(whole) ? Status()
+                               : error("no form of " + std::string(whole.mnemonic()) +
+                                       " has these modifiers and no others");
 }
 
 /// Hints, and what is done before it could be waited for.
-Status Lowering::lower_nothing(Opcode &) {
+Status Lowering::lower_nothing(Opcode &opcode) {
+  if (opcode.mnemonic() == "nanosleep") {
+    CUGRT_TRY(expect_operands(1, 1));
+    CUGRT_TRY(source(operand(0), Type::u32).take_status());
+  }
   emit(OpId::nop);
   return {};
 }

@@ -40,6 +40,8 @@ std::array<Type, 5> operand_types(const Opcode &opcode, Type first, Type last) {
   std::array<Type, 5> types{last, last, last, last, first};
   if (name == "shl" || name == "shr") {
     types[1] = Type::u32;
+  } else if (name == "shf") {
+    types[2] = Type::u32;
   } else if (name == "mul" && opcode.has("wide")) {
     types[4] = twice(last);
   } else if (name == "mad" && opcode.has("wide")) {
@@ -57,7 +59,7 @@ std::array<Type, 5> operand_types(const Opcode &opcode, Type first, Type last) {
   } else if (name == "slct") {
     types = {first, first, last, last, first};
   } else if (name == "dp4a" || name == "dp2a") {
-    types = {Type::b32, Type::b32, Type::b32, Type::b32, Type::b32};
+    types = {Type::u32, Type::u32, Type::u32, Type::u32, Type::u32};
   }
   return types;
 }
@@ -100,6 +102,8 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
   if (!id || sources < 0)
     return refuse();
   CUGRT_TRY(expect_operands(size_t(sources) + 1, size_t(sources) + 1));
+  if (*id == OpId::lop3 && operand(4).kind != Kind::integer)
+    return error("expected a constant as the table");
   std::array<Type, 5> types = operand_types(opcode, first, last);
   uint32_t slots[4] = {};
   for (int i = 0; i < sources; ++i) {
@@ -281,12 +285,15 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   if (!id)
     return refuse();
   CUGRT_TRY(expect_operands(packed ? 3 : 2, packed ? 3 : 2));
-  CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
+  // bf16 has no registers but its own size.
+  const Width from_width = from == Type::bf16 ? Width::same : Width::any_above;
+  const Width to_width = to == Type::bf16 || to == Type::bf16x2 ? Width::same : Width::any_above;
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), from, from_width));
   uint32_t b = 0;
   if (packed) {
-    CUGRT_ASSIGN(b, source(operand(2), from));
+    CUGRT_ASSIGN(b, source(operand(2), from, from_width));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), to));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), to, to_width));
   emit(*id, d.slot, a, b).flags |= flags;
   finish(d);
   return {};

@@ -25,8 +25,12 @@ Result<uint32_t> Lowering::fragment(const Operand &operand, bool written,
 Status Lowering::lower_mma(Opcode &opcode) {
   auto site = std::make_unique<MatrixSite>();
   site->saturates = opcode.take("satfinite");
-  if (!opcode.take("sync") || !opcode.take("aligned") || !opcode.take("row") || !opcode.take("col"))
+  if (!opcode.take("sync") || !opcode.take("aligned"))
     return refuse();
+  if (opcode[1] != "row" || opcode[2] != "col") // what .m8n8k4 has besides is not executed
+    return opcode[0] == "m8n8k4" ? refuse() : error("the layouts of this shape are .row.col");
+  opcode.take("row");
+  opcode.take("col");
   auto id = find_op(opcode.name());
   if (!id)
     return refuse();

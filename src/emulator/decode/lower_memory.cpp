@@ -55,13 +55,6 @@ std::string_view memory_type(Type type, bool is_store) {
   }
 }
 
-/// The type of the slots, which keeps the sign for widening.
-Type lane_type(Type type) {
-  if (is_signed(type))
-    return type;
-  return lane_bits(type) == 64 ? Type::b64 : Type::b32;
-}
-
 } // namespace
 
 Status Lowering::lower_ld(Opcode &opcode) { return lower_access(opcode, false); }
@@ -103,9 +96,9 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   std::vector<Destination> destinations;
   for (size_t i = 0; i < count; ++i) {
     if (is_store) {
-      CUGRT_ASSIGN(slots[i], source(*values[i], lane_type(type)));
+      CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
     } else {
-      CUGRT_ASSIGN(Destination d, destination(*values[i], lane_type(type)));
+      CUGRT_ASSIGN(Destination d, destination(*values[i], type, Width::any_above));
       slots[i] = d.slot;
       destinations.push_back(d);
     }
@@ -134,9 +127,9 @@ Status Lowering::lower_param_access(const Address &where, bool is_store, Type ty
   std::vector<Destination> destinations;
   for (size_t i = 0; i < values.size(); ++i) {
     if (is_store) {
-      CUGRT_ASSIGN(slots[i], source(*values[i], lane_type(type)));
+      CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
     } else {
-      CUGRT_ASSIGN(Destination d, destination(*values[i], lane_type(type)));
+      CUGRT_ASSIGN(Destination d, destination(*values[i], type, Width::any_above));
       slots[i] = d.slot;
       destinations.push_back(d);
     }
@@ -209,6 +202,7 @@ Status Lowering::lower_cp(Opcode &opcode) {
     emit(OpId::cp_async_wait).imm = groups;
     return {};
   }
+  const bool bypasses = opcode.has("cg");
   bool policy = take_hints(opcode);
   bool shared = opcode.take("shared") || opcode.take("shared::cta");
   if (!shared || !opcode.take("global") || opcode.size() != 0)
@@ -221,6 +215,8 @@ Status Lowering::lower_cp(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t bytes, integer_constant(operand(2)));
   if (bytes != 4 && bytes != 8 && bytes != 16)
     return error("a copy of " + std::to_string(bytes) + " bytes: 4, 8 and 16 are possible");
+  if (bypasses && bytes != 16)
+    return error("a copy of " + std::to_string(bytes) + " bytes: with .cg 16 are possible");
   if (to.offset != int32_t(to.offset) || from.offset != int32_t(from.offset))
     return error("an offset beyond 32 bits");
   uint32_t source_bytes = constant_slot(bytes, false);

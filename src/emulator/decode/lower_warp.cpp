@@ -56,8 +56,8 @@ Status Lowering::lower_shfl(Opcode &opcode) {
     return refuse();
   CUGRT_TRY(expect_operands(5, 5));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
-  CUGRT_ASSIGN(uint32_t b, source(operand(2), Type::u32));
-  CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::u32));
+  CUGRT_ASSIGN(uint32_t b, source(operand(2), Type::b32));
+  CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::b32));
   CUGRT_ASSIGN(uint32_t members, source(operand(4), Type::b32));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
   uint32_t p = 0;

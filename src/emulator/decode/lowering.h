@@ -54,11 +54,16 @@ private:
   Status resolve_branches();
 
   // operands.cpp.
-  Result<uint32_t> source(const Operand &operand, Type type);
-  Result<uint32_t> special_source(const Operand &operand);
+  /// ld, st and cvt take registers that are wider than their type.
+  enum class Width { same, any_above };
+  Status check_register(const Operand &operand, Type type, Width width) const;
+  Status check_literal(const Operand &operand, Type type) const;
+  Status check_address_value(const Operand &operand, Type type) const;
+  Result<uint32_t> source(const Operand &operand, Type type, Width width = Width::same);
+  Result<uint32_t> special_source(const Operand &operand, Type type, Width width);
   Result<uint32_t> variable_source(const Operand &operand, uint32_t bits);
   Result<uint32_t> shared_offset(const Operand &operand);
-  Result<Destination> destination(const Operand &operand, Type type);
+  Result<Destination> destination(const Operand &operand, Type type, Width width = Width::same);
   void finish(const Destination &destination);
   Result<uint32_t> predicate_destination(const Operand &operand);
   Result<Address> address(const Operand &operand, Space space);

@@ -1,6 +1,5 @@
-// Operands to slots. Types come from instructions, never from registers: a register gives only the
-// width of its lanes, and where that differs from the instruction's the value is narrowed or
-// widened.
+// Operands to slots. Types come from instructions; a register's must agree. Where a register may be
+// wider than the instruction's type, the value is narrowed or widened.
 #include "emulator/decode/lowering.h"
 #include "emulator/decode/requirements.h"
 
@@ -84,11 +83,77 @@ uint64_t literal_bits(const ptx::Operand &operand, ptx::Type type) {
   return std::bit_cast<uint32_t>(float(std::bit_cast<double>(bits)));
 }
 
+bool is_bits(ptx::Type type) {
+  return type == ptx::Type::b8 || type == ptx::Type::b16 || type == ptx::Type::b32 ||
+         type == ptx::Type::b64;
+}
+
+/// Whether a register of type `held` may stand for a value of type `type` and the same size.
+bool same_kind(ptx::Type held, ptx::Type type) {
+  using ptx::Type;
+  if (is_bits(held) || held == type)
+    return true;
+  if (is_float(type))
+    return false;
+  return is_bits(type) || !is_float(held) || held == Type::f16x2;
+}
+
 } // namespace
 
-Result<uint32_t> Lowering::special_source(const Operand &operand) {
-  if (operand.name == "WARP_SZ")
+/// The ISA's type checking rules: the sizes are the same, and the kinds too unless one of them is
+/// bits. Its relaxed rules: ld, st and cvt take larger registers, for floats only larger bits.
+Status Lowering::check_register(const Operand &operand, Type type, Width width) const {
+  const Type held = function_.registers[size_t(operand.index)].type;
+  const std::string name = "'" + std::string(operand.name) + "'";
+  if ((held == Type::pred) != (type == Type::pred))
+    return error(name + " is " + (type == Type::pred ? "no predicate" : "a predicate"));
+  if (type == Type::none) // two integers of 16 bits
+    type = Type::b32;
+  const uint32_t has = ptx::type_bytes(held), needs = ptx::type_bytes(type);
+  if (has < needs)
+    return error(name + " is too narrow");
+  if (has == needs ? same_kind(held, type)
+                   : width == Width::any_above && (is_bits(type) || is_bits(held) ||
+                                                   (!is_float(type) && same_kind(held, type))))
+    return {};
+  return error(name + " is a register of another type");
+}
+
+/// Floats are written as floats and integers as integers; bits as integers, or as a float of their
+/// size.
+Status Lowering::check_literal(const Operand &operand, Type type) const {
+  const bool is_real = operand.kind == Kind::real;
+  const bool fits = type == Type::f32 || type == Type::f64 ? is_real
+                    : is_float(type)                       ? false
+                    : is_real ? type == (operand.is_float ? Type::b32 : Type::b64)
+                              : true;
+  return fits ? Status() : error("a literal of another type");
+}
+
+/// The address of a variable or function as a value.
+Status Lowering::check_address_value(const Operand &operand, Type type) const {
+  const std::string_view mnemonic = instruction_->opcode;
+  if (mnemonic.substr(0, 4) != "mov." && mnemonic.substr(0, 5) != "cvta.")
+    return error("the address of '" + std::string(operand.name.substr(0, 80)) +
+                 "' is taken by mov and cvta alone");
+  if (is_float(type) || type == Type::pred)
+    return error("an address of another type");
+  return {};
+}
+
+Result<uint32_t> Lowering::special_source(const Operand &operand, Type type, Width width) {
+  if (operand.name == "WARP_SZ") {
+    if (is_float(type))
+      return error("a literal of another type");
     return constant_slot(kLanes, false);
+  }
+  const std::string_view mnemonic = instruction_->opcode.substr(0, 4);
+  if (mnemonic != "mov." && mnemonic != "cvt.")
+    return error("'" + std::string(operand.name.substr(0, 80)) + "' is read by mov and cvt alone");
+  const bool is_wide = operand.name == "%clock64" || operand.name == "%globaltimer";
+  if (is_float(type) || type == Type::pred ||
+      (width == Width::same && is_wide != (ptx::type_bytes(type) == 8)))
+    return error("'" + std::string(operand.name.substr(0, 80)) + "' is a register of another type");
   for (const SpecialName &row : kSpecials) {
     if (row.name != operand.name)
       continue;
@@ -178,16 +243,12 @@ Result<uint32_t> Lowering::variable_source(const Operand &operand, uint32_t bits
   }
 }
 
-Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
+Result<uint32_t> Lowering::source(const Operand &operand, Type type, Width width) {
   uint32_t bits = lane_bits(type);
   switch (operand.kind) {
   case Kind::reg: {
+    CUGRT_TRY(check_register(operand, type, width));
     uint32_t index = uint32_t(operand.index), slot = register_slot(index);
-    if ((function_.registers[index].type == Type::pred) != (type == Type::pred))
-      return error("'" + std::string(operand.name) + "' is " +
-                   (type == Type::pred ? "no predicate" : "a predicate"));
-    if (register_bits(index) == 32 && bits == 64)
-      return error("'" + std::string(operand.name) + "' is too narrow");
     if (register_bits(index) == 64 && bits == 32) {
       uint32_t narrow = temporary(32);
       emit(OpId::narrow, narrow, slot);
@@ -202,9 +263,10 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
   }
   case Kind::integer:
   case Kind::real:
+    CUGRT_TRY(check_literal(operand, type));
     return constant_slot(literal_bits(operand, type), bits == 64);
   case Kind::special: {
-    CUGRT_ASSIGN(uint32_t slot, special_source(operand));
+    CUGRT_ASSIGN(uint32_t slot, special_source(operand, type, width));
     bool wide = operand.name == "%clock64" || operand.name == "%globaltimer";
     if (wide == (bits == 64))
       return slot;
@@ -213,8 +275,10 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
     return converted;
   }
   case Kind::variable:
+    CUGRT_TRY(check_address_value(operand, type));
     return variable_source(operand, bits);
   case Kind::function:
+    CUGRT_TRY(check_address_value(operand, type));
     if (const ptx::Function &function = module_.functions[size_t(operand.index)];
         function.is_declaration)
       return error("the address of '" + std::string(function.name) +
@@ -225,7 +289,8 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type) {
   }
 }
 
-Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type type) {
+Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type type,
+                                                    Width width) {
   uint32_t bits = lane_bits(type);
   Destination result;
   result.is_signed = is_signed(type);
@@ -235,16 +300,12 @@ Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type
   }
   if (operand.kind != Kind::reg || operand.is_negated || operand.is_address)
     return error("a destination that is no register");
+  CUGRT_TRY(check_register(operand, type, width));
   uint32_t index = uint32_t(operand.index);
-  if ((function_.registers[index].type == Type::pred) != (type == Type::pred))
-    return error("'" + std::string(operand.name) + "' is " +
-                 (type == Type::pred ? "no predicate" : "a predicate"));
   if (register_bits(index) == bits) {
     result.slot = register_slot(index);
     return result;
   }
-  if (register_bits(index) < bits)
-    return error("'" + std::string(operand.name) + "' is too narrow");
   result.slot = temporary(bits);
   result.widen_to = register_slot(index);
   return result;

@@ -5,6 +5,19 @@
 
 namespace cugrt::emulator {
 
+ptx::Space resolve_generic(uint64_t &address) {
+  if (address < kSharedWindow)
+    return ptx::Space::global;
+  uint64_t window = address & ~(kWindowBytes - 1);
+  ptx::Space space = window == kSharedWindow  ? ptx::Space::shared
+                     : window == kLocalWindow ? ptx::Space::local
+                     : window == kParamWindow ? ptx::Space::param
+                                              : ptx::Space::global;
+  if (space != ptx::Space::global)
+    address &= kWindowBytes - 1;
+  return space;
+}
+
 namespace {
 
 const char *kind_of(uint32_t bytes, char *buffer, size_t size) {
@@ -29,20 +42,6 @@ void fault_at(const Op *op, Warp &w, FaultKind kind, uint32_t lane, ptx::Space s
 
 bool fits(uint64_t address, uint32_t bytes, uint64_t limit) {
   return bytes <= limit && address <= limit - bytes;
-}
-
-/// The space of a generic address; `address` becomes an offset into it.
-ptx::Space resolve_generic(uint64_t &address) {
-  if (address < kSharedWindow)
-    return ptx::Space::global;
-  uint64_t window = address & ~(kWindowBytes - 1);
-  ptx::Space space = window == kSharedWindow  ? ptx::Space::shared
-                     : window == kLocalWindow ? ptx::Space::local
-                     : window == kParamWindow ? ptx::Space::param
-                                              : ptx::Space::global;
-  if (space != ptx::Space::global)
-    address &= kWindowBytes - 1;
-  return space;
 }
 
 bool place_global(const Op *op, Warp &w, uint64_t address, uint32_t bytes, std::byte **out) {

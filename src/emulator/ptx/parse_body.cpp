@@ -345,19 +345,24 @@ Status Parser::address(Operand &out) {
   return {};
 }
 
-std::optional<Parser::Symbol> Parser::find_register_in_range(Scope &scope, std::string_view name) {
+std::optional<Parser::Numbered> Parser::numbered(std::string_view name) {
   size_t digits = name.find_last_not_of("0123456789") + 1;
   if (digits == 0 || digits >= name.size() || name.size() - digits > 9)
     return std::nullopt;
   if (name[digits] == '0' && name.size() - digits > 1)
     return std::nullopt;
-  auto range = scope.ranges.find(name.substr(0, digits));
-  if (range == scope.ranges.end())
-    return std::nullopt;
-  uint64_t number = 0;
+  Numbered parts{name.substr(0, digits)};
   for (char c : name.substr(digits))
-    number = number * 10 + uint64_t(c - '0');
-  if (number >= range->second.count)
+    parts.number = parts.number * 10 + uint64_t(c - '0');
+  return parts;
+}
+
+std::optional<Parser::Symbol> Parser::find_register_in_range(Scope &scope, std::string_view name) {
+  std::optional<Numbered> parts = numbered(name);
+  if (!parts)
+    return std::nullopt;
+  auto range = scope.ranges.find(parts->prefix);
+  if (range == scope.ranges.end() || parts->number >= range->second.count)
     return std::nullopt;
   Symbol symbol{Symbol::Kind::reg, uint32_t(current().registers.size())};
   current().registers.push_back({name, range->second.type});

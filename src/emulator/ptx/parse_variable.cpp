@@ -16,7 +16,15 @@ constexpr int kMaxDepth = 32;
 
 Status Parser::declare(std::string_view name, Symbol symbol) {
   auto &symbols = scope_ >= 0 ? scopes_[size_t(scope_)].symbols : module_symbols_;
-  if (!symbols.emplace(name, symbol).second)
+  bool is_new = symbols.emplace(name, symbol).second;
+  if (std::optional<Numbered> parts = numbered(name); is_new && parts && scope_ >= 0) {
+    Scope &scope = scopes_[size_t(scope_)];
+    auto range = scope.ranges.find(parts->prefix);
+    is_new = range == scope.ranges.end() || parts->number >= range->second.count;
+    auto [least, inserted] = scope.least_numbered.emplace(parts->prefix, parts->number);
+    least->second = std::min(least->second, parts->number);
+  }
+  if (!is_new)
     return error("'" + std::string(name) + "' is declared twice");
   return {};
 }
@@ -241,7 +249,10 @@ Status Parser::registers() {
       CUGRT_TRY(advance());
       CUGRT_ASSIGN(uint64_t count, expect_integer("a number of registers"));
       CUGRT_TRY(expect('>'));
-      if (!scopes_[size_t(scope_)].ranges.emplace(name, RegisterRange{declared.type, count}).second)
+      Scope &scope = scopes_[size_t(scope_)];
+      auto least = scope.least_numbered.find(name);
+      if ((least != scope.least_numbered.end() && least->second < count) ||
+          !scope.ranges.emplace(name, RegisterRange{declared.type, count}).second)
         return error("'" + std::string(name) + "' is declared twice");
     } else {
       CUGRT_TRY(declare(name, {Symbol::Kind::reg, uint32_t(current().registers.size())}));

@@ -25,10 +25,16 @@ private:
     Type type;
     uint64_t count;
   };
+  struct Numbered { // %r3, as a range's registers are named
+    std::string_view prefix;
+    uint64_t number = 0;
+  };
   struct Scope {
     int32_t parent = -1;
     std::unordered_map<std::string_view, Symbol> symbols;
     std::unordered_map<std::string_view, RegisterRange> ranges;
+    std::unordered_map<std::string_view, uint64_t>
+        least_numbered; // %r3 for %r, of those in symbols
     std::unordered_map<std::string_view, uint32_t> labels;
   };
   struct PendingLabel { // a name used before any declaration: a label further on
@@ -109,6 +115,7 @@ private:
   Status resolve_labels();
 
   std::optional<Symbol> find_symbol(std::string_view name);
+  static std::optional<Numbered> numbered(std::string_view name);
   std::optional<Symbol> find_register_in_range(Scope &scope, std::string_view name);
   Status declare(std::string_view name, Symbol symbol);
   Function &current() { return module_.functions.back(); }

@@ -46,11 +46,17 @@ template <class D>
 inline constexpr D kHighest = kSigned<D> ? D(~(u64(1) << 63) >> (64 - 8 * sizeof(D))) : D(~D(0));
 template <class D> inline constexpr D kLowest = kSigned<D> ? D(~kHighest<D>) : D(0);
 
-/// Of an integral value; out of range clamps, NaN is 0.
+/// cvt: of NaN "zero if source is not .f64 and destination is not .s64 nor .u64. Otherwise
+/// 1 << (BitWidth(dst) - 1)".
+template <class D, class F>
+inline constexpr D kOfNaN = kSame<F, f64> || sizeof(D) == 8 ? D(u64(1) << (8 * sizeof(D) - 1))
+                                                            : D(0);
+
+/// Of an integral value; out of range clamps.
 template <class D, class F> CUGRT_INLINE D clamp_to(F a) {
   constexpr F kAbove = F(kHighest<D> / 2 + 1) * 2; // a power of two: exact
   constexpr F kBelow = F(kLowest<D>);
-  D inside = a > kBelow && a < kAbove ? D(a) : D(0);
+  D inside = a > kBelow && a < kAbove ? D(a) : kOfNaN<D, F>;
   D high = a >= kAbove ? kHighest<D> : inside;
   return a <= kBelow ? kLowest<D> : high;
 }

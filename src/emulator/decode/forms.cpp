@@ -1,0 +1,106 @@
+// The rows of forms.def, looked up by mnemonic.
+#include "emulator/decode/forms.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace cugrt::emulator {
+
+namespace {
+
+/// Takes what stands before `separator` off the front.
+std::string_view next(std::string_view &text, char separator) {
+  size_t end = std::min(text.find(separator), text.size());
+  std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+struct Group {
+  std::vector<std::string_view> alternatives;
+  bool is_optional = false, is_type = false;
+
+  bool has(std::string_view modifier) const {
+    for (std::string_view name : alternatives)
+      if (name == modifier || (name.back() == '*' && modifier.substr(0, name.size() - 1) ==
+                                                         name.substr(0, name.size() - 1)))
+        return true;
+    return false;
+  }
+};
+using Form = std::vector<Group>;
+using Index = std::unordered_map<std::string_view, std::vector<Form>>;
+
+bool is_type(std::string_view modifier) {
+  return ptx::parse_type(modifier) != ptx::Type::none || modifier == "u16x2" || modifier == "s16x2";
+}
+
+Form parse(std::string_view text) {
+  Form form;
+  while (!text.empty()) {
+    std::string_view group = next(text, ' ');
+    Group &added = form.emplace_back();
+    added.is_optional = group.back() == '?';
+    if (added.is_optional)
+      group.remove_suffix(1);
+    while (!group.empty())
+      added.alternatives.push_back(next(group, '|'));
+    added.is_type = is_type(added.alternatives.front());
+  }
+  return form;
+}
+
+const Index &index_of_forms() {
+  static const Index index = [] {
+    Index result;
+    struct Row {
+      std::string_view mnemonics, groups;
+    };
+    constexpr Row kRows[] = {
+#define FORM(mnemonics, groups) {mnemonics, groups},
+#include "emulator/decode/forms.def"
+    };
+    for (const Row &row : kRows)
+      for (std::string_view mnemonics = row.mnemonics; !mnemonics.empty();)
+        result[next(mnemonics, ' ')].push_back(parse(row.groups));
+    return result;
+  }();
+  return index;
+}
+
+/// Every modifier has a group of its own, the types have theirs in order, and no group is left that
+/// must be there.
+bool matches(const Form &form, const Opcode &opcode) {
+  uint64_t used = 0; // bit i: form[i]
+  size_t next_type = 0;
+  for (size_t i = 0; i < opcode.size(); ++i) {
+    const bool type = is_type(opcode[i]);
+    size_t at = type ? next_type : 0;
+    while (at < form.size() &&
+           (used >> at & 1 || form[at].is_type != type || !form[at].has(opcode[i])))
+      ++at;
+    if (at == form.size())
+      return false;
+    used |= uint64_t(1) << at;
+    if (type)
+      next_type = at + 1;
+  }
+  for (size_t i = 0; i < form.size(); ++i)
+    if (!form[i].is_optional && !(used >> i & 1))
+      return false;
+  return true;
+}
+
+} // namespace
+
+bool is_well_formed(const Opcode &opcode) {
+  auto forms = index_of_forms().find(opcode.mnemonic());
+  if (forms == index_of_forms().end())
+    return true;
+  for (const Form &form : forms->second)
+    if (matches(form, opcode))
+      return true;
+  return false;
+}
+
+} // namespace cugrt::emulator

@@ -1,0 +1,11 @@
+// What modifiers an instruction has, by the PTX ISA's syntax of it: forms.def.
+#pragma once
+
+#include "emulator/decode/opcode.h"
+
+namespace cugrt::emulator {
+
+/// Whether forms.def has a form for the opcode, or no form of its mnemonic.
+bool is_well_formed(const Opcode &opcode);
+
+} // namespace cugrt::emulator
