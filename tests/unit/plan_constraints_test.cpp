@@ -66,8 +66,8 @@ TEST_CASE("symbols without upper bounds of their own are sized by constraints") 
   // From 0 on nothing follows for b alone.
   const auto open = plan_of(chain("constraints = [b*s <= 4096]", "4*b*s + 16*b"));
   REQUIRE_FALSE(open.ok());
-  CHECK(open.status().message().find("symbol b, defined in line 2, has no upper bound") !=
-        std::string::npos);
+  CHECK(open.status().message().find("symbol b, defined in line ") != std::string::npos);
+  CHECK(open.status().message().find(", has no upper bound") != std::string::npos);
 }
 
 TEST_CASE("a storage that the constraint leaves too small is an error with its bytes") {

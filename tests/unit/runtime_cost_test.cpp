@@ -24,14 +24,16 @@ TEST_CASE("with costs given, a key earns its instance when patching has cost as 
   options.cache.cost.build_ns = 400;
   options.cache.cost.build_node_ns = 200;
   options.cache.cost.patch_node_ns = 50;
-  // 3 nodes depend on n: (400 + 3 * 200) / (3 * 50) = 6 uses.
+  // 3 nodes depend on n: (400 + 3 * 200) / (3 * 50) = 6 uses, of which the first that built is
+  // none.
   Chain chain(3, options);
   for (int use = 1; use <= 5; ++use) {
     chain.run(5);
     chain.run(6);
   }
+  chain.run(5);
   CHECK(chain.counters().regions_built == 1);
-  chain.run(5); // the sixth use
+  chain.run(6); // the sixth use
   CHECK(chain.counters().regions_built == 2);
   uint64_t patched = chain.counters().regions_patched;
   for (int i = 0; i < 3; ++i) {
@@ -117,11 +119,15 @@ TEST_CASE("the difference of two keys names the nodes and fields that a patch wo
   CHECK(contains(
       key_difference(*chain.executable, 0, {&n, 1}, {}, CUGRT_REPORT_TEXT).status().message(),
       "give a value for symbol n on both sides"));
+}
+
+TEST_CASE("the difference of two keys asks for the symbol of a bucket") {
   plan::Plan plan = PlanMaker::chain(2);
   plan.functions[0].symbols.push_back({"n_bucket", ir::SymbolSource::parameter, {0, 128}});
   plan.functions[0].buckets.push_back({{1}, {0}, {128}});
   plan.functions[0].regions[0].key = {{1}};
   Chain bucketed(std::move(plan), 2);
+  cugrt_symbol_value n{"n", 5};
   CHECK(contains(
       key_difference(*bucketed.executable, 0, {&n, 1}, {}, CUGRT_REPORT_TEXT).status().message(),
       "give a value for symbol n on both sides"));

@@ -263,7 +263,7 @@ std::string product(int unwritten, const std::string &stored) {
       "mov.u32 %r3, word; add.u32 %r2, %r2, %r3;\n"
       "@%p1 st.shared.v4.f32 [%r2], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
       "@%p1 st.shared.v4.f32 [%r2+16], {0f3f800000, 0f3f800000, 0f3f800000, 0f3f800000};\n"
-      "bar.sync 0; mov.u32 %r10, 0f3f800000;\n"
+      "bar.sync 0; mov.b32 %r10, 0f3f800000;\n"
       "and.b32 %r4, %r1, 15; shr.u32 %r5, %r1, 4; shl.b32 %r4, %r4, 5; shl.b32 %r5, %r5, 4;"
       "add.u32 %r4, %r4, %r5; add.u32 %r4, %r4, %r3;\n"
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r6, %r7, %r8, %r9}, [%r4];\n"
