@@ -63,16 +63,27 @@ public:
   }
 
   Result<std::shared_ptr<const Executable>> compile(plan::Plan plan, std::string module_name) {
+    CUGRT_TRY(prepare(std::move(plan), std::move(module_name)));
+    CUGRT_TRY(compile_requests());
+    return std::shared_ptr<const Executable>(std::move(executable_));
+  }
+
+  Result<size_t> count(plan::Plan plan, std::string module_name) {
+    CUGRT_TRY(prepare(std::move(plan), std::move(module_name)));
+    return requests_.size();
+  }
+
+private:
+  Status prepare(plan::Plan plan, std::string module_name) {
     executable_->plan_ = std::move(plan);
     executable_->module_name_ = std::move(module_name);
     CUGRT_TRY(choose_target());
     CUGRT_TRY(executable_->make_programs());
     CUGRT_TRY(collect());
-    CUGRT_TRY(compile_requests());
-    return std::shared_ptr<const Executable>(std::move(executable_));
+    request_ptx();
+    return {};
   }
 
-private:
   Status choose_target() {
     std::string architecture = options_.architecture;
     if (architecture.empty()) {
@@ -183,7 +194,6 @@ private:
   }
 
   Status compile_requests() {
-    request_ptx();
     CancelWatch watch(options_.cancel);
     jit::CompileAllOptions all;
     all.threads = options_.threads;
@@ -251,6 +261,14 @@ private:
   std::vector<uint32_t> request_images_; // of the first requests: those that become images
   std::vector<uint32_t> ptx_of_image_;   // request for the same code as PTX, or kNone
 };
+
+Result<size_t> Executable::count_compilations(Device &device, plan::Plan plan,
+                                              std::string module_name,
+                                              const std::string &base_folder,
+                                              const CompileOptions &options) {
+  return ExecutableCompiler(device, base_folder, options)
+      .count(std::move(plan), std::move(module_name));
+}
 
 Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, plan::Plan plan,
                                                               std::string module_name,

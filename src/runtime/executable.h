@@ -55,6 +55,10 @@ public:
                                                            std::string module_name,
                                                            const std::string &base_folder,
                                                            const CompileOptions &options);
+  /// How many compilations that takes, those that the cache answers among them.
+  static Result<size_t> count_compilations(Device &device, plan::Plan plan, std::string module_name,
+                                           const std::string &base_folder,
+                                           const CompileOptions &options);
   /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
   static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
   Executable(const Executable &) = delete;

@@ -57,12 +57,20 @@ public:
                             const std::string &base_folder) {
     CUGRT_ASSIGN(std::vector<std::string> architectures,
                  check_architectures(options_.architectures));
-    for (size_t i = 0; i < architectures.size(); ++i) {
-      CUGRT_ASSIGN(const plan::Plan *plan, plan_for(architectures[i], module, name));
-      if (i == 0)
+    std::vector<const plan::Plan *> plans;
+    for (const std::string &architecture : architectures) {
+      CUGRT_ASSIGN(const plan::Plan *plan, plan_for(architecture, module, name));
+      plans.push_back(plan);
+      if (plans.size() == 1)
         CUGRT_TRY(take_weights(*plan)); // every plan has the module's
+      CUGRT_ASSIGN(const size_t count,
+                   Executable::count_compilations(device_, *plan, name, base_folder,
+                                                  compile_options(architecture)));
+      total_ += count;
+    }
+    for (size_t i = 0; i < architectures.size(); ++i) {
       CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
-                   compile(*plan, name, base_folder, architectures[i], i, architectures.size()));
+                   compile(*plans[i], name, base_folder, architectures[i]));
       CUGRT_TRY(add_target(*executable));
       executables_.push_back(std::move(executable)); // owns what the contents refer to
     }
@@ -114,23 +122,25 @@ private:
     return {};
   }
 
-  Result<std::shared_ptr<const Executable>> compile(const plan::Plan &plan, const std::string &name,
-                                                    const std::string &base_folder,
-                                                    const std::string &architecture, size_t number,
-                                                    size_t count) {
+  CompileOptions compile_options(const std::string &architecture) const {
     CompileOptions compile;
     compile.architecture = architecture;
     compile.threads = options_.threads;
     compile.cancel = options_.cancel;
     compile.for_other_machines = true;
-    size_t done_before = done_, cached_before = cached_;
+    return compile;
+  }
+
+  Result<std::shared_ptr<const Executable>> compile(const plan::Plan &plan, const std::string &name,
+                                                    const std::string &base_folder,
+                                                    const std::string &architecture) {
+    CompileOptions compile = compile_options(architecture);
+    const size_t done_before = done_, cached_before = cached_;
     if (options_.progress)
-      compile.progress = [&, number, count, done_before,
-                          cached_before](const jit::CompileProgress &progress) {
+      compile.progress = [&, done_before, cached_before](const jit::CompileProgress &progress) {
         jit::CompileProgress together = progress;
-        // The targets to come are taken to have as many kernels as this one.
         together.done = done_ = done_before + progress.done;
-        together.total = done_before + (count - number) * progress.total;
+        together.total = total_;
         together.cached = cached_ = cached_before + progress.cached;
         options_.progress(together);
       };
@@ -199,7 +209,7 @@ private:
   std::vector<std::shared_ptr<const Executable>> executables_;
   std::shared_ptr<const std::string> weights_;
   std::string file_name_;
-  size_t done_ = 0, cached_ = 0;
+  size_t done_ = 0, total_ = 0, cached_ = 0; // compilations, of all targets
 };
 
 } // namespace

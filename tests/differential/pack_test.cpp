@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 
 #include <algorithm>
+#include <set>
 #include <fstream>
 
 using namespace cugrt;
@@ -122,6 +123,35 @@ TEST_CASE("a pack runs without a compiler, from its file and from memory") {
     CHECK(elsewhere.weights().count() == 1);
   else
     CHECK(mentions(error_of([&] { elsewhere.weights(); }), "w.safetensors"));
+}
+
+TEST_CASE("progress has one total, although targets differ in how much they compile") {
+  TemporaryFolder folder;
+  // From sm_90 on the edge may be programmatic, and cubins' kernels are compiled to PTX as well.
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[64, 64], f32>) -> (tensor<[64, 64], f32>) {
+  %h = softmax(%x)
+  %y = matmul(%h, %x)
+  return %y
+}
+)");
+  struct Told {
+    std::set<size_t> totals;
+    size_t last = 0;
+  } told;
+  auto options = detail::sized<cugrt_pack_options>();
+  const char *architectures[] = {"compute_75", "sm_90"};
+  options.architectures = architectures;
+  options.architecture_count = 2;
+  options.progress_user = &told;
+  options.progress = [](void *user, size_t done, size_t total, const char *, double, size_t) {
+    Told &told = *static_cast<Told *>(user);
+    told.totals.insert(total);
+    told.last = done;
+  };
+  write_pack(emulated_runtime(), module, options, folder.path + "/m.pack");
+  CHECK(told.totals == std::set<size_t>{told.last});
+  CHECK(told.last > 4); // two kernels for each target, and PTX for one
 }
 
 TEST_CASE("a pack without weights takes those of the caller") {
