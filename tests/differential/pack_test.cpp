@@ -4,8 +4,8 @@
 #include "support/temporary_folder.h"
 
 #include <algorithm>
-#include <set>
 #include <fstream>
+#include <set>
 
 using namespace cugrt;
 using namespace cugrt::test;

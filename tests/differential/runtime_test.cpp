@@ -470,6 +470,7 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds 
   auto run = [&] { program.session.run(program.main, {x.tensor(CUGRT_F32, {3})}); };
   change = [](cugrt_tensor &) {};
   run();
+  program.session.synchronize(); // no kernel reads what the next call writes
   for (Change wrong : {Change([](cugrt_tensor &result) { result.address += 4; }),
                        Change([](cugrt_tensor &result) { result.dims[0] = 2; }),
                        Change([](cugrt_tensor &result) { result.dtype = CUGRT_F16; }),
