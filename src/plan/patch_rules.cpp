@@ -40,8 +40,9 @@ public:
     case BindingKind::alloc:
       if (!values_.is_dynamic(b.result()))
         return {Verdict::stays, "a function result: its storage is a slot"};
-      return {Verdict::stays, "unplanned storage: its address is known only during the run" +
-                                  why_unplanned(b.result())};
+      return {Verdict::stays,
+              "unplanned storage: its address is known only during the run" +
+                  unbounded_reason(module_, function_, b.result(), values_.bounds())};
     case BindingKind::match_shape:
       return {Verdict::stays, "shapes are matched on the host before the region is launched"};
     case BindingKind::read_symbol:
@@ -78,20 +79,12 @@ private:
   Decision launch(const ir::Binding &b) const {
     for (const ir::Operand &operand : function_.operands_of(b))
       if (operand.kind == ir::Operand::Kind::value && values_.is_dynamic(operand.value()))
-        return {Verdict::closes, "touches %" + function_.value(operand.value()).name +
-                                     ", which is unplanned: its address is known only during "
-                                     "the run" +
-                                     why_unplanned(operand.value())};
+        return {Verdict::closes,
+                "touches %" + function_.value(operand.value()).name +
+                    ", which is unplanned: its address is known only during "
+                    "the run" +
+                    unbounded_reason(module_, function_, operand.value(), values_.bounds())};
     return {Verdict::joins, "a launch on planned storage, slots, weights and constants"};
-  }
-
-  /// Of what has no upper bound, which nothing could have planned.
-  std::string why_unplanned(ir::ValueId value) const {
-    const ir::Type &type = values_.type(value);
-    if (type.kind != ir::TypeKind::tensor || !type.known_shape ||
-        max_tensor_bytes(module_.exprs, type, values_.bounds()))
-      return "";
-    return "; " + missing_bound(module_.exprs, type.dims, function_, values_.bounds());
   }
 
   const ModuleContext &context_;

@@ -51,16 +51,6 @@ SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws)
   return analysis;
 }
 
-/// Why an allocation could not have been planned, where its size has no bound.
-static std::string unbounded(const ir::Module &module, const ir::Function &function,
-                             ir::ValueId value) {
-  const ir::Type &type = module.types[function.value(value).type];
-  const std::vector<ir::Interval> bounds = function.symbol_bounds();
-  if (!type.known_shape || max_tensor_bytes(module.exprs, type, bounds))
-    return "";
-  return "; " + missing_bound(module.exprs, type.dims, function, bounds);
-}
-
 std::string seed_reason(const ir::Module &module, const ir::Function &function,
                         const ir::Binding &b, const SeedBinding &decision) {
   auto value = [&](ir::ValueId id) { return "%" + function.value(id).name; };
@@ -82,7 +72,8 @@ std::string seed_reason(const ir::Module &module, const ir::Function &function,
   case SeedRule::result_storage:
     return value(b.result()) + " holds a result: the next run would overwrite it";
   case SeedRule::unplanned:
-    return "an unplanned allocation is fresh in each run" + unbounded(module, function, b.result());
+    return "an unplanned allocation is fresh in each run" +
+           unbounded_reason(module, function, b.result(), function.symbol_bounds());
   case SeedRule::host_value:
     return "a host value: no rule";
   case SeedRule::operand_not_static:

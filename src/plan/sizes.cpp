@@ -113,6 +113,15 @@ std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId>
   return "its size overflows 63 bits at the symbols' upper bounds; lower them";
 }
 
+std::string unbounded_reason(const ir::Module &module, const ir::Function &function,
+                             ir::ValueId value, const ir::Domain &domain) {
+  const ir::Type &type = module.types[function.value(value).type];
+  if (type.kind != ir::TypeKind::tensor || !type.known_shape ||
+      max_tensor_bytes(module.exprs, type, domain))
+    return "";
+  return "; " + missing_bound(module.exprs, type.dims, function, domain);
+}
+
 bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b) {
   if (a == b)
     return true;

@@ -29,6 +29,11 @@ std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Typ
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
                           const ir::Function &function, const ir::Domain &domain);
 
+/// Of a tensor that nothing can plan, since its size has no upper bound: "; symbol n has no ...";
+/// of any other value empty.
+std::string unbounded_reason(const ir::Module &module, const ir::Function &function,
+                             ir::ValueId value, const ir::Domain &domain);
+
 /// Whether two contiguous tensor types have the same size for every value of the symbols. False
 /// also where that cannot be seen.
 bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b);
