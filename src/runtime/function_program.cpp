@@ -5,6 +5,8 @@
 #include "runtime/scalar_bits.h"
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::runtime {
 
 namespace {
@@ -232,6 +234,23 @@ Result<FunctionProgram> make_function_program(const plan::Plan &plan,
                                               const plan::Function &function,
                                               uint64_t first_symbol) {
   return ProgramMaker(plan, function, first_symbol).make();
+}
+
+SourceLocation definition_of(const plan::Plan &plan, const plan::Function &function,
+                             ir::SymbolId symbol) {
+  auto names = [&](ExprId expr) {
+    const ir::ExprNode &node = plan.exprs[expr];
+    return node.kind == ir::ExprKind::symbol && node.value == int64_t(symbol.index);
+  };
+  for (const plan::Param &param : function.params)
+    if (std::any_of(param.dims.begin(), param.dims.end(), names))
+      return param.location;
+  for (const plan::Block &block : function.blocks)
+    for (const plan::Item &item : block.items)
+      if ((item.kind == plan::ItemKind::read && names(item.dims[0])) ||
+          std::find(item.defines.begin(), item.defines.end(), symbol) != item.defines.end())
+        return item.location;
+  return {};
 }
 
 std::string location_text(const std::string &file, SourceLocation location) {

@@ -81,6 +81,11 @@ Result<FunctionProgram> make_function_program(const plan::Plan &plan,
                                               const plan::Function &function,
                                               uint64_t first_symbol);
 
+/// Where a symbol comes from: a parameter's dimension, a match or a read. Unknown where the plan
+/// does not say.
+SourceLocation definition_of(const plan::Plan &plan, const plan::Function &function,
+                             ir::SymbolId symbol);
+
 /// "name:line:column", or "" when the place is not known.
 std::string location_text(const std::string &file, SourceLocation location);
 

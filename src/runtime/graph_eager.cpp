@@ -4,8 +4,6 @@
 
 #include "runtime/loaded_code.h"
 
-#include <algorithm>
-
 namespace cugrt::runtime {
 
 Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
@@ -125,20 +123,6 @@ Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerRe
   return {};
 }
 
-/// Where a symbol is defined: at a parameter, or at a match.
-static SourceLocation definition_of(const Frame &frame, ir::SymbolId symbol) {
-  const ir::ExprPool &exprs = frame.plan.exprs;
-  for (const plan::Param &param : frame.function.params)
-    for (ExprId dim : param.dims)
-      if (exprs[dim].kind == ir::ExprKind::symbol && exprs[dim].value == int64_t(symbol.index))
-        return param.location;
-  for (const plan::Block &block : frame.function.blocks)
-    for (const plan::Item &item : block.items)
-      if (std::find(item.defines.begin(), item.defines.end(), symbol) != item.defines.end())
-        return item.location;
-  return {};
-}
-
 /// What a step touches that has no planned place because a symbol has no bound; else empty.
 std::string GraphCache::unbounded_symbol(const Frame &frame, uint32_t step) const {
   const plan::Function &function = frame.function;
@@ -153,7 +137,7 @@ std::string GraphCache::unbounded_symbol(const Frame &frame, uint32_t step) cons
       const plan::Symbol &s = function.symbols[symbol.index];
       if (s.bounds.upper != INT64_MAX)
         continue;
-      const SourceLocation place = definition_of(frame, symbol);
+      const SourceLocation place = definition_of(frame.plan, function, symbol);
       return "%" + buffer.name + " has no planned place, since symbol " + s.name +
              (place.known() ? ", defined at " + code_.executable().location(place) + "," : "") +
              " has no upper bound";

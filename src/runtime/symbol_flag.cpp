@@ -29,23 +29,6 @@ uint32_t SymbolFlag::take() {
   return word.exchange(0, std::memory_order_relaxed);
 }
 
-namespace {
-
-/// Where the symbol is read; unknown where the plan does not say.
-SourceLocation place_of_read(const plan::Plan &plan, const plan::Function &function,
-                             uint64_t symbol) {
-  for (const plan::Block &block : function.blocks)
-    for (const plan::Item &item : block.items)
-      if (item.kind == plan::ItemKind::read) {
-        const ir::ExprNode &node = plan.exprs[item.dims[0]];
-        if (node.kind == ir::ExprKind::symbol && uint64_t(node.value) == symbol)
-          return item.location;
-      }
-  return {};
-}
-
-} // namespace
-
 Status out_of_bounds(const Executable &executable, uint32_t number) {
   const plan::Plan &plan = executable.plan();
   uint64_t symbol = uint64_t(number) - 1;
@@ -60,7 +43,7 @@ Status out_of_bounds(const Executable &executable, uint32_t number) {
                              " was out of its bounds, " + std::to_string(row.bounds.lower) +
                              " to " + std::to_string(row.bounds.upper) +
                              ", in an earlier run, which went on with the nearest of them")
-        .at(executable.location(place_of_read(plan, function, symbol)));
+        .at(executable.location(definition_of(plan, function, {uint32_t(symbol)})));
   }
   return Status::error(Code::out_of_range, "a kernel of an earlier run said that device symbol "
                                            "number " +
