@@ -63,10 +63,12 @@ public:
       plans.push_back(plan);
       if (plans.size() == 1)
         CUGRT_TRY(take_weights(*plan)); // every plan has the module's
-      CUGRT_ASSIGN(const size_t count,
-                   Executable::count_compilations(device_, *plan, name, base_folder,
-                                                  compile_options(architecture)));
-      total_ += count;
+      if (options_.progress) {
+        CUGRT_ASSIGN(const size_t count,
+                     Executable::count_compilations(device_, *plan, name, base_folder,
+                                                    compile_options(architecture)));
+        total_ += count;
+      }
     }
     for (size_t i = 0; i < architectures.size(); ++i) {
       CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
