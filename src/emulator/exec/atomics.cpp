@@ -39,9 +39,9 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
   for (u32 i = 0; i < kLanes; ++i) {
     if (!(w.mask >> i & 1))
       continue;
-    u64 address = addresses[i];
-    const bool in_global =
-        (space == ptx::Space::none ? resolve_generic(address) : space) == ptx::Space::global;
+    auto in_global = [&, address = addresses[i]]() mutable {
+      return resolve(space, address) == ptx::Space::global;
+    };
     auto *p = reinterpret_cast<Unsigned *>(places[i]);
     Unsigned old = __atomic_load_n(p, __ATOMIC_SEQ_CST);
     while (true) {
@@ -58,7 +58,7 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
   const Op *id(const Op *op, Warp &w) {                                                            \
     return atomic<T>(op, w,                                                                        \
                      []([[maybe_unused]] T old, T a, [[maybe_unused]] T b,                         \
-                        [[maybe_unused]] bool in_global) -> T { return T(__VA_ARGS__); });         \
+                        [[maybe_unused]] auto &in_global) -> T { return T(__VA_ARGS__); });         \
   }
 #include "emulator/decode/opcodes.def"
 

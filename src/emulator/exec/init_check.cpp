@@ -25,20 +25,6 @@ const OpLocation *InitCheck::location(const Warp &w, const Op *op) const {
   return &w.current->code->locations[size_t(op - w.current->code->ops.data())];
 }
 
-/// The space of an address, which becomes an offset into it.
-ptx::Space InitCheck::resolve(ptx::Space space, uint64_t &address) {
-  if (space != ptx::Space::none)
-    return space;
-  uint64_t window = address & ~(kWindowBytes - 1);
-  ptx::Space found = window == kSharedWindow  ? ptx::Space::shared
-                     : window == kLocalWindow ? ptx::Space::local
-                     : window == kParamWindow ? ptx::Space::param
-                                              : ptx::Space::global;
-  if (found != ptx::Space::global)
-    address &= kWindowBytes - 1;
-  return found;
-}
-
 /// Of shared and local memory; null when the access is out of bounds, which is a fault of its own.
 InitCheck::ByteState *InitCheck::states(const Warp &w, uint32_t lane, ptx::Space space,
                                         uint64_t address, uint32_t bytes) {

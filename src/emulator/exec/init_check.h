@@ -77,7 +77,6 @@ private:
 
   // init_check.cpp: memory, uses, frames.
   const OpLocation *location(const Warp &w, const Op *op) const;
-  static ptx::Space resolve(ptx::Space space, uint64_t &address);
   Loaded loaded(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes);
   void stored(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes,
               Loaded what);

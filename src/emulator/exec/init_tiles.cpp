@@ -3,6 +3,7 @@
 
 #include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/memory.h"
 #include "emulator/exec/wmma.h"
 
 namespace cugrt::emulator {

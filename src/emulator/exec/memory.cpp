@@ -5,17 +5,17 @@
 
 namespace cugrt::emulator {
 
-ptx::Space resolve_generic(uint64_t &address) {
-  if (address < kSharedWindow)
-    return ptx::Space::global;
+ptx::Space resolve(ptx::Space space, uint64_t &address) {
+  if (space != ptx::Space::none)
+    return space;
   uint64_t window = address & ~(kWindowBytes - 1);
-  ptx::Space space = window == kSharedWindow  ? ptx::Space::shared
+  ptx::Space found = window == kSharedWindow  ? ptx::Space::shared
                      : window == kLocalWindow ? ptx::Space::local
                      : window == kParamWindow ? ptx::Space::param
                                               : ptx::Space::global;
-  if (space != ptx::Space::global)
+  if (found != ptx::Space::global)
     address &= kWindowBytes - 1;
-  return space;
+  return found;
 }
 
 namespace {
@@ -123,7 +123,7 @@ bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresse
     if (!(w.mask >> lane & 1))
       continue;
     uint64_t address = addresses[lane];
-    ptx::Space resolved = space == ptx::Space::none ? resolve_generic(address) : space;
+    ptx::Space resolved = resolve(space, address);
     FaultKind kind = FaultKind::illegal_address;
     if (address & (align - 1))
       kind = FaultKind::misaligned_address;

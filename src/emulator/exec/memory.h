@@ -12,8 +12,9 @@ void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses);
 /// `align`; remembers the range for the operation. Otherwise raises the fault and returns false.
 bool check_global(const Op *op, Warp &w, const uint64_t *addresses, uint32_t bytes, uint32_t align);
 
-/// The space of a generic address; `address` becomes an offset into it.
-ptx::Space resolve_generic(uint64_t &address);
+/// Where an address given in `space` lies. A generic one, of no space, is looked up, and `address`
+/// becomes an offset into what is found.
+ptx::Space resolve(ptx::Space space, uint64_t &address);
 
 /// Where each active lane's bytes are, for an address of any space. False after raising a fault.
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
