@@ -11,10 +11,8 @@ const char *access_word(Access access) {
 
 class Describer {
 public:
-  Describer(const Plan &plan, const Function &function) : plan_(plan), f_(function) {
-    for (const Symbol &symbol : f_.symbols)
-      names_.push_back(symbol.name);
-  }
+  Describer(const Plan &plan, const Function &function)
+      : plan_(plan), f_(function), names_(function.symbol_names()) {}
 
   std::string run() {
     line(0, std::string(f_.is_private ? "private " : "") + "function @" + f_.name);

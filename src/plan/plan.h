@@ -360,6 +360,8 @@ struct Function {
   uint32_t dynamic_count = 0; // unplanned allocations
   std::vector<Block> blocks;  // blocks[0] is the body
   SourceLocation location;
+
+  std::vector<std::string> symbol_names() const;
   friend bool operator==(const Function &, const Function &) = default;
 };
 

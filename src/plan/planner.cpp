@@ -12,6 +12,14 @@
 
 namespace cugrt::plan {
 
+std::vector<std::string> Function::symbol_names() const {
+  std::vector<std::string> names;
+  names.reserve(symbols.size());
+  for (const Symbol &symbol : symbols)
+    names.push_back(symbol.name);
+  return names;
+}
+
 const Function *Plan::find_function(std::string_view name) const {
   auto it = std::find_if(functions.begin(), functions.end(),
                          [&](const Function &function) { return function.name == name; });

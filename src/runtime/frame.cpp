@@ -79,10 +79,7 @@ Status Frame::cannot_evaluate(ExprId expr) const {
 }
 
 std::string Frame::expr_text(ExprId expr) const {
-  std::vector<std::string> names;
-  for (const plan::Symbol &symbol : function.symbols)
-    names.push_back(symbol.name);
-  return plan.exprs.to_string(expr, names);
+  return plan.exprs.to_string(expr, function.symbol_names());
 }
 
 std::string Frame::describe_symbols(ExprId expr) const {

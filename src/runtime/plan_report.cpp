@@ -34,9 +34,8 @@ std::string bounds_text(const plan::Symbol &symbol) {
 }
 
 std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function) {
-  std::vector<std::string> names, texts;
-  for (const plan::Symbol &symbol : function.symbols)
-    names.push_back(symbol.name);
+  const std::vector<std::string> names = function.symbol_names();
+  std::vector<std::string> texts;
   for (const plan::Constraint &constraint : function.constraints)
     texts.push_back(plan.exprs.to_string(constraint.expr, names) +
                     " <= " + std::to_string(constraint.most));

@@ -52,9 +52,8 @@ Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
 /// "n * 2" for each dimension, as infos show them.
 std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function &function,
                                    const std::vector<ExprId> &dims) {
-  std::vector<std::string> names, texts;
-  for (const plan::Symbol &symbol : function.symbols)
-    names.push_back(symbol.name);
+  const std::vector<std::string> names = function.symbol_names();
+  std::vector<std::string> texts;
   for (ExprId dim : dims)
     texts.push_back(plan.exprs.to_string(dim, names));
   return texts;
