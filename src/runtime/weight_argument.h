@@ -15,8 +15,7 @@ struct WeightArgument {
 };
 
 /// The tensor of the weight's name, checked against its parameter: all but dimensions that symbols
-/// are in. not_found when
-/// the set has none.
+/// are in. not_found when the set has none.
 Result<WeightArgument> weight_argument(const plan::Plan &plan, const plan::Function &function,
                                        uint32_t param, const WeightSet &set);
 
