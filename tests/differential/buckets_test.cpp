@@ -50,15 +50,6 @@ extern "C" __global__ void count(float *x, long long n) {
 constexpr int64_t kMost = 20;
 const std::string kPlain = "upper_bounds = {n = 20, m = 20}";
 
-std::vector<float> whole_numbers(size_t count, uint32_t seed) {
-  std::vector<float> values(count);
-  for (float &value : values) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
-  }
-  return values;
-}
-
 /// A session and memory of exactly the sizes of a run, but for what is written: that is followed by
 /// numbers that nobody may touch.
 struct Side {

@@ -26,15 +26,6 @@ func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>) -> (tensor<[6, n
 const std::string kBounds = "lower_bounds = {n = 1, m = 1}, upper_bounds = {n = 400, m = 400}";
 const std::string kConstraint = ", constraints = [n*m <= 800]";
 
-std::vector<float> whole_numbers(size_t count, uint32_t seed) {
-  std::vector<float> values(count);
-  for (float &value : values) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
-  }
-  return values;
-}
-
 struct Side {
   explicit Side(const std::string &text, bool eager = false)
       : executable(emulated_runtime(), Module::parse(text)),

@@ -257,48 +257,40 @@ func @main(%x: tensor<[n], i32>, %cache: inout tensor<[8], i32>, %pos: inout ten
   }
 }
 
-TEST_CASE("A kernel that takes a pointer where the module says a checked symbol is refused") {
-  const char *const text = R"(cugrt 1
-kernel @plain {
-  inline "extern \"C\" __global__ void plain(const int *p, int *y) { y[0] = p[0]; }"
-  entry "plain"
+/// A module whose one kernel takes a checked symbol, with bounds [0, 7], and an output.
+std::string module_around(const std::string &kernel) {
+  return "cugrt 1\nkernel @reader {\n" + kernel + R"(
+  entry "reader"
   params (p: checked_symbol i32, y: out i32)
   launch { grid (1, 1, 1) block (1, 1, 1) }
 }
 func @main(%pos: tensor<[1], i32>, %y: out tensor<[1], i32>) {
   read p = %pos[0] in [0, 7]
-  launch @plain(p, %y)
+  launch @reader(p, %y)
   return
 }
 )";
+}
+
+TEST_CASE("A kernel that takes a pointer where the module says a checked symbol is refused") {
+  const std::string text = module_around(
+      R"(  inline "extern \"C\" __global__ void reader(const int *p, int *y) { y[0] = p[0]; }")");
   if (emulated_runtime().info().driver_version < 12040)
     return; // such drivers do not tell what a function takes
   const Error error = error_of([&] { Program program(text); });
   CHECK(mentions(error, "40 bytes"));
-  CHECK(mentions(error, "@plain"));
+  CHECK(mentions(error, "@reader"));
 }
 
 TEST_CASE("A kernel in a file of its own has the library's header, and files beside it") {
   TemporaryFolder folder;
   std::ofstream(folder.path + "/factor.cuh") << "#define FACTOR 3\n";
-  std::ofstream(folder.path + "/at.cu") << R"(#include "builtin:device_symbol.cuh"
+  std::ofstream(folder.path + "/reader.cu") << R"(#include "builtin:device_symbol.cuh"
 #include "factor.cuh"
-extern "C" __global__ void at(cugrt_symbol<int> p, int *y) { y[0] = FACTOR * cugrt_read(p); }
+extern "C" __global__ void reader(cugrt_symbol<int> p, int *y) { y[0] = FACTOR * cugrt_read(p); }
 )";
-  const char *const text = R"(cugrt 1
-kernel @at {
-  source "at.cu"
-  entry "at"
-  params (p: checked_symbol i32, y: out i32)
-  launch { grid (1, 1, 1) block (1, 1, 1) }
-}
-func @main(%pos: tensor<[1], i32>, %y: out tensor<[1], i32>) {
-  read p = %pos[0] in [0, 7]
-  launch @at(p, %y)
-  return
-}
-)";
-  Executable executable(emulated_runtime(), Module::parse(text, "m", folder.path));
+  Executable executable(emulated_runtime(),
+                        Module::parse(module_around(R"(  source "reader.cu")"), "m", folder.path));
   Session session(executable, emulated_runtime());
   Buffer position = upload(std::vector<int32_t>{8}), y = upload(std::vector<int32_t>{0});
   session.run(executable.function("main"),

@@ -48,6 +48,16 @@ inline std::vector<float> numbers(size_t count, uint32_t seed) {
   return values;
 }
 
+/// Whole numbers in [-8, 8), the same on every run: sums of their products are exact.
+inline std::vector<float> whole_numbers(size_t count, uint32_t seed) {
+  std::vector<float> values(count);
+  for (float &value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
+  }
+  return values;
+}
+
 inline size_t elements(const cugrt_tensor &tensor) {
   size_t count = 1;
   for (uint32_t i = 0; i < tensor.rank; ++i)

@@ -58,7 +58,7 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
   const Op *id(const Op *op, Warp &w) {                                                            \
     return atomic<T>(op, w,                                                                        \
                      []([[maybe_unused]] T old, T a, [[maybe_unused]] T b,                         \
-                        [[maybe_unused]] auto &in_global) -> T { return T(__VA_ARGS__); });         \
+                        [[maybe_unused]] auto &in_global) -> T { return T(__VA_ARGS__); });        \
   }
 #include "emulator/decode/opcodes.def"
 
