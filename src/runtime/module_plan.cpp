@@ -111,6 +111,7 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
   MemoryRow row;
   row.function = function.name;
+  row.constraints = constraint_texts(plan, function);
   for (size_t i = 0; i < function.symbols.size(); ++i)
     if (function.symbols[i].source != ir::SymbolSource::device)
       row.symbols.push_back({function.symbols[i].name,

@@ -33,15 +33,6 @@ std::string bounds_text(const plan::Symbol &symbol) {
          (symbol.source == ir::SymbolSource::device ? " (device)" : "");
 }
 
-std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function) {
-  const std::vector<std::string> names = function.symbol_names();
-  std::vector<std::string> texts;
-  for (const plan::Constraint &constraint : function.constraints)
-    texts.push_back(plan.exprs.to_string(constraint.expr, names) +
-                    " <= " + std::to_string(constraint.most));
-  return texts;
-}
-
 /// "n_bucket: the least of 8, 16, 32 that holds n": none where the symbol is no bucket.
 std::string bucket_text(const plan::Function &function, uint32_t symbol) {
   for (const plan::Bucket &bucket : function.buckets) {
@@ -130,7 +121,7 @@ std::string gaps_text(const plan::StorageNote &note) {
 }
 
 void add_storage(std::string &text, const PlanView &view) {
-  text += "storage, in bytes at the symbols' upper bounds\n";
+  text += "storage, in bytes at the largest sizes that the symbols' bounds and constraints allow\n";
   for (const plan::Arena &arena : view.plan.arenas)
     text += "  scope " + padded(arena.scope, 10) + " arena " + std::to_string(arena.bytes) +
             ", lower bound " + std::to_string(arena.lower_bound_bytes) + ", sum of tensors " +
@@ -149,9 +140,15 @@ void add_storage(std::string &text, const PlanView &view) {
 
 void add_memory(std::string &text, const MemoryRow &row) {
   text += "device memory for @" + row.function;
+  const bool joint = !row.constraints.empty();
   for (size_t i = 0; i < row.symbols.size(); ++i)
-    text += (i ? ", " : " at ") + row.symbols[i].first + " = " +
+    text += (i       ? ", "
+             : joint ? " within "
+                     : " at ") +
+            row.symbols[i].first + (joint ? " <= " : " = ") +
             (row.symbols[i].second ? std::to_string(*row.symbols[i].second) : "?");
+  for (const std::string &constraint : row.constraints)
+    text += ", " + constraint;
   text += ", in bytes\n";
   text += "  arena " + bytes_text(row.arena) + ", arguments " + bytes_text(row.arguments) +
           ", weights " + bytes_text(row.weights) + ", results " + bytes_text(row.results) +
@@ -235,6 +232,15 @@ Json code_json(const plan::Plan &plan) {
 }
 
 } // namespace
+
+std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function) {
+  const std::vector<std::string> names = function.symbol_names();
+  std::vector<std::string> texts;
+  for (const plan::Constraint &constraint : function.constraints)
+    texts.push_back(plan.exprs.to_string(constraint.expr, names) +
+                    " <= " + std::to_string(constraint.most));
+  return texts;
+}
 
 std::string calls_text(std::span<const plan::CallNote> calls) {
   std::string text;
@@ -321,6 +327,7 @@ std::string plan_json(const PlanView &view) {
       symbols[name] = value ? Json(*value) : Json();
     memory.push_back({{"function", row.function},
                       {"symbols", std::move(symbols)},
+                      {"constraints", row.constraints},
                       {"arena_bytes", bytes_json(row.arena)},
                       {"argument_bytes", bytes_json(row.arguments)},
                       {"weight_bytes", bytes_json(row.weights)},

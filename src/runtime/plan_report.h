@@ -12,6 +12,8 @@ namespace cugrt::runtime {
 struct MemoryRow {
   std::string function;
   std::vector<std::pair<std::string, std::optional<int64_t>>> symbols;
+  /// Of the function. Where it has any, the symbols do not reach their values together.
+  std::vector<std::string> constraints;
   std::optional<uint64_t> arena = 0, arguments = 0, weights = 0, results = 0, dynamic = 0,
                           total = 0;
 };
@@ -42,6 +44,8 @@ std::string body_name(const plan::Function &function, const plan::Region &region
                       const plan::RegionLevel &level);
 /// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
 std::string calls_text(std::span<const plan::CallNote> calls);
+/// "b*s <= 4096" for each of a function's constraints.
+std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function);
 /// "%x, result 0".
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
