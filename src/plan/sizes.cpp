@@ -96,11 +96,8 @@ std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Typ
   return blocks ? checked_mul(*blocks, dtype.bytes_per_block) : std::nullopt;
 }
 
-std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
-                          const ir::Function &function, const ir::Domain &domain) {
-  std::vector<ir::SymbolId> symbols;
-  for (ir::ExprId dim : dims)
-    exprs.collect_symbols(dim, symbols);
+std::string unbounded_symbol(std::span<const ir::SymbolId> symbols, const ir::Function &function,
+                             const ir::Domain &domain) {
   for (ir::SymbolId symbol : symbols) {
     const ir::Symbol &s = function.symbols[symbol.index];
     if (domain.box[symbol.index].upper != INT64_MAX)
@@ -110,7 +107,17 @@ std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId>
     return "symbol " + s.name + place + " has no upper bound; add `upper_bounds = {" + s.name +
            " = ...}` to the attributes of @" + function.name;
   }
-  return "its size overflows 63 bits at the symbols' upper bounds; lower them";
+  return "";
+}
+
+std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
+                          const ir::Function &function, const ir::Domain &domain) {
+  std::vector<ir::SymbolId> symbols;
+  for (ir::ExprId dim : dims)
+    exprs.collect_symbols(dim, symbols);
+  std::string symbol = unbounded_symbol(symbols, function, domain);
+  return symbol.empty() ? "its size overflows 63 bits at the symbols' upper bounds; lower them"
+                        : symbol;
 }
 
 std::string unbounded_reason(const ir::Module &module, const ir::Function &function,

@@ -24,8 +24,12 @@ std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Func
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
                                         const ir::Domain &domain);
 
-/// Of sizes without an upper bound: which symbol to bound, where it is defined, and how, for
-/// messages.
+/// The first of the symbols that has no upper bound, where it is defined, and how to bound it, for
+/// messages; empty where all have one.
+std::string unbounded_symbol(std::span<const ir::SymbolId> symbols, const ir::Function &function,
+                             const ir::Domain &domain);
+
+/// The same of sizes without an upper bound, which some symbol's or an overflow is the reason of.
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
                           const ir::Function &function, const ir::Domain &domain);
 

@@ -6,6 +6,8 @@
 #include "plan/sizes.h"
 #include "support/check.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 namespace cugrt::plan {
 
 using ir::Operand;
@@ -80,6 +82,8 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
   Buffer buffer = make(place, relative, value);
   buffer.name = function_.value(value).name;
   buffer.tensor = tensor_number(origin);
+  if (function_.value(value).location.known())
+    location = function_.value(value).location;
   Status within = check_within(live_.origins[origin], place, relative, buffer, value, location);
   auto matched = matched_.find(value.index);
   if (!within.ok() && matched != matched_.end() && shape(matched->second).bytes.valid()) {
@@ -113,12 +117,29 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   if (upper <= k.item.bytes)
     return {};
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
-  return located(Code::verify_error, function_, location,
-                 "%" + function_.value(value).name + " takes up to " +
-                     (upper == INT64_MAX ? "unbounded" : std::to_string(upper)) + " bytes of %" +
-                     function_.value(holder.value).name + ", which has " +
-                     std::to_string(k.item.bytes) +
-                     "; make the storage larger or bound the symbols");
+  const std::string unbounded = unbounded_extent(buffer, offset_bytes, {});
+  return located(
+      Code::verify_error, function_, location,
+      "%" + function_.value(value).name + " takes " +
+          (upper == INT64_MAX ? "more" : "up to " + std::to_string(upper)) + " bytes of %" +
+          function_.value(holder.value).name + ", which has " + std::to_string(k.item.bytes) +
+          "; " +
+          (unbounded.empty() ? "make the storage larger or lower the symbols' bounds" : unbounded));
+}
+
+/// Which symbol of a buffer's offset and dimensions has no upper bound, if one has none, those of
+/// `whole` aside: what it is a part of grows with them.
+std::string ValueTable::unbounded_extent(const Buffer &buffer, ExprId offset_bytes,
+                                         ExprId whole) const {
+  const ir::ExprPool &exprs = context_.plan.exprs;
+  std::vector<ir::SymbolId> symbols, known;
+  exprs.collect_symbols(offset_bytes, symbols);
+  for (ExprId dim : buffer.dims)
+    exprs.collect_symbols(dim, symbols);
+  if (whole.valid())
+    exprs.collect_symbols(whole, known);
+  llvm::erase_if(symbols, [&](ir::SymbolId symbol) { return llvm::is_contained(known, symbol); });
+  return unbounded_symbol(symbols, function_, bounds_);
 }
 
 /// The source of a view has a size of its own; where its shape is not known, there is none to hold
@@ -133,11 +154,16 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
   if (!whole.valid())
     return {};
   for (size_t box = 0; box < boxes_.count(); ++box)
-    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box]))
+    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box])) {
+      const std::string unbounded = unbounded_extent(buffer, offset_bytes, whole);
+      const std::string offset = exprs.to_string(offset_bytes, function_.symbol_names());
       return located(Code::verify_error, function_, location,
                      "%" + function_.value(value).name + " may end beyond %" +
-                         function_.value(origin.value).name +
-                         ", of which it is a part; bound the symbols of its offset and dimensions");
+                         function_.value(origin.value).name + ", of which it is a part; " +
+                         (unbounded.empty() ? "bound the symbols of its offset '" + offset +
+                                                  "' and of its dimensions more closely"
+                                            : unbounded));
+    }
   return {};
 }
 
