@@ -96,23 +96,28 @@ ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint, Valu
 Status FunctionCloner::copy(const Binding &binding) {
   Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));
-  builder_.set_call_site(binding.call_site);
   operands_.clear();
   for (const Operand &operand : source_.operands_of(binding))
     operands_.push_back(mapped(operand));
   if (binding.blocks.count)
     add_captures(operands_);
+  append(target, binding, operands_);
+  return {};
+}
+
+void FunctionCloner::append(const Binding &target, const Binding &binding,
+                            std::span<const Operand> operands) {
+  builder_.set_call_site(binding.call_site);
   names_.resize(binding.result_count);
   types_.resize(binding.result_count);
   for (uint32_t i = 0; i < binding.result_count; ++i) {
     names_[i] = source_.value(binding.result(i)).name;
-    types_[i] = result_type(binding, operands_, i);
+    types_[i] = result_type(binding, operands, i);
   }
-  const ValueId first = builder_.bind(target, operands_, source_.exprs_of(binding),
+  const ValueId first = builder_.bind(target, operands, source_.exprs_of(binding),
                                       source_.attributes_of(binding), names_, types_);
   for (uint32_t i = 0; i < binding.result_count; ++i)
     map(binding.result(i), {first.index + i});
-  return {};
 }
 
 Status FunctionCloner::copy_blocks(const Binding &binding, Binding &target) {
@@ -156,6 +161,10 @@ void FunctionCloner::copy_signature() {
   for (const Symbol &symbol : source_.symbols)
     builder_.symbol(symbol);
   target.constraints = source_.constraints;
+  copy_params();
+}
+
+void FunctionCloner::copy_params() {
   for (const Parameter &param : source_.params) {
     const Value &value = source_.value(param.value);
     map(param.value, builder_.param(value.name, value.type, param.access, param.alignment_bytes,

@@ -29,6 +29,8 @@ protected:
   virtual Status visit(const Binding &binding) { return copy(binding); }
   /// Everything before the body: symbols, in the source's order, and parameters, which it maps.
   virtual void copy_signature();
+  /// The end of it: the parameters.
+  virtual void copy_params();
   /// Called before and after a block's bindings; its parameters are mapped already. What is mapped
   /// when the body is left are its results.
   virtual Status enter_block(uint32_t block) { return {}; }
@@ -39,6 +41,10 @@ protected:
 
   /// Appends the same binding, with operands mapped; results keep names and types.
   Status copy(const Binding &binding);
+  /// The same of a binding without blocks, with these operands of the target instead.
+  void copy_with(const Binding &binding, std::span<const Operand> operands) {
+    append(binding, binding, operands);
+  }
   /// The type of result `i` of a binding whose operands are mapped; by default that of the source.
   virtual TypeId result_type(const Binding &binding, std::span<const Operand> operands,
                              uint32_t i) {
@@ -63,6 +69,7 @@ protected:
 
 private:
   Status copy_blocks(const Binding &binding, Binding &target);
+  void append(const Binding &target, const Binding &binding, std::span<const Operand> operands);
   Status copy_body(uint32_t block);
 
   const Function &source_;

@@ -6,11 +6,13 @@
 //                                      %b = alloc : tensor<[n, 64], f32>
 //                                      launch @k(%t, %b)
 //
+// Before that, tuples that are handed over are taken apart (plan/flatten_tuples.h).
 // What stays a call, and why, stands in plan/inline_calls.h; the planner's report gives the reason.
 // Functions stay too: EliminateDeadFunctions takes away the private ones that nothing calls now.
 #include "ir/function_cloner.h"
 #include "ir/graph_builtins.h"
 #include "passes/all_passes.h"
+#include "plan/flatten_tuples.h"
 #include "plan/inline_calls.h"
 
 namespace cugrt::passes {
@@ -28,10 +30,12 @@ static bool has_lifted_regions(const ir::Module &module) {
 Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context) {
   if (!context.flag("inline.functions") || has_lifted_regions(module))
     return module;
+  const std::optional<ir::Module> flat = plan::flatten_tuples(module);
+  const ir::Module &given = flat ? *flat : module;
   CUGRT_ASSIGN(
       std::optional<plan::InlinedCalls> inlined,
-      plan::inline_calls(module, {.strict = context.flag("inline.strict"), .plan_results = false}));
-  return inlined ? std::move(inlined->module) : module;
+      plan::inline_calls(given, {.strict = context.flag("inline.strict"), .plan_results = false}));
+  return inlined ? std::move(inlined->module) : given;
 }
 
 Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const PassContext &) {

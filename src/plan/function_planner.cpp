@@ -308,10 +308,23 @@ Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
   case BindingKind::kill:
   case BindingKind::alias: // the liveness analysis knows what these name
   case BindingKind::tuple:
-  case BindingKind::tuple_element:
   case BindingKind::constant:
     return {};
+  case BindingKind::tuple_element:
+    return field(b);
   }
+  return {};
+}
+
+/// A field that is no value, but an expression or a literal, has no other name than its tuple's.
+Status FunctionPlanner::field(const Binding &b) {
+  const ir::ValueId tuple = live_.alias_of[function_.operands_of(b)[0].index];
+  const int64_t index = *context_.module.exprs.as_constant(function_.exprs_of(b)[0]);
+  const Operand field = live_.fields[live_.fields_of[tuple.index].begin + uint32_t(index)];
+  if (field.kind == Operand::Kind::value)
+    return {};
+  CUGRT_ASSIGN(OperandRef ref, values_.ref(field, b.location));
+  values_.set_ref(b.result(), ref);
   return {};
 }
 

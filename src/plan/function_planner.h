@@ -33,6 +33,7 @@ private:
   Status binding(uint32_t ir_block, uint32_t index);
   Status define(const ir::Binding &binding, uint32_t ir_block);
   Status match(const ir::Binding &binding);
+  Status field(const ir::Binding &binding);
   Status read_symbol(const ir::Binding &binding);
   void note(const ir::Binding &binding, const Decision &decision, uint32_t region);
   void note_call_site(uint32_t call_site);

@@ -366,12 +366,7 @@ private:
       return false;
     if (from.kind == TypeKind::scalar)
       return to.dims.empty();
-    if (from.kind != TypeKind::tuple)
-      return from.kind == TypeKind::tensor || from.kind == TypeKind::shape;
-    for (size_t i = 0; i < from.fields.size(); ++i)
-      if (!can_be_made(from.fields[i], to.fields[i]))
-        return false;
-    return from.fields.size() == to.fields.size();
+    return from.kind == TypeKind::tensor || from.kind == TypeKind::shape;
   }
 
   /// The argument as the callee's parameter: matched where that has dimensions that are not known
@@ -384,30 +379,7 @@ private:
       return argument;
     if ((to.kind == TypeKind::tensor || to.kind == TypeKind::shape) && to.known_shape)
       return bind_value(BindingKind::match_shape, name, argument, to.dims, wanted, call.location);
-    if (to.kind != TypeKind::tuple)
-      return argument;
-    std::vector<Operand> fields;
-    std::vector<TypeId> types;
-    bool changed = false;
-    for (size_t i = 0; i < to.fields.size(); ++i) {
-      const ExprId index = module().exprs.constant(int64_t(i));
-      const ValueId field = bind_value(BindingKind::tuple_element, name + "." + std::to_string(i),
-                                       argument, {&index, 1}, from.fields[i], call.location);
-      const ValueId made = as_parameter(field, to.fields[i], call);
-      changed |= made != field;
-      fields.push_back(Operand::of(made));
-      types.push_back(builder().function().value(made).type);
-    }
-    if (!changed)
-      return argument;
-    ir::Type tuple;
-    tuple.kind = TypeKind::tuple;
-    tuple.fields = std::move(types);
-    const TypeId type = module().types.intern(std::move(tuple));
-    Binding made{};
-    made.kind = BindingKind::tuple;
-    made.location = call.location;
-    return builder().bind(made, fields, {}, {}, std::span(&name, 1), std::span(&type, 1));
+    return argument;
   }
 
   bool is_tensor(ValueId value, const ir::Function &f) const {

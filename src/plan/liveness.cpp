@@ -43,9 +43,14 @@ public:
       bindings += uint32_t(function_.blocks[i].bindings.size());
     }
     out_.times.assign(bindings, 0);
-    for (uint32_t i = 0; i < function_.params.size(); ++i)
-      if (is_tensor(function_.params[i].value))
-        define(function_.params[i].value, OriginKind::parameter, i);
+    given_tuples_.resize(values);
+    for (uint32_t i = 0; i < function_.params.size(); ++i) {
+      const ValueId value = function_.params[i].value;
+      if (is_tensor(value))
+        define(value, OriginKind::parameter, i);
+      else if (module_.types[function_.value(value).type].kind == TypeKind::tuple)
+        given_tuples_[value.index] = true;
+    }
     CUGRT_TRY(block(0));
     for (const Operand &result : function_.results_of(function_.body()))
       if (uint32_t origin = origin_of(result); origin != kNoOrigin)
@@ -108,8 +113,8 @@ private:
     }
     ir::Range fields = out_.fields_of[value.index];
     for (uint32_t i = fields.begin; i < fields.end(); ++i)
-      if (out_.fields[i].valid())
-        CUGRT_TRY(touch_value(out_.fields[i], location, to_host));
+      if (out_.fields[i].kind == Operand::Kind::value)
+        CUGRT_TRY(touch_value(out_.fields[i].value(), location, to_host));
     return {};
   }
 
@@ -321,21 +326,19 @@ private:
     return {};
   }
 
-  bool is_parameter(ValueId value) const {
-    return std::any_of(function_.params.begin(), function_.params.end(),
-                       [&](const ir::Parameter &p) { return p.value == value; });
-  }
-
   Status tuple_element(const Binding &b) {
     ValueId tuple = out_.alias_of[function_.operands_of(b)[0].index];
     ir::Range fields = out_.fields_of[tuple.index];
-    if (fields.count == 0 && is_parameter(tuple))
-      return {}; // of a lifted function, whose caller knows; the planner refuses it elsewhere
+    if (given_tuples_[tuple.index]) { // the caller knows: the planner has none such
+      given_tuples_[b.result().index] = true;
+      return {};
+    }
     std::optional<int64_t> index = module_.exprs.as_constant(function_.exprs_of(b)[0]);
-    if (!index || *index < 0 || *index >= fields.count ||
-        !out_.fields[fields.begin + uint32_t(*index)].valid())
+    if (!index || *index < 0 || *index >= fields.count)
       return fail(b.location, quoted(tuple) + " has no field of that number");
-    same_as(b.result(), out_.fields[fields.begin + uint32_t(*index)]);
+    const Operand field = out_.fields[fields.begin + uint32_t(*index)];
+    if (field.kind == Operand::Kind::value)
+      same_as(b.result(), field.value());
     return {};
   }
 
@@ -397,8 +400,9 @@ private:
     case BindingKind::tuple:
       out_.fields_of[b.result().index] = {uint32_t(out_.fields.size()), uint32_t(operands.size())};
       for (const Operand &operand : operands)
-        out_.fields.push_back(operand.kind == Operand::Kind::value ? out_.alias_of[operand.index]
-                                                                   : ValueId{});
+        out_.fields.push_back(operand.kind == Operand::Kind::value
+                                  ? Operand::of(out_.alias_of[operand.index])
+                                  : operand);
       return {};
     case BindingKind::tuple_element:
       return tuple_element(b);
@@ -432,6 +436,7 @@ private:
   std::vector<LiveInLoop> live_in_loop_;
   std::vector<ir::SymbolId> symbols_;
   bool has_device_symbols_ = false;
+  std::vector<bool> given_tuples_; // by value: parameters, and what are tuples in them
   uint32_t time_ = 0, block_ = 0;
 };
 

@@ -103,7 +103,7 @@ struct Liveness {
   std::vector<bool> whole;           // by value: it names all bytes of its origin
   std::vector<ir::ValueId> alias_of; // by value: itself, or what an alias or a tuple's field names
   std::vector<ir::Range> fields_of;  // by value: of tuples, into fields
-  std::vector<ir::ValueId> fields;
+  std::vector<ir::Operand> fields;   // values as alias_of has them
   std::vector<uint32_t> symbol_origin; // by symbol: the tensor that a read binding names
   std::vector<ir::ValueId> symbol_value;
   uint32_t end_time = 0;

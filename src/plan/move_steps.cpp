@@ -125,8 +125,8 @@ private:
     if (origin == kNoOrigin) {
       ir::Range fields = live_.fields_of[value.index];
       for (uint32_t i = fields.begin; i < fields.end(); ++i)
-        if (live_.fields[i].valid())
-          add(live_.fields[i], writes, out);
+        if (live_.fields[i].kind == Operand::Kind::value)
+          add(live_.fields[i].value(), writes, out);
       return;
     }
     auto [begin, end] = tensor_bytes_[origin];

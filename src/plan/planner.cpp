@@ -1,7 +1,8 @@
-// make_plan: lifted functions put back; under policy patch calls planned through and steps moved;
-// storage of the whole module; then every function, callees first.
+// make_plan: tuples taken apart at calls; lifted functions put back; under policy patch calls
+// planned through and steps moved; storage of the whole module; then every function, callees first.
 #include "plan/planner.h"
 
+#include "plan/flatten_tuples.h"
 #include "plan/function_planner.h"
 #include "plan/inline_calls.h"
 #include "plan/inline_graphs.h"
@@ -90,8 +91,10 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                                                             std::to_string(kMaxRegionNodes));
   if (options.max_lanes > 32)
     return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
-  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(module));
-  const ir::Module &whole = graphs ? graphs->module : module;
+  const std::optional<ir::Module> flat = flatten_tuples(module);
+  const ir::Module &given = flat ? *flat : module;
+  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(given));
+  const ir::Module &whole = graphs ? graphs->module : given;
   if (options.policy == Policy::patch)
     return plan_patch(whole, options, report);
   return plan_module(whole, {.graphs = graphs ? &*graphs : nullptr}, options, report);

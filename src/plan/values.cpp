@@ -315,10 +315,6 @@ Result<OperandRef> ValueTable::ref(ir::ValueId value, SourceLocation location) {
   std::vector<OperandRef> list;
   ir::Range fields = live_.fields_of[value.index];
   for (uint32_t i = fields.begin; i < fields.end(); ++i) {
-    if (!live_.fields[i].valid()) {
-      list.push_back({});
-      continue;
-    }
     CUGRT_ASSIGN(OperandRef field, ref(live_.fields[i], location));
     list.push_back(field);
   }

@@ -92,6 +92,9 @@ Result<std::vector<int64_t>> HostProgram::dims_of(const FunctionState &state,
       return Status::error(Code::unsupported,
                            "tuples of tensors are not passed to functions of the host");
     CUGRT_ASSIGN(cugrt_value value, value_of(state, element));
+    if (value.kind != CUGRT_VALUE_INT)
+      return Status::error(Code::unsupported, "of lists, only those of integers are passed to "
+                                              "functions of the host, as shapes");
     dims.push_back(value.as.integer);
   }
   return dims;

@@ -367,6 +367,99 @@ func @main(%x: tensor<[n, k], f32>) -> (tensor<[n, 4], f32>)
   }
 }
 
+TEST_CASE("a tuple is handed to a function whether its call is planned through or stays") {
+  const std::string text = module_text(R"(
+private func @both(%a: tensor<[m], f32>, %t: tuple<tensor<[m], f32>, tuple<float, tensor<[m], f32>>>)
+    -> (tensor<[m], f32>)BOUNDS {
+  %u = get %t, 0
+  %rest = get %t, 1
+  %f = get %rest, 0
+  %v = get %rest, 1
+  %r = alloc : tensor<[m], f32>
+  launch @scale(%u, %r, m, %f)
+  launch @accumulate(%v, %r, m)
+  launch @accumulate(%a, %r, m)
+  return %r
+}
+
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  %rest = tuple(3.0, %x)
+  %t = tuple(%x, %rest)
+  %r = call @both(%x, %t)
+  launch @scale(%r, %y, n, 2.0)
+  return
+}
+)");
+  const std::string bounds = "BOUNDS"; // narrower ones are checked at the call, which stays
+  for (const char *attributes : {"", " attributes {upper_bounds = {m = 32}}"})
+    for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED}) {
+      INFO("policy " << policy << attributes);
+      std::string module = text;
+      module.replace(module.find(bounds), bounds.size(), attributes);
+      auto options = detail::sized<cugrt_compile_options>();
+      options.policy = policy;
+      Executable executable(emulated_runtime(), Module::parse(module), &options);
+      Session session(executable, emulated_runtime());
+      std::vector<float> x = numbers(12, 4);
+      Buffer in = upload(x), out = upload(std::vector<float>(12));
+      session.run(executable.function("main"),
+                  {in.tensor(CUGRT_F32, {12}), out.tensor(CUGRT_F32, {12})});
+      session.synchronize();
+      std::vector<double> expected;
+      for (float value : x)
+        expected.push_back(10.0 * value);
+      check_close(download<float>(out.address(), x.size()), expected, 1e-6);
+    }
+}
+
+TEST_CASE("numbers in tuples are as good as others, for launches and for the host") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  %t = tuple(%x, 3.0, n)
+  %u = get %t, 0
+  %f = get %t, 1
+  %k = get %t, 2
+  %y = alloc : tensor<[n], f32>
+  launch @scale(%u, %y, n, %f)
+  %pair = tuple(%k, 2)
+  %h = host "look_at_lists"(%pair, %k, %f) : int
+  return %y
+}
+func @floats(%x: tensor<[n], f32>) {
+  %pair = tuple(0.5, 2)
+  %h = host "look_at_lists"(%pair, 1, 2.0) : int
+  return
+}
+)"));
+  static cugrt_value seen[3];
+  emulated_runtime().register_host_function(
+      "look_at_lists",
+      [](void *, const cugrt_value *arguments, size_t count, cugrt_value *results, size_t, void *) {
+        std::copy(arguments, arguments + std::min<size_t>(count, 3), seen);
+        results[0].as.integer = 0;
+        return static_cast<cugrt_status *>(nullptr);
+      });
+  std::vector<float> x = numbers(12, 4);
+  Buffer in = upload(x);
+  std::vector<Value> results = program.session.run(program.main, {in.tensor(CUGRT_F32, {12})});
+  program.session.synchronize();
+  std::vector<double> expected;
+  for (float value : x)
+    expected.push_back(3.0 * value);
+  check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+  REQUIRE(seen[0].kind == CUGRT_VALUE_SHAPE);
+  CHECK(seen[0].as.shape.rank == 2);
+  CHECK(seen[0].as.shape.dims[0] == 12);
+  CHECK(seen[0].as.shape.dims[1] == 2);
+  CHECK(seen[1].as.integer == 12);
+  CHECK(seen[2].as.floating == 3.0);
+  Error error = error_of([&] {
+    program.session.run(program.executable.function("floats"), {in.tensor(CUGRT_F32, {12})});
+  });
+  CHECK(error.code() == CUGRT_UNSUPPORTED);
+  CHECK(mentions(error, "only those of integers"));
+}
+
 TEST_CASE("a loop with a condition in device memory ends when the device says so") {
   Program program("cugrt 1\n"
                   R"(
