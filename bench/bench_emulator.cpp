@@ -13,9 +13,9 @@
 #include "bench/emulator_cases.h"
 #include "bench/support/bench_main.h"
 #include "emulator/exec/handlers.h"
+#include "support/whole_number.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -49,11 +49,10 @@ Result<Arguments> parse(int count, char **values) {
       (name == "--json" ? arguments.json : arguments.only) = value;
       continue;
     }
-    auto [end, failed] =
-        std::from_chars(value.data(), value.data() + value.size(), arguments.rounds);
-    if (failed != std::errc() || end != value.data() + value.size() || arguments.rounds < 1 ||
-        arguments.rounds > 1000)
+    const auto rounds = whole_number<int>(value);
+    if (!rounds || *rounds < 1 || *rounds > 1000)
       return Status::error(Code::invalid_argument, "--rounds takes a number from 1 to 1000");
+    arguments.rounds = *rounds;
   }
   return arguments;
 }

@@ -10,10 +10,10 @@
 
 #include "support/checked_math.h"
 #include "support/file.h"
+#include "support/whole_number.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -59,13 +59,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
-
 Status error(const std::string &message) { return Status::error(Code::parse_error, message); }
 
 /// `begin SEPARATOR end`.
@@ -73,7 +66,7 @@ std::optional<std::pair<int64_t, int64_t>> pair(std::string_view text, char sepa
   const std::vector<std::string_view> parts = split(text, separator);
   if (parts.size() != 2)
     return std::nullopt;
-  auto begin = number(parts[0]), end = number(parts[1]);
+  auto begin = whole_number<int64_t>(parts[0]), end = whole_number<int64_t>(parts[1]);
   return begin && end ? std::optional(std::pair(*begin, *end)) : std::nullopt;
 }
 
@@ -122,7 +115,8 @@ public:
     if (fields_.size() != header_.count)
       return error("a buffer has as many fields as the first line names columns");
     Line line;
-    auto lower = number(field(kLower)), upper = number(field(kUpper)), size = number(field(kSize));
+    auto lower = whole_number<int64_t>(field(kLower)), upper = whole_number<int64_t>(field(kUpper)),
+         size = whole_number<int64_t>(field(kSize));
     if (upper)
       upper = checked_add(*upper, header_.past_end);
     if (!lower || !upper || !size)
@@ -159,7 +153,7 @@ private:
   Status alignment(Line &line) const {
     if (field(kAlignment).empty())
       return {};
-    auto value = number(field(kAlignment));
+    auto value = whole_number<int64_t>(field(kAlignment));
     if (!value || *value <= 0)
       return error("an alignment must be a positive integer");
     if ((*value & (*value - 1)) != 0)
@@ -171,7 +165,7 @@ private:
   /// A hint may help a search and binds nobody; an offset is where the buffer has to lie.
   Status places(Line &line) const {
     if (!field(kHint).empty()) {
-      auto hint = number(field(kHint));
+      auto hint = whole_number<int64_t>(field(kHint));
       if (!hint)
         return error("a hint must be an integer; -1 is none");
       if (*hint >= 0)
@@ -179,7 +173,7 @@ private:
     }
     if (field(kOffset).empty())
       return {};
-    line.offset = number(field(kOffset));
+    line.offset = whole_number<int64_t>(field(kOffset));
     if (!line.offset || *line.offset < 0)
       return error("an offset must be an integer that is not negative");
     if (*line.offset % line.alignment != 0)

@@ -2,9 +2,9 @@
 #include "passes/pass.h"
 
 #include "support/check.h"
+#include "support/whole_number.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace cugrt::passes {
 
@@ -43,15 +43,6 @@ std::string listed(std::string_view choices) {
   return list;
 }
 
-/// The whole number that `text` is all of, in decimal digits.
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
-
 Status check_value(const OptionInfo &option, std::string_view value) {
   const std::string named = "pass option " + std::string(option.name);
   if (option.type == OptionType::ops) {
@@ -65,8 +56,9 @@ Status check_value(const OptionInfo &option, std::string_view value) {
   }
   const std::vector<std::string_view> choices = split(option.choices, '|');
   if (option.type == OptionType::number) {
-    const std::optional<int64_t> number = whole_number(value);
-    if (!number || *number < *whole_number(choices[0]) || *number > *whole_number(choices[1]))
+    const std::optional<int64_t> number = whole_number<int64_t>(value);
+    if (!number || *number < *whole_number<int64_t>(choices[0]) ||
+        *number > *whole_number<int64_t>(choices[1]))
       return Status::error(Code::invalid_argument, named + " is '" + std::string(value) +
                                                        "', but must be a whole number from " +
                                                        std::string(choices[0]) + " to " +
@@ -126,7 +118,7 @@ std::vector<ir::Op> PassContext::ops(std::string_view name) const {
 }
 
 int64_t PassContext::number(std::string_view name) const {
-  return *whole_number(value(name, OptionType::number));
+  return *whole_number<int64_t>(value(name, OptionType::number));
 }
 
 } // namespace cugrt::passes

@@ -90,8 +90,7 @@ private:
   void add_params(const std::string &name, TypeId type, const ir::Parameter &param,
                   SourceLocation location) {
     if (module().types[type].kind != TypeKind::tuple) {
-      params_.push_back(
-          builder().param(name, type, param.access, param.alignment_bytes, location));
+      params_.push_back(builder().param(name, type, param.access, param.alignment_bytes, location));
       return;
     }
     const std::vector<TypeId> fields = module().types[type].fields;
@@ -124,9 +123,8 @@ private:
     const std::vector<TypeId> fields = module().types[type].fields;
     for (size_t i = 0; i < fields.size(); ++i) {
       const ir::ExprId index = module().exprs.constant(int64_t(i));
-      const ValueId field =
-          bind_value(BindingKind::tuple_element, name + "." + std::to_string(i), operand.value(),
-                     std::span(&index, 1), fields[i], location);
+      const ValueId field = bind_value(BindingKind::tuple_element, name + "." + std::to_string(i),
+                                       operand.value(), std::span(&index, 1), fields[i], location);
       take_apart(Operand::of(field), location, parts);
     }
   }

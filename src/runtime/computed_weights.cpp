@@ -1,8 +1,9 @@
 // Names of computed weights; see computed_weights.h.
 #include "runtime/computed_weights.h"
 
+#include "support/whole_number.h"
+
 #include <algorithm>
-#include <charconv>
 
 namespace cugrt::runtime {
 
@@ -22,16 +23,14 @@ std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan
   const size_t dot = name.rfind('.');
   if (param.kind != plan::ParamKind::weight || dot == std::string_view::npos)
     return std::nullopt;
-  uint32_t result = 0;
-  const std::string_view number = name.substr(dot + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), result);
-  if (error != std::errc() || end != number.data() + number.size())
+  const auto result = whole_number<uint32_t>(name.substr(dot + 1));
+  if (!result)
     return std::nullopt;
   for (uint32_t f = 0; f < plan.functions.size(); ++f) {
     const plan::Function &function = plan.functions[f];
     if (function.name == name.substr(0, dot) && takes_weights_only(function) &&
-        result < function.results.size() && function.results[result].buffer != plan::kNone)
-      return ComputedWeight{f, result};
+        *result < function.results.size() && function.results[*result].buffer != plan::kNone)
+      return ComputedWeight{f, *result};
   }
   return std::nullopt;
 }

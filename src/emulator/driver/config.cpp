@@ -2,8 +2,8 @@
 #include "emulator/driver/config.h"
 
 #include "emulator/driver/error_names.h"
+#include "support/whole_number.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -15,21 +15,13 @@ namespace {
 constexpr std::string_view kVersions[] = {"12.2", "12.3", "12.4", "12.6", "12.8", "13.0"};
 constexpr int kVersionNumbers[] = {12020, 12030, 12040, 12060, 12080, 13000};
 
-std::optional<uint64_t> number(std::string_view text) {
-  uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
-
 std::optional<uint64_t> bytes(std::string_view text) {
   unsigned shift = 0;
   if (!text.empty() && (text.back() == 'M' || text.back() == 'G')) {
     shift = text.back() == 'M' ? 20 : 30;
     text.remove_suffix(1);
   }
-  auto value = number(text);
+  auto value = whole_number<uint64_t>(text);
   constexpr uint64_t kMax = uint64_t(1) << 40, kMin = uint64_t(1) << 20;
   if (!value || *value > (kMax >> shift) || *value << shift < kMin)
     return std::nullopt;
@@ -41,10 +33,10 @@ bool read_fault(std::string_view text, Config &config) {
   size_t colon = text.find(':');
   if (colon == std::string_view::npos)
     return false;
-  auto call = number(text.substr(0, colon));
+  auto call = whole_number<uint64_t>(text.substr(0, colon));
   std::string_view code = text.substr(colon + 1);
   std::optional<int> value = find_error_code(code);
-  if (auto as_number = number(code); !value && as_number && *as_number < 1000)
+  if (auto as_number = whole_number<uint64_t>(code); !value && as_number && *as_number < 1000)
     value = int(*as_number);
   if (!call || !value)
     return false;
@@ -92,12 +84,12 @@ Config Config::from_environment() {
     return value.has_value();
   });
   variable(config, "CUGRT_EMU_SEED", "a number", [&](auto text) {
-    auto value = number(text);
+    auto value = whole_number<uint64_t>(text);
     config.seed = value.value_or(config.seed);
     return value.has_value();
   });
   variable(config, "CUGRT_EMU_WORKERS", "a number from 1 to 64", [&](auto text) {
-    auto value = number(text);
+    auto value = whole_number<uint64_t>(text);
     bool sensible = value && *value >= 1 && *value <= 64;
     config.workers = sensible ? unsigned(*value) : config.workers;
     return sensible;
@@ -111,7 +103,7 @@ Config Config::from_environment() {
   });
   // The executor reads these two by itself (exec/thread_pool.cpp, exec/handlers.cpp).
   variable(config, "CUGRT_EMU_THREADS", "a number from 1 to 256", [](auto text) {
-    auto value = number(text);
+    auto value = whole_number<uint64_t>(text);
     return value && *value >= 1 && *value <= 256;
   });
   variable(config, "CUGRT_EMU_ISA", "v2, v3 or v4",
