@@ -1,8 +1,8 @@
 // The host builtins of lifted regions: what the pass RewriteCudaGraph writes and the planner reads.
 //
-//   %s0, %s1 = host "cuda_graph.get_cached_alloc"(@cuda_graph_alloc, 0) : (storage<..>,
-//   storage<..>) %args = tuple(%a, %s0, %key) %b = host
-//   "cuda_graph.run_or_capture"(@main_cuda_graph_capture, %args, 0, %key) : tensor<..>
+//   %s0, %s1 = host "cuda_graph.get_cached_alloc"(@alloc, 0) : (storage<..>, storage<..>)
+//   %args = tuple(%a, %s0, %key)
+//   %b = host "cuda_graph.run_or_capture"(@capture, %args, 0, %key) : tensor<..>
 //
 // get_cached_alloc gives the storages that a function allocates, the same ones each time.
 // run_or_capture runs a function on the fields of a tuple as one graph; its results are the
@@ -35,6 +35,17 @@ inline constexpr uint8_t kAllocIndex = 1; // of get_cached_alloc, which takes no
 /// The function that a builtin's call names; the verifier has checked that it does.
 inline uint32_t graph_function(const Function &function, const Binding &b) {
   return function.operands_of(b)[kGraphFunction].index;
+}
+
+/// Those that a builtin of the module runs or allocates from, by number. Their parameters may be
+/// names for the same bytes.
+inline std::vector<bool> functions_run_as_graphs(const Module &module) {
+  std::vector<bool> named(module.functions.size());
+  for (const Function &function : module.functions)
+    for (const Operand &operand : function.operands)
+      if (operand.kind == Operand::Kind::function)
+        named[operand.index] = true;
+  return named;
 }
 
 /// What may stand in a function that run_or_capture runs: no host, no control flow, no calls.

@@ -15,6 +15,7 @@
 // Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
 // stands before its first tensor, and tensors begin at its first byte.
 #include "ir/function_cloner.h"
+#include "ir/graph_builtins.h"
 #include "passes/all_passes.h"
 #include "plan/memory_plan.h"
 #include "plan/slots.h"
@@ -178,10 +179,15 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
     CUGRT_ASSIGN(summaries, plan::summarize_all(module));
   }
   ir::Module target = ir::without_functions(module);
-  for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function planned,
-                 by_slots ? plan_slots(function, target)
-                          : plan_packed(module, function, summaries, options, target));
+  const std::vector<bool> run_as_graphs = ir::functions_run_as_graphs(module);
+  for (size_t f = 0; f < module.functions.size(); ++f) {
+    const ir::Function &function = module.functions[f];
+    plan::MemoryOptions own = options;
+    if (run_as_graphs[f])
+      own.reuse = plan::Reuse::smallest; // in program order: only callers know what shares bytes
+    CUGRT_ASSIGN(ir::Function planned, by_slots
+                                           ? plan_slots(function, target)
+                                           : plan_packed(module, function, summaries, own, target));
     target.functions.push_back(std::move(planned));
   }
   return target;

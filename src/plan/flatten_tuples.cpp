@@ -2,6 +2,7 @@
 #include "plan/flatten_tuples.h"
 
 #include "ir/function_cloner.h"
+#include "ir/graph_builtins.h"
 #include "ir/infer.h"
 #include "ir/text.h"
 #include "support/check.h"
@@ -24,15 +25,6 @@ size_t count_parts(const ir::Module &module, TypeId type) {
   for (TypeId field : module.types[type].fields)
     count += count_parts(module, field);
   return count;
-}
-
-std::vector<bool> functions_run_as_graphs(const ir::Module &module) {
-  std::vector<bool> named(module.functions.size());
-  for (const ir::Function &function : module.functions)
-    for (const Operand &operand : function.operands)
-      if (operand.kind == Operand::Kind::function)
-        named[operand.index] = true;
-  return named;
 }
 
 bool takes_tuples(const ir::Module &module, const ir::Function &function) {
@@ -137,7 +129,7 @@ private:
 } // namespace
 
 std::optional<ir::Module> flatten_tuples(const ir::Module &module) {
-  const std::vector<bool> run_as_graphs = functions_run_as_graphs(module);
+  const std::vector<bool> run_as_graphs = ir::functions_run_as_graphs(module);
   std::vector<bool> flat(module.functions.size());
   bool any = false;
   for (size_t f = 0; f < flat.size(); ++f) {

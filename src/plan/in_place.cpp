@@ -21,7 +21,9 @@ public:
                                       [](const ir::KernelParam &p) { return !p.over.empty(); }));
   }
 
-  std::vector<InPlace> run() {
+  /// `every`: all that a tensor may be written over, not the first that is left.
+  std::vector<InPlace> run(bool every) {
+    every_ = every;
     for (uint32_t block = 0; block < f_.blocks.size(); ++block)
       for (uint32_t i = 0; i < f_.blocks[block].bindings.size(); ++i)
         if (const Binding &b = f_.blocks[block].bindings[i];
@@ -60,8 +62,10 @@ private:
             live_.origins[from].end != time + 1 || !alike(operands[in], operands[out]) ||
             uses(kernel, operands, from, kernel.params[out].over) != 0)
           continue;
-        taken_[from] = true;
         found_.push_back({time, from, to});
+        if (every_)
+          continue;
+        taken_[from] = true;
         break;
       }
     }
@@ -104,13 +108,14 @@ private:
   const Liveness &live_;
   std::vector<bool> declares_; // by kernel
   std::vector<bool> taken_;    // by origin: something is written over it
+  bool every_ = false;
   std::vector<InPlace> found_;
 };
 
 } // namespace
 
-std::vector<InPlace> find_in_place(const ir::Module &module, const ir::Function &function,
-                                   const Liveness &live) {
+static std::vector<InPlace> find(const ir::Module &module, const ir::Function &function,
+                                 const Liveness &live, bool every) {
   const bool declared =
       std::any_of(module.kernels.begin(), module.kernels.end(), [](const ir::Kernel &kernel) {
         return std::any_of(kernel.params.begin(), kernel.params.end(),
@@ -118,13 +123,18 @@ std::vector<InPlace> find_in_place(const ir::Module &module, const ir::Function 
       });
   if (!declared)
     return {};
-  return Finder(module, function, live).run();
+  return Finder(module, function, live).run(every);
+}
+
+std::vector<InPlace> find_in_place(const ir::Module &module, const ir::Function &function,
+                                   const Liveness &live) {
+  return find(module, function, live, false);
 }
 
 std::vector<std::pair<uint32_t, uint32_t>>
 laid_in_place(const ir::Module &module, const ir::Function &function, const Liveness &live) {
   std::vector<std::pair<uint32_t, uint32_t>> laid;
-  const std::vector<InPlace> launches = find_in_place(module, function, live);
+  const std::vector<InPlace> launches = find(module, function, live, true);
   if (launches.empty())
     return laid;
   std::vector<ir::ExprId> offsets(function.values.size());

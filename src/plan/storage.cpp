@@ -27,7 +27,7 @@ uint32_t FunctionStorage::workspace_at(uint32_t time) const { return find(worksp
 uint32_t FunctionStorage::swap_of(ir::ValueId result) const { return find(swaps, result.index); }
 
 bool FunctionStorage::takes_over(uint32_t tensor, uint32_t other) const {
-  return !in_place.empty() && find(in_place, tensor) == other;
+  return std::binary_search(in_place.begin(), in_place.end(), std::pair(tensor, other));
 }
 
 bool FunctionStorage::lies_in_place(uint32_t tensor) const {

@@ -7,8 +7,7 @@ using namespace cugrt::test;
 
 namespace {
 
-// y = 6x while b is alive; then r = d + y with d = 6x or 12x. Small integers times x: exact.
-const char *const kModule = R"(cugrt 1
+const std::string kKernels = R"(cugrt 1
 
 kernel @scale {
   inline """
@@ -33,7 +32,10 @@ extern "C" __global__ void accumulate(const float *x, float *y, long long n) {
   params (x: in f32, y: inout f32, n: symbol i64)
   launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
 }
+)";
 
+// y = 6x while b is alive; then r = d + y with d = 6x or 12x. Small integers times x: exact.
+const std::string kModule = kKernels + R"(
 private func @six(%p: tensor<[n], f32>, %q: out tensor<[n], f32>)
     attributes {upper_bounds = {n = 256}, capture_symbols = [n]} {
   %s = alloc_storage "global", 1024
@@ -106,6 +108,42 @@ struct Program {
 };
 
 } // namespace
+
+TEST_CASE("launches of a lifted region keep their order where its tensors share bytes") {
+  const Module module = Module::parse(kKernels + R"(
+func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>)
+    attributes {num_inputs = 1} {
+  %s = alloc_storage "global", 32
+  %a = alloc_tensor %s, 0 : tensor<[8], f32>
+  %b = alloc_tensor %s, 0 : tensor<[8], f32>
+  launch @scale(%w, %b, 8, 2.0)
+  launch @accumulate(%w, %b, 8)
+  launch @scale(%w, %a, 8, 4.0)
+  launch @accumulate(%w, %a, 8)
+  %r = alloc : tensor<[8], f32>
+  launch @scale(%a, %r, 8, 1.0)
+  launch @accumulate(%x, %r, 8)
+  return %r
+}
+)");
+  const Module rewritten = module.run_passes({"RewriteCudaGraph"});
+  REQUIRE(rewritten.print().find("%b: inout tensor<[8], f32>, %a: inout") != std::string::npos);
+  std::vector<float> values = numbers(8, 1), given = numbers(8, 2);
+  Buffer x = upload(values);
+  Weights weights;
+  weights.add("w", given.data(), CUGRT_F32, std::vector<int64_t>{8});
+  std::vector<double> expected;
+  for (size_t i = 0; i < values.size(); ++i)
+    expected.push_back(double(values[i]) + 5.0 * double(given[i]));
+  for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED}) {
+    Executable executable = Program::compile(rewritten, policy);
+    Session session(executable, emulated_runtime(), weights);
+    std::vector<Value> results =
+        session.run(executable.function("main"), {x.tensor(CUGRT_F32, {8})});
+    session.synchronize();
+    check_close(download<float>(results[0].as.tensor.address, 8), expected, 0);
+  }
+}
 
 TEST_CASE("lifted regions give the bytes of the module as written, under either policy") {
   Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
