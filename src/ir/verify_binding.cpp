@@ -146,6 +146,10 @@ bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, Expr
   for (const std::vector<int64_t> &corner : corners_) {
     auto size = m_.exprs.evaluate(bytes, corner);
     auto last = m_.exprs.evaluate(end, corner), all = m_.exprs.evaluate(whole, corner);
+    if (size.ok() && *size > 0 && !last.ok() && m_.exprs.evaluate(begin, corner).ok())
+      return fail(b, "the end of this tensor in " + std::string(what) +
+                         " does not fit into 64 bits" +
+                         (m_.exprs.as_constant(begin) ? "" : " for symbols at their bounds"));
     if (size.ok() && *size > 0 && last.ok() && all.ok() && *last > *all)
       return fail(b, "this tensor ends at byte " + std::to_string(*last) + " of " + what + " of " +
                          std::to_string(*all) + " bytes" +

@@ -61,6 +61,9 @@ bool FunctionVerifier::check_expr(ExprId e, SourceLocation location, const char 
     return true;
   scratch_.clear();
   m_.exprs.collect_symbols(e, scratch_);
+  if (scratch_.empty()) // of constants, and yet none
+    return fail(location,
+                text(e) + " in " + where + " divides by zero or does not fit into 64 bits");
   for (SymbolId s : scratch_) {
     if (s.index >= f_.symbols.size())
       return fail(location, "symbol number " + std::to_string(s.index) + " does not exist");
@@ -110,6 +113,11 @@ bool FunctionVerifier::check_type(TypeId id, SourceLocation location) {
     if (!check_type(field, location))
       return false;
   if (constant) {
+    if (t.kind == TypeKind::tensor && t.known_shape) {
+      const Type tensor = t; // a copy: the size is a new expression
+      if (!m_.exprs.as_constant(tensor_bytes(m_.exprs, tensor)))
+        return fail(location, "the size of " + text(id) + " does not fit into 64 bits");
+    }
     if (id.index >= good_types_.size())
       good_types_.resize(m_.types.size() * 2, 0);
     good_types_[id.index] = 1;

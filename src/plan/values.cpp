@@ -120,10 +120,10 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   const std::string unbounded = unbounded_extent(buffer, offset_bytes, {});
   return located(
       Code::verify_error, function_, location,
-      "%" + function_.value(value).name + " takes " +
-          (upper == INT64_MAX ? "more" : "up to " + std::to_string(upper)) + " bytes of %" +
+      "%" + function_.value(value).name + " may end " +
+          (upper == INT64_MAX ? "beyond" : "at byte " + std::to_string(upper) + " of") + " %" +
           function_.value(holder.value).name + ", which has " + std::to_string(k.item.bytes) +
-          "; " +
+          " bytes; " +
           (unbounded.empty() ? "make the storage larger or lower the symbols' bounds" : unbounded));
 }
 

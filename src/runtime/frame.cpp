@@ -72,10 +72,10 @@ Result<uint64_t> Frame::bytes(const plan::Buffer &buffer) const {
 }
 
 Status Frame::cannot_evaluate(ExprId expr) const {
-  return Status::error(Code::out_of_range,
-                       "'" + expr_text(expr) +
-                           "' divides by zero or does not fit into 64 bits with " +
-                           describe_symbols(expr));
+  const std::string symbols = describe_symbols(expr);
+  return Status::error(Code::out_of_range, "'" + expr_text(expr) +
+                                               "' divides by zero or does not fit into 64 bits" +
+                                               (symbols.empty() ? "" : " with " + symbols));
 }
 
 std::string Frame::expr_text(ExprId expr) const {

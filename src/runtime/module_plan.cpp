@@ -106,6 +106,24 @@ Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const
   return std::optional(bytes);
 }
 
+/// Where the size of what `what` names overflows: at the largest values, or at those that are
+/// given.
+Status overflows(const plan::Function &function, const std::string &what, SourceLocation location) {
+  return Status::error(Code::out_of_range,
+                       "in @" + function.name + ": the size of " + what +
+                           " overflows 64 bits at the symbols' upper bounds; lower them")
+      .at(std::to_string(location.line) + ":" + std::to_string(location.column));
+}
+
+/// Where an unplanned tensor is allocated; unknown for what a host call returns.
+SourceLocation allocation_of(const plan::Function &function, uint32_t buffer) {
+  for (const plan::Block &block : function.blocks)
+    for (const plan::Item &item : block.items)
+      if (item.kind == plan::ItemKind::allocate && item.index == buffer)
+        return item.location;
+  return function.location;
+}
+
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
                             std::span<const cugrt_symbol_value> given) {
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
@@ -125,11 +143,7 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
     if (param.known_shape) {
       auto sized = tensor_param_bytes(plan, param, symbols);
       if (!sized.ok())
-        return Status::error(sized.status().code(), "in @" + function.name + ": parameter %" +
-                                                        param.name + ": " +
-                                                        sized.status().message() +
-                                                        " at the symbols' upper bounds; lower them")
-            .at(std::to_string(param.location.line) + ":" + std::to_string(param.location.column));
+        return overflows(function, "parameter %" + param.name, param.location);
       bytes = *sized;
     }
     CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
@@ -137,16 +151,21 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
   for (const plan::Slot &slot : function.slots) {
     if (slot.kind != plan::SlotKind::result)
       continue;
-    CUGRT_ASSIGN(std::optional<uint64_t> bytes, evaluate(plan, symbols, slot.bytes));
-    CUGRT_TRY(add(row.results, bytes));
+    const auto bytes = evaluate(plan, symbols, slot.bytes);
+    if (!bytes.ok())
+      return overflows(function, "result " + std::to_string(slot.index), function.location);
+    CUGRT_TRY(add(row.results, *bytes));
   }
   std::vector<bool> seen(function.dynamic_count);
-  for (const plan::Buffer &buffer : function.buffers) {
+  for (uint32_t b = 0; b < function.buffers.size(); ++b) {
+    const plan::Buffer &buffer = function.buffers[b];
     if (buffer.base != plan::BufferBase::dynamic || seen[buffer.index])
       continue;
     seen[buffer.index] = true;
-    CUGRT_ASSIGN(std::optional<uint64_t> bytes, evaluate(plan, symbols, buffer.bytes));
-    CUGRT_TRY(add(row.dynamic, bytes));
+    const auto bytes = evaluate(plan, symbols, buffer.bytes);
+    if (!bytes.ok())
+      return overflows(function, "%" + buffer.name, allocation_of(function, b));
+    CUGRT_TRY(add(row.dynamic, *bytes));
   }
   for (const plan::Arena &arena : plan.arenas)
     CUGRT_TRY(add(row.arena, static_cast<uint64_t>(arena.bytes)));
