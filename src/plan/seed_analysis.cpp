@@ -62,7 +62,9 @@ std::string seed_reason(const ir::Module &module, const ir::Function &function,
            "\" is taken for a launch, its operands are all static; it splits the graph where it is "
            "a host function";
   case SeedRule::names_static:
-    return "its operands are static: part of a region that is open";
+    return decision.region == UINT32_MAX
+               ? "its operands are static, but only launches open regions, and none is open"
+               : "its operands are static: part of the region that is open";
   case SeedRule::constant:
     return "a constant is static";
   case SeedRule::lifted_storage:
