@@ -12,12 +12,14 @@ namespace cugrt::plan {
 
 using ir::Binding;
 
-/// The calls that something comes from, innermost first.
-static std::vector<CallNote> calls_from(const ir::Function &function, uint32_t call_site) {
-  std::vector<CallNote> calls;
+static CallChain calls_from(const ir::Function &function, uint32_t call_site) {
+  CallChain chain;
   for (uint32_t at = call_site; at != kNone; at = function.call_sites[at].parent)
-    calls.push_back({function.call_sites[at].callee, function.call_sites[at].location});
-  return calls;
+    if (chain.calls.size() < CallChain::kMaxCalls)
+      chain.calls.push_back({function.call_sites[at].callee, function.call_sites[at].location});
+    else
+      ++chain.more;
+  return chain;
 }
 
 /// A call that was inlined is told of once, before the first binding that came from it.
@@ -130,7 +132,7 @@ void FunctionPlanner::storage_notes() {
         if (runs[i - 1].second < runs[i].first)
           note.gaps.push_back({runs[i - 1].second, runs[i].first});
     }
-    note.calls = calls_from(function_, call_sites[origin.value.index]);
+    note.from = calls_from(function_, call_sites[origin.value.index]);
     const int64_t base_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes;
     for (size_t box = 0; box < boxes.count(); ++box) {
       if (boxes.count() > 1)

@@ -32,14 +32,22 @@ struct CallNote {
   SourceLocation location; // of the call
 };
 
+/// The calls that something came from, innermost first: the first ones, and how many more there
+/// are.
+struct CallChain {
+  static constexpr size_t kMaxCalls = 8;
+  std::vector<CallNote> calls;
+  uint32_t more = 0;
+};
+
 /// Why a binding is, or is not, in a region: for people. A call that was inlined has a note too.
 struct BindingNote {
   uint32_t function = 0;
   SourceLocation location;
-  std::string binding;           // as printed
-  uint32_t region = kNone;       // of the function
-  std::string reason;            // in words: the rule that put it there or kept it out
-  std::vector<CallNote> calls{}; // that it came from, innermost first
+  std::string binding;     // as printed
+  uint32_t region = kNone; // of the function
+  std::string reason;      // in words: the rule that put it there or kept it out
+  CallChain from{};
 };
 
 /// One planned tensor's place, for storage tables and drawings. Times count steps, half-open.
@@ -50,8 +58,8 @@ struct StorageNote {
   int64_t offset_bytes = 0, bytes = 0;
   uint32_t first_step = 0, end_step = 0;
   std::vector<std::pair<uint32_t, uint32_t>>
-      gaps{};                    // steps between, when others may have its bytes
-  std::vector<CallNote> calls{}; // that its binding came from, innermost first
+      gaps{};       // steps between, when others may have its bytes
+  CallChain from{}; // of its binding
 };
 
 struct EdgeNote {

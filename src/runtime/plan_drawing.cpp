@@ -87,7 +87,7 @@ std::string box(const plan::StorageNote &note, size_t index, uint32_t begin, uin
                     xml_escaped("%" + note.name + ": offset " + std::to_string(note.offset_bytes) +
                                 ", " + std::to_string(note.bytes) + " bytes, steps [" +
                                 std::to_string(begin) + ", " + std::to_string(end) + ")" +
-                                (note.calls.empty() ? "" : ", " + calls_text(note.calls))) +
+                                (note.from.calls.empty() ? "" : ", " + calls_text(note.from))) +
                     "</title></rect>\n";
   if (at.height > 12 && at.width > 40)
     svg += text_at(at.x + 3, at.y + 11, "%" + note.name);

@@ -52,9 +52,9 @@ Json location_json(SourceLocation location) {
   return location.known() ? Json{{"line", location.line}, {"column", location.column}} : Json();
 }
 
-Json calls_json(std::span<const plan::CallNote> calls) {
+Json calls_json(const plan::CallChain &chain) {
   Json list = Json::array();
-  for (const plan::CallNote &call : calls)
+  for (const plan::CallNote &call : chain.calls)
     list.push_back({{"callee", call.callee}, {"location", location_json(call.location)}});
   return list;
 }
@@ -101,8 +101,8 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     std::string where = note.region == plan::kNone ? "-" : function.regions[note.region].name;
     text += "  " + padded(place_text(note.location), 10) + padded(where, 12) + note.binding + "\n" +
             std::string(24, ' ') + note.reason + "\n";
-    if (!note.calls.empty())
-      text += std::string(24, ' ') + calls_text(note.calls) + "\n";
+    if (!note.from.calls.empty())
+      text += std::string(24, ' ') + calls_text(note.from) + "\n";
   }
   for (const plan::EdgeNote &note : view.report.edges)
     if (note.function == index)
@@ -135,7 +135,7 @@ void add_storage(std::string &text, const PlanView &view) {
             padded(std::to_string(note.bytes), 10) + " steps [" + std::to_string(note.first_step) +
             ", " + std::to_string(note.end_step) + ")" + gaps_text(note) +
             (note.bucket.empty() ? "" : " where " + note.bucket) +
-            (note.calls.empty() ? "" : " " + calls_text(note.calls)) + "\n";
+            (note.from.calls.empty() ? "" : " " + calls_text(note.from)) + "\n";
 }
 
 void add_memory(std::string &text, const MemoryRow &row) {
@@ -209,7 +209,8 @@ Json function_json(const PlanView &view, uint32_t index) {
            {"region",
             note.region == plan::kNone ? Json() : Json(function.regions[note.region].name)},
            {"reason", note.reason},
-           {"calls", calls_json(note.calls)}});
+           {"calls", calls_json(note.from)},
+           {"more_calls", note.from.more}});
   json["symbols"] = std::move(symbols);
   json["regions"] = std::move(regions);
   json["bindings"] = std::move(bindings);
@@ -242,12 +243,12 @@ std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Fu
   return texts;
 }
 
-std::string calls_text(std::span<const plan::CallNote> calls) {
+std::string calls_text(const plan::CallChain &chain) {
   std::string text;
-  for (const plan::CallNote &call : calls)
+  for (const plan::CallNote &call : chain.calls)
     text += (text.empty() ? "from the call of @" : ", from the call of @") + call.callee +
             (call.location.known() ? " in line " + std::to_string(call.location.line) : "");
-  return text;
+  return text + (chain.more ? ", and " + std::to_string(chain.more) + " more" : "");
 }
 
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
@@ -314,7 +315,8 @@ std::string plan_json(const PlanView &view) {
                        {"first_step", note.first_step},
                        {"end_step", note.end_step},
                        {"gaps", note.gaps},
-                       {"calls", calls_json(note.calls)}});
+                       {"calls", calls_json(note.from)},
+                       {"more_calls", note.from.more}});
   for (const plan::EdgeNote &note : view.report.edges)
     edges.push_back({{"function", view.plan.functions[note.function].name},
                      {"region", view.plan.functions[note.function].regions[note.region].name},

@@ -43,7 +43,7 @@ std::string plan_svg(const PlanView &view);
 std::string body_name(const plan::Function &function, const plan::Region &region,
                       const plan::RegionLevel &level);
 /// "from the call of @leaf in line 12, from the call of @twice in line 30": innermost first.
-std::string calls_text(std::span<const plan::CallNote> calls);
+std::string calls_text(const plan::CallChain &chain);
 /// "b*s <= 4096" for each of a function's constraints.
 std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Function &function);
 /// "%x, result 0".

@@ -22,7 +22,7 @@ static std::string notes(const plan::PlanReport &report, const plan::Plan &plan)
             (note.region == plan::kNone ? "no region"
                                         : plan.functions[note.function].regions[note.region].name) +
             ": " + note.reason + "\n";
-    for (const plan::CallNote &call : note.calls)
+    for (const plan::CallNote &call : note.from.calls)
       text += "    from the call of @" + call.callee + " in line " +
               std::to_string(call.location.line) + "\n";
   }
@@ -38,7 +38,7 @@ static std::string storage(const plan::PlanReport &report) {
     for (auto [begin, end] : note.gaps)
       text += " but [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
     text += "\n";
-    for (const plan::CallNote &call : note.calls)
+    for (const plan::CallNote &call : note.from.calls)
       text += "    from the call of @" + call.callee + " in line " +
               std::to_string(call.location.line) + "\n";
   }
