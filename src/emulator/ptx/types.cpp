@@ -20,7 +20,8 @@ constexpr Row kRows[] = {
     {"f16x2", Type::f16x2, 4},   {"bf16", Type::bf16, 2},     {"bf16x2", Type::bf16x2, 4},
     {"tf32", Type::tf32, 4},     {"f32", Type::f32, 4},       {"f64", Type::f64, 8},
     {"f32x2", Type::f32x2, 8},   {"e4m3", Type::e4m3, 1},     {"e5m2", Type::e5m2, 1},
-    {"e4m3x2", Type::e4m3x2, 2}, {"e5m2x2", Type::e5m2x2, 2},
+    {"e4m3x2", Type::e4m3x2, 2}, {"e5m2x2", Type::e5m2x2, 2}, {"u16x2", Type::u16x2, 4},
+    {"s16x2", Type::s16x2, 4},
 };
 
 } // namespace
@@ -30,6 +31,11 @@ Type parse_type(std::string_view name) {
     if (row.name == name)
       return row.type;
   return Type::none;
+}
+
+bool is_declarable(Type type) {
+  return type != Type::none && type != Type::bf16 && type != Type::bf16x2 && type != Type::tf32 &&
+         type < Type::f32x2;
 }
 
 uint32_t type_bytes(Type type) {
