@@ -189,6 +189,11 @@ Status Lowering::lower_atom(Opcode &opcode) {
   Op &op = emit(*id, d.slot, where.slot, b, c);
   op.imm = where.offset;
   op.flags |= uint16_t(uint16_t(where.space) << kSpaceShift | (where.wide ? kFlagWide : 0));
+  // Locks are taken by cas and exch, and what adds or ors 0 only reads.
+  const Operand &change = operand(next + 1);
+  if (has_result &&
+      (swaps || opcode.has("exch") || (change.kind == Kind::integer && change.value == 0)))
+    op.flags |= kFlagVolatile;
   op.cache = next_cache();
   finish(d);
   return {};
