@@ -59,6 +59,7 @@ const Index &index_of_forms() {
     };
     constexpr Row kRows[] = {
 #define FORM(mnemonics, groups) {mnemonics, groups},
+#define MORE_FORMS(mnemonics)
 #include "emulator/decode/forms.def"
     };
     for (const Row &row : kRows)
@@ -71,7 +72,7 @@ const Index &index_of_forms() {
 
 /// Every modifier has a group of its own, those of the name and the types have theirs in order, and
 /// no group is left that must be there.
-bool matches(const Form &form, const Opcode &opcode) {
+bool matches(const Form &form, const Opcode &opcode, uint32_t types) {
   uint64_t used = 0; // bit i: form[i]
   size_t next_type = 0, first = 0;
   for (size_t i = 0; i < form.size() && form[i].is_named; ++i) {
@@ -83,7 +84,7 @@ bool matches(const Form &form, const Opcode &opcode) {
     }
   }
   for (size_t i = first; i < opcode.size(); ++i) {
-    const bool type = is_type(opcode[i]);
+    const bool type = types >> i & 1;
     size_t at = type ? next_type : 0;
     while (at < form.size() && (used >> at & 1 || form[at].is_named || form[at].is_type != type ||
                                 !form[at].has(opcode[i])))
@@ -100,14 +101,33 @@ bool matches(const Form &form, const Opcode &opcode) {
   return true;
 }
 
+constexpr std::string_view kMoreForms =
+#define FORM(mnemonics, groups)
+#define MORE_FORMS(mnemonics) mnemonics
+#include "emulator/decode/forms.def"
+    ;
+
 } // namespace
+
+bool has_more_forms(const Opcode &opcode) {
+  if (!index_of_forms().count(opcode.mnemonic()))
+    return true;
+  for (std::string_view names = kMoreForms; !names.empty();)
+    if (next(names, ' ') == opcode.mnemonic())
+      return true;
+  return false;
+}
 
 bool is_well_formed(const Opcode &opcode) {
   auto forms = index_of_forms().find(opcode.mnemonic());
   if (forms == index_of_forms().end())
     return true;
+  uint32_t types = 0; // bit i: modifier i is one
+  static_assert(Opcode::kMaxModifiers <= 32);
+  for (size_t i = 0; i < opcode.size(); ++i)
+    types |= uint32_t(is_type(opcode[i])) << i;
   for (const Form &form : forms->second)
-    if (matches(form, opcode))
+    if (matches(form, opcode, types))
       return true;
   return false;
 }

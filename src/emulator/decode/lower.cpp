@@ -64,10 +64,12 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   for (const Row &row : kRows)
     if (row.mnemonic == opcode.mnemonic())
       lower = row.lower;
-  CUGRT_TRY((this->*lower)(opcode));
-  return is_well_formed(whole) ? Status()
-                               : error("no form of " + std::string(whole.mnemonic()) +
-                                       " has these modifiers and no others");
+  Status status = (this->*lower)(opcode);
+  const bool may_be_elsewhere = status.code() != Code::unsupported || has_more_forms(whole);
+  if ((!status.ok() && may_be_elsewhere) || is_well_formed(whole))
+    return status;
+  return error("no form of " + std::string(whole.mnemonic()) +
+               " has these modifiers and no others");
 }
 
 /// Hints, and what is done before it could be waited for.

@@ -100,20 +100,22 @@ bool same_kind(ptx::Type held, ptx::Type type) {
 /// bits. Its relaxed rules: ld, st and cvt take larger registers, for floats only larger bits.
 Status Lowering::check_register(const Operand &operand, Type type, Width width) const {
   const Type held = function_.registers[size_t(operand.index)].type;
-  const std::string name = "'" + std::string(operand.name) + "'";
+  auto refuse = [&](const char *why) {
+    return error("'" + std::string(operand.name) + "' is " + why);
+  };
   if ((held == Type::pred) != (type == Type::pred))
-    return error(name + " is " + (type == Type::pred ? "no predicate" : "a predicate"));
+    return refuse(type == Type::pred ? "no predicate" : "a predicate");
   const uint32_t has = ptx::type_bytes(held), needs = ptx::type_bytes(type);
   if ((width == Width::integer && is_float(held)) ||
       (is_integer_pair(type) && !is_bits(held) && held != Type::f16x2))
-    return error(name + " is a register of another type");
+    return refuse("a register of another type");
   if (has < needs)
-    return error(name + " is too narrow");
+    return refuse("too narrow");
   if (has == needs ? same_kind(held, type)
                    : width == Width::any_above && (is_bits(type) || is_bits(held) ||
                                                    (!is_float(type) && same_kind(held, type))))
     return {};
-  return error(name + " is a register of another type");
+  return refuse("a register of another type");
 }
 
 /// Floats are written as floats and integers as integers; bits as integers, or as a float of their

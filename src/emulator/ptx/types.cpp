@@ -1,6 +1,8 @@
 // Names and sizes of PTX types.
 #include "emulator/ptx/types.h"
 
+#include <array>
+
 namespace cugrt::emulator::ptx {
 
 namespace {
@@ -39,10 +41,13 @@ bool is_declarable(Type type) {
 }
 
 uint32_t type_bytes(Type type) {
-  for (const Row &row : kRows)
-    if (row.type == type)
-      return row.bytes;
-  return 0;
+  static constexpr std::array<uint8_t, size_t(Type::s16x2) + 1> kBytes = [] {
+    std::array<uint8_t, size_t(Type::s16x2) + 1> bytes{};
+    for (const Row &row : kRows)
+      bytes[size_t(row.type)] = uint8_t(row.bytes);
+    return bytes;
+  }();
+  return kBytes[size_t(type)];
 }
 
 std::string_view space_name(Space space) {
