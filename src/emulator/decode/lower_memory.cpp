@@ -70,6 +70,8 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   if (opcode.size() != 0 || type == Type::none || type == Type::pred || ptx::type_bytes(type) > 8 ||
       (is_const && is_store))
     return refuse();
+  if (is_const && count == 4 && ptx::type_bytes(type) == 8)
+    return error("a vector of 32 bytes outside global memory");
   size_t operands = policy ? 3 : 2;
   CUGRT_TRY(expect_operands(operands, operands));
   if (policy)
