@@ -26,9 +26,9 @@ public:
     text(section, spelled(opcode, kinds), kinds, rule, std::move(reference), compute);
   }
   void text(const char *section, const std::string &text, const std::string &kinds,
-            const char *rule, Reference reference, int compute = 75) {
+            const char *rule, Reference reference, int compute = 75, const char *ptx = "8.1") {
     cases_.instructions.push_back(
-        {text, kinds, std::move(reference), {}, {section, rule}, {compute, "8.1"}, {}});
+        {text, kinds, std::move(reference), {}, {section, rule}, {compute, ptx}, {}});
   }
 
 private:
@@ -89,6 +89,19 @@ void add_funnels(Adder &adder) {
                    r |= Bits(table >> (bit(a, i) * 4 + bit(b, i) * 2 + bit(c, i)) & 1) << i;
                  return r;
                });
+  for (const char *boolean : {"and", "or"})
+    adder.text(
+        "Logic and Shift Instructions: lop3",
+        "setp.lt.u32 %q, %re, %ra; lop3." + std::string(boolean) +
+            ".b32 %rd|%p, %ra, %rb, %rc, 0x80, !%q; selp.u32 %rc, 1, 0, %p; "
+            "xor.b32 %rd, %rd, %rc;",
+        "rrrrr", ".BoolOp: the predicate is (d != 0) BoolOp q",
+        [=](Bits a, Bits b, Bits c, Bits e) {
+          const Bits d = a & b & c;
+          const bool q = !(e < a);
+          return d ^ Bits(*boolean == 'a' ? d != 0 && q : d != 0 || q);
+        },
+        75, "8.2");
 }
 
 /// Fields: the place and length are the lowest eight bits of their operands.
@@ -168,6 +181,29 @@ void add_masks(Adder &adder) {
                   return a;
                 return b == 0 ? 0 : Bits(integer(a, int(b), is_signed));
               });
+  for (bool is_signed : {false, true})
+    adder.add("Integer Arithmetic Instructions: szext",
+              is_signed ? "szext.wrap.s32" : "szext.wrap.u32", "rrr",
+              "the lowest b modulo 32 bits, extended by sign or zero; 0 of none",
+              [=](Bits a, Bits b, Bits, Bits) {
+                return b % 32 == 0 ? 0 : Bits(integer(a, int(b % 32), is_signed));
+              });
+  // The offset in the lowest bits, so that most searches find something.
+  for (int sign : {1, -1})
+    adder.text("Integer Arithmetic Instructions: fns",
+               std::string("and.b32 %rb, %rb, 31; and.b32 %rc, %rc, 7; ") +
+                   (sign < 0 ? "neg.s32 %rc, %rc; " : "") + "fns.b32 %rd, %ra, %rb, %rc;",
+               "rrrr", "the n-th bit that is set from base on, upward or downward",
+               [=](Bits a, Bits b, Bits c, Bits) {
+                 const int base = int(b & 31), n = int(c & 7);
+                 if (n == 0)
+                   return bit(a, base) ? Bits(base) : Bits(0xffffffff);
+                 int count = n - 1;
+                 for (int at = base; at >= 0 && at < 32; at += sign)
+                   if (bit(a, at) && count-- == 0)
+                     return Bits(at);
+                 return Bits(0xffffffff);
+               });
 }
 
 void add_permutes(Adder &adder) {
@@ -227,6 +263,13 @@ void add_moves(Adder &adder) {
              [](Bits a, Bits b, Bits, Bits) { return a | b << 32; });
   adder.text(mov, "mov.b32 %rd, {%ha, %hb};", "rhh", "packing: the first element is lowest",
              [](Bits a, Bits b, Bits, Bits) { return a | b << 16; });
+  adder.text(mov, "mov.b64 %ld, {%ra, 0f3fc00000};", "lr", "packing: the first element is lowest",
+             [](Bits a, Bits, Bits, Bits) { return a | Bits(0x3fc00000) << 32; });
+  adder.text("Special Registers: WARP_SZ",
+             "{ .reg .b32 x; lop3.b32 x, %ra, WARP_SZ, 0, 0x3c; "
+             "add.u32 %rd, x, WARP_SZ-1; }",
+             "rr", "WARP_SZ is the integer constant 32",
+             [](Bits a, Bits, Bits, Bits) { return (a ^ 32) + 31; });
 }
 
 void add_choices(Adder &adder) {
@@ -249,16 +292,31 @@ void add_choices(Adder &adder) {
                    "a, %" + k + "b, %p;",
                k + k + k + "rr", "a when c is true, otherwise b",
                [](Bits a, Bits b, Bits c, Bits e) { return c < e ? a : b; });
-    if (kind == 'h')
-      continue;
     adder.add(slct, std::string("slct.") + type + ".s32", k + k + k + "r",
               "a when c is greater than or equal to zero",
               [](Bits a, Bits b, Bits c, Bits) { return bit(c, 31) ? b : a; });
   }
-  for (const char *type : {"b32", "u32", "s32", "f32"})
-    adder.add(slct, std::string("slct.") + type + ".f32", "rrrr",
+  for (auto [type, kind] : {std::pair("b16", 'h'),
+                            {"u16", 'h'},
+                            {"s16", 'h'},
+                            {"b32", 'r'},
+                            {"u32", 'r'},
+                            {"s32", 'r'},
+                            {"f32", 'r'},
+                            {"b64", 'l'},
+                            {"u64", 'l'},
+                            {"s64", 'l'},
+                            {"f64", 'l'}}) {
+    const std::string kinds = std::string(3, kind) + "r";
+    adder.add(slct, std::string("slct.") + type + ".f32", kinds,
               "a when c >= 0; NaN is unordered and selects b; -0 is a zero",
               [](Bits a, Bits b, Bits c, Bits) { return decode(kF32, c) >= 0 ? a : b; });
+    adder.add(slct, std::string("slct.ftz.") + type + ".f32", kinds,
+              ".ftz: a subnormal c is a zero of its sign", [](Bits a, Bits b, Bits c, Bits) {
+                const bool is_zero = (c >> 23 & 255) == 0;
+                return is_zero || decode(kF32, c) >= 0 ? a : b;
+              });
+  }
   // Predicates have the same logic.
   adder.text("Logic and Shift Instructions: and",
              "setp.lt.u32 %p, %ra, %rb; setp.lt.u32 %q, %rc, %re; and.pred %p, %p, %q; "

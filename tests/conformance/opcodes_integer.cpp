@@ -106,9 +106,12 @@ void add_products(Adder &adder, const Type &t) {
              [=](Bits a, Bits b, Bits, Bits) { return high(a, b); });
   adder.same("mad", "mad.lo", t, 3, ".lo: lower half of the product, plus c",
              [=](Bits a, Bits b, Bits c, Bits) { return a * b + c; });
-  if (t.bits > 16)
-    adder.same("mad", "mad.hi", t, 3, ".hi: upper half of the product, plus c",
-               [=](Bits a, Bits b, Bits c, Bits) { return high(a, b) + c; });
+  adder.same("mad", "mad.hi", t, 3, ".hi: upper half of the product, plus c",
+             [=](Bits a, Bits b, Bits c, Bits) { return high(a, b) + c; });
+  adder.same("sad", "sad", t, 3, "d = c + |a - b|", [=](Bits a, Bits b, Bits c, Bits) {
+    Wide difference = t.of(a) - t.of(b);
+    return c + Bits(difference < 0 ? -difference : difference);
+  });
   if (t.bits == 64)
     return;
   const std::string wide(1, t.bits == 16 ? 'r' : 'l');
@@ -118,13 +121,16 @@ void add_products(Adder &adder, const Type &t) {
             [=](Bits a, Bits b, Bits c, Bits) { return low(a, b) + c; });
   if (t.bits != 32)
     return;
-  adder.same("sad", "sad", t, 3, "d = c + |a - b|", [=](Bits a, Bits b, Bits c, Bits) {
-    Wide difference = t.of(a) - t.of(b);
-    return c + Bits(difference < 0 ? -difference : difference);
-  });
   auto low24 = [=](Bits v) { return integer(v, 24, t.is_signed); };
   adder.same("mul24", "mul24.lo", t, 2, ".lo: lower 32 bits of the product of 24-bit values",
              [=](Bits a, Bits b, Bits, Bits) { return Bits(low24(a) * low24(b)); });
+  const char *upper = ".hi: upper 32 bits of the 48-bit product of 24-bit values";
+  adder.same("mul24", "mul24.hi", t, 2, upper,
+             [=](Bits a, Bits b, Bits, Bits) { return Bits((low24(a) * low24(b)) >> 16); });
+  adder.same("mad24", "mad24.lo", t, 3, ".lo: lower 32 bits of the 48-bit product, plus c",
+             [=](Bits a, Bits b, Bits c, Bits) { return Bits(low24(a) * low24(b)) + c; });
+  adder.same("mad24", "mad24.hi", t, 3, upper,
+             [=](Bits a, Bits b, Bits c, Bits) { return Bits((low24(a) * low24(b)) >> 16) + c; });
 }
 
 void add_special(Adder &adder) {
@@ -146,6 +152,32 @@ void add_special(Adder &adder) {
         return Bits(std::max<Wide>(0, std::max(s32.of(a), s32.of(b))));
       },
       90);
+  adder.add("mad", "mad.hi.sat.s32", "rrrr", ".sat limits the result to MININT..MAXINT",
+            [=](Bits a, Bits b, Bits c, Bits) {
+              return clamped(((s32.of(a) * s32.of(b)) >> 32) + s32.of(c));
+            });
+  adder.add("mad24", "mad24.hi.sat.s32", "rrrr", ".sat limits the result to MININT..MAXINT",
+            [=](Bits a, Bits b, Bits c, Bits) {
+              return clamped(((integer(a, 24, true) * integer(b, 24, true)) >> 16) + s32.of(c));
+            });
+  struct Halves {
+    const char *type;
+    bool is_signed, relu;
+  };
+  for (Halves h : {Halves{"u16x2", false, false}, {"s16x2", true, false}, {"s16x2", true, true}})
+    for (bool greatest : {false, true}) {
+      auto half = [=](Bits a, Bits b) {
+        Wide x = integer(a & 0xffff, 16, h.is_signed), y = integer(b & 0xffff, 16, h.is_signed);
+        Wide chosen = greatest ? std::max(x, y) : std::min(x, y);
+        return Bits(h.relu ? std::max<Wide>(chosen, 0) : chosen) & 0xffff;
+      };
+      const char *name = greatest ? "max" : "min";
+      adder.add(
+          name, std::string(name) + (h.relu ? ".relu." : ".") + h.type, "rrr",
+          "halves are compared with halves; .relu clamps negative results to 0",
+          [=](Bits a, Bits b, Bits, Bits) { return half(a, b) | half(a >> 16, b >> 16) << 16; },
+          90);
+    }
   for (const char *type : {"u16x2", "s16x2"})
     adder.add(
         "add", std::string("add.") + type, "rrr", "the halves are added separately",

@@ -1,5 +1,5 @@
-// mma.sync and ldmatrix. Fragment layouts are written from the ISA's text for each shape, products
-// by plain loops.
+// mma.sync, ldmatrix, stmatrix and movmatrix. Fragment layouts are written from the ISA's text for
+// each shape, products by plain loops.
 #include "opcode_case.h"
 
 #include <algorithm>
@@ -246,6 +246,63 @@ void add_ldmatrix(OpcodeCases &cases, int count, bool transposed) {
   cases.programs.push_back(std::move(p));
 }
 
+/// Lane l holds l * 64 + m * 2 + e in element e of matrix m; the rows of 16 bytes go to shared
+/// memory.
+void add_stmatrix(OpcodeCases &cases, int count, bool transposed) {
+  Program p;
+  p.name = "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
+           ".shared.b16";
+  p.body = ".shared .align 16 .b8 m[512];\n.reg .b32 %s, %t, %v, %r<4>;\n.reg .b16 %g, %h;\n"
+           ".reg .b64 %x;\nmov.u32 %s, m;\nmad.lo.u32 %s, %i, 16, %s;\n";
+  for (int m = 0; m < count; ++m)
+    p.body += "mad.lo.u32 %v, %i, 64, " + std::to_string(2 * m) +
+              ";\nadd.u32 %t, %v, 1;\ncvt.u16.u32 %g, %v;\ncvt.u16.u32 %h, %t;\nmov.b32 %r" +
+              std::to_string(m) + ", {%g, %h};\n";
+  // Lane l reads words 4 l and on of what was stored.
+  p.body += p.name + " [%s], " + names('r', count) + ";\nbar.sync 0;\nmul.lo.u32 %t, %i, " +
+            std::to_string(4 * count) + ";\nmov.u32 %s, m;\nadd.u32 %s, %s, %t;\n";
+  for (int n = 0; n < count; ++n)
+    p.body += "ld.shared.u32 %r" + std::to_string(n) + ", [%s+" + std::to_string(4 * n) + "];\n";
+  p.body += stores('r', count);
+  // Word w holds columns 2 * (w % 4) and the next of row w / 4 of all matrices' rows.
+  for (int w = 0; w < kLanes * count; ++w) {
+    uint32_t word = 0;
+    for (int e = 0; e < 2; ++e) {
+      int m = w / 32, row = w / 4 % 8, column = 2 * (w % 4) + e;
+      if (transposed)
+        std::swap(row, column);
+      const int lane = 4 * row + column / 2;
+      word |= uint32_t(lane * 64 + 2 * m + column % 2) << (16 * e);
+    }
+    p.expected.push_back(word);
+  }
+  p.target.compute = 90;
+  p.cite = {"Warp-Level Matrix Instructions: stmatrix",
+            "lane l holds elements 2 * (l % 4) and the next of row l / 4; .trans exchanges them"};
+  cases.programs.push_back(std::move(p));
+}
+
+/// Element e of lane l is l * 2 + e: row l / 4, column 2 * (l % 4) + e.
+void add_movmatrix(OpcodeCases &cases) {
+  Program p;
+  p.name = "movmatrix.sync.aligned.m8n8.trans.b16";
+  p.body = ".reg .b32 %v, %r<1>;\n.reg .b16 %g, %h;\n.reg .b64 %x;\nmul.lo.u32 %v, %i, 2;\n"
+           "cvt.u16.u32 %g, %v;\nadd.u32 %v, %v, 1;\ncvt.u16.u32 %h, %v;\nmov.b32 %v, {%g, %h};\n" +
+           p.name + " %r0, %v;\n" + stores('r', 1);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    uint32_t word = 0;
+    for (int e = 0; e < 2; ++e) {
+      const int row = 2 * (lane % 4) + e, column = lane / 4; // of the source
+      word |= uint32_t(2 * (4 * row + column / 2) + column % 2) << (16 * e);
+    }
+    p.expected.push_back(word);
+  }
+  p.target.compute = 75;
+  p.cite = {"Warp-Level Matrix Instructions: movmatrix",
+            "the matrix is read row by row over the lanes and written transposed"};
+  cases.programs.push_back(std::move(p));
+}
+
 } // namespace
 
 void add_matrix_cases(OpcodeCases &cases) {
@@ -254,6 +311,10 @@ void add_matrix_cases(OpcodeCases &cases) {
   for (int count : {1, 2, 4})
     for (bool transposed : {false, true})
       add_ldmatrix(cases, count, transposed);
+  for (int count : {1, 2, 4})
+    for (bool transposed : {false, true})
+      add_stmatrix(cases, count, transposed);
+  add_movmatrix(cases);
 }
 
 } // namespace cugrt::conformance

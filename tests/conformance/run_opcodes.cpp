@@ -45,11 +45,12 @@ struct Module {
 
 std::vector<Module> modules_of(const OpcodeCases &cases, const std::string &only, int above) {
   std::vector<Module> modules;
-  std::map<int, size_t> open; // by compute capability
+  std::map<std::pair<int, std::string>, size_t> open; // by compute capability and version of PTX
   auto add = [&](const Item &item) {
     if (item.name().find(only) == std::string::npos || item.target().compute <= above)
       return;
-    auto [it, is_new] = open.try_emplace(item.target().compute, modules.size());
+    auto [it, is_new] =
+        open.try_emplace({item.target().compute, item.target().ptx}, modules.size());
     if (is_new || modules[it->second].items.size() == kModuleKernels) {
       it->second = modules.size();
       modules.push_back({item.target(), {}});

@@ -194,13 +194,20 @@ TEST_CASE("blocks that wait for one another get on after few instructions") {
   constexpr uint32_t kBlocks = 16, kThreads = 64;
   for (const char *load :
        {"ld.volatile.global.u32 %r2, [%l0]", "ld.acquire.gpu.global.u32 %r2, [%l0]",
-        "atom.global.or.b32 %r2, [%l0], 0"}) {
+        "atom.global.or.b32 %r2, [%l0], 0",
+        // Registers that change in the loop: a counter, what would stop it, and a pause.
+        "add.u32 %r3, %r3, 1;\nld.volatile.global.u32 %r2, [%l0]",
+        "add.u32 %r3, %r3, 1;\nld.relaxed.gpu.global.u32 %r2, [%l0]",
+        "add.u32 %r3, %r3, 1;\natom.global.cas.b32 %r2, [%l0], -1, 0",
+        "add.u64 %l1, %l1, 1;\natom.global.add.u32 %r2, [%l0], 0",
+        "mov.u32 %r3, 0;\npause:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 20;\n"
+        "@%p1 bra pause;\nadd.u64 %l1, %l1, 1;\nld.volatile.global.u32 %r2, [%l0]"}) {
     INFO(load);
     auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
     auto program =
         std::move(emulator::Program::load(
-                      kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\n"
-                             "setp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
+                      kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\nmov.u32 %r3, 0;\n"
+                             "mov.u64 %l1, 0;\nsetp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
                              "red.global.add.u32 [%l0], 1;\nspin:\n" +
                              std::string(load) +
                              ";\nsetp.lt.u32 %p1, %r2, %r1;\n@%p1 bra spin;\nmeet:\nbar.sync 0;\n"

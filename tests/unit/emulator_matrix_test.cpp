@@ -227,6 +227,58 @@ TEST_CASE("matrices of bytes are multiplied exactly, wrapping or saturating") {
       }
 }
 
+TEST_CASE("stmatrix stores rows, or columns, of 8 x 8 matrices from the lanes") {
+  for (int count : {1, 2, 4})
+    for (bool transposed : {false, true}) {
+      const std::string bytes = std::to_string(4 * count);
+      std::string ptx =
+          ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pd) {\n"
+          ".shared .align 16 .b8 m[512];\n.reg .b32 %lane, %s, %v, %r<4>;\n.reg .b64 %x;\n"
+          "mov.u32 %lane, %laneid;\n";
+      // Lane l holds l * 64 + 2 * n and the next in matrix n.
+      for (int n = 0; n < count; ++n)
+        ptx += "mad.lo.u32 %v, %lane, 64, " + std::to_string(2 * n) + ";\nmad.lo.u32 %r" +
+               std::to_string(n) + ", %v, 65537, 65536;\n";
+      ptx += "mov.u32 %s, m;\nmad.lo.u32 %v, %lane, 16, %s;\nstmatrix.sync.aligned.m8n8.x" +
+             std::to_string(count) + (transposed ? ".trans" : "") + ".shared.b16 [%v], " +
+             names('r', count) + ";\nbar.sync 0;\nmad.lo.u32 %s, %lane, " + bytes + ", %s;\n";
+      for (int n = 0; n < count; ++n)
+        ptx += "ld.shared.u32 %r" + std::to_string(n) + ", [%s+" + std::to_string(4 * n) + "];\n";
+      ptx += move_fragment("pd", 'r', count, true) + "ret;\n}\n";
+      INFO(count << (transposed ? " transposed" : ""));
+      Emulated device;
+      device.load(ptx);
+      uint64_t pd = device.allocate(32 * 4 * 4);
+      device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, pd);
+      auto got = device.download<uint16_t>(pd, size_t(64 * count));
+      for (int n = 0; n < count; ++n)
+        for (int r = 0; r < 8; ++r)
+          for (int c = 0; c < 8; ++c) {
+            // "thread l holds row l / 4, elements 2 * (l % 4) and the next"; .trans exchanges them.
+            const int row = transposed ? c : r, column = transposed ? r : c;
+            const int lane = 4 * row + column / 2;
+            REQUIRE(got[size_t(64 * n + 8 * r + c)] == lane * 64 + 2 * n + column % 2);
+          }
+    }
+}
+
+TEST_CASE("movmatrix transposes an 8 x 8 matrix over the lanes") {
+  std::string ptx =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 pd) {\n"
+      ".reg .b32 %lane, %v, %r<1>;\n.reg .b64 %x;\nmov.u32 %lane, %laneid;\n"
+      "mad.lo.u32 %v, %lane, 131074, 65536;\n" // 2 * lane and the next
+      "movmatrix.sync.aligned.m8n8.trans.b16 %r0, %v;\n" +
+      move_fragment("pd", 'r', 1, true) + "ret;\n}\n";
+  Emulated device;
+  device.load(ptx);
+  uint64_t pd = device.allocate(32 * 4);
+  device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, pd);
+  auto got = device.download<uint16_t>(pd, 64);
+  for (int row = 0; row < 8; ++row)
+    for (int column = 0; column < 8; ++column) // a matrix of 0 to 63, row by row
+      REQUIRE(got[size_t(8 * row + column)] == 8 * column + row);
+}
+
 TEST_CASE("ldmatrix hands rows, or columns, of 8 x 8 matrices to the lanes") {
   for (int count : {1, 2, 4})
     for (bool transposed : {false, true}) {

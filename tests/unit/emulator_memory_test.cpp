@@ -262,7 +262,8 @@ TEST_CASE("atomic operations return the old value and leave the new one") {
         {std::string("min.") + t, bytes, [=](U o, U a, U) { return less(a, o) ? a : o; }});
     cases.push_back(
         {std::string("max.") + t, bytes, [=](U o, U a, U) { return less(o, a) ? a : o; }});
-    cases.push_back({std::string("add.") + t, bytes, [](U o, U a, U) { return o + a; }});
+    if (std::string(t) != "s64") // PTX has no such one
+      cases.push_back({std::string("add.") + t, bytes, [](U o, U a, U) { return o + a; }});
   }
   for (const char *w : {"32", "64"}) {
     uint32_t bytes = *w == '3' ? 4 : 8;

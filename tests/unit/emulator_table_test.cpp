@@ -425,6 +425,67 @@ TEST_CASE("carries, saturation, packed bytes and fields agree with plain bit loo
     auto low = [](U v) { return int64_t(v & 0xffffff) - (v & 0x800000 ? 0x1000000 : 0); };
     return U(low(a) * low(b));
   });
+  for (bool is_signed : {false, true}) {
+    const std::string t = is_signed ? "s" : "u";
+    auto low = [=](U v) {
+      return int64_t(v & 0xffffff) - (is_signed && v & 0x800000 ? 0x1000000 : 0);
+    };
+    add("mul24.hi." + t + "32 %rd, %ra, %rb;", "rrr--",
+        [=](U a, U b, U, U) { return U((low(a) * low(b)) >> 16); });
+    add("mad24.lo." + t + "32 %rd, %ra, %rb, %rc;", "rrrr-",
+        [=](U a, U b, U c, U) { return U(low(a) * low(b)) + c; });
+    add("mad24.hi." + t + "32 %rd, %ra, %rb, %rc;", "rrrr-",
+        [=](U a, U b, U c, U) { return U((low(a) * low(b)) >> 16) + c; });
+    auto half = [=](U v) { return int32_t(v & 0xffff) - (is_signed && v & 0x8000 ? 0x10000 : 0); };
+    add("mad.hi." + t + "16 %hd, %ha, %hb, %hc;", "hhhh-",
+        [=](U a, U b, U c, U) { return (U(int64_t(half(a)) * half(b)) >> 16) + c; });
+    add("sad." + t + "16 %hd, %ha, %hb, %hc;", "hhhh-",
+        [=](U a, U b, U c, U) { return c + U(std::abs(half(a) - half(b))); });
+    add("sad." + t + "64 %ld, %la, %lb, %lc;", "llll-", [=](U a, U b, U c, U) {
+      const bool less = is_signed ? int64_t(a) < int64_t(b) : a < b;
+      return c + (less ? b - a : a - b);
+    });
+    add("szext.wrap." + t + "32 %rd, %ra, %rb;", "rrr--",
+        [=](U a, U b, U, U) { return field(a, 0, b & 31, 32, is_signed); });
+    for (bool greatest : {false, true})
+      for (bool relu : {false, true}) {
+        if (relu && !is_signed)
+          continue;
+        auto chosen = [=](U a, U b) {
+          const int32_t r = greatest ? std::max(half(a), half(b)) : std::min(half(a), half(b));
+          return U(relu ? std::max(r, 0) : r) & 0xffff;
+        };
+        add(std::string(greatest ? "max." : "min.") + (relu ? "relu." : "") + t +
+                "16x2 %rd, %ra, %rb;",
+            "rrr--", [=](U a, U b, U, U) { return chosen(a, b) | chosen(a >> 16, b >> 16) << 16; });
+      }
+  }
+  add("mad.hi.sat.s32 %rd, %ra, %rb, %rc;", "rrrr-", [](U a, U b, U c, U) {
+    return U(std::clamp<int64_t>(((int64_t(s(a)) * s(b)) >> 32) + s(c), INT32_MIN, INT32_MAX));
+  });
+  add("mad24.hi.sat.s32 %rd, %ra, %rb, %rc;", "rrrr-", [](U a, U b, U c, U) {
+    auto low = [](U v) { return int64_t(v & 0xffffff) - (v & 0x800000 ? 0x1000000 : 0); };
+    return U(std::clamp<int64_t>(((low(a) * low(b)) >> 16) + s(c), INT32_MIN, INT32_MAX));
+  });
+  // "The n-th set bit from base on": the ISA's loop.
+  add("fns.b32 %rd, %ra, %rb, %rc;", "rrrr-", [=](U a, U b, U c, U) {
+    const int64_t offset = s(c);
+    if (b > 31)
+      return U(0xffffffff);
+    if (offset == 0)
+      return bit(a, int(b)) ? b : U(0xffffffff);
+    int64_t count = std::abs(offset) - 1;
+    for (int64_t at = int64_t(b); at >= 0 && at<32; at += offset> 0 ? 1 : -1)
+      if (bit(a, int(at)) && count-- == 0)
+        return U(at);
+    return U(0xffffffff);
+  });
+  add("{ .reg .pred p, q; setp.lt.u32 q, %re, %ra; lop3.or.b32 %rd|p, %ra, %rb, %rc, 0x80, q; "
+      "selp.u32 %rc, 1, 0, p; add.u32 %rd, %rd, %rc; }",
+      "rrrrr", [](U a, U b, U c, U e) {
+        const U d = a & b & c;
+        return d + U(d != 0 || e < a);
+      });
   add("sad.s32 %rd, %ra, %rb, %rc;", "rrrr-",
       [](U a, U b, U c, U) { return c + U(std::abs(int64_t(s(a)) - s(b))); });
   add("sad.u32 %rd, %ra, %rb, %rc;", "rrrr-",
@@ -438,6 +499,8 @@ TEST_CASE("carries, saturation, packed bytes and fields agree with plain bit loo
         (k + "r-").c_str(), [](U a, U b, U c, U) { return s(c) >= 0 ? a : b; });
   }
   add("slct.b32.f32 %rd, %ra, %rb, %rc;", "rrrr-",
+      [](U a, U b, U c, U) { return f(c) >= 0 ? a : b; });
+  add("slct.b64.f32 %ld, %la, %lb, %rc;", "lllr-",
       [](U a, U b, U c, U) { return f(c) >= 0 ? a : b; });
   check_opcodes(cases);
 }

@@ -18,7 +18,7 @@ std::string_view next(std::string_view &text, char separator) {
 
 struct Group {
   std::vector<std::string_view> alternatives;
-  bool is_optional = false, is_type = false;
+  bool is_optional = false, is_type = false, is_named = false; // the last: part of the name
 
   bool has(std::string_view modifier) const {
     for (std::string_view name : alternatives)
@@ -31,9 +31,7 @@ struct Group {
 using Form = std::vector<Group>;
 using Index = std::unordered_map<std::string_view, std::vector<Form>>;
 
-bool is_type(std::string_view modifier) {
-  return ptx::parse_type(modifier) != ptx::Type::none || modifier == "u16x2" || modifier == "s16x2";
-}
+bool is_type(std::string_view modifier) { return ptx::parse_type(modifier) != ptx::Type::none; }
 
 Form parse(std::string_view text) {
   Form form;
@@ -43,6 +41,9 @@ Form parse(std::string_view text) {
     added.is_optional = group.back() == '?';
     if (added.is_optional)
       group.remove_suffix(1);
+    added.is_named = group.front() == '^';
+    if (added.is_named)
+      group.remove_prefix(1);
     while (!group.empty())
       added.alternatives.push_back(next(group, '|'));
     added.is_type = is_type(added.alternatives.front());
@@ -58,6 +59,7 @@ const Index &index_of_forms() {
     };
     constexpr Row kRows[] = {
 #define FORM(mnemonics, groups) {mnemonics, groups},
+#define MORE_FORMS(mnemonics)
 #include "emulator/decode/forms.def"
     };
     for (const Row &row : kRows)
@@ -68,16 +70,24 @@ const Index &index_of_forms() {
   return index;
 }
 
-/// Every modifier has a group of its own, the types have theirs in order, and no group is left that
-/// must be there.
-bool matches(const Form &form, const Opcode &opcode) {
+/// Every modifier has a group of its own, those of the name and the types have theirs in order, and
+/// no group is left that must be there.
+bool matches(const Form &form, const Opcode &opcode, uint32_t types) {
   uint64_t used = 0; // bit i: form[i]
-  size_t next_type = 0;
-  for (size_t i = 0; i < opcode.size(); ++i) {
-    const bool type = is_type(opcode[i]);
+  size_t next_type = 0, first = 0;
+  for (size_t i = 0; i < form.size() && form[i].is_named; ++i) {
+    if (first < opcode.size() && form[i].has(opcode[first])) {
+      used |= uint64_t(1) << i;
+      ++first;
+    } else if (!form[i].is_optional) {
+      return false;
+    }
+  }
+  for (size_t i = first; i < opcode.size(); ++i) {
+    const bool type = types >> i & 1;
     size_t at = type ? next_type : 0;
-    while (at < form.size() &&
-           (used >> at & 1 || form[at].is_type != type || !form[at].has(opcode[i])))
+    while (at < form.size() && (used >> at & 1 || form[at].is_named || form[at].is_type != type ||
+                                !form[at].has(opcode[i])))
       ++at;
     if (at == form.size())
       return false;
@@ -91,14 +101,33 @@ bool matches(const Form &form, const Opcode &opcode) {
   return true;
 }
 
+constexpr std::string_view kMoreForms =
+#define FORM(mnemonics, groups)
+#define MORE_FORMS(mnemonics) mnemonics
+#include "emulator/decode/forms.def"
+    ;
+
 } // namespace
+
+bool has_more_forms(const Opcode &opcode) {
+  if (!index_of_forms().count(opcode.mnemonic()))
+    return true;
+  for (std::string_view names = kMoreForms; !names.empty();)
+    if (next(names, ' ') == opcode.mnemonic())
+      return true;
+  return false;
+}
 
 bool is_well_formed(const Opcode &opcode) {
   auto forms = index_of_forms().find(opcode.mnemonic());
   if (forms == index_of_forms().end())
     return true;
+  uint32_t types = 0; // bit i: modifier i is one
+  static_assert(Opcode::kMaxModifiers <= 32);
+  for (size_t i = 0; i < opcode.size(); ++i)
+    types |= uint32_t(is_type(opcode[i])) << i;
   for (const Form &form : forms->second)
-    if (matches(form, opcode))
+    if (matches(form, opcode, types))
       return true;
   return false;
 }

@@ -7,5 +7,7 @@ namespace cugrt::emulator {
 
 /// Whether forms.def has a form for the opcode, or no form of its mnemonic.
 bool is_well_formed(const Opcode &opcode);
+/// Whether PTX may have forms of the mnemonic that forms.def leaves out.
+bool has_more_forms(const Opcode &opcode);
 
 } // namespace cugrt::emulator

@@ -30,7 +30,10 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"match", &Lowering::lower_match},
       {"redux", &Lowering::lower_redux},
       {"mma", &Lowering::lower_mma},
-      {"ldmatrix", &Lowering::lower_ldmatrix},
+      {"ldmatrix", &Lowering::lower_matrix_access},
+      {"stmatrix", &Lowering::lower_matrix_access},
+      {"movmatrix", &Lowering::lower_movmatrix},
+      {"lop3", &Lowering::lower_lop3},
       {"wmma", &Lowering::lower_wmma},
       {"activemask", &Lowering::lower_activemask},
       {"elect", &Lowering::lower_elect},
@@ -61,17 +64,35 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   for (const Row &row : kRows)
     if (row.mnemonic == opcode.mnemonic())
       lower = row.lower;
-  CUGRT_TRY((this->*lower)(opcode));
-  return is_well_formed(whole) ? Status()
-                               : error("no form of " + std::string(whole.mnemonic()) +
-                                       " has these modifiers and no others");
+  Status status = (this->*lower)(opcode);
+  const bool may_be_elsewhere = status.code() != Code::unsupported || has_more_forms(whole);
+  if ((!status.ok() && may_be_elsewhere) || is_well_formed(whole))
+    return status;
+  return error("no form of " + std::string(whole.mnemonic()) +
+               " has these modifiers and no others");
 }
 
 /// Hints, and what is done before it could be waited for.
 Status Lowering::lower_nothing(Opcode &opcode) {
-  if (opcode.mnemonic() == "nanosleep") {
-    CUGRT_TRY(expect_operands(1, 1));
-    CUGRT_TRY(source(operand(0), Type::u32).take_status());
+  const std::string_view name = opcode.mnemonic();
+  const bool sets_priority = name == "applypriority";
+  CUGRT_TRY(expect_operands(sets_priority ? 2 : 1, sets_priority ? 2 : 1));
+  if (name == "nanosleep") {
+    CUGRT_TRY(source(operand(0), Type::u32, Width::integer).take_status());
+  } else if (name == "pmevent") {
+    const int64_t least = opcode.has("mask") ? 1 : 0, most = opcode.has("mask") ? 0xffff : 15;
+    if (operand(0).kind != Kind::integer || operand(0).is_address || operand(0).value < least ||
+        operand(0).value > most)
+      return error("expected the number of an event, or the mask of some");
+  } else {
+    const Space space = opcode.has("global")  ? Space::global
+                        : opcode.has("local") ? Space::local
+                                              : Space::none;
+    CUGRT_ASSIGN(Address where, address(operand(0), space));
+    if (name == "prefetchu" && where.space != Space::none && where.space != Space::global)
+      return error("an address that is not generic");
+    if (sets_priority && (operand(1).kind != Kind::integer || operand(1).value != 128))
+      return error("expected a size of 128");
   }
   emit(OpId::nop);
   return {};
@@ -80,6 +101,7 @@ Status Lowering::lower_nothing(Opcode &opcode) {
 Status Lowering::lower_fence(Opcode &opcode) {
   if (opcode.has("proxy") || opcode.has("mbarrier_init"))
     return refuse();
+  CUGRT_TRY(expect_operands(0, 0));
   emit(OpId::fence);
   return {};
 }

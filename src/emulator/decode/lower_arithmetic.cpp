@@ -2,6 +2,8 @@
 // modifiers how wide each operand is. Also mov with its packing forms, carry chains and cvt.
 #include "emulator/decode/lowering.h"
 
+#include <algorithm>
+
 namespace cugrt::emulator {
 
 namespace {
@@ -64,6 +66,20 @@ std::array<Type, 5> operand_types(const Opcode &opcode, Type first, Type last) {
   return types;
 }
 
+/// Bit i: value i, and bit 4 the destination, is a count, position or mask, whatever the type is.
+uint32_t integer_operands(const Opcode &opcode) {
+  std::string_view name = opcode.mnemonic();
+  constexpr uint32_t kDestination = 1 << 4;
+  return name == "shl" || name == "shr" || name == "szext"    ? 1 << 1
+         : name == "shf"                                      ? 1 << 2
+         : name == "bfe"                                      ? 1 << 1 | 1 << 2
+         : name == "bfi"                                      ? 1 << 2 | 1 << 3
+         : name == "popc" || name == "clz" || name == "bfind" ? kDestination
+         : name == "dp4a" || name == "dp2a"                   ? 1 << 2 | kDestination
+         : name == "bmsk"                                     ? 1 << 0 | 1 << 1 | kDestination
+                                                              : 0;
+}
+
 } // namespace
 
 Status Lowering::lower_arithmetic(Opcode &opcode) {
@@ -105,11 +121,25 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
   if (*id == OpId::lop3 && operand(4).kind != Kind::integer)
     return error("expected a constant as the table");
   std::array<Type, 5> types = operand_types(opcode, first, last);
+  const uint32_t integers = integer_operands(opcode);
+  const bool is_field = opcode.mnemonic() == "bfe" || opcode.mnemonic() == "bfi";
   uint32_t slots[4] = {};
   for (int i = 0; i < sources; ++i) {
-    CUGRT_ASSIGN(slots[i], source(operand(size_t(i) + 1), types[size_t(i)]));
+    const Operand &value = operand(size_t(i) + 1);
+    if (is_field && integers >> i & 1 && value.kind == Kind::integer &&
+        (value.value < 0 || value.value > 255))
+      return error(std::to_string(value.value) + " is no position or length of 0 to 255");
+    CUGRT_ASSIGN(slots[i],
+                 source(value, types[size_t(i)], integers >> i & 1 ? Width::integer : Width::same));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), types[4]));
+  if (opcode.mnemonic() == "slct" && flags & kFlagFtz) {
+    const uint32_t flushed = temporary(32);
+    emit(OpId::cvt_f32_f32, flushed, slots[2]).flags |= flags;
+    slots[2] = flushed;
+  }
+  const Width d_width = integers >> 4 & 1 ? Width::integer : Width::same;
+  CUGRT_ASSIGN(Destination d, *id == OpId::lop3 ? destination_or_sink(operand(0), types[4])
+                                                : destination(operand(0), types[4], d_width));
   emit(*id, d.slot, slots[0], slots[1], slots[2], slots[3]).flags |= flags;
   finish(d);
   return {};
@@ -164,8 +194,23 @@ Status Lowering::lower_mov(Opcode &opcode) {
   return {};
 }
 
+/// A float in a vector: what is written as a float of 32 bits is one; otherwise a register beside
+/// it tells the size, and as ptxas has it, the value is the lower half of a double's bits, and 0 in
+/// 16 bits.
+Result<uint32_t> Lowering::real_element(const Operand &part,
+                                        const std::vector<const Operand *> &parts, bool is_half) {
+  const bool sized = std::any_of(parts.begin(), parts.end(),
+                                 [](const Operand *p) { return p->kind == Kind::reg; });
+  if (!sized && (is_half || !part.is_float))
+    return error("a literal of another type");
+  return constant_slot(is_half ? 0 : uint32_t(part.value), false);
+}
+
 Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
   CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(a, 4));
+  CUGRT_TRY(check_agreement(parts));
+  if (!is_bits(type))
+    return error("bits alone are moved from a vector");
   CUGRT_ASSIGN(Destination to, destination(d, type));
   bool halves = (lane_bits(type) == 32 && parts.size() == 2) || parts.size() == 4;
   if (ptx::type_bytes(type) < 4 || (lane_bits(type) == 32 && parts.size() != 2) ||
@@ -173,6 +218,11 @@ Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
     return refuse();
   std::vector<uint32_t> slots;
   for (const Operand *part : parts) {
+    if (part->kind == Kind::real) {
+      CUGRT_ASSIGN(uint32_t slot, real_element(*part, parts, halves));
+      slots.push_back(slot);
+      continue;
+    }
     CUGRT_ASSIGN(uint32_t slot, source(*part, halves ? Type::b16 : Type::b32));
     slots.push_back(slot);
   }
@@ -190,6 +240,9 @@ Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
 
 Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
   CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(d, 4));
+  CUGRT_TRY(check_agreement(parts));
+  if (!is_bits(type))
+    return error("bits alone are moved to a vector");
   CUGRT_ASSIGN(uint32_t from, source(a, type));
   bool wide = lane_bits(type) == 64;
   if (ptx::type_bytes(type) < 4 || !(parts.size() == 2 || (wide && parts.size() == 4)))
@@ -197,7 +250,7 @@ Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
   Type part_type = wide && parts.size() == 2 ? Type::b32 : Type::b16;
   std::vector<Destination> to;
   for (const Operand *part : parts) {
-    CUGRT_ASSIGN(Destination destination_of_part, destination(*part, part_type));
+    CUGRT_ASSIGN(Destination destination_of_part, destination_or_sink(*part, part_type));
     to.push_back(destination_of_part);
   }
   uint32_t words[2] = {from, from};
@@ -226,13 +279,13 @@ Status Lowering::lower_cvt_fp8(Opcode &opcode) {
   const bool pair = opcode.has("f32"),
              widens = opcode[opcode.size() - 1] != "f32" && opcode[opcode.size() - 1] != "f16x2";
   CUGRT_TRY(expect_operands(pair ? 3 : 2, pair ? 3 : 2));
-  const Type from = pair ? Type::f32 : widens ? Type::b16 : Type::b32;
+  const Type from = pair ? Type::f32 : widens ? Type::e4m3x2 : Type::f16x2;
   CUGRT_ASSIGN(uint32_t a, source(operand(1), from));
   uint32_t b = 0;
   if (pair) {
     CUGRT_ASSIGN(b, source(operand(2), from));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::b32 : Type::b16));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::f16x2 : Type::e4m3x2));
   emit(*id, d.slot, a, b);
   finish(d);
   return {};
@@ -248,7 +301,7 @@ Status Lowering::lower_cvt(Opcode &opcode) {
       return refuse();
     CUGRT_TRY(expect_operands(2, 2));
     CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::f32));
-    CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+    CUGRT_ASSIGN(Destination d, destination(operand(0), Type::tf32));
     emit(*id, d.slot, a);
     return {};
   }
@@ -285,15 +338,17 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   if (!id)
     return refuse();
   CUGRT_TRY(expect_operands(packed ? 3 : 2, packed ? 3 : 2));
-  // bf16 has no registers but its own size.
-  const Width from_width = from == Type::bf16 ? Width::same : Width::any_above;
-  const Width to_width = to == Type::bf16 || to == Type::bf16x2 ? Width::same : Width::any_above;
-  CUGRT_ASSIGN(uint32_t a, source(operand(1), from, from_width));
+  // From and to bf16, no register is wider than its type.
+  const bool exact = from == Type::bf16 || to == Type::bf16 || to == Type::bf16x2;
+  const Width width = exact ? Width::same : Width::any_above;
+  if (operand(1).kind == Kind::special && is_float(to))
+    return error("a special register is converted to integers alone");
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), from, width));
   uint32_t b = 0;
   if (packed) {
-    CUGRT_ASSIGN(b, source(operand(2), from, from_width));
+    CUGRT_ASSIGN(b, source(operand(2), from, width));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), to, to_width));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), to, width));
   emit(*id, d.slot, a, b).flags |= flags;
   finish(d);
   return {};

@@ -1,4 +1,5 @@
-// setp and set: a comparison, combined with a predicate, into predicates or values.
+// setp, set and lop3 with a boolean: a comparison, combined with a predicate, into predicates or
+// values.
 #include "emulator/decode/lowering.h"
 
 namespace cugrt::emulator {
@@ -15,8 +16,9 @@ std::string_view take_boolean(Opcode &opcode) {
 
 } // namespace
 
-/// d = (compared, or its negation) boolean operand(3).
-Status Lowering::combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated) {
+/// d = (compared, or its negation) boolean predicate.
+Status Lowering::combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated,
+                         const Operand &predicate) {
   if (negated) {
     uint32_t inverse = boolean.empty() ? d : temporary(32);
     emit(OpId::not_32, inverse, compared);
@@ -27,7 +29,7 @@ Status Lowering::combine(std::string_view boolean, uint32_t d, uint32_t compared
       emit(OpId::mov_32, d, compared);
     return {};
   }
-  CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::pred));
+  CUGRT_ASSIGN(uint32_t c, source(predicate, Type::pred));
   emit(boolean == "and"  ? OpId::and_32
        : boolean == "or" ? OpId::or_32
                          : OpId::xor_32,
@@ -45,11 +47,11 @@ Status Lowering::lower_setp(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
   CUGRT_ASSIGN(uint32_t b, source(operand(2), type));
   const Operand &d = operand(0);
-  Operand second = d;
-  second.index = d.index2;
-  second.kind = d.index2 >= 0 ? Kind::reg : Kind::sink;
-  CUGRT_ASSIGN(uint32_t p, predicate_destination(d));
-  CUGRT_ASSIGN(uint32_t q, predicate_destination(second));
+  if (d.index2 >= 0 && (type == Type::f16 || type == Type::bf16))
+    return error("a predicate besides the result");
+  const Pair parts = pair(d);
+  CUGRT_ASSIGN(uint32_t p, predicate_destination(parts.first));
+  CUGRT_ASSIGN(uint32_t q, predicate_destination(parts.second));
   if (type == Type::f16x2 || type == Type::bf16x2) { // p from the low halves, q from the high ones
     if (!boolean.empty())
       return refuse();
@@ -74,12 +76,37 @@ Status Lowering::lower_setp(Opcode &opcode) {
   emit(*id, compared, a, b).flags |= flags;
   if (d.index2 >= 0) {
     uint32_t inverse = temporary(32); // c may be p or q: both results before either is written
-    CUGRT_TRY(combine(boolean, inverse, compared, true));
-    CUGRT_TRY(combine(boolean, p, compared, false));
+    CUGRT_TRY(combine(boolean, inverse, compared, true, operand(count - 1)));
+    CUGRT_TRY(combine(boolean, p, compared, false, operand(count - 1)));
     emit(OpId::mov_32, q, inverse);
     return {};
   }
-  return combine(boolean, p, compared, false);
+  return combine(boolean, p, compared, false, operand(count - 1));
+}
+
+/// lop3.b32 d, a, b, c, table; lop3.BOOL.b32 d|p, a, b, c, table, {!}q: p = (d != 0) BOOL q.
+Status Lowering::lower_lop3(Opcode &opcode) {
+  const std::string_view boolean = take_boolean(opcode);
+  if (boolean.empty())
+    return lower_arithmetic(opcode);
+  if (opcode.name() != "lop3.b32")
+    return refuse();
+  CUGRT_TRY(expect_operands(6, 6));
+  if (operand(0).index2 < 0)
+    return error("expected a predicate besides the result");
+  if (operand(4).kind != Kind::integer)
+    return error("expected a constant as the table");
+  uint32_t slots[4] = {};
+  for (size_t i = 0; i < 4; ++i) {
+    CUGRT_ASSIGN(slots[i], source(operand(i + 1), Type::b32));
+  }
+  const Pair parts = pair(operand(0));
+  CUGRT_ASSIGN(Destination d, destination_or_sink(parts.first, Type::b32));
+  CUGRT_ASSIGN(uint32_t p, predicate_destination(parts.second));
+  const uint32_t compared = temporary(32);
+  emit(OpId::lop3, d.slot, slots[0], slots[1], slots[2], slots[3]);
+  emit(OpId::setp_ne_u32, compared, d.slot, constant_slot(0, false));
+  return combine(boolean, p, compared, false, operand(5));
 }
 
 /// set.CMP{.BOOL}{.ftz}.D.A d, a, b {, {!}c}: all ones or 1.0 where it holds, else 0.
@@ -109,7 +136,7 @@ Status Lowering::lower_set(Opcode &opcode) {
   uint32_t compared = temporary(32);
   emit(*id, compared, a, b).flags |= flags;
   if (!boolean.empty())
-    CUGRT_TRY(combine(boolean, compared, compared, false));
+    CUGRT_TRY(combine(boolean, compared, compared, false, operand(3)));
   if (!packed) {
     emit(OpId::selp_32, d.slot, holds, fails, compared);
     finish(d);

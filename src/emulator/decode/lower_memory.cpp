@@ -8,13 +8,13 @@ namespace {
 using ptx::Space;
 using ptx::Type;
 
-/// Takes the state space out; Space::none is generic. Constant variables lie in global memory.
+/// Takes the state space out; Space::none is generic.
 Space take_space(Opcode &opcode) {
   Space space = opcode.take_prefix("global")   ? Space::global
                 : opcode.take_prefix("shared") ? Space::shared
                 : opcode.take_prefix("local")  ? Space::local
                 : opcode.take_prefix("param")  ? Space::param
-                : opcode.take_prefix("const")  ? Space::global
+                : opcode.take_prefix("const")  ? Space::constant
                                                : Space::none;
   return space;
 }
@@ -70,8 +70,12 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   if (opcode.size() != 0 || type == Type::none || type == Type::pred || ptx::type_bytes(type) > 8 ||
       (is_const && is_store))
     return refuse();
+  if (is_const && count == 4 && ptx::type_bytes(type) == 8)
+    return error("a vector of 32 bytes outside global memory");
   size_t operands = policy ? 3 : 2;
   CUGRT_TRY(expect_operands(operands, operands));
+  if (policy)
+    CUGRT_TRY(source(operand(2), Type::b64, Width::integer).take_status());
   const Operand &place = operand(is_store ? 0 : 1), &value = operand(is_store ? 1 : 0);
   CUGRT_ASSIGN(std::vector<const Operand *> values, elements(value, 4));
   if (values.size() != count)
@@ -98,7 +102,9 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
     if (is_store) {
       CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
     } else {
-      CUGRT_ASSIGN(Destination d, destination(*values[i], type, Width::any_above));
+      CUGRT_ASSIGN(Destination d, count == 1
+                                      ? destination(*values[i], type, Width::any_above)
+                                      : destination_or_sink(*values[i], type, Width::any_above));
       slots[i] = d.slot;
       destinations.push_back(d);
     }
@@ -129,7 +135,9 @@ Status Lowering::lower_param_access(const Address &where, bool is_store, Type ty
     if (is_store) {
       CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
     } else {
-      CUGRT_ASSIGN(Destination d, destination(*values[i], type, Width::any_above));
+      CUGRT_ASSIGN(Destination d, values.size() == 1
+                                      ? destination(*values[i], type, Width::any_above)
+                                      : destination_or_sink(*values[i], type, Width::any_above));
       slots[i] = d.slot;
       destinations.push_back(d);
     }
@@ -166,6 +174,8 @@ Status Lowering::lower_atom(Opcode &opcode) {
   bool swaps = opcode.has("cas");
   size_t count = 2 + size_t(has_result) + size_t(swaps) + size_t(policy);
   CUGRT_TRY(expect_operands(count, count));
+  if (policy)
+    CUGRT_TRY(source(operand(count - 1), Type::b64, Width::integer).take_status());
   size_t next = has_result ? 1 : 0;
   CUGRT_ASSIGN(Address where, address(operand(next), space));
   if (where.is_place || where.space == Space::param)
@@ -177,10 +187,15 @@ Status Lowering::lower_atom(Opcode &opcode) {
   }
   Operand nowhere;
   nowhere.kind = Kind::sink;
-  CUGRT_ASSIGN(Destination d, destination(has_result ? operand(0) : nowhere, type));
+  CUGRT_ASSIGN(Destination d, destination_or_sink(has_result ? operand(0) : nowhere, type));
   Op &op = emit(*id, d.slot, where.slot, b, c);
   op.imm = where.offset;
   op.flags |= uint16_t(uint16_t(where.space) << kSpaceShift | (where.wide ? kFlagWide : 0));
+  // Locks are taken by cas and exch, and what adds or ors 0 only reads.
+  const Operand &change = operand(next + 1);
+  if (has_result &&
+      (swaps || opcode.has("exch") || (change.kind == Kind::integer && change.value == 0)))
+    op.flags |= kFlagVolatile;
   op.cache = next_cache();
   finish(d);
   return {};
@@ -198,11 +213,15 @@ Status Lowering::lower_cp(Opcode &opcode) {
   }
   if (opcode.size() == 1 && opcode.has("wait_group")) {
     CUGRT_TRY(expect_operands(1, 1));
-    CUGRT_ASSIGN(uint32_t groups, integer_constant(operand(0)));
-    emit(OpId::cp_async_wait).imm = groups;
+    if (operand(0).kind != Kind::integer || operand(0).is_address)
+      return error("expected a constant");
+    emit(OpId::cp_async_wait).imm = uint32_t(operand(0).value);
     return {};
   }
   const bool bypasses = opcode.has("cg");
+  for (size_t i = 0; i < opcode.size() && opcode[i].substr(0, 6) != "shared"; ++i)
+    if (opcode[i] == "global")
+      return error("what is copied to stands before what is copied from");
   bool policy = take_hints(opcode);
   bool shared = opcode.take("shared") || opcode.take("shared::cta");
   if (!shared || !opcode.take("global") || opcode.size() != 0)
@@ -210,6 +229,8 @@ Status Lowering::lower_cp(Opcode &opcode) {
   size_t count = operand_count() - size_t(policy);
   if (count != 3 && count != 4)
     return error("expected two addresses and a size");
+  if (policy)
+    CUGRT_TRY(source(operand(count), Type::b64, Width::integer).take_status());
   CUGRT_ASSIGN(Address to, address(operand(0), Space::shared));
   CUGRT_ASSIGN(Address from, address(operand(1), Space::global));
   CUGRT_ASSIGN(uint32_t bytes, integer_constant(operand(2)));
@@ -228,7 +249,9 @@ Status Lowering::lower_cp(Opcode &opcode) {
       source_bytes = temporary(32);
       emit(OpId::selp_32, source_bytes, constant_slot(0, false), all_bytes, ignored);
     } else {
-      CUGRT_ASSIGN(source_bytes, source(last, Type::u32));
+      if (last.kind == Kind::integer && (last.value < 0 || last.value > 16))
+        return error("a copy of " + std::to_string(last.value) + " bytes: 0 to 16 are possible");
+      CUGRT_ASSIGN(source_bytes, source(last, Type::u32, Width::integer));
     }
   }
   Op &op = emit(OpId::cp_async, to.slot, from.slot, 0, source_bytes, bytes);
@@ -245,7 +268,16 @@ Status Lowering::lower_cvta(Opcode &opcode) {
   if (opcode.take_type() != Type::u64 || opcode.size() != 0 || space == Space::none)
     return refuse();
   CUGRT_TRY(expect_operands(2, 2));
-  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::u64));
+  const Operand &from = operand(1);
+  if (from.kind == Kind::function)
+    return error("an address of another space");
+  if (from.kind == Kind::variable) {
+    const ptx::Variable &variable = from.is_module ? module_.variables[size_t(from.index)]
+                                                   : function_.variables[size_t(from.index)];
+    if (variable.space != space || to_space)
+      return error("an address of another space");
+  }
+  CUGRT_ASSIGN(uint32_t a, source(from, Type::u64));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u64));
   uint64_t window = space == Space::shared  ? kSharedWindow
                     : space == Space::local ? kLocalWindow
@@ -262,10 +294,21 @@ Status Lowering::lower_isspacep(Opcode &opcode) {
   Space space = take_space(opcode);
   if (opcode.size() != 0 || space == Space::none)
     return refuse();
+  if (space == Space::constant)
+    space = Space::global; // where its variables lie
   CUGRT_TRY(expect_operands(2, 2));
-  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::u64));
-  CUGRT_ASSIGN(uint32_t p, predicate_destination(operand(0)));
-  emit(OpId::isspacep, p, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
+  // An address of 32 bits is one of 64 with zeros above.
+  const Operand &place = operand(1);
+  const bool narrow = place.kind == Kind::reg &&
+                      ptx::type_bytes(function_.registers[size_t(place.index)].type) == 4;
+  CUGRT_ASSIGN(uint32_t a, source(place, narrow ? Type::u32 : Type::u64, Width::integer));
+  CUGRT_ASSIGN(Destination p, destination(operand(0), Type::pred));
+  if (narrow) {
+    uint32_t wide = temporary(64);
+    emit(OpId::widen_u, wide, a);
+    a = wide;
+  }
+  emit(OpId::isspacep, p.slot, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
   return {};
 }
 

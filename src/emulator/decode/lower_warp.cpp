@@ -5,9 +5,9 @@ namespace cugrt::emulator {
 
 /// Constants that no barrier can have; registers are looked at when they are executed.
 Status Lowering::check_barrier(const Operand &barrier, const Operand *threads) const {
-  constexpr int64_t kBarrierCount = 16;
-  if (barrier.kind == Kind::integer && (barrier.value < 0 || barrier.value >= kBarrierCount))
-    return error("barrier " + std::to_string(barrier.value) + " is none of 0 to 15");
+  constexpr uint32_t kBarrierCount = 16;
+  if (barrier.kind == Kind::integer && uint32_t(barrier.value) >= kBarrierCount)
+    return error("barrier " + std::to_string(uint32_t(barrier.value)) + " is none of 0 to 15");
   if (threads && threads->kind == Kind::integer && threads->value % kLanes != 0)
     return error(std::to_string(threads->value) + " threads are no multiple of the warp's 32");
   return {};
@@ -19,7 +19,7 @@ Status Lowering::lower_bar(Opcode &opcode) {
   opcode.take("aligned");
   if (opcode.has("warp")) {
     CUGRT_TRY(expect_operands(1, 1));
-    CUGRT_ASSIGN(uint32_t members, source(operand(0), Type::b32));
+    CUGRT_ASSIGN(uint32_t members, source(operand(0), Type::b32, Width::integer));
     emit(OpId::bar_warp_sync, 0, 0, 0, 0, members);
     return {};
   }
@@ -33,11 +33,13 @@ Status Lowering::lower_bar(Opcode &opcode) {
   CUGRT_TRY(expect_operands(reduces ? 3 : *id == OpId::bar_arrive ? 2 : 1, reduces ? 4 : 2));
   size_t first = reduces ? 1 : 0;
   bool counts = operand_count() == (reduces ? 4u : 2u);
+  if (*id == OpId::bar_arrive && operand(1).kind == Kind::integer && operand(1).value == 0)
+    return error("no threads");
   CUGRT_TRY(check_barrier(operand(first), counts ? &operand(first + 1) : nullptr));
-  CUGRT_ASSIGN(uint32_t barrier, source(operand(first), Type::u32));
+  CUGRT_ASSIGN(uint32_t barrier, source(operand(first), Type::u32, Width::integer));
   uint32_t threads = constant_slot(0, false), predicate = 0, d = 0;
   if (counts) {
-    CUGRT_ASSIGN(threads, source(operand(first + 1), Type::u32));
+    CUGRT_ASSIGN(threads, source(operand(first + 1), Type::u32, Width::integer));
   }
   if (reduces) {
     CUGRT_ASSIGN(predicate, source(operand(operand_count() - 1), Type::pred));
@@ -58,15 +60,13 @@ Status Lowering::lower_shfl(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
   CUGRT_ASSIGN(uint32_t b, source(operand(2), Type::b32));
   CUGRT_ASSIGN(uint32_t c, source(operand(3), Type::b32));
-  CUGRT_ASSIGN(uint32_t members, source(operand(4), Type::b32));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  CUGRT_ASSIGN(uint32_t members, source(operand(4), Type::u32, Width::integer));
+  const Pair parts = pair(operand(0));
+  CUGRT_ASSIGN(Destination d, destination(parts.first, Type::b32));
+  const bool has_predicate = operand(0).index2 >= 0;
   uint32_t p = 0;
-  bool has_predicate = operand(0).index2 >= 0;
   if (has_predicate) {
-    Operand second = operand(0);
-    second.kind = Kind::reg;
-    second.index = operand(0).index2;
-    CUGRT_ASSIGN(p, predicate_destination(second));
+    CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
   Op &op = emit(*id, d.slot, a, b, c, members);
   op.cache = p;
@@ -82,7 +82,7 @@ Status Lowering::lower_vote(Opcode &opcode) {
     return refuse();
   CUGRT_TRY(expect_operands(3, 3));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::pred));
-  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d,
                destination(operand(0), *id == OpId::vote_ballot ? Type::b32 : Type::pred));
   emit(*id, d.slot, a, 0, 0, members);
@@ -96,15 +96,17 @@ Status Lowering::lower_match(Opcode &opcode) {
     return refuse();
   CUGRT_TRY(expect_operands(3, 3));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type()));
-  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
+  const bool has_predicate = operand(0).index2 >= 0;
+  const Pair parts = pair(operand(0));
+  if (has_predicate && !opcode.has("all"))
+    return error("a predicate besides the result");
+  CUGRT_ASSIGN(Destination d, opcode.has("all")
+                                  ? destination_or_sink(parts.first, Type::u32, Width::integer)
+                                  : destination(parts.first, Type::u32, Width::integer));
   uint32_t p = 0;
-  bool has_predicate = operand(0).index2 >= 0;
   if (has_predicate) {
-    Operand second = operand(0);
-    second.kind = Kind::reg;
-    second.index = operand(0).index2;
-    CUGRT_ASSIGN(p, predicate_destination(second));
+    CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
   Op &op = emit(*id, d.slot, a, 0, 0, members);
   op.cache = p;
@@ -118,9 +120,10 @@ Status Lowering::lower_redux(Opcode &opcode) {
   if (!id)
     return refuse();
   CUGRT_TRY(expect_operands(3, 3));
-  CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
-  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::b32));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
+  const Type type = opcode.last_type();
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
+  CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
   emit(*id, d.slot, a, 0, 0, members);
   return {};
 }
@@ -137,12 +140,12 @@ Status Lowering::lower_elect(Opcode &opcode) {
   if (!opcode.has("sync"))
     return refuse();
   CUGRT_TRY(expect_operands(2, 2));
-  CUGRT_ASSIGN(uint32_t members, source(operand(1), Type::b32));
-  Operand first = operand(0), second = operand(0);
-  second.kind = first.index2 >= 0 ? Kind::reg : Kind::sink;
-  second.index = first.index2;
-  CUGRT_ASSIGN(Destination d, destination(first, Type::b32));
-  CUGRT_ASSIGN(uint32_t p, predicate_destination(second));
+  CUGRT_ASSIGN(uint32_t members, source(operand(1), Type::u32, Width::integer));
+  if (operand(0).index2 < 0)
+    return error("expected a predicate besides the result");
+  const Pair parts = pair(operand(0));
+  CUGRT_ASSIGN(Destination d, destination_or_sink(parts.first, Type::u32, Width::integer));
+  CUGRT_ASSIGN(uint32_t p, predicate_destination(parts.second));
   emit(OpId::elect, d.slot, 0, 0, 0, members).cache = p;
   return {};
 }

@@ -35,6 +35,14 @@ bool fits(const TileShape &shape, std::string_view multiplicand) {
   return (shape.k == 8) == (multiplicand == "tf32");
 }
 
+/// Of a register that holds elements of that type.
+ptx::Type register_type(std::string_view element) {
+  return element == "f16"                     ? ptx::Type::f16x2
+         : element == "bf16"                  ? ptx::Type::bf16x2
+         : element == "s8" || element == "u8" ? ptx::Type::s32
+                                              : ptx::parse_type(element);
+}
+
 uint32_t registers_of(const Tile &tile, std::string_view type) {
   if (tile.matrix == TileMatrix::c)
     return type == "f16" ? 4 : 8;
@@ -47,7 +55,7 @@ uint32_t registers_of(const Tile &tile, std::string_view type) {
 Status Lowering::tile(const Operand &operand, bool written, std::string_view type, Tile &out) {
   std::array<uint32_t, 8> slots{};
   out.element_bytes = element_bytes(type);
-  CUGRT_ASSIGN(out.count, fragment(operand, written, slots));
+  CUGRT_ASSIGN(out.count, fragment(operand, written, register_type(type), slots));
   std::copy(slots.begin(), slots.end(), out.slots);
   if (out.count != registers_of(out, type))
     return error("a fragment of " + std::to_string(out.count) + " registers instead of " +
@@ -97,7 +105,7 @@ Status Lowering::lower_wmma_access(Opcode &opcode) {
   // "The default value of stride is the leading dimension": the length of a row, or a column.
   access->stride_slot = constant_slot(access->by_column ? tile.rows() : tile.columns(), false);
   if (operand_count() == 3) {
-    CUGRT_ASSIGN(access->stride_slot, source(operand(2), Type::u32));
+    CUGRT_ASSIGN(access->stride_slot, source(operand(2), Type::u32, Width::integer));
   }
   pinned_.insert(access->stride_slot);
   uint32_t base = where.slot;

@@ -54,20 +54,29 @@ private:
   Status resolve_branches();
 
   // operands.cpp.
-  /// ld, st and cvt take registers that are wider than their type.
-  enum class Width { same, any_above };
+  /// ld, st and cvt take registers that are wider than their type. What has the same type in all
+  /// forms of an instruction (counts, positions, masks) takes integers and bits alone.
+  enum class Width { same, any_above, integer };
   Status check_register(const Operand &operand, Type type, Width width) const;
-  Status check_literal(const Operand &operand, Type type) const;
+  Status check_literal(const Operand &operand, Type type, Width width) const;
   Status check_address_value(const Operand &operand, Type type) const;
   Result<uint32_t> source(const Operand &operand, Type type, Width width = Width::same);
   Result<uint32_t> special_source(const Operand &operand, Type type, Width width);
   Result<uint32_t> variable_source(const Operand &operand, uint32_t bits);
   Result<uint32_t> shared_offset(const Operand &operand);
   Result<Destination> destination(const Operand &operand, Type type, Width width = Width::same);
+  /// `_` may stand for a result that is not stored.
+  Result<Destination> destination_or_sink(const Operand &operand, Type type,
+                                          Width width = Width::same);
+  struct Pair {
+    Operand first, second; // d|p: the second is a sink where there is none
+  };
+  Pair pair(const Operand &operand) const;
   void finish(const Destination &destination);
   Result<uint32_t> predicate_destination(const Operand &operand);
   Result<Address> address(const Operand &operand, Space space);
   Result<std::vector<const Operand *>> elements(const Operand &operand, size_t max);
+  Status check_agreement(const std::vector<const Operand *> &parts) const;
   Result<uint32_t> integer_constant(const Operand &operand);
 
   // lower.cpp: dispatch by mnemonic.
@@ -85,13 +94,17 @@ private:
   Status lower_arithmetic(Opcode &opcode);
   Status lower_carry(Opcode &opcode);
   Status lower_mov(Opcode &opcode);
+  Result<uint32_t> real_element(const Operand &part, const std::vector<const Operand *> &parts,
+                                bool is_half);
   Status lower_pack(const Operand &d, const Operand &a, Type type);
   Status lower_unpack(const Operand &d, const Operand &a, Type type);
   Status lower_cvt(Opcode &opcode);
   Status lower_cvt_fp8(Opcode &opcode);
 
   // lower_compare.cpp.
-  Status combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated);
+  Status combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated,
+                 const Operand &predicate);
+  Status lower_lop3(Opcode &opcode);
   Status lower_setp(Opcode &opcode);
   Status lower_set(Opcode &opcode);
 
@@ -107,9 +120,11 @@ private:
   Status lower_cp(Opcode &opcode);
 
   // lower_matrix.cpp.
-  Result<uint32_t> fragment(const Operand &operand, bool written, std::array<uint32_t, 8> &slots);
+  Result<uint32_t> fragment(const Operand &operand, bool written, Type type,
+                            std::array<uint32_t, 8> &slots);
   Status lower_mma(Opcode &opcode);
-  Status lower_ldmatrix(Opcode &opcode);
+  Status lower_matrix_access(Opcode &opcode);
+  Status lower_movmatrix(Opcode &opcode);
 
   // lower_wmma.cpp.
   Status tile(const Operand &operand, bool written, std::string_view type, Tile &out);

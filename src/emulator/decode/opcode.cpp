@@ -137,10 +137,15 @@ std::optional<OpId> find_op(std::string_view name) {
 const OpInfo &op_info(OpId id) { return kInfo[size_t(id)]; }
 
 bool is_float(Type type) {
-  return type == Type::f32 || type == Type::f64 || is_half(type) || type == Type::tf32;
+  return type == Type::f32 || type == Type::f64 || is_half(type) || type == Type::tf32 ||
+         type == Type::e4m3x2 || type == Type::e5m2x2;
 }
 bool is_half(Type type) {
   return type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
+}
+bool is_integer_pair(Type type) { return type == Type::u16x2 || type == Type::s16x2; }
+bool is_bits(Type type) {
+  return type == Type::b8 || type == Type::b16 || type == Type::b32 || type == Type::b64;
 }
 bool is_signed(Type type) {
   return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;

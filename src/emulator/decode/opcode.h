@@ -51,7 +51,9 @@ struct OpInfo {
 const OpInfo &op_info(OpId id);
 
 bool is_float(ptx::Type type);
-bool is_half(ptx::Type type); // f16, bf16 and their pairs
+bool is_half(ptx::Type type);         // f16, bf16 and their pairs
+bool is_integer_pair(ptx::Type type); // u16x2, s16x2
+bool is_bits(ptx::Type type);         // b8 to b64
 bool is_signed(ptx::Type type);
 /// Bits of the lane that holds a value of the type: 32 or 64.
 uint32_t lane_bits(ptx::Type type);

@@ -141,6 +141,17 @@ OperandRoles own_roles(const Op &op) {
   case OpId::ldmatrix_x4:
   case OpId::ldmatrix_x4_trans:
     return {A, elements(4), true};
+  case OpId::stmatrix_x1:
+  case OpId::stmatrix_x1_trans:
+    return {uint8_t(A | elements(1)), 0, true};
+  case OpId::stmatrix_x2:
+  case OpId::stmatrix_x2_trans:
+    return {uint8_t(A | elements(2)), 0, true};
+  case OpId::stmatrix_x4:
+  case OpId::stmatrix_x4_trans:
+    return {uint8_t(A | elements(4)), 0, true};
+  case OpId::movmatrix:
+    return {A, D, true};
   default:
     break;
   }

@@ -3,6 +3,7 @@
 #include "emulator/decode/lowering.h"
 #include "emulator/decode/requirements.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -83,11 +84,6 @@ uint64_t literal_bits(const ptx::Operand &operand, ptx::Type type) {
   return std::bit_cast<uint32_t>(float(std::bit_cast<double>(bits)));
 }
 
-bool is_bits(ptx::Type type) {
-  return type == ptx::Type::b8 || type == ptx::Type::b16 || type == ptx::Type::b32 ||
-         type == ptx::Type::b64;
-}
-
 /// Whether a register of type `held` may stand for a value of type `type` and the same size.
 bool same_kind(ptx::Type held, ptx::Type type) {
   using ptx::Type;
@@ -95,7 +91,7 @@ bool same_kind(ptx::Type held, ptx::Type type) {
     return true;
   if (is_float(type))
     return false;
-  return is_bits(type) || !is_float(held) || held == Type::f16x2;
+  return (is_bits(type) && !is_integer_pair(type)) || !is_float(held) || held == Type::f16x2;
 }
 
 } // namespace
@@ -104,27 +100,32 @@ bool same_kind(ptx::Type held, ptx::Type type) {
 /// bits. Its relaxed rules: ld, st and cvt take larger registers, for floats only larger bits.
 Status Lowering::check_register(const Operand &operand, Type type, Width width) const {
   const Type held = function_.registers[size_t(operand.index)].type;
-  const std::string name = "'" + std::string(operand.name) + "'";
+  auto refuse = [&](const char *why) {
+    return error("'" + std::string(operand.name) + "' is " + why);
+  };
   if ((held == Type::pred) != (type == Type::pred))
-    return error(name + " is " + (type == Type::pred ? "no predicate" : "a predicate"));
-  if (type == Type::none) // two integers of 16 bits
-    type = Type::b32;
+    return refuse(type == Type::pred ? "no predicate" : "a predicate");
   const uint32_t has = ptx::type_bytes(held), needs = ptx::type_bytes(type);
+  if ((width == Width::integer && is_float(held)) ||
+      (is_integer_pair(type) && !is_bits(held) && held != Type::f16x2))
+    return refuse("a register of another type");
   if (has < needs)
-    return error(name + " is too narrow");
+    return refuse("too narrow");
   if (has == needs ? same_kind(held, type)
                    : width == Width::any_above && (is_bits(type) || is_bits(held) ||
                                                    (!is_float(type) && same_kind(held, type))))
     return {};
-  return error(name + " is a register of another type");
+  return refuse("a register of another type");
 }
 
 /// Floats are written as floats and integers as integers; bits as integers, or as a float of their
 /// size.
-Status Lowering::check_literal(const Operand &operand, Type type) const {
+Status Lowering::check_literal(const Operand &operand, Type type, Width width) const {
   const bool is_real = operand.kind == Kind::real;
-  const bool fits = type == Type::f32 || type == Type::f64 ? is_real
-                    : is_float(type)                       ? false
+  if (is_real && width == Width::integer)
+    return error("a literal of another type");
+  const bool fits = type == Type::f32 || type == Type::f64    ? is_real
+                    : is_float(type) || is_integer_pair(type) ? false
                     : is_real ? type == (operand.is_float ? Type::b32 : Type::b64)
                               : true;
   return fits ? Status() : error("a literal of another type");
@@ -142,17 +143,22 @@ Status Lowering::check_address_value(const Operand &operand, Type type) const {
 }
 
 Result<uint32_t> Lowering::special_source(const Operand &operand, Type type, Width width) {
-  if (operand.name == "WARP_SZ") {
-    if (is_float(type))
-      return error("a literal of another type");
-    return constant_slot(kLanes, false);
-  }
   const std::string_view mnemonic = instruction_->opcode.substr(0, 4);
   if (mnemonic != "mov." && mnemonic != "cvt.")
     return error("'" + std::string(operand.name.substr(0, 80)) + "' is read by mov and cvt alone");
-  const bool is_wide = operand.name == "%clock64" || operand.name == "%globaltimer";
+  // %tid and its like had 16 bits once, %gridid too.
+  const std::string_view own = operand.name;
+  const bool may_be_wide = own == "%clock64" || own == "%globaltimer" || own == "%gridid";
+  const bool may_be_word = !may_be_wide || own == "%gridid";
+  const bool may_be_half = own == "%gridid" || own.substr(0, 4) == "%tid" ||
+                           own.substr(0, 5) == "%ntid" || own.substr(0, 6) == "%ctaid" ||
+                           own.substr(0, 7) == "%nctaid";
+  const uint32_t bytes = ptx::type_bytes(type);
   if (is_float(type) || type == Type::pred ||
-      (width == Width::same && is_wide != (ptx::type_bytes(type) == 8)))
+      (width == Width::any_above ? bytes == 8 && !may_be_wide
+       : bytes == 8              ? !may_be_wide
+       : bytes == 4              ? !may_be_word
+                                 : !may_be_half))
     return error("'" + std::string(operand.name.substr(0, 80)) + "' is a register of another type");
   for (const SpecialName &row : kSpecials) {
     if (row.name != operand.name)
@@ -245,6 +251,12 @@ Result<uint32_t> Lowering::variable_source(const Operand &operand, uint32_t bits
 
 Result<uint32_t> Lowering::source(const Operand &operand, Type type, Width width) {
   uint32_t bits = lane_bits(type);
+  if (operand.is_address)
+    return error("an address in brackets as a value");
+  if (operand.index2 >= 0)
+    return error("a predicate besides a value");
+  if (operand.is_negated && (operand.kind != Kind::reg || type != Type::pred))
+    return error("the negation of what is no predicate");
   switch (operand.kind) {
   case Kind::reg: {
     CUGRT_TRY(check_register(operand, type, width));
@@ -263,7 +275,7 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type, Width width
   }
   case Kind::integer:
   case Kind::real:
-    CUGRT_TRY(check_literal(operand, type));
+    CUGRT_TRY(check_literal(operand, type, width));
     return constant_slot(literal_bits(operand, type), bits == 64);
   case Kind::special: {
     CUGRT_ASSIGN(uint32_t slot, special_source(operand, type, width));
@@ -294,12 +306,12 @@ Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type
   uint32_t bits = lane_bits(type);
   Destination result;
   result.is_signed = is_signed(type);
-  if (operand.kind == Kind::sink) {
-    result.slot = temporary(bits);
-    return result;
-  }
+  if (operand.kind == Kind::sink)
+    return error("a result that is not stored");
   if (operand.kind != Kind::reg || operand.is_negated || operand.is_address)
     return error("a destination that is no register");
+  if (operand.index2 >= 0)
+    return error("a predicate besides the result");
   CUGRT_TRY(check_register(operand, type, width));
   uint32_t index = uint32_t(operand.index);
   if (register_bits(index) == bits) {
@@ -311,6 +323,25 @@ Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type
   return result;
 }
 
+Result<Lowering::Destination> Lowering::destination_or_sink(const Operand &operand, Type type,
+                                                            Width width) {
+  if (operand.kind != Kind::sink || operand.index2 >= 0)
+    return destination(operand, type, width);
+  Destination result;
+  result.slot = temporary(lane_bits(type));
+  return result;
+}
+
+Lowering::Pair Lowering::pair(const Operand &operand) const {
+  Pair parts{operand, operand};
+  parts.first.index2 = parts.second.index2 = -1;
+  parts.second.kind = operand.index2 >= 0 ? Kind::reg : Kind::sink;
+  parts.second.index = operand.index2;
+  if (operand.index2 >= 0)
+    parts.second.name = function_.registers[size_t(operand.index2)].name;
+  return parts;
+}
+
 void Lowering::finish(const Destination &destination) {
   if (destination.widen_to != kNoSlot)
     emit(destination.is_signed ? OpId::widen_s : OpId::widen_u, destination.widen_to,
@@ -318,13 +349,13 @@ void Lowering::finish(const Destination &destination) {
 }
 
 Result<uint32_t> Lowering::predicate_destination(const Operand &operand) {
-  CUGRT_ASSIGN(Destination result, destination(operand, Type::pred));
+  CUGRT_ASSIGN(Destination result, destination_or_sink(operand, Type::pred));
   return result.slot;
 }
 
 Result<Lowering::Address> Lowering::address(const Operand &operand, Space space) {
   Address result;
-  result.space = space;
+  result.space = space == Space::constant ? Space::global : space; // where its variables lie
   if (!operand.is_address && !operand.is_element)
     return error("expected an address in brackets");
   if (operand.kind == Kind::reg) {
@@ -332,8 +363,8 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
     result.slot = register_slot(index);
     result.wide = register_bits(index) == 64;
     result.offset = operand.value;
-    if (function_.registers[index].type == Type::pred)
-      return error("a predicate as an address");
+    if (Type held = function_.registers[index].type; held == Type::pred || is_float(held))
+      return error("a register that is no integer as an address");
     bool may_be_narrow = space == Space::shared || space == Space::local;
     if (!result.wide && !may_be_narrow) {
       uint32_t widened = temporary(64);
@@ -344,38 +375,38 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
     return result;
   }
   if (operand.kind == Kind::integer) {
+    if (space != Space::local)
+      return error("a number as an address, which local memory alone has");
     result.slot = constant_slot(uint64_t(operand.value), true);
     return result;
   }
   const ptx::Variable &variable = operand.is_module ? module_.variables[size_t(operand.index)]
                                                     : function_.variables[size_t(operand.index)];
-  if (variable.space == Space::param) {
+  if (variable.space == Space::param && space == Space::param) {
     result.is_place = true;
     result.place = uint32_t(operand.index);
     result.offset = operand.value;
     return result;
   }
+  if (space != Space::none && variable.space != space)
+    return error("'" + std::string(variable.name) + "' is not in this space");
+  if (space == Space::none && (variable.space == Space::constant || variable.space == Space::param))
+    return error("'" + std::string(variable.name) + "' has no generic address of its own");
   Operand base = operand;
   result.offset = 0;
   if (variable.space == Space::shared && variable.bytes == 0) {
     base.value = 0; // leaves the offset to the access
     result.offset = operand.value;
   }
-  if (space == Space::none) {
-    // A generic access to a named variable is one to the variable's own space.
-    result.space = variable.space == Space::constant ? Space::global : variable.space;
-  } else {
-    Space own = variable.space == Space::constant ? Space::global : variable.space;
-    if (own != space)
-      return error("'" + std::string(variable.name) + "' is not in this space");
-  }
+  // A generic access to a named variable is one to the variable's own space.
+  result.space = variable.space == Space::constant ? Space::global : variable.space;
   bool narrow = variable.space == Space::shared;
   CUGRT_ASSIGN(result.slot, variable_source(base, narrow ? 32 : 64));
   result.wide = !narrow;
   return result;
 }
 
-/// {a, b} or a single operand.
+/// {a, b} or a single operand. Registers in braces are of one size.
 Result<std::vector<const ptx::Operand *>> Lowering::elements(const Operand &operand, size_t max) {
   std::vector<const Operand *> result;
   if (operand.kind != Kind::vector) {
@@ -386,11 +417,44 @@ Result<std::vector<const ptx::Operand *>> Lowering::elements(const Operand &oper
     return error("a vector of " + std::to_string(operand.count) + " elements");
   for (uint32_t i = 0; i < operand.count; ++i)
     result.push_back(&function_.elements[operand.first + i]);
+  uint32_t bytes = 0;
+  for (const Operand *part : result)
+    if (part->kind == Kind::reg) {
+      const uint32_t own = ptx::type_bytes(function_.registers[size_t(part->index)].type);
+      if (bytes && bytes != own)
+        return error("registers of different sizes in a vector");
+      bytes = own;
+    }
+  if (std::all_of(result.begin(), result.end(),
+                  [](const Operand *part) { return part->kind == Kind::sink; }))
+    return error("a vector of which nothing is stored");
   return result;
 }
 
+/// Integers and floats do not stand in one vector; bits go with either.
+Status Lowering::check_agreement(const std::vector<const Operand *> &parts) const {
+  Type floats = Type::none; // that stand in it
+  bool integers = false;
+  for (const Operand *part : parts) {
+    if (part->kind == Kind::special)
+      return error("a special register in a vector");
+    const Type held = part->kind == Kind::reg       ? function_.registers[size_t(part->index)].type
+                      : part->kind == Kind::real    ? Type::f32
+                      : part->kind == Kind::integer ? Type::u32
+                                                    : Type::none;
+    if (is_float(held)) {
+      if (floats != Type::none && floats != held && part->kind != Kind::real)
+        return error("floats of different types in one vector");
+      floats = held;
+    }
+    integers |= held != Type::none && !is_float(held) && !is_bits(held);
+  }
+  return integers && floats != Type::none ? error("integers and floats in one vector") : Status();
+}
+
 Result<uint32_t> Lowering::integer_constant(const Operand &operand) {
-  if (operand.kind != Kind::integer || operand.value < 0 || operand.value > INT32_MAX)
+  if (operand.kind != Kind::integer || operand.is_address || operand.value < 0 ||
+      operand.value > INT32_MAX)
     return error("expected a constant that is not negative");
   return uint32_t(operand.value);
 }

@@ -30,7 +30,10 @@ Rows make_rows() {
 #define ROWS(count)                                                                                \
   rows[size_t(OpId::ldmatrix_x##count)] = {Kind::matrix, ptx::Space::none, 16, count};             \
   rows[size_t(OpId::ldmatrix_x##count##_trans)] = {                                                \
-      Kind::matrix, ptx::Space::none, 16, count, false, true};
+      Kind::matrix, ptx::Space::none, 16, count, false, true};                                     \
+  rows[size_t(OpId::stmatrix_x##count)] = {Kind::matrix_store, ptx::Space::none, 16, count};       \
+  rows[size_t(OpId::stmatrix_x##count##_trans)] = {                                                \
+      Kind::matrix_store, ptx::Space::none, 16, count, false, true};
   ROWS(1)
   ROWS(2)
   ROWS(4)

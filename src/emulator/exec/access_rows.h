@@ -13,6 +13,7 @@ struct AccessRow {
     store,
     atomic,
     matrix,
+    matrix_store,
     async_copy,
     tile_load,
     tile_store
@@ -23,7 +24,8 @@ struct AccessRow {
   bool is_signed = false;              // the element is extended to its register with its sign
   bool transposed = false;             // of matrices
 
-  uint32_t total_bytes() const { return kind == Kind::matrix ? bytes : bytes * count; }
+  uint32_t total_bytes() const { return is_matrix() ? bytes : bytes * count; }
+  bool is_matrix() const { return kind == Kind::matrix || kind == Kind::matrix_store; }
 };
 
 const AccessRow &access_row(const Op *op);

@@ -136,8 +136,7 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
   const AccessRow &row = access_row(op);
   bool is_atomic = row.kind == Kind::atomic;
   bool is_copy = row.kind == Kind::async_copy;
-  if (row.kind == Kind::none || row.kind == Kind::matrix ||
-      !(is_copy || may_be_global(access_space(op))))
+  if (row.kind == Kind::none || row.is_matrix() || !(is_copy || may_be_global(access_space(op))))
     return;
   AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
   uint32_t lanes = executing_lanes(op, w);

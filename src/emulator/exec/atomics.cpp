@@ -32,6 +32,7 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
   const auto space = ptx::Space(op->space());
   if (!translate(op, w, space, addresses, sizeof(T), sizeof(T), places))
     return w.stop;
+  w.polled |= bool(op->flags & kFlagVolatile);
   using Unsigned = std::make_unsigned_t<T>;
   const auto *a = w.lane<Lane<T>>(op->b);
   const auto *b = w.lane<Lane<T>>(op->c);

@@ -256,6 +256,32 @@ void InitCheck::matrix_load(Warp &w, const Op *op, uint32_t lanes) {
   }
 }
 
+void InitCheck::matrix_store(Warp &w, const Op *op, uint32_t lanes) {
+  const AccessRow &row = access_row(op);
+  check_addresses(w, op, lanes & uint32_t((uint64_t(1) << (8 * row.count)) - 1), op->a);
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  for (uint32_t m = 0; m < row.count; ++m) {
+    const Taint *values = taint(w.current, slots[m]);
+    for (uint32_t r = 0; r < 8; ++r) {
+      Loaded what;
+      for (uint32_t column = 0; column < 8; ++column) {
+        const uint32_t major = row.transposed ? column : r, minor = row.transposed ? r : column;
+        const uint32_t lane = 4 * major + minor / 2;
+        if (!values || !(values->lanes >> lane & 1) ||
+            !(values->bits[lane] >> (16 * (minor & 1)) & 0xffff))
+          continue;
+        what.undefined |= 3u << (2 * column);
+        what.computed |= values->computed >> lane & 1;
+      }
+      const uint32_t at = 8 * m + r;
+      stored(w, at, resolve(ptx::Space(op->space()), addresses[at]), addresses[at], row.bytes,
+             what);
+    }
+  }
+}
+
 void InitCheck::before(Warp &w, const Op *op) {
   result_count_ = 0;
   uint32_t lanes = w.mask;
@@ -275,6 +301,8 @@ void InitCheck::before(Warp &w, const Op *op) {
     return atomic(w, op, lanes);
   case AccessRow::Kind::matrix:
     return matrix_load(w, op, lanes);
+  case AccessRow::Kind::matrix_store:
+    return matrix_store(w, op, lanes);
   case AccessRow::Kind::async_copy:
     check_addresses(w, op, lanes, op->a);
     check_addresses(w, op, lanes, op->d);

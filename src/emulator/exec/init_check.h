@@ -91,6 +91,8 @@ private:
   void store(Warp &w, const Op *op, uint32_t lanes);
   void atomic(Warp &w, const Op *op, uint32_t lanes);
   void matrix_load(Warp &w, const Op *op, uint32_t lanes);
+  void matrix_store(Warp &w, const Op *op, uint32_t lanes);
+  void transposed(Warp &w, const Op *op, uint32_t lanes, Result &out);
   void copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
                   uint32_t bytes, uint32_t lanes);
 

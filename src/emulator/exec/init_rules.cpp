@@ -405,6 +405,18 @@ void InitCheck::call_builtin(Warp &w, const Op *op, uint32_t lanes) {
       use_slot(w, op, lanes, argument.slot, "a condition of the graph depends on");
 }
 
+/// As exec/matrix.cpp transposes: element by element.
+void InitCheck::transposed(Warp &w, const Op *op, uint32_t lanes, Result &out) {
+  const Taint *from = taint(w.current, op->a);
+  for (uint32_t lane = 0; from && lane < kLanes; ++lane)
+    for (uint32_t e = 0; e < 2 && (lanes >> lane & 1); ++e) {
+      const uint32_t row = lane / 4, source = 4 * (2 * (lane % 4) + e) + row / 2;
+      const uint32_t half = 0xffffu << (16 * (row & 1));
+      if (from->lanes >> source & 1 && from->bits[source] & half)
+        spread(out, lane, uint64_t(0xffff) << (16 * e), *from, source, false);
+    }
+}
+
 /// Operations that touch no memory. Some register of the block is undefined.
 void InitCheck::in_registers(Warp &w, const Op *op, uint32_t lanes) {
   const OpId id = OpId(op->id);
@@ -421,6 +433,8 @@ void InitCheck::in_registers(Warp &w, const Op *op, uint32_t lanes) {
   case OpId::selp_32:
   case OpId::selp_64:
     return selected(w, op, lanes, result(op->d, lanes));
+  case OpId::movmatrix:
+    return transposed(w, op, lanes, result(op->d, lanes));
   default:
     break;
   }

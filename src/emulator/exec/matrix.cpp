@@ -1,5 +1,5 @@
-// mma, ldmatrix: a warp's matrices, spread over its lanes as the PTX ISA says ("Matrix Fragments
-// for mma").
+// mma, ldmatrix, stmatrix, movmatrix: a warp's matrices, spread over its lanes as the PTX ISA says
+// ("Matrix Fragments for mma").
 //
 // Lane 4 * group + t holds, with E elements in a register (2 of 16 bits, 4 of 8, 1 of tf32):
 //
@@ -90,24 +90,29 @@ template <class A, class B, u32 Depth, class D> const Op *mma(const Op *op, Warp
   return op + 1;
 }
 
-/// Lanes 8 * m and on hold the addresses of the rows of matrix m; a lane gets two neighbouring
-/// elements of each matrix, of a row or, transposed, of a column.
-template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &w) {
+/// Lanes 8 * m and on hold the addresses of the rows of matrix m. False: the path stops.
+bool rows_of_matrices(const Op *op, Warp &w, u32 count, std::byte **rows) {
   if (!all_here(op, w))
-    return w.stop;
+    return false;
   u64 addresses[kLanes];
-  std::byte *rows[kLanes];
   effective_addresses(op, w, addresses);
-  const u32 mask = w.mask, named = u32((u64(1) << (8 * Count)) - 1);
+  const u32 mask = w.mask, named = u32((u64(1) << (8 * count)) - 1);
   w.mask = mask & named;
   bool good = w.mask == named && translate(op, w, ptx::Space(op->space()), addresses, 16, 16, rows);
   bool missing = w.mask != named;
   w.mask = mask;
   if (missing)
-    return raise_fault(w, op, FaultKind::illegal_instruction, u32(__builtin_ctz(mask)),
-                       "ldmatrix without the lanes that hold its rows");
-  if (!good)
+    raise_fault(w, op, FaultKind::illegal_instruction, u32(__builtin_ctz(mask)),
+                "a matrix without the lanes that hold its rows");
+  return good;
+}
+
+/// A lane gets two neighbouring elements of each matrix, of a row or, transposed, of a column.
+template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &w) {
+  std::byte *rows[kLanes];
+  if (!rows_of_matrices(op, w, Count, rows))
     return w.stop;
+  const u32 mask = w.mask;
   const u32 slots[] = {op->d, op->b, op->c, op->e};
   u32 result[Count][kLanes];
   for (u32 m = 0; m < Count; ++m)
@@ -124,6 +129,42 @@ template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &
     for (u32 lane = 0; lane < kLanes; ++lane)
       if (mask >> lane & 1)
         w.lane<u32>(slots[m])[lane] = result[m][lane];
+  return op + 1;
+}
+
+/// The other way round; lanes that have left the path store nothing.
+template <u32 Count, bool Transposed> const Op *store_matrix(const Op *op, Warp &w) {
+  std::byte *rows[kLanes];
+  if (!rows_of_matrices(op, w, Count, rows))
+    return w.stop;
+  const u32 slots[] = {op->d, op->b, op->c, op->e};
+  for (u32 m = 0; m < Count; ++m)
+    for (u32 lane = 0; lane < kLanes; ++lane)
+      for (u32 e = 0; e < 2 && (w.mask >> lane & 1); ++e) {
+        u32 row = Transposed ? 2 * (lane % 4) + e : lane / 4;
+        u32 column = Transposed ? lane / 4 : 2 * (lane % 4) + e;
+        u16 element = u16(w.lane<u32>(slots[m])[lane] >> (16 * e));
+        std::memcpy(rows[8 * m + row] + 2 * column, &element, 2);
+      }
+  return op + 1;
+}
+
+/// Element e of a lane is that of row lane / 4 and column 2 * (lane % 4) + e; rows become columns.
+const Op *transpose_matrix(const Op *op, Warp &w) {
+  if (!all_here(op, w))
+    return w.stop;
+  u32 result[kLanes];
+  const u32 *from = w.lane<u32>(op->a);
+  for (u32 lane = 0; lane < kLanes; ++lane) {
+    const u32 row = lane / 4;
+    result[lane] = 0;
+    for (u32 e = 0; e < 2; ++e)
+      result[lane] |= (from[4 * (2 * (lane % 4) + e) + row / 2] >> (16 * (row & 1)) & 0xffff)
+                      << (16 * e);
+  }
+  for (u32 lane = 0; lane < kLanes; ++lane)
+    if (w.mask >> lane & 1)
+      w.lane<u32>(op->d)[lane] = result[lane];
   return op + 1;
 }
 

@@ -142,6 +142,7 @@ const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, 
   effective_addresses(op, w, addresses);
   if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
     return w.stop;
+  w.polled = true;
   const uint32_t slots[] = {op->d, op->b, op->c, op->e};
   for (uint32_t i = 0; i < kLanes; ++i) {
     for (uint32_t n = 0; n < count && (w.mask >> i & 1); ++n) {

@@ -35,7 +35,8 @@ enum OpFlags : uint16_t {
   kFlagRelu = 16,
   kFlagGuardNegated = 32,
   kFlagHasPredicate = 64, // shfl d|p
-  kFlagVolatile = 128,    // volatile, relaxed, acquire, release: each lane by an atomic access
+  kFlagVolatile = 128,    // volatile, relaxed, acquire, release: each lane by an atomic access; of
+                          // atom: what may wait for another's write
   kSpaceShift = 8,        // three bits: ptx::Space, of atom and red
   kFlagWide = 4096,       // a 64-bit value or address where the handler serves both
   kFlagIntegral = 8192,   // cvt.rni and its like: to an integer, in whatever type

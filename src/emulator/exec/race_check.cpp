@@ -178,11 +178,12 @@ void RaceCheck::observe(Warp &w, const Op *op) {
   } else {
     effective_addresses(op, w, addresses);
   }
-  if (row.kind == Kind::matrix)
+  if (row.is_matrix())
     lanes &= uint32_t((uint64_t(1) << (8 * row.count)) - 1); // that name its rows
   const ptx::Space space = access_space(op);
   Access now = access_of(w, op);
-  bool is_write = row.kind == Kind::store || row.kind == Kind::async_copy;
+  bool is_write =
+      row.kind == Kind::store || row.kind == Kind::async_copy || row.kind == Kind::matrix_store;
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(lanes >> i & 1))
       continue;

@@ -5,9 +5,10 @@
 // them, however often it was stopped, split or called between. Where paths join, the one that gave
 // way the least decides when they run, and the longest turn how long: otherwise one that gives way
 // could be called back for ever by one that has not. A warp that has used up its budget gives way
-// to the other warps of its block, and so does one that goes round without any register changing:
-// it waits for what another warp or block will write. To find that early, the turn of a path that
-// runs alone begins short and grows for as long as registers change.
+// to the other warps of its block, and so does one that goes round without any register changing,
+// or reads what others may write (volatile, relaxed, acquire, atomically): it waits for another
+// warp or block, however it counts. To find that early, the turn of a path that runs alone begins
+// short and grows for as long as registers change and nothing such is read.
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
@@ -477,6 +478,7 @@ WarpState run_warp(Warp &w) {
   uint32_t yields = 0;
   int32_t lone = kFirstLoneFuel;
   uint64_t before = 0;
+  w.polled = false;
   for (uint32_t n = 0; n < kMaxSlices; ++n) {
     if (!pick(w)) {
       if (w.path_count == 0)
@@ -497,7 +499,9 @@ WarpState run_warp(Warp &w) {
     w.block->lane_operations += count * lanes;
     bool spins = false;
     if (w.leave == Leave::yielded) {
-      if (slice == lone && lone < kLoneFuel) {
+      if (slice == lone && w.polled) {
+        spins = true;
+      } else if (slice == lone && lone < kLoneFuel) {
         uint64_t now = fingerprint(w);
         spins = now == before;
         before = now;
@@ -505,6 +509,7 @@ WarpState run_warp(Warp &w) {
       } else {
         ++yields;
       }
+      w.polled = false;
     }
     if (!settle(w, slice))
       return WarpState::fault;

@@ -170,6 +170,7 @@ struct alignas(64) Warp {
   const Op *stop = nullptr;               // the next operation at which another path waits
   uint32_t mask = 0;                      // of the running path
   int32_t fuel = 0;                       // backward branches until it yields
+  bool polled = false;                    // memory that another writes was read in this turn
   alignas(64) int32_t lanes[kLanes] = {}; // 0 or -1: mask, a lane each
 
   // Why the path stopped. Lanes that are in none of the sets go on after `at`.

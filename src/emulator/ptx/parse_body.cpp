@@ -213,12 +213,12 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
   }
   if (token_.is('!')) {
     CUGRT_ASSIGN(Token next, peek());
-    out.is_negated = next.kind == TokenKind::word; // otherwise of a constant expression
-    if (out.is_negated)
+    out.is_negated = next.kind == TokenKind::word && next.text != kWarpSize && depth == 0;
+    if (out.is_negated) // otherwise of a constant expression
       CUGRT_TRY(advance());
   }
-  if (token_.kind == TokenKind::word)
-    return named_operand(out);
+  if (token_.kind == TokenKind::word && token_.text != kWarpSize)
+    return named_operand(out, depth == 0 && operand_total_ == 0);
   return number(out);
 }
 
@@ -237,25 +237,33 @@ Status Parser::number(Operand &out) {
   return {};
 }
 
-Status Parser::named_operand(Operand &out) {
+/// The register behind '|': a result's predicate. -1: none is stored.
+Result<int32_t> Parser::second_of_pair() {
+  CUGRT_TRY(expect('|'));
+  CUGRT_ASSIGN(std::string_view second, expect_word("a predicate after '|'"));
+  if (second == "_")
+    return -1;
+  auto symbol = find_symbol(second);
+  if (!symbol || symbol->kind != Symbol::Kind::reg)
+    return error_at(previous_.line, "'" + std::string(second) + "' is no register");
+  return int32_t(symbol->index);
+}
+
+/// `may_be_pair`: d|p may stand here.
+Status Parser::named_operand(Operand &out, bool may_be_pair) {
   std::string_view name = token_.text;
   CUGRT_TRY(advance());
   if (name == "_") {
     out.kind = Operand::Kind::sink;
-    if (token_.is('|')) { // _|p
-      CUGRT_TRY(advance());
-      CUGRT_ASSIGN(std::string_view second, expect_word("a predicate after '|'"));
-      auto symbol = find_symbol(second);
-      if (!symbol || symbol->kind != Symbol::Kind::reg)
-        return error_at(previous_.line, "'" + std::string(second) + "' is no register");
-      out.index2 = int32_t(symbol->index);
+    if (may_be_pair && token_.is('|')) {
+      CUGRT_ASSIGN(out.index2, second_of_pair());
     }
     return {};
   }
   auto symbol = find_symbol(name);
   out.name = name;
   if (!symbol) {
-    if (name[0] == '%' || name == "WARP_SZ") {
+    if (name[0] == '%') {
       out.kind = Operand::Kind::special;
       if (token_.kind == TokenKind::dotted && token_.text.data() == name.data() + name.size()) {
         out.name = std::string_view(name.data(), name.size() + token_.text.size());
@@ -283,15 +291,8 @@ Status Parser::named_operand(Operand &out) {
     out.kind = Operand::Kind::reg;
     break;
   }
-  if (token_.is('|')) {
-    CUGRT_TRY(advance());
-    CUGRT_ASSIGN(std::string_view second, expect_word("a predicate after '|'"));
-    if (second == "_")
-      return {};
-    auto other = find_symbol(second);
-    if (!other || other->kind != Symbol::Kind::reg)
-      return error_at(previous_.line, "'" + std::string(second) + "' is no register");
-    out.index2 = int32_t(other->index);
+  if (may_be_pair && token_.is('|')) {
+    CUGRT_ASSIGN(out.index2, second_of_pair());
   }
   return {};
 }
@@ -329,8 +330,8 @@ Status Parser::group(Operand &out, char close, int depth) {
 
 /// Inside brackets: register, variable or number, each with an offset.
 Status Parser::address(Operand &out) {
-  if (token_.kind == TokenKind::word) {
-    CUGRT_TRY(named_operand(out));
+  if (token_.kind == TokenKind::word && token_.text != kWarpSize) {
+    CUGRT_TRY(named_operand(out, false));
     if (out.kind == Operand::Kind::reg && (token_.is('+') || token_.is('-'))) {
       CUGRT_ASSIGN(out.value, constant());
     }

@@ -144,6 +144,10 @@ Result<Parser::Constant> Parser::unary(int depth) {
     CUGRT_TRY(expect(')'));
     return value;
   }
+  if (token_.kind == TokenKind::word && token_.text == kWarpSize) {
+    CUGRT_TRY(advance());
+    return Constant{kWarpSizeValue, false};
+  }
   CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
   return Constant{value, value > uint64_t(INT64_MAX) || previous_.text.back() == 'U'};
 }

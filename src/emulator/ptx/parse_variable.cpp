@@ -52,7 +52,7 @@ Result<Parser::Declared> Parser::declared_type() {
       declared.vector = name == "v2" ? 2 : 4;
     } else if (name == "attribute" || name == "managed" || name == "unified") {
       return error_at(previous_.line, "'." + std::string(name) + "' is not supported");
-    } else if (declared.type == Type::none && parse_type(name) != Type::none) {
+    } else if (declared.type == Type::none && is_declarable(parse_type(name))) {
       declared.type = parse_type(name);
     } else {
       return error_at(previous_.line,

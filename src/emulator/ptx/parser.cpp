@@ -14,6 +14,32 @@ const Function *Module::find_function(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+constexpr int kNewestKnownVersion = 90; // of targets.def
+
+struct Target {
+  int number, version, version_a, version_f;
+};
+constexpr Target kTargets[] = {
+#define TARGET(number, version, version_a, version_f) {number, version, version_a, version_f},
+#include "emulator/ptx/targets.def"
+};
+
+/// The least version that knows the target; 0 where none up to kNewestKnownVersion does.
+int version_of_target(int number, char suffix) {
+  for (const Target &row : kTargets)
+    if (row.number == number)
+      return suffix == 'a' ? row.version_a : suffix == 'f' ? row.version_f : row.version;
+  return 0;
+}
+
+std::string in_words(int version) {
+  return std::to_string(version / 10) + "." + std::to_string(version % 10);
+}
+
+} // namespace
+
 Result<std::unique_ptr<Module>> parse(std::string_view text) {
   if (text.size() > kMaxTextBytes)
     return Status::error(Code::parse_error, "ptx of " + std::to_string(text.size()) +
@@ -163,6 +189,15 @@ Status Parser::target_directive() {
     module_.target = 0;
     for (char c : word)
       module_.target = module_.target * 10 + (c - '0');
+    const int least = version_of_target(module_.target, module_.target_suffix);
+    const std::string name = "'" + std::string(previous_.text) + "'";
+    if (least == 0 && module_.version <= kNewestKnownVersion)
+      return error_at(previous_.line,
+                      name + " is no target of version " + in_words(module_.version));
+    if (least > module_.version)
+      return error_at(previous_.line, name + " needs .version " + in_words(least) +
+                                          " or later, and the module is of version " +
+                                          in_words(module_.version));
   } while (token_.is(','));
   return {};
 }

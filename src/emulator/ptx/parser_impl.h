@@ -11,6 +11,9 @@
 
 namespace cugrt::emulator::ptx {
 
+inline constexpr std::string_view kWarpSize = "WARP_SZ"; // the one constant with a name
+inline constexpr uint64_t kWarpSizeValue = 32;
+
 class Parser {
 public:
   explicit Parser(Module &module) : module_(module), lexer_(module.text) {}
@@ -106,7 +109,8 @@ private:
   Result<std::string_view> opcode();
   Status guard(Instruction &instruction);
   Status operand(Operand &out, bool in_elements, int depth);
-  Status named_operand(Operand &out);
+  Status named_operand(Operand &out, bool may_be_pair);
+  Result<int32_t> second_of_pair();
   Status element(Operand &out);
   Status group(Operand &out, char close, int depth);
   Status address(Operand &out);

@@ -1,6 +1,8 @@
 // Names and sizes of PTX types.
 #include "emulator/ptx/types.h"
 
+#include <array>
+
 namespace cugrt::emulator::ptx {
 
 namespace {
@@ -20,7 +22,8 @@ constexpr Row kRows[] = {
     {"f16x2", Type::f16x2, 4},   {"bf16", Type::bf16, 2},     {"bf16x2", Type::bf16x2, 4},
     {"tf32", Type::tf32, 4},     {"f32", Type::f32, 4},       {"f64", Type::f64, 8},
     {"f32x2", Type::f32x2, 8},   {"e4m3", Type::e4m3, 1},     {"e5m2", Type::e5m2, 1},
-    {"e4m3x2", Type::e4m3x2, 2}, {"e5m2x2", Type::e5m2x2, 2},
+    {"e4m3x2", Type::e4m3x2, 2}, {"e5m2x2", Type::e5m2x2, 2}, {"u16x2", Type::u16x2, 4},
+    {"s16x2", Type::s16x2, 4},
 };
 
 } // namespace
@@ -32,11 +35,19 @@ Type parse_type(std::string_view name) {
   return Type::none;
 }
 
+bool is_declarable(Type type) {
+  return type != Type::none && type != Type::bf16 && type != Type::bf16x2 && type != Type::tf32 &&
+         type < Type::f32x2;
+}
+
 uint32_t type_bytes(Type type) {
-  for (const Row &row : kRows)
-    if (row.type == type)
-      return row.bytes;
-  return 0;
+  static constexpr std::array<uint8_t, size_t(Type::s16x2) + 1> kBytes = [] {
+    std::array<uint8_t, size_t(Type::s16x2) + 1> bytes{};
+    for (const Row &row : kRows)
+      bytes[size_t(row.type)] = uint8_t(row.bytes);
+    return bytes;
+  }();
+  return kBytes[size_t(type)];
 }
 
 std::string_view space_name(Space space) {

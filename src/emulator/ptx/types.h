@@ -34,12 +34,16 @@ enum class Type : uint8_t {
   e5m2,
   e4m3x2,
   e5m2x2,
+  u16x2,
+  s16x2,
 };
 
 enum class Space : uint8_t { none, param, shared, global, local, constant };
 
 /// Type::none when `name` (without its dot) is no type.
 Type parse_type(std::string_view name);
+/// Whether registers and variables may have it; the others are types of instructions alone.
+bool is_declarable(Type type);
 /// Bytes in memory; predicates have none.
 uint32_t type_bytes(Type type);
 std::string_view space_name(Space space);

@@ -254,6 +254,47 @@ TEST_CASE("cp.async carries definedness when it arrives, ldmatrix and mma by ele
 
 namespace {
 
+// Lane 5, whose part of a matrix is row 1, columns 2 and 3, has a value that nothing has written.
+const std::string kOneUndefined = "mov.u32 %r3, 1; setp.eq.u32 %p1, %r1, 5;\n"
+                                  "@%p1 ld.shared.u32 %r3, [word+256];\n";
+
+} // namespace
+
+TEST_CASE("movmatrix and stmatrix carry definedness by element") {
+  Checked device;
+  auto run = [&](const std::string &body) {
+    std::string text = around(kOneUndefined + body);
+    text.replace(text.find("sm_80"), 5, "sm_90");
+    device.run(text, 32);
+  };
+  // Transposed, they are in column 1 of rows 2 and 3: the upper halves of lanes 8 and 12.
+  const std::string transposed = "movmatrix.sync.aligned.m8n8.trans.b16 %r4, %r3;\n";
+  SECTION("the lower halves of what is transposed") {
+    run(transposed + "and.b32 %r4, %r4, 0xffff; add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;");
+    CHECK(findings().empty());
+  }
+  SECTION("the upper halves") {
+    run(transposed + "shr.u32 %r4, %r4, 16; add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;");
+    CHECK(findings().find("thread (8, 0, 0)") != std::string::npos);
+    CHECK(statistics().findings == 2);
+  }
+  const std::string stored =
+      "mov.u32 %r2, word; mad.lo.u32 %r2, %r1, 16, %r2;\n"
+      "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r3};\nbar.sync 0;\n";
+  SECTION("what is stored beside them") {
+    run(stored + "ld.shared.u32 %r4, [word+16]; ld.shared.u32 %r5, [word+24];\n"
+                 "add.u32 %r4, %r4, %r5; st.global.u32 [%rd2], %r4;");
+    CHECK(findings().empty());
+  }
+  SECTION("what is stored of them") {
+    run(stored + "ld.shared.u32 %r4, [word+20]; add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;");
+    CHECK(statistics().findings > 0);
+    CHECK(findings().find("shared address 0x14") != std::string::npos);
+  }
+}
+
+namespace {
+
 // A row-major 16 x 8 matrix a of tf32 in shared memory, of which row `unwritten` is missing, times
 // ones; every thread stores row `stored` of the result.
 std::string product(int unwritten, const std::string &stored) {

@@ -362,6 +362,7 @@ TEST_CASE("PTX for a newer device fails the link, and nothing is added to a comp
   Link link;
   std::string newer = kCallee;
   newer.replace(newer.find("sm_75"), 5, "sm_90");
+  newer.replace(newer.find("7.0"), 3, "7.8");
   OK(link.add(newer));
   CHECK(link.complete() != CUDA_SUCCESS);
   Link good;

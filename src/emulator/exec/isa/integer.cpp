@@ -28,6 +28,29 @@ template <class T> inline T remainder(T a, T b) {
   return T(a % b);
 }
 
+/// The least or greatest of two pairs of 16 bits each; with Relu, no less than 0.
+template <class T, bool Greatest, bool Relu> inline u32 choose_pair(u32 a, u32 b) {
+  auto choose = [](T x, T y) {
+    T chosen = (x < y) != Greatest ? x : y;
+    return u32(u16(Relu && chosen < 0 ? T(0) : chosen));
+  };
+  return choose(T(a), T(b)) | choose(T(a >> 16), T(b >> 16)) << 16;
+}
+
+/// The place of the n-th bit of `mask` that is set, from `base` on upward or, with n < 0, downward;
+/// all ones where there is none. With n = 0 it is `base` if that bit is set.
+inline u32 find_nth_set(u32 mask, u32 base, s32 n) {
+  u32 left = n < 0 ? 0u - u32(n) : n == 0 ? 1u : u32(n);
+  u32 found = ~0u;
+  for (u32 i = 0; i < 32; ++i) { // one loop of fixed length for all lanes
+    u32 at = n < 0 ? base - i : base + i;
+    bool counts = at < 32 && base < 32 && (mask >> (at & 31) & 1) && (n != 0 || i == 0);
+    left -= counts;
+    found = counts && left == 0 && found == ~0u ? at : found;
+  }
+  return found;
+}
+
 inline u32 funnel_left(u32 low, u32 high, u32 n) {
   return u32(((u64(high) << 32 | low) << n) >> 32);
 }
