@@ -5,6 +5,7 @@
 #include "plan/sizes.h"
 #include "runtime/computed_weights.h"
 #include "runtime/plan_report.h"
+#include "runtime/untold_bindings.h"
 #include "support/source_errors.h"
 
 #include <algorithm>
@@ -290,6 +291,9 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   auto plan = plan::make_plan(lowered, options.planning.planner, &report);
   if (!plan.ok())
     return in_source(plan.take_status(), name, options.planning.source);
+  CUGRT_ASSIGN(const ir::Module used,
+               passes::find_pass("EliminateDeadBindings")->run(module, passes::PassContext()));
+  note_untold(module, used, *plan, report);
   auto shown = show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
                     options);
   if (!shown.ok() && !shown.status().location().empty())

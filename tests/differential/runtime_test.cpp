@@ -769,3 +769,43 @@ private func @inner(%x: tensor<[8, 8], f32>) -> (tensor<[8, 8], f32>) {
   REQUIRE(tensors != std::string::npos);
   CHECK(json.find("\"callee\": \"inner\"", tensors) != std::string::npos);
 }
+
+TEST_CASE("a plan's report tells of bindings that the passes fused or took away") {
+  const std::string text = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[8, 8], f32>, %c: bool) -> (tensor<[8, 8], f32>) {
+  %unused = exp(%x)
+  %also = neg(%unused)
+  %m = matmul(%x, %x)
+  %r = relu(%m)
+  %s = add(%r, %x)
+  %t = call @inner(%s)
+  return %t
+}
+private func @inner(%x: tensor<[8, 8], f32>) -> (tensor<[8, 8], f32>) {
+  %u = matmul(%x, %x)
+  %v = relu(%u)
+  return %v
+}
+private func @never(%x: tensor<[8, 8], f32>) -> (tensor<[8, 8], f32>) {
+  %w = relu(%x)
+  return %w
+}
+)")
+                               .plan_report();
+  auto told = [&](const std::string &line, const std::string &binding) {
+    const size_t row = text.find("  line " + line);
+    REQUIRE(row != std::string::npos);
+    const size_t end = text.find('\n', text.find('\n', row) + 1);
+    const std::string note = text.substr(row, end - row);
+    INFO(note);
+    CHECK(note.find(binding) != std::string::npos);
+    return note.substr(note.find('\n') + 1 + 24);
+  };
+  CHECK(told("3 ", "%unused = exp(%x)") == "taken away: nothing uses what it gives");
+  CHECK(told("4 ", "%also = neg(%unused)") == "taken away: nothing uses what it gives");
+  CHECK(told("5 ", "main_region0 %m = matmul(%x, %x)") == "part of what line 7 has become");
+  CHECK(told("6 ", "main_region0 %r = relu(%m)") == "part of what line 7 has become");
+  CHECK(told("12", "main_region0 %u = matmul(%x, %x)") == "part of what line 13 has become");
+  CHECK(text.find("line 17") == std::string::npos); // @never is nowhere
+  CHECK(text.find("line 5 ") < text.find("line 7 "));
+}

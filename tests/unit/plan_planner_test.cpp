@@ -54,11 +54,15 @@ TEST_CASE("a chain of launches is one region that needs two tensors' bytes") {
 }
 
 TEST_CASE("regions are split at the stated number of nodes") {
-  Plan plan = planned(chain(25), {.max_region_nodes = 10});
+  PlanReport report;
+  Plan plan = planned(chain(25), {.max_region_nodes = 10}, &report);
   std::vector<uint32_t> sizes;
   for (const Region &region : plan.functions[0].regions)
     sizes.push_back(region.steps.count);
   CHECK(sizes == std::vector<uint32_t>{10, 10, 5});
+  CHECK(std::count_if(report.bindings.begin(), report.bindings.end(), [](const BindingNote &note) {
+          return note.reason.ends_with("the region ends here, as one may have 10 steps");
+        }) == 2);
   PlanModule m = chain(2);
   for (uint32_t limit : {0u, kMaxRegionNodes + 1})
     CHECK(make_plan(m.module, {.max_region_nodes = limit}).status().code() ==
