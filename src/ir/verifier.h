@@ -51,6 +51,8 @@ private:
   bool use(ValueId value, SourceLocation location, const Binding *b);
   bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);
   bool check_expr(ExprId e, SourceLocation location, const char *where, bool any_symbol = false);
+  /// As check_expr; of constants alone it must have a value.
+  bool check_size(ExprId e, SourceLocation location, const char *where);
   bool check_type(TypeId type, SourceLocation location);
 
   // --- What a value stands for: memory, with the memory that it is a part of ---

@@ -127,7 +127,7 @@ bool FunctionVerifier::attributes(const Binding &b) {
 bool FunctionVerifier::alloc_storage(const Binding &b) {
   ExprId bytes = f_.exprs_of(b)[0];
   const Type &t = type(b.result());
-  if (!check_expr(bytes, b.location, "the size of a storage"))
+  if (!check_size(bytes, b.location, "the size of a storage"))
     return false;
   if (t.kind != TypeKind::storage || t.dims[0] != bytes)
     return fail(b, "the result of alloc_storage is a storage of its size");
@@ -159,7 +159,7 @@ bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, Expr
 }
 
 bool FunctionVerifier::offset(const Binding &b, ExprId offset, DType dtype) {
-  if (!check_expr(offset, b.location, "an offset"))
+  if (!check_size(offset, b.location, "an offset"))
     return false;
   if (m_.exprs.range(offset, bounds_).upper < 0)
     return fail(b, "the offset " + text(offset) + " is negative");

@@ -61,9 +61,6 @@ bool FunctionVerifier::check_expr(ExprId e, SourceLocation location, const char 
     return true;
   scratch_.clear();
   m_.exprs.collect_symbols(e, scratch_);
-  if (scratch_.empty()) // of constants, and yet none
-    return fail(location,
-                text(e) + " in " + where + " divides by zero or does not fit into 64 bits");
   for (SymbolId s : scratch_) {
     if (s.index >= f_.symbols.size())
       return fail(location, "symbol number " + std::to_string(s.index) + " does not exist");
@@ -78,6 +75,17 @@ bool FunctionVerifier::check_expr(ExprId e, SourceLocation location, const char 
                                 "' is read on the device and cannot stand in " + where +
                                 "; use its upper bound " + std::to_string(symbol.bounds.upper));
   }
+  return true;
+}
+
+bool FunctionVerifier::check_size(ExprId e, SourceLocation location, const char *where) {
+  if (!check_expr(e, location, where))
+    return false;
+  scratch_.clear();
+  m_.exprs.collect_symbols(e, scratch_);
+  if (scratch_.empty() && !m_.exprs.as_constant(e))
+    return fail(location,
+                text(e) + " in " + where + " divides by zero or does not fit into 64 bits");
   return true;
 }
 
@@ -102,7 +110,8 @@ bool FunctionVerifier::check_type(TypeId id, SourceLocation location) {
       constant = constant && value;
       if (value && *value < 0 && t.kind != TypeKind::scalar)
         return fail(location, "type " + text(id) + " has a negative size");
-      if (!value && !check_expr(e, location, "a type"))
+      if (!value && !(t.kind == TypeKind::scalar ? check_expr(e, location, "a type")
+                                                 : check_size(e, location, "a type")))
         return false;
     }
     return true;

@@ -75,12 +75,12 @@ private:
     note.binding = ir::print_binding(module_, f_, b);
     if (has_user) {
       note.region = report_.bindings[user.last].region;
-      note.reason = "part of what line " + std::to_string(report_.bindings[user.last].location.line) +
-                    " has become";
+      note.reason = "part of what line " +
+                    std::to_string(report_.bindings[user.last].location.line) + " has become";
       note.from = report_.bindings[user.last].from;
     } else {
-      note.reason = gone ? "taken away: nothing uses what it gives"
-                         : "made part of others by the passes";
+      note.reason =
+          gone ? "taken away: nothing uses what it gives" : "made part of others by the passes";
     }
     if (note.function != plan::kNone)
       out_.push_back({has_user ? user.first : next_.first, std::move(note)});
