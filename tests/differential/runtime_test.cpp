@@ -225,11 +225,32 @@ func @main(%x: tensor<[n, n], f32>) attributes {upper_bounds = {n = 4000000000}}
 }
 )");
   const Error error = error_of([&] { module.plan_report(CUGRT_REPORT_TEXT); });
-  CHECK(mentions(error, "in @main: parameter %x"));
+  CHECK(mentions(error, "in @main: the size of parameter %x overflows"));
   CHECK(error.location() == "module:2:12");
   CHECK(mentions(error, "module:2:12: error: in @main"));
   CHECK(mentions(error, "\n             ^"));
   CHECK(mentions(error, "lower them"));
+}
+
+TEST_CASE("a report names what is allocated, or returned, and is too large to be sized") {
+  auto error_with = [](const std::string &body, const std::string &results) {
+    const Module module = Module::parse(
+        module_text("func @main(%x: tensor<[n], f32>) -> (" + results +
+                    ") attributes {upper_bounds = {n = 4000000000}} {\n" + body + "}\n"));
+    return error_of([&] { module.plan_report(CUGRT_REPORT_TEXT); });
+  };
+  const Error result =
+      error_with("  %r = alloc : tensor<[n, n], f32>\n  launch @scale(%x, %r, n, 1.0)\n"
+                 "  return %r\n",
+                 "tensor<[n, n], f32>");
+  CHECK(mentions(result, "in @main: the size of result 0 overflows"));
+  CHECK(result.location().find("module:") == 0);
+  const Error unplanned =
+      error_with("  %t = alloc : tensor<[n, n], f32>\n  launch @scale(%x, %t, n, 1.0)\n"
+                 "  host \"look\"(%t)\n  return\n",
+                 "");
+  CHECK(mentions(unplanned, "in @main: the size of %t overflows"));
+  CHECK(mentions(unplanned, "%t = alloc : tensor<[n, n], f32>")); // the line
 }
 
 TEST_CASE("branches, loops and calls of the host give what the module says") {
