@@ -125,6 +125,42 @@ SourceLocation allocation_of(const plan::Function &function, uint32_t buffer) {
   return function.location;
 }
 
+/// What a function's own unplanned tensors take.
+Status add_unplanned(const plan::Plan &plan, const plan::Function &function,
+                     const SymbolValues &symbols, std::optional<uint64_t> &sum) {
+  std::vector<bool> seen(function.dynamic_count);
+  for (uint32_t b = 0; b < function.buffers.size(); ++b) {
+    const plan::Buffer &buffer = function.buffers[b];
+    if (buffer.base != plan::BufferBase::dynamic || seen[buffer.index])
+      continue;
+    seen[buffer.index] = true;
+    const auto bytes = evaluate(plan, symbols, buffer.bytes);
+    if (!bytes.ok())
+      return overflows(function, "%" + buffer.name, allocation_of(function, b));
+    CUGRT_TRY(add(sum, *bytes));
+  }
+  return {};
+}
+
+/// The functions that a function calls, itself or through others, once each.
+std::vector<const plan::Function *> callees_of(const plan::Plan &plan,
+                                               const plan::Function &function) {
+  std::vector<const plan::Function *> found;
+  std::vector<bool> known(plan.functions.size());
+  auto look = [&](const plan::Function &caller) {
+    for (const plan::Block &block : caller.blocks)
+      for (const plan::Item &item : block.items)
+        if (item.kind == plan::ItemKind::call && !known[item.index]) {
+          known[item.index] = true;
+          found.push_back(&plan.functions[item.index]);
+        }
+  };
+  look(function);
+  for (size_t i = 0; i < found.size(); ++i)
+    look(*found[i]);
+  return found;
+}
+
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
                             std::span<const cugrt_symbol_value> given) {
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
@@ -157,16 +193,10 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       return overflows(function, "result " + std::to_string(slot.index), function.location);
     CUGRT_TRY(add(row.results, *bytes));
   }
-  std::vector<bool> seen(function.dynamic_count);
-  for (uint32_t b = 0; b < function.buffers.size(); ++b) {
-    const plan::Buffer &buffer = function.buffers[b];
-    if (buffer.base != plan::BufferBase::dynamic || seen[buffer.index])
-      continue;
-    seen[buffer.index] = true;
-    const auto bytes = evaluate(plan, symbols, buffer.bytes);
-    if (!bytes.ok())
-      return overflows(function, "%" + buffer.name, allocation_of(function, b));
-    CUGRT_TRY(add(row.dynamic, *bytes));
+  CUGRT_TRY(add_unplanned(plan, function, symbols, row.dynamic));
+  for (const plan::Function *callee : callees_of(plan, function)) {
+    CUGRT_ASSIGN(const SymbolValues of_callee, symbol_values(plan, *callee, given));
+    CUGRT_TRY(add_unplanned(plan, *callee, of_callee, row.dynamic));
   }
   for (const plan::Arena &arena : plan.arenas)
     CUGRT_TRY(add(row.arena, static_cast<uint64_t>(arena.bytes)));

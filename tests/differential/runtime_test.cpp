@@ -253,6 +253,28 @@ TEST_CASE("a report names what is allocated, or returned, and is too large to be
   CHECK(mentions(unplanned, "%t = alloc : tensor<[n, n], f32>")); // the line
 }
 
+TEST_CASE("the memory that a report states holds what called functions allocate in the run") {
+  const Module module = Module::parse(module_text(R"(
+private func @leaf(%x: tensor<[k], f32>) attributes {upper_bounds = {k = 256}} {
+  %t = alloc : tensor<[k], f32>
+  launch @scale(%x, %t, k, 2.0)
+  host "look"(%t)
+  return
+}
+private func @middle(%x: tensor<[k], f32>) attributes {upper_bounds = {k = 512}} {
+  call @leaf(%x)
+  call @leaf(%x)
+  return
+}
+func @main(%x: tensor<[n], f32>) attributes {upper_bounds = {n = 1024}} {
+  call @middle(%x)
+  return
+}
+)"));
+  // The bounds grow narrower from call to call, so the calls stay.
+  CHECK(module.plan_report().find("unplanned 1024; together 5120") != std::string::npos);
+}
+
 TEST_CASE("branches, loops and calls of the host give what the module says") {
   Program program(module_text(R"(
 private func @twice(%x: tensor<[m], f32>, %y: out tensor<[m], f32>) {
