@@ -264,7 +264,9 @@ void Parser::apply_bounds(Pending &f, bool all) {
     }
     Symbol &s = f.builder.function().symbols[it->second];
     if (s.source == SymbolSource::device)
-      fail(b.location, "symbol '" + s.name + "' is read from the device; its bounds stand there");
+      fail(b.location,
+           "symbol '" + s.name + "' is read from the device; " +
+               (b.kind == Bound::Kind::capture ? "no key holds it" : "its bounds stand there"));
     else if (b.kind == Bound::Kind::lower)
       s.bounds.lower = b.value;
     else if (b.kind == Bound::Kind::upper)
