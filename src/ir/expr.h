@@ -105,6 +105,9 @@ public:
   /// sums and products: never too narrow; exact over a box for expressions that are monotone and
   /// use each symbol once.
   Interval range(ExprId id, const Domain &domain) const;
+  /// Whether that shows that the value is never negative, sums and products multiplied out where
+  /// they must be: what two sizes have in common then goes from their difference. Slower.
+  bool never_negative(ExprId id, const Domain &domain) const;
   /// The largest value of the product of `factors`, which are never negative, the last one divided
   /// by `divisor` (at least 1) and rounded up. INT64_MAX: unbounded.
   int64_t product_upper(std::span<const ExprId> factors, int64_t divisor,

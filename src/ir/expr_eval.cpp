@@ -172,8 +172,10 @@ constexpr uint32_t kJointWork = 2048;
 class Ranger {
 public:
   /// With limits a part is asked for by every sum that it stands in, so each is kept.
-  Ranger(const ExprPool &pool, ExprId root, const Domain &domain)
-      : pool_(pool), domain_(domain), root_(root), memo_(pool, root, !domain.limits.empty()) {}
+  /// `multiplies_out`: the root, without limits too.
+  Ranger(const ExprPool &pool, ExprId root, const Domain &domain, bool multiplies_out = false)
+      : pool_(pool), domain_(domain), root_(root), multiplies_out_(multiplies_out),
+        memo_(pool, root, !domain.limits.empty() || multiplies_out) {}
 
   WideInterval range(ExprId id) {
     const ExprNode &n = pool_[id];
@@ -199,7 +201,7 @@ public:
 private:
   WideInterval limited(ExprId id, WideInterval range) {
     const ExprKind kind = pool_[id].kind;
-    if (domain_.limits.empty() ||
+    if ((domain_.limits.empty() && !(multiplies_out_ && id == root_)) ||
         (kind != ExprKind::add && kind != ExprKind::sub && kind != ExprKind::mul))
       return range;
     auto range_of = [this](ExprId part) { return this->range(part); };
@@ -213,6 +215,7 @@ private:
   const ExprPool &pool_;
   const Domain &domain_;
   const ExprId root_;
+  const bool multiplies_out_;
   Memo<WideInterval> memo_;
   uint32_t work_of_parts_ = 2 * kJointWork;
 };
@@ -304,6 +307,16 @@ Interval ExprPool::range(ExprId id, const Domain &domain) const {
     all = {std::min(all.lower, range.lower), std::max(all.upper, range.upper)};
   });
   return all;
+}
+
+bool ExprPool::never_negative(ExprId id, const Domain &domain) const {
+  if (range(id, domain).lower >= 0)
+    return true;
+  bool never = true;
+  for_parts(domain, [&](const Domain &part) {
+    never = never && Ranger(*this, id, part, true).range(id).lower >= 0;
+  });
+  return never;
 }
 
 int64_t ExprPool::product_upper(std::span<const ExprId> factors, int64_t divisor,

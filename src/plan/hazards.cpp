@@ -46,7 +46,7 @@ bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
   if (!ir::tighten(some, domain.limits))
     return true;
   const ExprId end = exprs.add(offset_bytes, bytes_of_some(exprs, buffer.bytes));
-  return exprs.range(exprs.sub(whole, end), {some, domain.limits}).lower >= 0;
+  return exprs.never_negative(exprs.sub(whole, end), {some, domain.limits});
 }
 
 bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain) {

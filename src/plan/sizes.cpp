@@ -129,6 +129,49 @@ std::string unbounded_reason(const ir::Module &module, const ir::Function &funct
   return "; " + missing_bound(module.exprs, type.dims, function, domain);
 }
 
+namespace {
+
+/// A product of constants, and of expressions that are none.
+struct Product {
+  std::optional<int64_t> constant = 1; // none: it overflows, or the size is no such product
+  std::vector<ir::ExprId> factors{};
+
+  void multiply(const ir::ExprPool &exprs, ir::ExprId by) {
+    constexpr uint32_t kLargest = 64; // of what is taken apart
+    const ir::ExprNode &node = exprs[by];
+    if (node.kind == ir::ExprKind::constant) {
+      constant = constant ? checked_mul(*constant, node.value) : constant;
+    } else if (node.kind == ir::ExprKind::mul && exprs.tree_size(by) <= kLargest) {
+      multiply(exprs, node.a);
+      multiply(exprs, node.b);
+    } else {
+      factors.push_back(by);
+    }
+  }
+};
+
+/// The bytes of a contiguous tensor. Packed dtypes round the last dimension up, so there it must be
+/// a multiple of the block.
+Product bytes_of(const ir::ExprPool &exprs, const ir::Type &type) {
+  const ir::DTypeInfo &dtype = ir::info(type.dtype);
+  Product bytes{dtype.bytes_per_block};
+  for (size_t i = 0; i < type.dims.size(); ++i) {
+    if (i + 1 != type.dims.size() || dtype.elements_per_block == 1) {
+      bytes.multiply(exprs, type.dims[i]);
+      continue;
+    }
+    const std::optional<int64_t> dim = exprs.as_constant(type.dims[i]);
+    if (!dim || *dim % dtype.elements_per_block != 0)
+      return {std::nullopt};
+    bytes.constant = bytes.constant ? checked_mul(*bytes.constant, *dim / dtype.elements_per_block)
+                                    : std::nullopt;
+  }
+  std::sort(bytes.factors.begin(), bytes.factors.end());
+  return bytes;
+}
+
+} // namespace
+
 bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b) {
   if (a == b)
     return true;
@@ -136,31 +179,8 @@ bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b) {
   if (x.kind != ir::TypeKind::tensor || y.kind != ir::TypeKind::tensor || !x.known_shape ||
       !y.known_shape || !x.strides.empty() || !y.strides.empty())
     return false;
-  // Sizes are equal when constants multiply to the same and the symbolic factors are the same.
-  // Packed dtypes round the last dimension up, so there it must be a multiple of the block.
-  auto factors = [&](const ir::Type &type, std::vector<ir::ExprId> &symbolic) {
-    const ir::DTypeInfo &dtype = ir::info(type.dtype);
-    std::optional<int64_t> product = dtype.bytes_per_block;
-    for (size_t i = 0; i < type.dims.size() && product; ++i) {
-      std::optional<int64_t> dim = module.exprs.as_constant(type.dims[i]);
-      bool last = i + 1 == type.dims.size();
-      if (last && dtype.elements_per_block != 1)
-        dim = dim && *dim % dtype.elements_per_block == 0
-                  ? std::optional(*dim / dtype.elements_per_block)
-                  : std::nullopt;
-      if (last && dtype.elements_per_block != 1 && !dim)
-        return std::optional<int64_t>();
-      if (dim)
-        product = checked_mul(*product, *dim);
-      else
-        symbolic.push_back(type.dims[i]);
-    }
-    std::sort(symbolic.begin(), symbolic.end());
-    return product;
-  };
-  std::vector<ir::ExprId> symbolic_x, symbolic_y;
-  std::optional<int64_t> constant_x = factors(x, symbolic_x), constant_y = factors(y, symbolic_y);
-  return constant_x && constant_x == constant_y && symbolic_x == symbolic_y;
+  const Product of_x = bytes_of(module.exprs, x), of_y = bytes_of(module.exprs, y);
+  return of_x.constant && of_x.constant == of_y.constant && of_x.factors == of_y.factors;
 }
 
 uint32_t natural_alignment(ir::DType dtype) {

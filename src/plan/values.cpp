@@ -161,7 +161,8 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
                      "%" + function_.value(value).name + " may end beyond %" +
                          function_.value(origin.value).name + ", of which it is a part; " +
                          (unbounded.empty() ? "bound the symbols of its offset '" + offset +
-                                                  "' and of its dimensions more closely"
+                                                  "' and of its dimensions more closely, from "
+                                                  "below as well"
                                             : unbounded));
     }
   return {};

@@ -353,6 +353,38 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
   CHECK(mentions(error, ":28:3, has no upper bound"));
 }
 
+TEST_CASE("a result that is a tensor under another shape of the same size is in the graph") {
+  auto options = Program::sized();
+  options.strict = 1; // refuses what is in none
+  struct {
+    const char *type, *shape;
+    std::vector<int64_t> dims;
+  } const cases[] = {{"[n*m, 16]", "[-1, 16]", {6, 16}},
+                     {"[4*n*m, 4]", "[-1, 4]", {24, 4}},
+                     {"[16*n*m]", "[-1]", {96}}};
+  for (const auto &c : cases) {
+    INFO(c.type);
+    Program program("cugrt 1\nfunc @main(%x: tensor<[n, m, 16], f32>) -> (tensor<" +
+                        std::string(c.type) +
+                        ", f32>) attributes {upper_bounds = {n = 8, m = 8}} {\n"
+                        "  %a = neg(%x)\n  %r = reshape(%a) {shape = " +
+                        c.shape + "}\n  return %r\n}\n",
+                    options);
+    const std::vector<float> x = numbers(96, 4);
+    Buffer in = upload(x);
+    std::vector<Value> results =
+        program.session.run(program.main, {in.tensor(CUGRT_F32, {2, 3, 16})});
+    program.session.synchronize();
+    REQUIRE(results[0].as.tensor.rank == c.dims.size());
+    for (size_t d = 0; d < c.dims.size(); ++d)
+      CHECK(results[0].as.tensor.dims[d] == c.dims[d]);
+    std::vector<double> expected;
+    for (float value : x)
+      expected.push_back(-double(value));
+    check_close(download<float>(results[0].as.tensor.address, 96), expected, 0);
+  }
+}
+
 TEST_CASE("calls whose types are matched at the call run, and refuse what does not match") {
   const std::string text = module_text(R"(
 private func @known(%u: tensor<[m, 4], f32>) -> (tensor<[m, 4], f32>) {

@@ -245,7 +245,7 @@ TEST_CASE("atomics of many blocks lose nothing") {
       atomicMin(low, 100 - i);
       unsigned old = atomicInc(ticket, 0xffffffff), seen;
       atomicOr(&bins[8], 1u << (old & 31));
-      do { seen = bins[9]; } while (atomicCAS(&bins[9], seen, seen + 2) != seen);
+      do { seen = *(volatile unsigned *)&bins[9]; } while (atomicCAS(&bins[9], seen, seen + 2) != seen);
     })",
         target);
     uint64_t bins = device.upload(std::vector<uint32_t>(10)),
