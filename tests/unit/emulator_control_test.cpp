@@ -2,6 +2,9 @@
 #include "support/emulated.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -42,6 +45,32 @@ TEST_CASE("jumps go back, tables choose, exits and returns end threads") {
           "d: exit;\ne: st.global.u32 [%out], %r1;\nret;");
   for (uint32_t i = 0; i < chosen.size(); ++i)
     REQUIRE(chosen[i] == (i % 4 == 3 ? 0 : 10 + i % 4));
+}
+
+TEST_CASE("a forked child of a process that has run kernels runs others, and ends") {
+  auto launch = [] {
+    Emulated device;
+    device.load(kernel("mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\n"
+                       "st.global.u32 [%out], 7;\nret;"));
+    uint64_t out = device.upload(std::vector<uint64_t>(64));
+    device.launch("k", {8, 1, 1}, {64, 1, 1}, 0, out); // in several blocks, with helpers
+    return device.download<uint64_t>(out, 64)[63];
+  };
+  REQUIRE(launch() == 7);
+  for (bool launches : {false, true}) {
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      const bool good = !launches || launch() == 7;
+      alarm(20); // for a child that does not end
+      std::exit(good ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
 }
 
 TEST_CASE("breakpoints and traps end the launch with their place") {

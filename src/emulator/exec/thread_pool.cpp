@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <unistd.h>
 
 namespace cugrt::emulator {
 
@@ -21,9 +22,25 @@ uint32_t configured_width() {
 
 } // namespace
 
+/// The process that made a pool ends its threads. A forked child has none of them: it may use the
+/// pool, whose calling threads work too, but would wait for them for ever at its end.
+class ThreadPool::Shared {
+public:
+  Shared() : owner_(getpid()), pool_(new ThreadPool(configured_width())) {}
+  ~Shared() {
+    if (getpid() == owner_)
+      delete pool_;
+  }
+  ThreadPool &pool() { return *pool_; }
+
+private:
+  const pid_t owner_;
+  ThreadPool *const pool_;
+};
+
 ThreadPool &ThreadPool::shared() {
-  static ThreadPool pool(configured_width());
-  return pool;
+  static Shared shared;
+  return shared.pool();
 }
 
 ThreadPool::ThreadPool(uint32_t width) : width_(width) {}

@@ -28,6 +28,7 @@ public:
   void run(uint32_t helpers, const std::function<void()> &work);
 
 private:
+  class Shared;
   struct Job {
     const std::function<void()> *work;
     uint32_t wanted, running = 0;
