@@ -335,7 +335,8 @@ typedef struct cugrt_session_options {
       *weights; /* for every weight parameter, by name; copied to the device at opening */
   uint64_t instance_budget_bytes; /* for graph instances; 0: 64 MiB */
   int32_t eager;                  /* 1: build no graphs; every step is launched one by one */
-  int32_t strict;                 /* 1: whatever would be launched outside of a graph is an error */
+  int32_t strict;                 /* 1: whatever would be launched outside of a graph is an error,
+                                     before anything is launched where the plan says so already */
   uint32_t record_capacity;       /* launch records kept; 0: none, at no cost; at most 2^20 */
   int32_t time_steps; /* 1: steps launched one by one are timed on the device, for their records */
   const cugrt_costs *costs; /* NULL: as assumed, or measured */

@@ -1,6 +1,7 @@
 // Memory of sessions; see arena.h.
 #include "runtime/arena.h"
 
+#include "runtime/callback.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -19,7 +20,9 @@ Result<MemoryBlock> MemoryBlock::allocate(const driver::Context &context,
   }
   if (bytes == 0)
     return block;
-  uint64_t address = allocator->allocate(allocator->user, bytes);
+  uint64_t address = 0;
+  CUGRT_TRY(call_back("the caller's allocator",
+                      [&] { address = allocator->allocate(allocator->user, bytes); }));
   if (address == 0)
     return Status::error(Code::out_of_device_memory, "the caller's allocator has no memory of " +
                                                          std::to_string(bytes) + " bytes");

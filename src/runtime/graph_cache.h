@@ -59,6 +59,8 @@ public:
   /// Launches one step alone, `reason` being why. Context current.
   Status launch_step(const Frame &frame, uint32_t step, EagerReason reason,
                      driver::StreamRef stream);
+  /// An error in strict mode: the plan has the step outside of regions.
+  Status check_outside(const Frame &frame, uint32_t step) const;
   /// An error in strict mode: `what` falls out of graphs.
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;

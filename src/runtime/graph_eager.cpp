@@ -104,9 +104,7 @@ Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerRe
   const std::string &name = frame.function.steps[step].name;
   if (reason == EagerReason::outside) {
     ++counters_.eager[static_cast<size_t>(reason)];
-    if (options_.strict)
-      CUGRT_TRY(check_strict("step '" + name + "' of function @" + frame.function.name, reason,
-                             unbounded_symbol(frame, step)));
+    CUGRT_TRY(check_outside(frame, step));
   }
   ++counters_.eager_steps;
   if (!log_.on())
@@ -144,6 +142,15 @@ std::string GraphCache::unbounded_symbol(const Frame &frame, uint32_t step) cons
     }
   }
   return "";
+}
+
+Status GraphCache::check_outside(const Frame &frame, uint32_t step) const {
+  if (!options_.strict)
+    return {};
+  return at_step(check_strict("step '" + frame.function.steps[step].name + "' of function @" +
+                                  frame.function.name,
+                              EagerReason::outside, unbounded_symbol(frame, step)),
+                 frame, step);
 }
 
 Status GraphCache::check_strict(const std::string &what, EagerReason reason,

@@ -1,6 +1,7 @@
 // Calls of the host's program: other functions of the module, host builtins and extern functions;
 // see host_program.h.
 #include "runtime/abi_types.h"
+#include "runtime/callback.h"
 #include "runtime/host_program.h"
 #include "runtime/session.h"
 #include "runtime/symbol_binding.h"
@@ -170,8 +171,11 @@ Status HostProgram::call_host(FunctionState &state, const plan::Item &item) {
     results.push_back(value);
   }
   const std::vector<cugrt_value> given = results;
-  cugrt_status *returned = found->function(found->user, arguments.data(), arguments.size(),
-                                           results.data(), results.size(), stream_.get());
+  cugrt_status *returned = nullptr;
+  CUGRT_TRY(call_back("host function \"" + item.name + "\"", [&] {
+    returned = found->function(found->user, arguments.data(), arguments.size(), results.data(),
+                               results.size(), stream_.get());
+  }));
   if (Status status = take_status(returned); !status.ok())
     return std::move(status).in("host function \"" + item.name + "\"");
   for (size_t i = 0; i < results.size(); ++i)

@@ -63,6 +63,9 @@ Status HostProgram::run(uint32_t function) {
   // What the last run left allocated, its results for instance, is done with.
   CUGRT_TRY(release_all(state));
   ProfilerRange range(session_.log_.ranges(), state.frame.function.name);
+  for (const plan::Item &item : state.frame.function.blocks[0].items)
+    if (item.kind == plan::ItemKind::step) // refused before anything is launched
+      CUGRT_TRY(session_.cache_.check_outside(state.frame, item.index));
   return run_block(state, 0);
 }
 

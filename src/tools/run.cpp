@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -84,14 +85,20 @@ void summarize(const std::string &name, const Array &array) {
   size_t count = 1;
   for (int64_t dim : array.dims)
     count *= static_cast<size_t>(dim);
-  if (count && !std::isnan(element(array, 0))) {
-    double low = element(array, 0), high = low, sum = 0;
-    for (size_t i = 0; i < count; ++i) {
-      double value = element(array, i);
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
+  size_t numbers = 0;
+  for (size_t i = 0; i < count; ++i)
+    if (double value = element(array, i); !std::isnan(value)) {
       low = std::min(low, value), high = std::max(high, value), sum += value;
+      ++numbers;
     }
-    std::cout << " min " << low << " max " << high << " mean " << sum / static_cast<double>(count);
-  }
+  if (numbers)
+    std::cout << " min " << low << " max " << high << " mean "
+              << sum / static_cast<double>(numbers);
+  const bool may_be_nan = array.dtype == CUGRT_F16 || array.dtype == CUGRT_BF16 ||
+                          array.dtype == CUGRT_F32 || array.dtype == CUGRT_F64;
+  if (may_be_nan && numbers != count)
+    std::cout << (numbers ? ", " : " ") << count - numbers << " of " << count << " are NaN";
   std::cout << "\n";
 }
 

@@ -332,6 +332,57 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
       }
 }
 
+TEST_CASE("strict mode refuses what the plan has outside of graphs before anything is launched") {
+  auto options = Program::sized();
+  options.strict = 1;
+  Program program(module_text(R"(
+func @main(%state: inout tensor<[n], f32>, %x: tensor<?, f32>) attributes {upper_bounds = {n = 64}} {
+  launch @scale(%state, %state, n, 2.0)
+  %u = match %x : tensor<[k], f32>
+  %a = alloc : tensor<[k], f32>
+  launch @scale(%u, %a, k, 2.0)
+  return
+}
+)"),
+                  options);
+  const std::vector<float> before = numbers(12, 4);
+  Buffer state = upload(before), x = upload(before);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    Error error = error_of([&] {
+      program.session.run(program.main, {state.tensor(CUGRT_F32, {12}), x.tensor(CUGRT_F32, {12})});
+    });
+    CHECK(mentions(error, "%a has no planned place"));
+    program.session.synchronize();
+    CHECK(download<float>(state.address(), 12) == before);
+  }
+}
+
+TEST_CASE("what functions of the caller throw is an error that names them") {
+  Program program(module_text(R"(
+func @main(%x: tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  host "throws"(%x)
+  return
+}
+)"));
+  static int thrown = 0;
+  emulated_runtime().register_host_function(
+      "throws",
+      [](void *, const cugrt_value *, size_t, cugrt_value *, size_t, void *) -> cugrt_status * {
+        if (++thrown == 1)
+          throw std::runtime_error("no more paper");
+        if (thrown == 2)
+          throw 2;
+        return nullptr;
+      });
+  Buffer x = upload(numbers(12, 4));
+  auto run = [&] { program.session.run(program.main, {x.tensor(CUGRT_F32, {12})}); };
+  Error error = error_of(run);
+  CHECK(error.code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(mentions(error, "host function \"throws\" threw an exception: no more paper"));
+  CHECK(mentions(error_of(run), "host function \"throws\" threw what is no std::exception"));
+  run();
+}
+
 TEST_CASE("strict mode names the symbol without a bound that keeps a step out of graphs") {
   auto options = Program::sized();
   options.strict = 1;
