@@ -356,7 +356,9 @@ typedef struct cugrt_run_options {
       *arguments; /* the function's per-call parameters, in order; weights not among them */
   size_t argument_count;
   /* In: a tensor with an address (and the result's dtype and dimensions) is written there; what an
-   * earlier run handed out may be left as it is. Out: every result, with address and dimensions. */
+   * earlier run handed out may be left as it is. Out: every result, with address and dimensions. A
+   * result that is a parameter or weight, or lies in one or in another result, has its place there
+   * and takes no address. */
   cugrt_value *results;
   size_t result_count;        /* 0, or the number of the function's results */
   void *stream;               /* native stream of the caller; NULL: the session's own */

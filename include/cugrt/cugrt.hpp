@@ -404,7 +404,10 @@ public:
 
   size_t symbol_count() const { return api().function_symbol_count(function_); }
   std::string symbol_name(size_t index) const {
-    return api().function_symbol_name(function_, index);
+    const char *name = api().function_symbol_name(function_, index);
+    if (!name)
+      check(api().status_create(CUGRT_OUT_OF_RANGE, "the function has no symbol of that number"));
+    return name;
   }
   /// The dimensions of a parameter (or result) at these symbol values.
   std::vector<int64_t> dims(size_t index, std::span<const cugrt_symbol_value> symbols,
@@ -451,7 +454,11 @@ public:
   }
   size_t function_count() const { return api().executable_function_count(handle_); }
   Function function(size_t index) const {
-    return Function(api().executable_function_at(handle_, index));
+    const cugrt_function *function = api().executable_function_at(handle_, index);
+    if (!function)
+      check(
+          api().status_create(CUGRT_OUT_OF_RANGE, "the executable has no function of that number"));
+    return Function(function);
   }
   Function function(const std::string &name) const {
     const cugrt_function *function = nullptr;

@@ -15,8 +15,7 @@ template <class Call> Status call_back(const std::string &what, Call &&call) {
     call();
     return {};
   } catch (const std::exception &thrown) {
-    return Status::error(Code::invalid_argument,
-                         what + " threw an exception: " + thrown.what());
+    return Status::error(Code::invalid_argument, what + " threw an exception: " + thrown.what());
   } catch (...) {
     return Status::error(Code::invalid_argument, what + " threw what is no std::exception");
   }

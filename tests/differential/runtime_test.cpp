@@ -935,3 +935,11 @@ private func @never(%x: tensor<[8, 8], f32>) -> (tensor<[8, 8], f32>) {
   CHECK(text.find("line 17") == std::string::npos); // @never is nowhere
   CHECK(text.find("line 5 ") < text.find("line 7 "));
 }
+
+TEST_CASE("functions and symbols beyond the last are errors in C++") {
+  Program program(module_text("func @main(%x: tensor<[n], f32>) {\n  return\n}\n"));
+  CHECK(program.executable.function(0).symbol_name(0) == "n");
+  for (const Error &error : {error_of([&] { program.executable.function(7); }),
+                             error_of([&] { program.main.symbol_name(3); })})
+    CHECK(error.code() == CUGRT_OUT_OF_RANGE);
+}

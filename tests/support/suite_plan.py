@@ -31,6 +31,8 @@ SANITIZED_SUITES = {
 # which a filter would bring in: they are processes that other cases start.
 SANITIZED_TIME_FACTOR = 4
 SANITIZED_CASES = "~[.]~[large]"
+# ThreadSanitizer is told by one pattern which library is NVRTC, and may meet one such library only.
+TSAN_CASES = SANITIZED_CASES + "~[two_nvrtc]"
 FUZZ_SECONDS = 20
 # The emulated driver's checks are on in every program of the plain suites, and a finding fails the
 # program that made it. Those that are left out, by program: the checks (or "all") and why.
@@ -165,9 +167,11 @@ def declared_programs(request, suites, timeout_s):
         # What a script looks at is the source or the plain build; once is enough.
         if sanitized and not is_catch:
             continue
-        command = list(test["cmd"]) + ([SANITIZED_CASES] if sanitized else [])
+        command = list(test["cmd"])
         if suite_name == "tsan":
-            command = without_address_randomisation() + command
+            command = without_address_randomisation() + command + [TSAN_CASES]
+        elif sanitized:
+            command.append(SANITIZED_CASES)
         if options and not is_catch:
             command += options
         label = f"{suite_name} {test['name']}" if sanitized else test["name"]

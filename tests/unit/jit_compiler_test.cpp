@@ -235,7 +235,7 @@ TEST_CASE("an error names the kernel, the real file and line, and shows the sour
   CHECK(status.location() == "kernels/relu.cu:41");
 }
 
-TEST_CASE("an NVRTC without its headers says which packages bring them") {
+TEST_CASE("an NVRTC without its headers says which packages bring them", "[two_nvrtc]") {
   TemporaryFolder folder;
   NvrtcLocation usual = must(find_nvrtc(""));
   fs::create_directories(folder.path + "/a/lib");
