@@ -5,7 +5,6 @@
 
 #include "ir/builder.h"
 #include "ir/infer.h"
-#include "ir/text.h"
 #include "plan/located.h"
 #include "support/check.h"
 
@@ -58,7 +57,6 @@ public:
     builder_->function().is_private = true;
     builder_->function().location = bindings_[region.bindings.front()]->location;
     CUGRT_TRY(symbols());
-    CUGRT_TRY(within_limits());
     params(storage_bytes);
     for (uint32_t number : region.bindings)
       binding(*bindings_[number]);
@@ -102,20 +100,6 @@ private:
         builder_->function().constraints.push_back(
             {expr(constraint.expr), constraint.most, constraint.location});
     return {};
-  }
-
-  /// What text cannot hold: inputs are the parts of a tuple, with the key.
-  Status within_limits() const {
-    const size_t inputs = region_->inputs.size() + !region_->symbols.empty();
-    const size_t outputs = returned_.of(*region_).size();
-    if (inputs <= ir::kMaxOperands && outputs <= ir::kMaxOperands)
-      return {};
-    return plan::located(
-        Code::unsupported, function_, bindings_[region_->bindings.front()]->location,
-        "the region that begins here has " + std::to_string(inputs) + " inputs and " +
-            std::to_string(outputs) + " outputs, a function has at most " +
-            std::to_string(ir::kMaxOperands) + " of each; the planner's policy " +
-            "seed finds the same region without writing it as a function");
   }
 
   TypeId type(TypeId id) {

@@ -15,10 +15,8 @@
 #include "ir/function_cloner.h"
 #include "ir/graph_builtins.h"
 #include "ir/infer.h"
-#include "ir/text.h"
 #include "passes/all_passes.h"
 #include "passes/lifted_function.h"
-#include "plan/located.h"
 #include "plan/seed_analysis.h"
 
 #include "support/check.h"
@@ -53,7 +51,7 @@ protected:
   Status visit(const Binding &b) override {
     const uint32_t number = next_++;
     if (seed_.allocates && number == seed_.allocation)
-      CUGRT_TRY(get_storages(b.location));
+      get_storages(b.location);
     const plan::SeedBinding &found = seed_.bindings[number];
     if (found.rule == plan::SeedRule::names_static)
       note_storages(b);
@@ -126,13 +124,7 @@ private:
 
   Operand constant(int64_t value) { return Operand::of(module().exprs.constant(value)); }
 
-  Status get_storages(SourceLocation location) {
-    if (analysis_.slots.size() > ir::kMaxOperands)
-      return plan::located(Code::unsupported, source(), location,
-                           "the module's regions need " + std::to_string(analysis_.slots.size()) +
-                               " storages, one call gives at most " +
-                               std::to_string(ir::kMaxOperands) +
-                               "; plan tensors into fewer ones (PlanMemory)");
+  void get_storages(SourceLocation location) {
     std::vector<std::string> hints(analysis_.slots.size(), "other");
     std::vector<ir::TypeId> types;
     for (const plan::SeedSlot &slot : analysis_.slots)
@@ -145,7 +137,6 @@ private:
     for (const plan::SeedStorage &storage : seed_.storages)
       if (storage.slot != UINT32_MAX)
         map(storage.value, {first.index + storage.slot});
-    return {};
   }
 
   void launch(const plan::SeedRegion &region, SourceLocation location) {

@@ -286,30 +286,6 @@ TEST_CASE("a key of more symbols than a shape has dimensions is an error that na
   CHECK(message.find("depends on 9 symbols") != std::string::npos);
 }
 
-TEST_CASE("a region of more inputs or storages than text can hold is an error at the region") {
-  const std::string kernel =
-      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
-  auto module = [&](size_t storages, bool one_region) {
-    std::string body;
-    for (size_t i = 0; i < storages; ++i) {
-      const std::string n = std::to_string(i);
-      body += "  %s" + n + " = alloc_storage \"global\", 32\n  %t" + n + " = alloc_tensor %s" + n +
-              ", 0 : tensor<[8], f32>\n  launch @k(%w, %t" + n + ", 8)\n" +
-              (one_region ? "" : "  host \"look\"(%t" + n + ")\n");
-    }
-    return kernel + "func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {\n" + body +
-           "  return\n}\n";
-  };
-  const std::string inputs = rewritten(module(4096, true), {"RewriteCudaGraph"});
-  CHECK(inputs.find("in @main") != std::string::npos);
-  CHECK(inputs.find("has 4097 inputs and 0 outputs") != std::string::npos); // with %w
-  const std::string storages = rewritten(module(4097, false), {"RewriteCudaGraph"});
-  CHECK(storages.find("need 4097 storages") != std::string::npos);
-  Diagnostics diagnostics;
-  ir::parse(rewritten(module(4095, true), {"RewriteCudaGraph"}), diagnostics);
-  CHECK(diagnostics.empty());
-}
-
 TEST_CASE(
     "names of storages leave their regions, and functions are shared over storages of any size") {
   auto function = [](const std::string &name, int bytes) {
