@@ -79,11 +79,11 @@ bool FunctionVerifier::check_expr(ExprId e, SourceLocation location, const char 
 }
 
 bool FunctionVerifier::check_size(ExprId e, SourceLocation location, const char *where) {
+  if (m_.exprs.as_constant(e))
+    return true;
   if (!check_expr(e, location, where))
     return false;
-  scratch_.clear();
-  m_.exprs.collect_symbols(e, scratch_);
-  if (scratch_.empty() && !m_.exprs.as_constant(e))
+  if (scratch_.empty()) // check_expr has left the symbols there
     return fail(location,
                 text(e) + " in " + where + " divides by zero or does not fit into 64 bits");
   return true;

@@ -15,16 +15,14 @@
 #include "plan/flatten_tuples.h"
 #include "plan/inline_calls.h"
 
+#include <algorithm>
+
 namespace cugrt::passes {
 
 /// Calls of lifted functions are numbered, and would be repeated.
 static bool has_lifted_regions(const ir::Module &module) {
-  for (const ir::Function &function : module.functions)
-    for (const ir::Block &block : function.blocks)
-      for (const ir::Binding &b : block.bindings)
-        if (ir::graph_builtin(module, b) != ir::GraphBuiltin::none)
-          return true;
-  return false;
+  const std::vector<bool> lifted = ir::functions_run_as_graphs(module);
+  return std::find(lifted.begin(), lifted.end(), true) != lifted.end();
 }
 
 Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context) {

@@ -14,16 +14,16 @@ using ir::Operand;
 
 class Finder {
 public:
-  Finder(const ir::Module &module, const ir::Function &function, const Liveness &live)
-      : module_(module), f_(function), live_(live), taken_(live.origins.size(), false) {
+  /// `every`: all that a tensor may be written over, not the first that is left.
+  Finder(const ir::Module &module, const ir::Function &function, const Liveness &live, bool every)
+      : module_(module), f_(function), live_(live), every_(every),
+        taken_(live.origins.size(), false) {
     for (const ir::Kernel &kernel : module.kernels)
       declares_.push_back(std::any_of(kernel.params.begin(), kernel.params.end(),
                                       [](const ir::KernelParam &p) { return !p.over.empty(); }));
   }
 
-  /// `every`: all that a tensor may be written over, not the first that is left.
-  std::vector<InPlace> run(bool every) {
-    every_ = every;
+  std::vector<InPlace> run() {
     for (uint32_t block = 0; block < f_.blocks.size(); ++block)
       for (uint32_t i = 0; i < f_.blocks[block].bindings.size(); ++i)
         if (const Binding &b = f_.blocks[block].bindings[i];
@@ -106,9 +106,9 @@ private:
   const ir::Module &module_;
   const ir::Function &f_;
   const Liveness &live_;
+  const bool every_;
   std::vector<bool> declares_; // by kernel
   std::vector<bool> taken_;    // by origin: something is written over it
-  bool every_ = false;
   std::vector<InPlace> found_;
 };
 
@@ -123,7 +123,7 @@ static std::vector<InPlace> find(const ir::Module &module, const ir::Function &f
       });
   if (!declared)
     return {};
-  return Finder(module, function, live).run(every);
+  return Finder(module, function, live, every).run();
 }
 
 std::vector<InPlace> find_in_place(const ir::Module &module, const ir::Function &function,

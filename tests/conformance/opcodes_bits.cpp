@@ -275,17 +275,10 @@ void add_moves(Adder &adder) {
 void add_choices(Adder &adder) {
   const char *selp = "Comparison and Selection Instructions: selp";
   const char *slct = "Comparison and Selection Instructions: slct";
-  for (auto [type, kind] : {std::pair("b16", 'h'),
-                            {"u16", 'h'},
-                            {"s16", 'h'},
-                            {"b32", 'r'},
-                            {"u32", 'r'},
-                            {"s32", 'r'},
-                            {"f32", 'r'},
-                            {"b64", 'l'},
-                            {"u64", 'l'},
-                            {"s64", 'l'},
-                            {"f64", 'l'}}) {
+  const std::pair<const char *, char> kinds_of_types[] = {
+      {"b16", 'h'}, {"u16", 'h'}, {"s16", 'h'}, {"b32", 'r'}, {"u32", 'r'}, {"s32", 'r'},
+      {"f32", 'r'}, {"b64", 'l'}, {"u64", 'l'}, {"s64", 'l'}, {"f64", 'l'}};
+  for (auto [type, kind] : kinds_of_types) {
     const std::string k(1, kind);
     adder.text(selp,
                "setp.lt.u32 %p, %rc, %re; selp." + std::string(type) + " %" + k + "d, %" + k +
@@ -296,17 +289,7 @@ void add_choices(Adder &adder) {
               "a when c is greater than or equal to zero",
               [](Bits a, Bits b, Bits c, Bits) { return bit(c, 31) ? b : a; });
   }
-  for (auto [type, kind] : {std::pair("b16", 'h'),
-                            {"u16", 'h'},
-                            {"s16", 'h'},
-                            {"b32", 'r'},
-                            {"u32", 'r'},
-                            {"s32", 'r'},
-                            {"f32", 'r'},
-                            {"b64", 'l'},
-                            {"u64", 'l'},
-                            {"s64", 'l'},
-                            {"f64", 'l'}}) {
+  for (auto [type, kind] : kinds_of_types) {
     const std::string kinds = std::string(3, kind) + "r";
     adder.add(slct, std::string("slct.") + type + ".f32", kinds,
               "a when c >= 0; NaN is unordered and selects b; -0 is a zero",
