@@ -85,16 +85,14 @@ void touch_as_bodies(Function &f, uint32_t own) {
 Status FunctionPlanner::conditional(const Binding &b) {
   if (body_depth_ == 0) {
     uint64_t steps = check_conditional(context_, index_, values_, b).steps;
-    if (open_region_ != kNone &&
-        out_.regions[open_region_].steps.count + steps > context_.options.max_region_nodes)
+    if (region_is_full(steps))
       close_region();
   }
   if (ir::ExprId condition = symbolic_condition(context_, index_, b); condition.valid())
     CUGRT_TRY(symbol_branch(b, context_.copy(condition)));
   else
     CUGRT_TRY(b.kind == BindingKind::if_ ? graph_branch(b) : graph_loop(b));
-  if (body_depth_ == 0 && open_region_ != kNone &&
-      out_.regions[open_region_].steps.count >= context_.options.max_region_nodes)
+  if (region_is_full(1))
     close_region();
   return {};
 }

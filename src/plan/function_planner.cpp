@@ -243,8 +243,7 @@ Status FunctionPlanner::binding(uint32_t ir_block, uint32_t index) {
     if (decision.verdict == Verdict::opens)
       close_region();
     push_step(step, decision.verdict <= Verdict::joins);
-    const bool full = open_region_ != kNone && body_depth_ == 0 &&
-                      out_.regions[open_region_].steps.count >= context_.options.max_region_nodes;
+    const bool full = region_is_full(1);
     if (full && context_.report)
       decision.reason = decision.reason.text() + "; the region ends here, as one may have " +
                         std::to_string(context_.options.max_region_nodes) + " steps";

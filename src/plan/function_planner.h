@@ -85,6 +85,11 @@ private:
   void push_step(uint32_t step, bool joins);
   void push_item(Item item) { items().push_back(std::move(item)); }
   void close_region() { open_region_ = kNone; }
+  /// Whether so many more steps have no room in the open region; bodies end none.
+  bool region_is_full(uint64_t steps) const {
+    return open_region_ != kNone && body_depth_ == 0 &&
+           out_.regions[open_region_].steps.count + steps > context_.options.max_region_nodes;
+  }
   /// Dynamic allocations: made for what a binding defines, given back after their last use.
   Status allocate(ir::ValueId value, uint32_t ir_block, SourceLocation location);
   void release(uint32_t ir_block, uint32_t until_time);
