@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/module.h"
+#include "support/status.h"
 
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ Module parse(std::string_view text, Diagnostics &diagnostics);
 
 /// parse(print(m)) prints the same text, and print(parse(t)) == t for printed text.
 std::string print(const Module &module);
+/// Of modules that passes made: the first place that has more parameters, operands, results or
+/// parts of tuples than text can hold, so that what print() gives would not parse.
+Status check_text_limits(const Module &module);
 std::string print_type(const Module &module, const Function *function, TypeId type);
 /// One binding on one line (nested blocks elided), as plans and messages quote it.
 std::string print_binding(const Module &module, const Function &function, const Binding &binding);

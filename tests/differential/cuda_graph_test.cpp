@@ -191,3 +191,33 @@ TEST_CASE("switched off, the pass gives the module back") {
   CHECK(module.run_passes({"RewriteCudaGraph"}, {"backend.use_cuda_graph=false"}).print() ==
         module.print());
 }
+
+TEST_CASE("a lifted module that text cannot hold is an error where it is printed, and runs") {
+  auto module = [](size_t outputs) {
+    std::string body;
+    for (size_t i = 0; i < outputs; ++i) {
+      const std::string n = std::to_string(i);
+      body += "  %s" + n + " = alloc_storage \"global\", 32\n  %t" + n + " = alloc_tensor %s" + n +
+              ", 0 : tensor<[8], f32>\n  launch @scale(%w, %t" + n + ", 8, 2.0)\n";
+    }
+    return Module::parse(kKernels +
+                             "func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {\n" +
+                             body + "  return\n}\n",
+                         "many.cugrt")
+        .run_passes({"RewriteCudaGraph"});
+  };
+  const Module most = module(4095), more = module(4096); // and %w
+  CHECK_NOTHROW(Module::parse(most.print()));
+  const Error error = error_of([&] { more.print(); });
+  INFO(error.what());
+  CHECK(mentions(error, "many.cugrt:29:3"));
+  CHECK(mentions(error, "in @main: 4097 parts of a tuple"));
+  Executable executable = Program::compile(more, CUGRT_POLICY_SEED);
+  Weights weights;
+  std::vector<float> given = numbers(8, 2);
+  weights.add("w", given.data(), CUGRT_F32, std::vector<int64_t>{8});
+  Session session(executable, emulated_runtime(), weights);
+  session.run(executable.function("main"), {});
+  session.synchronize();
+  CHECK(session.counters().regions_built == 1);
+}

@@ -51,6 +51,8 @@ cugrt_status *module_print(const cugrt_module *module, cugrt_text **text) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(module);
     CUGRT_REQUIRE(text);
+    if (Status status = ir::check_text_limits(*module->module); !status.ok())
+      return in_source(std::move(status), module->name, *module->text);
     *text = new cugrt_text{ir::print(*module->module)};
     return {};
   });
