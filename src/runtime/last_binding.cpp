@@ -1,5 +1,5 @@
-// Comparison of a run with the last binding; see last_binding.h. Every instruction of match() is
-// paid on every run.
+// Comparison of a run with the last binding; see last_binding.h. Every instruction of repeats() is
+// paid on every run, every one of match() on runs that bring other addresses.
 #include "runtime/last_binding.h"
 
 #include <algorithm>
@@ -35,14 +35,25 @@ template <size_t Rank> bool same_tensor(const cugrt_value &now, const cugrt_valu
          same_dims<Rank>(now.as.tensor.dims, last.as.tensor.dims);
 }
 
+/// A loop: a call of the C library would make every run save registers.
 bool same_shape(const cugrt_value &now, const cugrt_value &last) {
-  return now.kind == CUGRT_VALUE_SHAPE && now.as.shape.rank == last.as.shape.rank &&
-         std::equal(last.as.shape.dims, last.as.shape.dims + last.as.shape.rank, now.as.shape.dims);
+  if (now.kind != CUGRT_VALUE_SHAPE || now.as.shape.rank != last.as.shape.rank)
+    return false;
+  for (uint32_t i = 0; i < last.as.shape.rank; ++i)
+    if (now.as.shape.dims[i] != last.as.shape.dims[i])
+      return false;
+  return true;
+}
+
+bool same_scalar(const cugrt_value &now, const cugrt_value &last) {
+  return now.kind == last.kind && now.as.integer == last.as.integer; // floats by their bits
 }
 
 /// How an argument is compared: tensors by rank, 0 to CUGRT_MAX_RANK, then shapes, then scalars by
-/// kind. No gaps, so that the switch over them needs no bounds.
-constexpr int32_t kShape = CUGRT_MAX_RANK + 1, kScalar = kShape + 1 - CUGRT_VALUE_INT;
+/// kind, then the end of the arguments. No gaps, so that switches over them need no bounds.
+constexpr int32_t kShape = CUGRT_MAX_RANK + 1, kScalar = kShape + 1 - CUGRT_VALUE_INT,
+                  kEnd = kScalar + CUGRT_VALUE_BOOL + 1;
+#define CUGRT_EACH_RANK(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 
 int32_t form_of(const cugrt_value &value) {
   if (value.kind == CUGRT_VALUE_TENSOR)
@@ -71,67 +82,85 @@ void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments
                       std::span<const cugrt_value> results, std::vector<Place> places,
                       std::vector<BoundRange> fixed) {
   argument_count_ = arguments.size();
-  entries_.resize(places.size());
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    bool argument = i < argument_count_;
-    entries_[i].value = argument ? arguments[i] : results[i - argument_count_];
-    entries_[i].form = argument ? form_of(arguments[i]) : 0;
-    entries_[i].place = places[i];
-    if (places[i].slot != kNone)
-      entries_[i].place.others.fill(frame.bases[places[i].slot]);
+  entries_.assign(places.size() + 1, {});
+  auto set_entry = [&](Entry &entry, const cugrt_value &value, const Place &place) {
+    entry.value = value;
+    entry.place = place;
+    if (place.slot != kNone)
+      entry.place.others.fill(frame.bases[place.slot]);
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    entries_[i].form = form_of(arguments[i]);
+    set_entry(entries_[i], arguments[i], places[i]);
   }
+  entries_[argument_count_].form = kEnd;
+  for (size_t i = 0; i < results.size(); ++i)
+    set_entry(entries_[argument_count_ + 1 + i], results[i], places[argument_count_ + i]);
   results_bound_ = std::any_of(results.begin(), results.end(),
                                [](const auto &value) { return value.kind != CUGRT_VALUE_NONE; });
   fixed_ = std::move(fixed);
-  valid_ = true;
+}
+
+/// Goes on while arguments are what they were; of tensors, `same_address` says whether the address
+/// is. Returns the entry of the first one that is not, or the end's.
+template <class SameAddress>
+[[gnu::always_inline]] inline LastBinding::Entry *
+LastBinding::compare(const cugrt_value *now, Entry *entry, const SameAddress &same_address) {
+  while (true) {
+    switch (entry->form) {
+#define CUGRT_TENSORS(rank)                                                                        \
+  case rank:                                                                                       \
+    do {                                                                                           \
+      if (!same_tensor<rank>(*now, entry->value) || !same_address(now->as.tensor.address, *entry)) \
+        return entry;                                                                              \
+      ++now;                                                                                       \
+    } while ((++entry)->form == rank);                                                             \
+    continue;
+      CUGRT_EACH_RANK(CUGRT_TENSORS)
+#undef CUGRT_TENSORS
+    case kShape:
+      if (!same_shape(*now, entry->value))
+        return entry;
+      break;
+    case kScalar + CUGRT_VALUE_INT:
+    case kScalar + CUGRT_VALUE_FLOAT:
+    case kScalar + CUGRT_VALUE_BOOL:
+      if (!same_scalar(*now, entry->value))
+        return entry;
+      break;
+    case kEnd:
+      return entry;
+    default:
+      __builtin_unreachable();
+    }
+    ++now;
+    ++entry;
+  }
+}
+
+bool LastBinding::repeats(std::span<const cugrt_value> arguments, size_t result_count) {
+  if (arguments.size() != argument_count_) [[unlikely]]
+    return false;
+  first_other_ = compare(arguments.data(), entries_.data(), [](uint64_t address, Entry &entry) {
+    return address == entry.value.as.tensor.address;
+  });
+  return first_other_->form == kEnd && result_count == 0 && !results_bound_;
 }
 
 LastBinding::Match LastBinding::match(Frame &frame, std::span<const cugrt_value> arguments,
                                       std::span<const cugrt_value> results,
                                       const std::vector<cugrt_value> &handed_out) {
-  if (!valid_ || arguments.size() != argument_count_) [[unlikely]]
+  if (arguments.size() != argument_count_) [[unlikely]]
     return Match::different;
   unchecked_ = false;
-  Entry *next = entries_.data();
   Mover mover(frame);
-  for (const cugrt_value &now : arguments) {
-    Entry &entry = *next++;
-    const cugrt_value &last = entry.value;
-    bool same = false;
-    switch (entry.form) {
-#define CUGRT_RANK(rank)                                                                           \
-  case rank:                                                                                       \
-    same = same_tensor<rank>(now, last);                                                           \
-    break;
-      CUGRT_RANK(0)
-      CUGRT_RANK(1)
-      CUGRT_RANK(2)
-      CUGRT_RANK(3)
-      CUGRT_RANK(4)
-      CUGRT_RANK(5)
-      CUGRT_RANK(6)
-      CUGRT_RANK(7)
-      CUGRT_RANK(8)
-#undef CUGRT_RANK
-    case kShape:
-      if (!same_shape(now, last))
-        return Match::different;
-      continue;
-    case kScalar + CUGRT_VALUE_INT:
-    case kScalar + CUGRT_VALUE_FLOAT: // by its bits
-    case kScalar + CUGRT_VALUE_BOOL:
-      if (now.kind != last.kind || now.as.integer != last.as.integer)
-        return Match::different;
-      continue;
-    default:
-      __builtin_unreachable();
-    }
-    if (!same)
-      return Match::different;
-    if (now.as.tensor.address != last.as.tensor.address &&
-        !take(mover, entry, now.as.tensor.address))
-      return Match::different;
-  }
+  const Entry *end =
+      compare(arguments.data() + (first_other_ - entries_.data()), first_other_,
+              [&](uint64_t address, Entry &entry) {
+                return address == entry.value.as.tensor.address || take(mover, entry, address);
+              });
+  if (end->form != kEnd)
+    return Match::different;
   if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]
     return Match::different;
   if (mover.next == frame.moves.data())
@@ -141,7 +170,7 @@ LastBinding::Match LastBinding::match(Frame &frame, std::span<const cugrt_value>
 }
 
 /// Another address for a tensor whose shape is the same.
-inline bool LastBinding::take(Mover &mover, Entry &entry, uint64_t address) {
+[[gnu::always_inline]] inline bool LastBinding::take(Mover &mover, Entry &entry, uint64_t address) {
   Place &place = entry.place;
   uint64_t &last = entry.value.as.tensor.address;
   if (place.others[0] != address && !find_place(mover.frame, place, address)) [[unlikely]]
@@ -205,10 +234,10 @@ bool LastBinding::match_results(Mover &mover, std::span<const cugrt_value> resul
                                 const std::vector<cugrt_value> &handed_out) {
   if (results.size() != handed_out.size())
     return false;
-  size_t first = argument_count_;
+  Entry *next = entries_.data() + argument_count_ + 1;
   for (size_t i = 0; i < results.size(); ++i) {
     const cugrt_value &now = results[i];
-    Entry &entry = entries_[first + i];
+    Entry &entry = *next++;
     const cugrt_value &last = entry.value;
     uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
     if (last.kind == CUGRT_VALUE_NONE) {

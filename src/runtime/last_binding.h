@@ -43,25 +43,32 @@ public:
     different, // or not comparable: to be bound with all checks; the frame is in no known state
   };
 
-  void forget() { valid_ = false; }
+  void forget() { argument_count_ = kForgotten; }
   /// The frame is bound to `arguments` and `results`, which have passed every check. A result of
   /// kind NONE is in memory of the session's. `places` has one for each argument and result;
   /// `fixed` are the ranges that no run moves.
   void set(const Frame &frame, std::span<const cugrt_value> arguments,
            std::span<const cugrt_value> results, std::vector<Place> places,
            std::vector<BoundRange> fixed);
-  /// Compares a run with the binding and moves the frame's bases. `handed_out` are the results of
-  /// the last run, which may come back in the same array.
+  /// Whether a run repeats the last one: the same arguments at the same addresses, and no results
+  /// bound. All that such a run pays for its arguments; any other goes on with match().
+  bool repeats(std::span<const cugrt_value> arguments, size_t result_count);
+  /// After repeats() of the same arguments: compares the rest of a run with the binding and moves
+  /// the frame's bases. `handed_out` are the results of the last run, which may come back in the
+  /// same array.
   Match match(Frame &frame, std::span<const cugrt_value> arguments,
               std::span<const cugrt_value> results, const std::vector<cugrt_value> &handed_out);
 
 private:
   struct Entry {
-    int32_t form = 0; // of arguments: how they are compared
+    int32_t form = 0; // of arguments: how they are compared; of the entry behind them: the end
     cugrt_value value{};
     Place place;
   };
+  static constexpr size_t kForgotten = SIZE_MAX; // as argument_count_: no run has so many
   struct Mover;
+  template <class SameAddress>
+  Entry *compare(const cugrt_value *now, Entry *entry, const SameAddress &same_address);
   bool take(Mover &mover, Entry &entry, uint64_t address);
   bool find_place(const Frame &frame, Place &place, uint64_t address);
   bool add_place(const Frame &frame, Place &place, uint64_t address);
@@ -69,11 +76,11 @@ private:
   bool match_results(Mover &mover, std::span<const cugrt_value> results,
                      const std::vector<cugrt_value> &handed_out);
 
-  bool valid_ = false;
   bool results_bound_ = false; // some result is bound by the caller
   bool unchecked_ = false;     // match() has taken an address that may overlap another slot's
-  size_t argument_count_ = 0;
-  std::vector<Entry> entries_;             // arguments, then results
+  size_t argument_count_ = kForgotten;
+  Entry *first_other_ = nullptr;           // where repeats() found the first difference
+  std::vector<Entry> entries_;             // arguments, their end, results
   std::vector<BoundRange> fixed_, ranges_; // ranges_: scratch
 };
 

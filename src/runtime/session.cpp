@@ -230,6 +230,8 @@ Status Session::wait_for_last() const {
 
 [[gnu::always_inline]] inline Status Session::match_or_bind(FunctionState &state,
                                                             const RunRequest &request) {
+  if (state.last.repeats(request.arguments, request.results.size())) [[likely]]
+    return {};
   if (state.last.match(state.frame, request.arguments, request.results, state.results) ==
       LastBinding::Match::different) [[unlikely]] {
     state.last.forget();
@@ -262,10 +264,9 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
   if (!request.own_stream) [[unlikely]]
     return run_on_callers_stream(state, function, request);
   CUGRT_TRY(match_or_bind(state, request));
-  driver::StreamRef stream = stream_of(request);
-  if (!in_flight_ || !(stream == last_stream_)) [[unlikely]]
-    CUGRT_TRY(order_on(stream));
-  return launch_bound(state, function, request, stream);
+  if (!in_flight_ || !(own_stream_.ref() == last_stream_)) [[unlikely]]
+    CUGRT_TRY(order_on(own_stream_.ref()));
+  return launch_bound(state, function, request, last_stream_);
 }
 
 [[gnu::always_inline]] inline Status Session::run_exclusively(uint32_t function,
