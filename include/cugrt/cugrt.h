@@ -355,13 +355,15 @@ typedef struct cugrt_run_options {
   const cugrt_value
       *arguments; /* the function's per-call parameters, in order; weights not among them */
   size_t argument_count;
-  /* In: a tensor with an address (and the result's dtype and dimensions) is written there; what an
-   * earlier run handed out may be left as it is. Out: every result, with address and dimensions. A
-   * result that is a parameter or weight, or lies in one or in another result, has its place there
-   * and takes no address. */
+  /* In: a tensor with an address (and the result's dtype and dimensions) is written there; the
+   * address is a multiple of 16 bytes and overlaps nothing that the run uses. What any earlier run
+   * handed out may be left as it is: it binds nothing. Out: every result, with address and
+   * dimensions. A result that is a parameter or weight, or lies in one or in another result, has
+   * its place there and takes no address. */
   cugrt_value *results;
   size_t result_count;        /* 0, or the number of the function's results */
-  void *stream;               /* native stream of the caller; NULL: the session's own */
+  /* Native stream of the caller, of the session's context; NULL: the session's own. */
+  void *stream;
   int32_t use_default_stream; /* 1: `stream` NULL means CUDA's default stream */
 } cugrt_run_options;
 
@@ -511,6 +513,7 @@ typedef struct cugrt_api {
   cugrt_status *(*module_parse)(const char *text, size_t size, const char *name,
                                 const char *base_folder, cugrt_module **module);
   void (*module_free)(cugrt_module *module);
+  /* The text parses again; a module that passes made too large for text is an error. */
   cugrt_status *(*module_print)(const cugrt_module *module, cugrt_text **text);
   /* Runs passes in order; no names: the default pipeline. Options are "name=value". */
   cugrt_status *(*module_run_passes)(const cugrt_module *module, const char *const *passes,

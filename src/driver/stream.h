@@ -26,7 +26,11 @@ public:
   /// Later work of this stream waits for `event`.
   Status wait(CUevent event) const;
 
-  friend bool operator==(const StreamRef &a, const StreamRef &b) { return a.stream_ == b.stream_; }
+  /// Whether work of one follows that of the other by itself. CU_STREAM_PER_THREAD names another
+  /// stream on each thread, so it is known to be none, not even itself.
+  bool is_same_queue(const StreamRef &other) const {
+    return stream_ == other.stream_ && stream_ != CU_STREAM_PER_THREAD;
+  }
 
 private:
   const DriverApi *api_ = nullptr;

@@ -5,6 +5,9 @@
 #include "runtime/arena.h"
 #include "runtime/frame.h"
 #include "runtime/last_binding.h"
+#include "runtime/result_memory.h"
+
+#include <algorithm>
 
 namespace cugrt::runtime {
 
@@ -27,12 +30,20 @@ struct FunctionState {
   std::vector<cugrt_value> given_results; // as the caller gave them
 
   // Results. Slots of results are bound to `result_memory` unless the caller brings memory.
-  std::vector<uint32_t> result_slots;     // slots of kind result
-  std::vector<bool> result_after_match;   // of result_slots: the size is known only after a match
-  std::vector<MemoryBlock> result_memory; // by result
-  std::vector<cugrt_value> results;       // as last handed out
-  uint64_t results_serial = 0;            // of the frame that `results` describe
-  std::vector<uint32_t> results_in_slots; // those whose address moves with a slot
+  std::vector<uint32_t> result_slots;      // slots of kind result
+  std::vector<uint32_t> result_matches;    // of result_slots: the item of the body, a match, after
+                                           // which the size is known; kNone: before the run
+  uint64_t checked_serial = 0;             // of the frame in which no results overlap anything
+  std::vector<ResultMemory> result_memory; // by result
+  std::vector<cugrt_value> results;        // as last handed out
+  uint64_t results_serial = 0;             // of the frame that `results` describe
+  std::vector<uint32_t> results_in_slots;  // those whose address moves with a slot
+
+  /// Whether callers can bind it.
+  bool has_own_slot(size_t result) const {
+    return std::any_of(result_slots.begin(), result_slots.end(),
+                       [&](uint32_t slot) { return frame.function.slots[slot].index == result; });
+  }
 
   // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
   // knows.

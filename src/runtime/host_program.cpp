@@ -158,7 +158,12 @@ Status HostProgram::match(FunctionState &state, const plan::Item &item) {
     what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
   CUGRT_TRY(bind_match(state.frame, item, dims, what));
   CUGRT_TRY(session_.cover(state));
-  return session_.bind_results(state, true);
+  // In a call the caller has bound them, and its memory is checked where it is planned.
+  const std::vector<plan::Item> &body = state.frame.function.blocks[0].items;
+  const bool in_body = &item >= body.data() && &item < body.data() + body.size();
+  if (depth_ > 0 || !in_body)
+    return {};
+  return session_.bind_matched_results(state, static_cast<uint32_t>(&item - body.data()));
 }
 
 Result<bool> HostProgram::condition(const FunctionState &state, const plan::OperandRef &operand) {

@@ -87,7 +87,7 @@ void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments
     entry.value = value;
     entry.place = place;
     if (place.slot != kNone)
-      entry.place.others.fill(frame.bases[place.slot]);
+      entry.place.others.fill(place.movable ? frame.bases[place.slot] : value.as.tensor.address);
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     entries_[i].form = form_of(arguments[i]);

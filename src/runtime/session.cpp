@@ -97,6 +97,16 @@ Status Session::allocate(const SessionOptions &options) {
   return {};
 }
 
+/// The last item of the body that defines one of the symbols; kNone: none does.
+static uint32_t last_match(const plan::Function &function, std::span<const ir::SymbolId> symbols) {
+  const std::vector<plan::Item> &items = function.blocks[0].items;
+  for (size_t i = items.size(); i-- > 0;)
+    for (ir::SymbolId defined : items[i].defines)
+      if (std::find(symbols.begin(), symbols.end(), defined) != symbols.end())
+        return static_cast<uint32_t>(i);
+  return kNone;
+}
+
 Status Session::add_functions() {
   const plan::Plan &plan = executable().plan();
   for (size_t f = 0; f < plan.functions.size(); ++f) {
@@ -117,10 +127,10 @@ Status Session::add_functions() {
       std::vector<ir::SymbolId> used;
       if (function.slots[s].bytes.valid())
         plan.exprs.collect_symbols(function.slots[s].bytes, used);
+      for (ExprId dim : function.buffers[function.results[function.slots[s].index].buffer].dims)
+        plan.exprs.collect_symbols(dim, used);
       state->result_slots.push_back(s);
-      state->result_after_match.push_back(std::any_of(used.begin(), used.end(), [&](auto symbol) {
-        return function.symbols[symbol.index].source == ir::SymbolSource::match;
-      }));
+      state->result_matches.push_back(last_match(function, used));
     }
     for (uint32_t r = 0; r < function.results.size(); ++r)
       if (uint32_t buffer = function.results[r].buffer;
@@ -176,7 +186,7 @@ Session::~Session() {
 
 /// The new stream waits for the last run when that went to another one.
 Status Session::order_on(driver::StreamRef stream) {
-  if (in_flight_ && !(stream == last_stream_)) {
+  if (in_flight_ && !stream.is_same_queue(last_stream_)) {
     if (!end_recorded_)
       CUGRT_TRY(order_event_.record(last_stream_));
     CUGRT_TRY(stream.wait(order_event_.get()));
@@ -242,6 +252,19 @@ Status Session::wait_for_last() const {
   return {};
 }
 
+/// A stream of another context takes launches, but no record of their end: it is refused before
+/// there are any.
+Status Session::check_callers_stream(driver::StreamRef stream) {
+  if (std::find(known_streams_.begin(), known_streams_.end(), stream.get()) != known_streams_.end())
+    return {};
+  CUGRT_ASSIGN(driver::Event probe, driver::Event::create(code_->device().context()));
+  if (Status status = probe.record(stream); !status.ok())
+    return std::move(status).in("the stream of the run cannot be waited for in the session's "
+                                "context; a stream of another context cannot be used");
+  known_streams_[next_known_++ % known_streams_.size()] = stream.get();
+  return {};
+}
+
 /// Whether the stream is being captured is asked before anything else: binding allocates, which
 /// would end the capture.
 [[gnu::noinline]] Status Session::run_on_callers_stream(FunctionState &state, uint32_t function,
@@ -252,6 +275,7 @@ Status Session::wait_for_last() const {
     return Status::error(Code::invalid_argument,
                          "the stream is being captured; cugrt builds its own graphs: end the "
                          "capture first, or run on a stream that is not being captured");
+  CUGRT_TRY(check_callers_stream(stream));
   CUGRT_TRY(match_or_bind(state, request));
   CUGRT_TRY(order_on(stream));
   Status status = launch_bound(state, function, request, stream);
@@ -264,7 +288,7 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
   if (!request.own_stream) [[unlikely]]
     return run_on_callers_stream(state, function, request);
   CUGRT_TRY(match_or_bind(state, request));
-  if (!in_flight_ || !(own_stream_.ref() == last_stream_)) [[unlikely]]
+  if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
     CUGRT_TRY(order_on(own_stream_.ref()));
   return launch_bound(state, function, request, last_stream_);
 }
@@ -296,9 +320,14 @@ Status Session::run(uint32_t function, const RunRequest &request) {
 }
 
 void Session::add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const {
-  for (const MemoryBlock &memory : functions_[function]->result_memory)
+  for (const ResultMemory &memory : functions_[function]->result_memory)
     if (memory.size_bytes() != 0)
       ranges.push_back({memory.address(), memory.size_bytes(), true, 0});
+}
+
+bool Session::handed_out(uint32_t function, size_t result, uint64_t address) const {
+  const std::vector<ResultMemory> &memory = functions_[function]->result_memory;
+  return result < memory.size() && memory[result].handed_out(address);
 }
 
 Result<bool> Session::is_idle() {
@@ -310,7 +339,7 @@ Result<bool> Session::is_idle() {
 
 Status Session::follow(Session &other, const RunRequest &request) {
   driver::StreamRef stream = stream_of(request);
-  if (!other.in_flight_ || stream == other.last_stream_)
+  if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
     return {};
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
   if (!request.own_stream) {
@@ -353,8 +382,8 @@ Result<Session::Totals> Session::totals() {
   totals.instance_bytes = cache_.instance_bytes();
   totals.weight_bytes = weights_->size_bytes() + code_->constants().size_bytes();
   for (const auto &state : functions_)
-    for (const MemoryBlock &memory : state->result_memory)
-      totals.result_bytes += memory.size_bytes();
+    for (const ResultMemory &memory : state->result_memory)
+      totals.result_bytes += memory.total_bytes();
   for (const ArenaMemory &arena : arenas_)
     totals.arena_committed_bytes += arena.committed_bytes();
   return totals;

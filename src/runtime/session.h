@@ -69,6 +69,9 @@ public:
   /// be called from any thread, also while another one runs the session.
   Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
 
+  /// Whether a run may have left this address in the caller's array of results without having been
+  /// given it: then it binds nothing.
+  bool handed_out(uint32_t function, size_t result, uint64_t address) const;
   /// Memory of the session's that a function's results lie in.
   void add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const;
 
@@ -111,6 +114,7 @@ private:
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
   Status match_or_bind(FunctionState &state, const RunRequest &request);
+  Status check_callers_stream(driver::StreamRef stream);
   Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request);
   Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
                       driver::StreamRef stream);
@@ -119,7 +123,8 @@ private:
   Status bind(FunctionState &state, const RunRequest &request);
   void remember(FunctionState &state, const RunRequest &request);
   std::vector<BoundRange> fixed_ranges() const;
-  Status bind_results(FunctionState &state, bool after_match);
+  Status bind_results(FunctionState &state);
+  Status bind_matched_results(FunctionState &state, uint32_t match);
   Status bind_result(FunctionState &state, uint32_t slot);
   Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
   Result<MemoryBlock> allocate_memory(uint64_t bytes);
@@ -133,8 +138,9 @@ private:
   std::span<Session *const> frames() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
-  Status check_overlaps(FunctionState &state);
+  Status check_overlaps(FunctionState &state, uint32_t reached);
   std::string range_name(const FunctionState &state, uint32_t name) const;
+  void note_place(FunctionState &state, size_t result);
   Status describe_results(FunctionState &state);
   Status update_results(FunctionState &state);
   Status enter_context(bool &pushed);
@@ -162,6 +168,9 @@ private:
   driver::Stream own_stream_;
   driver::Event order_event_;
   driver::StreamRef last_stream_;
+  /// Callers' streams that could be recorded on, the last ones; and the default stream.
+  std::array<CUstream, 8> known_streams_{};
+  size_t next_known_ = 0;
   bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
   bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;

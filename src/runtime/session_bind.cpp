@@ -49,15 +49,12 @@ Status Session::bind(FunctionState &state, const RunRequest &request) {
   CUGRT_TRY(cover(state));
   for (size_t i = 0; i < state.results.size(); ++i) {
     cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
-    const cugrt_value &last = state.results[i];
-    bool own = given.kind == CUGRT_VALUE_TENSOR && last.kind == CUGRT_VALUE_TENSOR &&
-               given.as.tensor.address == last.as.tensor.address &&
-               state.given_results[i].kind == CUGRT_VALUE_NONE;
-    bool unbound = given.kind != CUGRT_VALUE_TENSOR || given.as.tensor.address == 0 || own;
+    bool unbound = given.kind != CUGRT_VALUE_TENSOR || given.as.tensor.address == 0 ||
+                   state.result_memory[i].handed_out(given.as.tensor.address);
     state.given_results[i] = unbound ? cugrt_value{} : given;
   }
-  CUGRT_TRY(bind_results(state, false));
-  return check_overlaps(state);
+  CUGRT_TRY(bind_results(state));
+  return check_overlaps(state, 0);
 }
 
 /// The binding has passed every check: what the next run is compared with.
@@ -83,7 +80,7 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
     LastBinding::Place &place = places[arguments + slot.index];
     use_slot(place, state.result_slots[i], slot.alignment_bytes);
     // Where its size follows from a match, the run itself binds the slot.
-    place.movable = !state.result_after_match[i];
+    place.movable = state.result_matches[i] == kNone;
   }
   state.last.set(frame, request.arguments, state.given_results, std::move(places), fixed_ranges());
 }
@@ -102,17 +99,28 @@ std::vector<BoundRange> Session::fixed_ranges() const {
   return ranges;
 }
 
-Status Session::bind_results(FunctionState &state, bool after_match) {
+/// Those whose sizes follow from a match of the body: the match of this number has run.
+Status Session::bind_matched_results(FunctionState &state, uint32_t match) {
+  bool any = false;
   for (size_t i = 0; i < state.result_slots.size(); ++i)
-    if (state.result_after_match[i] == after_match)
+    if (state.result_matches[i] == match) {
+      CUGRT_TRY(bind_result(state, state.result_slots[i]));
+      any = true;
+    }
+  return any && state.checked_serial != state.frame.serial ? check_overlaps(state, match + 1)
+                                                           : Status();
+}
+
+/// Those whose sizes are known before a run.
+Status Session::bind_results(FunctionState &state) {
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    if (state.result_matches[i] == kNone)
       CUGRT_TRY(bind_result(state, state.result_slots[i]));
   // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
-  for (size_t i = 0; !after_match && i < state.results.size(); ++i) {
+  for (size_t i = 0; i < state.results.size(); ++i) {
     const plan::FunctionResult &result = state.frame.function.results[i];
-    bool has_slot =
-        std::any_of(state.result_slots.begin(), state.result_slots.end(),
-                    [&](uint32_t slot) { return state.frame.function.slots[slot].index == i; });
-    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !has_slot && result.buffer != kNone)
+    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot(i) &&
+        result.buffer != kNone)
       return Status::error(Code::invalid_argument,
                            "function @" + state.frame.function.name + ", result " +
                                std::to_string(i) + " is tensor %" +
@@ -148,22 +156,16 @@ Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
 }
 
 /// Memory of the session's for a result: of a bounded one, once and for all at its upper bound;
-/// else it grows. The old block's readers have ended when it is freed, since the driver waits for
-/// them.
+/// else it grows.
 Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
   const plan::Slot &slot = state.frame.function.slots[slot_index];
-  MemoryBlock &memory = state.result_memory[slot.index];
+  ResultMemory &memory = state.result_memory[slot.index];
   if (memory.size_bytes() >= bytes)
     return memory.address();
   const ir::ExprPool &exprs = executable().plan().exprs;
   int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.frame.function)).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
-  // The driver waits for work before it frees memory; a caller's allocator does not. Another
-  // session's runs may read it, too.
-  if (allocator_ && memory.size_bytes() != 0)
-    CUGRT_TRY(code_->device().context().synchronize());
-  memory = {};
   auto allocated = wanted > bytes
                        ? MemoryBlock::allocate(code_->device().context(), allocator_.get(), wanted)
                        : allocate_memory(bytes);
@@ -173,7 +175,7 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
     return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
                                       " of function @" + state.frame.function.name + ", " +
                                       std::to_string(bytes) + " bytes");
-  memory = std::move(*allocated);
+  memory.use(std::move(*allocated));
   return memory.address();
 }
 
@@ -234,8 +236,8 @@ std::string Session::memory_figures() const {
     for (const ArenaMemory &arena : frame->arenas_)
       arena_bytes += arena.committed_bytes();
     for (const auto &state : frame->functions_)
-      for (const MemoryBlock &memory : state->result_memory)
-        result_bytes += memory.size_bytes();
+      for (const ResultMemory &memory : state->result_memory)
+        result_bytes += memory.total_bytes();
   }
   std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
                      std::to_string(weights_->size_bytes()) + " of weights, " +
@@ -273,10 +275,17 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
                                                    ", got " + value_text(got));
 }
 
-Status Session::check_overlaps(FunctionState &state) {
+/// Of what is bound when the first `reached` items of the body have run.
+Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
   const Frame &frame = state.frame;
+  std::vector<bool> unbound(frame.function.slots.size());
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    unbound[state.result_slots[i]] =
+        state.result_matches[i] != kNone && state.result_matches[i] >= reached;
   ranges_ = fixed_ranges();
   for (uint32_t s = 0; s < frame.function.slots.size(); ++s) {
+    if (unbound[s])
+      continue;
     bool written = ir::writes(frame.function.slots[s].access);
     ranges_.push_back({frame.bases[s], frame.base_bytes[s], written, s});
     if (frame.bases[s] + frame.base_bytes[s] < frame.bases[s])
@@ -284,8 +293,11 @@ Status Session::check_overlaps(FunctionState &state) {
                            range_name(state, s) + " wraps around the end of the address space");
   }
   Overlap overlap;
-  if (!find_overlap(ranges_, overlap))
+  if (!find_overlap(ranges_, overlap)) {
+    bool all = std::find(unbound.begin(), unbound.end(), true) == unbound.end();
+    state.checked_serial = all ? frame.serial : 0;
     return {};
+  }
   const BoundRange &a = ranges_[overlap.first], &b = ranges_[overlap.second];
   return Status::error(Code::invalid_argument,
                        "function @" + frame.function.name + ": " + range_name(state, a.name) + " " +
@@ -308,6 +320,13 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   return "result " + std::to_string(slot.index);
 }
 
+/// A result that is no slot of its own is left where the caller finds it.
+void Session::note_place(FunctionState &state, size_t result) {
+  const cugrt_value &value = state.results[result];
+  if (value.kind == CUGRT_VALUE_TENSOR && !state.has_own_slot(result))
+    state.result_memory[result].found_at(value.as.tensor.address);
+}
+
 /// After a run whose frame is not the one that the results describe.
 Status Session::update_results(FunctionState &state) {
   if (state.results_serial == 0 || state.results_serial != state.frame.moves_since)
@@ -317,6 +336,7 @@ Status Session::update_results(FunctionState &state) {
     CUGRT_ASSIGN(uint64_t address,
                  state.frame.address(function.buffers[function.results[result].buffer]));
     state.results[result].as.tensor.address = address;
+    note_place(state, result);
   }
   state.results_serial = state.frame.serial;
   return {};
@@ -334,6 +354,7 @@ Status Session::describe_results(FunctionState &state) {
       CUGRT_ASSIGN(value, describe_host_value(frame, result.host_value));
     }
     state.results[i] = value;
+    note_place(state, i);
   }
   state.results_serial = frame.serial;
   return {};

@@ -54,8 +54,6 @@ SessionFrames::open(std::shared_ptr<const Executable> executable, std::shared_pt
       return session.take_status().in("frame " + std::to_string(i));
     frame.session = std::move(*session);
     frames->sessions_.push_back(frame.session.get());
-    for (const plan::Function &function : executable->plan().functions)
-      frame.handed_out.emplace_back(function.results.size());
   }
   frames->find_exclusive();
   return frames;
@@ -108,15 +106,10 @@ Status SessionFrames::run_exclusively(uint32_t function, const RunRequest &reque
   bool whole = exclusive_[function] || (frame.in_flight && frame.touches_everything);
   // A run that fails may have launched part of its work.
   frame.in_flight = frame.touches_everything = true;
-  std::vector<cugrt_value> given(request.results.begin(), request.results.end());
   frame.session->count_from(count_);
   Status status = frame.session->run(function, request);
   count_ = frame.session->count();
   CUGRT_TRY(std::move(status));
-  for (size_t i = 0; i < request.results.size(); ++i) {
-    bool own = given[i].kind != CUGRT_VALUE_TENSOR || given[i].as.tensor.address == 0;
-    frame.handed_out[function][i] = own ? request.results[i] : cugrt_value{};
-  }
   // The first run with its results has made the memory for them.
   frame.session->add_result_ranges(function, ranges);
   remember(frame, ranges, whole);
@@ -126,13 +119,12 @@ Status SessionFrames::run_exclusively(uint32_t function, const RunRequest &reque
 /// What a run handed out may come back in the same array: nothing is bound there, whichever frame
 /// it was.
 void SessionFrames::forget_handed_out(uint32_t function, std::span<cugrt_value> results) {
-  for (const Frame &frame : frames_)
-    for (size_t i = 0; i < std::min(results.size(), frame.handed_out[function].size()); ++i) {
-      const cugrt_value &handed = frame.handed_out[function][i];
-      if (results[i].kind == CUGRT_VALUE_TENSOR && handed.kind == CUGRT_VALUE_TENSOR &&
-          results[i].as.tensor.address == handed.as.tensor.address)
-        results[i] = cugrt_value{};
-    }
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].kind == CUGRT_VALUE_TENSOR &&
+        std::any_of(sessions_.begin(), sessions_.end(), [&](const Session *session) {
+          return session->handed_out(function, i, results[i].as.tensor.address);
+        }))
+      results[i] = cugrt_value{};
 }
 
 /// Of the caller's memory. What is wrong with an argument is told by the run itself.

@@ -51,7 +51,6 @@ private:
     // overlaps nothing or there were too many.
     std::vector<BoundRange> ranges;
     bool in_flight = false, touches_everything = false;
-    std::vector<std::vector<cugrt_value>> handed_out; // by function: results in its own memory
   };
 
   SessionFrames() = default;

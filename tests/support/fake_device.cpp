@@ -45,7 +45,10 @@ bool FakeState::has_current() const {
   return !context_stack.empty() && valid_context(context_stack.back());
 }
 
-bool FakeState::valid_stream(CUstream stream) const { return !stream || streams.count(stream); }
+bool FakeState::valid_stream(CUstream stream) const {
+  return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+         streams.count(stream);
+}
 
 CUresult FakeState::Init(unsigned) {
   initialised = true;

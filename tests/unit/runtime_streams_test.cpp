@@ -49,6 +49,28 @@ TEST_CASE("a run on a caller's stream leaves an event behind it, and a later one
   CHECK(caller.count("cuEventRecord") == 1);
 }
 
+TEST_CASE("runs on the stream of each thread wait for each other") {
+  Caller caller;
+  must(caller.run_on(CU_STREAM_PER_THREAD));
+  caller.machine.fake.forget();
+  must(caller.run_on(CU_STREAM_PER_THREAD)); // the name says nothing of which stream it is
+  CHECK(caller.count("cuStreamWaitEvent") == 1);
+}
+
+TEST_CASE("a stream that cannot be recorded on is refused before anything is launched") {
+  Caller caller;
+  must(caller.run_on(nullptr));
+  caller.machine.fake.forget();
+  caller.machine.fake.fail_nth_of("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+  const Status status = caller.run_on(caller.stream.get());
+  CHECK(contains(status.message(), "a stream of another context cannot be used"));
+  CHECK(status.cuda_error() == "CUDA_ERROR_INVALID_HANDLE");
+  CHECK(caller.count("cuGraphLaunch") == 0);
+  caller.machine.fake.forget();
+  must(caller.run_on(caller.stream.get()));
+  CHECK(caller.count("cuGraphLaunch") == 1);
+}
+
 TEST_CASE(
     "a caller captures its stream right after a run: the session's later calls leave it alone") {
   Caller caller;
