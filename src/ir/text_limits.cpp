@@ -1,4 +1,5 @@
-// What text has no room for. Modules that were parsed are within these limits; passes may go beyond.
+// What text has no room for. Modules that were parsed are within these limits; passes may go
+// beyond.
 #include "ir/text.h"
 
 namespace cugrt::ir {
@@ -37,9 +38,9 @@ private:
   }
 
   Status beyond(size_t have, const char *what, SourceLocation location) const {
-    Status error = Status::error(Code::unsupported,
-                                 "in @" + f_.name + ": " + std::to_string(have) + " " + what +
-                                     ", more than the text of a module can hold");
+    Status error =
+        Status::error(Code::unsupported, "in @" + f_.name + ": " + std::to_string(have) + " " +
+                                             what + ", more than the text of a module can hold");
     return location.known() ? std::move(error).at(std::to_string(location.line) + ":" +
                                                   std::to_string(location.column))
                             : std::move(error);
