@@ -161,6 +161,13 @@ void learn_symbols(const cugrt::Function &function, const Argument &argument,
     }
 }
 
+void require_symbol(const cugrt::Function &function, const std::string &name) {
+  for (size_t s = 0; s < function.symbol_count(); ++s)
+    if (function.symbol_name(s) == name)
+      return;
+  throw UserError("--set: function '" + function.name() + "' has no symbol '" + name + "'");
+}
+
 // Whether symbols say what an integer is (int<n>, int<2*n>): then it need not be given.
 bool follows_symbols(const Argument &argument) {
   return argument.info.kind == CUGRT_VALUE_INT && argument.info.rank == 1;
@@ -208,6 +215,8 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
                                      const std::vector<std::string> &given, Symbols symbols) {
   std::map<std::string, std::string> inputs = parse_inputs(given);
   const size_t set_count = symbols.size();
+  for (const auto &symbol : symbols)
+    require_symbol(function, symbol.first);
   std::vector<Argument> arguments;
   for (size_t i = 0; i < function.param_count(); ++i)
     if (cugrt_param_info info = function.param(i); !info.weight)

@@ -28,6 +28,15 @@ int report_usage(const CLI::App &app, const CLI::ParseError &error) {
   return kUsageStatus;
 }
 
+/// The status of a command whose output may not have been written.
+int finish(int status) {
+  std::cout.flush();
+  if (std::cout)
+    return status;
+  std::fputs("cugrt: cannot write to standard output\n", stderr);
+  return 1;
+}
+
 } // namespace
 
 int main(int argc, char **argv) try {
@@ -49,15 +58,10 @@ int main(int argc, char **argv) try {
     throw;
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-      return app.exit(error); // what --help and --version ask for
+      return finish(app.exit(error)); // what --help and --version ask for
     return report_usage(app, error);
   }
-  std::cout.flush();
-  if (!std::cout) {
-    std::fputs("cugrt: cannot write to standard output\n", stderr);
-    return 1;
-  }
-  return 0;
+  return finish(0);
 } catch (const CLI::RuntimeError &exit) { // a command's own exit status
   return exit.get_exit_code();
 } catch (const cugrt::Error &error) {

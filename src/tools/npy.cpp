@@ -64,8 +64,10 @@ std::string read_header(const std::string &path, std::ifstream &file) {
 } // namespace
 
 Array read_npy(const std::string &path) {
-  if (!std::filesystem::is_regular_file(path))
+  if (!std::filesystem::exists(path))
     throw std::runtime_error("no such file: '" + path + "'");
+  if (!std::filesystem::is_regular_file(path))
+    throw std::runtime_error("'" + path + "' is not a regular file");
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw std::runtime_error("cannot open '" + path + "'");

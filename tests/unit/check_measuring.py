@@ -123,6 +123,17 @@ def _(tool):
         assert part in done.stderr, done.stderr
 
 
+@test("a symbol that the function does not have, and an input that is no file, are errors that say so")
+def _(tool):
+    write(tool, "counted.cugrt", COUNTED)
+    done = tool.run("run", "counted.cugrt", "--set", "q=3", "--input", "k=6", "--input", "x=random", status=1)
+    assert "function 'main' has no symbol 'q'" in done.stderr, done.stderr
+    done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=/", status=1)
+    assert "'/' is not a regular file" in done.stderr, done.stderr
+    done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=none.npy", status=1)
+    assert "no such file: 'none.npy'" in done.stderr, done.stderr
+
+
 @test("an input that contradicts --set is an error that names both")
 def _(tool):
     write(tool, "counted.cugrt", COUNTED)

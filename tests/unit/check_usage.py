@@ -39,7 +39,14 @@ def main():
         if result.returncode or not result.stdout or result.stderr:
             failures += 1
             print(f"cugrt {' '.join(arguments)}: status {result.returncode}: {result.stderr!r}")
-    print(f"{len(CASES) + 3} command lines, {failures} answered wrongly")
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([sys.argv[1], *arguments], stdout=full, stderr=subprocess.PIPE,
+                                    text=True, timeout=60, check=False)
+        if result.returncode != 1 or "cannot write to standard output" not in result.stderr:
+            failures += 1
+            print(f"cugrt {' '.join(arguments)} > /dev/full: status {result.returncode}: "
+                  f"{result.stderr!r}")
+    print(f"{len(CASES) + 6} command lines, {failures} answered wrongly")
     return 1 if failures else 0
 
 
