@@ -361,7 +361,7 @@ typedef struct cugrt_run_options {
    * dimensions. A result that is a parameter or weight, or lies in one or in another result, has
    * its place there and takes no address. */
   cugrt_value *results;
-  size_t result_count;        /* 0, or the number of the function's results */
+  size_t result_count; /* 0, or the number of the function's results */
   /* Native stream of the caller, of the session's context; NULL: the session's own. */
   void *stream;
   int32_t use_default_stream; /* 1: `stream` NULL means CUDA's default stream */

@@ -121,7 +121,8 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
   CHECK(values_at(results[0]) == filled(8, float(2 * x_value)));
 }
 
-TEST_CASE("an address that any earlier run handed out binds nothing, and no other memory takes it") {
+TEST_CASE(
+    "an address that any earlier run handed out binds nothing, and no other memory takes it") {
   for (uint32_t frames : {1u, 3u}) {
     Program program(kScale + R"(
 func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) {
