@@ -62,6 +62,8 @@ Status HostProgram::run(uint32_t function) {
   FunctionState &state = *session_.functions_[function];
   // What the last run left allocated, its results for instance, is done with.
   CUGRT_TRY(release_all(state));
+  if (depth_ == 0)
+    CUGRT_TRY(session_.dynamic_memory_.next_run(stream_));
   ProfilerRange range(session_.log_.ranges(), state.frame.function.name);
   for (const plan::Item &item : state.frame.function.blocks[0].items)
     if (item.kind == plan::ItemKind::step) // refused before anything is launched
@@ -127,12 +129,13 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
   while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
-         session_.give_up_one())
+         (session_.give_back_unplanned() || session_.give_up_one()))
     address = session_.dynamic_memory_.allocate(bytes, stream_);
   if (!address.ok()) {
     bool full = address.status().code() == Code::out_of_device_memory;
-    return address.take_status()
-        .in(full ? session_.memory_figures() : "allocation")
+    return session_
+        .in_unplanned_figures(
+            address.take_status().in(full ? session_.memory_figures() : "allocation"))
         .in("tensor %" + buffer.name + ", " + std::to_string(bytes) + " bytes");
   }
   state.dynamic_blocks[buffer.index] = *address;
@@ -157,8 +160,10 @@ Status HostProgram::match(FunctionState &state, const plan::Item &item) {
   if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
     what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
   CUGRT_TRY(bind_match(state.frame, item, dims, what));
-  CUGRT_TRY(session_.cover(state));
-  return session_.bind_results(state, true);
+  return session_.with_unplanned_given_back([&]() -> Status {
+    CUGRT_TRY(session_.cover(state));
+    return session_.bind_results(state, true);
+  });
 }
 
 Result<bool> HostProgram::condition(const FunctionState &state, const plan::OperandRef &operand) {
