@@ -6,6 +6,8 @@
 #include "runtime/frame.h"
 #include "runtime/last_binding.h"
 
+#include <optional>
+
 namespace cugrt::runtime {
 
 struct FunctionState {
@@ -15,6 +17,9 @@ struct FunctionState {
 
   Frame frame;
   uint32_t first_region = 0; // of the graph cache
+
+  // What strict mode refuses of every run, callees included; empty: not known yet.
+  std::optional<Status> refused;
 
   ArenaNeeds needs; // of the arenas, for the symbols so far
 
