@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include <optional>
+
 namespace cugrt::runtime {
 
 struct FunctionState {
@@ -18,6 +20,9 @@ struct FunctionState {
 
   Frame frame;
   uint32_t first_region = 0; // of the graph cache
+
+  // What strict mode refuses of every run, callees included; empty: not known yet.
+  std::optional<Status> refused;
 
   ArenaNeeds needs; // of the arenas, for the symbols so far
 

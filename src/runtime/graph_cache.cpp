@@ -106,6 +106,12 @@ void GraphCache::count(const PatchCounts &counts) {
   }
 }
 
+void GraphCache::count_built() {
+  ++counters_.regions_built;
+  if (record_)
+    record_->kind = CUGRT_LAUNCH_BUILT;
+}
+
 Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance,
                                    driver::StreamRef stream) {
   instance.last_launch = ++launches_;
@@ -159,30 +165,37 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   default:
     break;
   }
-  CUGRT_TRY(rebind(number, decision.instance, stream));
+  CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));
   if (Status status = launch_instance(region, *region.last, stream); !status.ok())
     return region.last->after_patch(std::move(status), *region.frame);
+  if (rebound.built)
+    count_built();
+  else
+    count(rebound.counts);
   return {};
 }
 
-/// Patches an instance to the frame. When that fails the instance is in no known state and goes.
-Status GraphCache::rebind(uint32_t number, InstanceId id, driver::StreamRef stream) {
+/// Patches an instance to the frame. One that is in no known state afterwards goes.
+Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
+                                               driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
-  if (!instance.can_patch() && !instance.bound_to(*region.frame))
-    return renew(number, id, stream);
+  if (!instance.can_patch() && !instance.bound_to(*region.frame)) {
+    CUGRT_TRY(renew(number, id, stream));
+    return Rebound{true, {}};
+  }
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return instance.rebind(*region.frame, code_);
   }();
   if (!counts.ok()) {
-    drop(id);
+    if (!instance.is_whole())
+      drop(id);
     return counts.take_status();
   }
   policy_.rebind(id, key_);
-  count(*counts);
   region.last = &instance;
-  return {};
+  return Rebound{false, *counts};
 }
 
 /// Builds an instance anew where setters do not reach all of its nodes.
@@ -202,9 +215,6 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   slots_[id].instance = std::move(*instance);
   region.last = slots_[id].instance.get();
   policy_.rebind(id, key_);
-  ++counters_.regions_built;
-  if (record_)
-    record_->kind = CUGRT_LAUNCH_BUILT;
   return {};
 }
 
@@ -228,10 +238,9 @@ Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
   if (!instance.ok())
     return instance.take_status();
   region.last = keep(number, topology.number, key_, std::move(decision.room), std::move(*instance));
-  ++counters_.regions_built;
-  if (record_)
-    record_->kind = CUGRT_LAUNCH_BUILT;
-  return launch_instance(region, *region.last, stream);
+  CUGRT_TRY(launch_instance(region, *region.last, stream));
+  count_built();
+  return {};
 }
 
 GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,

@@ -61,6 +61,9 @@ public:
                      driver::StreamRef stream);
   /// An error in strict mode: the plan has the step outside of regions.
   Status check_outside(const Frame &frame, uint32_t step) const;
+  /// An error in strict mode: the driver cannot have the region as a graph.
+  Status check_region(uint32_t region) const;
+  bool strict() const { return options_.strict; }
   /// An error in strict mode: `what` falls out of graphs.
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;
@@ -123,11 +126,18 @@ private:
   Status launch_changed(uint32_t number, driver::StreamRef stream);
   Status launch_by_key(uint32_t number, driver::StreamRef stream);
   Status launch_moved(uint32_t number, driver::StreamRef stream);
+  /// "region main.0 (3 steps from 'add0')"
+  static std::string region_text(const CachedRegion &region);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
   Status build(uint32_t number, const RegionClasses::Known &topology,
                InstancePolicy::Decision decision, driver::StreamRef stream);
-  Status rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
+  /// What is to be counted once the region is launched.
+  struct Rebound {
+    bool built = false; // anew
+    PatchCounts counts;
+  };
+  Result<Rebound> rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
                       driver::StreamRef stream);
@@ -139,6 +149,7 @@ private:
   Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
+  void count_built();
   Result<RegionClasses::Known> find_class(CachedRegion &region);
   std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
   /// Takes in an instance for `key`.

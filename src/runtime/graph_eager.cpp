@@ -6,20 +6,21 @@
 
 namespace cugrt::runtime {
 
-Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
-                                  driver::StreamRef stream) {
+std::string GraphCache::region_text(const CachedRegion &region) {
   const plan::Function &function = region.frame->function;
   Range steps = function.regions[region.index].steps;
-  auto text = [&] {
-    return "region " + *region.name + " (" + std::to_string(steps.count) + " steps from '" +
-           function.steps[steps.begin].name + "')";
-  };
-  ++counters_.eager[static_cast<size_t>(reason)];
+  return "region " + *region.name + " (" + std::to_string(steps.count) + " steps from '" +
+         function.steps[steps.begin].name + "')";
+}
+
+Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason,
+                                  driver::StreamRef stream) {
+  Range steps = region.frame->function.regions[region.index].steps;
   if (options_.strict)
-    CUGRT_TRY(check_strict(text(), reason));
+    CUGRT_TRY(check_strict(region_text(region), reason));
   if (reason != EagerReason::requested && code_.device().log().enabled(LogLevel::info))
     code_.device().log()(LogLevel::info,
-                         text() + " is launched step by step: " + reason_text(reason));
+                         region_text(region) + " is launched step by step: " + reason_text(reason));
   LaunchRecord *record = std::exchange(record_, nullptr); // each step has one of its own
   CUGRT_TRY(launch_steps(*region.frame, steps, reason, stream));
   if (record) {
@@ -28,6 +29,7 @@ Status GraphCache::launch_eagerly(const CachedRegion &region, EagerReason reason
     record->nodes = steps.count;
   }
   ++counters_.regions_eager;
+  ++counters_.eager[static_cast<size_t>(reason)];
   return {};
 }
 
@@ -102,19 +104,24 @@ Status GraphCache::at_step(Status status, const Frame &frame, uint32_t step) con
 Status GraphCache::launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
                                       driver::StreamRef stream) {
   const std::string &name = frame.function.steps[step].name;
-  if (reason == EagerReason::outside) {
-    ++counters_.eager[static_cast<size_t>(reason)];
+  auto count = [&] {
+    ++counters_.eager_steps;
+    counters_.eager[static_cast<size_t>(reason)] += reason == EagerReason::outside;
+  };
+  if (reason == EagerReason::outside)
     CUGRT_TRY(check_outside(frame, step));
+  if (!log_.on()) {
+    CUGRT_TRY(runtime::launch_step(frame, code_, step, stream, scratch_));
+    count();
+    return {};
   }
-  ++counters_.eager_steps;
-  if (!log_.on())
-    return runtime::launch_step(frame, code_, step, stream, scratch_);
   ProfilerRange range(log_.ranges(), name);
   LaunchRecord record = log_.begin(frame, kNone, name);
   record.kind = CUGRT_LAUNCH_STEP;
   record.reason = reason;
   CUGRT_TRY(log_.step_begins(stream));
   CUGRT_TRY(runtime::launch_step(frame, code_, step, stream, scratch_));
+  count();
   record.launch_ns = steady_ns() - record.begin_ns;
   CUGRT_TRY(log_.step_ends(stream));
   log_.end(record);
@@ -151,6 +158,13 @@ Status GraphCache::check_outside(const Frame &frame, uint32_t step) const {
                                   frame.function.name,
                               EagerReason::outside, unbounded_symbol(frame, step)),
                  frame, step);
+}
+
+Status GraphCache::check_region(uint32_t number) const {
+  const CachedRegion &region = regions_[number];
+  if (!options_.strict || can_build(region))
+    return {};
+  return attribute(number, check_strict(region_text(region), EagerReason::conditional));
 }
 
 Status GraphCache::check_strict(const std::string &what, EagerReason reason,

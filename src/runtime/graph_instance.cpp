@@ -154,7 +154,8 @@ Result<uint64_t> GraphInstance::value_of(const Frame &frame,
                                          const RegionClass::Shared &shared) const {
   auto value = frame.value(frame.program.sources[shared.from]);
   if (!value.ok()) [[unlikely]]
-    return attribute(value.take_status(), frame, topology_->uses_of(shared)[0].node, "arguments");
+    return attribute(value.take_status(), frame, topology_->uses_of(shared)[0].node, "arguments",
+                     &shared);
   return value;
 }
 
@@ -238,11 +239,12 @@ Status GraphInstance::probe_bodies(const Frame &frame, const LoadedCode &code) {
 }
 
 /// An error about one node, with its step's place in the module, the symbols that its fields depend
-/// on and, while a change is on its way, their old and new values.
-Status GraphInstance::attribute(Status status, const Frame &frame, uint32_t node,
-                                const char *what) const {
+/// on and, while a change is on its way, their old and new values; about a value, with what that
+/// one depends on.
+Status GraphInstance::attribute(Status status, const Frame &frame, uint32_t node, const char *what,
+                                const RegionClass::Shared *value) const {
   const plan::Step &step = step_of(frame, *topology_, node);
-  std::string changes = changes_text(frame, node);
+  std::string changes = changes_text(frame, node, value);
   return std::move(status)
       .in(std::string(what) + " of step '" + step.name + "'" +
           (changes.empty() ? "" : " (" + changes + ")"))
@@ -254,11 +256,16 @@ Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32
   return attribute(exec_.setter_failure(result, name), frame, node, "patch");
 }
 
-std::string GraphInstance::changes_text(const Frame &frame, uint32_t node) const {
+std::string GraphInstance::changes_text(const Frame &frame, uint32_t node,
+                                        const RegionClass::Shared *value) const {
   auto depends = [&](const RegionClass::Input &input) {
     bool found = false;
-    topology_->for_each_use(
-        input, [&](const RegionClass::Use &use) { found = found || use.node == node; });
+    if (value)
+      for (uint32_t number : topology_->numbers(input.values))
+        found = found || &topology_->values[number] == value;
+    else
+      topology_->for_each_use(
+          input, [&](const RegionClass::Use &use) { found = found || use.node == node; });
     return found;
   };
   std::string text;
@@ -268,7 +275,7 @@ std::string GraphInstance::changes_text(const Frame &frame, uint32_t node) const
   };
   for_each_change(frame, add);
   if (!following_ && changes_.empty())
-    for (uint32_t i = 0; i < topology_->key_size; ++i)
+    for (uint32_t i = 0; i < (value ? topology_->inputs.size() : topology_->key_size); ++i)
       add(topology_->inputs[i], std::nullopt, inputs_[i]);
   return text;
 }
@@ -307,6 +314,20 @@ Status GraphInstance::instead(Status status, const Frame &frame) const {
 }
 
 Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &code) {
+  if (Status status = renew(frame, code); !status.ok()) [[unlikely]] {
+    whole_ = restore(frame, code);
+    return status;
+  }
+  if (Status status = apply(frame); !status.ok()) [[unlikely]] {
+    whole_ = false;
+    return status;
+  }
+  frame_serial_ = frame.serial;
+  return counts_;
+}
+
+/// Everything that depends on what has changed; no node is set.
+Status GraphInstance::renew(const Frame &frame, const LoadedCode &code) {
   counts_ = {};
   following_ = false;
   changes_.clear();
@@ -323,9 +344,37 @@ Result<PatchCounts> GraphInstance::rebind(const Frame &frame, const LoadedCode &
     for (uint32_t number : topology_->numbers(input.dims))
       CUGRT_TRY(renew_dims(frame, code, number));
   }
-  CUGRT_TRY(apply(frame));
-  frame_serial_ = frame.serial;
-  return counts_;
+  return {};
+}
+
+/// Undoes a renew() that has failed: what it changed is evaluated again, from what it was. Nodes
+/// that it marked are set once more by the next rebind. False when that fails.
+bool GraphInstance::restore(const Frame &frame, const LoadedCode &code) {
+  std::vector<InputChange> changes = changes_;
+  for (const InputChange &change : changes)
+    inputs_[change.input] = change.before;
+  Frame before = frame;
+  for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
+    const RegionClass::Input &input = topology_->inputs[i];
+    if (input.kind == RegionClass::Input::Kind::symbol)
+      before.symbols[input.index] = static_cast<int64_t>(inputs_[i]);
+    else if (input.kind == RegionClass::Input::Kind::base)
+      before.bases[input.index] = inputs_[i];
+    else
+      before.host_values[input.index] = inputs_[i];
+  }
+  ++rebind_;
+  changes_.clear();
+  for (const InputChange &change : changes) {
+    const RegionClass::Input &input = topology_->inputs[change.input];
+    for (uint32_t number : topology_->numbers(input.values))
+      if (!renew_value(before, number).ok())
+        return false;
+    for (uint32_t number : topology_->numbers(input.dims))
+      if (!renew_dims(before, code, number).ok())
+        return false;
+  }
+  return true;
 }
 
 /// After everything it points to is in its place for good.

@@ -28,9 +28,11 @@ public:
                                                       std::shared_ptr<const RegionClass> topology,
                                                       driver::StreamRef stream);
 
-  /// Patches what differs between the frame and what the instance is bound to. After an error the
-  /// instance is in no known state and must be destroyed.
+  /// Patches what differs between the frame and what the instance is bound to. After an error it is
+  /// bound to what it was, where no node was set yet; else it is not whole.
   Result<PatchCounts> rebind(const Frame &frame, const LoadedCode &code);
+  /// False: the instance is in no known state and must be destroyed.
+  bool is_whole() const { return whole_; }
   bool bound_to(const Frame &frame) const { return frame_serial_ == frame.serial; }
 
   /// Whether nothing but the frame's moves is between them and what the instance is bound to.
@@ -40,7 +42,7 @@ public:
   /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
   /// can change: such an instance stays as it was built.
   bool can_patch() const { return can_patch_; }
-  /// As rebind(), when can_follow().
+  /// As rebind(), when can_follow(); after an error the instance must be destroyed.
   Result<PatchCounts> follow(const Frame &frame);
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
@@ -92,9 +94,12 @@ private:
     uint64_t before;
   };
   void make_base_patches();
-  Status attribute(Status status, const Frame &frame, uint32_t node, const char *what) const;
+  /// `value`: the one of the class's values that the error is about.
+  Status attribute(Status status, const Frame &frame, uint32_t node, const char *what,
+                   const RegionClass::Shared *value = nullptr) const;
   Status setter_failure(CUresult result, const Frame &frame, uint32_t node) const;
-  std::string changes_text(const Frame &frame, uint32_t node) const;
+  std::string changes_text(const Frame &frame, uint32_t node,
+                           const RegionClass::Shared *value) const;
   template <class Visit> void for_each_change(const Frame &frame, Visit &&visit) const;
   Status evaluate(const Frame &frame, const LoadedCode &code);
   Status evaluate_constant(const Frame &frame);
@@ -106,6 +111,8 @@ private:
   bool probes_bodies(const Frame &frame, uint32_t node) const;
   Status probe_bodies(const Frame &frame, const LoadedCode &code);
   Status instantiate(const Frame &frame);
+  Status renew(const Frame &frame, const LoadedCode &code);
+  bool restore(const Frame &frame, const LoadedCode &code);
   Status renew_value(const Frame &frame, uint32_t number);
   Status renew_dims(const Frame &frame, const LoadedCode &code, uint32_t number);
   uint64_t follow_several(uint32_t base, uint64_t by);
@@ -138,7 +145,7 @@ private:
   PatchCounts counts_;                           // of this rebind
   std::vector<InputChange> changes_; // likewise; follow() leaves them in the frame's moves
   bool following_ = false;           // which of the two
-  bool can_patch_ = true;
+  bool can_patch_ = true, whole_ = true;
   uint64_t frame_serial_ = 0;
 };
 

@@ -137,7 +137,7 @@ Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
       callee.params[i].kind = CUGRT_VALUE_BOOL;
   }
   CUGRT_TRY(bind_parameters(callee.frame, callee.params));
-  CUGRT_TRY(session_.cover(callee));
+  CUGRT_TRY(session_.with_unplanned_given_back([&] { return session_.cover(callee); }));
   for (uint32_t slot : callee.result_slots) {
     uint32_t result = callee.frame.function.slots[slot].index;
     CUGRT_CHECK(result < item.results.size() &&

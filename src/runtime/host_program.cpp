@@ -60,13 +60,61 @@ Result<cugrt_value> describe_host_value(const Frame &frame, uint32_t index) {
 
 Status HostProgram::run(uint32_t function) {
   FunctionState &state = *session_.functions_[function];
+  if (depth_ == 0)
+    CUGRT_TRY(check_strict(function)); // refused before anything is launched
   // What the last run left allocated, its results for instance, is done with.
   CUGRT_TRY(release_all(state));
+  if (depth_ == 0)
+    CUGRT_TRY(session_.dynamic_memory_.next_run(stream_));
   ProfilerRange range(session_.log_.ranges(), state.frame.function.name);
-  for (const plan::Item &item : state.frame.function.blocks[0].items)
-    if (item.kind == plan::ItemKind::step) // refused before anything is launched
-      CUGRT_TRY(session_.cache_.check_outside(state.frame, item.index));
   return run_block(state, 0);
+}
+
+/// The first thing that strict mode refuses of all that runs whenever the block does: what branches
+/// and loops' bodies hold may not come to run. Adds callees whose answer is not known to `unknown`.
+Status HostProgram::find_refused(const FunctionState &state, uint32_t block,
+                                 std::vector<uint32_t> &unknown) const {
+  using plan::ItemKind;
+  const GraphCache &cache = session_.cache_;
+  for (const plan::Item &item : state.frame.function.blocks[block].items) {
+    Status status;
+    if (item.kind == ItemKind::step)
+      status = cache.check_outside(state.frame, item.index);
+    else if (item.kind == ItemKind::copy_back)
+      status = check_copy(state, item);
+    else if (item.kind == ItemKind::region)
+      status = cache.check_region(state.first_region + item.index);
+    else if (item.kind == ItemKind::while_)
+      status = find_refused(state, item.blocks.begin, unknown); // its condition
+    else if (item.kind != ItemKind::call)
+      continue;
+    else if (const auto &callee = session_.functions_[item.index]->refused)
+      status = callee->clone();
+    else
+      unknown.push_back(item.index);
+    if (!status.ok())
+      return std::move(status).at(session_.executable().location(item.location));
+  }
+  return {};
+}
+
+/// Callees first. Functions do not call themselves, so each comes to its turn.
+Status HostProgram::check_strict(uint32_t function) const {
+  if (!session_.cache_.strict())
+    return {};
+  std::vector<uint32_t> waiting;
+  if (!session_.functions_[function]->refused)
+    waiting.push_back(function);
+  while (!waiting.empty()) {
+    FunctionState &next = *session_.functions_[waiting.back()];
+    const size_t count = waiting.size();
+    Status refused = find_refused(next, 0, waiting);
+    if (waiting.size() != count)
+      continue;
+    next.refused = std::move(refused);
+    waiting.pop_back();
+  }
+  return session_.functions_[function]->refused->clone();
 }
 
 Status HostProgram::run_block(FunctionState &state, uint32_t block) {
@@ -127,12 +175,13 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
   while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
-         session_.give_up_one())
+         (session_.give_back_unplanned() || session_.give_up_one()))
     address = session_.dynamic_memory_.allocate(bytes, stream_);
   if (!address.ok()) {
     bool full = address.status().code() == Code::out_of_device_memory;
-    return address.take_status()
-        .in(full ? session_.memory_figures() : "allocation")
+    return session_
+        .in_unplanned_figures(
+            address.take_status().in(full ? session_.memory_figures() : "allocation"))
         .in("tensor %" + buffer.name + ", " + std::to_string(bytes) + " bytes");
   }
   state.dynamic_blocks[buffer.index] = *address;
@@ -157,13 +206,14 @@ Status HostProgram::match(FunctionState &state, const plan::Item &item) {
   if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
     what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
   CUGRT_TRY(bind_match(state.frame, item, dims, what));
-  CUGRT_TRY(session_.cover(state));
-  // In a call the caller has bound them, and its memory is checked where it is planned.
+  // In a call the caller has bound the results, and its memory is checked where it is planned.
   const std::vector<plan::Item> &body = state.frame.function.blocks[0].items;
-  const bool in_body = &item >= body.data() && &item < body.data() + body.size();
-  if (depth_ > 0 || !in_body)
-    return {};
-  return session_.bind_matched_results(state, static_cast<uint32_t>(&item - body.data()));
+  const bool binds = depth_ == 0 && &item >= body.data() && &item < body.data() + body.size();
+  return session_.with_unplanned_given_back([&]() -> Status {
+    CUGRT_TRY(session_.cover(state));
+    return binds ? session_.bind_matched_results(state, static_cast<uint32_t>(&item - body.data()))
+                 : Status();
+  });
 }
 
 Result<bool> HostProgram::condition(const FunctionState &state, const plan::OperandRef &operand) {
@@ -220,14 +270,21 @@ Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(uint64_t source, state.frame.address(from));
   CUGRT_ASSIGN(uint64_t destination, state.frame.address(to));
   CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(from));
-  CUGRT_TRY(session_.cache_.check_strict("the copy of %" + from.name + " to %" + to.name +
-                                             " in function @" + state.frame.function.name,
-                                         EagerReason::outside));
+  CUGRT_TRY(check_copy(state, item));
+  if (bytes != 0 && source != destination)
+    CUGRT_TRY(driver::copy_async(stream_, destination, source, bytes));
   ++session_.counters_.eager_steps;
   ++session_.counters_.eager[static_cast<size_t>(EagerReason::outside)];
-  if (bytes == 0 || source == destination)
-    return {};
-  return driver::copy_async(stream_, destination, source, bytes);
+  return {};
+}
+
+/// An error in strict mode.
+Status HostProgram::check_copy(const FunctionState &state, const plan::Item &item) const {
+  const plan::Function &function = state.frame.function;
+  return session_.cache_.check_strict(
+      "the copy of %" + function.buffers[item.operands[0].index].name + " to %" +
+          function.buffers[item.operands[1].index].name + " in function @" + function.name,
+      EagerReason::outside);
 }
 
 } // namespace cugrt::runtime

@@ -22,6 +22,10 @@ public:
   Status run(uint32_t function);
 
 private:
+  Status find_refused(const FunctionState &state, uint32_t block,
+                      std::vector<uint32_t> &unknown) const;
+  Status check_strict(uint32_t function) const;
+  Status check_copy(const FunctionState &state, const plan::Item &item) const;
   Status run_block(FunctionState &state, uint32_t block);
   Status run_item(FunctionState &state, const plan::Item &item);
   Status run_region(uint32_t number);

@@ -69,6 +69,13 @@ Status compare_dims(const Frame &from, const Frame &to, const LaunchProgram &a,
   return {};
 }
 
+Result<uint64_t> value_of(const Frame &frame, const ValueSource &source) {
+  auto value = frame.value(source);
+  if (!value.ok())
+    return value.take_status().in("argument " + source_text(frame, source));
+  return value;
+}
+
 Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32_t b_index,
                     std::vector<FieldDifference> &fields) {
   const LaunchProgram &a = from.program.launches[a_index], &b = to.program.launches[b_index];
@@ -88,8 +95,8 @@ Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32
   for (uint32_t i = 0; i < std::min(a.sources.count, b.sources.count); ++i) {
     if (from.program.sources[a.sources.begin + i].joined)
       continue; // the same in every run
-    CUGRT_ASSIGN(uint64_t before, from.value(from.program.sources[a.sources.begin + i]));
-    CUGRT_ASSIGN(uint64_t after, to.value(to.program.sources[b.sources.begin + i]));
+    CUGRT_ASSIGN(uint64_t before, value_of(from, from.program.sources[a.sources.begin + i]));
+    CUGRT_ASSIGN(uint64_t after, value_of(to, to.program.sources[b.sources.begin + i]));
     const uint32_t number = argument++;
     if (before != after)
       fields.push_back({"argument " + std::to_string(number),
@@ -108,8 +115,13 @@ Result<RegionDifference> compare_region(const Executable &executable, const Fram
   difference.node_count = before.size();
   difference.same_class = before == after;
   for (uint32_t node = 0; node < before.size(); ++node) {
-    NodeDifference row{node, &from.function.steps[difference.region->steps.begin + node].name, {}};
-    CUGRT_TRY(compare_node(from, to, before[node], after[node], row.fields));
+    const plan::Step &step = from.function.steps[difference.region->steps.begin + node];
+    NodeDifference row{node, &step.name, {}};
+    if (Status status = compare_node(from, to, before[node], after[node], row.fields); !status.ok())
+      return std::move(status)
+          .in("step '" + step.name + "' of region " + difference.region->name + " of function @" +
+              from.function.name)
+          .at(executable.location(step.location));
     if (!row.fields.empty())
       difference.nodes.push_back(std::move(row));
   }

@@ -60,7 +60,11 @@ void LaunchLog::end(LaunchRecord record) {
   record.sequence = next_;
   Entry &entry = ring_[next_ % ring_.size()];
   entry.record = record;
-  entry.timed = std::exchange(timing_, false);
+  entry.timed = record.kind == CUGRT_LAUNCH_STEP && std::exchange(timing_, false);
+  if (entry.timed) {
+    std::swap(entry.begin, begin_);
+    std::swap(entry.end, end_);
+  }
   ++next_;
   first_ = std::max(first_, next_ > ring_.size() ? next_ - ring_.size() : 0);
 }
@@ -69,20 +73,19 @@ Status LaunchLog::step_begins(driver::StreamRef stream) {
   timing_ = false;
   if (!options_.time_steps)
     return {};
-  Entry &entry = ring_[next_ % ring_.size()];
-  if (!entry.begin) {
-    CUGRT_ASSIGN(entry.begin, driver::Event::create(context_, driver::Event::Timing::on));
+  if (!begin_) {
+    CUGRT_ASSIGN(begin_, driver::Event::create(context_, driver::Event::Timing::on));
   }
-  if (!entry.end) {
-    CUGRT_ASSIGN(entry.end, driver::Event::create(context_, driver::Event::Timing::on));
+  if (!end_) {
+    CUGRT_ASSIGN(end_, driver::Event::create(context_, driver::Event::Timing::on));
   }
-  CUGRT_TRY(entry.begin.record(stream));
+  CUGRT_TRY(begin_.record(stream));
   timing_ = true;
   return {};
 }
 
 Status LaunchLog::step_ends(driver::StreamRef stream) {
-  return timing_ ? ring_[next_ % ring_.size()].end.record(stream) : Status();
+  return timing_ ? end_.record(stream) : Status();
 }
 
 size_t LaunchLog::read(std::span<LaunchRecord> records, uint64_t end_run) {

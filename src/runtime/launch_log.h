@@ -89,10 +89,11 @@ public:
 
   /// A record that begins now; to be handed to end().
   LaunchRecord begin(const Frame &frame, uint32_t region, const std::string &name) const;
-  /// Takes the record of a launch that succeeded.
+  /// Takes the record of a launch that succeeded; of a step, with its time.
   void end(LaunchRecord record);
 
-  /// Before and after a step is launched on the stream. Context current.
+  /// Before and after a step is launched on the stream. One that fails in between is forgotten when
+  /// the next begins. Context current.
   Status step_begins(driver::StreamRef stream);
   Status step_ends(driver::StreamRef stream);
 
@@ -117,7 +118,8 @@ private:
   const driver::Context &context_;
   std::vector<Entry> ring_; // the record `sequence` is at sequence % capacity
   uint64_t first_ = 0, next_ = 0;
-  bool timing_ = false; // the step that is on its way
+  driver::Event begin_, end_; // of the step that is on its way, as in Entry
+  bool timing_ = false;       // it has begun
 };
 
 } // namespace cugrt::runtime

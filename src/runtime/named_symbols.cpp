@@ -17,11 +17,16 @@ Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbo
     if (found == symbols.end())
       return Status::error(Code::not_found, "function @" + frame.function.name +
                                                 " has no symbol named '" + name + "'");
+    auto index = static_cast<uint32_t>(found - symbols.begin());
+    if (given[index])
+      return Status::error(Code::invalid_argument, "function @" + frame.function.name +
+                                                       ": symbol " + name +
+                                                       " is given a value twice");
     if (value.value < found->bounds.lower || value.value > found->bounds.upper)
       return Status::error(Code::out_of_range, "function @" + frame.function.name + ": symbol " +
                                                    name + " = " + std::to_string(value.value) +
-                                                   " is outside of its bounds");
-    auto index = static_cast<uint32_t>(found - symbols.begin());
+                                                   " is outside of its bounds, " +
+                                                   bounds_text(found->bounds));
     frame.set_symbol(ir::SymbolId{index}, value.value);
     given[index] = true;
   }

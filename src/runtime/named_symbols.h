@@ -11,8 +11,8 @@ namespace cugrt::runtime {
 /// Which of the function's symbols have been given a value.
 using GivenSymbols = std::vector<bool>;
 
-/// Sets the frame's symbols. A name that the function does not have and a value outside of its
-/// bounds are errors.
+/// Sets the frame's symbols. A name that the function does not have, one that comes twice and a
+/// value outside of its bounds are errors.
 Result<GivenSymbols> set_named_symbols(Frame &frame, std::span<const cugrt_symbol_value> values);
 
 /// The first symbol of a region's key that was not given, of a bucket the one that is rounded up to

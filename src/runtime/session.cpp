@@ -17,7 +17,8 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
     : code_(std::move(code)), allocator_(options.allocator),
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
-      cache_(*code_, options.cache, counters_, log_, [this] { return give_up_one(); }),
+      cache_(*code_, options.cache, counters_, log_,
+             [this] { return give_back_unplanned() || give_up_one(); }),
       frames_(options.frames) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
@@ -157,6 +158,27 @@ void Session::set_fixed_bases(Frame &frame) const {
   frame.set_base(frame.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
 }
 
+/// What runs of all frames have released, once the work that uses it has ended.
+bool Session::give_back_unplanned() {
+  bool any = false;
+  for (Session *frame : frames())
+    if (frame->dynamic_memory_.keeps_released() && frame->wait_for_last().ok()) {
+      frame->dynamic_memory_.all_done();
+      any = true;
+    }
+  return any;
+}
+
+/// An error of memory that has run out says how much unplanned tensors hold.
+Status Session::in_unplanned_figures(Status status) const {
+  if (status.code() != Code::out_of_device_memory)
+    return status;
+  uint64_t bytes = 0;
+  for (const Session *frame : frames())
+    bytes += frame->dynamic_memory_.size_bytes();
+  return std::move(status).in("unplanned tensors hold " + std::to_string(bytes) + " bytes");
+}
+
 Session::~Session() {
   if (!in_flight_)
     return;
@@ -246,7 +268,7 @@ Status Session::wait_for_last() const {
       LastBinding::Match::different) [[unlikely]] {
     state.last.forget();
     state.frame.changed(); // some bases may have moved
-    CUGRT_TRY(bind(state, request));
+    CUGRT_TRY(with_unplanned_given_back([&] { return bind(state, request); }));
     remember(state, request);
   }
   return {};

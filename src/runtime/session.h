@@ -148,6 +148,15 @@ private:
   Status record_end();
   Status wait_for_last() const;
   bool give_up_one();
+  bool give_back_unplanned();
+  Status in_unplanned_figures(Status status) const;
+  /// `attempt`, again when unplanned memory could be given back after it ran out of memory.
+  template <class Attempt> Status with_unplanned_given_back(Attempt attempt) {
+    Status status = attempt();
+    while (status.code() == Code::out_of_device_memory && give_back_unplanned())
+      status = attempt();
+    return in_unplanned_figures(std::move(status));
+  }
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
   std::shared_ptr<const LoadedWeights> weights_;

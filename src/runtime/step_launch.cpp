@@ -61,6 +61,15 @@ Result<LaunchDims> transfer_dims(const Frame &frame, const LaunchProgram &launch
   return dims;
 }
 
+/// Whole clusters, even where nothing runs: drivers refuse a node that has a part of one.
+LaunchDims disabled(const Frame &frame, const LaunchProgram &launch) {
+  LaunchDims dims{.enabled = false};
+  if (const auto &cluster = frame.plan.kernels[launch.kernel].clusters[launch.variant];
+      cluster[0] != 0)
+    dims.grid = {cluster[0], cluster[1], cluster[2]};
+  return dims;
+}
+
 /// "n = 4, m = 7": the symbols that the launch depends on, in their order.
 std::string symbols_text(const Frame &frame, const LaunchProgram &launch) {
   std::vector<ir::SymbolId> used;
@@ -169,8 +178,24 @@ Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
     return limit_error(frame, launch, launch.block[0], "the number of threads of a block",
                        static_cast<int64_t>(threads), limits.threads_per_block);
   if (threads == 0 || dims.grid.x == 0 || dims.grid.y == 0 || dims.grid.z == 0)
-    dims = LaunchDims{.enabled = false};
+    return disabled(frame, launch);
   return dims;
+}
+
+std::string source_text(const Frame &frame, const ValueSource &source) {
+  ExprId expr = source.expr;
+  if (source.kind == ValueSource::Kind::host) {
+    const plan::HostValue &value = frame.function.host_values[source.index];
+    if (value.kind == plan::HostValueKind::param)
+      return "%" + frame.function.params[value.index].name;
+    if (value.kind != plan::HostValueKind::expr)
+      return "host value " + std::to_string(source.index);
+    expr = ExprId{value.index};
+  }
+  if (!expr.valid())
+    return "address";
+  std::string symbols = frame.describe_symbols(expr);
+  return frame.expr_text(expr) + (symbols.empty() ? "" : " with " + symbols);
 }
 
 Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
@@ -196,7 +221,8 @@ Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
   for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
     auto value = frame.value(frame.program.sources[i]);
     if (!value.ok())
-      return value.take_status().in(launch_text(frame, launch));
+      return value.take_status().in(launch_text(frame, launch) + ", argument " +
+                                    source_text(frame, frame.program.sources[i]));
     scratch.values.push_back(*value);
   }
   const std::vector<uint64_t> &values = scratch.values;

@@ -12,7 +12,7 @@ class Executable;
 class LoadedCode;
 
 /// What a launch has beside its arguments. A launch without threads (a zero-sized tensor) is not
-/// enabled and has dimensions of 1, which drivers accept.
+/// enabled and has dimensions of 1 (a cluster's, where the kernel has one), which drivers accept.
 struct LaunchDims {
   driver::Dim3 grid{}, block{};
   uint32_t shared_bytes = 0;
@@ -28,6 +28,9 @@ Result<uint32_t> choose_launch(const Frame &frame, const Executable &executable,
 /// for kernels).
 Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
                                const DeviceLimits &limits);
+
+/// "%b" or "q with q = 5": where an argument's value comes from; for messages.
+std::string source_text(const Frame &frame, const ValueSource &source);
 
 /// Argument memory for launches; kept between them, so that a launch allocates nothing.
 struct LaunchScratch {

@@ -75,11 +75,6 @@ std::span<const int64_t> dims_of(const cugrt_value &value) {
   }
 }
 
-std::string bounds_text(const ir::Interval &bounds) {
-  return (bounds.lower == INT64_MIN ? "-inf" : std::to_string(bounds.lower)) + " to " +
-         (bounds.upper == INT64_MAX ? "unbounded" : std::to_string(bounds.upper));
-}
-
 /// The place of one number in the arguments; becomes text only for messages.
 struct Place {
   const plan::Function &function;
@@ -188,6 +183,11 @@ Status bind_tensor(Frame &frame, uint32_t index, const cugrt_tensor &tensor) {
 }
 
 } // namespace
+
+std::string bounds_text(const ir::Interval &bounds) {
+  return (bounds.lower == INT64_MIN ? "-inf" : std::to_string(bounds.lower)) + " to " +
+         (bounds.upper == INT64_MAX ? "unbounded" : std::to_string(bounds.upper));
+}
 
 Status check_constraint(const Frame &frame, const plan::Constraint &constraint) {
   const auto value = frame.evaluate(constraint.expr);

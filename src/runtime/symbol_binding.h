@@ -44,6 +44,9 @@ Status check_constraint(const Frame &frame, const plan::Constraint &constraint);
 /// The value as users read it in messages: "tensor<[4, 64], f32>", "int 5".
 std::string value_text(const cugrt_value &value);
 
+/// Bounds in messages: "0 to 64", "1 to unbounded".
+std::string bounds_text(const ir::Interval &bounds);
+
 /// An address in messages: "0x7f00".
 std::string hex_text(uint64_t value);
 

@@ -1,46 +1,15 @@
 // runtime: memory of sessions and frames: the caller's allocator, arenas that grow, runs that
 // overlap.
+#include "counting_allocator.h"
 #include "runtime_chain.h"
 
 #include "runtime/session_frames.h"
 
-#include <map>
 #include <thread>
 
 using namespace cugrt;
 using namespace cugrt::runtime;
 using namespace cugrt::test;
-
-namespace {
-
-/// An allocator of host memory, which is what the fake driver's device memory is.
-struct CountingAllocator {
-  std::shared_ptr<const cugrt_allocator> table() {
-    auto allocate = [](void *user, uint64_t bytes) -> uint64_t {
-      auto &self = *static_cast<CountingAllocator *>(user);
-      if (bytes > self.limit_bytes)
-        return 0;
-      auto address = reinterpret_cast<uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
-      self.alive[address] = bytes;
-      ++self.count;
-      return address;
-    };
-    auto free = [](void *user, uint64_t address, uint64_t bytes) {
-      auto &self = *static_cast<CountingAllocator *>(user);
-      self.right = self.right && self.alive.contains(address) && self.alive[address] == bytes;
-      self.alive.erase(address);
-      std::free(reinterpret_cast<void *>(address));
-    };
-    return std::make_shared<const cugrt_allocator>(
-        cugrt_allocator{sizeof(cugrt_allocator), this, allocate, free});
-  }
-  std::map<uint64_t, uint64_t> alive;
-  uint64_t limit_bytes = UINT64_MAX;
-  size_t count = 0;
-  bool right = true;
-};
-
-} // namespace
 
 TEST_CASE("arenas and results come from the caller's allocator, and go back to it") {
   CountingAllocator allocator;

@@ -90,13 +90,17 @@ TEST_CASE(
   CHECK(prepare(chain, 5).reason == EagerReason::requested);
 }
 
-TEST_CASE("symbols that do not exist, are out of bounds or were not given") {
+TEST_CASE("symbols that do not exist, are out of bounds, come twice or were not given") {
   Chain chain;
   cugrt_symbol_value wrong{"m", 5}, outside{"n", 65};
   CHECK(contains(chain.session->prepare(0, {&wrong, 1}).status().message(),
                  "function @main has no symbol named 'm'"));
   CHECK(contains(chain.session->prepare(0, {&outside, 1}).status().message(),
-                 "symbol n = 65 is outside of its bounds"));
+                 "symbol n = 65 is outside of its bounds, 0 to 64"));
+  const cugrt_symbol_value twice[] = {{"n", 5}, {"n", 6}};
+  Status status = chain.session->prepare(0, twice).take_status();
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK(contains(status.message(), "symbol n is given a value twice"));
   PrepareReport report = must(chain.session->prepare(0, {}));
   CHECK(report.unknown == 1);
   CHECK(report.built == 0);

@@ -194,3 +194,71 @@ TEST_CASE("in strict mode a full device is an error, and the session goes on aft
   CHECK(contains(Session::open(chain.executable, chain.device, options).status().message(),
                  "both eager and strict"));
 }
+
+TEST_CASE("a step that fails leaves its time to no later record") {
+  plan::Plan plan = PlanMaker::chain(3);
+  plan::Function &function = plan.functions[0];
+  function.regions[0].steps = {0, 2};
+  function.regions[0].edges = {{0, 1}};
+  plan::Item item;
+  item.kind = plan::ItemKind::step;
+  item.index = 2;
+  function.blocks[0].items.push_back(item);
+  SessionOptions options = logged(4);
+  options.log.time_steps = true;
+  Chain chain(std::move(plan), 3, options);
+  chain.run(5);
+  chain.machine.fake.fail_nth_of("cuLaunchKernelEx", 1, CUDA_ERROR_INVALID_VALUE);
+  CHECK_FALSE(chain.try_run(5, chain.memory[0].address(), chain.memory[1].address()).ok());
+  chain.run(5);
+  std::vector<LaunchRecord> records = read(chain);
+  REQUIRE(kinds(records) == std::vector<cugrt_launch_kind>{CUGRT_LAUNCH_STEP, CUGRT_LAUNCH_HIT,
+                                                           CUGRT_LAUNCH_HIT, CUGRT_LAUNCH_STEP});
+  for (const LaunchRecord &record : records)
+    CHECK((record.device_us >= 0) == (record.kind == CUGRT_LAUNCH_STEP));
+}
+
+TEST_CASE("counters count what was launched") {
+  auto fails = [](Chain &chain, const char *entry) {
+    chain.machine.fake.fail_nth_of(entry, 1, CUDA_ERROR_INVALID_VALUE);
+    CHECK_FALSE(chain.try_run(6, chain.memory[0].address(), chain.memory[2].address()).ok());
+  };
+  auto launched = [](const Counters &c) {
+    return c.regions_built + c.regions_hit + c.regions_patched + c.regions_eager;
+  };
+  {
+    Chain chain(with_step_outside(), 3);
+    fails(chain, "cuLaunchKernelEx");
+    CHECK(chain.counters().eager_steps == 0);
+    CHECK(chain.counters().eager[static_cast<size_t>(EagerReason::outside)] == 0);
+  }
+  {
+    SessionOptions options;
+    options.cache.eager = true;
+    Chain chain(2, options);
+    fails(chain, "cuLaunchKernelEx");
+    CHECK(launched(chain.counters()) == 0);
+    CHECK(chain.counters().eager[static_cast<size_t>(EagerReason::requested)] == 0);
+    CHECK(chain.counters().eager_steps == 0);
+  }
+  {
+    SessionOptions options;
+    options.cache.strict = true;
+    options.cache.policy.budget_bytes = 1;
+    Chain chain(2, options);
+    CHECK_FALSE(chain.try_run(6, chain.memory[0].address(), chain.memory[1].address()).ok());
+    CHECK(chain.counters().eager[static_cast<size_t>(EagerReason::too_large)] == 0);
+  }
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  Chain chain(2, options);
+  fails(chain, "cuGraphLaunch"); // of a new instance
+  CHECK(launched(chain.counters()) == 0);
+  chain.run(6);
+  CHECK(chain.counters().regions_patched == 1); // the other result
+  chain.run(5);
+  CHECK(launched(chain.counters()) == 2);
+  fails(chain, "cuGraphLaunch"); // after a patch
+  CHECK(launched(chain.counters()) == 2);
+  CHECK(chain.counters().runs == 2);
+}

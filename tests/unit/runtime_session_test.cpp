@@ -501,3 +501,13 @@ TEST_CASE(
   CHECK(patched > kThreads);
   CHECK(chain.machine.fake.live().modules == modules); // loaded once
 }
+
+TEST_CASE("a launch of no blocks by a kernel with clusters has the dimensions of one") {
+  plan::Plan plan = PlanMaker::chain(1);
+  plan.kernels[0].clusters = {{2, 1, 4}};
+  const FunctionProgram program = must(make_function_program(plan, plan.functions[0], 0));
+  Frame frame(plan, plan.functions[0], program);
+  LaunchDims dims = must(launch_dims(frame, program.launches[0], {}));
+  CHECK_FALSE(dims.enabled);
+  CHECK(dims.grid == driver::Dim3{2, 1, 4});
+}
