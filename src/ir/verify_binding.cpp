@@ -299,6 +299,21 @@ bool FunctionVerifier::agree(const Binding &b, const Type &t, const Type &with) 
   return t.strides == with.strides || fail(b, "strides differ");
 }
 
+/// A symbol that a match has defined is what it was matched to. In the body, corners at which that
+/// is beyond its bounds are left behind: no run goes on there.
+void FunctionVerifier::match_corners(SymbolId symbol, ExprId dim) {
+  const Interval bounds = f_.symbols[symbol.index].bounds;
+  std::erase_if(corners_, [&](std::vector<int64_t> &corner) {
+    auto value = m_.exprs.evaluate(dim, corner);
+    if (!value.ok())
+      return false;
+    if (*value < bounds.lower || *value > bounds.upper)
+      return current_block_ == 0;
+    corner[symbol.index] = *value;
+    return false;
+  });
+}
+
 bool FunctionVerifier::match_shape(const Binding &b) {
   const Type source = type(f_.operands_of(b)[0].value()), t = type(b.result());
   if ((t.kind != TypeKind::tensor && t.kind != TypeKind::shape) || !t.known_shape)
@@ -307,8 +322,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
   if (!std::equal(dims.begin(), dims.end(), t.dims.begin(), t.dims.end()))
     return fail(b, "the expressions of match are the dimensions of its type");
   ++match_count_;
-  for (ExprId e : dims) {
-    const ExprNode &n = m_.exprs[e];
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const ExprNode &n = m_.exprs[dims[i]];
     if (n.kind != ExprKind::symbol || static_cast<uint64_t>(n.value) >= f_.symbols.size())
       continue;
     SymbolId s{static_cast<uint32_t>(n.value)};
@@ -316,6 +331,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
         symbol_state_[s.index] == SymbolState::undefined) {
       define_symbol(s);
       match_of_[s.index] = match_count_;
+      if (source.known_shape && source.dims.size() == dims.size())
+        match_corners(s, source.dims[i]);
     }
   }
   return check_type(f_.value(b.result()).type, b.location) && agree(b, source, t);

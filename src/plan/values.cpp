@@ -17,9 +17,10 @@ ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),
       live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
       out_(out), bounds_(symbol_domain(context.module, function_)),
-      boxes_(boxes_of(context.module, function_)), offsets_(function_.values.size()),
-      buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
-      elements_(function_.symbols.size(), kNone) {}
+      boxes_(boxes_of(context.module, function_)),
+      matched_symbols_(context.plan.exprs, function_.symbols.size()),
+      offsets_(function_.values.size()), buffers_(function_.values.size(), kNone),
+      refs_(function_.values.size()), elements_(function_.symbols.size(), kNone) {}
 
 ExprId ValueTable::offset(ir::ValueId value) const {
   ExprId offset = offsets_[live_.alias_of[value.index].index];
@@ -154,7 +155,7 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
   if (!whole.valid())
     return {};
   for (size_t box = 0; box < boxes_.count(); ++box)
-    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box])) {
+    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box], matched_symbols_)) {
       const std::string unbounded = unbounded_extent(buffer, offset_bytes, whole);
       const std::string offset = exprs.to_string(offset_bytes, function_.symbol_names());
       return located(Code::verify_error, function_, location,
