@@ -151,7 +151,10 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
   ir::ExprPool &exprs = context_.plan.exprs;
   if (type(origin.value).kind != TypeKind::tensor || !buffer.bytes.valid())
     return {};
-  const ExprId whole = shape(origin.value).bytes;
+  // A call may give a part of a constant: the first name of its bytes names but that.
+  const ExprId whole = origin.kind == OriginKind::constant
+                           ? context_.tensor(context_.module.constants[origin.index].type).bytes
+                           : shape(origin.value).bytes;
   if (!whole.valid())
     return {};
   for (size_t box = 0; box < boxes_.count(); ++box)
