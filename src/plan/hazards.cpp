@@ -88,6 +88,24 @@ bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir
           may_overlap(exprs, resolved(a, matched), resolved(b, matched), domain));
 }
 
+bool always_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                    const MatchedSymbols &matched) {
+  if (a.tensor != b.tensor || a.base != b.base || a.index != b.index || !a.bytes.valid() ||
+      !b.bytes.valid() || exprs.range(a.bytes, domain).upper <= 0 ||
+      exprs.range(b.bytes, domain).upper <= 0)
+    return false;
+  if (matched.same(a.offset_bytes, b.offset_bytes))
+    return true;
+  auto reaches = [&](const Buffer &low, const Buffer &high) {
+    if (!low.strides.empty()) // its elements may lie on both sides of the other's
+      return false;
+    const ExprId ahead = matched.resolve(exprs.sub(high.offset_bytes, low.offset_bytes));
+    const ExprId rest = exprs.sub(matched.resolve(low.bytes), ahead);
+    return exprs.range(ahead, domain).lower >= 0 && exprs.range(rest, domain).lower > 0;
+  };
+  return reaches(a, b) || reaches(b, a);
+}
+
 ByteRanges::ByteRanges(const Plan &plan, const Function &function) {
   const BucketBoxes boxes = boxes_of(plan.exprs, function);
   box_count_ = boxes.count();

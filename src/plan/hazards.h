@@ -64,6 +64,12 @@ bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
 bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
                  const MatchedSymbols &matched);
 
+/// Whether two buffers of one tensor share a byte for all values of the symbols for which neither
+/// is empty, as far as can be seen; false where one of them is always empty, or symbols leave it
+/// open.
+bool always_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                    const MatchedSymbols &matched);
+
 /// Why step `to` must wait for the earlier step `from`: "RAW %lv0 [0, 4096) of arena global"; empty
 /// where they may run side by side. `ranges` are those of the function.
 std::string hazard_between(const Plan &plan, const Function &function, const ByteRanges &ranges,
