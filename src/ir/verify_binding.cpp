@@ -137,13 +137,19 @@ bool FunctionVerifier::alloc_storage(const Binding &b) {
 }
 
 /// Whether [begin, begin + bytes) lies in [0, whole), as far as that can be said: at the corners of
-/// the symbols' bounds. A part without bytes may lie anywhere.
+/// the symbols' bounds. A part without bytes may lie anywhere, and of negative dimensions there is
+/// none.
 bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole,
-                              const char *what) {
+                              const char *what, std::span<const ExprId> dims) {
   ExprId end = m_.exprs.add(begin, bytes), room = m_.exprs.sub(whole, end);
   if (m_.exprs.range(room, bounds_).lower >= 0)
     return true;
   for (const std::vector<int64_t> &corner : corners_) {
+    if (std::any_of(dims.begin(), dims.end(), [&](ExprId dim) {
+          auto value = m_.exprs.evaluate(dim, corner);
+          return value.ok() && *value < 0;
+        }))
+      continue;
     auto size = m_.exprs.evaluate(bytes, corner);
     auto last = m_.exprs.evaluate(end, corner), all = m_.exprs.evaluate(whole, corner);
     if (size.ok() && *size > 0 && !last.ok() && m_.exprs.evaluate(begin, corner).ok())
@@ -181,7 +187,7 @@ bool FunctionVerifier::alloc_tensor(const Binding &b) {
   if (t.scope != storage.scope)
     return fail(b, "the tensor's scope is not its storage's");
   return offset(b, at, t.dtype) &&
-         within(b, at, tensor_bytes(m_.exprs, t), storage.dims[0], "a storage");
+         within(b, at, tensor_bytes(m_.exprs, t), storage.dims[0], "a storage", t.dims);
 }
 
 bool FunctionVerifier::alloc(const Binding &b) {
@@ -216,8 +222,8 @@ bool FunctionVerifier::view(const Binding &b) {
     return fail(b, "the view's scope is not its source's");
   if (!offset(b, at, t.dtype))
     return false;
-  return !source.known_shape ||
-         within(b, at, tensor_bytes(m_.exprs, t), tensor_bytes(m_.exprs, source), "a source");
+  return !source.known_shape || within(b, at, tensor_bytes(m_.exprs, t),
+                                       tensor_bytes(m_.exprs, source), "a source", t.dims);
 }
 
 // --- Values --------------------------------------------------------------------------------------

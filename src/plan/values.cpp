@@ -117,6 +117,9 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   }
   if (upper <= k.item.bytes)
     return {};
+  if (std::string negative = negative_dims(buffer); !negative.empty())
+    return located(Code::verify_error, function_, location,
+                   "%" + function_.value(value).name + " has no bound in bytes: " + negative);
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
   const std::string unbounded = unbounded_extent(buffer, offset_bytes, {});
   return located(
@@ -126,6 +129,30 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
           function_.value(holder.value).name + ", which has " + std::to_string(k.item.bytes) +
           " bytes; " +
           (unbounded.empty() ? "make the storage larger or lower the symbols' bounds" : unbounded));
+}
+
+/// Two dimensions that may be negative have a product that is not, and larger than any of those
+/// that a run may have: which they are, and how to bound them. Empty where there are no two.
+std::string ValueTable::negative_dims(const Buffer &buffer) const {
+  const ir::ExprPool &exprs = context_.plan.exprs;
+  const std::vector<std::string> names = function_.symbol_names();
+  std::string list, bounds;
+  size_t count = 0;
+  std::vector<ir::SymbolId> symbols;
+  for (size_t i = 0; i < buffer.dims.size(); ++i) {
+    if (exprs.range(buffer.dims[i], bounds_).lower >= 0)
+      continue;
+    list += (count++ ? " and dimension " : "dimension ") + std::to_string(i + 1) + ", '" +
+            exprs.to_string(buffer.dims[i], names) + "',";
+    exprs.collect_symbols(buffer.dims[i], symbols);
+  }
+  if (count < 2)
+    return "";
+  for (ir::SymbolId symbol : symbols)
+    bounds += (bounds.empty() ? "" : ", ") + names[symbol.index] + " = ...";
+  return list + " may be negative; bound the symbols so that " +
+         (count == 2 ? "neither is" : "none is") + " (`lower_bounds = {" + bounds +
+         "}` among the attributes of @" + function_.name + ")";
 }
 
 /// Which symbol of a buffer's offset and dimensions has no upper bound, if one has none, those of

@@ -79,6 +79,7 @@ private:
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
   Status check_within_source(const Origin &origin, ExprId offset_bytes, const Buffer &buffer,
                              ir::ValueId value, SourceLocation location);
+  std::string negative_dims(const Buffer &buffer) const;
   std::string unbounded_extent(const Buffer &buffer, ExprId offset_bytes, ExprId whole) const;
   uint32_t add(Buffer buffer);
   void forget(ir::Range blocks);
