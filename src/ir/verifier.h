@@ -90,8 +90,10 @@ private:
   bool while_(const Binding &b) { return control_flow(b); }
   bool control_flow(const Binding &b);
   bool condition(const Binding &b, const Operand &operand, SourceLocation location);
-  bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what);
+  bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what,
+              std::span<const ExprId> dims = {});
   bool offset(const Binding &b, ExprId offset, DType dtype);
+  void match_corners(SymbolId symbol, ExprId dim);
   bool never_equal(ExprId a, ExprId b) const;
   bool agree(const Binding &b, const Type &type, const Type &with);
   bool attributes(const Binding &b);

@@ -137,13 +137,19 @@ bool FunctionVerifier::alloc_storage(const Binding &b) {
 }
 
 /// Whether [begin, begin + bytes) lies in [0, whole), as far as that can be said: at the corners of
-/// the symbols' bounds. A part without bytes may lie anywhere.
+/// the symbols' bounds. A part without bytes may lie anywhere, and of negative dimensions there is
+/// none.
 bool FunctionVerifier::within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole,
-                              const char *what) {
+                              const char *what, std::span<const ExprId> dims) {
   ExprId end = m_.exprs.add(begin, bytes), room = m_.exprs.sub(whole, end);
   if (m_.exprs.range(room, bounds_).lower >= 0)
     return true;
   for (const std::vector<int64_t> &corner : corners_) {
+    if (std::any_of(dims.begin(), dims.end(), [&](ExprId dim) {
+          auto value = m_.exprs.evaluate(dim, corner);
+          return value.ok() && *value < 0;
+        }))
+      continue;
     auto size = m_.exprs.evaluate(bytes, corner);
     auto last = m_.exprs.evaluate(end, corner), all = m_.exprs.evaluate(whole, corner);
     if (size.ok() && *size > 0 && !last.ok() && m_.exprs.evaluate(begin, corner).ok())
@@ -181,7 +187,7 @@ bool FunctionVerifier::alloc_tensor(const Binding &b) {
   if (t.scope != storage.scope)
     return fail(b, "the tensor's scope is not its storage's");
   return offset(b, at, t.dtype) &&
-         within(b, at, tensor_bytes(m_.exprs, t), storage.dims[0], "a storage");
+         within(b, at, tensor_bytes(m_.exprs, t), storage.dims[0], "a storage", t.dims);
 }
 
 bool FunctionVerifier::alloc(const Binding &b) {
@@ -216,8 +222,8 @@ bool FunctionVerifier::view(const Binding &b) {
     return fail(b, "the view's scope is not its source's");
   if (!offset(b, at, t.dtype))
     return false;
-  return !source.known_shape ||
-         within(b, at, tensor_bytes(m_.exprs, t), tensor_bytes(m_.exprs, source), "a source");
+  return !source.known_shape || within(b, at, tensor_bytes(m_.exprs, t),
+                                       tensor_bytes(m_.exprs, source), "a source", t.dims);
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -299,6 +305,21 @@ bool FunctionVerifier::agree(const Binding &b, const Type &t, const Type &with) 
   return t.strides == with.strides || fail(b, "strides differ");
 }
 
+/// A symbol that a match has defined is what it was matched to. In the body, corners at which that
+/// is beyond its bounds are left behind: no run goes on there.
+void FunctionVerifier::match_corners(SymbolId symbol, ExprId dim) {
+  const Interval bounds = f_.symbols[symbol.index].bounds;
+  std::erase_if(corners_, [&](std::vector<int64_t> &corner) {
+    auto value = m_.exprs.evaluate(dim, corner);
+    if (!value.ok())
+      return false;
+    if (*value < bounds.lower || *value > bounds.upper)
+      return current_block_ == 0;
+    corner[symbol.index] = *value;
+    return false;
+  });
+}
+
 bool FunctionVerifier::match_shape(const Binding &b) {
   const Type source = type(f_.operands_of(b)[0].value()), t = type(b.result());
   if ((t.kind != TypeKind::tensor && t.kind != TypeKind::shape) || !t.known_shape)
@@ -307,8 +328,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
   if (!std::equal(dims.begin(), dims.end(), t.dims.begin(), t.dims.end()))
     return fail(b, "the expressions of match are the dimensions of its type");
   ++match_count_;
-  for (ExprId e : dims) {
-    const ExprNode &n = m_.exprs[e];
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const ExprNode &n = m_.exprs[dims[i]];
     if (n.kind != ExprKind::symbol || static_cast<uint64_t>(n.value) >= f_.symbols.size())
       continue;
     SymbolId s{static_cast<uint32_t>(n.value)};
@@ -316,6 +337,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
         symbol_state_[s.index] == SymbolState::undefined) {
       define_symbol(s);
       match_of_[s.index] = match_count_;
+      if (source.known_shape && source.dims.size() == dims.size())
+        match_corners(s, source.dims[i]);
     }
   }
   return check_type(f_.value(b.result()).type, b.location) && agree(b, source, t);

@@ -48,7 +48,11 @@ Status FunctionPlanner::copy(uint32_t to, uint32_t from, SourceLocation location
   if (target.base == source.base && target.index == source.index &&
       target.offset_bytes == source.offset_bytes)
     return {};
-  if (!target.bytes.valid() || target.bytes != source.bytes || target.strides != source.strides)
+  const MatchedSymbols &matched = values_.matched_symbols();
+  const bool alike = matched.same(target.bytes, source.bytes) ||
+                     (target.bytes.valid() && target.dtype == source.dtype &&
+                      matched.same(target.dims, source.dims)); // a match's bytes are its source's
+  if (!alike || !matched.same(target.strides, source.strides))
     return fail(location, "%" + source.name + " must be copied to %" + target.name +
                               ", but their shapes or strides are not known to be equal");
   bool joins = rules_->copies_join() && target.base != BufferBase::dynamic &&
@@ -199,7 +203,7 @@ Status FunctionPlanner::check_call_access(const Binding &b, const Item &item) {
     for (size_t j = 0; j < i; ++j)
       if ((bound[i].written || bound[j].written) &&
           may_overlap(context_.plan.exprs, out_.buffers[bound[i].buffer],
-                      out_.buffers[bound[j].buffer], values_.bounds()))
+                      out_.buffers[bound[j].buffer], values_.bounds(), values_.matched_symbols()))
         return fail(b.location, "@" + callee.name + " gets %" + out_.buffers[bound[j].buffer].name +
                                     " and %" + out_.buffers[bound[i].buffer].name +
                                     ", which overlap, and writes one of them");

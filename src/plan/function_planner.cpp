@@ -340,9 +340,13 @@ Status FunctionPlanner::match(const Binding &b) {
   item.operands.push_back(ref);
   const ir::Type &type = values_.type(b.result());
   item.dims = context_.copy(type.dims);
+  const ir::Type &source = values_.type(operand.value());
+  const std::vector<ExprId> known = source.kind == TypeKind::tensor
+                                        ? values_.shape(operand.value()).dims
+                                        : context_.copy(source.dims);
   std::vector<bool> defined(function_.symbols.size(), false);
-  for (ExprId dim : type.dims) {
-    const ir::ExprNode &node = context_.module.exprs[dim];
+  for (size_t i = 0; i < type.dims.size(); ++i) {
+    const ir::ExprNode &node = context_.module.exprs[type.dims[i]];
     if (node.kind != ir::ExprKind::symbol)
       continue;
     SymbolId symbol{uint32_t(node.value)};
@@ -351,6 +355,8 @@ Status FunctionPlanner::match(const Binding &b) {
       continue;
     defined[symbol.index] = true;
     item.defines.push_back(symbol);
+    if (known.size() == type.dims.size())
+      values_.set_matched(symbol, known[i]);
   }
   for (SymbolId symbol : item.defines)
     symbol_defined_[symbol.index] = true;

@@ -29,8 +29,16 @@ static ExprId bytes_of_some(const ir::ExprPool &exprs, ExprId bytes) {
   return exprs.as_constant(node.c) == 0 ? node.b : bytes;
 }
 
-bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
-                 const ir::Domain &domain) {
+static Buffer resolved(const Buffer &buffer, const MatchedSymbols &matched) {
+  Buffer copy = buffer;
+  copy.dims = matched.resolve(std::move(copy.dims));
+  copy.bytes = matched.resolve(copy.bytes);
+  copy.offset_bytes = matched.resolve(copy.offset_bytes);
+  return copy;
+}
+
+static bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
+                        ExprId whole, const ir::Domain &domain) {
   if (exprs.as_constant(offset_bytes) == 0 && buffer.bytes == whole)
     return true;
   std::vector<ir::Interval> some(domain.box.begin(), domain.box.end()); // no dimension is 0
@@ -49,7 +57,16 @@ bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes,
   return exprs.never_negative(exprs.sub(whole, end), {some, domain.limits});
 }
 
-bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain) {
+bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
+                 const ir::Domain &domain, const MatchedSymbols &matched) {
+  return lies_within(exprs, buffer, offset_bytes, whole, domain) ||
+         (!matched.empty() &&
+          lies_within(exprs, resolved(buffer, matched), matched.resolve(offset_bytes),
+                      matched.resolve(whole), domain));
+}
+
+static bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b,
+                        const ir::Domain &domain) {
   if (a.base != b.base || a.index != b.index)
     return false;
   if (!a.bytes.valid() || !b.bytes.valid())
@@ -62,6 +79,31 @@ bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir
     return exprs.range(exprs.sub(high.offset_bytes, end), domain).lower >= 0;
   };
   return !before(a, b) && !before(b, a);
+}
+
+bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                 const MatchedSymbols &matched) {
+  return may_overlap(exprs, a, b, domain) &&
+         (matched.empty() ||
+          may_overlap(exprs, resolved(a, matched), resolved(b, matched), domain));
+}
+
+bool always_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                    const MatchedSymbols &matched) {
+  if (a.tensor != b.tensor || a.base != b.base || a.index != b.index || !a.bytes.valid() ||
+      !b.bytes.valid() || exprs.range(a.bytes, domain).upper <= 0 ||
+      exprs.range(b.bytes, domain).upper <= 0)
+    return false;
+  if (matched.same(a.offset_bytes, b.offset_bytes))
+    return true;
+  auto reaches = [&](const Buffer &low, const Buffer &high) {
+    if (!low.strides.empty()) // its elements may lie on both sides of the other's
+      return false;
+    const ExprId ahead = matched.resolve(exprs.sub(high.offset_bytes, low.offset_bytes));
+    const ExprId rest = exprs.sub(matched.resolve(low.bytes), ahead);
+    return exprs.range(ahead, domain).lower >= 0 && exprs.range(rest, domain).lower > 0;
+  };
+  return reaches(a, b) || reaches(b, a);
 }
 
 ByteRanges::ByteRanges(const Plan &plan, const Function &function) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "plan/bucket_boxes.h"
+#include "plan/matched_symbols.h"
 
 #include <span>
 #include <string>
@@ -53,13 +54,21 @@ private:
 ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer, const ir::Domain &domain);
 
 /// Whether a buffer without an address of its own lies within the `whole` bytes of what it is a
-/// part of, or is empty, for all values of the symbols in `domain`, as far as intervals tell.
+/// part of, or is empty, for all values of the symbols in `domain` that matches let through, as far
+/// as intervals tell. `matched` are the function's, over `exprs`.
 bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
-                 const ir::Domain &domain);
+                 const ir::Domain &domain, const MatchedSymbols &matched);
 
 /// Whether two buffers can share a byte for some value of the symbols. False only where it is shown
 /// that they cannot: other spaces, ranges apart, or ends and begins whose difference has one sign.
-bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain);
+bool may_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                 const MatchedSymbols &matched);
+
+/// Whether two buffers of one tensor share a byte for all values of the symbols for which neither
+/// is empty, as far as can be seen; false where one of them is always empty, or symbols leave it
+/// open.
+bool always_overlap(ir::ExprPool &exprs, const Buffer &a, const Buffer &b, const ir::Domain &domain,
+                    const MatchedSymbols &matched);
 
 /// Why step `to` must wait for the earlier step `from`: "RAW %lv0 [0, 4096) of arena global"; empty
 /// where they may run side by side. `ranges` are those of the function.

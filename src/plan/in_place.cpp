@@ -16,7 +16,7 @@ class Finder {
 public:
   /// `every`: all that a tensor may be written over, not the first that is left.
   Finder(const ir::Module &module, const ir::Function &function, const Liveness &live, bool every)
-      : module_(module), f_(function), live_(live), every_(every),
+      : module_(module), f_(function), live_(live), sizes_(module, function), every_(every),
         taken_(live.origins.size(), false) {
     for (const ir::Kernel &kernel : module.kernels)
       declares_.push_back(std::any_of(kernel.params.begin(), kernel.params.end(),
@@ -100,12 +100,13 @@ private:
            x.scope == y.scope &&
            ir::info(x.dtype).bytes_per_block == ir::info(y.dtype).bytes_per_block &&
            ir::info(x.dtype).elements_per_block == ir::info(y.dtype).elements_per_block &&
-           same_bytes(module_, f_.value(a.value()).type, f_.value(b.value()).type);
+           sizes_.same_bytes(f_.value(a.value()).type, f_.value(b.value()).type);
   }
 
   const ir::Module &module_;
   const ir::Function &f_;
   const Liveness &live_;
+  const SizeComparison sizes_;
   const bool every_;
   std::vector<bool> declares_; // by kernel
   std::vector<bool> taken_;    // by origin: something is written over it

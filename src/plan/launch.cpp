@@ -3,8 +3,11 @@
 // function's.
 #include "plan/launch.h"
 
+#include "plan/hazards.h"
 #include "plan/located.h"
 #include "plan/sizes.h"
+
+#include <llvm/ADT/SmallVector.h>
 
 #include <algorithm>
 
@@ -39,9 +42,12 @@ public:
     step.arguments.begin = uint32_t(out_.arguments.size());
     for (size_t i = 0; i < operands.size(); ++i) {
       CUGRT_ASSIGN(Argument argument, argument_of(kernel_.params[i], operands[i]));
+      if (kernel_.params[i].kind == KernelParamKind::tensor && ir::writes(kernel_.params[i].access))
+        written_.push_back({uint32_t(i), argument.index});
       out_.arguments.push_back(argument);
     }
     step.arguments.count = uint32_t(operands.size());
+    CUGRT_TRY(check_written());
     CUGRT_TRY(launch_rules(step, time));
     step.accesses = {uint32_t(out_.accesses.size()), uint32_t(accesses_.size())};
     out_.accesses.insert(out_.accesses.end(), accesses_.begin(), accesses_.end());
@@ -99,6 +105,25 @@ private:
     CUGRT_ASSIGN(uint32_t buffer, values_.buffer(value, binding_.location));
     add_access(buffer, param.access);
     return Argument{ArgumentKind::buffer, out_.buffers[buffer].dtype, buffer, 0};
+  }
+
+  /// Of two outputs that share bytes nobody could say what they hold.
+  Status check_written() {
+    if (written_.size() < 2)
+      return {};
+    const std::span<const Operand> operands = function_.operands_of(binding_);
+    for (size_t i = 0; i < written_.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (always_overlap(context_.plan.exprs, out_.buffers[written_[j].second],
+                           out_.buffers[written_[i].second], values_.bounds(),
+                           values_.matched_symbols())) {
+          const uint32_t first = written_[j].first, second = written_[i].first;
+          return fail("writes %" + function_.value(operands[first].value()).name + " by " +
+                      quoted(kernel_.params[first]) + " and %" +
+                      function_.value(operands[second].value()).name + " by " +
+                      quoted(kernel_.params[second]) + ", which overlap");
+        }
+    return {};
   }
 
   Result<Argument> device_symbol_argument(const ir::KernelParam &param, const Operand &operand) {
@@ -249,6 +274,7 @@ private:
   const ir::Kernel &kernel_;
   std::vector<ExprId> &replacement_; // by kernel symbol
   std::vector<BufferAccess> &accesses_;
+  llvm::SmallVector<std::pair<uint32_t, uint32_t>, 4> written_; // operands and their buffers
 };
 
 } // namespace

@@ -24,7 +24,7 @@ class Walk {
 public:
   Walk(const ir::Module &module, const ir::Function &function,
        std::span<const FunctionSummary> summaries)
-      : module_(module), function_(function), summaries_(summaries) {}
+      : module_(module), function_(function), summaries_(summaries), sizes_(module, function) {}
 
   Result<Liveness> run() {
     size_t values = function_.values.size();
@@ -388,8 +388,8 @@ private:
       std::optional<int64_t> offset = module_.exprs.as_constant(function_.exprs_of(b)[0]);
       out_.origin_of[b.result().index] = origin_of(operands[0]);
       out_.whole[b.result().index] = out_.whole[operands[0].index] && offset == 0 &&
-                                     same_bytes(module_, function_.value(operands[0].value()).type,
-                                                function_.value(b.result()).type);
+                                     sizes_.same_bytes(function_.value(operands[0].value()).type,
+                                                       function_.value(b.result()).type);
       return {};
     }
     case BindingKind::match_shape:
@@ -432,6 +432,7 @@ private:
   const ir::Module &module_;
   const ir::Function &function_;
   std::span<const FunctionSummary> summaries_;
+  const SizeComparison sizes_;
   Liveness out_;
   std::vector<LiveInLoop> live_in_loop_;
   std::vector<ir::SymbolId> symbols_;

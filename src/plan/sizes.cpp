@@ -15,32 +15,13 @@ std::optional<int64_t> upper_bound(const ir::ExprPool &exprs, ir::ExprId expr,
 
 std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Function &function) {
   std::vector<ir::Interval> bounds = function.symbol_bounds();
-  std::vector<bool> open; // by symbol: a match defines it that has not come yet
-  for (const ir::Symbol &symbol : function.symbols)
-    open.push_back(symbol.source == ir::SymbolSource::match);
-  if (std::find(open.begin(), open.end(), true) == open.end())
-    return bounds;
-  for (const ir::Block &block : function.blocks)
-    for (const ir::Binding &b : block.bindings) {
-      if (b.kind != ir::BindingKind::match_shape)
-        continue;
-      const auto &known =
-          module.types[function.value(function.operands_of(b)[0].value()).type].dims;
-      const auto &dims = module.types[function.value(b.result()).type].dims;
-      for (size_t i = 0; i < dims.size(); ++i) {
-        const ir::ExprNode &node = module.exprs[dims[i]];
-        if (node.kind != ir::ExprKind::symbol || !open[size_t(node.value)])
-          continue;
-        open[size_t(node.value)] = false;
-        if (known.size() != dims.size())
-          continue;
-        ir::Interval &own = bounds[size_t(node.value)];
-        const ir::Interval range = module.exprs.range(known[i], bounds);
-        const ir::Interval both{std::max(own.lower, range.lower), std::min(own.upper, range.upper)};
-        if (both.lower <= both.upper) // else every run fails
-          own = both;
-      }
-    }
+  for_each_matched(module, function, [&](ir::SymbolId symbol, ir::ExprId dim) {
+    ir::Interval &own = bounds[symbol.index];
+    const ir::Interval range = module.exprs.range(dim, bounds);
+    const ir::Interval both{std::max(own.lower, range.lower), std::min(own.upper, range.upper)};
+    if (both.lower <= both.upper) // else every run fails
+      own = both;
+  });
   return bounds;
 }
 
@@ -172,15 +153,34 @@ Product bytes_of(const ir::ExprPool &exprs, const ir::Type &type) {
 
 } // namespace
 
-bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b) {
+static bool same_bytes(const ir::ExprPool &exprs, const ir::Type &x, const ir::Type &y) {
+  const Product of_x = bytes_of(exprs, x), of_y = bytes_of(exprs, y);
+  return of_x.constant && of_x.constant == of_y.constant && of_x.factors == of_y.factors;
+}
+
+SizeComparison::SizeComparison(const ir::Module &module, const ir::Function &function)
+    : module_(module), matched_(exprs_, function.symbols.size()) {
+  for_each_matched(module, function, [&](ir::SymbolId symbol, ir::ExprId dim) {
+    matched_.define(symbol, module.exprs, dim);
+  });
+}
+
+ir::Type SizeComparison::resolved(const ir::Type &type) const {
+  ir::Type copy = type;
+  for (ir::ExprId &dim : copy.dims)
+    dim = matched_.resolve(module_.exprs, dim);
+  return copy;
+}
+
+bool SizeComparison::same_bytes(ir::TypeId a, ir::TypeId b) const {
   if (a == b)
     return true;
-  const ir::Type &x = module.types[a], &y = module.types[b];
+  const ir::Type &x = module_.types[a], &y = module_.types[b];
   if (x.kind != ir::TypeKind::tensor || y.kind != ir::TypeKind::tensor || !x.known_shape ||
       !y.known_shape || !x.strides.empty() || !y.strides.empty())
     return false;
-  const Product of_x = bytes_of(module.exprs, x), of_y = bytes_of(module.exprs, y);
-  return of_x.constant && of_x.constant == of_y.constant && of_x.factors == of_y.factors;
+  return plan::same_bytes(module_.exprs, x, y) ||
+         (!matched_.empty() && plan::same_bytes(exprs_, resolved(x), resolved(y)));
 }
 
 uint32_t natural_alignment(ir::DType dtype) {

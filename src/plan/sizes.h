@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/module.h"
+#include "plan/matched_symbols.h"
 #include "support/status.h"
 
 #include <cstdint>
@@ -38,9 +39,22 @@ std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId>
 std::string unbounded_reason(const ir::Module &module, const ir::Function &function,
                              ir::ValueId value, const ir::Domain &domain);
 
-/// Whether two contiguous tensor types have the same size for every value of the symbols. False
-/// also where that cannot be seen.
-bool same_bytes(const ir::Module &module, ir::TypeId a, ir::TypeId b);
+/// Compares sizes of one function's types. The module must live as long.
+class SizeComparison {
+public:
+  SizeComparison(const ir::Module &module, const ir::Function &function);
+  SizeComparison(const SizeComparison &) = delete;
+
+  /// Whether two contiguous tensor types have the same size for every value of the symbols that
+  /// matches let through. False also where that cannot be seen.
+  bool same_bytes(ir::TypeId a, ir::TypeId b) const;
+
+private:
+  ir::Type resolved(const ir::Type &type) const;
+  const ir::Module &module_;
+  ir::ExprPool exprs_; // of what matches make of types
+  MatchedSymbols matched_;
+};
 
 /// The least alignment of a tensor's first element: the largest power of two in a block's bytes.
 uint32_t natural_alignment(ir::DType dtype);

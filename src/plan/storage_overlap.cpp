@@ -96,7 +96,8 @@ FunctionPlanner::find_overlap(std::span<const LifeRun> runs, const ir::Domain &d
     uint32_t other = laid_out.add({tensor, offset.lower, end, run.end}, run.begin, [&](uint32_t o) {
       return !storage_.takes_over(tensor, o) &&
              may_overlap(exprs, values_.whole_buffer(origin.value),
-                         values_.whole_buffer(live_.origins[o].value), domain);
+                         values_.whole_buffer(live_.origins[o].value), domain,
+                         values_.matched_symbols());
     });
     if (other != kNoOrigin)
       return std::pair(tensor, other);

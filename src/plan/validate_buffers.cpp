@@ -14,7 +14,8 @@ namespace {
 class BufferCheck {
 public:
   BufferCheck(const Plan &plan, ir::ExprPool &exprs, const Function &function)
-      : plan_(plan), exprs_(exprs), f_(function), boxes_(boxes_of(plan.exprs, function)) {}
+      : plan_(plan), exprs_(exprs), f_(function), boxes_(boxes_of(plan.exprs, function)),
+        matched_(matched_symbols(exprs, function)) {}
 
   Status run() {
     for (const Slot &slot : f_.slots)
@@ -113,7 +114,7 @@ private:
       if (exprs_.range(buffer.offset_bytes, boxes_[box]).lower < 0)
         return plan_error(f_, "%" + buffer.name + " may begin before what it is a part of");
     for (size_t box = 0; box < boxes_.count(); ++box)
-      if (!lies_within(exprs_, buffer, buffer.offset_bytes, of, boxes_[box]))
+      if (!lies_within(exprs_, buffer, buffer.offset_bytes, of, boxes_[box], matched_))
         return plan_error(f_, "%" + buffer.name + " may end beyond what it is a part of");
     return {};
   }
@@ -122,6 +123,7 @@ private:
   ir::ExprPool &exprs_;
   const Function &f_;
   const BucketBoxes boxes_;
+  const MatchedSymbols matched_;
   std::unordered_map<uint32_t, uint32_t> allocated_; // buffers by number of the allocation
   std::vector<const Item *> matches_;                // of tensors
 };

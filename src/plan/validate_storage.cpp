@@ -72,7 +72,7 @@ public:
       : plan_(plan), exprs_(exprs), f_(function), callees_(callees),
         conditions_(plan.exprs, function), boxes_(boxes_of(plan.exprs, function)),
         all_bounds_(symbol_domain(plan.exprs, function)), bounds_(all_bounds_),
-        places_(f_.blocks.size()) {}
+        matched_(matched_symbols(exprs, function)), places_(f_.blocks.size()) {}
 
   Status run(Extents &own) {
     for (uint32_t b = 0; b < f_.buffers.size(); ++b)
@@ -349,7 +349,7 @@ private:
       return false;
     for (uint32_t x : a.buffers)
       for (uint32_t y : b.buffers)
-        if (may_overlap(exprs_, f_.buffers[x], f_.buffers[y], bounds_))
+        if (may_overlap(exprs_, f_.buffers[x], f_.buffers[y], bounds_, matched_))
           return true;
     return false;
   }
@@ -385,7 +385,8 @@ private:
       const Buffer &read = f_.buffers[f_.arguments[step.arguments.begin + p].index];
       if (std::find(params[out].over.begin(), params[out].over.end(), p) ==
               params[out].over.end() ||
-          read.offset_bytes != written.offset_bytes || read.bytes != written.bytes ||
+          !matched_.same(read.offset_bytes, written.offset_bytes) ||
+          !matched_.same(read.bytes, written.bytes) ||
           ir::info(read.dtype).bytes_per_block != ir::info(written.dtype).bytes_per_block ||
           !read.strides.empty() || !written.strides.empty())
         return false;
@@ -485,6 +486,7 @@ private:
   const BucketBoxes boxes_;
   const ir::SymbolDomain all_bounds_;
   ir::Domain bounds_; // of the box that is being looked at
+  const MatchedSymbols matched_;
   std::vector<Place> places_;
   std::unordered_map<uint32_t, uint32_t> numbers_; // Buffer::tensor of arenas: lives_
   std::vector<Life> lives_;

@@ -17,9 +17,10 @@ ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),
       live_(context.storage.liveness[function]), storage_(context.storage.functions[function]),
       out_(out), bounds_(symbol_domain(context.module, function_)),
-      boxes_(boxes_of(context.module, function_)), offsets_(function_.values.size()),
-      buffers_(function_.values.size(), kNone), refs_(function_.values.size()),
-      elements_(function_.symbols.size(), kNone) {}
+      boxes_(boxes_of(context.module, function_)),
+      matched_symbols_(context.plan.exprs, function_.symbols.size()),
+      offsets_(function_.values.size()), buffers_(function_.values.size(), kNone),
+      refs_(function_.values.size()), elements_(function_.symbols.size(), kNone) {}
 
 ExprId ValueTable::offset(ir::ValueId value) const {
   ExprId offset = offsets_[live_.alias_of[value.index].index];
@@ -116,6 +117,9 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
   }
   if (upper <= k.item.bytes)
     return {};
+  if (std::string negative = negative_dims(buffer); !negative.empty())
+    return located(Code::verify_error, function_, location,
+                   "%" + function_.value(value).name + " has no bound in bytes: " + negative);
   const Origin &holder = origin.parent == kNoOrigin ? origin : live_.origins[origin.parent];
   const std::string unbounded = unbounded_extent(buffer, offset_bytes, {});
   return located(
@@ -125,6 +129,30 @@ Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId
           function_.value(holder.value).name + ", which has " + std::to_string(k.item.bytes) +
           " bytes; " +
           (unbounded.empty() ? "make the storage larger or lower the symbols' bounds" : unbounded));
+}
+
+/// Two dimensions that may be negative have a product that is not, and larger than any of those
+/// that a run may have: which they are, and how to bound them. Empty where there are no two.
+std::string ValueTable::negative_dims(const Buffer &buffer) const {
+  const ir::ExprPool &exprs = context_.plan.exprs;
+  const std::vector<std::string> names = function_.symbol_names();
+  std::string list, bounds;
+  size_t count = 0;
+  std::vector<ir::SymbolId> symbols;
+  for (size_t i = 0; i < buffer.dims.size(); ++i) {
+    if (exprs.range(buffer.dims[i], bounds_).lower >= 0)
+      continue;
+    list += (count++ ? " and dimension " : "dimension ") + std::to_string(i + 1) + ", '" +
+            exprs.to_string(buffer.dims[i], names) + "',";
+    exprs.collect_symbols(buffer.dims[i], symbols);
+  }
+  if (count < 2)
+    return "";
+  for (ir::SymbolId symbol : symbols)
+    bounds += (bounds.empty() ? "" : ", ") + names[symbol.index] + " = ...";
+  return list + " may be negative; bound the symbols so that " +
+         (count == 2 ? "neither is" : "none is") + " (`lower_bounds = {" + bounds +
+         "}` among the attributes of @" + function_.name + ")";
 }
 
 /// Which symbol of a buffer's offset and dimensions has no upper bound, if one has none, those of
@@ -150,11 +178,14 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
   ir::ExprPool &exprs = context_.plan.exprs;
   if (type(origin.value).kind != TypeKind::tensor || !buffer.bytes.valid())
     return {};
-  const ExprId whole = shape(origin.value).bytes;
+  // A call may give a part of a constant: the first name of its bytes names but that.
+  const ExprId whole = origin.kind == OriginKind::constant
+                           ? context_.tensor(context_.module.constants[origin.index].type).bytes
+                           : shape(origin.value).bytes;
   if (!whole.valid())
     return {};
   for (size_t box = 0; box < boxes_.count(); ++box)
-    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box])) {
+    if (!lies_within(exprs, buffer, offset_bytes, whole, boxes_[box], matched_symbols_)) {
       const std::string unbounded = unbounded_extent(buffer, offset_bytes, whole);
       const std::string offset = exprs.to_string(offset_bytes, function_.symbol_names());
       return located(Code::verify_error, function_, location,

@@ -6,6 +6,7 @@
 
 #include "plan/bucket_boxes.h"
 #include "plan/context.h"
+#include "plan/matched_symbols.h"
 
 #include <map>
 
@@ -26,6 +27,8 @@ public:
   const TensorExprs &shape(ir::ValueId value) const;
   /// `value` is `source` with dimensions that the host has compared.
   void set_match(ir::ValueId value, ir::ValueId source);
+  /// A match gives a symbol its value: that of a dimension.
+  void set_matched(SymbolId symbol, ExprId dim) { matched_symbols_.define(symbol, dim); }
   ExprId offset(ir::ValueId value) const;
   void set_ref(ir::ValueId value, OperandRef ref) { refs_[value.index] = ref; }
   /// A scalar, string, shape or object that an item gives at run time.
@@ -67,6 +70,7 @@ public:
   }
   ir::Domain bounds() const { return bounds_; }
   const BucketBoxes &boxes() const { return boxes_; }
+  const MatchedSymbols &matched_symbols() const { return matched_symbols_; }
 
 private:
   Buffer make(const Place &place, ExprId offset_bytes, ir::ValueId value);
@@ -75,6 +79,7 @@ private:
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
   Status check_within_source(const Origin &origin, ExprId offset_bytes, const Buffer &buffer,
                              ir::ValueId value, SourceLocation location);
+  std::string negative_dims(const Buffer &buffer) const;
   std::string unbounded_extent(const Buffer &buffer, ExprId offset_bytes, ExprId whole) const;
   uint32_t add(Buffer buffer);
   void forget(ir::Range blocks);
@@ -87,6 +92,7 @@ private:
   Function &out_;
   const ir::SymbolDomain bounds_;
   const BucketBoxes boxes_;
+  MatchedSymbols matched_symbols_;
   std::vector<ExprId> offsets_;             // by value; invalid: 0
   std::vector<uint32_t> buffers_;           // by value
   std::vector<OperandRef> refs_;            // by value: of what is not a tensor

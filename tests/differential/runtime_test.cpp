@@ -493,6 +493,60 @@ func @main(%x: tensor<[n, k], f32>) -> (tensor<[n, 4], f32>)
   }
 }
 
+TEST_CASE("what is matched is reshaped, viewed, yielded and written over by its new symbol") {
+  const std::string text = module_text(R"(
+kernel @twice {
+  inline """
+extern "C" __global__ void twice(const float *x, float *y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * 2;
+  }
+  """
+  entry "twice"
+  params (x: in f32, y: out f32 over x, n: symbol i64)
+  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+}
+
+func @main(%x: tensor<[n, 4], f32>, %flag: int) -> (tensor<[n, 4], f32>)
+    attributes {lower_bounds = {n = 1}, upper_bounds = {n = 64, z = 100}} {
+  %m = match %x : tensor<[z, 4], f32>
+  %f = reshape(%m) {shape = [-1]}
+  %y = relu(%f)
+  %t = alloc : tensor<[4*n], f32>
+  launch @twice(%y, %t, 4*z)
+  %last = view %t, 16*z - 16 : tensor<[4], f32>
+  %h = if %flag using (%m) -> tensor<[z, 4], f32> {
+    yield %m
+  } else {
+    %a = neg(%m)
+    yield %a
+  }
+  %g = view %t, 0 : tensor<[z, 4], f32>
+  %k = add(%g, %h)
+  %s = add(%k, %last)
+  %r = match %s : tensor<[n, 4], f32>
+  return %r
+}
+)");
+  for (const auto &options : {Program::sized(), Program::eager()}) {
+    Program program(text, options);
+    for (int64_t n : {1, 64, 7})
+      for (int64_t flag : {0, 1}) {
+        INFO("n = " << n << ", flag = " << flag);
+        const std::vector<float> x = numbers(size_t(n) * 4, uint32_t(n));
+        Buffer in = upload(x);
+        std::vector<Value> results =
+            program.session.run(program.main, {in.tensor(CUGRT_F32, {n, 4}), flag});
+        program.session.synchronize();
+        std::vector<double> expected;
+        for (size_t i = 0; i < x.size(); ++i)
+          expected.push_back(2.0 * std::max(x[i], 0.0f) + (flag ? 1.0 : -1.0) * x[i] +
+                             2.0 * std::max(x[x.size() - 4 + i % 4], 0.0f));
+        check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+      }
+  }
+}
+
 TEST_CASE("a tuple is handed to a function whether its call is planned through or stays") {
   const std::string text = module_text(R"(
 private func @both(%a: tensor<[m], f32>, %t: tuple<tensor<[m], f32>, tuple<float, tensor<[m], f32>>>)

@@ -83,13 +83,14 @@ TEST_CASE("a size without an upper bound reaches to the end of its slot") {
 TEST_CASE("buffers next to each other at symbolic offsets are told apart") {
   Steps s;
   std::vector<ir::Interval> bounds = {{1, 64}};
+  const MatchedSymbols none(s.plan.exprs, 1);
   ir::ExprId n = s.plan.exprs.symbol({0}), half = s.plan.exprs.mul(n, s.plan.exprs.constant(4));
   Buffer low{}, high{};
   low.offset_bytes = s.plan.exprs.constant(0);
   low.bytes = high.bytes = high.offset_bytes = half;
-  CHECK_FALSE(may_overlap(s.plan.exprs, low, high, bounds));
+  CHECK_FALSE(may_overlap(s.plan.exprs, low, high, bounds, none));
   high.offset_bytes = s.plan.exprs.sub(half, s.plan.exprs.constant(1));
-  CHECK(may_overlap(s.plan.exprs, low, high, bounds));
+  CHECK(may_overlap(s.plan.exprs, low, high, bounds, none));
 }
 
 TEST_CASE("paths between steps are those of the hazards, and no edge is implied by others") {

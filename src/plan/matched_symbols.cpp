@@ -1,0 +1,111 @@
+#include "plan/matched_symbols.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+
+namespace cugrt::plan {
+
+void MatchedSymbols::prepare() {
+  if (stands_for_.empty())
+    for (uint32_t i = 0; i < symbols_; ++i)
+      stands_for_.push_back(exprs_->symbol({i}));
+}
+
+void MatchedSymbols::define(ir::SymbolId symbol, ir::ExprId dim) {
+  prepare();
+  const ir::ExprId itself = exprs_->symbol(symbol);
+  if (stands_for_[symbol.index] == itself)
+    stands_for_[symbol.index] = resolve(dim);
+}
+
+void MatchedSymbols::define(ir::SymbolId symbol, const ir::ExprPool &from, ir::ExprId dim) {
+  prepare();
+  define(symbol, resolve(from, dim));
+}
+
+ir::ExprId MatchedSymbols::resolve(ir::ExprId expr) const {
+  return empty() || !expr.valid() ? expr : exprs_->substitute(expr, stands_for_);
+}
+
+std::vector<ir::ExprId> MatchedSymbols::resolve(std::vector<ir::ExprId> exprs) const {
+  for (ir::ExprId &expr : exprs)
+    expr = resolve(expr);
+  return exprs;
+}
+
+ir::ExprId MatchedSymbols::resolve(const ir::ExprPool &from, ir::ExprId expr) const {
+  return from.copy_to(*exprs_, expr, stands_for_);
+}
+
+bool MatchedSymbols::same(ir::ExprId a, ir::ExprId b) const {
+  return a.valid() && b.valid() && (a == b || (!empty() && resolve(a) == resolve(b)));
+}
+
+bool MatchedSymbols::same(const std::vector<ir::ExprId> &a,
+                          const std::vector<ir::ExprId> &b) const {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](ir::ExprId x, ir::ExprId y) { return same(x, y); });
+}
+
+void for_each_matched(const ir::Module &module, const ir::Function &function,
+                      const std::function<void(ir::SymbolId, ir::ExprId)> &visit) {
+  std::vector<bool> open; // by symbol: a match defines it that has not come yet
+  for (const ir::Symbol &symbol : function.symbols)
+    open.push_back(symbol.source == ir::SymbolSource::match);
+  if (std::find(open.begin(), open.end(), true) == open.end())
+    return;
+  for (const ir::Block &block : function.blocks)
+    for (const ir::Binding &b : block.bindings) {
+      if (b.kind != ir::BindingKind::match_shape)
+        continue;
+      const ir::Type &known = module.types[function.value(function.operands_of(b)[0].value()).type];
+      const std::vector<ir::ExprId> &dims = module.types[function.value(b.result()).type].dims;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        const ir::ExprNode &node = module.exprs[dims[i]];
+        if (node.kind != ir::ExprKind::symbol || !open[size_t(node.value)])
+          continue;
+        open[size_t(node.value)] = false;
+        if (known.dims.size() == dims.size())
+          visit({uint32_t(node.value)}, known.dims[i]);
+      }
+    }
+}
+
+/// The dimensions of what is matched; none where they are not known.
+static std::vector<ir::ExprId> dims_of(const Function &function, const OperandRef &operand) {
+  std::vector<ir::ExprId> dims;
+  if (operand.kind == OperandRef::Kind::buffer)
+    return function.buffers[operand.index].dims;
+  if (operand.kind == OperandRef::Kind::list)
+    for (const OperandRef &element : function.lists[operand.index])
+      if (element.kind == OperandRef::Kind::expr)
+        dims.push_back({element.index});
+  return dims;
+}
+
+MatchedSymbols matched_symbols(ir::ExprPool &exprs, const Function &function) {
+  MatchedSymbols matched(exprs, function.symbols.size());
+  std::vector<uint32_t> matches(function.symbols.size()); // by symbol: those that define it
+  auto for_each_match = [&](auto visit) {
+    for (const Block &block : function.blocks)
+      for (const Item &item : block.items)
+        if (item.kind == ItemKind::match)
+          visit(item);
+  };
+  for_each_match([&](const Item &item) {
+    for (SymbolId symbol : item.defines)
+      ++matches[symbol.index];
+  });
+  for_each_match([&](const Item &item) {
+    const std::vector<ir::ExprId> known = dims_of(function, item.operands[0]);
+    for (size_t i = 0; i < item.dims.size() && known.size() == item.dims.size(); ++i)
+      if (const ir::ExprNode &node = exprs[item.dims[i]];
+          node.kind == ir::ExprKind::symbol && matches[size_t(node.value)] == 1 &&
+          llvm::is_contained(item.defines, SymbolId{uint32_t(node.value)}))
+        matched.define({uint32_t(node.value)}, known[i]);
+  });
+  return matched;
+}
+
+} // namespace cugrt::plan

@@ -1,0 +1,56 @@
+// What the symbols that matches define are equal to.
+//
+//   func @main(%x: tensor<[n, 4], f32>)
+//     %m = match %x : tensor<[z, 4], f32>     z is n wherever it has a value
+//
+// A size over z is held against one over n as a size over n. Bounds are another matter: z may be
+// bounded more closely than n, so sizes keep the symbols in which they are written, and where they
+// are compared, what can be shown of either form holds.
+#pragma once
+
+#include "plan/plan.h"
+
+#include <functional>
+#include <vector>
+
+namespace cugrt::plan {
+
+/// Symbols of one function and what they stand for, in one pool of expressions, which must live as
+/// long.
+class MatchedSymbols {
+public:
+  MatchedSymbols(ir::ExprPool &exprs, size_t symbols) : exprs_(&exprs), symbols_(symbols) {}
+
+  /// `symbol` is `dim` wherever it has a value. Said again of a symbol, it changes nothing.
+  void define(ir::SymbolId symbol, ir::ExprId dim);
+  /// Of an expression of another pool, over the same symbols.
+  void define(ir::SymbolId symbol, const ir::ExprPool &from, ir::ExprId dim);
+
+  /// Whether no symbol stands for anything: all expressions are as they are.
+  bool empty() const { return stands_for_.empty(); }
+  /// The expression without the symbols that stand for others: equal in value. Invalid: itself.
+  ir::ExprId resolve(ir::ExprId expr) const;
+  std::vector<ir::ExprId> resolve(std::vector<ir::ExprId> exprs) const;
+  /// The same of an expression of another pool.
+  ir::ExprId resolve(const ir::ExprPool &from, ir::ExprId expr) const;
+  /// Whether two expressions are the same one or resolve to it; invalid ones are none.
+  bool same(ir::ExprId a, ir::ExprId b) const;
+  bool same(const std::vector<ir::ExprId> &a, const std::vector<ir::ExprId> &b) const;
+
+private:
+  void prepare();
+  ir::ExprPool *exprs_;
+  size_t symbols_;
+  std::vector<ir::ExprId> stands_for_; // by symbol: itself, where it stands for nothing; or empty
+};
+
+/// Calls visit(symbol, dim) for each symbol of a function that a match defines, where the dimension
+/// that it is matched to is known; those that this is made of come before it.
+void for_each_matched(const ir::Module &module, const ir::Function &function,
+                      const std::function<void(ir::SymbolId, ir::ExprId)> &visit);
+
+/// Those of a plan's function that one match each defines. `exprs` holds the plan's expressions
+/// under their numbers.
+MatchedSymbols matched_symbols(ir::ExprPool &exprs, const Function &function);
+
+} // namespace cugrt::plan
