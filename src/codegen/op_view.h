@@ -9,7 +9,7 @@
 namespace cugrt::codegen {
 
 struct OpView {
-  bool is_operand = false;                // the result is the operand itself
+  bool is_operand = false;               // the result is the operand itself
   std::vector<ir::ExprId> offsets_bytes; // of each result, within the operand
 };
 
