@@ -35,6 +35,7 @@ private:
   void buckets(const Symbol &symbol);
   bool constraint(const Constraint &constraint);
   void corners();
+  void narrow(SymbolId symbol, Interval by);
   void constraint_matches(const Constraint &constraint);
   void parameters();
   void parameter(size_t number);

@@ -307,8 +307,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
   if (!std::equal(dims.begin(), dims.end(), t.dims.begin(), t.dims.end()))
     return fail(b, "the expressions of match are the dimensions of its type");
   ++match_count_;
-  for (ExprId e : dims) {
-    const ExprNode &n = m_.exprs[e];
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const ExprNode &n = m_.exprs[dims[i]];
     if (n.kind != ExprKind::symbol || static_cast<uint64_t>(n.value) >= f_.symbols.size())
       continue;
     SymbolId s{static_cast<uint32_t>(n.value)};
@@ -316,6 +316,8 @@ bool FunctionVerifier::match_shape(const Binding &b) {
         symbol_state_[s.index] == SymbolState::undefined) {
       define_symbol(s);
       match_of_[s.index] = match_count_;
+      if (source.dims.size() == dims.size())
+        narrow(s, m_.exprs.range(source.dims[i], bounds_));
     }
   }
   return check_type(f_.value(b.result()).type, b.location) && agree(b, source, t);

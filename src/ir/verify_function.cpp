@@ -323,8 +323,8 @@ void FunctionVerifier::symbol_sources() {
 /// Values that a run may bring, with the symbols as small and as large as can be.
 void FunctionVerifier::corners() {
   std::vector<int64_t> &lowest = corners_.emplace_back();
-  for (const Symbol &s : f_.symbols)
-    lowest.push_back(s.bounds.lower);
+  for (const Interval &bounds : bounds_.box())
+    lowest.push_back(bounds.lower);
   for (bool last_first : {false, true}) {
     if (last_first && f_.constraints.empty())
       return; // the same
@@ -333,6 +333,22 @@ void FunctionVerifier::corners() {
       if (const uint32_t of = f_.symbols[i].bucket_of; of < f_.symbols.size())
         highest[i] = round_up_to_bucket(f_.symbols[of].buckets, highest[of]);
   }
+}
+
+/// What a match defines lies within the bounds of what it is matched to, by which storage is sized.
+void FunctionVerifier::narrow(SymbolId symbol, Interval by) {
+  const Interval before = bounds_[symbol.index];
+  bounds_.narrow(symbol.index, by);
+  const Interval after = bounds_[symbol.index];
+  if (after == before)
+    return;
+  if (bounds_.limits().empty()) { // the others' values stay
+    corners_.front()[symbol.index] = after.lower;
+    corners_.back()[symbol.index] = after.upper;
+    return;
+  }
+  corners_.clear();
+  corners();
 }
 
 /// A symbol that has buckets, or is one.

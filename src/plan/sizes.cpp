@@ -35,10 +35,7 @@ std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Func
         if (known.size() != dims.size())
           continue;
         ir::Interval &own = bounds[size_t(node.value)];
-        const ir::Interval range = module.exprs.range(known[i], bounds);
-        const ir::Interval both{std::max(own.lower, range.lower), std::min(own.upper, range.upper)};
-        if (both.lower <= both.upper) // else every run fails
-          own = both;
+        own = ir::narrowed(own, module.exprs.range(known[i], bounds)); // else every run fails
       }
     }
   return bounds;
