@@ -8,6 +8,7 @@
 // Limits hold numbers of symbols alone, so one that was made for a module serves its plan too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -20,6 +21,12 @@ struct Interval {
   int64_t lower = INT64_MIN, upper = INT64_MAX;
   friend bool operator==(const Interval &, const Interval &) = default;
 };
+
+/// What lies within both; `own` where nothing does.
+inline Interval narrowed(Interval own, Interval by) {
+  const Interval both{std::max(own.lower, by.lower), std::min(own.upper, by.upper)};
+  return both.lower <= both.upper ? both : own;
+}
 
 /// coefficient * the product of `symbols`, which ascend; powers are repeated.
 struct Monomial {
@@ -76,6 +83,11 @@ public:
   std::span<const Interval> box() const { return box_; }
   const std::vector<JointLimit> &limits() const { return limits_; }
 
+  /// What is known of a symbol besides; nothing where that contradicts its bounds.
+  void narrow(size_t symbol, Interval by) {
+    box_[symbol] = narrowed(box_[symbol], by);
+    tighten(box_, limits_);
+  }
   /// One more symbol.
   void add(Interval bounds) { box_.push_back(bounds); }
   void add(JointLimit limit) {

@@ -93,7 +93,7 @@ private:
   bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what,
               std::span<const ExprId> dims = {});
   bool offset(const Binding &b, ExprId offset, DType dtype);
-  void match_corners(SymbolId symbol, ExprId dim);
+  void define_by_match(SymbolId symbol, ExprId dim);
   bool never_equal(ExprId a, ExprId b) const;
   bool agree(const Binding &b, const Type &type, const Type &with);
   bool attributes(const Binding &b);

@@ -305,9 +305,11 @@ bool FunctionVerifier::agree(const Binding &b, const Type &t, const Type &with) 
   return t.strides == with.strides || fail(b, "strides differ");
 }
 
-/// A symbol that a match has defined is what it was matched to. In the body, corners at which that
-/// is beyond its bounds are left behind: no run goes on there.
-void FunctionVerifier::match_corners(SymbolId symbol, ExprId dim) {
+/// A symbol that a match has defined is what it was matched to, and within the bounds of that, by
+/// which storage is sized. In the body, corners at which it is beyond its own bounds are left
+/// behind: no run goes on there.
+void FunctionVerifier::define_by_match(SymbolId symbol, ExprId dim) {
+  bounds_.narrow(symbol.index, m_.exprs.range(dim, bounds_));
   const Interval bounds = f_.symbols[symbol.index].bounds;
   std::erase_if(corners_, [&](std::vector<int64_t> &corner) {
     auto value = m_.exprs.evaluate(dim, corner);
@@ -338,7 +340,7 @@ bool FunctionVerifier::match_shape(const Binding &b) {
       define_symbol(s);
       match_of_[s.index] = match_count_;
       if (source.known_shape && source.dims.size() == dims.size())
-        match_corners(s, source.dims[i]);
+        define_by_match(s, source.dims[i]);
     }
   }
   return check_type(f_.value(b.result()).type, b.location) && agree(b, source, t);

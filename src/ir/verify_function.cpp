@@ -323,8 +323,8 @@ void FunctionVerifier::symbol_sources() {
 /// Values that a run may bring, with the symbols as small and as large as can be.
 void FunctionVerifier::corners() {
   std::vector<int64_t> &lowest = corners_.emplace_back();
-  for (const Symbol &s : f_.symbols)
-    lowest.push_back(s.bounds.lower);
+  for (const Interval &bounds : bounds_.box())
+    lowest.push_back(bounds.lower);
   for (bool last_first : {false, true}) {
     if (last_first && f_.constraints.empty())
       return; // the same

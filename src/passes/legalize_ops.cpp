@@ -9,9 +9,10 @@
 // run of bytes are views, and so share bytes with their operand: reshape, a transposition that
 // moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
 // outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
-// to its own shape are aliases. Operands with strides are made contiguous
+// to its own shape are aliases (codegen/op_view.h). Operands with strides are made contiguous
 // first.
 #include "codegen/op_emitter.h"
+#include "codegen/op_view.h"
 #include "ir/function_cloner.h"
 #include "passes/all_passes.h"
 #include "passes/kernel_choice.h"
@@ -20,8 +21,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Op;
 
 class Legalizer : public ir::FunctionCloner {
 public:
@@ -43,10 +42,6 @@ private:
   Result<bool> legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call);
   Result<ir::ValueId> contiguous(ir::ValueId value, SourceLocation location);
   Status check_shapes(const codegen::OpCall &call, const ir::Binding &binding) const;
-  bool keeps_order(const codegen::OpEmitter &op);
-  Status view_reshape(const ir::Binding &binding, ir::ValueId operand);
-  Result<bool> view_slice(const ir::Binding &binding, const codegen::OpCall &call);
-  Status view_sections(const ir::Binding &binding, const codegen::OpCall &call, size_t axis);
 
   ir::Type type(ir::ValueId target_value) {
     return module().types[builder().function().value(target_value).type];
@@ -91,106 +86,24 @@ Result<ir::ValueId> Legalizer::contiguous(ir::ValueId value, SourceLocation loca
   return copy;
 }
 
-// Whether a transposition leaves all axes of other sizes than 1 in their order.
-bool Legalizer::keeps_order(const codegen::OpEmitter &op) {
-  const ir::Type x = op.operand_type(0);
-  size_t next = 0;
-  for (size_t axis : op.permutation(x.dims.size())) {
-    if (module().exprs.as_constant(x.dims[axis]) == 1)
-      continue;
-    if (axis < next)
-      return false;
-    next = axis;
-  }
-  return true;
-}
-
-Status Legalizer::view_reshape(const ir::Binding &binding, ir::ValueId operand) {
-  const ir::ExprId zero = module().exprs.constant(0);
-  map(binding.result(), bind_value(ir::BindingKind::view, result(binding).name, operand,
-                                   std::span(&zero, 1), result(binding).type, binding.location));
-  return {};
-}
-
-Status Legalizer::view_sections(const ir::Binding &binding, const codegen::OpCall &call,
-                                size_t axis) {
-  ir::ExprPool &exprs = module().exprs;
-  const ir::Type x = type(call.operands[0]);
-  const ir::ExprId row = codegen::element_count(exprs, std::span(x.dims).subspan(axis + 1));
-  const ir::ExprId bytes = exprs.constant(ir::info(x.dtype).bytes_per_block);
-  ir::ExprId begin = exprs.constant(0);
-  for (uint32_t i = 0; i < binding.result_count; ++i) {
-    const ir::ExprId offset = exprs.mul(exprs.mul(begin, row), bytes);
-    map(binding.result(i),
-        bind_value(ir::BindingKind::view, result(binding, i).name, call.operands[0],
-                   std::span(&offset, 1), result(binding, i).type, binding.location));
-    begin = exprs.add(begin, type_of(binding.result(i)).dims[axis]);
-  }
-  return {};
-}
-
-// A slice is a view when it takes a run of bytes.
-Result<bool> Legalizer::view_slice(const ir::Binding &binding, const codegen::OpCall &call) {
-  ir::ExprPool &exprs = module().exprs;
-  const ir::Type x = type(call.operands[0]);
-  std::vector<ir::SliceDimension> slice;
-  if (call.operands.size() > 1) {
-    slice = codegen::slice_of_shapes(type(call.operands[1]).dims, type(call.operands[2]).dims);
-  } else {
-    CUGRT_ASSIGN(slice, ir::slice_dimensions(exprs, x.dims, call.attributes));
-  }
-  const ir::ExprId begin = codegen::run_begin(exprs, x.dims, slice);
-  if (!begin.valid())
-    return false;
-  const ir::ExprId offset = exprs.mul(begin, exprs.constant(ir::info(x.dtype).bytes_per_block));
-  map(binding.result(), bind_value(ir::BindingKind::view, result(binding).name, call.operands[0],
-                                   std::span(&offset, 1), result(binding).type, binding.location));
-  return true;
-}
-
 // Whether the op needed no kernel; its results are then mapped.
 Result<bool> Legalizer::legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call) {
-  if (call.operands.empty())
+  std::vector<ir::TypeId> operands, results;
+  for (ir::ValueId operand : call.operands)
+    operands.push_back(operand.valid() ? builder().function().value(operand).type : ir::TypeId());
+  for (uint32_t i = 0; i < binding.result_count; ++i)
+    results.push_back(result(binding, i).type);
+  CUGRT_ASSIGN(const std::optional<codegen::OpView> view,
+               codegen::op_view(module(), call.op, operands, results, call.attributes));
+  if (!view)
     return false;
-  const codegen::OpEmitter op(table_, builder(), call);
-  const ir::Type x = type(call.operands[0]);
-  switch (call.op) {
-  case Op::reshape:
-    CUGRT_TRY(view_reshape(binding, call.operands[0]));
-    return true;
-  case Op::transpose:
-    if (!keeps_order(op))
-      return false;
-    CUGRT_TRY(view_reshape(binding, call.operands[0]));
-    return true;
-  case Op::split: {
-    const size_t axis = op.axis(x.dims.size());
-    const ir::ExprId outer = codegen::element_count(module().exprs, std::span(x.dims).first(axis));
-    if (ir::info(x.dtype).elements_per_block != 1 || module().exprs.as_constant(outer) != 1)
-      return false;
-    CUGRT_TRY(view_sections(binding, call, axis));
-    return true;
-  }
-  case Op::slice:
-    return view_slice(binding, call);
-  case Op::broadcast_to:
-    if (x.dims != type_of(binding.result()).dims)
-      return false;
+  if (view->is_operand)
     map(binding.result(), call.operands[0]);
-    return true;
-  case Op::cast:
-    if (x.dtype != type_of(binding.result()).dtype)
-      return false;
-    map(binding.result(), call.operands[0]);
-    return true;
-  case Op::concat:
-    if (call.operands.size() != 1)
-      return false;
-    map(binding.result(), call.operands[0]);
-    return true;
-  default:
-    return false;
-  }
+  for (uint32_t i = 0; i < view->offsets_bytes.size(); ++i)
+    map(binding.result(i), bind_value(ir::BindingKind::view, result(binding, i).name,
+                                      call.operands[0], std::span(&view->offsets_bytes[i], 1),
+                                      result(binding, i).type, binding.location));
+  return true;
 }
 
 Status Legalizer::legalize(const ir::Binding &binding) {

@@ -20,6 +20,7 @@
 // with it than reading it in ops and launches (returns, carries, ends, writes or renames it), for a
 // weight is none of its tensors; so do results that would be views, and what only stretches a
 // tensor: they cost no time, and would cost memory.
+#include "codegen/op_view.h"
 #include "ir/function_cloner.h"
 #include "ir/names.h"
 #include "ir/ops.h"
@@ -43,10 +44,11 @@ using ir::ValueId;
 /// What of a function is lifted.
 class Choice {
 public:
-  Choice(const ir::Module &module, const ir::Function &function)
-      : module_(module), function_(function), fixed_(function.values.size()),
+  /// `source` is the module of `function`; `target` has its pools, and gets further expressions.
+  Choice(const ir::Module &source, const ir::Function &function, ir::Module &target)
+      : module_(target), function_(function), fixed_(function.values.size()),
         made_by_(function.values.size()), read_(function.values.size()),
-        pinned_(find_written_values(module, function)) {
+        pinned_(find_written_values(source, function)) {
     find_fixed();
     find_uses();
     leave_what_stays();
@@ -140,9 +142,7 @@ private:
       if (!is_lifted(binding))
         continue;
       const uint32_t result = binding.first_result;
-      const ir::Op op = ir::op_of(binding);
-      const bool costs_nothing = op == ir::Op::reshape || op == ir::Op::broadcast_to;
-      if (!pinned_[result] && !(costs_nothing && read_[result]))
+      if (!pinned_[result] && !(read_[result] && costs_nothing(binding)))
         continue;
       made_by_[result] = nullptr;
       for (const Operand &operand : function_.operands_of(binding))
@@ -151,7 +151,20 @@ private:
     }
   }
 
-  const ir::Module &module_;
+  /// Results that LegalizeOps makes views of their operand, or that are stretched.
+  bool costs_nothing(const Binding &binding) {
+    std::vector<ir::TypeId> operands;
+    for (const Operand &operand : function_.operands_of(binding))
+      operands.push_back(operand.kind == Operand::Kind::value
+                             ? function_.value(operand.value()).type
+                             : ir::TypeId());
+    const ir::TypeId result = function_.value(binding.result()).type;
+    const auto view = codegen::op_view(module_, ir::op_of(binding), operands, std::span(&result, 1),
+                                       function_.attributes_of(binding));
+    return ir::op_of(binding) == ir::Op::broadcast_to || (view.ok() && *view);
+  }
+
+  ir::Module &module_;
   const ir::Function &function_;
   std::vector<bool> fixed_;              // by value: weights and constants alone decide it
   std::vector<const Binding *> made_by_; // by value: the lifted op
@@ -340,7 +353,7 @@ Result<ir::Module> lift_transform_params(const ir::Module &module, const PassCon
   std::vector<ir::Function> transforms;
   SharedWeights shared;
   for (const ir::Function &function : module.functions) {
-    const Choice choice(module, function);
+    const Choice choice(module, function, target);
     const std::vector<ValueId> results = choice.results();
     const std::string wanted = function.name + "_transform_params";
     if (function.is_private || takes_weights_only(function) || results.empty() ||

@@ -120,6 +120,7 @@ private:
 
   void params(std::span<const int64_t> storage_bytes) {
     find_written();
+    std::vector<std::pair<ValueId, TypeId>> strided;
     for (size_t i = 0; i < region_->inputs.size(); ++i) {
       ValueId input = region_->inputs[i];
       const ir::Value &value = function_.value(input);
@@ -129,15 +130,31 @@ private:
               ? target_.types.storage(source_type.scope, target_.exprs.constant(storage_bytes[i]))
               : type(value.type);
       bool writes = written_[input.index] && source_type.kind == ir::TypeKind::tensor;
+      const TypeId around = bytes_around(ir::Type(target_.types[t]), target_);
+      if (around.valid())
+        strided.emplace_back(input, t);
       values_[input.index] = builder_->param(
-          value.name, t, writes ? ir::Access::inout : ir::Access::in, 0, value.location);
+          around.valid() ? value.name + "_bytes" : value.name, around.valid() ? around : t,
+          writes ? ir::Access::inout : ir::Access::in, 0, value.location);
     }
-    if (region_->symbols.empty())
-      return;
-    std::vector<ir::ExprId> dims;
-    for (ir::SymbolId id : region_->symbols)
-      dims.push_back(symbols_[id.index]);
-    builder_->param("shape_expr", target_.types.shape(std::move(dims)));
+    if (!region_->symbols.empty()) {
+      std::vector<ir::ExprId> dims;
+      for (ir::SymbolId id : region_->symbols)
+        dims.push_back(symbols_[id.index]);
+      builder_->param("shape_expr", target_.types.shape(std::move(dims)));
+    }
+    for (auto [input, t] : strided)
+      values_[input.index] = view(values_[input.index], function_.value(input), t);
+  }
+
+  ValueId view(ValueId bytes, const ir::Value &value, TypeId t) {
+    const Operand operand = Operand::of(bytes);
+    const ir::ExprId zero = target_.exprs.constant(0);
+    Binding made{};
+    made.kind = BindingKind::view;
+    made.location = value.location;
+    return builder_->bind(made, std::span(&operand, 1), std::span(&zero, 1), {},
+                          std::span(&value.name, 1), std::span(&t, 1));
   }
 
   /// Which inputs a launch of the region writes, through whatever name.
@@ -285,6 +302,18 @@ Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &sourc
     functions.push_back(std::move(function));
   }
   return functions;
+}
+
+ir::TypeId bytes_around(const ir::Type &input, ir::Module &target) {
+  if (input.kind != ir::TypeKind::tensor || input.strides.empty())
+    return {};
+  ir::Type bytes;
+  bytes.kind = ir::TypeKind::tensor;
+  bytes.dtype = ir::DType::u8;
+  bytes.scope = input.scope;
+  bytes.known_shape = true;
+  bytes.dims = {ir::tensor_bytes(target.exprs, input)};
+  return target.types.intern(std::move(bytes));
 }
 
 ir::TypeId slot_type(const plan::SeedSlot &slot, ir::Module &target) {

@@ -42,6 +42,11 @@ Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &sourc
 ir::Function build_allocation(const ir::Module &source, const plan::SeedAnalysis &analysis,
                               ir::Module &target);
 
+/// What is passed for a region's input: parameters are contiguous, so in the place of a tensor with
+/// strides all bytes from its first element to its last, which is what it lies in; invalid for what
+/// is passed as it is.
+ir::TypeId bytes_around(const ir::Type &input, ir::Module &target);
+
 /// The type of a slot.
 ir::TypeId slot_type(const plan::SeedSlot &slot, ir::Module &target);
 

@@ -10,6 +10,9 @@
 //   launch @last(%b, %y)                  %y = alloc : ..
 //                                         launch @last(%b, %y)
 //
+// A lifted function's parameters are contiguous: of a tensor with strides it takes the bytes that
+// it lies in, and makes the view again.
+//
 // plan/seed_analysis.h decides what is a region. The pass wants storage planned (PlanMemory): an
 // unplanned allocation is fresh in each run, so nothing that touches it is static.
 #include "ir/function_cloner.h"
@@ -142,7 +145,7 @@ private:
   void launch(const plan::SeedRegion &region, SourceLocation location) {
     std::vector<Operand> arguments;
     for (ValueId input : region.inputs)
-      arguments.push_back(Operand::of(mapped(input)));
+      arguments.push_back(Operand::of(argument(input, location)));
     Operand key;
     if (!region.symbols.empty()) {
       std::vector<ir::ExprId> dims;
@@ -173,6 +176,15 @@ private:
     std::unordered_set<uint32_t> made;
     for (ValueId output : region.outputs)
       make_tuples(region, output, made);
+  }
+
+  ValueId argument(ValueId input, SourceLocation location) {
+    const ir::TypeId around = bytes_around(ir::Type(type_of(input)), module());
+    if (!around.valid())
+      return mapped(input);
+    const ir::ExprId zero = module().exprs.constant(0);
+    return bind_value(BindingKind::view, source().value(input).name + "_bytes", mapped(input),
+                      std::span(&zero, 1), around, location);
   }
 
   /// A tuple that the region made is made again, from what came back and from outside.

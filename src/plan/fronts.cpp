@@ -467,7 +467,8 @@ std::optional<ir::Function> SideBySide::interleave(uint32_t lanes, const Fronts 
     return std::nullopt;
   for (const ir::Block &block : f_.blocks)
     for (const Binding &b : block.bindings)
-      if (b.kind == BindingKind::alloc_storage || b.kind == BindingKind::kill)
+      if (b.kind == BindingKind::alloc_storage || b.kind == BindingKind::alloc_tensor ||
+          b.kind == BindingKind::kill) // storages may come from a host builtin or a parameter, too
         return std::nullopt;
   Segment segment(*this);
   std::optional<ir::Function> moved;

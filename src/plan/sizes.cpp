@@ -17,10 +17,7 @@ std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Func
   std::vector<ir::Interval> bounds = function.symbol_bounds();
   for_each_matched(module, function, [&](ir::SymbolId symbol, ir::ExprId dim) {
     ir::Interval &own = bounds[symbol.index];
-    const ir::Interval range = module.exprs.range(dim, bounds);
-    const ir::Interval both{std::max(own.lower, range.lower), std::min(own.upper, range.upper)};
-    if (both.lower <= both.upper) // else every run fails
-      own = both;
+    own = ir::narrowed(own, module.exprs.range(dim, bounds)); // else every run fails
   });
   return bounds;
 }

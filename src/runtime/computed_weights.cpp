@@ -10,7 +10,7 @@ namespace cugrt::runtime {
 namespace {
 
 bool takes_weights_only(const plan::Function &function) {
-  return !function.is_private && !function.params.empty() &&
+  return !function.is_private &&
          std::all_of(function.params.begin(), function.params.end(), [](const plan::Param &param) {
            return param.kind == plan::ParamKind::weight;
          });

@@ -67,12 +67,20 @@ Status Session::compute_weights(LoadedWeights &weights) {
       CUGRT_TRY(session->add_functions());
     }
     std::vector<cugrt_value> results(wanted.size());
-    for (size_t i = 0; i < wanted.size(); ++i)
-      if (wanted[i].address != 0) {
+    const FunctionState &state = *session->functions_[function];
+    for (uint32_t slot : state.result_slots)
+      if (const uint32_t i = state.frame.function.slots[slot].index; wanted[i].address != 0) {
         results[i].kind = CUGRT_VALUE_TENSOR;
         results[i].as.tensor = wanted[i];
       }
     CUGRT_TRY(session->run(function, {{}, results, true, nullptr}));
+    // A result may be a weight, a constant or another result.
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (const uint64_t made = results[i].as.tensor.address;
+          wanted[i].address != 0 && made != wanted[i].address) {
+        CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(wanted[i]));
+        CUGRT_TRY(driver::copy_async(session->own_stream_.ref(), wanted[i].address, made, bytes));
+      }
     return session->synchronize();
   };
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());

@@ -43,7 +43,10 @@ public:
       : module_(module), f_(function), used_(used), told_(told), report_(report), number_(number),
         out_(out), user_(function.values.size()) {}
 
-  void run() { visit(f_.body()); }
+  void run() {
+    last_told_ = last_told();
+    visit(f_.body());
+  }
 
 private:
   void visit(const ir::Block &block) {
@@ -82,9 +85,28 @@ private:
       note.reason =
           gone ? "taken away: nothing uses what it gives" : "made part of others by the passes";
     }
+    uint32_t before = has_user ? user.first : next_.first;
+    if (note.function == plan::kNone && last_told_ != plan::kNone) {
+      // The function is planned where it is called: there the note stands.
+      const uint32_t beside = before != plan::kNone ? before : last_told_;
+      note.function = report_.bindings[beside].function;
+      note.from = report_.bindings[beside].from;
+      before = before != plan::kNone ? before : last_told_ + 1;
+    }
     if (note.function != plan::kNone)
-      out_.push_back({has_user ? user.first : next_.first, std::move(note)});
+      out_.push_back({before, std::move(note)});
     return user;
+  }
+
+  /// The last note of the function's bindings.
+  uint32_t last_told() const {
+    uint32_t last = plan::kNone;
+    for (const ir::Block &block : f_.blocks)
+      for (const ir::Binding &b : block.bindings)
+        if (const auto told = told_.find(place_of(b.location));
+            told != told_.end() && (last == plan::kNone || told->second.last > last))
+          last = told->second.last;
+    return last;
   }
 
   const ir::Module &module_;
@@ -95,7 +117,8 @@ private:
   const uint32_t number_; // of the function in the plan; kNone: it is not there
   std::vector<Untold> &out_;
   std::vector<Told> user_; // by value: what tells of the first binding that uses it
-  Told next_;              // of the next binding in the text that is told of
+  uint32_t last_told_ = plan::kNone;
+  Told next_; // of the next binding in the text that is told of
 };
 
 } // namespace

@@ -166,6 +166,56 @@ TEST_CASE("lifted regions give the bytes of the module as written, under either 
     }
 }
 
+TEST_CASE("views with strides go into a lifted region, and are read and written there") {
+  const Module written = Module::parse(kKernels + R"(
+kernel @columns {
+  inline """
+extern "C" __global__ void columns(const float *x, float *y, long long n) {
+    long long i = threadIdx.x;
+    if (i < 3 * n) y[i / 3 * 4 + i % 3] = x[i / 3 * 4 + i % 3] * 3.0f;
+  }
+  """
+  entry "columns"
+  params (x: in f32, y: out f32, n: symbol i64)
+  launch { grid (1, 1, 1) block (32, 1, 1) }
+}
+
+func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>)
+    attributes {upper_bounds = {n = 8}, capture_symbols = [n]} {
+  %s = alloc_storage "global", 128
+  %t = alloc_storage "global", 128
+  %a = alloc_tensor %s, 0 : tensor<[n, 4], f32>
+  %b = alloc_tensor %t, 0 : tensor<[n, 4], f32>
+  launch @scale(%x, %a, 4*n, 2.0)
+  launch @scale(%x, %b, 4*n, 1.0)
+  %q = view %a, 4 : tensor<[n, 3], f32, strides [4, 1]>
+  %w = view %b, 0 : tensor<[n, 3], f32, strides [4, 1]>
+  launch @columns(%q, %w, n)
+  %r = alloc : tensor<[n, 4], f32>
+  launch @scale(%b, %r, 4*n, 1.0)
+  return %r
+}
+)");
+  const std::string text = written.run_passes({"RewriteCudaGraph"}).print();
+  CHECK(text.find("run_or_capture") != std::string::npos);
+  const Module lifted = Module::parse(text);
+  for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED})
+    for (const Module *module : {&written, &lifted}) {
+      Program program(*module, policy);
+      for (int64_t n : {8, 1, 0, 5}) {
+        CAPTURE(policy, n);
+        const std::vector<float> x = numbers(size_t(4 * n), 3);
+        const Buffer buffer = upload(x);
+        const std::vector<Value> results =
+            program.session.run(program.main, {buffer.tensor(CUGRT_F32, {n, 4})});
+        program.session.synchronize();
+        const std::vector<float> r = download<float>(results[0].as.tensor.address, size_t(4 * n));
+        for (size_t i = 0; i < r.size(); ++i)
+          CHECK(r[i] == (i % 4 == 3 ? x[i] : 2 * x[i + 1] * 3));
+      }
+    }
+}
+
 TEST_CASE("a lifted region is built once for each key, then its graph is hit") {
   Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
   Program as_written(module, CUGRT_POLICY_SEED), lifted(rewritten, CUGRT_POLICY_SEED);

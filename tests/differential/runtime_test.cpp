@@ -990,6 +990,40 @@ private func @never(%x: tensor<[8, 8], f32>) -> (tensor<[8, 8], f32>) {
   CHECK(text.find("line 5 ") < text.find("line 7 "));
 }
 
+TEST_CASE("a plan's report tells of what is taken away from a function that is planned through") {
+  // Before, between and behind what stays, in each call's caller: rows stand where they are
+  // written.
+  const std::string text = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[4], f32>) -> (tensor<[4], f32>) {
+  %y = call @inner(%x)
+  return %y
+}
+private func @inner(%x: tensor<[4], f32>) -> (tensor<[4], f32>) {
+  %first = exp(%x)
+  %y = softmax(%x)
+  %second = neg(%y)
+  %z = softmax(%y)
+  %third = neg(%z)
+  return %z
+}
+)")
+                               .plan_report();
+  CAPTURE(text);
+  size_t last = 0;
+  for (const char *row : {"line 7 ", "line 8 ", "line 9 ", "line 10", "line 11"}) {
+    CAPTURE(row);
+    const size_t at = text.find(row);
+    REQUIRE(at != std::string::npos);
+    CHECK(at > last);
+    last = at;
+    const std::string note = text.substr(at, text.find("\n  line", at) - at);
+    CHECK(note.find("from the call of @inner in line 3") != std::string::npos);
+    const bool is_dead =
+        std::string("79").find(row[5]) != std::string::npos || std::string(row) == "line 11";
+    CHECK((note.find("taken away: nothing uses what it gives") != std::string::npos) == is_dead);
+  }
+}
+
 TEST_CASE("functions and symbols beyond the last are errors in C++") {
   Program program(module_text("func @main(%x: tensor<[n], f32>) {\n  return\n}\n"));
   CHECK(program.executable.function(0).symbol_name(0) == "n");

@@ -437,6 +437,34 @@ TEST_CASE("what costs nothing, or depends on more than weights, stays") {
                "  return %y\n") == 1);
 }
 
+TEST_CASE("what becomes a view of a weight stays, whichever op it is") {
+  struct Row {
+    const char *op, *type;
+    size_t lifted;
+  };
+  for (const Row &row : {Row{"cast(%w) {dtype = f32}", "[8, 4], f32", 0},
+                         {"cast(%w) {dtype = f16}", "[8, 4], f16", 1},
+                         {"slice(%w) {starts = [0], ends = [8], axes = [0]}", "[8, 4], f32", 0},
+                         {"slice(%w) {starts = [2], ends = [4], axes = [0]}", "[2, 4], f32", 0},
+                         {"slice(%w) {starts = [1], ends = [3], axes = [1]}", "[8, 2], f32", 1},
+                         {"transpose(%w) {axes = [0, 1]}", "[8, 4], f32", 0},
+                         {"transpose(%w)", "[4, 8], f32", 1},
+                         {"split(%w) {axis = 0, sections = [8]}", "[8, 4], f32", 0},
+                         {"split(%w) {axis = 1, sections = [4]}", "[8, 4], f32", 1},
+                         {"concat(%w) {axis = 0}", "[8, 4], f32", 0},
+                         {"concat(%w, %w) {axis = 0}", "[16, 4], f32", 1},
+                         {"broadcast_to(%w, %same)", "[8, 4], f32", 0},
+                         {"broadcast_to(%w, %twice)", "[2, 8, 4], f32", 0}}) {
+    CAPTURE(row.op);
+    const std::string type = row.type;
+    const std::string dtype = type.substr(type.size() - 3);
+    CHECK(lifted("  %same = shape [8, 4]\n  %twice = shape [2, 8, 4]\n  %v = " +
+                     std::string(row.op) + "\n  %c1 = cast(%x) {dtype = " + dtype +
+                     "}\n  %s = reduce_sum(%c1)\n  %y = add(%v, %s)\n  return %y\n",
+                 "tensor<" + type + ">") == row.lifted);
+  }
+}
+
 TEST_CASE("a tensor that is returned, written, ended or renamed is no weight") {
   const std::string e = "  %t = transpose(%w)\n  %e = exp(%t)\n";
   CHECK(lifted(e + "  %y = add(%x, %e)\n  return %y\n") == 2);
