@@ -13,10 +13,12 @@ void MatchedSymbols::prepare() {
 }
 
 void MatchedSymbols::define(ir::SymbolId symbol, ir::ExprId dim) {
+  constexpr uint32_t kLargest = 64; // as a tree: matches of what is matched could nest without end
   prepare();
   const ir::ExprId itself = exprs_->symbol(symbol);
-  if (stands_for_[symbol.index] == itself)
-    stands_for_[symbol.index] = resolve(dim);
+  if (const ir::ExprId is = resolve(dim);
+      stands_for_[symbol.index] == itself && exprs_->tree_size(is) <= kLargest)
+    stands_for_[symbol.index] = is;
 }
 
 void MatchedSymbols::define(ir::SymbolId symbol, const ir::ExprPool &from, ir::ExprId dim) {

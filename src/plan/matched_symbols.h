@@ -21,7 +21,8 @@ class MatchedSymbols {
 public:
   MatchedSymbols(ir::ExprPool &exprs, size_t symbols) : exprs_(&exprs), symbols_(symbols) {}
 
-  /// `symbol` is `dim` wherever it has a value. Said again of a symbol, it changes nothing.
+  /// `symbol` is `dim` wherever it has a value. Said again of a symbol, it changes nothing;
+  /// nor where it would stand for a large expression.
   void define(ir::SymbolId symbol, ir::ExprId dim);
   /// Of an expression of another pool, over the same symbols.
   void define(ir::SymbolId symbol, const ir::ExprPool &from, ir::ExprId dim);

@@ -93,6 +93,20 @@ TEST_CASE("buffers next to each other at symbolic offsets are told apart") {
   CHECK(may_overlap(s.plan.exprs, low, high, bounds, none));
 }
 
+TEST_CASE("symbols of matches stand for what they were matched to, but for no endless expression") {
+  constexpr uint32_t count = 5000;
+  ir::ExprPool exprs;
+  MatchedSymbols matched(exprs, count);
+  const ir::ExprId one = exprs.constant(1), two = exprs.constant(2);
+  auto half = [&](ir::ExprId of) { return exprs.ceildiv(exprs.add(of, one), two); };
+  for (uint32_t i = 1; i < count; ++i)
+    matched.define({i}, half(exprs.symbol({i - 1})));
+  CHECK(matched.same(exprs.symbol({2}), half(half(exprs.symbol({0})))));
+  CHECK_FALSE(matched.same(exprs.symbol({2}), half(exprs.symbol({0}))));
+  for (uint32_t i = 0; i < count; ++i)
+    REQUIRE(exprs.tree_size(matched.resolve(exprs.symbol({i}))) <= 64);
+}
+
 TEST_CASE("paths between steps are those of the hazards, and no edge is implied by others") {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     INFO("seed " << seed);
