@@ -514,3 +514,48 @@ TEST_CASE("half and bfloat16 kernels round as the formats do") {
     }
   }
 }
+
+// The compiler's own division mixes chains: sub.cc whose carry addc reads.
+TEST_CASE("128-bit integers are divided, multiplied and compared as the host does") {
+  __extension__ using Wide = __int128;
+  __extension__ using Unsigned = unsigned __int128;
+  Random random(12);
+  std::vector<Wide> a, b;
+  for (int i = 0; i < 2048; ++i)
+    for (auto *list : {&a, &b}) {
+      const int shift = std::min(i % 13 * 9 + (list == &b ? i % 31 : 0), 126);
+      list->push_back(Wide(Unsigned(random.bits()) << 64 | random.bits()) >> shift | 1);
+    }
+  for (const char *target : kTargets) {
+    Emulated device(profile_for(target));
+    device.load_cuda(R"(typedef __int128 S; typedef unsigned __int128 U;
+    extern "C" __global__ void divide(const S *a, const S *b, S *out) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      S *o = out + 8 * i;
+      o[0] = a[i] / b[i]; o[1] = a[i] % b[i];
+      o[2] = U(a[i]) / U(b[i]); o[3] = U(a[i]) % U(b[i]);
+      o[4] = a[i] * b[i]; o[5] = a[i] - b[i];
+      o[6] = (a[i] < b[i]) + 2 * (U(a[i]) < U(b[i])); o[7] = a[i] + b[i];
+    })",
+                     target, {"--device-int128"});
+    const uint64_t pa = device.upload(a), pb = device.upload(b),
+                   out = device.allocate(a.size() * 8 * sizeof(Wide));
+    device.launch("divide", {uint32_t(a.size() / 128), 1, 1}, {128, 1, 1}, 0, pa, pb, out);
+    const auto got = device.download<Wide>(out, a.size() * 8);
+    size_t wrong = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const Unsigned ua = Unsigned(a[i]), ub = Unsigned(b[i]);
+      const Wide want[8] = {a[i] / b[i],
+                            a[i] % b[i],
+                            Wide(ua / ub),
+                            Wide(ua % ub),
+                            Wide(ua * ub),
+                            Wide(ua - ub),
+                            (a[i] < b[i]) + 2 * (ua < ub),
+                            Wide(ua + ub)};
+      for (size_t n = 0; n < 8; ++n)
+        wrong += got[8 * i + n] != want[n];
+    }
+    CHECK(wrong == 0);
+  }
+}
