@@ -38,6 +38,22 @@ void gather_references(const Graph &graph, UserReferences &out) {
       gather_references(*embedded, out);
 }
 
+void gather_references(const ExecGraph &graph, UserReferences &out) {
+  for (const auto &[object, count] : graph.user_objects)
+    out[object] += count;
+  for (const ExecNode &node : graph.nodes) {
+    if (node.body)
+      gather_references(*node.body, out);
+    for (const auto &branch : node.branches)
+      gather_references(*branch, out);
+  }
+}
+
+void count_references(const UserReferences &references) {
+  for (const auto &[object, count] : references)
+    object->references += count;
+}
+
 namespace {
 
 void destroy_nodes(Driver &driver, Graph &graph);
@@ -229,8 +245,7 @@ std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
     throw;
   }
   // "graph execution or cloning" takes its own references to the user objects.
-  for (auto &[object, count] : clone->user_objects)
-    object->references += count;
+  count_references(clone->user_objects);
   return clone;
 }
 
