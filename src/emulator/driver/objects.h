@@ -157,7 +157,8 @@ struct UserObject {
   CUuserObject handle = nullptr;
   void *pointer = nullptr;
   CUhostFn destroy = nullptr;
-  uint64_t references = 0; // the program's and the graphs'; the destructor is queued at none
+  uint64_t references = 0;       // the program's and the graphs'; the destructor is queued at none
+  std::vector<TaskPtr> launches; // under way when their instance gave up references
   uint64_t of_program = 0; // those of them that the program may give back or move into a graph
 };
 

@@ -256,8 +256,12 @@ void release_user_objects(Driver &driver, UserReferences &references, const Task
     return;
   Submission destructors;
   for (auto &[object, count] : references) {
-    if (object->references != count)
+    if (object->references != count) {
+      std::erase_if(object->launches, [&](auto &t) { return driver.scheduler->done(t); });
+      if (after)
+        object->launches.push_back(after);
       continue;
+    }
     auto task = std::make_shared<Task>();
     task->kind = TaskKind::host;
     task->run_always = true;
@@ -266,6 +270,8 @@ void release_user_objects(Driver &driver, UserReferences &references, const Task
       return CUDA_SUCCESS;
     };
     destructors.depend(task, after);
+    for (const TaskPtr &launch : object->launches)
+      destructors.depend(task, launch);
     destructors.add(std::move(task));
   }
   driver.scheduler->submit(destructors);

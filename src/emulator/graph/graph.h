@@ -119,9 +119,9 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
 /// node; nullptr when there is none.
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 
-/// Drops references. Destructors of objects that nobody refers to any more are called on the host
-/// thread, after the task `after`, which may be nullptr. Throws as Scheduler::submit does; then
-/// nothing has changed.
+/// Drops references, which the launch that ends with `after` holds until then; it may be nullptr.
+/// Destructors of objects that nobody refers to any more are called on the host thread. Throws as
+/// Scheduler::submit does; then no reference has been dropped.
 void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after);
 /// Those that the graph and the graphs in its nodes hold.
 void gather_references(const Graph &graph, UserReferences &out);
