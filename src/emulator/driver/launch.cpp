@@ -188,6 +188,8 @@ CUresult fault_code(FaultKind kind) {
   default:
     return CUDA_ERROR_LAUNCH_FAILED;
   }
+  case FaultKind::stack_overflow: // "This can be due to [...] exceeding the stack size limit."
+    return CUDA_ERROR_HARDWARE_STACK_ERROR;
 }
 
 } // namespace
@@ -201,6 +203,7 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   // "Handles can only be set from the context with which they are associated."
   std::function<bool(uint64_t, uint32_t)> set_conditional = [&](uint64_t handle, uint32_t value) {
     Ref<Conditional> conditional = driver.conditionals.find(handle);
+  config.stack_bytes = work.function->context->stack_bytes;
     if (!conditional || conditional->context != work.function->context)
       return false;
     conditional->value = value;

@@ -8,6 +8,7 @@
 #include "emulator/exec/executor.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -138,8 +139,9 @@ struct Context {
   std::vector<std::shared_ptr<Stream>> streams; // created ones
   std::vector<std::shared_ptr<Event>> events;
   std::vector<std::shared_ptr<Module>> modules;
-  std::vector<TaskPtr> orphans; // tails of destroyed streams
-  std::map<int, size_t> limits;
+  std::vector<TaskPtr> orphans;                          // tails of destroyed streams
+  std::map<int, size_t> limits;                          // but for the stack's
+  std::atomic<uint64_t> stack_bytes{kDefaultStackBytes}; // CU_LIMIT_STACK_SIZE; kernels read it
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 
