@@ -61,6 +61,7 @@ struct Stream {
   std::shared_ptr<StreamKernel> last_kernel; // nullptr when the last work is no launch of a kernel
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> capture_dependencies;
+  std::vector<CUgraphEdgeData> capture_edges; // what was handed out beside them: all ordinary
   std::map<int, CUlaunchAttributeValue> attributes;
 
   bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
