@@ -2,6 +2,8 @@
 #include "support/emulated.h"
 
 #include <cmath>
+#include <cstdio>
+#include <unistd.h>
 
 using namespace cugrt::test;
 
@@ -558,4 +560,33 @@ TEST_CASE("128-bit integers are divided, multiplied and compared as the host doe
     }
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("printf returns how many arguments it took, and narrows what h and hh say") {
+  Emulated device;
+  device.load_cuda(R"(extern "C" int printf(const char *, ...);
+    extern "C" __global__ void say(int *out) {
+      out[0] = printf("none %%|");
+      out[1] = printf("%d %s %5.1f|", 1, "x", 2.0);
+      out[2] = printf("%hhd %hhu %hd %hu %hx|", 300, -1, 70000, -1, 0x12345);
+      out[3] = printf("%ld %lld %d %u|", -(1l << 40), 1ll << 41, -2, -2);
+      out[4] = printf(0);
+    })");
+  const uint64_t out = device.allocate(20);
+  std::FILE *file = std::tmpfile();
+  std::fflush(stdout);
+  const int saved = dup(1);
+  dup2(fileno(file), 1);
+  auto fault = device.try_launch("say", {1, 1, 1}, {1, 1, 1}, 0, out);
+  std::fflush(stdout);
+  dup2(saved, 1);
+  close(saved);
+  REQUIRE(!fault);
+  CHECK(device.download<int>(out, 5) == std::vector<int>{0, 3, 5, 4, -1});
+  char text[256] = {};
+  std::rewind(file);
+  const size_t bytes = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  CHECK(std::string(text, bytes) == "none %|1 x   2.0|44 255 4464 65535 2345|"
+                                    "-1099511627776 2199023255552 -2 4294967294|");
 }
