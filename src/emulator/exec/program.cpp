@@ -182,7 +182,8 @@ Status LoadedProgram::place_variables() {
     bool in_memory = variable.space == ptx::Space::global || variable.space == ptx::Space::constant;
     if (!in_memory || variable.linkage == ptx::Linkage::external || variable.bytes == 0)
       continue;
-    auto address = memory_.allocate(variable.bytes);
+    auto address = variable.managed ? memory_.allocate_shared(variable.bytes)
+                                    : memory_.allocate(variable.bytes);
     if (!address.ok())
       return address.take_status()
           .in("variable " + std::string(variable.name))
@@ -397,7 +398,8 @@ const KernelInfo *LoadedProgram::find_kernel(std::string_view name) const {
 std::optional<GlobalInfo> LoadedProgram::find_global(std::string_view name) const {
   for (size_t i = 0; i < module_->variables.size(); ++i)
     if (module_->variables[i].name == name && placement_.address[i])
-      return GlobalInfo{placement_.address[i], module_->variables[i].bytes};
+      return GlobalInfo{placement_.address[i], module_->variables[i].bytes,
+                        module_->variables[i].managed};
   return std::nullopt;
 }
 
