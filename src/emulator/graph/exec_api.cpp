@@ -285,7 +285,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode h
                           if (!params || params->type != node.type)
                             return CUDA_ERROR_INVALID_VALUE;
                           if (!node.branches.empty())
-                            return CUDA_ERROR_NOT_SUPPORTED;
+                            return driver.refuse("changing conditional nodes of an instance is");
                           if (node.body)
                             return set_child(driver, exec, node, params->graph.graph);
                           Work work;
