@@ -323,3 +323,21 @@ TEST_CASE("A program gives back and moves only the references that are its own")
   OK(CU(cuCtxSynchronize)());
   CHECK(destroyed == 1);
 }
+
+TEST_CASE("Attributes that no kernel has are refused, of nodes and of streams") {
+  Session session;
+  Builder builder;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  CUgraphNode node = builder.affine(cell, 2, 0);
+  CUkernelNodeAttrValue value{};
+  for (int id : {77, -1, 1000}) {
+    INFO(id);
+    const auto unknown = CUlaunchAttributeID(id);
+    CHECK(CU(cuGraphKernelNodeGetAttribute)(node, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuGraphKernelNodeSetAttribute)(node, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuStreamGetAttribute)(nullptr, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuStreamSetAttribute)(nullptr, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+  }
+  OK(CU(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  OK(CU(cuMemFree_v2)(cell));
+}
