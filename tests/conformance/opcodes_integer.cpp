@@ -172,11 +172,14 @@ void add_special(Adder &adder) {
         return Bits(h.relu ? std::max<Wide>(chosen, 0) : chosen) & 0xffff;
       };
       const char *name = greatest ? "max" : "min";
-      adder.add(
-          name, std::string(name) + (h.relu ? ".relu." : ".") + h.type, "rrr",
-          "halves are compared with halves; .relu clamps negative results to 0",
-          [=](Bits a, Bits b, Bits, Bits) { return half(a, b) | half(a >> 16, b >> 16) << 16; },
-          90);
+      const std::string base = std::string(name) + ".", type = h.type;
+      auto both = [=](Bits a, Bits b, Bits, Bits) {
+        return half(a, b) | half(a >> 16, b >> 16) << 16;
+      };
+      const char *rule = "halves are compared with halves; .relu clamps negative results to 0";
+      adder.add(name, base + (h.relu ? "relu." : "") + type, "rrr", rule, both, 90);
+      if (h.relu) // as the compiler's __vimax_s16x2_relu has it
+        adder.add(name, base + type + ".relu", "rrr", rule, both, 90);
     }
   for (const char *type : {"u16x2", "s16x2"})
     adder.add(
