@@ -91,9 +91,10 @@ const RaceCheck::Access *RaceCheck::touch(uint32_t index, const Access &now) {
     raced = before;
     return true;
   };
-  bool found = conflict(word.write) ||
+  bool found = conflict(word.write) || conflict(word.strong_write) ||
                (now.is_write && (conflict(word.reads[0]) || conflict(word.reads[1])));
-  Access &own = now.is_write                              ? word.write
+  Access &own = now.is_write && now.strong                ? word.strong_write
+                : now.is_write                            ? word.write
                 : word.reads[0].warp == now.warp          ? word.reads[0]
                 : word.reads[1].warp == now.warp          ? word.reads[1]
                 : word.reads[0].time < word.reads[1].time ? word.reads[0]

@@ -7,7 +7,7 @@
 // two warps to one byte, at least one of them a write and at least one not so ordered, neither
 // known to the other, are a race. Lanes of one warp are taken as ordered.
 //
-// What is remembered of each four bytes is the last write and two reads, so that a race may be
+// What is remembered of each four bytes is the last write of either sort and two reads, so that a race may be
 // missed and none is made up. One object a block, used again for the next one; one thread at a
 // time.
 #pragma once
@@ -45,7 +45,7 @@ private:
     bool is_write = false;
   };
   struct Word {
-    Access write, reads[2];
+    Access write, strong_write, reads[2];
   };
   Access access_of(const Warp &w, const Op *op) const;
   void observe_tile(Warp &w, const Op *op);

@@ -183,6 +183,8 @@ TEST_CASE("An ordered access races with a plain one, and not with another ordere
     CHECK((findings_of(meeting(pair.first, "", pair.second)).find("race: ") == 0) == pair.races);
     CHECK(findings_of(meeting(pair.first, "bar.sync 0;", pair.second)).empty());
   }
+  // The thread's own atomic after its store does not hide the store.
+  CHECK(findings_of(meeting(store + " @%p1 " + atomic, "", atomic)).find("race: ") == 0);
   CHECK(findings_of(meeting(store, "", atomic)) ==
         "race: write of shared address 0x0 by thread (32, 0, 0) at ptx line 9 is not ordered with "
         "the write by thread (0, 0, 0) at ptx line 7, in kernel hand, block (0, 0, 0)\n");
