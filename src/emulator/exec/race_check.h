@@ -7,9 +7,9 @@
 // two warps to one byte, at least one of them a write and at least one not so ordered, neither
 // known to the other, are a race. Lanes of one warp are taken as ordered.
 //
-// What is remembered of each four bytes is the last write of either sort and two reads, so that a race may be
-// missed and none is made up. One object a block, used again for the next one; one thread at a
-// time.
+// What is remembered of each four bytes is the last write of either sort and two reads, so that a
+// race may be missed and none is made up. One object a block, used again for the next one; one
+// thread at a time.
 #pragma once
 
 #include "emulator/exec/warp.h"
