@@ -116,6 +116,11 @@ void add_registers(OpcodeCases &cases) {
       "prefetch.global.L1 [%out];\nnanosleep.u32 10;\nmov.u32 %x, 6;\npmevent 1;",
       "Parallel Synchronization and Communication Instructions: membar, fence",
       "order of memory operations alone", [](uint32_t) { return 6; });
+  add(cases, "discard changes no other value",
+      "discard.global.L2 [%in], 128;\nst.global.u32 [%in+4], %i;\nmov.u32 %x, 6;",
+      "Data Movement and Conversion Instructions: discard", "of the 128 bytes alone",
+      [](uint32_t) { return 6; }, {80, "7.4"});
+  cases.programs.back().input.resize(32);
   add(cases, "griddepcontrol without a dependency",
       "griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\nmov.u32 %x, 4;",
       "Parallel Synchronization and Communication Instructions: griddepcontrol",

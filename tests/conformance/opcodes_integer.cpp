@@ -172,11 +172,14 @@ void add_special(Adder &adder) {
         return Bits(h.relu ? std::max<Wide>(chosen, 0) : chosen) & 0xffff;
       };
       const char *name = greatest ? "max" : "min";
-      adder.add(
-          name, std::string(name) + (h.relu ? ".relu." : ".") + h.type, "rrr",
-          "halves are compared with halves; .relu clamps negative results to 0",
-          [=](Bits a, Bits b, Bits, Bits) { return half(a, b) | half(a >> 16, b >> 16) << 16; },
-          90);
+      const std::string base = std::string(name) + ".", type = h.type;
+      auto both = [=](Bits a, Bits b, Bits, Bits) {
+        return half(a, b) | half(a >> 16, b >> 16) << 16;
+      };
+      const char *rule = "halves are compared with halves; .relu clamps negative results to 0";
+      adder.add(name, base + (h.relu ? "relu." : "") + type, "rrr", rule, both, 90);
+      if (h.relu) // as the compiler's __vimax_s16x2_relu has it
+        adder.add(name, base + type + ".relu", "rrr", rule, both, 90);
     }
   for (const char *type : {"u16x2", "s16x2"})
     adder.add(
@@ -208,38 +211,65 @@ void add_dot_products(Adder &adder) {
     }
 }
 
-/// Words of up to three steps, so that the carry that each form reads and writes is seen.
-void add_carries(Adder &adder, const char *type, char kind, bool subtracts) {
-  const std::string k(1, kind), first = subtracts ? "sub.cc." : "add.cc.",
-                                next = subtracts ? "subc" : "addc", t = type;
-  const Bits all = kind == 'r' ? 0xffffffff : ~Bits(0);
-  const std::string bits = kind == 'r' ? ".b32" : ".b64";
-  auto r = [&](char name) { return ", %" + k + name; };
-  auto step = [=](Wide x, Wide y, Wide &carry) {
-    Wide result = subtracts ? x - y - carry : x + y + carry;
-    carry = subtracts ? result < 0 : result > Wide(all);
-    return Bits(result);
+/// A word of a chain: a sum, a difference, or half of a product and an addend.
+struct CarryStep {
+  const char *mnemonic;
+  bool subtracts = false;
+  int product_half = -1; // 0 lower, 1 upper
+};
+constexpr CarryStep kFirstSteps[] = {
+    {"add"}, {"sub", true}, {"mad.lo", false, 0}, {"mad.hi", false, 1}};
+constexpr CarryStep kNextSteps[] = {
+    {"addc"}, {"subc", true}, {"madc.lo", false, 0}, {"madc.hi", false, 1}};
+
+/// Chains of every two kinds of words, and of a third that reads what the second wrote. A
+/// difference is a + ~b + 1: the carry out of that is CC.CF, which the compiler's divisions of
+/// 128-bit numbers read with addc.
+void add_carries(Adder &adder, const Type &t) {
+  const std::string k(1, t.kind), type = t.name, bits = std::to_string(t.bits);
+  auto operands = [&](const CarryStep &step, const char *names) {
+    std::string text;
+    for (int i = 0; i < (step.product_half < 0 ? 2 : 3); ++i)
+      text += ", %" + k + names[i];
+    return text;
   };
-  const std::string open = "{ .reg " + bits + " w; ";
-  adder.text("addc",
-             open + first + t + " w" + r('a') + r('b') + "; " + next + "." + t + " %" + k + "d" +
-                 r('c') + r('e') + "; }",
-             std::string(5, kind), "the carry of one word enters the next",
-             [=](Bits a, Bits b, Bits c, Bits e) {
-               Wide carry = 0;
-               step(a, b, carry);
-               return step(c, e, carry);
-             });
-  adder.text("addc",
-             open + first + t + " w" + r('a') + r('b') + "; " + next + ".cc." + t + " w" + r('c') +
-                 r('e') + "; " + next + "." + t + " %" + k + "d" + r('b') + r('c') + "; }",
-             std::string(5, kind), ".cc also writes the carry",
-             [=](Bits a, Bits b, Bits c, Bits e) {
-               Wide carry = 0;
-               step(a, b, carry);
-               step(c, e, carry);
-               return step(b, c, carry);
-             });
+  auto add = [=](const CarryStep &step, Bits x, Bits y, Bits z, Bits &carry) {
+    if (step.product_half >= 0) {
+      const UnsignedWide product = t.is_signed ? UnsignedWide(t.of(x) * t.of(y))
+                                               : UnsignedWide(t.of(x)) * UnsignedWide(t.of(y));
+      x = Bits(product >> (step.product_half * t.bits));
+      y = z;
+    }
+    const UnsignedWide mask = (UnsignedWide(1) << t.bits) - 1;
+    const UnsignedWide sum =
+        (UnsignedWide(x) & mask) + (UnsignedWide(step.subtracts ? ~y : y) & mask) + carry;
+    carry = Bits(sum >> t.bits);
+    return Bits(sum);
+  };
+  const std::string open = "{ .reg .b" + bits + " w; ", kinds(5, t.kind);
+  for (const CarryStep &first : kFirstSteps)
+    for (const CarryStep &next : kNextSteps) {
+      const std::string begin =
+          open + first.mnemonic + ".cc." + type + " w" + operands(first, "abc") + "; ";
+      adder.text(
+          "extended precision, CC.CF",
+          begin + next.mnemonic + "." + type + " %" + k + "d" + operands(next, "cea") + "; }",
+          kinds, "the carry of one word enters the next", [=](Bits a, Bits b, Bits c, Bits e) {
+            Bits carry = first.subtracts;
+            add(first, a, b, c, carry);
+            return add(next, c, e, a, carry);
+          });
+      const CarryStep &last = kNextSteps[!next.subtracts];
+      adder.text("extended precision, CC.CF",
+                 begin + next.mnemonic + ".cc." + type + " w" + operands(next, "cea") + "; " +
+                     last.mnemonic + "." + type + " %" + k + "d" + operands(last, "bc") + "; }",
+                 kinds, ".cc also writes the carry", [=](Bits a, Bits b, Bits c, Bits e) {
+                   Bits carry = first.subtracts;
+                   add(first, a, b, c, carry);
+                   add(next, c, e, a, carry);
+                   return add(last, b, c, 0, carry);
+                 });
+    }
 }
 
 } // namespace
@@ -251,8 +281,7 @@ void add_integer_cases(OpcodeCases &cases) {
     add_division(adder, t);
     add_products(adder, t);
     if (t.bits > 16)
-      for (bool subtracts : {false, true})
-        add_carries(adder, t.name, t.kind, subtracts);
+      add_carries(adder, t);
   }
   add_special(adder);
   add_dot_products(adder);

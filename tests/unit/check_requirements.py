@@ -80,6 +80,7 @@ prefetch.global.L2 [rd];
 prefetch.global.L2::evict_last [rd];
 prefetchu.L1 [rd];
 applypriority.global.L2::evict_normal [rd], 128;
+discard.global.L2 [rd], 128;
 membar.gl;
 membar.cta;
 membar.sys;

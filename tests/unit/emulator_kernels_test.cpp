@@ -2,6 +2,8 @@
 #include "support/emulated.h"
 
 #include <cmath>
+#include <cstdio>
+#include <unistd.h>
 
 using namespace cugrt::test;
 
@@ -513,4 +515,78 @@ TEST_CASE("half and bfloat16 kernels round as the formats do") {
       CHECK(std::abs(got[9 * s + k] - (std::max(a, b) + std::exp(a))) < 2e-2 * (1 + std::exp(a)));
     }
   }
+}
+
+// The compiler's own division mixes chains: sub.cc whose carry addc reads.
+TEST_CASE("128-bit integers are divided, multiplied and compared as the host does") {
+  __extension__ using Wide = __int128;
+  __extension__ using Unsigned = unsigned __int128;
+  Random random(12);
+  std::vector<Wide> a, b;
+  for (int i = 0; i < 2048; ++i)
+    for (auto *list : {&a, &b}) {
+      const int shift = std::min(i % 13 * 9 + (list == &b ? i % 31 : 0), 126);
+      list->push_back(Wide(Unsigned(random.bits()) << 64 | random.bits()) >> shift | 1);
+    }
+  for (const char *target : kTargets) {
+    Emulated device(profile_for(target));
+    device.load_cuda(R"(typedef __int128 S; typedef unsigned __int128 U;
+    extern "C" __global__ void divide(const S *a, const S *b, S *out) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      S *o = out + 8 * i;
+      o[0] = a[i] / b[i]; o[1] = a[i] % b[i];
+      o[2] = U(a[i]) / U(b[i]); o[3] = U(a[i]) % U(b[i]);
+      o[4] = a[i] * b[i]; o[5] = a[i] - b[i];
+      o[6] = (a[i] < b[i]) + 2 * (U(a[i]) < U(b[i])); o[7] = a[i] + b[i];
+    })",
+                     target, {"--device-int128"});
+    const uint64_t pa = device.upload(a), pb = device.upload(b),
+                   out = device.allocate(a.size() * 8 * sizeof(Wide));
+    device.launch("divide", {uint32_t(a.size() / 128), 1, 1}, {128, 1, 1}, 0, pa, pb, out);
+    const auto got = device.download<Wide>(out, a.size() * 8);
+    size_t wrong = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const Unsigned ua = Unsigned(a[i]), ub = Unsigned(b[i]);
+      const Wide want[8] = {a[i] / b[i],
+                            a[i] % b[i],
+                            Wide(ua / ub),
+                            Wide(ua % ub),
+                            Wide(ua * ub),
+                            Wide(ua - ub),
+                            (a[i] < b[i]) + 2 * (ua < ub),
+                            Wide(ua + ub)};
+      for (size_t n = 0; n < 8; ++n)
+        wrong += got[8 * i + n] != want[n];
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("printf returns how many arguments it took, and narrows what h and hh say") {
+  Emulated device;
+  device.load_cuda(R"(extern "C" int printf(const char *, ...);
+    extern "C" __global__ void say(int *out) {
+      out[0] = printf("none %%|");
+      out[1] = printf("%d %s %5.1f|", 1, "x", 2.0);
+      out[2] = printf("%hhd %hhu %hd %hu %hx|", 300, -1, 70000, -1, 0x12345);
+      out[3] = printf("%ld %lld %d %u|", -(1l << 40), 1ll << 41, -2, -2);
+      out[4] = printf(0);
+    })");
+  const uint64_t out = device.allocate(20);
+  std::FILE *file = std::tmpfile();
+  std::fflush(stdout);
+  const int saved = dup(1);
+  dup2(fileno(file), 1);
+  auto fault = device.try_launch("say", {1, 1, 1}, {1, 1, 1}, 0, out);
+  std::fflush(stdout);
+  dup2(saved, 1);
+  close(saved);
+  REQUIRE(!fault);
+  CHECK(device.download<int>(out, 5) == std::vector<int>{0, 3, 5, 4, -1});
+  char text[256] = {};
+  std::rewind(file);
+  const size_t bytes = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  CHECK(std::string(text, bytes) == "none %|1 x   2.0|44 255 4464 65535 2345|"
+                                    "-1099511627776 2199023255552 -2 4294967294|");
 }

@@ -52,6 +52,7 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"griddepcontrol", &Lowering::lower_grid_dependency},
       {"pmevent", &Lowering::lower_nothing},
       {"applypriority", &Lowering::lower_nothing},
+      {"discard", &Lowering::lower_nothing},
   };
   Opcode opcode;
   if (!opcode.split(instruction.opcode))
@@ -75,8 +76,8 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
 /// Hints, and what is done before it could be waited for.
 Status Lowering::lower_nothing(Opcode &opcode) {
   const std::string_view name = opcode.mnemonic();
-  const bool sets_priority = name == "applypriority";
-  CUGRT_TRY(expect_operands(sets_priority ? 2 : 1, sets_priority ? 2 : 1));
+  const bool has_size = name == "applypriority" || name == "discard";
+  CUGRT_TRY(expect_operands(has_size ? 2 : 1, has_size ? 2 : 1));
   if (name == "nanosleep") {
     CUGRT_TRY(source(operand(0), Type::u32, Width::integer).take_status());
   } else if (name == "pmevent") {
@@ -91,7 +92,7 @@ Status Lowering::lower_nothing(Opcode &opcode) {
     CUGRT_ASSIGN(Address where, address(operand(0), space));
     if (name == "prefetchu" && where.space != Space::none && where.space != Space::global)
       return error("an address that is not generic");
-    if (sets_priority && (operand(1).kind != Kind::integer || operand(1).value != 128))
+    if (has_size && (operand(1).kind != Kind::integer || operand(1).value != 128))
       return error("expected a size of 128");
   }
   emit(OpId::nop);

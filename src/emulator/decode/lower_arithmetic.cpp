@@ -110,7 +110,11 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
     if ((flags & kFlagSat) && last == Type::f64)
       return refuse();
   }
+  // Of integers .relu stands before the type in the ISA, and behind it in what the compiler writes.
+  const bool clamps = !is_float(last) && opcode.take("relu");
   std::string name = (directed ? "directed." : "") + opcode.name();
+  if (clamps)
+    name.insert(opcode.mnemonic().size(), ".relu");
   if ((opcode.mnemonic() == "min" || opcode.mnemonic() == "max") && operand_count() == 4)
     name.insert(3, "3"); // the form of three values
   auto id = find_op(name);

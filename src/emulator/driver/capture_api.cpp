@@ -131,7 +131,7 @@ CUresult read_dependencies(Driver &driver, const Graph &graph, const CUgraphNode
     if (!node || node->graph != &graph)
       return CUDA_ERROR_INVALID_VALUE;
     if (data && (data[i].type || data[i].from_port || data[i].to_port))
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return driver.refuse("data of edges in a capture is");
     out->push_back(nodes[i]);
   }
   return CUDA_SUCCESS;
@@ -140,7 +140,8 @@ CUresult read_dependencies(Driver &driver, const Graph &graph, const CUgraphNode
 CUresult info(Driver &driver, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
               CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data,
               size_t *count) {
-  if (!status)
+  // "If edgeData_out is non-NULL then dependencies_out must be as well."
+  if (!status || (data && !nodes))
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
   Ref<Stream> stream;
@@ -156,8 +157,10 @@ CUresult info(Driver &driver, CUstream handle, CUstreamCaptureStatus *status, cu
     *graph = stream->capture->graph->handle;
   if (nodes)
     *nodes = stream->capture_dependencies.data();
-  if (data)
-    *data = nullptr; // all edges are ordinary
+  if (data) {
+    stream->capture_edges.assign(stream->capture_dependencies.size(), CUgraphEdgeData{});
+    *data = stream->capture_edges.data();
+  }
   if (count)
     *count = stream->capture_dependencies.size();
   return CUDA_SUCCESS;

@@ -395,7 +395,7 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsig
     if (params && params->numExecAffinityParams)
       return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
     if (params && params->cigParams)
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return driver.refuse("sharing the device with graphics is");
     return create(driver, out, flags, device);
   });
 }

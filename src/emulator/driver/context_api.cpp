@@ -31,7 +31,7 @@ struct Limit {
   CUlimit limit;
   size_t initial;
 };
-constexpr Limit kLimits[] = {{CU_LIMIT_STACK_SIZE, 1024},
+constexpr Limit kLimits[] = {{CU_LIMIT_STACK_SIZE, kDefaultStackBytes},
                              {CU_LIMIT_PRINTF_FIFO_SIZE, size_t(8) << 20},
                              {CU_LIMIT_MALLOC_HEAP_SIZE, size_t(8) << 20},
                              {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
@@ -42,6 +42,13 @@ const Limit *find_limit(CUlimit limit) {
     if (row.limit == limit)
       return &row;
   return nullptr;
+}
+
+// "The driver is free to modify the requested value to meet h/w requirements (this could be
+// clamping to minimum or maximum values, rounding up to nearest element size, etc)."
+uint64_t stack_bytes(size_t asked) {
+  constexpr uint64_t kUnit = 16;
+  return (std::min<uint64_t>(asked, kMaxStackBytes) + kUnit - 1) / kUnit * kUnit;
 }
 
 CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
@@ -144,10 +151,23 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
 }
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
-  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
     if (!find_limit(limit))
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    context->limits[limit] = value;
+    if (limit != CU_LIMIT_STACK_SIZE) {
+      context->limits[limit] = value;
+      return CUDA_SUCCESS;
+    }
+    const uint64_t bytes = stack_bytes(value);
+    if (bytes < context->stack_bytes) { // what was launched before keeps its stack
+      std::vector<TaskPtr> tasks = pending_work(driver, *context);
+      lock.unlock();
+      wait_all(driver, tasks);
+    }
+    context->stack_bytes = bytes;
     return CUDA_SUCCESS;
   });
 }
@@ -160,6 +180,10 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit) {
     if (!row)
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
     auto set = context->limits.find(limit);
+    if (limit == CU_LIMIT_STACK_SIZE) {
+      *value = context->stack_bytes;
+      return CUDA_SUCCESS;
+    }
     *value = set == context->limits.end() ? row->initial : set->second;
     return CUDA_SUCCESS;
   });

@@ -73,7 +73,8 @@ CUresult operands(const CUDA_MEMCPY3D &c, Operand *source, Operand *destination,
   *extent = {c.WidthInBytes, c.Height, c.Depth};
   if (!supported(c.srcMemoryType) || !supported(c.dstMemoryType)) {
     bool array = c.srcMemoryType == CU_MEMORYTYPE_ARRAY || c.dstMemoryType == CU_MEMORYTYPE_ARRAY;
-    return array ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    return array ? Driver::instance().refuse("copies of CUDA arrays are")
+                 : CUDA_ERROR_INVALID_VALUE;
   }
   if (c.reserved0 || c.reserved1 || c.srcLOD || c.dstLOD)
     return CUDA_ERROR_INVALID_VALUE;

@@ -86,6 +86,11 @@ void Driver::inject_fault(uint64_t nth_call, CUresult code) {
   fault_countdown_ = int64_t(std::min<uint64_t>(nth_call, INT64_MAX));
 }
 
+CUresult Driver::refuse(const std::string &what) {
+  report(Check::refused, what + " not emulated: see docs/emulator.md");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 void Driver::set_message(std::string message) {
   std::lock_guard lock(message_mutex_);
   message_ = std::move(message);

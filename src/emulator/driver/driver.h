@@ -84,6 +84,8 @@ public:
   void set_message(std::string message);
   /// A finding that is also the last message.
   void report(Check check, const std::string &message);
+  /// CUDA_ERROR_NOT_SUPPORTED, after telling what it is that is not emulated.
+  CUresult refuse(const std::string &what);
   std::string message();
 
 private:

@@ -79,7 +79,8 @@ CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_a
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
     if (value < 0 || value > 1)
-      return value < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+      return value < 0 ? CUDA_ERROR_INVALID_VALUE
+                       : Driver::instance().refuse("thread block clusters are");
     function.cluster[size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)] = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:

@@ -75,35 +75,38 @@ CUresult check_cluster(Driver &driver, const KernelWork &work,
 
 } // namespace
 
+CUresult check_known(Driver &driver, CUlaunchAttributeID id) {
+  switch (id) {
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_IGNORE: // this and the others are hints: they change no result here
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+  case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+  case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+  case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+    return driver.refuse("launch attribute " + std::to_string(id) + " is");
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
 CUresult check_attributes(Driver &driver, const KernelWork &work) {
   for (const auto &[id, value] : work.attributes) {
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      if (value.cooperative)
-        CUGRT_EMU_TRY(check_cooperative(driver, work));
-      break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    CUGRT_EMU_TRY(check_known(driver, CUlaunchAttributeID(id)));
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && value.cooperative)
+      CUGRT_EMU_TRY(check_cooperative(driver, work));
+    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
       CUGRT_EMU_TRY(check_cluster(driver, work, value));
-      break;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-      return CUDA_ERROR_NOT_SUPPORTED;
-    case CU_LAUNCH_ATTRIBUTE_IGNORE: // hints: they change no result here
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
-      break;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-    }
   }
   return CUDA_SUCCESS;
 }
@@ -185,6 +188,8 @@ CUresult fault_code(FaultKind kind) {
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   case FaultKind::assertion:
     return CUDA_ERROR_ASSERT;
+  case FaultKind::stack_overflow: // "This can be due to [...] exceeding the stack size limit."
+    return CUDA_ERROR_HARDWARE_STACK_ERROR;
   default:
     return CUDA_ERROR_LAUNCH_FAILED;
   }
@@ -198,6 +203,7 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   config.block = work.block;
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
+  config.stack_bytes = work.function->context->stack_bytes;
   // "Handles can only be set from the context with which they are associated."
   std::function<bool(uint64_t, uint32_t)> set_conditional = [&](uint64_t handle, uint32_t value) {
     Ref<Conditional> conditional = driver.conditionals.find(handle);

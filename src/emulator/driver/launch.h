@@ -27,6 +27,8 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
                         KernelWork *out);
 /// Attributes of the launch: what is emulated, harmless or refused.
 CUresult check_attributes(Driver &driver, const KernelWork &work);
+/// Whether a launch can have the attribute at all, whatever its value.
+CUresult check_known(Driver &driver, CUlaunchAttributeID id);
 /// Copies arguments given in either of the two forms, by the kernel's layout.
 CUresult copy_params(const KernelInfo &info, void **params, void **extra,
                      std::vector<std::byte> *out);

@@ -174,8 +174,10 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *out, CUlibrary handle) {
   });
 }
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary handle,
-                                    const char *name) {
+namespace {
+
+CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const char *name,
+                    bool managed_only) {
   return call([&](Driver &driver) -> CUresult {
     if (!name || (!out && !bytes))
       return CUDA_ERROR_INVALID_VALUE;
@@ -188,7 +190,7 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary h
     Ref<Module> module;
     CUGRT_EMU_TRY(load_library(driver, *library, context, &module));
     std::optional<GlobalInfo> global = module->program->find_global(name);
-    if (!global)
+    if (!global || (managed_only && !global->managed))
       return CUDA_ERROR_NOT_FOUND;
     if (out)
       *out = global->address;
@@ -198,16 +200,19 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary h
   });
 }
 
-// Neither managed variables nor unified functions are ever loaded: PTX that has them is refused.
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary handle,
-                                     const char *name) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!name || (!out && !bytes))
-      return CUDA_ERROR_INVALID_VALUE;
-    return driver.libraries.find(handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
-  });
+} // namespace
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library,
+                                    const char *name) {
+  return get_global(out, bytes, library, name, false);
 }
 
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary library,
+                                     const char *name) {
+  return get_global(out, bytes, library, name, true);
+}
+
+// PTX that has unified functions is refused.
 CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **out, CUlibrary handle, const char *name) {
   return call([&](Driver &driver) -> CUresult {
     if (!name || !out)

@@ -152,7 +152,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int 
     if (flags & ~kFlags)
       return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return driver.refuse("registering I/O memory is");
     return driver.allocations->register_host(address_of(pointer), bytes, flags, context.get());
   });
 }
@@ -202,7 +202,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
     if (stream->capture)
-      return CUDA_ERROR_NOT_SUPPORTED;
+      return driver.refuse("freeing memory in a captured stream is");
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
     CUGRT_EMU_TRY(driver.allocations->begin_free(address));
     try {

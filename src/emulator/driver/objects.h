@@ -8,6 +8,7 @@
 #include "emulator/exec/executor.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,6 +61,7 @@ struct Stream {
   std::shared_ptr<StreamKernel> last_kernel; // nullptr when the last work is no launch of a kernel
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> capture_dependencies;
+  std::vector<CUgraphEdgeData> capture_edges; // what was handed out beside them: all ordinary
   std::map<int, CUlaunchAttributeValue> attributes;
 
   bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
@@ -138,8 +140,9 @@ struct Context {
   std::vector<std::shared_ptr<Stream>> streams; // created ones
   std::vector<std::shared_ptr<Event>> events;
   std::vector<std::shared_ptr<Module>> modules;
-  std::vector<TaskPtr> orphans; // tails of destroyed streams
-  std::map<int, size_t> limits;
+  std::vector<TaskPtr> orphans;                          // tails of destroyed streams
+  std::map<int, size_t> limits;                          // but for the stack's
+  std::atomic<uint64_t> stack_bytes{kDefaultStackBytes}; // CU_LIMIT_STACK_SIZE; kernels read it
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 
@@ -157,7 +160,8 @@ struct UserObject {
   CUuserObject handle = nullptr;
   void *pointer = nullptr;
   CUhostFn destroy = nullptr;
-  uint64_t references = 0; // the program's and the graphs'; the destructor is queued at none
+  uint64_t references = 0;       // the program's and the graphs'; the destructor is queued at none
+  std::vector<TaskPtr> launches; // under way when their instance gave up references
   uint64_t of_program = 0; // those of them that the program may give back or move into a graph
 };
 

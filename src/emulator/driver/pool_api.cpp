@@ -29,12 +29,14 @@ Ref<MemoryPool> current_pool(Driver &driver) {
   return pool && driver.pools.find(pool->handle) ? pool : default_pool(driver);
 }
 
-CUresult check_location(const CUmemLocation *location, CUmemAllocationType type) {
+CUresult check_location(Driver &driver, const CUmemLocation *location, CUmemAllocationType type) {
   if (!location)
     return CUDA_ERROR_INVALID_VALUE;
-  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED || location->type == CU_MEM_LOCATION_TYPE_HOST ||
+  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+    return driver.refuse("memory pools of managed memory are");
+  if (location->type == CU_MEM_LOCATION_TYPE_HOST ||
       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return driver.refuse("memory pools on the host are");
   if (type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   return location->id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -135,8 +137,8 @@ CUresult allocate_from_pool(Driver &driver, size_t bytes, CUstream handle,
     return CUDA_ERROR_INVALID_VALUE;
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
-  if (stream->capture) // allocation nodes are not emulated
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (stream->capture)
+    return driver.refuse("allocating memory in a captured stream is");
   CUGRT_EMU_TRY(refuse_capture(driver, stream));
   Ref<MemoryPool> pool = named ? named : current_pool(driver);
   // Only what is freed in stream order comes back later, on the device thread.
@@ -174,9 +176,9 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
   return call([&](Driver &driver) -> CUresult {
     if (!out || !props)
       return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_location(&props->location, props->allocType));
-    if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) // nothing is shared between processes
-      return CUDA_ERROR_NOT_SUPPORTED;
+    CUGRT_EMU_TRY(check_location(driver, &props->location, props->allocType));
+    if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+      return driver.refuse("memory that processes share is");
     Lock lock(driver.mutex);
     *out = make_pool(driver, props->maxSize)->handle;
     return CUDA_SUCCESS;
@@ -257,20 +259,20 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 
 CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location,
                                         CUmemAllocationType type) {
-  CUresult result = call([&](Driver &) { return check_location(location, type); });
+  CUresult result = call([&](Driver &driver) { return check_location(driver, location, type); });
   return result == CUDA_SUCCESS ? give_pool(out, location->id, default_pool) : result;
 }
 
 CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location,
                                  CUmemAllocationType type) {
-  CUresult result = call([&](Driver &) { return check_location(location, type); });
+  CUresult result = call([&](Driver &driver) { return check_location(driver, location, type); });
   return result == CUDA_SUCCESS ? give_pool(out, location->id, current_pool) : result;
 }
 
 CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
                                  CUmemoryPool pool) {
   return call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_TRY(check_location(location, type));
+    CUGRT_EMU_TRY(check_location(driver, location, type));
     return set_current(driver, pool);
   });
 }

@@ -26,14 +26,15 @@ Physical *as_key(CUmemGenericAllocationHandle handle) {
 
 bool whole(uint64_t value) { return value % kGranularity == 0; }
 
-CUresult check_properties(const CUmemAllocationProp *prop) {
+CUresult check_properties(Driver &driver, const CUmemAllocationProp *prop) {
   if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return driver.refuse("physical memory on the host is");
   if (prop->location.id != 0)
     return CUDA_ERROR_INVALID_DEVICE;
-  return prop->requestedHandleTypes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+  return prop->requestedHandleTypes ? driver.refuse("memory that processes share is")
+                                    : CUDA_SUCCESS;
 }
 
 // A file of `bytes` poisoned bytes, or -1.
@@ -124,11 +125,11 @@ using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
                                                CUmemAllocationGranularity_flags option) {
-  return call([&](Driver &) -> CUresult {
+  return call([&](Driver &driver) -> CUresult {
     if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
                          option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
       return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_properties(prop));
+    CUGRT_EMU_TRY(check_properties(driver, prop));
     *granularity = kGranularity;
     return CUDA_SUCCESS;
   });
@@ -176,7 +177,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     // "size must be a multiple of the granularity".
     if (!out || !bytes || !whole(bytes) || flags)
       return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_properties(prop));
+    CUGRT_EMU_TRY(check_properties(driver, prop));
     auto memory = std::make_shared<Physical>();
     memory->bytes = bytes;
     memory->properties = *prop;

@@ -262,6 +262,7 @@ void begin_block(Block &block, uint64_t linear_index) {
                  uint32_t(linear_index / grid[0] / grid[1])};
   block.live_threads = threads_of(launch);
   block.waited = 0;
+  block.call_bytes = 0;
   std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
   std::memset(block.shared, AddressSpace::kPoison, launch.shared_bytes);
   if (block.races)
@@ -282,7 +283,9 @@ void begin_block(Block &block, uint64_t linear_index) {
     w->paths[0].pc = launch.code->ops.data();
     w->paths[0].frame = &w->base;
     w->paths[0].mask = w->live;
-    std::memset(w->local, AddressSpace::kPoison, launch.local_stride * kLanes);
+    for (uint32_t lane = 0; lane < kLanes && launch.known_stack_bytes; ++lane)
+      std::memset(w->local + lane * launch.local_stride, AddressSpace::kPoison,
+                  launch.known_stack_bytes);
     fill_specials(*w, *launch.code, w->base.registers, false);
   }
 }

@@ -26,6 +26,7 @@ struct Launch {
   uint32_t multiprocessors = 1;
   uint32_t shared_bytes = 0, static_shared_bytes = 0;
   uint64_t local_stride = 0;
+  uint64_t known_stack_bytes = 0; // the part of it that is poisoned when a block begins
   bool counting = false;
   uint32_t cache_count = 0; // remembered ranges
   const std::vector<std::string_view> *files = nullptr;
@@ -50,6 +51,7 @@ struct Block {
   uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
   ExecutionCounters counted;                           // where the launch asks for it
   LaunchAccesses *accesses = nullptr;                  // likewise; of the worker
+  uint64_t call_bytes = 0;                             // of the host, for frames of calls
   std::unique_ptr<RaceCheck> races;                    // likewise
   std::unique_ptr<InitCheck> init;                     // likewise
 

@@ -48,14 +48,19 @@ bool read_string(const Op *op, Warp &w, uint32_t lane, uint64_t address, std::st
   return true;
 }
 
-/// The conversion that begins at format[i] ('%'); i moves behind it.
-std::string conversion(const std::string &format, size_t &i, bool &is_long) {
+/// The conversion that begins at format[i] ('%'), without its length modifier; `bytes` of a whole
+/// number are meant. i moves behind it.
+std::string conversion(const std::string &format, size_t &i, uint32_t &bytes) {
   std::string spec = "%";
-  is_long = false;
+  bytes = 4;
   for (++i; i < format.size(); ++i) {
     char c = format[i];
-    if (c == 'l' || c == 'h' || c == 'z' || c == 't' || c == 'j') {
-      is_long |= c != 'h';
+    if (c == 'l' || c == 'z' || c == 't' || c == 'j') {
+      bytes = 8;
+      continue;
+    }
+    if (c == 'h') {
+      bytes = bytes == 4 ? 2 : 1;
       continue;
     }
     spec += c;
@@ -67,11 +72,11 @@ std::string conversion(const std::string &format, size_t &i, bool &is_long) {
   return spec;
 }
 
-bool append_value(const Op *op, Warp &w, uint32_t lane, std::string spec, bool is_long,
+bool append_value(const Op *op, Warp &w, uint32_t lane, std::string spec, uint32_t meant,
                   uint64_t &cursor, std::string &out) {
   char kind = spec.back(), buffer[512];
-  bool wide = is_long || std::strchr("spaAeEfFgG", kind);
-  uint32_t bytes = wide ? 8 : 4;
+  bool wide = meant == 8 || std::strchr("spaAeEfFgG", kind);
+  uint32_t bytes = wide ? 8 : 4; // small numbers are passed as int
   cursor = (cursor + bytes - 1) / bytes * bytes;
   const std::byte *p = at(op, w, lane, cursor, bytes);
   if (!p)
@@ -97,15 +102,23 @@ bool append_value(const Op *op, Warp &w, uint32_t lane, std::string spec, bool i
   } else {
     spec.insert(spec.size() - 1, "ll");
     bool is_signed = kind == 'd' || kind == 'i';
-    long long value = is_signed && !is_long ? int32_t(bits) : (long long)bits;
+    const uint32_t above = 64 - 8 * meant;
+    long long value =
+        is_signed ? (long long)(bits << above) >> above : (long long)(bits << above >> above);
     snprintf(buffer, sizeof buffer, spec.c_str(), value);
   }
   out += buffer;
   return true;
 }
 
-bool print_lane(const Op *op, Warp &w, const CallSite &site, uint32_t lane) {
+/// printf "returns the number of arguments parsed by the device [...] If the format string is NULL,
+/// -1 is returned." False at a fault.
+bool print_lane(const Op *op, Warp &w, const CallSite &site, uint32_t lane, int32_t &parsed) {
   std::string format, out;
+  parsed = -1;
+  if (!argument(w, site, 0, lane))
+    return true;
+  parsed = 0;
   if (!read_string(op, w, lane, argument(w, site, 0, lane), format))
     return false;
   uint64_t cursor = argument(w, site, 1, lane);
@@ -114,15 +127,15 @@ bool print_lane(const Op *op, Warp &w, const CallSite &site, uint32_t lane) {
       out += format[i++];
       continue;
     }
-    bool is_long;
-    std::string spec = conversion(format, i, is_long);
+    uint32_t bytes;
+    std::string spec = conversion(format, i, bytes);
     constexpr size_t kMaxSpec = 32;
     if (spec == "%%")
       out += '%';
     else if (spec.size() < 2 || spec.size() > kMaxSpec || spec.find('*') != spec.npos ||
              !std::strchr("diouxXcspaAeEfFgG", spec.back()))
       out += spec; // malformed: shown as it stands
-    else if (!append_value(op, w, lane, spec, is_long, cursor, out))
+    else if (++parsed; !append_value(op, w, lane, spec, bytes, cursor, out))
       return false;
   }
   // The program's own output, as the real driver writes it at synchronisation.
@@ -180,12 +193,12 @@ const Op *call_builtin(const Op *op, Warp &w, const CallSite &site) {
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     if (!(w.mask >> lane & 1))
       continue;
-    if (!print_lane(op, w, site, lane))
+    int32_t parsed;
+    if (!print_lane(op, w, site, lane, parsed))
       return w.stop;
     if (site.results.empty())
       continue;
-    uint32_t printed = 0;
-    std::memcpy(w.frame + site.results[0].slot + lane * site.results[0].bytes, &printed,
+    std::memcpy(w.frame + site.results[0].slot + lane * site.results[0].bytes, &parsed,
                 std::min<uint32_t>(4, site.results[0].bytes));
   }
   return op + 1;

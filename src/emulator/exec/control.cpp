@@ -178,24 +178,20 @@ const Op *launch_dependents(const Op *op, Warp &w) {
   return op + 1;
 }
 
-/// Kind 0 add.cc, 1 addc, 2 sub.cc, 3 subc. For subtraction the condition code is the borrow.
+/// Kind 0 add.cc, 1 addc, 2 sub.cc, 3 subc. CC.CF is the carry out of an adder that subtracts by
+/// adding the complement and one: after a subtraction it says that there was no borrow, and subc
+/// borrows where it is 0. Chains that mix additions and subtractions depend on it.
 template <class T, int Kind, bool Writes> const Op *carry(const Op *op, Warp &w) {
+  constexpr bool kSubtracts = Kind >= 2, kReads = Kind & 1;
   const T *a = w.lane<T>(op->a), *b = w.lane<T>(op->b);
   T *d = w.lane<T>(op->d);
   uint32_t *code = w.lane<uint32_t>(op->e);
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(w.mask >> i & 1))
       continue;
-    T in = Kind & 1 ? T(code[i]) : T(0), r, r2;
-    bool out = false;
-    if (Kind < 2) {
-      out = __builtin_add_overflow(a[i], b[i], &r);
-      out |= __builtin_add_overflow(r, in, &r2);
-    } else {
-      out = __builtin_sub_overflow(a[i], b[i], &r);
-      out |= __builtin_sub_overflow(r, in, &r2);
-    }
-    d[i] = r2;
+    T in = kReads ? T(code[i]) : T(kSubtracts), sum;
+    bool out = __builtin_add_overflow(a[i], kSubtracts ? T(~b[i]) : b[i], &sum);
+    out |= __builtin_add_overflow(sum, in, &d[i]);
     if (Writes)
       code[i] = out;
   }

@@ -27,6 +27,7 @@ enum class FaultKind {
   trap,                // 719, CUDA_ERROR_LAUNCH_FAILED
   deadlock,            // 702, CUDA_ERROR_LAUNCH_TIMEOUT: parked paths that can never meet
   assertion,           // 710
+  stack_overflow,      // 714, CUDA_ERROR_HARDWARE_STACK_ERROR
 };
 
 struct Fault {
@@ -51,6 +52,7 @@ struct KernelInfo {
 
 struct GlobalInfo {
   uint64_t address = 0, bytes = 0;
+  bool managed = false;
 };
 
 /// PTX instructions as written, and the same times active lanes, whatever they were decoded to.
@@ -65,11 +67,17 @@ using UninitializedReport = std::function<void(const std::string &site, const st
 /// Is told one line of text; likewise.
 using RaceReport = std::function<void(const std::string &)>;
 
+constexpr uint64_t kDefaultStackBytes = 1024;
+constexpr uint64_t kMaxStackBytes = 512 << 10; // local memory of a thread, by the architecture
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
   std::span<const std::byte> params; // KernelInfo::param_bytes of them
   uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool
+  /// A thread's stack, at most kMaxStackBytes, where calls have no depth that the code tells:
+  /// recursion, and calls through registers. It is never less than what the code tells.
+  uint64_t stack_bytes = kDefaultStackBytes;
   /// Called at every griddepcontrol.wait and .launch_dependents that a warp executes, from any of
   /// the launch's threads, several at a time; the first returns when the launches that this one
   /// follows have ended and their writes are to be seen. Null: nothing is done.

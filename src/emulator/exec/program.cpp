@@ -21,9 +21,6 @@ namespace {
 
 std::atomic<uint64_t> total_instructions, total_lane_operations;
 
-constexpr uint32_t kRecursionBytes = 16 << 10; // of local memory a thread, for cyclic calls
-constexpr uint32_t kMaxLocalBytes = 512 << 10;
-
 Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
   int have = profile.capability();
   bool fits = module.target_suffix == 'a' ? module.target == have
@@ -131,7 +128,8 @@ private:
   struct Kernel {
     KernelInfo info;
     uint32_t function = 0;
-    uint32_t local_stride = 0;
+    uint32_t stack_bytes = 0; // a thread's, as far as the code tells
+    bool open_ended = false;  // recursion, or a call through a register: the stack limit applies
   };
 
   Status place_variables();
@@ -184,7 +182,8 @@ Status LoadedProgram::place_variables() {
     bool in_memory = variable.space == ptx::Space::global || variable.space == ptx::Space::constant;
     if (!in_memory || variable.linkage == ptx::Linkage::external || variable.bytes == 0)
       continue;
-    auto address = memory_.allocate(variable.bytes);
+    auto address = variable.managed ? memory_.allocate_shared(variable.bytes)
+                                    : memory_.allocate(variable.bytes);
     if (!address.ok())
       return address.take_status()
           .in("variable " + std::string(variable.name))
@@ -337,8 +336,9 @@ uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &sta
   for (uint32_t callee : decoded_.callees[function])
     deepest = std::max(deepest, local_bytes(callee, state, bytes, cyclic, depth + 1));
   state[function] = 2;
-  uint32_t own = (decoded_.codes[function]->local_bytes + 15) & ~15u;
-  bytes[function] = std::min(own + deepest, kMaxLocalBytes);
+  const FunctionCode &code = *decoded_.codes[function];
+  const uint32_t own = code.ops.empty() ? 0 : code.stack_bytes(); // a builtin has no frame
+  bytes[function] = uint32_t(std::min<uint64_t>(own + deepest, kMaxStackBytes));
   return bytes[function];
 }
 
@@ -354,17 +354,21 @@ void LoadedProgram::describe(uint32_t index) {
   kernel->function = index;
   std::vector<uint8_t> state(module_->functions.size());
   std::vector<uint32_t> bytes(module_->functions.size());
-  bool cyclic = decoded_.calls_indirectly;
-  kernel->local_stride = local_bytes(index, state, bytes, cyclic, 0);
-  if (cyclic)
-    kernel->local_stride += kRecursionBytes;
-  kernel->local_stride = (kernel->local_stride + 15) & ~15u;
+  kernel->open_ended = decoded_.calls_indirectly;
+  const uint32_t named = local_bytes(index, state, bytes, kernel->open_ended, 0);
+  uint32_t through_register = 0; // the deepest that a register may name
+  if (decoded_.calls_indirectly)
+    for (uint32_t i = 0; i < module_->functions.size(); ++i)
+      if (!module_->functions[i].is_kernel)
+        through_register =
+            std::max(through_register, local_bytes(i, state, bytes, kernel->open_ended, 0));
+  kernel->stack_bytes = uint32_t(std::min<uint64_t>(named + through_register, kMaxStackBytes));
 
   KernelInfo &info = kernel->info;
   info.name = function.name;
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
   info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
-  info.local_bytes = kernel->local_stride;
+  info.local_bytes = named;
   uint32_t offset = 0;
   for (const ptx::Parameter &parameter : function.parameters) {
     const ptx::Variable &variable = function.variables[parameter.variable];
@@ -394,7 +398,8 @@ const KernelInfo *LoadedProgram::find_kernel(std::string_view name) const {
 std::optional<GlobalInfo> LoadedProgram::find_global(std::string_view name) const {
   for (size_t i = 0; i < module_->variables.size(); ++i)
     if (module_->variables[i].name == name && placement_.address[i])
-      return GlobalInfo{placement_.address[i], module_->variables[i].bytes};
+      return GlobalInfo{placement_.address[i], module_->variables[i].bytes,
+                        module_->variables[i].managed};
   return std::nullopt;
 }
 
@@ -419,7 +424,11 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   launch.shared_bytes = config.dynamic_shared_bytes
                             ? launch.static_shared_bytes + config.dynamic_shared_bytes
                             : info.static_shared_bytes;
-  launch.local_stride = kernel.local_stride;
+  launch.known_stack_bytes = kernel.stack_bytes;
+  launch.local_stride = kernel.stack_bytes;
+  if (kernel.open_ended)
+    launch.local_stride =
+        std::max(launch.local_stride, std::min(config.stack_bytes, kMaxStackBytes) & ~uint64_t(15));
   launch.counting = config.counters || config.accesses || coverage::enabled();
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;

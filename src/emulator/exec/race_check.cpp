@@ -82,52 +82,52 @@ bool RaceCheck::ordered(const Access &before, const Access &now) const {
          before.time <= known_[now.warp][before.warp];
 }
 
-const RaceCheck::Access *RaceCheck::touch(uint32_t index, const Access &now, bool is_write) {
+const RaceCheck::Access *RaceCheck::touch(uint32_t index, const Access &now) {
   static thread_local Access raced;
   Word &word = words_[index];
   auto conflict = [&](const Access &before) {
-    if (ordered(before, now))
+    if ((before.strong && now.strong) || ordered(before, now))
       return false;
     raced = before;
     return true;
   };
-  bool found =
-      conflict(word.write) || (is_write && (conflict(word.reads[0]) || conflict(word.reads[1])));
-  Access &own = is_write                                  ? word.write
+  bool found = conflict(word.write) || conflict(word.strong_write) ||
+               (now.is_write && (conflict(word.reads[0]) || conflict(word.reads[1])));
+  Access &own = now.is_write && now.strong                ? word.strong_write
+                : now.is_write                            ? word.write
                 : word.reads[0].warp == now.warp          ? word.reads[0]
                 : word.reads[1].warp == now.warp          ? word.reads[1]
                 : word.reads[0].time < word.reads[1].time ? word.reads[0]
                                                           : word.reads[1];
-  bool again = own.at && own.warp == now.warp && own.time == now.time;
+  bool again = own.at && own.warp == now.warp && own.time == now.time && own.strong == now.strong;
   uint8_t bytes = again ? own.bytes : 0;
   own = now;
   own.bytes |= bytes;
   return found ? &raced : nullptr;
 }
 
-bool RaceCheck::touch_range(Warp &w, uint64_t address, uint32_t bytes, Access now, bool is_write) {
+bool RaceCheck::touch_range(Warp &w, uint64_t address, uint32_t bytes, Access now) {
   for (uint64_t at = address & ~uint64_t(3); at < address + bytes; at += 4) {
     uint32_t first = at < address ? uint32_t(address - at) : 0;
     uint32_t end = uint32_t(std::min<uint64_t>(4, address + bytes - at));
     now.bytes = uint8_t((1u << end) - (1u << first));
-    if (const Access *before = touch(uint32_t(at / 4), now, is_write)) {
-      report(w, at + first, *before, now, is_write);
+    if (const Access *before = touch(uint32_t(at / 4), now)) {
+      report(w, at + first, *before, now);
       return false;
     }
   }
   return true;
 }
 
-void RaceCheck::report(const Warp &w, uint64_t address, const Access &before, const Access &now,
-                       bool is_write) const {
+void RaceCheck::report(const Warp &w, uint64_t address, const Access &before,
+                       const Access &now) const {
   const Block &block = *w.block;
-  bool wrote = words_[address / 4].write.at == before.at || !is_write;
   char where[32];
   snprintf(where, sizeof where, "0x%llx", (unsigned long long)address);
   (*block.launch->config->report_race)(
-      std::string(is_write ? "write" : "read") + " of shared address " + where + " by " +
+      std::string(now.is_write ? "write" : "read") + " of shared address " + where + " by " +
       thread_text(block, now.warp, now.lane) + " at " + location_text(*block.launch, *now.at) +
-      " is not ordered with the " + (wrote ? "write" : "read") + " by " +
+      " is not ordered with the " + (before.is_write ? "write" : "read") + " by " +
       thread_text(block, before.warp, before.lane) + " at " +
       location_text(*block.launch, *before.at) + ", in " + block_text(block));
 }
@@ -143,16 +143,16 @@ RaceCheck::Access RaceCheck::access_of(const Warp &w, const Op *op) const {
 /// wmma.load and wmma.store, element by element.
 void RaceCheck::observe_tile(Warp &w, const Op *op) {
   const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
-  const bool is_write = access_row(op).kind == Kind::tile_store;
   const ptx::Space space = access_space(op);
   Access now = access_of(w, op);
+  now.is_write = access_row(op).kind == Kind::tile_store;
   for_each_tile_access(op, w, executing_lanes(op, w),
                        [&](uint32_t, uint32_t, uint32_t lane, uint64_t address) {
                          if (!is_shared(space, address) || bytes > w.shared_bytes ||
                              address > w.shared_bytes - bytes)
                            return true;
                          now.lane = uint8_t(lane);
-                         return touch_range(w, address, bytes, now, is_write);
+                         return touch_range(w, address, bytes, now);
                        });
 }
 
@@ -182,23 +182,27 @@ void RaceCheck::observe(Warp &w, const Op *op) {
     lanes &= uint32_t((uint64_t(1) << (8 * row.count)) - 1); // that name its rows
   const ptx::Space space = access_space(op);
   Access now = access_of(w, op);
-  bool is_write =
-      row.kind == Kind::store || row.kind == Kind::async_copy || row.kind == Kind::matrix_store;
+  now.strong = ordered_access;
+  now.is_write = row.kind == Kind::store || row.kind == Kind::async_copy ||
+                 row.kind == Kind::matrix_store || row.kind == Kind::atomic;
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(lanes >> i & 1))
       continue;
     uint64_t address = addresses[i];
     bool shared = is_shared(space, address);
-    if (ordered_access) {
-      synchronise(w.index, shared ? address | kSharedWindow : address);
-      continue;
-    }
     // What is out of bounds is a fault of the operation itself.
     if (!shared || bytes > w.shared_bytes || address > w.shared_bytes - bytes)
       continue;
     now.lane = uint8_t(i);
-    if (!touch_range(w, address, bytes, now, is_write))
-      return;
+    if (!touch_range(w, address, bytes, now))
+      break;
+  }
+  for (uint32_t i = 0; i < kLanes && ordered_access; ++i) {
+    if (!(lanes >> i & 1))
+      continue;
+    uint64_t address = addresses[i];
+    bool shared = is_shared(space, address);
+    synchronise(w.index, shared ? address | kSharedWindow : address);
   }
 }
 

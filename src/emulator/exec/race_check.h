@@ -3,12 +3,13 @@
 // Each warp has a vector clock: what it knows to have happened in every other warp. A barrier hands
 // on what its arrivals know to those it releases (bar.arrive only gives); an atomic, volatile or
 // otherwise ordered access hands on what was known to the last one at its address, so that a lock
-// or a flag orders what it guards. Two accesses of two warps to one byte, at least one of them a
-// write, neither known to the other, are a race. Lanes of one warp are taken as ordered.
+// or a flag orders what it guards. What it hands on is known after it, not to it. Two accesses of
+// two warps to one byte, at least one of them a write and at least one not so ordered, neither
+// known to the other, are a race. Lanes of one warp are taken as ordered.
 //
-// What is remembered of each four bytes is the last write and two reads, so that a race may be
-// missed and none is made up. One object a block, used again for the next one; one thread at a
-// time.
+// What is remembered of each four bytes is the last write of either sort and two reads, so that a
+// race may be missed and none is made up. One object a block, used again for the next one; one
+// thread at a time.
 #pragma once
 
 #include "emulator/exec/warp.h"
@@ -40,9 +41,11 @@ private:
     const OpLocation *at = nullptr;
     uint32_t time = 0; // the warp's own
     uint8_t warp = 0, lane = 0, bytes = 0;
+    bool strong = false; // atomic, volatile or otherwise ordered
+    bool is_write = false;
   };
   struct Word {
-    Access write, reads[2];
+    Access write, strong_write, reads[2];
   };
   Access access_of(const Warp &w, const Op *op) const;
   void observe_tile(Warp &w, const Op *op);
@@ -50,10 +53,9 @@ private:
   bool ordered(const Access &before, const Access &now) const;
   void synchronise(uint32_t warp, uint64_t address);
   /// The earlier access that this one races with, or null.
-  const Access *touch(uint32_t word, const Access &now, bool is_write);
-  bool touch_range(Warp &w, uint64_t address, uint32_t bytes, Access now, bool is_write);
-  void report(const Warp &w, uint64_t address, const Access &before, const Access &now,
-              bool is_write) const;
+  const Access *touch(uint32_t word, const Access &now);
+  bool touch_range(Warp &w, uint64_t address, uint32_t bytes, Access now);
+  void report(const Warp &w, uint64_t address, const Access &before, const Access &now) const;
 
   uint32_t warps_, latest_ = 0;
   std::vector<Clock> known_; // by warp

@@ -26,7 +26,7 @@ constexpr int32_t kSliceFuel = 1 << 8, kFirstLoneFuel = 1 << 5, kLoneFuel = 1 <<
 constexpr int32_t kLoneGrowth = 4; // so that no turn of a lone path is as long as kSliceFuel
 constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its block get their turn
 constexpr uint32_t kMaxSlices = 1 << 12;
-constexpr uint32_t kMaxDepth = 1 << 10;
+constexpr uint64_t kMaxCallBytes = 512 << 20; // of the host, for frames of one block's calls
 
 /// How often a path gave way to others, and its backward branches since: across operations at which
 /// it stops, calls and splits, so that no loop goes round for ever while others are ready.
@@ -265,11 +265,21 @@ bool call(Warp &w) {
                 "a call through a register to no function of this signature");
     return false;
   }
-  uint32_t local_base = (caller->local_base + caller->code->local_bytes + 15) & ~15u;
-  if (caller->depth + 1 > kMaxDepth || local_base + callee->local_bytes > w.local_stride) {
-    raise_fault(w, w.at, FaultKind::illegal_address, first, "stack overflow of calls");
+  const uint32_t local_base = caller->local_base + caller->code->stack_bytes();
+  const uint64_t stack_end = local_base + callee->stack_bytes();
+  Block &block = *w.block;
+  if (stack_end > w.local_stride || block.call_bytes > kMaxCallBytes) {
+    raise_fault(w, w.at, FaultKind::stack_overflow, first,
+                "stack overflow: " + std::to_string(caller->depth + 1) + " calls deep, with " +
+                    std::to_string(w.local_stride) +
+                    " bytes a thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)");
     return false;
   }
+  block.call_bytes += callee->frame_bytes;
+  if (callee->local_bytes && stack_end > block.launch->known_stack_bytes)
+    for (uint32_t rest = lanes; rest; rest &= rest - 1)
+      std::memset(w.local + uint32_t(__builtin_ctz(rest)) * w.local_stride + local_base,
+                  AddressSpace::kPoison, callee->local_bytes);
   auto frame = std::make_unique<Frame>();
   frame->code = callee;
   frame->storage.reset(new std::byte[callee->frame_bytes + 64]);
@@ -305,8 +315,10 @@ void leave_frame(Warp &w, Frame *frame, uint32_t lanes) {
     return;
   auto it = std::find_if(w.frames.begin(), w.frames.end(),
                          [&](const auto &owned) { return owned.get() == frame; });
-  if (it != w.frames.end())
-    w.frames.erase(it);
+  if (it == w.frames.end())
+    return;
+  w.block->call_bytes -= frame->code->frame_bytes;
+  w.frames.erase(it);
 }
 
 void exit_lanes(Warp &w, uint32_t lanes) {

@@ -84,6 +84,13 @@ struct FunctionCode {
   std::vector<OpLocation> locations; // of each op
   uint32_t frame_bytes = 0;
   uint32_t local_bytes = 0; // own .local variables of one thread
+  /// Of a thread's stack. A function that is called takes some for where it returns to, so that
+  /// every recursion ends.
+  uint32_t stack_bytes() const {
+    constexpr uint32_t kUnit = 16;
+    const uint32_t own = (local_bytes + kUnit - 1) / kUnit * kUnit;
+    return is_kernel || own ? own : kUnit;
+  }
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;
   std::vector<ParamPlace> parameters, returns;

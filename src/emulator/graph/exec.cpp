@@ -61,6 +61,7 @@ CUresult snapshot(Driver &driver, const Graph &graph, ExecGraph &out, Instantiat
   for (const auto &node : graph.nodes)
     index.emplace(node.get(), uint32_t(index.size()));
   out.nodes.resize(graph.nodes.size());
+  out.user_objects = graph.user_objects; // the caller of instantiate counts them
   for (const auto &node : graph.nodes) {
     uint32_t i = index[node.get()];
     ExecNode &exec = out.nodes[i];
@@ -250,7 +251,6 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   CUGRT_EMU_TRY(snapshot(driver, graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
-  gather_references(graph, exec.user_objects); // the caller counts them
   error->result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return CUDA_SUCCESS;
 }

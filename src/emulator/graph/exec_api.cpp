@@ -16,9 +16,10 @@ CUresult make_exec(Driver &driver, CUgraphExec *out, CUgraph handle, uint64_t fl
     return CUDA_ERROR_INVALID_VALUE;
   auto exec = std::make_shared<GraphExec>();
   CUGRT_EMU_TRY(instantiate(driver, *graph, flags, *exec, error));
+  UserReferences references;
+  gather_references(exec->body, references);
   *out = driver.execs.insert(exec);
-  for (auto &[object, count] : exec->user_objects)
-    object->references += count;
+  count_references(references);
   return CUDA_SUCCESS;
 }
 
@@ -180,7 +181,9 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
     if (!exec)
       return CUDA_ERROR_INVALID_VALUE;
     // Launches that are under way hold copies of the work. User objects wait for them.
-    release_user_objects(driver, exec->user_objects, exec->last_launch);
+    UserReferences references;
+    gather_references(exec->body, references);
+    release_user_objects(driver, references, exec->last_launch);
     driver.execs.erase(handle);
     return CUDA_SUCCESS;
   });
@@ -282,7 +285,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode h
                           if (!params || params->type != node.type)
                             return CUDA_ERROR_INVALID_VALUE;
                           if (!node.branches.empty())
-                            return CUDA_ERROR_NOT_SUPPORTED;
+                            return driver.refuse("changing conditional nodes of an instance is");
                           if (node.body)
                             return set_child(driver, exec, node, params->graph.graph);
                           Work work;

@@ -38,6 +38,22 @@ void gather_references(const Graph &graph, UserReferences &out) {
       gather_references(*embedded, out);
 }
 
+void gather_references(const ExecGraph &graph, UserReferences &out) {
+  for (const auto &[object, count] : graph.user_objects)
+    out[object] += count;
+  for (const ExecNode &node : graph.nodes) {
+    if (node.body)
+      gather_references(*node.body, out);
+    for (const auto &branch : node.branches)
+      gather_references(*branch, out);
+  }
+}
+
+void count_references(const UserReferences &references) {
+  for (const auto &[object, count] : references)
+    object->references += count;
+}
+
 namespace {
 
 void destroy_nodes(Driver &driver, Graph &graph);
@@ -229,8 +245,7 @@ std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
     throw;
   }
   // "graph execution or cloning" takes its own references to the user objects.
-  for (auto &[object, count] : clone->user_objects)
-    object->references += count;
+  count_references(clone->user_objects);
   return clone;
 }
 
@@ -241,8 +256,12 @@ void release_user_objects(Driver &driver, UserReferences &references, const Task
     return;
   Submission destructors;
   for (auto &[object, count] : references) {
-    if (object->references != count)
+    if (object->references != count) {
+      std::erase_if(object->launches, [&](auto &t) { return driver.scheduler->done(t); });
+      if (after)
+        object->launches.push_back(after);
       continue;
+    }
     auto task = std::make_shared<Task>();
     task->kind = TaskKind::host;
     task->run_always = true;
@@ -251,6 +270,8 @@ void release_user_objects(Driver &driver, UserReferences &references, const Task
       return CUDA_SUCCESS;
     };
     destructors.depend(task, after);
+    for (const TaskPtr &launch : object->launches)
+      destructors.depend(task, launch);
     destructors.add(std::move(task));
   }
   driver.scheduler->submit(destructors);

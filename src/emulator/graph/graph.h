@@ -17,6 +17,9 @@ struct Graph;
 
 constexpr int kEdgeData = 12030; // the driver version that brought data of edges
 
+/// References held to user objects.
+using UserReferences = std::map<std::shared_ptr<UserObject>, uint64_t>;
+
 struct GraphEdge {
   GraphNode *node = nullptr;
   CUgraphEdgeData data{}; // all zero: an ordinary dependency
@@ -40,9 +43,9 @@ struct Graph {
   bool embedded = false;   // in a child graph or conditional node, which destroys it
   bool is_body = false;    // of a conditional node
   Graph *parent = nullptr; // of a body: the graph of its node
-  std::vector<std::shared_ptr<Conditional>> conditionals;       // whose handles were made for it
-  std::vector<std::shared_ptr<GraphNode>> nodes;                // in the order of creation
-  std::map<std::shared_ptr<UserObject>, uint64_t> user_objects; // references held
+  std::vector<std::shared_ptr<Conditional>> conditionals; // whose handles were made for it
+  std::vector<std::shared_ptr<GraphNode>> nodes;          // in the order of creation
+  UserReferences user_objects;
 };
 
 struct ExecGraph;
@@ -66,6 +69,8 @@ struct ExecGraph {
   std::vector<ExecNode> nodes; // in the order of the graph's
   std::unordered_map<uint64_t, uint32_t> by_source;
   std::shared_ptr<const NodeOrder> order; // for the check of it; nullptr when not wanted
+  UserReferences
+      user_objects; // of this level alone; launches have none, the instance outlives them
 };
 
 struct GraphExec {
@@ -74,7 +79,6 @@ struct GraphExec {
   ExecGraph body;
   std::shared_ptr<Context> context;
   TaskPtr last_launch; // the end of the newest launch
-  std::map<std::shared_ptr<UserObject>, uint64_t> user_objects;
 };
 
 // --- Building (graph.cpp). All need the lock; nothing changes on error.
@@ -115,12 +119,13 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
 /// node; nullptr when there is none.
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 
-/// Drops references. Destructors of objects that nobody refers to any more are called on the host
-/// thread, after the task `after`, which may be nullptr. Throws as Scheduler::submit does; then
-/// nothing has changed.
-using UserReferences = std::map<std::shared_ptr<UserObject>, uint64_t>;
+/// Drops references, which the launch that ends with `after` holds until then; it may be nullptr.
+/// Destructors of objects that nobody refers to any more are called on the host thread. Throws as
+/// Scheduler::submit does; then no reference has been dropped.
 void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after);
 /// Those that the graph and the graphs in its nodes hold.
 void gather_references(const Graph &graph, UserReferences &out);
+void gather_references(const ExecGraph &graph, UserReferences &out);
+void count_references(const UserReferences &references);
 
 } // namespace cugrt::emulator::api

@@ -169,9 +169,14 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeA
 
 CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
                                                CUkernelNodeAttrValue *out) {
-  return get<KernelWork>(handle, out, [&](GraphNode &, KernelWork &work) {
-    auto found = work.attributes.find(id);
-    *out = found == work.attributes.end() ? CUkernelNodeAttrValue{} : found->second;
+  return node_call(handle, [&](Driver &driver, GraphNode &node) -> CUresult {
+    auto *work = std::get_if<KernelWork>(&node.work);
+    if (!work || !out)
+      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(check_known(driver, id));
+    auto found = work->attributes.find(id);
+    *out = found == work->attributes.end() ? CUkernelNodeAttrValue{} : found->second;
+    return CUDA_SUCCESS;
   });
 }
 

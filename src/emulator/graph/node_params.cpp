@@ -80,8 +80,9 @@ namespace {
 
 CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &params, Work *out) {
   if (params.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-    return params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE ? CUDA_ERROR_NOT_SUPPORTED
-                                                                   : CUDA_ERROR_INVALID_VALUE;
+    return params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
+               ? driver.refuse("moving a child graph into its node is")
+               : CUDA_ERROR_INVALID_VALUE;
   Ref<Graph> graph = driver.graphs.find(params.graph);
   // "The graph must not contain conditional nodes."
   if (!graph || has_conditional(*graph))
@@ -141,7 +142,7 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
   case CU_GRAPH_NODE_TYPE_MEM_FREE:
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return driver.refuse("nodes of type " + std::to_string(params.type) + " are here");
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -175,19 +175,20 @@ bool pair_graphs(const ExecGraph &exec, const Graph &graph, Pairing &pairing,
   return true;
 }
 
-struct Change {
-  ExecNode *target;
-  Work work;
+/// What an update does, to be collected whole before anything is changed.
+struct Changes {
+  std::vector<std::pair<ExecNode *, Work>> works;
+  std::vector<std::pair<ExecGraph *, UserReferences>> references;
 };
 
 bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
-                 std::vector<Change> &changes, CUgraphExecUpdateResultInfo *info);
+                 Changes &changes, CUgraphExecUpdateResultInfo *info);
 
 // "Changing node parameters is not supported. Changing parameters of nodes within the conditional
 // body graph is subject to the rules above. Conditional handle flags and default values are updated
 // as part of the graph update": the instance goes over to the handle that the updated kernels set.
 bool plan_conditional(Driver &driver, const GraphExec &whole, ExecNode &target,
-                      const GraphNode &source, std::vector<Change> &changes,
+                      const GraphNode &source, Changes &changes,
                       CUgraphExecUpdateResultInfo *info) {
   const auto &from = std::get<ConditionalWork>(target.work);
   const auto &to = std::get<ConditionalWork>(source.work);
@@ -199,16 +200,17 @@ bool plan_conditional(Driver &driver, const GraphExec &whole, ExecNode &target,
       return false;
   ConditionalWork work = to;
   work.bodies.clear();
-  changes.push_back({&target, std::move(work)});
+  changes.works.push_back({&target, std::move(work)});
   return true;
 }
 
 // Collects the changes of one level and of the graphs in it, or says why there are none.
 bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
-                 std::vector<Change> &changes, CUgraphExecUpdateResultInfo *info) {
+                 Changes &changes, CUgraphExecUpdateResultInfo *info) {
   Pairing pairing;
   if (!pair_graphs(exec, graph, pairing, info))
     return false;
+  changes.references.push_back({&exec, graph.user_objects});
   for (uint32_t i = 0; i < exec.nodes.size(); ++i) {
     ExecNode &target = exec.nodes[i];
     const GraphNode *source = pairing.to_node[i];
@@ -230,7 +232,7 @@ bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const 
     Reason reason = check_change(driver, whole, target.work, source->work);
     if (reason != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return fail(info, reason, source), false;
-    changes.push_back({&target, source->work});
+    changes.works.push_back({&target, source->work});
   }
   return true;
 }
@@ -247,15 +249,39 @@ CUgraphExecUpdateResult check_change(Driver &driver, const GraphExec &exec, cons
       from);
 }
 
+namespace {
+
+// "The references in the new source graph are cloned and replace the references in the target
+// graph [...] any references which would be released are held until the launches have finished."
+void take_references(Driver &driver, const ExecGraph &exec, const Graph &graph,
+                     const TaskPtr &last_launch) {
+  UserReferences old, fresh;
+  gather_references(exec, old);
+  gather_references(graph, fresh);
+  count_references(fresh); // first: what both hold is not destroyed between
+  try {
+    release_user_objects(driver, old, last_launch);
+  } catch (...) {
+    for (auto &[object, count] : fresh)
+      object->references -= count;
+    throw;
+  }
+}
+
+} // namespace
+
 CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
                       CUgraphExecUpdateResultInfo *info) {
-  std::vector<Change> changes;
+  Changes changes;
   fail(info, CU_GRAPH_EXEC_UPDATE_SUCCESS);
   if (!plan_update(driver, whole, exec, graph, changes, info))
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  take_references(driver, exec, graph, whole.last_launch);
   // Parameters only: whether a node is enabled is the instance's.
-  for (Change &change : changes)
-    change.target->work = std::move(change.work);
+  for (auto &[target, work] : changes.works)
+    target->work = std::move(work);
+  for (auto &[target, references] : changes.references)
+    target->user_objects = std::move(references);
   return CUDA_SUCCESS;
 }
 

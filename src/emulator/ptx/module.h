@@ -45,6 +45,7 @@ struct Variable {
   uint32_t align = 1;
   uint32_t line = 0;
   Linkage linkage = Linkage::local;
+  bool managed = false;        // the host may read and write it at its address
   std::vector<std::byte> init; // the rest is zero
   std::vector<Relocation> relocations;
 };

@@ -29,6 +29,23 @@ Status Parser::declare(std::string_view name, Symbol symbol) {
   return {};
 }
 
+/// "(.managed)", behind .attribute.
+Status Parser::attributes(Declared &declared) {
+  CUGRT_TRY(expect('('));
+  while (true) {
+    if (token_.is_dotted(".unified"))
+      return Status::error(Code::unsupported, "'.unified' is not supported")
+          .at("ptx line " + std::to_string(token_.line));
+    if (!token_.is_dotted(".managed"))
+      return error("expected .managed or .unified, found " + shown());
+    declared.managed = true;
+    CUGRT_TRY(advance());
+    CUGRT_ASSIGN(bool more, accept(','));
+    if (!more)
+      return expect(')');
+  }
+}
+
 /// .align 8 .v2 .f32 in any order, and .ptr with what follows it, for parameters.
 Result<Parser::Declared> Parser::declared_type() {
   Declared declared;
@@ -50,8 +67,8 @@ Result<Parser::Declared> Parser::declared_type() {
       }
     } else if (name == "v2" || name == "v4") {
       declared.vector = name == "v2" ? 2 : 4;
-    } else if (name == "attribute" || name == "managed" || name == "unified") {
-      return error_at(previous_.line, "'." + std::string(name) + "' is not supported");
+    } else if (name == "attribute") {
+      CUGRT_TRY(attributes(declared));
     } else if (declared.type == Type::none && is_declarable(parse_type(name))) {
       declared.type = parse_type(name);
     } else {
@@ -81,8 +98,11 @@ Status Parser::declarator(const Declared &declared, Space space, Linkage linkage
   variable.type = declared.type;
   variable.linkage = linkage;
   variable.line = token_.line;
+  variable.managed = declared.managed;
   if (declared.type == Type::pred)
     return error("a variable of type .pred");
+  if (variable.managed && (space != Space::global || in_function))
+    return error(".managed is for .global variables of a module");
   CUGRT_ASSIGN(variable.name, expect_word("a variable's name"));
   auto &variables = in_function ? current().variables : module_.variables;
   bool sink = variable.name == "_";

@@ -75,7 +75,9 @@ private:
     Type type = Type::none;
     uint32_t align = 0;
     uint32_t vector = 1;
+    bool managed = false;
   };
+  Status attributes(Declared &declared);
   Result<Declared> declared_type();
   Status declarator(const Declared &declared, Space space, Linkage linkage, bool in_function);
   Status finish_variable(const Declared &declared, Variable &variable);

@@ -284,3 +284,35 @@ TEST_CASE("A capture whose stream or context goes takes its graph with it") {
     }
   }
 }
+
+TEST_CASE("Data of edges parallels the dependencies of a capture, and is not asked for alone") {
+  Session session;
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUgraphNode *nodes = nullptr;
+  const CUgraphEdgeData *edges = nullptr;
+  size_t count = 9;
+  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, &graph, &nodes, &edges, &count));
+  CHECK(count == 0);
+  CUgraphNode two[2] = {};
+  for (CUgraphNode &node : two)
+    OK(CU(cuGraphAddEmptyNode)(&node, graph, nullptr, 0));
+  OK(CU(cuStreamUpdateCaptureDependencies)(stream, two, 2, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+  edges = nullptr;
+  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, nullptr, &nodes, &edges, &count));
+  REQUIRE(count == 2);
+  REQUIRE(edges);
+  for (size_t i = 0; i < count; ++i) {
+    CHECK(nodes[i] == two[i]);
+    CHECK(edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT);
+    CHECK(edges[i].from_port + edges[i].to_port == 0);
+  }
+  CHECK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, nullptr, nullptr, &edges, &count) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuStreamEndCapture)(stream, &graph));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuStreamDestroy_v2)(stream));
+}

@@ -146,6 +146,87 @@ TEST_CASE("wmma's loads are reads of shared memory to the check of races") {
   CHECK(findings_of(fragment_handed_over("bar.sync 0;")).empty());
 }
 
+namespace {
+
+// Thread 0 touches a word, and then thread 32, of the next warp; between them stands `between`.
+std::string meeting(const std::string &first, const std::string &between,
+                    const std::string &second) {
+  return ".version 8.0\n.target sm_80\n.address_size 64\n"
+         ".visible .entry hand(.param .u64 out) {\n"
+         ".reg .b32 %r<4>; .reg .pred %p<3>; .shared .align 4 .b8 word[4];\n"
+         "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r1, 32;\n"
+         "@%p1 " +
+         first + "\n" + between + "\n@%p2 " + second + "\nret;\n}\n";
+}
+
+} // namespace
+
+TEST_CASE("An ordered access races with a plain one, and not with another ordered one") {
+  const std::string load = "ld.shared.u32 %r2, [word];", store = "st.shared.u32 [word], %r1;",
+                    atomic = "atom.shared.add.u32 %r2, [word], 1;",
+                    reduction = "red.shared.add.u32 [word], 1;",
+                    flag_read = "ld.volatile.shared.u32 %r2, [word];",
+                    flag_write = "st.volatile.shared.u32 [word], %r1;";
+  struct Pair {
+    const std::string &first, &second;
+    bool races;
+  };
+  const Pair pairs[] = {
+      {store, atomic, true},          {atomic, store, true},       {load, atomic, true},
+      {atomic, load, true},           {store, reduction, true},    {reduction, load, true},
+      {store, flag_read, true},       {flag_read, store, true},    {load, flag_write, true},
+      {flag_write, load, true},       {load, flag_read, false},    {flag_read, load, false},
+      {atomic, atomic, false},        {atomic, reduction, false},  {flag_write, flag_read, false},
+      {flag_read, flag_write, false}, {atomic, flag_write, false}, {flag_write, atomic, false}};
+  for (const Pair &pair : pairs) {
+    INFO(pair.first << " and " << pair.second);
+    CHECK((findings_of(meeting(pair.first, "", pair.second)).find("race: ") == 0) == pair.races);
+    CHECK(findings_of(meeting(pair.first, "bar.sync 0;", pair.second)).empty());
+  }
+  // The thread's own atomic after its store does not hide the store.
+  CHECK(findings_of(meeting(store + " @%p1 " + atomic, "", atomic)).find("race: ") == 0);
+  CHECK(findings_of(meeting(store, "", atomic)) ==
+        "race: write of shared address 0x0 by thread (32, 0, 0) at ptx line 9 is not ordered with "
+        "the write by thread (0, 0, 0) at ptx line 7, in kernel hand, block (0, 0, 0)\n");
+}
+
+TEST_CASE("What a spin lock guards is ordered, and the lock itself is no race") {
+  auto locked = [](const std::string &unlock) {
+    return ".version 8.0\n.target sm_80\n.address_size 64\n"
+           ".visible .entry hand(.param .u64 out) {\n"
+           ".reg .b32 %r<6>; .reg .pred %p<3>; .shared .align 4 .b8 lock[4], word[4];\n"
+           "mov.u32 %r1, %tid.x; and.b32 %r5, %r1, 31; setp.ne.u32 %p1, %r5, 0;\n"
+           "setp.ne.u32 %p2, %r1, 0; @%p2 bra begun;\n"
+           "st.shared.u32 [lock], %r1; st.shared.u32 [word], %r1;\n"
+           "begun: bar.sync 0; @%p1 bra done;\n"
+           "again: atom.shared.cas.b32 %r2, [lock], 0, 1; setp.ne.u32 %p0, %r2, 0;\n"
+           "@%p0 bra again; membar.cta;\n"
+           "ld.shared.u32 %r3, [word]; add.u32 %r3, %r3, 1; st.shared.u32 [word], %r3;\n"
+           "membar.cta;\n" +
+           unlock + "\ndone: bar.sync 0; ld.shared.u32 %r3, [word];\nret;\n}\n";
+  };
+  CHECK(findings_of(locked("atom.shared.exch.b32 %r2, [lock], 0;")).empty());
+  CHECK(findings_of(locked("st.volatile.shared.u32 [lock], 0;")).empty());
+  CHECK(findings_of(locked("st.shared.u32 [lock], 0;")).find("race: ") == 0);
+}
+
+TEST_CASE("stmatrix's stores are writes of shared memory to the check of races") {
+  auto handed = [](const std::string &between, const std::string &offset) {
+    return ".version 8.0\n.target sm_90\n.address_size 64\n"
+           ".visible .entry hand(.param .u64 out) {\n"
+           ".reg .b32 %r<6>; .reg .pred %p<3>; .shared .align 16 .b8 a[256];\n"
+           "mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 32; mov.u32 %r2, a; shl.b32 %r3, %r1, 4;\n"
+           "and.b32 %r3, %r3, 112; add.u32 %r2, %r2, %r3; @%p1 bra behind;\n"
+           "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};\nbehind:\n" +
+           between + "\n@%p1 ld.shared.u32 %r4, [%r2+" + offset + "];\nret;\n}\n";
+  };
+  CHECK(findings_of(handed("", "12")) ==
+        "race: read of shared address 0xc by thread (32, 0, 0) at ptx line 11 is not ordered with "
+        "the write by thread (0, 0, 0) at ptx line 8, in kernel hand, block (0, 0, 0)\n");
+  CHECK(findings_of(handed("bar.sync 0;", "12")).empty());
+  CHECK(findings_of(handed("", "128")).empty()); // beyond the matrix
+}
+
 TEST_CASE("Barriers of the block, whole, named or split in arrival and wait, order shared memory") {
   CHECK(findings_of(handed_over("bar.sync 0;")).empty());
   CHECK(findings_of(handed_over("barrier.sync 3, 64;")).empty());

@@ -262,3 +262,34 @@ TEST_CASE("Threads and instruction sets that there are are accepted") {
   FreshDriver driver{"CUGRT_EMU_THREADS=256", "CUGRT_EMU_ISA=v2"};
   OK(CU(cuInit)(0));
 }
+
+TEST_CASE("What is refused as not supported says what it is") {
+  Session session({"CUGRT_EMU_CHECK=none"});
+  auto refused = [before = std::string()](CUresult result) mutable {
+    CHECK(result == CUDA_ERROR_NOT_SUPPORTED);
+    const std::string all = findings(), fresh = all.substr(before.size());
+    before = all;
+    return fresh.substr(0, fresh.find(" not emulated"));
+  };
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+  CUmemoryPool pool = nullptr;
+  CHECK(refused(CU(cuMemPoolCreate)(&pool, &props)) == "refused: memory pools on the host are");
+  CHECK(refused(CU(cuMemGetMemPool)(&pool, &props.location, CU_MEM_ALLOCATION_TYPE_MANAGED)) ==
+        "refused: memory pools of managed memory are");
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CHECK(refused(CU(cuMemPoolCreate)(&pool, &props)) == "refused: memory that processes share is");
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+  CUmemGenericAllocationHandle memory = 0;
+  CHECK(refused(CU(cuMemCreate)(&memory, 2 << 20, &prop, 0)) ==
+        "refused: physical memory on the host is");
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.WidthInBytes = copy.Height = 1;
+  CHECK(refused(CU(cuMemcpy2D_v2)(&copy)) == "refused: copies of CUDA arrays are");
+}

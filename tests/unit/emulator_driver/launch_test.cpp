@@ -240,3 +240,65 @@ TEST_CASE("An element of an array is an address, which instructions take without
   OK(CU(cuMemFree_v2)(out));
   OK(CU(cuModuleUnload)(module));
 }
+
+namespace {
+
+// out[0] = the sum of 1 to n, by recursion whose every step keeps 64 bytes on the stack, or none.
+std::string recursive_sum(bool with_memory) {
+  return std::string(".version 8.0\n.target sm_80\n.address_size 64\n"
+                     ".func (.param .b32 sum) deep(.param .b32 n) {\n"
+                     ".reg .b32 %r<5>; .reg .pred %p;\n") +
+         (with_memory ? ".local .align 4 .b8 kept[64];\n" : "") +
+         "ld.param.u32 %r1, [n]; mov.u32 %r2, 0; setp.eq.u32 %p, %r1, 0; @%p bra done;\n" +
+         (with_memory ? "st.local.u32 [kept+60], %r1;\n" : "") +
+         "sub.u32 %r3, %r1, 1;\n"
+         "{ .param .b32 m; .param .b32 s; st.param.b32 [m], %r3; call.uni (s), deep, (m);\n"
+         "ld.param.b32 %r2, [s]; }\n" +
+         (with_memory ? "ld.local.u32 %r1, [kept+60];\n" : "") +
+         "add.u32 %r2, %r2, %r1;\ndone: st.param.b32 [sum], %r2; ret;\n}\n"
+         ".visible .entry k(.param .u64 out, .param .u32 n) {\n.reg .b32 %r<3>; .reg .b64 %d;\n"
+         "ld.param.u64 %d, [out]; ld.param.u32 %r1, [n];\n"
+         "{ .param .b32 m; .param .b32 s; st.param.b32 [m], %r1; call.uni (s), deep, (m);\n"
+         "ld.param.b32 %r2, [s]; }\nst.global.u32 [%d], %r2; ret;\n}\n";
+}
+
+} // namespace
+
+TEST_CASE(
+    "Recursion has the stack that CU_LIMIT_STACK_SIZE gives, and beyond it is its own error") {
+  struct Row {
+    bool with_memory;
+    size_t limit; // 0: as it is
+    uint32_t n;
+    bool fits;
+  };
+  // A step takes 64 bytes, or 16 for where it returns to; n + 1 steps.
+  const Row row = GENERATE(
+      Row{true, 0, 15, true}, Row{true, 0, 16, false}, Row{true, 65536, 1023, true},
+      Row{true, 65536, 1024, false}, Row{true, 100, 0, true}, Row{true, 100, 1, false},
+      Row{false, 0, 63, true}, Row{false, 0, 64, false}, Row{false, 65536, 4095, true},
+      Row{false, size_t(1) << 40, 30000, true}, Row{false, size_t(1) << 40, 4000000, false});
+  INFO("limit " << row.limit << ", n " << row.n);
+  Session session;
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, recursive_sum(row.with_memory).c_str()));
+  if (row.limit) {
+    size_t limit = 0;
+    OK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, row.limit));
+    OK(CU(cuCtxGetLimit)(&limit, CU_LIMIT_STACK_SIZE));
+    CHECK(limit == std::min<size_t>((row.limit + 15) / 16 * 16, 512 << 10));
+  }
+  CUdeviceptr out = 0;
+  OK(CU(cuMemAlloc_v2)(&out, 4));
+  uint32_t n = row.n;
+  void *params[] = {&out, &n};
+  OK(CU(cuLaunchKernel)(kernel(module, "k"), 1, 1, 1, 40, 1, 1, 0, nullptr, params, nullptr));
+  // What is launched keeps the stack that it was launched with.
+  if (row.fits)
+    OK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 16));
+  CHECK(CU(cuCtxSynchronize)() == (row.fits ? CUDA_SUCCESS : CUDA_ERROR_HARDWARE_STACK_ERROR));
+  if (row.fits)
+    CHECK(download<uint32_t>(out, 1)[0] == uint32_t(uint64_t(n) * (n + 1) / 2));
+  CU(cuMemFree_v2)(out);
+  CU(cuModuleUnload)(module);
+}

@@ -117,6 +117,42 @@ TEST_CASE("Managed memory is written by the host and by kernels at one address")
   OK(CU(cuModuleUnload)(module));
 }
 
+TEST_CASE("A managed variable is read and written by the host and by kernels") {
+  Session session;
+  auto text = [](const std::string &attribute, const std::string &space = ".global") {
+    return ".version 8.0\n.target sm_80\n.address_size 64\n.visible " + space + " .attribute(" +
+           attribute + ") .align 4 .u32 cell" + (space == ".global" ? " = 5" : "") +
+           ";\n.visible .global .u32 other;\n"
+           ".visible .entry k() {\n.reg .b32 %r;\nld.global.u32 %r, [cell];\n"
+           "mul.lo.u32 %r, %r, 3;\nst.global.u32 [cell], %r;\nret;\n}\n";
+  };
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, text(".managed").c_str()));
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  OK(CU(cuModuleGetGlobal_v2)(&address, &bytes, module, "cell"));
+  CHECK(bytes == 4);
+  auto *cell = reinterpret_cast<volatile uint32_t *>(address);
+  CHECK(*cell == 5);
+  *cell = 7;
+  OK(CU(cuLaunchKernel)(kernel(module, "k"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(*cell == 21);
+  OK(CU(cuModuleUnload)(module));
+  CUlibrary library = nullptr;
+  OK(CU(cuLibraryLoadData)(&library, text(".managed").c_str(), nullptr, nullptr, 0, nullptr,
+                           nullptr, 0));
+  OK(CU(cuLibraryGetManaged)(&address, &bytes, library, "cell"));
+  CHECK(*reinterpret_cast<volatile uint32_t *>(address) == 5);
+  CHECK(CU(cuLibraryGetManaged)(&address, &bytes, library, "other") == CUDA_ERROR_NOT_FOUND);
+  OK(CU(cuLibraryUnload)(library));
+  // What is not supported is told from what is no PTX.
+  CHECK(CU(cuModuleLoadData)(&module, text(".unified(1, 2)").c_str()) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(CU(cuModuleLoadData)(&module, text(".odd").c_str()) == CUDA_ERROR_INVALID_PTX);
+  CHECK(CU(cuModuleLoadData)(&module, text(".managed", ".shared").c_str()) ==
+        CUDA_ERROR_INVALID_PTX);
+}
+
 TEST_CASE("Advice, prefetch and attachment are for managed memory within its bounds") {
   Session session;
   CUdeviceptr managed = 0, plain = upload(std::vector<uint32_t>(16));

@@ -208,6 +208,99 @@ TEST_CASE("What a child graph holds lives as long as the last node and instance 
   CHECK(destroyed == 1);
 }
 
+TEST_CASE("An update takes over the user objects of its source, and launches keep the old ones") {
+  Session session;
+  struct Held {
+    CUgraph graph = nullptr;
+    int destroyed = 0;
+    explicit Held(CUgraph child = nullptr) {
+      CUuserObject object = nullptr;
+      CUgraphNode node = nullptr;
+      OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      OK(CU(cuGraphCreate)(&graph, 0));
+      OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+      if (child)
+        OK(CU(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, child));
+      else
+        OK(CU(cuGraphAddEmptyNode)(&node, graph, nullptr, 0));
+    }
+  };
+  auto settle = [] {
+    OK(CU(cuLaunchHostFunc)(
+        nullptr, [](void *) {}, nullptr));
+    OK(CU(cuCtxSynchronize)());
+  };
+  Held child, next_child, graph(child.graph), next(next_child.graph);
+  size_t nodes = 1;
+  CUgraphNode child_node = nullptr;
+  OK(CU(cuGraphGetNodes)(graph.graph, &child_node, &nodes));
+  CUgraphExec exec = instance(graph.graph);
+  auto destroy = [](Held &held) { OK(CU(cuGraphDestroy)(held.graph)); };
+  auto expect = [&](int a, int b, int c, int d) {
+    settle();
+    CHECK(graph.destroyed == a);
+    CHECK(child.destroyed == b);
+    CHECK(next.destroyed == c);
+    CHECK(next_child.destroyed == d);
+  };
+  destroy(child);
+  SECTION("a whole update") {
+    CUgraphExecUpdateResultInfo info{};
+    OK(CU(cuGraphExecUpdate_v2)(exec, next.graph, &info));
+    destroy(graph);
+    destroy(next);
+    destroy(next_child);
+    expect(1, 1, 0, 0);
+  }
+  SECTION("an update of a child graph, which leaves its parent's") {
+    OK(CU(cuGraphExecChildGraphNodeSetParams)(exec, child_node, next_child.graph));
+    destroy(graph);
+    destroy(next);
+    destroy(next_child);
+    expect(0, 1, 1, 0);
+  }
+  SECTION("the same objects again") {
+    CUgraphExecUpdateResultInfo info{};
+    OK(CU(cuGraphExecUpdate_v2)(exec, graph.graph, &info));
+    destroy(graph);
+    destroy(next);
+    destroy(next_child);
+    expect(0, 0, 1, 1);
+  }
+  SECTION("a refused update takes nothing") {
+    CUgraphExecUpdateResultInfo info{};
+    CHECK(CU(cuGraphExecUpdate_v2)(exec, next_child.graph, &info) ==
+          CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    destroy(graph);
+    destroy(next);
+    destroy(next_child);
+    expect(0, 0, 1, 1);
+  }
+  SECTION("a launch under way holds what an update replaces") {
+    CUstream stream = nullptr, other = nullptr;
+    OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr cell = upload(std::vector<uint32_t>{0});
+    OK(CU(cuStreamWaitValue32_v2)(stream, cell, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(CU(cuGraphLaunch)(exec, stream));
+    CUgraphExecUpdateResultInfo info{};
+    OK(CU(cuGraphExecUpdate_v2)(exec, next.graph, &info));
+    destroy(graph);
+    OK(CU(cuLaunchHostFunc)(
+        other, [](void *) {}, nullptr));
+    OK(CU(cuStreamSynchronize)(other));
+    CHECK(graph.destroyed == 0);
+    CHECK(child.destroyed == 0);
+    OK(CU(cuStreamWriteValue32_v2)(other, cell, 1, 0));
+    OK(CU(cuStreamSynchronize)(stream));
+    destroy(next);
+    destroy(next_child);
+    expect(1, 1, 0, 0);
+  }
+  OK(CU(cuGraphExecDestroy)(exec));
+  expect(1, 1, 1, 1);
+}
+
 TEST_CASE("A program gives back and moves only the references that are its own") {
   Session session;
   int destroyed = 0;
@@ -229,4 +322,22 @@ TEST_CASE("A program gives back and moves only the references that are its own")
       nullptr, [](void *) {}, nullptr));
   OK(CU(cuCtxSynchronize)());
   CHECK(destroyed == 1);
+}
+
+TEST_CASE("Attributes that no kernel has are refused, of nodes and of streams") {
+  Session session;
+  Builder builder;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  CUgraphNode node = builder.affine(cell, 2, 0);
+  CUkernelNodeAttrValue value{};
+  for (int id : {77, -1, 1000}) {
+    INFO(id);
+    const auto unknown = CUlaunchAttributeID(id);
+    CHECK(CU(cuGraphKernelNodeGetAttribute)(node, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuGraphKernelNodeSetAttribute)(node, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuStreamGetAttribute)(nullptr, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuStreamSetAttribute)(nullptr, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
+  }
+  OK(CU(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  OK(CU(cuMemFree_v2)(cell));
 }
