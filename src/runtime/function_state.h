@@ -7,8 +7,6 @@
 #include "runtime/last_binding.h"
 #include "runtime/result_memory.h"
 
-#include <algorithm>
-
 #include <optional>
 
 namespace cugrt::runtime {
@@ -35,6 +33,7 @@ struct FunctionState {
   std::vector<cugrt_value> given_results; // as the caller gave them
 
   // Results. Slots of results are bound to `result_memory` unless the caller brings memory.
+  std::vector<bool> has_own_slot;          // by result: callers can bind it
   std::vector<uint32_t> result_slots;      // slots of kind result
   std::vector<uint32_t> result_matches;    // of result_slots: the item of the body, a match, after
                                            // which the size is known; kNone: before the run
@@ -43,12 +42,6 @@ struct FunctionState {
   std::vector<cugrt_value> results;        // as last handed out
   uint64_t results_serial = 0;             // of the frame that `results` describe
   std::vector<uint32_t> results_in_slots;  // those whose address moves with a slot
-
-  /// Whether callers can bind it.
-  bool has_own_slot(size_t result) const {
-    return std::any_of(result_slots.begin(), result_slots.end(),
-                       [&](uint32_t slot) { return frame.function.slots[slot].index == result; });
-  }
 
   // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
   // knows.

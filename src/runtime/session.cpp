@@ -128,6 +128,7 @@ Status Session::add_functions() {
     state->given_results.resize(function.results.size());
     state->results.resize(function.results.size());
     state->result_memory.resize(function.results.size());
+    state->has_own_slot.resize(function.results.size());
     state->dynamic_blocks.resize(function.dynamic_count);
     state->dynamic_tensors.resize(function.dynamic_count);
     for (uint32_t s = 0; s < function.slots.size(); ++s) {
@@ -138,6 +139,7 @@ Status Session::add_functions() {
         plan.exprs.collect_symbols(function.slots[s].bytes, used);
       for (ExprId dim : function.buffers[function.results[function.slots[s].index].buffer].dims)
         plan.exprs.collect_symbols(dim, used);
+      state->has_own_slot[function.slots[s].index] = true;
       state->result_slots.push_back(s);
       state->result_matches.push_back(last_match(function, used));
     }

@@ -119,7 +119,7 @@ Status Session::bind_results(FunctionState &state) {
   // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
   for (size_t i = 0; i < state.results.size(); ++i) {
     const plan::FunctionResult &result = state.frame.function.results[i];
-    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot(i) &&
+    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot[i] &&
         result.buffer != kNone)
       return Status::error(Code::invalid_argument,
                            "function @" + state.frame.function.name + ", result " +
@@ -323,7 +323,7 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
 /// A result that is no slot of its own is left where the caller finds it.
 void Session::note_place(FunctionState &state, size_t result) {
   const cugrt_value &value = state.results[result];
-  if (value.kind == CUGRT_VALUE_TENSOR && !state.has_own_slot(result))
+  if (value.kind == CUGRT_VALUE_TENSOR && !state.has_own_slot[result])
     state.result_memory[result].found_at(value.as.tensor.address);
 }
 
