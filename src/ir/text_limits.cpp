@@ -1,5 +1,6 @@
 // What text has no room for. Modules that were parsed are within these limits; passes may go
 // beyond.
+#include "ir/located.h"
 #include "ir/text.h"
 
 namespace cugrt::ir {
@@ -38,12 +39,8 @@ private:
   }
 
   Status beyond(size_t have, const char *what, SourceLocation location) const {
-    Status error =
-        Status::error(Code::unsupported, "in @" + f_.name + ": " + std::to_string(have) + " " +
-                                             what + ", more than the text of a module can hold");
-    return location.known() ? std::move(error).at(std::to_string(location.line) + ":" +
-                                                  std::to_string(location.column))
-                            : std::move(error);
+    return located(Code::unsupported, f_, location,
+                   std::to_string(have) + " " + what + ", more than the text of a module can hold");
   }
 
   const Module &m_;

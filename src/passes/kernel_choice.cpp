@@ -2,7 +2,7 @@
 #include "passes/kernel_choice.h"
 
 #include "codegen/op_emitter.h"
-#include "plan/located.h"
+#include "ir/located.h"
 
 namespace cugrt::passes {
 
@@ -28,11 +28,11 @@ Status check_matmul(const ir::Module &module, const std::string &wanted) {
         if (codegen::takes_matmul_variant(wanted, dtype))
           return {};
         if (refused.ok())
-          refused = plan::located(Code::invalid_argument, function, binding.location,
-                                  "option codegen.matmul asks for " + wanted +
-                                      ", which multiplies f16 and bf16 on tensor cores, but no "
-                                      "product is of these; this one is of " +
-                                      std::string(ir::info(dtype).name));
+          refused = ir::located(Code::invalid_argument, function, binding.location,
+                                "option codegen.matmul asks for " + wanted +
+                                    ", which multiplies f16 and bf16 on tensor cores, but no "
+                                    "product is of these; this one is of " +
+                                    std::string(ir::info(dtype).name));
       }
   if (is_launch_of(module, "matmul_" + wanted))
     return {};

@@ -14,9 +14,9 @@
 #include "codegen/op_emitter.h"
 #include "codegen/op_view.h"
 #include "ir/function_cloner.h"
+#include "ir/located.h"
 #include "passes/all_passes.h"
 #include "passes/kernel_choice.h"
-#include "plan/located.h"
 
 namespace cugrt::passes {
 
@@ -34,7 +34,7 @@ protected:
     Status status = legalize(binding);
     if (status.ok())
       return status;
-    return plan::located(status.code(), source(), binding.location, status.message());
+    return ir::located(status.code(), source(), binding.location, status.message());
   }
 
 private:

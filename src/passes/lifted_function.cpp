@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/infer.h"
-#include "plan/located.h"
+#include "ir/located.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ private:
 
   Status symbols() {
     if (region_->symbols.size() > ir::kMaxRank)
-      return plan::located(
+      return ir::located(
           Code::unsupported, function_, bindings_[region_->bindings.front()]->location,
           "the region that begins here depends on " + std::to_string(region_->symbols.size()) +
               " symbols, its key is a shape of at most " + std::to_string(ir::kMaxRank) +

@@ -22,9 +22,9 @@
 #include "codegen/op_emitter.h"
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
+#include "ir/located.h"
 #include "passes/all_passes.h"
 #include "passes/padding_effects.h"
-#include "plan/located.h"
 
 #include <algorithm>
 
@@ -106,7 +106,7 @@ protected:
 
 private:
   Status fail(SourceLocation location, const std::string &what) const {
-    return plan::located(Code::unsupported, source(), location, what);
+    return ir::located(Code::unsupported, source(), location, what);
   }
   bool depends(ExprId expr) const {
     std::vector<SymbolId> used;

@@ -1,8 +1,8 @@
 // The walk over a function's ops, and the rule of each; see padding_effects.h.
 #include "passes/padding_effects.h"
 
+#include "ir/located.h"
 #include "ir/ops.h"
-#include "plan/located.h"
 
 #include <algorithm>
 #include <map>
@@ -249,11 +249,11 @@ Status FunctionFollower::refuse(Symbols symbols, const char *how, Harm harm) con
                            ? ""
                            : "say what added elements are by where, with a condition that has this "
                              "dimension, or ";
-  return plan::located(Code::unsupported, function_, at_->location,
-                       op + " %" + function_.value(at_->result()).name + " " + how +
-                           " what is added for the buckets of symbol " + of_what +
-                           ", and its results would depend on the bucket; " + choose +
-                           "take the buckets away, or this op out of the function");
+  return ir::located(Code::unsupported, function_, at_->location,
+                     op + " %" + function_.value(at_->result()).name + " " + how +
+                         " what is added for the buckets of symbol " + of_what +
+                         ", and its results would depend on the bucket; " + choose +
+                         "take the buckets away, or this op out of the function");
 }
 
 Status FunctionFollower::check_along(size_t operand, int64_t axis, Harm harm) {

@@ -1,8 +1,8 @@
 // The walk over a function's blocks: signature, steps, storage and host values.
 #include "plan/function_planner.h"
 
+#include "ir/located.h"
 #include "ir/text.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/check.h"
 

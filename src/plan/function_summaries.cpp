@@ -1,7 +1,7 @@
 // What callers must know about functions, callees first.
 #include "plan/liveness.h"
 
-#include "plan/located.h"
+#include "ir/located.h"
 
 namespace cugrt::plan {
 

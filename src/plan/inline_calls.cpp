@@ -3,10 +3,10 @@
 
 #include "ir/function_cloner.h"
 #include "ir/infer.h"
+#include "ir/located.h"
 #include "ir/text.h"
 #include "plan/bucket_boxes.h"
 #include "plan/liveness.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "ir/function_cloner.h"
 #include "ir/graph_builtins.h"
 #include "ir/infer.h"
-#include "plan/located.h"
+#include "ir/located.h"
 #include "support/check.h"
 
 namespace cugrt::plan {

@@ -3,8 +3,8 @@
 // function's.
 #include "plan/launch.h"
 
+#include "ir/located.h"
 #include "plan/hazards.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 
 #include <llvm/ADT/SmallVector.h>

@@ -2,8 +2,8 @@
 // depth, which the parser bounds).
 #include "plan/liveness.h"
 
+#include "ir/located.h"
 #include "ir/text.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/check.h"
 

@@ -1,9 +1,9 @@
 // Storage planning of unplanned allocations: which ones, then one packing per scope.
 #include "plan/memory_plan.h"
 
+#include "ir/located.h"
 #include "plan/fronts.h"
 #include "plan/in_place.h"
-#include "plan/located.h"
 #include "plan/pack.h"
 #include "plan/plan.h"
 #include "plan/sizes.h"

@@ -1,8 +1,8 @@
 // Planning by slots: tokens and their uses first, then a walk that hands out blocks.
 #include "plan/slots.h"
 
+#include "ir/located.h"
 #include "ir/ops.h"
-#include "plan/located.h"
 #include "plan/slot_pool.h"
 #include "support/check.h"
 

@@ -2,9 +2,9 @@
 // per function and scope, then frames (plan/storage_frames.h).
 #include "plan/storage.h"
 
+#include "ir/located.h"
 #include "plan/bucket_boxes.h"
 #include "plan/in_place.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 #include "plan/storage_frames.h"
 #include "support/checked_math.h"

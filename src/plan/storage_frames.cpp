@@ -2,8 +2,8 @@
 // first.
 #include "plan/storage_frames.h"
 
+#include "ir/located.h"
 #include "plan/bucket_boxes.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/checked_math.h"
 

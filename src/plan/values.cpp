@@ -1,8 +1,8 @@
 // Buffers and host values of one function.
 #include "plan/values.h"
 
+#include "ir/located.h"
 #include "plan/hazards.h"
-#include "plan/located.h"
 #include "plan/sizes.h"
 #include "support/check.h"
 

@@ -1,4 +1,4 @@
-// Errors of the planner, with their place in the module's text.
+// Errors about a function, with their place in the module's text.
 #pragma once
 
 #include "ir/module.h"
@@ -6,10 +6,10 @@
 
 #include <string>
 
-namespace cugrt::plan {
+namespace cugrt::ir {
 
 /// "in @function: message" at "line:column", or at "@function" where no place is known.
-inline Status located(Code code, const ir::Function &function, SourceLocation location,
+inline Status located(Code code, const Function &function, SourceLocation location,
                       const std::string &message) {
   std::string place = location.known()
                           ? std::to_string(location.line) + ":" + std::to_string(location.column)
@@ -17,4 +17,4 @@ inline Status located(Code code, const ir::Function &function, SourceLocation lo
   return Status::error(code, "in @" + function.name + ": " + message).at(std::move(place));
 }
 
-} // namespace cugrt::plan
+} // namespace cugrt::ir
