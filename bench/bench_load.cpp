@@ -24,10 +24,12 @@
 // row.
 #include "bench/support/bench_main.h"
 
-#include "ir/text.h"
-#include "runtime/executable.h"
-#include "runtime/loaded_code.h"
-#include "runtime/module_plan.h"
+#include "ir/text/text.h"
+#include "runtime/code/executable.h"
+#include "runtime/code/loaded_code.h"
+#include "runtime/compile/compile.h"
+#include "runtime/compile/device_compiler.h"
+#include "runtime/compile/module_plan.h"
 #include "support/file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -149,7 +151,7 @@ Status measure(const std::string &name, const std::string &folder) {
   compile.progress = [&](const jit::CompileProgress &p) { compiled = compiled || !p.from_cache; };
   double start = now_ms(), start_cpu = process_cpu_ms();
   CUGRT_ASSIGN(std::shared_ptr<const runtime::Executable> executable,
-               runtime::Executable::compile(*device, std::move(plan), "bench", ".", compile));
+               runtime::compile_executable(*device, std::move(plan), "bench", ".", compile));
   double ready = now_ms();
   CUGRT_ASSIGN(std::shared_ptr<runtime::LoadedCode> code, executable->load(device));
   double end = now_ms(), end_cpu = process_cpu_ms();
@@ -161,7 +163,7 @@ Status measure(const std::string &name, const std::string &folder) {
     return Status::error(Code::internal, "the module has " + std::to_string(distinct.size()) +
                                              " kernels, " + std::to_string(kLeastKernels) +
                                              " are wanted; add ops to it");
-  bool opened = compiled || device->compiler().report().opened || nvrtc_is_mapped();
+  bool opened = compiled || runtime::compiler_of(*device).report().opened || nvrtc_is_mapped();
   Row row{{"bench", "load"},
           {"case", name},
           {"kernels", distinct.size()},

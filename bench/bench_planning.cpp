@@ -14,7 +14,8 @@
 #include "bench/support/heap.h"
 
 #include "passes/pass.h"
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
+#include "plan/validate/validate.h"
 #include "support/file.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,8 +1,8 @@
 // bench storage [--json FILE] [--offsets FOLDER] [FILE.csv...]: peak, bound, ratio and time of
-// every packing policy on the same instances: files in MiniMalloc's CSV format, with gaps, their
-// windows, alignment and fixed offsets. Without files: networks made up in storage_instances.cpp.
+// every packing policy on the same instances: files in MiniMalloc's CSV format, with gaps,
+// alignment and fixed offsets. Without files: networks made up in storage_instances.cpp.
 //
-// Policies: `slots` (TVM's pairwise sharing), `greedy` (descending size, best fit), `portfolio`
+// Policies: `greedy` (descending size, best fit), `portfolio`
 // (the best of fourteen greedy placements), then ours: `load`, `quick` (below half a second for
 // some hundreds of buffers) and `build`. FOLDER gets CASE.csv with the offsets of the best of them,
 // the first in this order.
@@ -30,9 +30,9 @@ struct Policy {
   PackOptions options;
 };
 constexpr Policy kPolicies[] = {
-    {"slots", {.policy = PackPolicy::slots}},         {"greedy", {.policy = PackPolicy::greedy}},
-    {"portfolio", {.policy = PackPolicy::portfolio}}, {"load", {.effort = Effort::load}},
-    {"quick", {.node_budget = kQuickNodes}},          {"build", {.effort = Effort::build}},
+    {"greedy", {.policy = PackPolicy::greedy}}, {"portfolio", {.policy = PackPolicy::portfolio}},
+    {"load", {.effort = Effort::load}},         {"quick", {.node_budget = kQuickNodes}},
+    {"build", {.effort = Effort::build}},
 };
 
 struct Arguments {
@@ -80,8 +80,6 @@ Result<plan::Packing> measure(const StorageInstance &instance, std::vector<Row> 
     double start = thread_cpu_ms();
     auto packed = plan::pack(instance.input(), policy.options);
     double ms = thread_cpu_ms() - start;
-    if (!packed.ok() && packed.status().code() == Code::unsupported)
-      continue; // fixed places, which the policy does not know
     CUGRT_ASSIGN(plan::Packing packing, std::move(packed));
     CUGRT_TRY(plan::validate_packing(instance.input(), packing));
     rows.push_back({{"bench", "storage"},

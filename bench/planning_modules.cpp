@@ -10,7 +10,7 @@
 // by value and are launched by it.
 #include "bench/planning_modules.h"
 
-#include "ir/builder.h"
+#include "ir/module/builder.h"
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 // the published passes.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,7 @@
 // Instances in files of MiniMalloc's CSV format, see storage_instances.h.
 //
 //   id,lower,upper,size,alignment,gaps          columns in any order; the first four must be there
-//   b1,0,9,4096,256,3-5 6-8@0:1024              alive in [0, 9) but for [3, 5); in [6, 8) only its
-//                                               first 1024 bytes are in use: the gap's window
+//   b1,0,9,4096,256,3-5 6-8                     alive in [0, 9) but for [3, 5) and [6, 8)
 //
 // Older files say buffer or buffer_id for id, start or begin for lower, and end for upper, which
 // then is the last step alive, in gaps too.
@@ -138,9 +137,6 @@ public:
     for (size_t i = 1; i < gaps.size(); ++i)
       if (gaps[i].lower < gaps[i - 1].upper)
         return error("the buffer's gaps overlap");
-    std::erase_if(gaps, [&](const Gap &gap) { // all of it stays in use
-      return gap.low_bytes == 0 && gap.high_bytes == line.size && line.size > 0;
-    });
     return line;
   }
 
@@ -181,21 +177,21 @@ private:
     return {};
   }
 
-  /// `begin-end`, or `begin-end@low:high` where bytes [low, high) of the buffer stay in use.
+  /// `begin-end`; the format's `begin-end@low:high`, where bytes [low, high) of the buffer stay in
+  /// use, is not packed.
   Status add_gap(std::string_view text, Line &line) const {
-    const std::vector<std::string_view> parts = split(text, '@');
-    auto steps = pair(parts[0], '-');
-    auto window =
-        parts.size() == 2 ? pair(parts[1], ':') : std::optional(std::pair(int64_t(0), int64_t(0)));
-    if (parts.size() > 2 || !steps || !window)
-      return error("a gap is written BEGIN-END or BEGIN-END@LOW:HIGH, not " + std::string(text));
+    if (text.find('@') != std::string_view::npos)
+      return Status::error(Code::unsupported, "the gap " + std::string(text) +
+                                                  " leaves a part of the buffer in use, which is "
+                                                  "not packed");
+    auto steps = pair(text, '-');
+    if (!steps)
+      return error("a gap is written BEGIN-END, not " + std::string(text));
     auto end = checked_add(steps->second, header_.past_end);
     if (!end || steps->first >= *end || steps->first < line.buffer.lower ||
         *end > line.buffer.upper)
       return error("the gap " + std::string(text) + " is empty or not within the buffer's life");
-    if (window->first < 0 || window->first > window->second || window->second > line.size)
-      return error("the window of gap " + std::string(text) + " is not within the buffer's size");
-    line.buffer.gaps.push_back({steps->first, *end, window->first, window->second});
+    line.buffer.gaps.push_back({steps->first, *end});
     return {};
   }
 
@@ -226,8 +222,7 @@ StorageInstance make_instance(std::vector<Line> lines) {
     instance.items.push_back(
         {step(line.buffer.lower), step(line.buffer.upper), line.size, line.alignment});
     for (const Gap &gap : line.buffer.gaps)
-      instance.gaps.push_back(
-          {number, step(gap.lower), step(gap.upper), gap.low_bytes, gap.high_bytes});
+      instance.gaps.push_back({number, step(gap.lower), step(gap.upper)});
     if (line.offset)
       instance.fixed.push_back({number, *line.offset});
     instance.buffers.push_back(std::move(line.buffer));
@@ -287,12 +282,9 @@ std::string offsets_csv(const StorageInstance &instance, const plan::Packing &pa
       text += ',' + std::to_string(buffer.hint.value_or(-1));
     if (!instance.gaps.empty())
       text += ',';
-    for (const Gap &gap : buffer.gaps) {
+    for (const Gap &gap : buffer.gaps)
       text += (&gap != buffer.gaps.data() ? " " : "") + std::to_string(gap.lower) + '-' +
               std::to_string(gap.upper);
-      if (gap.low_bytes < gap.high_bytes)
-        text += '@' + std::to_string(gap.low_bytes) + ':' + std::to_string(gap.high_bytes);
-    }
     text += ',' + std::to_string(packing.offsets[i]) + '\n';
   }
   return text;

@@ -1,7 +1,7 @@
 // Instances for the storage bench: files of buffers, and networks made up here.
 #pragma once
 
-#include "plan/pack.h"
+#include "plan/packing/packing.h"
 
 #include <optional>
 #include <string>
@@ -17,7 +17,6 @@ struct StorageInstance {
     std::optional<int64_t> hint;  // likewise; not used
     struct Gap {                  // likewise
       int64_t lower = 0, upper = 0;
-      int64_t low_bytes = 0, high_bytes = 0; // the window; equal: all bytes are free
     };
     std::vector<Gap> gaps; // ascending
   };
@@ -29,9 +28,10 @@ struct StorageInstance {
 };
 
 /// CSV in MiniMalloc's format: the columns id, lower, upper and size, and perhaps alignment, hint
-/// (read, not used), gaps, with windows or without, and offset (where the buffer has to lie; empty:
-/// anywhere), in any order and named by the first line. Alignments that are no powers of two are
-/// refused (Code::unsupported). Errors name the line.
+/// (read, not used), gaps, and offset (where the buffer has to lie; empty:
+/// anywhere), in any order and named by the first line. Alignments that are no powers of two, and
+/// gaps in which a part of the buffer stays in use, are refused (Code::unsupported). Errors name
+/// the line.
 Result<StorageInstance> read_instance(const std::string &path);
 /// The columns of the instance with its offsets, buffers in its order: a file of the same format.
 std::string offsets_csv(const StorageInstance &instance, const plan::Packing &packing);

@@ -8,6 +8,7 @@
 // thread-safe.
 #pragma once
 
+#include "jit/compiler_report.h"
 #include "support/digest.h"
 #include "support/log.h"
 #include "support/status.h"
@@ -44,16 +45,6 @@ struct CacheConfig {
   /// CUGRT_CACHE_READONLY; CUGRT_CACHE_LIMIT in bytes, with an optional suffix K, M or G. What is
   /// no such limit leaves the default and is named by `problem`.
   static CacheConfig from_environment();
-};
-
-/// What `cugrt doctor` and the runtime's statistics tell.
-struct CacheReport {
-  std::string folder, read_only_folder;
-  bool readable = false, writable = false;
-  std::string problem; // why the folder is not used or not written; empty when all is well
-  uint64_t memory_hits = 0, disk_hits = 0, read_only_hits = 0, misses = 0;
-  uint64_t rejected = 0; // files that were broken, foreign or of another compiler
-  uint64_t stored = 0, store_failures = 0, evicted = 0;
 };
 
 struct CacheEntryInfo {

@@ -59,7 +59,7 @@ void Compiler::State::search() {
   if (config.use == CompilerConfig::Use::never)
     location = Status::error(Code::not_found, "no compiler is used");
   else
-    location = find_nvrtc(config.nvrtc_path);
+    location = find_nvrtc(config.nvrtc_path, config.newest_major);
 }
 
 std::string Compiler::State::note_name() const {
@@ -111,10 +111,13 @@ Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
   // What no search by files has found, the loader may still know.
   if (!location.ok() && config.use == CompilerConfig::Use::automatic && config.nvrtc_path.empty() &&
       !std::getenv("CUGRT_NVRTC"))
-    for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
-      if (!opened.ok())
-        if (auto second = open_nvrtc({name, "", "the loader"}); second.ok())
-          opened = std::move(second);
+    for (int newest : {config.newest_major, 0})
+      for (int major : {13, 12})
+        if (!opened.ok() && (newest == 0 || major <= newest))
+          if (auto second =
+                  open_nvrtc({"libnvrtc.so." + std::to_string(major), "", "the loader", major});
+              second.ok())
+            opened = std::move(second);
   if (!opened.ok()) {
     open_error = opened.take_status();
     return open_error.clone();
@@ -288,6 +291,7 @@ CompilerReport Compiler::report() const {
     report.library = state_->location->library;
     report.include_folder = state_->location->include_folder;
     report.found_by = state_->location->found_by;
+    report.named_major = state_->location->major;
     if (!state_->identity)
       state_->recall(*cache_);
   } else {

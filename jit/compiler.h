@@ -4,6 +4,7 @@
 #pragma once
 
 #include "jit/code_cache.h"
+#include "jit/compiler_report.h"
 #include "support/log.h"
 #include "support/status.h"
 
@@ -60,19 +61,9 @@ struct CompilerConfig {
   };
   Use use = Use::automatic;
   std::string nvrtc_path; // a library or a toolkit's folder; empty: see find_nvrtc
+  int newest_major = 0;   // of NVRTC that is preferred; see find_nvrtc
   std::string worker;     // the program cugrt-compile, or "off"; empty: see find_worker
   CacheConfig cache = CacheConfig::from_environment();
-};
-
-/// What `cugrt doctor` tells.
-struct CompilerReport {
-  bool found = false;
-  std::string problem; // why there is no compiler
-  std::string library, include_folder, found_by;
-  std::string worker;       // compiles in parallel; empty: all is compiled in this process
-  int major = 0, minor = 0; // 0.0 while unknown: neither remembered nor opened
-  bool opened = false;
-  CacheReport cache;
 };
 
 class IncludedFiles;

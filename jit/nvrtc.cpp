@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fstream>
+#include <optional>
 #include <sys/stat.h>
 
 #ifndef CUGRT_NVRTC_DEFAULT
@@ -84,27 +85,39 @@ std::string find_include(const std::string &library) {
   return {};
 }
 
-NvrtcLocation location_of(const std::string &library, const std::string &found_by) {
-  return {library, find_include(library), found_by};
+/// 12 for "libnvrtc.so.12.3.107", where links end; 0 where the name has no number.
+int major_of(const std::string &library) {
+  for (const std::string &path : {library, resolved(library)}) {
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1), mark = ".so.";
+    if (const size_t at = name.find(mark); at != std::string_view::npos)
+      if (const int major = std::atoi(name.data() + at + mark.size()); major > 0)
+        return major;
+  }
+  return 0;
 }
 
-/// The library at `path`: the file itself, or one in a toolkit's or a wheel's folder. Empty: none.
-std::string library_at(const std::string &path) {
-  if (path.empty())
-    return {};
-  if (is_file(path))
-    return path;
-  if (!is_folder(path))
+bool is_too_new(const std::string &library, int newest_major) {
+  return newest_major != 0 && major_of(library) > newest_major;
+}
+
+NvrtcLocation location_of(const std::string &library, const std::string &found_by) {
+  return {library, find_include(library), found_by, major_of(library)};
+}
+
+/// The library in a folder, a toolkit's or a wheel's. Empty: none that is not too new.
+std::string library_in(const std::string &path, int newest_major) {
+  if (path.empty() || !is_folder(path))
     return {};
   for (const char *name : kNames)
     for (const char *below : {"/", "/lib64/", "/lib/"})
-      if (is_library(path + below + name))
-        return path + below + name;
+      if (const std::string library = path + below + name;
+          is_library(library) && !is_too_new(library, newest_major))
+        return library;
   return {};
 }
 
 /// A copy that somebody in this process has opened already.
-std::string loaded_library() {
+std::string loaded_library(int newest_major) {
   for (const char *name : kNames) {
     void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
     if (!handle)
@@ -113,8 +126,9 @@ std::string loaded_library() {
     void *symbol = dlsym(handle, "nvrtcVersion");
     bool known = symbol && dladdr(symbol, &info) && info.dli_fname;
     std::string path = known ? info.dli_fname : "";
-    dlclose(handle);                                          // one reference of many
-    if (path.find('/') != std::string::npos && is_file(path)) // it may have been replaced since
+    dlclose(handle);                                            // one reference of many
+    if (path.find('/') != std::string::npos && is_file(path) && // it may have been replaced since
+        !is_too_new(path, newest_major))
       return path;
   }
   return {};
@@ -187,31 +201,50 @@ void stamp_file(std::string &text, const std::string &path) {
 
 } // namespace
 
-Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path) {
-  const std::pair<std::string, const char *> named[] = {
-      {explicit_path, "the given path"}, {environment("CUGRT_NVRTC"), "CUGRT_NVRTC"}};
-  for (const auto &[path, origin] : named) {
-    if (path.empty())
-      continue;
-    if (std::string library = library_at(path); !library.empty())
-      return location_of(library, origin);
-    return Status::error(Code::not_found, std::string("no NVRTC at '") + path + "' (" + origin +
-                                              "): name libnvrtc.so.N or a toolkit's folder");
-  }
-  if (std::string library = loaded_library(); !library.empty())
+namespace {
+
+/// Where nobody has named a place.
+std::optional<NvrtcLocation> find_usual(int newest_major) {
+  if (std::string library = loaded_library(newest_major); !library.empty())
     return location_of(library, "this process");
   const std::pair<std::string, const char *> usual[] = {
       {environment("CUDA_HOME"), "CUDA_HOME"},
       {environment("CUDA_PATH"), "CUDA_PATH"},
       {"/usr/local/cuda", "/usr/local/cuda"},
       {CUGRT_NVRTC_DEFAULT, "the build's configuration"}};
-  for (const auto &[path, origin] : usual)
-    if (std::string library = library_at(path); !library.empty())
+  for (const auto &[path, origin] : usual) {
+    if (!path.empty() && is_file(path) && !is_too_new(path, newest_major))
+      return location_of(path, origin);
+    if (std::string library = library_in(path, newest_major); !library.empty())
       return location_of(library, origin);
+  }
   for (const std::string &folder : loader_folders())
     for (const char *name : kNames)
-      if (is_library(folder + "/" + name))
-        return location_of(folder + "/" + name, "the loader's path");
+      if (const std::string library = folder + "/" + name;
+          is_library(library) && !is_too_new(library, newest_major))
+        return location_of(library, "the loader's path");
+  return std::nullopt;
+}
+
+} // namespace
+
+Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path, int newest_major) {
+  const std::pair<std::string, const char *> named[] = {
+      {explicit_path, "the given path"}, {environment("CUGRT_NVRTC"), "CUGRT_NVRTC"}};
+  for (const auto &[path, origin] : named) {
+    if (path.empty())
+      continue;
+    if (is_file(path))
+      return location_of(path, origin);
+    for (int newest : {newest_major, 0})
+      if (std::string library = library_in(path, newest); !library.empty())
+        return location_of(library, origin);
+    return Status::error(Code::not_found, std::string("no NVRTC at '") + path + "' (" + origin +
+                                              "): name libnvrtc.so.N or a toolkit's folder");
+  }
+  for (int newest : {newest_major, 0})
+    if (auto found = find_usual(newest))
+      return std::move(*found);
   return Status::error(Code::not_found,
                        "no NVRTC: install the CUDA toolkit or the wheels nvidia-cuda-nvrtc, "
                        "nvidia-cuda-runtime and nvidia-cuda-crt, or set CUGRT_NVRTC");

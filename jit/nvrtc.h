@@ -21,6 +21,7 @@ struct NvrtcLocation {
   std::string library;        // "/usr/local/cuda/lib64/libnvrtc.so.13" or "libnvrtc.so.13"
   std::string include_folder; // holds cuda_fp16.h; empty when none was found
   std::string found_by;       // "CUGRT_NVRTC", "CUDA_HOME", ...: for messages
+  int major = 0;              // as the file's name says; 0: it does not
   bool is_file() const { return library.find('/') != std::string::npos; }
 };
 
@@ -28,7 +29,9 @@ struct NvrtcLocation {
 /// CUGRT_NVRTC (the same), a copy that the process has already loaded, CUDA_HOME, CUDA_PATH,
 /// /usr/local/cuda, the folder that the build found, LD_LIBRARY_PATH and the loader's folders.
 /// In folders, libraries for other processors are passed over. not_found says what to do.
-Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path);
+/// What a compiler of a newer major version makes, a driver does not load: one of at most
+/// `newest_major` (0: any) that is found anywhere comes before a newer one, unless a file is named.
+Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path, int newest_major = 0);
 
 /// The functions that we use; the last ones may be null.
 struct NvrtcApi {

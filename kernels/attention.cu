@@ -10,21 +10,25 @@
 // queries stand at the last of them, so that with CAUSAL query p sees the positions i <= length -
 // queries + p. Where nothing is seen the result is 0.
 //
-// One block a head, query and sequence. Eight lanes work at one position, so that a block is at 32
-// positions at a time; every such group of lanes keeps a running maximum, sum and weighted value
-// (the sum is rescaled when the maximum moves), and the groups are joined at the end. Keys and
-// values are read once.
+// A block takes SHARE heads of one query and sequence, which share keys and values. As many lanes
+// as a row has 16 bytes work at one position, so that a block is at many positions at a time; every
+// such group of lanes keeps a running maximum, sum and weighted value of each head (the sum is
+// rescaled when the maximum moves), and the groups are joined at the end. Keys and values are read
+// once, those of kAtOnce positions before the first is used.
 //
 // One query over a long cache would be one block at work for long. With SPLIT the cache is cut into
-// `splits` chunks of `chunk` positions, a block each, whose results attention_join.cu joins.
+// `splits` chunks of `chunk` positions, a block each, whose results attention_join.cu joins. Many
+// queries of f16 and bf16 are for tensor cores: attention_mma.cuh.
 //
 //   entry             block   grid
-//   attention         256     sequences * queries * heads
-//   attention_split   256     sequences * queries * heads * splits
+//   attention         256     sequences * queries * heads / SHARE
+//   attention_split   256     sequences * queries * heads / SHARE * splits
+//   attention_mma     128     sequences * heads * ceil(queries / 64)
 //
-// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; CAUSAL;
-// SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_MASK, with a stride for each
-// of the mask's dimensions; those of floating.cuh and assume.cuh.
+// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; SHARE, a
+// divisor of heads / kv_heads, 1 by default; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64
+// (i32 otherwise); HAS_MASK, with a stride for each of the mask's dimensions; WITH_MMA for that
+// entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "attention_parts.cuh"
@@ -33,6 +37,9 @@
 
 #ifndef MAX_WIDTH
 #define MAX_WIDTH 64
+#endif
+#ifndef SHARE
+#define SHARE 1
 #endif
 #ifdef WIDE_LENGTHS
 typedef long long Length;
@@ -62,14 +69,58 @@ typedef int Length;
 #define SPLIT_PARAMETERS
 #endif
 
-constexpr int kThreads = 256, kGroup = 8, kGroups = kThreads / kGroup;
-constexpr int kVector = 4; // consecutive elements of a lane
-constexpr int kStride = kGroup * kVector;
-constexpr int kEach = MAX_WIDTH / kStride * kVector; // of a lane; some beyond the width
-static_assert(MAX_WIDTH % kStride == 0, "a lane has whole vectors");
+#define PARAMETERS(result)                                                                         \
+  const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,               \
+      LENGTHS_PARAMETER MASK_PARAMETER result, long long sequences, long long queries,             \
+      long long heads, long long kv_heads, long long width, long long capacity,                    \
+      Acc scale MASK_STRIDES
 
-struct alignas(kVector * sizeof(T)) Vector {
+// The positions of sequence `s` that are filled.
+#ifdef HAS_LENGTHS
+#define LENGTH_OF(s) length_within(lengths[s], capacity)
+#else
+#define LENGTH_OF(s) capacity
+#endif
+
+__device__ __forceinline__ long long length_within(long long given, long long capacity) {
+  return given < 0 ? 0 : given > capacity ? capacity : given;
+}
+
+// Of `length` positions, those that query `place` sees.
+__device__ __forceinline__ long long seen_by(long long place, long long length, long long queries) {
+#ifdef CAUSAL
+  const long long last = length - queries + place;
+  return last < 0 ? 0 : last + 1;
+#else
+  return length;
+#endif
+}
+
+#ifdef WITH_MMA
+#include "attention_mma.cuh"
+#endif
+
+#ifndef MMA_ALONE
+
+constexpr int kThreads = 256;
+constexpr int kVector = 16 / sizeof(T); // consecutive elements of a lane
+
+// Lanes at one position: a power of two.
+__device__ constexpr int lanes_of(int vectors) {
+  return vectors > 16 ? 32 : vectors > 8 ? 16 : vectors > 4 ? 8 : 4;
+}
+constexpr int kGroup = lanes_of(MAX_WIDTH / kVector), kGroups = kThreads / kGroup;
+constexpr int kStride = kGroup * kVector;
+constexpr int kVectors = (MAX_WIDTH + kStride - 1) / kStride,
+              kEach = kVectors * kVector; // of a lane
+// Columns that the groups are joined over at a time: what shared memory of fixed size has room for.
+constexpr int kWhole = kEach * kGroup, kRoom = (32 << 10) / (kGroups * int(sizeof(Acc)));
+constexpr int kPanel = kRoom < kWhole ? kRoom : kWhole;
+
+union Vector {
+  uint4 word;
   T element[kVector];
+  __device__ Vector() {}
 };
 
 __device__ int element_of(int e, int lane) {
@@ -77,121 +128,169 @@ __device__ int element_of(int e, int lane) {
 }
 
 // A lane's elements of a row: kVector of them, then on past those of the other lanes of its group.
-__device__ __forceinline__ void load_row(const T *row, int width, int lane, bool aligned,
-                                         Acc (&out)[kEach]) {
+// Elements beyond the width, which may be there in part where it is not kAligned, are 0.
+template <bool kAligned>
+__device__ __forceinline__ void load_row(const T *row, int width, int lane,
+                                         Vector (&out)[kVectors]) {
 #pragma unroll
-  for (int e = 0; e < kEach; e += kVector) {
-    const int first = element_of(e, lane);
-    if (aligned && first + kVector <= width) {
-      const Vector v = *reinterpret_cast<const Vector *>(row + first);
-#pragma unroll
-      for (int i = 0; i < kVector; ++i)
-        out[e + i] = Acc(v.element[i]);
+  for (int v = 0; v < kVectors; ++v) {
+    const int first = element_of(v * kVector, lane);
+    if constexpr (kAligned) {
+      out[v].word = first < width ? *reinterpret_cast<const uint4 *>(row + first) : uint4{};
     } else {
 #pragma unroll
       for (int i = 0; i < kVector; ++i)
-        out[e + i] = first + i < width ? Acc(row[first + i]) : Acc(0);
+        out[v].element[i] = first + i < width ? row[first + i] : T(0.0f);
     }
   }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads)
-    ENTRY(const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,
-          LENGTHS_PARAMETER MASK_PARAMETER RESULT, long long sequences, long long queries,
-          long long heads, long long kv_heads, long long width, long long capacity,
-          Acc scale MASK_STRIDES SPLIT_PARAMETERS) {
+struct Running { // of one head
+  Acc query[kEach], weighted[kEach], sum, largest;
+};
+
+// The positions from `first` to `length`, for the SHARE heads; `mask` is of position 0.
+template <bool kAligned, int kAtOnce, class Mask>
+__device__ __forceinline__ void attend(const T *keys, const T *values, long long stride, int width,
+                                       long long first, long long length, Mask mask,
+                                       Running (&heads)[SHARE]) {
+  const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
+  // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
+#pragma unroll 1
+  for (long long begin = first; begin < length; begin += kGroups * kAtOnce) {
+    Vector key[kAtOnce][kVectors], value[kAtOnce][kVectors];
+    long long position[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const long long at = begin + u * kGroups + group;
+      position[u] = at < length ? at : length - 1;
+      load_row<kAligned>(keys + position[u] * stride, width, lane, key[u]);
+      load_row<kAligned>(values + position[u] * stride, width, lane, value[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+      for (int s = 0; s < SHARE; ++s) {
+        Running &head = heads[s];
+        Acc score = 0;
+#pragma unroll
+        for (int e = 0; e < kEach; ++e)
+          score = fma(head.query[e], Acc(key[u][e / kVector].element[e % kVector]), score);
+#pragma unroll
+        for (int distance = kGroup / 2; distance > 0; distance /= 2)
+          score += __shfl_xor_sync(0xffffffffu, score, distance);
+        score += mask(s, position[u]);
+        const bool seen = begin + u * kGroups + group < length && score != no_score();
+        const Acc next = seen && !(score <= head.largest) ? score : head.largest; // a NaN stays
+        const Acc keep = head.largest == no_score() ? Acc(0) : shrink(head.largest, next);
+        const Acc weight = seen ? exp(score - next) : Acc(0);
+        head.largest = next;
+        head.sum = fma(head.sum, keep, weight);
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          const Acc element = Acc(value[u][e / kVector].element[e % kVector]);
+          head.weighted[e] =
+              seen ? fma(weight, element, head.weighted[e] * keep) : head.weighted[e] * keep;
+        }
+      }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) SPLIT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  __shared__ Acc largest_of[kGroups], sum_of[kGroups], row_of[kGroups][kEach * kGroup];
-  const Acc kNone = no_score(); // no position yet
+  __shared__ Acc largest_of[kGroups], sum_of[kGroups], row_of[kGroups][kPanel];
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
 #ifdef SPLIT
   const long long block = blockIdx.x / splits, split = blockIdx.x % splits;
 #else
   const long long block = blockIdx.x;
 #endif
-  const long long head = block % heads, place = block / heads % queries;
-  const long long sequence = block / heads / queries;
+  const long long across = heads / SHARE; // blocks of a query
+  const long long head = block % across * SHARE, place = block / across % queries;
+  const long long sequence = block / across / queries;
+  const long long first_row = block / across * heads + head; // of q and y
   const int elements = int(width);
   const long long stride = kv_heads * width;
-  const long long first = sequence * capacity * stride + head / (heads / kv_heads) * width;
+  keys += sequence * capacity * stride + head / (heads / kv_heads) * width;
+  values += sequence * capacity * stride + head / (heads / kv_heads) * width;
   const bool aligned =
       width % kVector == 0 &&
       (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
-       (sizeof(Vector) - 1)) == 0;
-  long long length = capacity;
-#ifdef HAS_LENGTHS
-  const long long given = lengths[sequence];
-  length = given < 0 ? 0 : given > capacity ? capacity : given;
-#endif
-#ifdef CAUSAL
-  const long long last = length - queries + place;
-  length = last < 0 ? 0 : last + 1;
-#endif
+       15) == 0;
+  long long length = seen_by(place, LENGTH_OF(sequence), queries);
 #ifdef HAS_MASK
   mask += sequence * mask_sequence + head * mask_head + place * mask_query;
+  auto mask_at = [&](int s, long long position) {
+    return Acc(mask[s * mask_head + position * mask_position]);
+  };
+#else
+  auto mask_at = [](int, long long) { return Acc(0); };
 #endif
 
-  Acc query[kEach], weighted[kEach] = {}, sum = 0, largest = kNone;
-  load_row(q + block * width, elements, lane, aligned, query);
+  Running running[SHARE];
 #pragma unroll
-  for (int e = 0; e < kEach; ++e)
-    query[e] *= scale;
+  for (int s = 0; s < SHARE; ++s) {
+    Vector row[kVectors];
+    load_row<false>(q + (first_row + s) * width, elements, lane, row);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      running[s].query[e] = Acc(row[e / kVector].element[e % kVector]) * scale;
+      running[s].weighted[e] = 0;
+    }
+    running[s].sum = 0;
+    running[s].largest = no_score(); // no position yet
+  }
   long long first_position = 0;
 #ifdef SPLIT
   first_position = split * chunk;
   length = length < first_position + chunk ? length : first_position + chunk;
 #endif
-  // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
-  for (long long begin = first_position; begin < length; begin += kGroups) {
-    const long long position = begin + group < length ? begin + group : length - 1;
-    const long long row = first + position * stride;
-    Acc element[kEach], score = 0;
-    load_row(keys + row, elements, lane, aligned, element);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e)
-      score = fma(query[e], element[e], score);
-#pragma unroll
-    for (int distance = kGroup / 2; distance > 0; distance /= 2)
-      score += __shfl_xor_sync(0xffffffffu, score, distance);
-#ifdef HAS_MASK
-    score += Acc(mask[position * mask_position]);
-#endif
-    const bool seen = begin + group < length && score != kNone;
-    const Acc next = seen && !(score <= largest) ? score : largest; // a NaN stays
-    const Acc keep = largest == kNone ? Acc(0) : shrink(largest, next);
-    const Acc weight = seen ? exp(score - next) : Acc(0);
-    largest = next;
-    load_row(values + row, elements, lane, aligned, element);
-    sum = fma(sum, keep, weight);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e)
-      weighted[e] = seen ? fma(weight, element[e], weighted[e] * keep) : weighted[e] * keep;
-  }
-  if (lane == 0) {
-    largest_of[group] = largest;
-    sum_of[group] = sum;
-  }
-#pragma unroll
-  for (int e = 0; e < kEach; ++e)
-    row_of[group][element_of(e, lane)] = weighted[e];
-  __syncthreads();
+  if (aligned)
+    attend<true, 2>(keys, values, stride, elements, first_position, length, mask_at, running);
+  else
+    attend<false, 1>(keys, values, stride, elements, first_position, length, mask_at, running);
 
   auto largest_at = [&](int g) { return largest_of[g]; };
-  const Joined all = join(kGroups, largest_at, [&](int g) { return sum_of[g]; });
-  for (int e = threadIdx.x; e < elements; e += kThreads) {
-    const Acc value =
-        join_values(kGroups, all.largest, largest_at, [&](int g) { return row_of[g][e]; });
+#pragma unroll
+  for (int s = 0; s < SHARE; ++s)
+    for (int begin = 0; begin < (kPanel == kWhole ? 1 : elements); begin += kPanel) {
+      if (s > 0 || begin > 0)
+        __syncthreads(); // the panel before has been read
+      if (lane == 0) {
+        largest_of[group] = running[s].largest;
+        sum_of[group] = running[s].sum;
+      }
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const int column = element_of(e, lane) - begin;
+        if (kPanel == kWhole || (column >= 0 && column < kPanel))
+          row_of[group][column] = running[s].weighted[e];
+      }
+      __syncthreads();
+
+      const Joined all = join(kGroups, largest_at, [&](int g) { return sum_of[g]; });
 #ifdef SPLIT
-    parts[blockIdx.x * (width + 2) + e] = value;
+      Acc *part = parts + ((first_row + s) * splits + split) * (width + 2);
+      if (threadIdx.x == 0) {
+        part[width] = all.largest;
+        part[width + 1] = all.sum;
+      }
 #else
-    y[block * width + e] = T(all.largest == kNone ? Acc(0) : value / all.sum);
+      const Acc inverse = 1 / all.sum;
 #endif
-  }
+      const int columns = elements - begin < kPanel ? elements - begin : kPanel;
+      for (int e = threadIdx.x; e < columns; e += kThreads) {
+        const Acc value =
+            join_values(kGroups, all.largest, largest_at, [&](int g) { return row_of[g][e]; });
 #ifdef SPLIT
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x * (width + 2) + width] = all.largest;
-    parts[blockIdx.x * (width + 2) + width + 1] = all.sum;
-  }
+        part[begin + e] = value;
+#else
+        y[(first_row + s) * width + begin + e] =
+            T(all.largest == no_score() ? Acc(0) : value * inverse);
 #endif
+      }
+    }
 }
+
+#endif

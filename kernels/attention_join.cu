@@ -26,9 +26,10 @@ extern "C" __global__ void __launch_bounds__(128)
   auto largest_of = [&](int p) { return row[p * part + width]; };
   const Joined all =
       join(int(splits), largest_of, [&](int p) { return row[p * part + width + 1]; });
+  const Acc inverse = 1 / all.sum;
   for (int e = threadIdx.x; e < int(width); e += blockDim.x) {
     const Acc value =
         join_values(int(splits), all.largest, largest_of, [&](int p) { return row[p * part + e]; });
-    y[blockIdx.x * width + e] = T(all.largest == no_score() ? Acc(0) : value / all.sum);
+    y[blockIdx.x * width + e] = T(all.largest == no_score() ? Acc(0) : value * inverse);
   }
 }

@@ -6,7 +6,7 @@
 #include "floating.cuh"
 
 // The largest score of a part without positions.
-__device__ __forceinline__ Acc no_score() { return -Acc(1) / Acc(0); }
+__device__ __forceinline__ Acc no_score() { return -infinity(); }
 
 // The factor by which a sum shrinks when its maximum moves from `from` to `to`.
 __device__ __forceinline__ Acc shrink(Acc from, Acc to) {

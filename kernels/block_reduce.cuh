@@ -1,4 +1,6 @@
 // Reduction over a block, in the type that number.cuh names.
+//
+// Option: THREADS of a block, where that is known.
 #pragma once
 
 #include "number.cuh"
@@ -9,7 +11,11 @@ template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Com
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+#ifdef THREADS
+  constexpr int warps = THREADS / 32;
+#else
   const int warps = blockDim.x / 32;
+#endif
   if (warps == 1)
     return value;
   __syncthreads(); // the last reduction may still be reading
@@ -17,6 +23,7 @@ template <class Combine> __device__ Acc block_reduce(Acc value, Acc *shared, Com
     shared[threadIdx.x / 32] = value;
   __syncthreads();
   value = shared[0];
+#pragma unroll
   for (int w = 1; w < warps; ++w)
     value = combine(value, shared[w]);
   return value;

@@ -2,10 +2,14 @@
 // only their width matters. An id outside [0, rows) reads the nearest row (of a table without rows,
 // 0): ids come from outside, and memory beyond the table must not be reached.
 //
-// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh and assume.cuh.
+// With PACK, which divides the width, packs of a row are moved, where table and y begin at
+// multiples of one.
+//
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
 
@@ -15,14 +19,27 @@ typedef long long Id;
 typedef int Id;
 #endif
 
+// W: an element, or a pack of kEach of them.
+template <int kEach, class W>
+__device__ __forceinline__ void read_rows(const W *table, const Id *ids, W *y, long long count,
+                                          long long rows, long long width) {
+  const Index across = Index(width) / kEach;
+  const Index total = Index(count) * across, step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+    const long long row = nearest(ids[i / across], rows);
+    y[i] = rows > 0 ? table[Index(row) * across + i % across] : W();
+  }
+}
+
 extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__restrict__ ids,
                                      T *__restrict__ y, long long count, long long rows,
                                      long long width) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const Index total = Index(count) * Index(width), step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
-    const long long row = nearest(ids[i / Index(width)], rows);
-    y[i] = rows > 0 ? table[Index(row) * Index(width) + i % Index(width)] : T(0);
-  }
+  typedef Word<PACK * sizeof(T)>::Type W;
+  if (PACK > 1 && are_aligned(table, y))
+    read_rows<PACK>(reinterpret_cast<const W *>(table), ids, reinterpret_cast<W *>(y), count, rows,
+                    width);
+  else
+    read_rows<1>(table, ids, y, count, rows, width);
 }

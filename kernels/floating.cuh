@@ -22,3 +22,13 @@ typedef double Acc;
 typedef float T;
 typedef float Acc;
 #endif
+
+// Infinity, by its bits. 1 / 0 is not folded: it would be a division, with its slow path, wherever
+// it stands.
+__device__ __forceinline__ Acc infinity() {
+#ifdef DTYPE_F64
+  return __longlong_as_double(0x7ff0000000000000ll);
+#else
+  return __int_as_float(0x7f800000);
+#endif
+}

@@ -7,10 +7,14 @@
 // (along an axis of none, 0): positions come from outside, and memory beyond x must not be reached.
 // Elements are moved, not read, so that only their width matters.
 //
-// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh and assume.cuh.
+// With PACK, which divides inner, gather moves packs, where x and y begin at multiples of one.
+//
+// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
+#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
 
@@ -23,25 +27,32 @@ typedef int Id;
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
       long long axis, long long inner, long long length
-#define ARGUMENTS x, positions, y, outer, axis, inner, length
 
-template <bool kElements> __device__ __forceinline__ void gather_along(PARAMETERS) {
-  __builtin_assume(ASSUME);
-  const Index row = Index(length) * Index(inner), count = Index(outer) * row;
+// W: an element, or a pack of them; then `inner` counts packs.
+template <bool kElements, class W>
+__device__ __forceinline__ void gather_along(const W *x, const Id *positions, W *y, long long outer,
+                                             long long axis, Index inner, long long length) {
+  const Index row = Index(length) * inner, count = Index(outer) * row;
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const long long at = from_either_end(positions[kElements ? i : i % row / Index(inner)], axis);
-    y[i] =
-        axis > 0 ? x[(i / row * Index(axis) + Index(at)) * Index(inner) + i % Index(inner)] : T(0);
+    const long long at = from_either_end(positions[kElements ? i : i % row / inner], axis);
+    y[i] = axis > 0 ? x[(i / row * Index(axis) + Index(at)) * inner + i % inner] : W();
   }
 }
 
 extern "C" __global__ void gather(PARAMETERS) {
   BEGIN_EARLY();
-  gather_along<false>(ARGUMENTS);
+  __builtin_assume(ASSUME);
+  typedef Word<PACK * sizeof(T)>::Type W;
+  if (PACK > 1 && are_aligned(x, y))
+    gather_along<false>(reinterpret_cast<const W *>(x), positions, reinterpret_cast<W *>(y), outer,
+                        axis, Index(inner) / PACK, length);
+  else
+    gather_along<false>(x, positions, y, outer, axis, Index(inner), length);
 }
 
 extern "C" __global__ void gather_elements(PARAMETERS) {
   BEGIN_EARLY();
-  gather_along<true>(ARGUMENTS);
+  __builtin_assume(ASSUME);
+  gather_along<true>(x, positions, y, outer, axis, Index(inner), length);
 }

@@ -58,6 +58,20 @@ template <class A> __device__ A pow(A a, A b) {
   return A(result);
 }
 
+template <class A> __device__ A bitwise_not(A x) { return A(~Bits(x)); }
+template <class A> __device__ A bitwise_and(A a, A b) { return A(Bits(a) & Bits(b)); }
+template <class A> __device__ A bitwise_or(A a, A b) { return A(Bits(a) | Bits(b)); }
+template <class A> __device__ A bitwise_xor(A a, A b) { return A(Bits(a) ^ Bits(b)); }
+// By a negative number or more bits than there are, all go; to the right a sign fills them.
+template <class A> __device__ A shift_left(A a, A b) {
+  return (kSigned<A> && b < 0) || Bits(b) > 63 ? A(0) : A(Bits(a) << int(b));
+}
+template <class A> __device__ A shift_right(A a, A b) {
+  if ((kSigned<A> && b < 0) || Bits(b) > 63)
+    return kSigned<A> && a < 0 ? A(-1) : A(0);
+  return kSigned<A> ? A((long long)(a) >> int(b)) : A(Bits(a) >> int(b));
+}
+
 template <class A> __device__ A range(long long i, long long start, long long step) {
   return A(Bits(start) + Bits(i) * Bits(step));
 }

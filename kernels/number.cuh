@@ -51,6 +51,6 @@ __device__ __forceinline__ Acc highest() { return ~0ull >> (64 - 8 * sizeof(T));
 __device__ __forceinline__ Acc highest() { return ~0ull >> (65 - 8 * sizeof(T)); }
 __device__ __forceinline__ Acc lowest() { return -highest() - 1; }
 #else
-__device__ __forceinline__ Acc lowest() { return -Acc(1) / Acc(0); }
-__device__ __forceinline__ Acc highest() { return Acc(1) / Acc(0); }
+__device__ __forceinline__ Acc lowest() { return -infinity(); }
+__device__ __forceinline__ Acc highest() { return infinity(); }
 #endif

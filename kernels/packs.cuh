@@ -35,6 +35,14 @@ template <class E> __device__ __forceinline__ Pack<E> load_pack(const E *tensor,
   return pack;
 }
 
+template <class E> __device__ __forceinline__ Pack<E> same_pack(E value) {
+  Pack<E> pack;
+#pragma unroll
+  for (int e = 0; e < PACK; ++e)
+    pack.element[e] = value;
+  return pack;
+}
+
 template <class E>
 __device__ __forceinline__ void store_pack(E *tensor, Index number, const Pack<E> &pack) {
   reinterpret_cast<typename Word<PACK * sizeof(E)>::Type *>(tensor)[number] = pack.word;
@@ -43,6 +51,30 @@ __device__ __forceinline__ void store_pack(E *tensor, Index number, const Pack<E
 template <class... E> __device__ __forceinline__ bool are_aligned(const E *...tensors) {
   return (((unsigned long long)tensors % (PACK * sizeof(E)) == 0) && ...);
 }
+
+// Neighbouring elements that are stored in as few accesses as their size allows.
+template <int kCount, class E> union Run {
+  static constexpr int kBytes = kCount * sizeof(E) < 16 ? kCount * sizeof(E) : 16;
+  static constexpr int kWords = kCount * sizeof(E) / kBytes;
+  typename Word<kBytes>::Type word[kWords];
+  E element[kCount];
+  __device__ Run() {}
+
+  static __device__ __forceinline__ bool is_aligned(const E *y) {
+    return (unsigned long long)y % kBytes == 0;
+  }
+  __device__ __forceinline__ void store(E *y, bool aligned) const {
+    if (aligned) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        reinterpret_cast<typename Word<kBytes>::Type *>(y)[w] = word[w];
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e)
+        y[e] = element[e];
+    }
+  }
+};
 
 // The packs that a kernel takes of `count` elements at these places.
 template <class... E>

@@ -5,13 +5,13 @@
 // dimensions, each with its stride in x; the outermost of each kind is dimension 0, its size
 // implied by the counts. y is contiguous over the kept ones.
 //
-// Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, one
-// thread a result, so that neighbours read neighbouring addresses. Over no elements the sum is 0,
-// the product 1, the mean a NaN, the maximum the least value there is and the minimum the largest.
-// A NaN among the elements is the result.
+// Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, 32 by
+// 8 threads for 32 results, so that neighbours read neighbouring addresses. Over no elements the
+// sum is 0, the product 1, the mean a NaN, the maximum the least value there is and the minimum the
+// largest. A NaN among the elements is the result.
 //
 // Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and
-// assume.cuh.
+// assume.cuh; those of row.cuh, where the reduced axes are one run of elements.
 
 #define MAX_RANK 4
 
@@ -20,6 +20,7 @@
 #include "dimensions.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
+#include "row.cuh"
 
 #define PARAMETERS                                                                                 \
   LOADED_PARAMETER OUT *__restrict__ y, long long kept, long long reduced,                         \
@@ -78,36 +79,62 @@ __device__ __forceinline__ long long offset_of(long long index, const long long 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
 
-extern "C" __global__ void ENTRY(OP, rows)(PARAMETERS) {
+#if defined(ROW_PACKS) && defined(LOADS_X)
+#define LOAD_ROW() const Row<T> row(x + begin, reduced)
+#define ELEMENT(place, i) row.at(place, i)
+#elif defined(ROW_PACKS) // in the same order
+#define LOAD_ROW()
+#define ELEMENT(place, i) LOAD(begin + i)
+#else
+#define LOAD_ROW()                                                                                 \
+  const long long reduced_size[] = {0, INNER(reduced_size)};                                       \
+  const long long reduced_stride[] = {EACH(reduced_stride)}
+#define ELEMENT(place, i) LOAD(begin + offset_of(i, reduced_size, reduced_stride))
+#endif
+
+extern "C" __global__ void ROW_BOUNDS ENTRY(OP, rows)(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
-  const long long reduced_size[] = {0, INNER(reduced_size)};
-  const long long reduced_stride[] = {EACH(reduced_stride)};
   __shared__ Acc shared[32];
   const long long begin = offset_of(blockIdx.x, kept_size, kept_stride);
+  LOAD_ROW();
   Acc value = reduction::OP::start();
-  for (long long i = threadIdx.x; i < reduced; i += blockDim.x)
-    value = reduction::OP::combine(value,
-                                   Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
+  each_column(reduced, [&](int place, long long i) {
+    value = reduction::OP::combine(value, Acc(ELEMENT(place, i)));
+  });
   value = block_reduce(value, shared, reduction::OP::combine);
   if (threadIdx.x == 0)
     STORE(blockIdx.x, reduction::OP::finish(value, reduced));
 }
 
-extern "C" __global__ void ENTRY(OP, columns)(PARAMETERS) {
+#ifndef ROW_PACKS
+constexpr int kColumns = 32, kSlices = 8;
+
+extern "C" __global__ void __launch_bounds__(kColumns *kSlices) ENTRY(OP, columns)(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
   const long long reduced_size[] = {0, INNER(reduced_size)};
   const long long reduced_stride[] = {EACH(reduced_stride)};
-  const long long column = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= kept)
-    return;
-  const long long begin = offset_of(column, kept_size, kept_stride);
+  __shared__ Acc partial[kSlices][kColumns];
+  const int slice = threadIdx.y;
+  const long long column = (long long)(blockIdx.x) * kColumns + threadIdx.x;
   Acc value = reduction::OP::start();
-  for (long long i = 0; i < reduced; ++i)
-    value = reduction::OP::combine(value,
-                                   Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
+  if (column < kept) {
+    const long long begin = offset_of(column, kept_size, kept_stride);
+#pragma unroll 4
+    for (long long i = slice; i < reduced; i += kSlices)
+      value = reduction::OP::combine(value,
+                                     Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
+  }
+  partial[slice][threadIdx.x] = value;
+  __syncthreads();
+  if (slice > 0 || column >= kept)
+    return;
+#pragma unroll
+  for (int s = 1; s < kSlices; ++s)
+    value = reduction::OP::combine(value, partial[s][threadIdx.x]);
   STORE(column, reduction::OP::finish(value, reduced));
 }
+#endif

@@ -3,14 +3,15 @@
 // softmax_rows: inner is 1; one block a row, a whole number of warps, one warp for short rows.
 // softmax_columns: one thread a column, so that neighbours read neighbouring addresses.
 // With LOG the result is its logarithm, x - max - log(sum), which does not underflow.
-// Rows are read three times (maximum, sum, result) and stay in cache; nothing is kept between.
+// What row.cuh keeps of a row is read once; else rows are read three times (maximum, sum, result).
 //
-// Options: LOG; those of floating.cuh and assume.cuh.
+// Options: LOG; those of row.cuh, floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "block_reduce.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
+#include "row.cuh"
 
 // The result of an element, by its distance from the largest, for the sum of the line.
 #ifdef LOG
@@ -21,27 +22,28 @@ __device__ Acc of_sum(Acc sum) { return 1 / sum; }
 __device__ Acc result(Acc distance, Acc of_sum) { return exp(distance) * of_sum; }
 #endif
 
-extern "C" __global__ void softmax_rows(const T *__restrict__ x, OUT *__restrict__ y,
-                                        long long outer, long long axis,
-                                        long long inner FUSED_PARAMETERS) {
+extern "C" __global__ void ROW_BOUNDS softmax_rows(const T *__restrict__ x, OUT *__restrict__ y,
+                                                   long long outer, long long axis,
+                                                   long long inner FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc shared[32];
   const long long begin = blockIdx.x * axis;
-  x += begin;
-  Acc largest = -Acc(1) / Acc(0);
-  for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    largest = fmax(largest, Acc(x[i]));
+  const Row<T> row(x + begin, axis);
+  Acc largest = -infinity();
+  each_column(axis,
+              [&](int place, long long i) { largest = fmax(largest, Acc(row.at(place, i))); });
   largest = block_reduce(largest, shared, [](Acc p, Acc q) { return fmax(p, q); });
   Acc sum = 0;
-  for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    sum += exp(Acc(x[i]) - largest);
+  each_column(axis, [&](int place, long long i) { sum += exp(Acc(row.at(place, i)) - largest); });
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
   const Acc scale = of_sum(sum);
-  for (long long i = threadIdx.x; i < axis; i += blockDim.x)
-    STORE(begin + i, result(Acc(x[i]) - largest, scale));
+  store_row(y + begin, axis, [&](int place, long long i) {
+    return OUT(RESULT(begin + i, result(Acc(row.at(place, i)) - largest, scale)));
+  });
 }
 
+#ifndef ROW_PACKS
 extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restrict__ y,
                                            long long outer, long long axis,
                                            long long inner FUSED_PARAMETERS) {
@@ -51,7 +53,7 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restr
   if (column >= outer * inner)
     return;
   const long long begin = column / inner * axis * inner + column % inner;
-  Acc largest = -Acc(1) / Acc(0);
+  Acc largest = -infinity();
   for (long long i = 0; i < axis; ++i)
     largest = fmax(largest, Acc(x[begin + i * inner]));
   Acc sum = 0;
@@ -61,3 +63,4 @@ extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restr
   for (long long i = 0; i < axis; ++i)
     STORE(begin + i * inner, result(Acc(x[begin + i * inner]) - largest, scale));
 }
+#endif

@@ -42,11 +42,6 @@ template <int kOperands> struct Walk {
   __device__ __forceinline__ Pack<E> pack_of(int operand, const E *tensor, Index at) const {
     if (stride[operand][INNERMOST] != 0)
       return load_pack(tensor, at / PACK);
-    Pack<E> pack;
-    const E same = tensor[at];
-#pragma unroll
-    for (int e = 0; e < PACK; ++e)
-      pack.element[e] = same;
-    return pack;
+    return same_pack(tensor[at]);
   }
 };

@@ -2,7 +2,7 @@
 #include "bench/launch/modes.h"
 
 #include "driver/driver_error.h"
-#include "runtime/graph_instance.h"
+#include "runtime/graph/graph_instance.h"
 
 #include <algorithm>
 #include <malloc.h>

@@ -3,11 +3,12 @@
 
 #include "driver/driver_error.h"
 #include "driver/memory.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/planner.h"
-#include "runtime/region_class.h"
-#include "runtime/step_launch.h"
+#include "plan/lower/planner.h"
+#include "runtime/compile/compile.h"
+#include "runtime/graph/region_class.h"
+#include "runtime/graph/step_launch.h"
 
 #include <algorithm>
 
@@ -190,8 +191,8 @@ Status Subject::compile(const std::string &text) {
   auto options =
       driver_.kind == DriverClass::null ? placeholder_code(plan) : runtime::CompileOptions();
   CUGRT_ASSIGN(input_, driver::DeviceBuffer::allocate(driver_.device->context(), input_bytes));
-  CUGRT_ASSIGN(executable_, runtime::Executable::compile(*driver_.device, std::move(plan), "bench",
-                                                         ".", options));
+  CUGRT_ASSIGN(executable_, runtime::compile_executable(*driver_.device, std::move(plan), "bench",
+                                                        ".", options));
   return {};
 }
 

@@ -59,6 +59,7 @@ NULL_DRIVER_GIVES(EventElapsedTime, 0.0f)
 NULL_DRIVER_GIVES(MemGetAllocationGranularity, kAlignment)
 NULL_DRIVER_MAKES(ModuleLoadDataEx)
 NULL_DRIVER_MAKES(ModuleGetFunction)
+NULL_DRIVER_MAKES(MemPoolCreate)
 NULL_DRIVER_MAKES(StreamCreate)
 NULL_DRIVER_MAKES(StreamCreateWithPriority)
 NULL_DRIVER_MAKES(EventCreate)
@@ -97,7 +98,8 @@ NULL_DRIVER_DOES(MemGetInfo, (size_t * free_bytes, size_t *total_bytes),
                  *free_bytes = *total_bytes = kMemoryBytes)
 NULL_DRIVER_DOES(MemAlloc, (CUdeviceptr * address, size_t bytes),
                  return take_address(address, bytes))
-NULL_DRIVER_DOES(MemAllocAsync, (CUdeviceptr * address, size_t bytes, CUstream),
+NULL_DRIVER_DOES(MemAllocFromPoolAsync,
+                 (CUdeviceptr * address, size_t bytes, CUmemoryPool, CUstream),
                  return take_address(address, bytes))
 NULL_DRIVER_DOES(MemHostAlloc, (void **data, size_t bytes, unsigned),
                  *data = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment))
@@ -108,7 +110,6 @@ NULL_DRIVER_DOES(ModuleGetGlobal, (CUdeviceptr * address, size_t *bytes, CUmodul
 NULL_DRIVER_DOES(StreamIsCapturing, (CUstream, CUstreamCaptureStatus *status),
                  *status = CU_STREAM_CAPTURE_STATUS_NONE)
 NULL_DRIVER_DOES(StreamGetCtx, (CUstream, CUcontext *context), *context = g_primary)
-NULL_DRIVER_DOES(GraphGetNodes, (CUgraph, CUgraphNode *, size_t *count), *count = 0)
 NULL_DRIVER_DOES(GraphInstantiateWithParams,
                  (CUgraphExec * exec, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
                  *exec = new_handle<CUgraphExec>();

@@ -60,6 +60,36 @@ void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split 
   launch.emit(op.call().location);
 }
 
+/// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
+enum class TensorCores { no, from_many_queries, always };
+
+constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 128;
+
+TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
+  const bool is_narrow = q.dtype == ir::DType::f16 || q.dtype == ir::DType::bf16;
+  if (!is_narrow || width % 8 != 0 || width > kMostMmaWidth || op.has_operand(4) ||
+      op.table().choice().target.compute_capability < kTensorCoresSince)
+    return TensorCores::no;
+  const ir::Interval queries =
+      op.exprs().range(q.dims[1], op.builder().function().symbol_domain(op.exprs()));
+  return queries.upper < kManyQueries    ? TensorCores::no
+         : queries.lower >= kManyQueries ? TensorCores::always
+                                         : TensorCores::from_many_queries;
+}
+
+/// The heads of a query that a block takes at once: of those that share keys and values, as many as
+/// registers hold and as divide them.
+int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
+  constexpr int64_t kMostShared = 4;
+  const std::optional<int64_t> heads = op.exprs().as_constant(q.dims[2]);
+  const std::optional<int64_t> kv_heads = op.exprs().as_constant(keys.dims[2]);
+  int64_t share = 1;
+  if (heads && kv_heads && *kv_heads > 0)
+    for (int64_t s = 2; s <= kMostShared; ++s)
+      share = *heads / *kv_heads % s == 0 ? s : share;
+  return share;
+}
+
 } // namespace
 
 Status emit_attention(OpEmitter &op) {
@@ -69,9 +99,17 @@ Status emit_attention(OpEmitter &op) {
   const double scale = op.number("scale");
 
   const std::optional<Split> split = split_of(op, q, keys.dims[1]);
+  const int64_t share = shared_heads(op, q, keys);
+  const TensorCores tensor_cores = split ? TensorCores::no : tensor_cores_of(op, q, width);
 
   KernelLaunch launch = op.floating_launch("attention.cu", split ? "attention_split" : "attention");
   launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
+  if (share > 1)
+    launch.option("-DSHARE=" + std::to_string(share));
+  if (tensor_cores != TensorCores::no)
+    launch.option("-DWITH_MMA");
+  if (tensor_cores == TensorCores::always)
+    launch.option("-DMMA_ALONE");
   if (split)
     launch.option("-DSPLIT");
   if (op.flag("causal"))
@@ -106,12 +144,23 @@ Status emit_attention(OpEmitter &op) {
     for (size_t i = 0; i < 4; ++i)
       launch.size("mask_" + std::string(kNames[i]), strides[i]);
   }
-  ir::ExprId blocks = op.exprs().mul(sequences, op.exprs().mul(queries, heads));
+  ir::ExprPool &exprs = op.exprs();
+  ir::ExprId blocks = exprs.mul(exprs.mul(sequences, queries),
+                                share > 1 ? exprs.floordiv(heads, op.constant(share)) : heads);
   if (split) {
     blocks = op.exprs().mul(blocks, launch.count("splits", split->splits));
     launch.count("chunk", split->chunk);
   }
-  launch.variant("", {}, blocks, {256, 1, 1});
+  if (tensor_cores != TensorCores::no)
+    launch.variant(
+        "attention_mma",
+        tensor_cores == TensorCores::always
+            ? ir::ExprId()
+            : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
+        exprs.mul(exprs.mul(sequences, heads), exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
+        {128, 1, 1});
+  if (tensor_cores != TensorCores::always)
+    launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
   if (split)
     emit_join(op, q, result, *split);

@@ -455,6 +455,8 @@ Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent
   root_count_ = count(value);
   parameters_.counts.push_back(root_count_);
   CUGRT_ASSIGN(const uint32_t node, visit(value, all));
+  if (given_.by_value)
+    find_row_reads();
   const Node result = nodes_[node];
   const bool is_operation = result.op != kNone && result.branches.empty();
   const std::string text = is_operation ? operation(result) : write(node);

@@ -36,6 +36,7 @@ struct ElementParameters {
   struct Size {
     std::string name;
     ir::ExprId value;
+    bool divides = false; // in code for elements by value: a Divisor (kernels/divisor.cuh)
   };
   std::vector<Tensor> tensors;
   std::vector<Size> sizes;
@@ -68,6 +69,20 @@ public:
   /// Of an input: whether it has as many elements, each read at the same linear index only. With
   /// Names::by_value such an input's name stands for that element.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
+
+  /// Of an input that is read at one index only, which moves along the result's innermost dimension
+  /// with it, or not at all: where, as a function's body of the linear index, and what must hold
+  /// for PACK neighbours of the result to have PACK neighbours of it, or one element. With
+  /// Names::by_value the input's name stands for the element.
+  struct RowRead {
+    std::string body;
+    bool moves = false;
+    std::vector<std::string> multiples; // sizes and strides that are multiples of PACK
+  };
+  const RowRead *row_read(size_t tensor) const {
+    const auto at = row_reads_.find(tensor);
+    return at == row_reads_.end() ? nullptr : &at->second;
+  }
 
 private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -167,6 +182,8 @@ private:
   bool is_root(uint32_t space) const { return spaces_[space].linear == given_.index; }
 
   // Writing (element_text.cpp).
+  void find_row_reads();
+  void write_row_read(uint32_t tensor, const Access &access);
   void write_space(uint32_t space);
   void write_coordinates(Space &space);
   void write_linear(uint32_t space);
@@ -178,6 +195,8 @@ private:
   std::string operation_of_index(const Node &node);
   std::string argument(const Node &node, size_t i);
   std::string size(const std::string &hint, ir::ExprId value);
+  std::string coordinate(const std::string &index, const std::string &hint, ir::ExprId size,
+                         bool quotient);
   std::string unique(const std::string &hint);
   const std::string &offset(const Node &node) {
     return spaces_[node.space].accesses[node.access].text;
@@ -201,6 +220,7 @@ private:
   std::string indent_, lines_;
   ElementParameters parameters_;
   std::vector<bool> in_place_;
+  std::map<size_t, RowRead> row_reads_; // by tensor
 };
 
 } // namespace cugrt::codegen

@@ -2,7 +2,7 @@
 #include "codegen/element_ops.h"
 
 #include "codegen/kernel_launch.h"
-#include "ir/element.h"
+#include "ir/type/element.h"
 
 #include <charconv>
 #include <cmath>

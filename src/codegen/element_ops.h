@@ -2,8 +2,8 @@
 // (kernels/elementwise.cuh on floats, kernels/integers.cuh on integers and bools).
 #pragma once
 
-#include "ir/module.h"
-#include "ir/ops.h"
+#include "ir/module/module.h"
+#include "ir/ops/ops.h"
 
 #include <span>
 #include <string>

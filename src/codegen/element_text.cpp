@@ -34,6 +34,15 @@ std::string ElementCode::size(const std::string &hint, ir::ExprId value) {
 
 // --- Indices -------------------------------------------------------------------------------------
 
+/// The rest or the quotient of an index by an extent, which has one name however often it is asked
+/// for.
+std::string ElementCode::coordinate(const std::string &index, const std::string &name,
+                                    ir::ExprId extent, bool quotient) {
+  if (given_.by_value && !module_.exprs.as_constant(extent))
+    return name + (quotient ? ".quotient(" : ".rest(") + index + ")";
+  return index + (quotient ? " / " : " % ") + "Index(" + name + ")";
+}
+
 /// Coordinates of the merged dimensions, from the innermost to the outermost that is needed, and
 /// the accesses' offsets in them.
 void ElementCode::write_coordinates(Space &space) {
@@ -65,14 +74,17 @@ void ElementCode::write_coordinates(Space &space) {
     const std::string number = std::to_string(d);
     std::string at = rest;
     if (d > 0) {
-      const std::string extent =
-          "Index(" + size(space.linear + "_size" + number, walk[d].size) + ")";
+      const std::string extent = size(space.linear + "_size" + number, walk[d].size);
+      parameters_.sizes.back().divides =
+          given_.by_value && !exprs.as_constant(walk[d].size).has_value();
       at = unique(space.linear + "_at" + number);
       if (is_needed(walk[d]))
-        lines_ += indent_ + "const Index " + at + " = " + rest + " % " + extent + ";\n";
+        lines_ += indent_ + "const Index " + at + " = " +
+                  coordinate(rest, extent, walk[d].size, false) + ";\n";
       if (d > first) {
         const std::string outer = unique(space.linear + "_over" + number);
-        lines_ += indent_ + "const Index " + outer + " = " + rest + " / " + extent + ";\n";
+        lines_ += indent_ + "const Index " + outer + " = " +
+                  coordinate(rest, extent, walk[d].size, true) + ";\n";
         rest = outer;
       }
     }
@@ -96,6 +108,67 @@ void ElementCode::write_coordinates(Space &space) {
     if (access->text.empty())
       access->text = "0";
   }
+}
+
+/// The inputs that are read along the result's rows, whose coordinates the element's code then does
+/// without.
+void ElementCode::find_row_reads() {
+  // Each has parameters of its own, of which a kernel takes a bounded number.
+  constexpr size_t kMostTensors = 16;
+  if (parameters_.tensors.size() > kMostTensors)
+    return;
+  for (uint32_t t = 0; t < parameters_.tensors.size(); ++t) {
+    const Access *read = nullptr;
+    bool alike = !in_place_[t];
+    for (const Node &node : nodes_) {
+      if (node.op != kNone || node.access == kNone || node.tensor != t)
+        continue;
+      const Access &access = spaces_[node.space].accesses[node.access];
+      alike = alike && node.space == 0 && (!read || read->strides == access.strides);
+      read = &access;
+    }
+    if (!alike || !read)
+      continue;
+    const Access access = *read;
+    write_row_read(t, access);
+    if (row_reads_.count(t))
+      for (const Node &node : nodes_)
+        if (node.op == kNone && node.access != kNone && node.tensor == t)
+          spaces_[0].accesses[node.access].whole = true; // no coordinates are needed for it
+  }
+}
+
+void ElementCode::write_row_read(uint32_t tensor, const Access &access) {
+  ir::ExprPool &exprs = module_.exprs;
+  Space space;
+  space.dims = spaces_[0].dims;
+  space.linear = spaces_[0].linear;
+  std::vector<Dimension> walk;
+  for (size_t d = 0; d < space.dims.size(); ++d)
+    walk.push_back({space.dims[d], {access.strides[d]}});
+  walk = merge(exprs, std::move(walk));
+  if (walk.empty())
+    return;
+  const std::optional<int64_t> along = exprs.as_constant(walk.back().strides[0]);
+  if (along != 0 && along != 1)
+    return;
+  RowRead read;
+  read.moves = along == 1;
+  auto need_multiple = [&](ir::ExprId value, const std::string &hint) {
+    if (exprs.as_constant(value) != 0)
+      read.multiples.push_back(size(access.owner + hint, value));
+  };
+  if (walk.size() > 1)
+    need_multiple(walk.back().size, "_row");
+  for (size_t d = 0; read.moves && d + 1 < walk.size(); ++d)
+    need_multiple(walk[d].strides[0], "_step" + std::to_string(d));
+  space.accesses.push_back(access);
+  std::string outside;
+  std::swap(outside, lines_);
+  write_coordinates(space);
+  read.body = lines_ + indent_ + "return " + space.accesses[0].text + ";\n";
+  lines_ = std::move(outside);
+  row_reads_.emplace(tensor, std::move(read));
 }
 
 /// The linear index, where it is not that of the parent.
@@ -253,7 +326,7 @@ std::string ElementCode::write_node(const Node &node) {
   if (is_loaded) {
     write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
-    if (given_.by_value && in_place_[node.tensor])
+    if (given_.by_value && (in_place_[node.tensor] || row_read(node.tensor)))
       return name;
     text = name + "[" + offset(node) + "]";
     if (node.uses == 1)

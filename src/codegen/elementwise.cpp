@@ -160,6 +160,9 @@ Status emit_binary_float(OpEmitter &op) { return emit_broadcasting(op); }
 Status emit_compare(OpEmitter &op) { return emit_broadcasting(op); }
 Status emit_logical(OpEmitter &op) { return emit_broadcasting(op); }
 
+Status emit_bitwise_not(OpEmitter &op) { return emit_elementwise(op); }
+Status emit_bitwise(OpEmitter &op) { return emit_broadcasting(op); }
+
 Status emit_where(OpEmitter &op) {
   const ir::Type y = op.result_type();
   std::vector<Dimension> walk = broadcast_walk(op, op.call().operands, y);

@@ -8,7 +8,6 @@ namespace cugrt::codegen {
 
 namespace {
 
-constexpr uint32_t kNone = FusedGroup::kNoValue;
 /// Of a generated kernel, besides those of its anchor: drivers take 4096 bytes, 8 a parameter.
 constexpr size_t kMaxParameters = 400;
 /// Of a generated kernel that takes packs, which holds the ops' code for each element of one.
@@ -73,6 +72,11 @@ std::string includes(const ElementParameters &uses, std::string_view more, std::
   };
   for (std::string_view header : {"assume", "convert", "elementwise"})
     include(header);
+  for (const ElementParameters::Size &size : uses.sizes)
+    if (size.divides) {
+      include("divisor");
+      break;
+    }
   if (uses.uses_integers)
     include("integers");
   if (uses.uses_positions)
@@ -87,15 +91,21 @@ std::string element_of(const ir::Module &module, const FusedGroup &group, uint32
   return std::string(element_type(module.types[group.values[value].type].dtype));
 }
 
+/// "long long i_size1", or for a function of a kernel's "Divisor i_size1".
+std::string declared(const ElementParameters::Size &size, bool in_function) {
+  return (in_function && size.divides ? "const Divisor &" : "long long ") + size.name;
+}
+
 /// "const float *x0", "long long i_size1".
 std::vector<std::string> declared(const ir::Module &module, const FusedGroup &group,
-                                  const ElementParameters &parameters, std::string_view qualifier) {
+                                  const ElementParameters &parameters, std::string_view qualifier,
+                                  bool in_function = false) {
   std::vector<std::string> list;
   for (const ElementParameters::Tensor &tensor : parameters.tensors)
     list.push_back("const " + element_of(module, group, tensor.value) + " *" +
                    std::string(qualifier) + tensor.name);
   for (const ElementParameters::Size &size : parameters.sizes)
-    list.push_back("long long " + size.name);
+    list.push_back(declared(size, in_function));
   return list;
 }
 
@@ -104,7 +114,7 @@ std::vector<std::string> named(const ElementParameters &parameters) {
   for (const ElementParameters::Tensor &tensor : parameters.tensors)
     list.push_back(tensor.name);
   for (const ElementParameters::Size &size : parameters.sizes)
-    list.push_back(size.name);
+    list.push_back(size.divides ? size.name + "_divisor" : size.name);
   return list;
 }
 
@@ -116,7 +126,7 @@ public:
   Result<Generated> run() {
     Generated made;
     made.name = kernel_name(module_, group_, part_.ops);
-    CUGRT_TRY(places_.anchor == kNone ? elements(made) : anchored(made));
+    CUGRT_TRY(places_.anchor == FusedGroup::kNoValue ? elements(made) : anchored(made));
     return made;
   }
 
@@ -139,10 +149,10 @@ private:
     CUGRT_TRY(check_count(parameters.tensors.size(), parameters.sizes.size()));
     made.elements = parameters;
     for (uint32_t i = 0; i < parameters.tensors.size(); ++i) {
-      if (!code.is_read_in_place(i))
+      if (!is_by_value(code, i))
         continue;
       made.widest_bytes = std::max(made.widest_bytes, bytes(parameters.tensors[i].value));
-      if (bytes(parameters.tensors[i].value) == bytes(output()))
+      if (code.is_read_in_place(i) && bytes(parameters.tensors[i].value) == bytes(output()))
         made.in_place.push_back(i);
     }
     if (made.widest_bytes != 0)
@@ -151,15 +161,44 @@ private:
       made.widest_bytes = 0;
     made.text = heading(group_, part_.ops, parameters) +
                 includes(parameters, made.widest_bytes ? "packs" : "", "programmatic") +
-                element_function(code, lines) + element_kernel(made, code);
+                place_functions(code) + element_function(code, lines) + element_kernel(made, code);
     return {};
+  }
+
+  /// Whether an element's function is given the tensor's element.
+  static bool is_by_value(const ElementCode &code, size_t tensor) {
+    return code.is_read_in_place(tensor) || code.row_read(tensor);
+  }
+
+  /// Index x1_at(Index i, ..): where an input is read that lies along rows.
+  static std::string place_functions(const ElementCode &code) {
+    std::string text;
+    for (size_t i = 0; i < code.parameters().tensors.size(); ++i)
+      if (const ElementCode::RowRead *read = code.row_read(i)) {
+        std::vector<std::string> list = {"Index i"};
+        for (const ElementParameters::Size &size : code.parameters().sizes)
+          list.push_back(declared(size, true));
+        text += wrapped("__device__ __forceinline__ Index " + code.parameters().tensors[i].name +
+                            "_at(",
+                        list, ") {\n") +
+                read->body + "}\n\n";
+      }
+    return text;
+  }
+
+  /// x1_at(`index`, ..)
+  static std::string place(const ElementCode &code, size_t tensor, const std::string &index) {
+    std::string text = code.parameters().tensors[tensor].name + "_at(" + index;
+    for (const ElementParameters::Size &size : code.parameters().sizes)
+      text += ", " + (size.divides ? size.name + "_divisor" : size.name);
+    return text + ")";
   }
 
   /// float element(Index i, float x0, const float *x1): what is read in place is given.
   std::string element_function(const ElementCode &code, const std::string &lines) const {
-    std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
+    std::vector<std::string> list = declared(module_, group_, code.parameters(), "", true);
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i)
-      if (const auto &[name, value] = code.parameters().tensors[i]; code.is_read_in_place(i))
+      if (const auto &[name, value] = code.parameters().tensors[i]; is_by_value(code, i))
         list[i] = element(value) + " " + name;
     list.insert(list.begin(), "Index i");
     return wrapped("__device__ __forceinline__ " + element(output()) + " element(", list, ") {\n") +
@@ -172,39 +211,64 @@ private:
     list.insert(list.begin() + ptrdiff_t(tensors), {element(output()) + " *y", "long long count"});
     return wrapped("extern \"C\" __global__ void " + made.name + "(", list, ") {\n") +
            "  BEGIN_EARLY();\n"
-           "  __builtin_assume(ASSUME);\n"
+           "  __builtin_assume(ASSUME);\n" +
+           divisors(code.parameters()) +
            "  const Index step = Index(gridDim.x) * blockDim.x;\n"
            "  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;\n" +
            (made.widest_bytes ? pack_loop(code) : "") +
            "  for (Index i = " + (made.widest_bytes ? "packs * PACK + first" : "first") +
            "; i < Index(count); i += step)\n" +
-           wrapped("    y[i] = element(", element_arguments(code, "i", "[i]"), ");\n}\n");
+           wrapped("    y[i] = element(", element_arguments(code, "i", ""), ");\n}\n");
   }
 
-  /// An element's arguments, those in place by NAME and `in_place`.
+  static std::string divisors(const ElementParameters &parameters) {
+    std::string text;
+    for (const ElementParameters::Size &size : parameters.sizes)
+      if (size.divides)
+        text += "  const Divisor " + size.name + "_divisor(" + size.name + ");\n";
+    return text;
+  }
+
+  /// An element's arguments; those by value are NAME and `in_pack`, or are read where they lie.
   static std::vector<std::string> element_arguments(const ElementCode &code, std::string index,
-                                                    const std::string &in_place) {
+                                                    const std::string &in_pack) {
     std::vector<std::string> list = named(code.parameters());
-    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i)
-      if (code.is_read_in_place(i))
-        list[i] += in_place;
+    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
+      if (!is_by_value(code, i))
+        continue;
+      if (!in_pack.empty())
+        list[i] += in_pack;
+      else
+        list[i] += "[" + (code.row_read(i) ? place(code, i, index) : index) + "]";
+    }
     list.insert(list.begin(), std::move(index));
     return list;
   }
 
   std::string pack_loop(const ElementCode &code) const {
     std::vector<std::string> tensors = {"count"};
-    std::string loads;
+    std::string loads, when;
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
       const auto &[name, value] = code.parameters().tensors[i];
-      if (!code.is_read_in_place(i))
+      if (!is_by_value(code, i))
         continue;
-      tensors.push_back(name);
-      loads += "    const Pack<" + element(value) + "> " + name + "_pack = load_pack(" + name +
-               ", p);\n";
+      const ElementCode::RowRead *read = code.row_read(i);
+      if (read)
+        for (const std::string &size : read->multiples)
+          when += (when.empty() ? "" : " && ") + size + " % PACK == 0";
+      if (!read || read->moves)
+        tensors.push_back(name);
+      const std::string at = read ? place(code, i, "p * PACK") : "";
+      loads += "    const Pack<" + element(value) + "> " + name + "_pack = " +
+               (!read         ? "load_pack(" + name + ", p)"
+                : read->moves ? "load_pack(" + name + ", " + at + " / PACK)"
+                              : "same_pack(" + name + "[" + at + "])") +
+               ";\n";
     }
     tensors.push_back("y");
-    return wrapped("  const Index packs = pack_count(", tensors, ");\n") +
+    if (!when.empty())
+      when = "!(" + when + ") ? Index(0) : ";
+    return wrapped("  const Index packs = " + when + "pack_count(", tensors, ");\n") +
            "  for (Index p = first; p < packs; p += step) {\n" + loads + "    Pack<" +
            element(output()) +
            "> y_pack;\n"
@@ -243,7 +307,7 @@ private:
       ElementCode code(module_, group_, places_.after, {"j", "x", anchor.result, name});
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
       const std::string value = is_search(anchor.op) ? "value" : "T(value)";
-      macros += "#define OUT " + element(output()) + "\n#define STORE(j, value) y[j] = stored(j, " +
+      macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +
                 value + arguments(code) + ")\n";
       functions += function(element(output()) + " stored(",
                             "Index j, " + element(anchor.result) + " " + name, code, lines);
@@ -303,11 +367,12 @@ Result<Generated> generate(ir::Module &module, const FusedGroup &group, const Fu
 Status emit_fused(KernelTable &table, ir::FunctionBuilder &builder, const FusedGroup &group,
                   const FusedPart &part, ir::ValueId result) {
   CUGRT_ASSIGN(Generated made, generate(builder.module(), group, part));
-  if (const uint32_t number = places_of(group, part.ops).anchor; number != kNone) {
+  if (const uint32_t number = places_of(group, part.ops).anchor; number != FusedGroup::kNoValue) {
     const FusedOp &anchor = group.ops[number];
     OpCall call{anchor.op, {}, {result}, anchor.attributes, group.location, &made.fusion};
     for (uint32_t operand : anchor.operands)
-      call.operands.push_back(operand == kNone ? ir::ValueId() : group.values[operand].given);
+      call.operands.push_back(operand == FusedGroup::kNoValue ? ir::ValueId()
+                                                              : group.values[operand].given);
     if (made.fusion.loaded.valid())
       call.operands[0] = {};
     return emit_op(table, builder, call);

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "codegen/kernel_table.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/module/builder.h"
+#include "ir/ops/ops.h"
 #include "support/status.h"
 
 #include <vector>

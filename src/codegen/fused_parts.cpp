@@ -5,11 +5,7 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
-constexpr uint32_t kNone = FusedGroup::kNoValue;
-
-} // namespace
+namespace {} // namespace
 
 bool is_search(ir::Op op) { return op == ir::Op::argmax || op == ir::Op::argmin; }
 
@@ -25,6 +21,10 @@ bool is_anchor(ir::Op op) {
   case matmul:
   case conv1d:
   case conv2d:
+  case conv3d:
+  case conv_transpose:
+  case conv_integer:
+  case matmul_integer:
   case max_pool2d:
   case avg_pool2d:
   case softmax:
@@ -43,18 +43,19 @@ Places places_of(const FusedGroup &group, std::span<const uint32_t> ops) {
     if (is_anchor(group.ops[op].op))
       places.anchor = op;
   std::vector<bool> needed(group.values.size());
-  if (places.anchor != kNone)
+  if (places.anchor != FusedGroup::kNoValue)
     for (uint32_t operand : group.ops[places.anchor].operands)
-      if (operand != kNone)
+      if (operand != FusedGroup::kNoValue)
         needed[operand] = true;
   for (size_t i = ops.size(); i-- > 0;) {
     const FusedOp &op = group.ops[ops[i]];
     if (ops[i] == places.anchor)
       continue;
-    const bool is_before = places.anchor != kNone && ops[i] < places.anchor && needed[op.result];
+    const bool is_before =
+        places.anchor != FusedGroup::kNoValue && ops[i] < places.anchor && needed[op.result];
     if (is_before)
       for (uint32_t operand : op.operands)
-        if (operand != kNone)
+        if (operand != FusedGroup::kNoValue)
           needed[operand] = true;
     (is_before ? places.before : places.after).push_back(ops[i]);
   }
@@ -97,7 +98,7 @@ private:
     std::vector<bool> used(group_.values.size());
     for (uint32_t op : ops)
       for (uint32_t operand : group_.ops[op].operands)
-        if (operand != kNone)
+        if (operand != FusedGroup::kNoValue)
           used[operand] = true;
     return std::all_of(ops.begin(), ops.end() - 1,
                        [&](uint32_t op) { return used[group_.ops[op].result]; });
@@ -161,13 +162,13 @@ private:
     if (ops.size() < 2 || !computes(ops))
       return alone(ops);
     const Places places = places_of(group_, ops);
-    if (places.anchor == kNone || !used_after(places)) {
+    if (places.anchor == FusedGroup::kNoValue || !used_after(places)) {
       if (can_generate(ops)) {
         parts_.push_back({ops});
         return;
       }
     }
-    if (places.anchor == kNone)
+    if (places.anchor == FusedGroup::kNoValue)
       return alone(ops);
     // The anchor with what is before it, then the others.
     std::vector<uint32_t> first = places.before;
@@ -197,7 +198,7 @@ private:
     for (uint32_t number = 0; number < group_.ops.size(); ++number)
       if (std::find(ops.begin(), ops.end(), number) == ops.end())
         for (uint32_t operand : group_.ops[number].operands)
-          if (operand != kNone && hidden[operand])
+          if (operand != FusedGroup::kNoValue && hidden[operand])
             return false;
     return true;
   }
@@ -209,7 +210,7 @@ private:
       before[group_.ops[op].result] = true;
     for (uint32_t op : places.after)
       for (uint32_t operand : group_.ops[op].operands)
-        if (operand != kNone && before[operand])
+        if (operand != FusedGroup::kNoValue && before[operand])
           return true;
     return false;
   }

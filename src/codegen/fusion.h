@@ -1,7 +1,7 @@
 // Other ops in one of the library's kernels: what its launch needs besides.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <string>
 #include <utility>

@@ -1,8 +1,8 @@
 // Walks over tensors, by strides: the dimensions of an index space with one stride for each tensor.
 #pragma once
 
-#include "ir/ops.h"
-#include "ir/type.h"
+#include "ir/ops/ops.h"
+#include "ir/type/type.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Declaration and arguments of one launch.
 #include "codegen/kernel_launch.h"
 
-#include "ir/element.h"
+#include "ir/type/element.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -173,6 +173,26 @@ void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId b
 void KernelLaunch::loop_variant(ir::ExprId count) {
   const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(pack_)));
   variant("", {}, exprs().min(blocks, constant(kMaxLoopBlocks)), {256, 1, 1});
+}
+
+// A thread's packs of a row: enough on their way at once, and few enough for its registers.
+constexpr int64_t kPacksEach = 4, kMostPacksEach = 8, kMostThreads = 1024;
+
+void KernelLaunch::row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,
+                                uint32_t element_bytes) {
+  const int64_t pack = pack_size(element_bytes), count = known.value_or(0) / pack;
+  if (count == 0 || *known % pack != 0 || count > kMostPacksEach * kMostThreads) {
+    variant("", exprs().make(ir::ExprKind::le, length, constant(256)), rows, {32, 1, 1});
+    return variant("", {}, rows, {256, 1, 1});
+  }
+  auto ceildiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t each = count > kPacksEach * kMostThreads ? ceildiv(count, kMostThreads)
+                                                         : std::min(kPacksEach, ceildiv(count, 32));
+  const int64_t threads = ceildiv(ceildiv(count, each), 32) * 32;
+  packs(element_bytes);
+  option("-DROW_PACKS=" + std::to_string(each));
+  option("-DTHREADS=" + std::to_string(threads));
+  variant("", {}, rows, {threads, 1, 1});
 }
 
 void KernelLaunch::emit(SourceLocation location) {

@@ -13,9 +13,10 @@
 
 #include "codegen/fusion.h"
 #include "codegen/kernel_table.h"
-#include "ir/builder.h"
+#include "ir/module/builder.h"
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 
 namespace cugrt::codegen {
@@ -61,6 +62,9 @@ public:
   void output(std::string name, ir::ValueId value) {
     tensor(std::move(name), ir::Access::out, value);
   }
+  void inout(std::string name, ir::ValueId value) {
+    tensor(std::move(name), ir::Access::inout, value);
+  }
   /// The last output may be written over any input: every element is read by the thread that writes
   /// the one of the same index, before it does.
   void over_inputs();
@@ -86,6 +90,11 @@ public:
   /// `count` elements, or of packs of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);
   static constexpr int64_t kMaxLoopBlocks = 4096;
+  /// The rule of kernels with a block a row (kernels/row.cuh), for `rows` of `length` elements of
+  /// `element_bytes`: where the length is known, a block whose registers hold the row; else a warp
+  /// for short ones and 256 threads for the others.
+  void row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,
+                    uint32_t element_bytes);
 
   /// Declares the kernel, unless it is, and appends the launch.
   void emit(SourceLocation location);

@@ -1,7 +1,7 @@
 // Kernel declarations, by content.
 #include "codegen/kernel_table.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 namespace cugrt::codegen {
 

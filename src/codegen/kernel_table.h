@@ -2,7 +2,7 @@
 // the number of specialised ones is bounded.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <span>
 #include <string>

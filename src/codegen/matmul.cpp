@@ -1,4 +1,4 @@
-// Matrix multiplication: kernels/matmul.cu, matmul_blocks.cu.
+// Matrix multiplication: kernels/matmul.cu.
 #include "codegen/op_emitter.h"
 
 #include <algorithm>
@@ -60,10 +60,12 @@ struct Product {
 };
 
 /// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
-/// few rows are bound by reading the right matrix once, and a variant with large tiles reads less
-/// but leaves a device idle when there are fewer tiles than it has multiprocessors to fill.
+/// few rows are bound by reading the right matrix once, for as many sums as there are rows, and a
+/// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
+/// has multiprocessors to fill.
 enum class Where {
-  few_rows,    // at most the tile's
+  few_rows,    // at most the tile's; c as it is
+  these_rows,  // as many as the tile's; c transposed
   few_tiles,   // at most one tile of 64 x 64 a multiprocessor
   tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
   tensor_core_small,
@@ -82,17 +84,27 @@ struct Variant {
 /// The entry of kernels/matmul.cu is "matmul_" and the name.
 constexpr Variant kVariants[] = {
     {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
-    {"mma", Where::tensor_core, 128, 128, {32, 8, 1}},
+    {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
+    {"gemv_2", Where::these_rows, 2, 4, {32, 4, 1}},
+    {"gemv_3", Where::these_rows, 3, 8, {32, 4, 1}},
+    {"gemv_4", Where::these_rows, 4, 8, {32, 4, 1}},
+    {"gemv_5", Where::these_rows, 5, 8, {32, 4, 1}},
+    {"gemv_6", Where::these_rows, 6, 8, {32, 4, 1}},
+    {"gemv_7", Where::these_rows, 7, 8, {32, 4, 1}},
+    {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
+    {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
     {"tiled", Where::few_tiles, 16, 16, {16, 16, 1}},
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
 
-/// mma.sync of kernels/matmul.cu takes both from there on; before, its tiles are summed without.
-constexpr int64_t kTensorCoresSince = 80;
-
 bool has_tensor_cores(ir::DType dtype) {
   return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+}
+
+/// Whether the variant is for products whose right operand is transposed, or is not.
+bool takes_layout(const Variant &v, bool transposed) {
+  return v.where == Where::few_rows ? !transposed : v.where != Where::these_rows || transposed;
 }
 
 bool uses_tensor_cores(const Variant &v) {
@@ -114,6 +126,7 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   const int64_t few_tiles = kFewTilesEach * target.multiprocessors;
   switch (v.where) {
   case Where::few_rows:
+  case Where::these_rows: // in order: those of fewer rows have been taken
     return at_most(exprs, p.rows, v.height);
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
@@ -129,18 +142,21 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
 
 /// The variants that some values of the function's symbols take, in order; the last one is taken
 /// wherever those before it are not. Or the one that the option names, where it takes the dtype.
-std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype) {
+std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype,
+                                                bool transposed) {
   ir::ExprPool &exprs = op.exprs();
   const KernelChoice &choice = op.table().choice();
+  // Of the forms for transposed operands, that of the most rows takes any number, in tiles.
+  const std::string wanted = choice.matmul == "gemv" && transposed ? "gemv_8" : choice.matmul;
   for (const Variant &v : kVariants)
-    if (v.name == choice.matmul && takes_matmul_variant(v.name, dtype))
+    if (v.name == wanted && takes_matmul_variant(v.name, dtype))
       return {&v};
   const bool tensor_cores =
       has_tensor_cores(dtype) && choice.target.compute_capability >= kTensorCoresSince;
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
-    if (uses_tensor_cores(v) && !tensor_cores)
+    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_layout(v, transposed))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -166,10 +182,11 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
 
 /// What no launch takes is not compiled: of f16 that is most of the code.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
-                      ir::DType dtype) {
+                      ir::DType dtype, bool transposed) {
   for (const Variant &v : kVariants) {
     const bool is_there = !uses_tensor_cores(v) || has_tensor_cores(dtype);
-    if (!is_there || std::find(variants.begin(), variants.end(), &v) != variants.end())
+    if (!is_there || !takes_layout(v, transposed) ||
+        std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
     for (char &c : name)
@@ -194,7 +211,8 @@ Status emit_matmul(OpEmitter &op) {
   const size_t a_rank = a.dims.size(), c_rank = c.dims.size();
   if (a_rank < 2 || c_rank < 2)
     return op.unsupported(a.dtype, "operands of rank 1 are not matrices; reshape them");
-  const ir::ExprId k = a.dims[a_rank - 1], n = c.dims[c_rank - 1];
+  const bool transposed = op.flag("transpose_b");
+  const ir::ExprId k = a.dims[a_rank - 1], n = c.dims[c_rank - (transposed ? 2 : 1)];
   // One matrix on the right: the batches of the left one are rows of one large matrix.
   if (c_rank == 2) {
     a.dims = {op.count(a, 0, a_rank - 1), k};
@@ -204,14 +222,16 @@ Status emit_matmul(OpEmitter &op) {
   std::vector<Dimension> batches = merge_batches(op, a, c, y);
   const ir::ExprId batch_count = op.count(y, 0, y.dims.size() - 2);
   const std::vector<const Variant *> variants =
-      reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype);
+      reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype, transposed);
 
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   if (batches.size() > kFewBatches)
     launch.option("-DMANY_BATCHES");
-  leave_out_others(launch, variants, op.operand_type(0).dtype);
+  if (transposed)
+    launch.option("-DC_COLUMNS");
+  leave_out_others(launch, variants, op.operand_type(0).dtype, transposed);
   launch.input("a", op.operand(0));
   launch.input("c", op.operand(1));
   if (op.has_operand(2))
@@ -222,36 +242,6 @@ Status emit_matmul(OpEmitter &op) {
   const ir::ExprId batch = launch.count("batch", batch_count);
   batch_parameters(op, launch, std::move(batches));
   add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
-  launch.emit(op.call().location);
-  return {};
-}
-
-Status emit_matmul_blocks(OpEmitter &op) {
-  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
-  const char *format = w.dtype == ir::DType::q4_0   ? "40"
-                       : w.dtype == ir::DType::q4_1 ? "41"
-                       : w.dtype == ir::DType::q8_0 ? "80"
-                                                    : nullptr;
-  if (!format)
-    return op.unsupported(w.dtype, "there are kernels for q4_0, q4_1 and q8_0");
-  KernelLaunch launch = op.floating_launch("matmul_blocks.cu", "matmul_blocks",
-                                           "matmul_" + std::string(ir::info(w.dtype).name));
-  launch.option("-DFORMAT=" + std::string(format));
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
-  launch.input("x", op.operand(0));
-  launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
-  launch.output("y", op.result());
-  const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
-  const ir::ExprId columns = launch.size("n", w.dims[0]);
-  launch.size("k", w.dims[1]);
-  ir::ExprPool &exprs = op.exprs();
-  launch.variant(
-      "", {},
-      exprs.mul(exprs.ceildiv(rows, exprs.constant(4)), exprs.ceildiv(columns, exprs.constant(8))),
-      {32, 8, 1});
   launch.emit(op.call().location);
   return {};
 }

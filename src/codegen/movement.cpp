@@ -143,6 +143,17 @@ void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId s
   launch.emit(location);
 }
 
+void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target) {
+  const ir::Type x = op.type(source);
+  const ir::ExprId count = op.count(x);
+  emit_copy_rows(op, source, target, x.dtype, op.constant(1), count, count, count);
+}
+
+void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    launch.size(std::string(prefix) + std::to_string(i), values[i]);
+}
+
 Status emit_transpose(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(x.dtype));
@@ -195,6 +206,9 @@ Status emit_embedding(OpEmitter &op) {
   launch.element_bytes(ir::info(table.dtype).bytes_per_block);
   if (wide)
     launch.option("-DWIDE_IDS");
+  const uint32_t bytes = ir::info(table.dtype).bytes_per_block;
+  if (op.divides(KernelLaunch::pack_size(bytes), table.dims[1]))
+    launch.packs(bytes);
   launch.index_type({op.count(table), op.count(op.result_type())});
   launch.input("table", op.operand(0));
   launch.input("ids", op.operand(1));

@@ -3,17 +3,6 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
-// One block a row: a warp for short rows, eight for the others.
-void row_variants(KernelLaunch &launch, ir::ExprId rows, ir::ExprId length) {
-  ir::ExprPool &exprs = launch.exprs();
-  launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), rows, {32, 1, 1});
-  launch.variant("", {}, rows, {256, 1, 1});
-}
-
-} // namespace
-
 Status emit_softmax(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0);
@@ -33,7 +22,8 @@ Status emit_softmax(OpEmitter &op) {
   const ir::ExprId columns = launch.size("inner", inner);
   ir::ExprPool &exprs = op.exprs();
   if (rows)
-    row_variants(launch, outer, length);
+    launch.row_variants(outer, length, exprs.as_constant(x.dims[axis]),
+                        ir::info(x.dtype).bytes_per_block);
   else
     launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
                    {128, 1, 1});
@@ -61,7 +51,8 @@ Status emit_norm(OpEmitter &op) {
   const ir::ExprId columns = launch.size("columns", x.dims.back());
   launch.scalar("epsilon", x.dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32,
                 ir::op_float(op.call().op, op.call().attributes, "epsilon"));
-  row_variants(launch, rows, columns);
+  launch.row_variants(rows, columns, op.exprs().as_constant(x.dims.back()),
+                      ir::info(x.dtype).bytes_per_block);
   launch.emit(op.call().location);
   return {};
 }

@@ -14,7 +14,7 @@ Family family_of(ir::Op op) {
 #define CUGRT_OP_FAMILY(op, family)                                                                \
   case ir::Op::op:                                                                                 \
     return emit_##family;
-#include "ir/op_families.def"
+#include "ir/ops/op_families.def"
   }
   return nullptr;
 }

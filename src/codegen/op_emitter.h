@@ -7,7 +7,7 @@
 
 #include "codegen/index_space.h"
 #include "codegen/kernel_launch.h"
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 #include "support/status.h"
 
 namespace cugrt::codegen {
@@ -28,6 +28,11 @@ Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &c
 
 /// Whether products of `dtype` can take the variant that option codegen.matmul names.
 bool takes_matmul_variant(std::string_view variant, ir::DType dtype);
+
+/// mma.sync takes f16 and bf16 from there on; before, the tiles of matmul.cu are summed without.
+inline constexpr int64_t kTensorCoresSince = 80;
+/// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
+bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
 /// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
 /// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
@@ -122,9 +127,16 @@ private:
 void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axis,
                   ir::ExprId begin);
 
-// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, convolution.cpp,
-// normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp.
+/// Appends a launch that copies a contiguous tensor to another of the same type.
+void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
+
+/// Parameters PREFIX0.. of the launch, as many as `values`.
+void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values);
+
+// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
+// convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
+// sampling.cpp, recurrent.cpp.
 #define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
-#include "ir/op_families.def"
+#include "ir/ops/op_families.def"
 
 } // namespace cugrt::codegen

@@ -1,7 +1,7 @@
 // Which ops need no kernel: their results are bytes of their first operand.
 #pragma once
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 #include <optional>
 #include <vector>

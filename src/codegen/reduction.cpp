@@ -46,6 +46,7 @@ Status emit_reduce(OpEmitter &op) {
   reduced = merge(op.exprs(), std::move(reduced));
   const bool rows =
       kept.empty() || (!reduced.empty() && reduced.back().strides[0] == op.constant(1));
+  const bool is_run = reduced.size() == 1 && reduced.back().strides[0] == op.constant(1);
   const std::string function(op.name().substr(std::string_view("reduce_").size()));
 
   KernelLaunch launch =
@@ -60,22 +61,22 @@ Status emit_reduce(OpEmitter &op) {
   walk_parameters(op, launch, "reduced", std::move(reduced));
 
   ir::ExprPool &exprs = op.exprs();
-  if (rows) {
-    launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), outputs,
-                   {32, 1, 1});
-    launch.variant("", {}, outputs, {256, 1, 1});
-  } else {
-    launch.variant("", {}, exprs.ceildiv(outputs, exprs.constant(128)), {128, 1, 1});
-  }
+  if (rows)
+    launch.row_variants(outputs, length, is_run ? exprs.as_constant(reduced_count) : std::nullopt,
+                        ir::info(x.dtype).bytes_per_block);
+  else
+    launch.variant("", {}, exprs.ceildiv(outputs, exprs.constant(32)), {32, 8, 1});
   launch.emit(op.call().location);
   return {};
 }
 
-/// A kernel NAME.cu along an axis: NAME_rows where its elements are adjacent, block.y lines a
-/// block; else NAME_columns, a line a thread. `options` are those that hold.
+using Block = std::array<int64_t, 3>;
+
+/// A kernel NAME.cu along an axis: NAME_rows where its elements are adjacent, `rows_block`[1] lines
+/// a block; else NAME_columns, `columns_block`[0] lines a block. `options` are those that hold.
 static Status emit_along_axis(OpEmitter &op, const std::string &name,
                               std::initializer_list<std::pair<bool, const char *>> options,
-                              std::array<int64_t, 3> block) {
+                              Block rows_block, Block columns_block) {
   const ir::Type x = op.operand_type(0);
   const size_t axis = op.axis(x.dims.size());
   const ir::ExprId inner = op.count(x, axis + 1);
@@ -94,24 +95,79 @@ static Status emit_along_axis(OpEmitter &op, const std::string &name,
   const ir::ExprId columns = launch.size("inner", inner);
   ir::ExprPool &exprs = op.exprs();
   if (rows)
-    launch.variant("", {}, exprs.ceildiv(outer, exprs.constant(block[1])), block);
+    launch.variant("", {}, exprs.ceildiv(outer, exprs.constant(rows_block[1])), rows_block);
   else
-    launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
-                   {128, 1, 1});
+    launch.variant("", {},
+                   exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(columns_block[0])),
+                   columns_block);
   launch.emit(op.call().location);
   return {};
 }
 
+// --- A long row over many blocks
+// ------------------------------------------------------------------
+
+// A chunk is a block's 256 threads times what leaves at most kMaxSplits chunks to join. Rows are
+// cut where they may be as long as kLongRow, and too few to fill the device with a warp each.
+constexpr int64_t kSplitThreads = 256, kMaxSplits = 1024, kLongRow = 4096, kFewRowsEach = 4;
+
+static bool is_split(OpEmitter &op, const ir::Type &x, size_t axis) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  const int64_t few = kFewRowsEach * op.table().choice().target.multiprocessors;
+  return axis + 1 == x.dims.size() && exprs.range(x.dims[axis], bounds).upper >= kLongRow &&
+         exprs.range(op.count(x, 0, axis), bounds).upper <= few;
+}
+
+static Status emit_split_argmax(OpEmitter &op, const ir::Type &x,
+                                std::initializer_list<std::pair<bool, const char *>> options) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId axis = x.dims.back(), outer = op.count(x, 0, x.dims.size() - 1);
+  const ir::ExprId chunk =
+      exprs.mul(exprs.ceildiv(axis, exprs.constant(kSplitThreads * kMaxSplits)),
+                exprs.constant(kSplitThreads));
+  // One also of a row of no elements: what joins them reads the first.
+  const ir::ExprId splits =
+      exprs.max(exprs.ceildiv(axis, exprs.max(chunk, exprs.constant(1))), exprs.constant(1));
+  const std::vector<ir::ExprId> dims = {outer, splits};
+  const ir::ValueId parts =
+      op.builder().alloc("parts", op.builder().module().types.tensor(ir::DType::i64, dims));
+  for (bool joins : {false, true}) {
+    KernelLaunch launch =
+        op.number_launch("argmax.cu", joins ? "argmax_join" : "argmax_split", x.dtype);
+    launch.option("-DSPLIT");
+    for (const auto &[holds, option] : options)
+      if (holds)
+        launch.option(option);
+    if (op.has_operand(0)) // else it is computed where it is loaded
+      launch.input("x", op.operand(0));
+    if (joins)
+      launch.input("parts", parts);
+    launch.output(joins ? "y" : "parts", joins ? op.result() : parts);
+    const ir::ExprId rows = launch.count("outer", outer);
+    launch.size("axis", axis);
+    const ir::ExprId count = launch.count("splits", splits);
+    if (!joins)
+      launch.count("chunk", chunk);
+    launch.variant("", {}, joins ? rows : exprs.mul(rows, count), {kSplitThreads, 1, 1});
+    launch.emit(op.call().location);
+  }
+  return {};
+}
+
 Status emit_argmax(OpEmitter &op) {
-  return emit_along_axis(
-      op, "argmax", {{op.call().op == ir::Op::argmin, "-DSMALLEST"}, {op.flag("last"), "-DLAST"}},
-      {32, 4, 1});
+  const ir::Type x = op.operand_type(0);
+  const std::initializer_list<std::pair<bool, const char *>> options = {
+      {op.call().op == ir::Op::argmin, "-DSMALLEST"}, {op.flag("last"), "-DLAST"}};
+  if (is_split(op, x, op.axis(x.dims.size())))
+    return emit_split_argmax(op, x, options);
+  return emit_along_axis(op, "argmax", options, {32, 4, 1}, {32, 8, 1});
 }
 
 Status emit_cumsum(OpEmitter &op) {
   return emit_along_axis(op, "cumsum",
                          {{op.flag("exclusive"), "-DEXCLUSIVE"}, {op.flag("reverse"), "-DREVERSE"}},
-                         {256, 1, 1});
+                         {256, 1, 1}, {128, 1, 1});
 }
 
 Status emit_top_k(OpEmitter &op) {

@@ -6,12 +6,13 @@
 namespace cugrt::driver {
 
 Result<ContextGuard> ContextGuard::enter(const DriverApi &api, CUcontext context) {
+  RelaxedCapture relaxed(api);
   CUcontext current = nullptr;
   CUGRT_DRIVER(api, CtxGetCurrent, (&current), "");
   if (current == context)
-    return ContextGuard(nullptr);
+    return ContextGuard(std::move(relaxed), nullptr);
   CUGRT_DRIVER(api, CtxPushCurrent, (context), "");
-  return ContextGuard(&api);
+  return ContextGuard(std::move(relaxed), &api);
 }
 
 ContextGuard::~ContextGuard() {
@@ -30,6 +31,7 @@ Result<Context> Context::retain_primary(const DriverApi &api, int ordinal) {
   context.api_ = &api;
   std::string object = "device " + std::to_string(ordinal);
   CUGRT_DRIVER(api, DeviceGet, (&context.device_, ordinal), object);
+  RelaxedCapture relaxed(api); // the first one makes the context
   CUGRT_DRIVER(api, DevicePrimaryCtxRetain, (&context.context_, context.device_), object);
   context.retained_ = UniqueHandle<RetainedTraits>(&api, nullptr, {context.device_ + 1});
   CUGRT_TRY(context.describe());
@@ -62,6 +64,10 @@ Status Context::describe() {
   CUGRT_ASSIGN(int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   capability_ = major * 10 + minor;
   architecture_ = "sm_" + std::to_string(capability_);
+  CUGRT_ASSIGN(ContextGuard guard, enter());
+  CUstream copies = nullptr;
+  CUGRT_DRIVER(*api_, StreamCreate, (&copies, CU_STREAM_NON_BLOCKING), "copies");
+  copies_ = UniqueHandle<CopyStreamTraits>(api_, context_, copies);
   return {};
 }
 

@@ -11,17 +11,20 @@
 
 namespace cugrt::driver {
 
-/// Makes a context current for a scope. Costs one call where it is current already. Stays on the
-/// thread that made it.
+/// Makes a context current for a scope of what is no run, whatever other threads capture meanwhile.
+/// Stays on the thread that made it.
 class ContextGuard {
 public:
   static Result<ContextGuard> enter(const DriverApi &api, CUcontext context);
-  ContextGuard(ContextGuard &&other) noexcept : api_(std::exchange(other.api_, nullptr)) {}
+  ContextGuard(ContextGuard &&other) noexcept
+      : relaxed_(std::move(other.relaxed_)), api_(std::exchange(other.api_, nullptr)) {}
   ContextGuard &operator=(ContextGuard &&) = delete;
   ~ContextGuard();
 
 private:
-  explicit ContextGuard(const DriverApi *api) : api_(api) {}
+  ContextGuard(RelaxedCapture relaxed, const DriverApi *api)
+      : relaxed_(std::move(relaxed)), api_(api) {}
+  RelaxedCapture relaxed_;
   const DriverApi *api_; // null: nothing to pop
 };
 
@@ -45,6 +48,10 @@ public:
   /// 90 for 9.0.
   int capability() const { return capability_; }
 
+  /// For copies between host and device that are waited for; does not synchronise with the legacy
+  /// stream. Any thread.
+  CUstream copy_stream() const { return copies_.get(); }
+
   Result<ContextGuard> enter() const { return ContextGuard::enter(*api_, context_); }
   Result<int> attribute(CUdevice_attribute attribute) const;
   /// Waits for all work of the context.
@@ -66,11 +73,19 @@ private:
       return api.DevicePrimaryCtxRelease(handle.device_plus_one - 1);
     }
   };
+  struct CopyStreamTraits {
+    using Handle = CUstream;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.StreamDestroy(handle);
+    }
+  };
   Status describe();
 
   const DriverApi *api_ = nullptr;
   UniqueHandle<RetainedTraits> retained_; // empty for a borrowed context
   CUcontext context_ = nullptr;
+  UniqueHandle<CopyStreamTraits> copies_; // ends before the context
   CUdevice device_ = 0;
   int capability_ = 0;
   std::string architecture_;

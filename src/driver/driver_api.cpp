@@ -252,15 +252,16 @@ Result<DriverChoice> DriverChoice::parse(std::string_view text) {
 
 Capabilities DriverLibrary::capabilities() const {
   Capabilities c;
-  c.edge_data = api.GraphAddNode_v2 && api.GraphAddDependencies_v2;
+  c.edge_data = api.GraphAddDependencies_v2 != nullptr;
   c.conditional_if_while = api.GraphAddNode_v2 && api.GraphConditionalHandleCreate;
   c.kernel_param_info = api.FuncGetParamInfo != nullptr;
-  c.empty_bodies = c.conditional_if_while && version >= 12040;
+  c.empty_bodies = c.conditional_if_while && version >= 12080;
   c.conditional_else_switch = c.conditional_if_while && version >= 12080;
   c.virtual_memory = api.MemAddressReserve && api.MemAddressFree && api.MemCreate &&
                      api.MemRelease && api.MemMap && api.MemUnmap && api.MemSetAccess &&
                      api.MemGetAllocationGranularity;
-  c.async_allocation = api.MemAllocAsync && api.MemFreeAsync;
+  c.async_allocation = api.MemAllocFromPoolAsync && api.MemFreeAsync && api.MemPoolCreate &&
+                       api.MemPoolDestroy && api.MemPoolSetAttribute && api.MemPoolTrimTo;
   return c;
 }
 

@@ -28,22 +28,8 @@ struct FillParams {
   uint32_t value = 0, element_bytes = 1;
 };
 
-/// Edges into a new node. `data`, when not empty, has one entry for each node of `nodes` and needs
-/// Capabilities::edge_data.
-struct Dependencies {
-  std::span<const GraphNode> nodes;
-  std::span<const CUgraphEdgeData> data;
-
-  Dependencies() = default;
-  Dependencies(std::span<const GraphNode> from) : nodes(from) {}
-  Dependencies(const std::vector<GraphNode> &from) : nodes(from) {}
-  Dependencies(std::span<const GraphNode> from, std::span<const CUgraphEdgeData> edges)
-      : nodes(from), data(edges) {}
-};
-
-/// An edge on which the dependent may start at its predecessor's trigger (sm_90).
-CUgraphEdgeData programmatic_edge();
-inline CUgraphEdgeData full_edge() { return CUgraphEdgeData{}; }
+/// Nodes that a new one waits for.
+using Dependencies = std::span<const GraphNode>;
 
 class GraphRef;
 
@@ -78,23 +64,15 @@ public:
                                           CUgraphConditionalNodeType type, uint32_t bodies,
                                           Dependencies after, std::string_view name) const;
 
-  Status add_edges(std::span<const GraphNode> from, std::span<const GraphNode> to) const;
+  /// Edges on which the dependent may start at its predecessor's trigger: between kernels, sm_90,
+  /// Capabilities::edge_data. By themselves, never with others: drivers take the kind of a call's
+  /// first edge for all of them.
+  Status add_programmatic_edges(std::span<const GraphNode> from, GraphNode to) const;
 
-  struct Counts {
-    size_t nodes = 0, edges = 0;
-  };
-  Result<Counts> counts() const;
-  /// Writes the driver's own dot text, all details, to `path`.
-  Status write_dot(const std::string &path) const;
-
-protected:
+private:
   const DriverApi *api_ = nullptr;
   CUcontext context_ = nullptr;
   CUgraph graph_ = nullptr;
-
-private:
-  Result<GraphNode> add_generic(CUgraphNodeParams &params, Dependencies after,
-                                std::string_view name) const;
 };
 
 class Graph {
@@ -123,12 +101,6 @@ private:
 struct InstantiateFailure {
   GraphNode node = nullptr; // null when the driver names none
   CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-};
-
-struct UpdateOutcome {
-  CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-  GraphNode node = nullptr, from_node = nullptr; // of the new graph, where the driver names them
-  bool ok() const { return result == CU_GRAPH_EXEC_UPDATE_SUCCESS; }
 };
 
 /// A kernel node's parameters in the driver's form, kept by whoever sets them often. The array of
@@ -198,13 +170,13 @@ public:
   /// The error of a failed call of a kernel_setter().
   Status setter_failure(CUresult result, std::string_view name) const;
   Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
-  Status set_memcpy(GraphNode node, const CopyParams &params, std::string_view name) const;
-  Status set_memset(GraphNode node, const FillParams &params, std::string_view name) const;
+  /// What the driver says to set_enabled(), and the error of a call that has failed.
+  CUresult try_enabled(GraphNode node, bool enabled) const {
+    return handle_.api().GraphNodeSetEnabled(handle_.get(), node, enabled ? 1u : 0u);
+  }
+  Status enabled_failure(CUresult result, std::string_view name) const;
   /// A disabled kernel, copy or fill node acts as an empty one.
   Status set_enabled(GraphNode node, bool enabled, std::string_view name) const;
-  /// Takes over all parameters of `graph`, a graph of the same topology; overwrites earlier
-  /// setters. A refusal is an outcome, not an error.
-  Result<UpdateOutcome> update(GraphRef graph) const;
 
 private:
   explicit GraphExec(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}

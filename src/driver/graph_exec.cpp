@@ -50,6 +50,7 @@ Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
 }
 
 Status GraphExec::upload(StreamRef stream) const {
+  RelaxedCapture relaxed(handle_.api());
   CUGRT_DRIVER(handle_.api(), GraphUpload, (handle_.get(), stream.get()), "");
   return {};
 }
@@ -68,37 +69,13 @@ Status GraphExec::setter_failure(CUresult result, std::string_view name) const {
   return failure(result, "cuGraphExecKernelNodeSetParams", name);
 }
 
-Status GraphExec::set_memcpy(GraphNode node, const CopyParams &params,
-                             std::string_view name) const {
-  CUDA_MEMCPY3D_v2 copy = copy_params(params);
-  CUGRT_DRIVER(handle_.api(), GraphExecMemcpyNodeSetParams,
-               (handle_.get(), node, &copy, handle_.context()), name);
-  return {};
-}
-
-Status GraphExec::set_memset(GraphNode node, const FillParams &params,
-                             std::string_view name) const {
-  CUDA_MEMSET_NODE_PARAMS_v1 fill = fill_params<CUDA_MEMSET_NODE_PARAMS_v1>(params);
-  CUGRT_DRIVER(handle_.api(), GraphExecMemsetNodeSetParams,
-               (handle_.get(), node, &fill, handle_.context()), name);
-  return {};
-}
-
 Status GraphExec::set_enabled(GraphNode node, bool enabled, std::string_view name) const {
-  CUGRT_DRIVER(handle_.api(), GraphNodeSetEnabled, (handle_.get(), node, enabled ? 1u : 0u), name);
-  return {};
+  CUresult result = try_enabled(node, enabled);
+  return result == CUDA_SUCCESS ? Status() : enabled_failure(result, name);
 }
 
-Result<UpdateOutcome> GraphExec::update(GraphRef graph) const {
-  const DriverApi &api = handle_.api();
-  CUgraphExecUpdateResultInfo info{};
-  CUresult result = api.GraphExecUpdate(handle_.get(), graph.get(), &info);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
-    return driver_error(api, result, "cuGraphExecUpdate", "");
-  // A refusal without a reason is still a refusal.
-  if (result != CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
-    info.result = CU_GRAPH_EXEC_UPDATE_ERROR;
-  return UpdateOutcome{info.result, info.errorNode, info.errorFromNode};
+Status GraphExec::enabled_failure(CUresult result, std::string_view name) const {
+  return failure(result, "cuGraphNodeSetEnabled", name);
 }
 
 } // namespace cugrt::driver

@@ -91,6 +91,14 @@ Status Kernel::allow_dynamic_shared(uint32_t bytes) const {
   return {};
 }
 
+Status Kernel::allow_large_clusters() const {
+  CUGRT_DRIVER(*api_, FuncSetAttribute,
+               (function_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+               "kernel '" + name_ + "', clusters of more than " +
+                   std::to_string(kPortableClusterBlocks) + " blocks");
+  return {};
+}
+
 Result<KernelModule> KernelModule::load(const Context &context, const std::string &image,
                                         std::string_view name) {
   const DriverApi &api = context.api();

@@ -49,6 +49,9 @@ public:
   Result<int> attribute(CUfunction_attribute attribute) const;
   /// Above 48 KiB of dynamic shared memory a kernel must opt in; does so when needed.
   Status allow_dynamic_shared(uint32_t bytes) const;
+  /// Clusters of more blocks than every device can have.
+  static constexpr uint32_t kPortableClusterBlocks = 8;
+  Status allow_large_clusters() const;
 
 private:
   friend class KernelModule;

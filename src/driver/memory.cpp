@@ -54,13 +54,47 @@ Result<DeviceBuffer> DeviceBuffer::allocate(const Context &context, uint64_t siz
   return DeviceBuffer({&api, context.get(), address}, size_bytes);
 }
 
+Result<MemoryPool> MemoryPool::create(const Context &context) {
+  const DriverApi &api = context.api();
+  CUGRT_ASSIGN(ContextGuard guard, context.enter());
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = context.device();
+  CUmemoryPool handle = nullptr;
+  CUGRT_DRIVER(api, MemPoolCreate, (&handle, &props), "");
+  MemoryPool pool({&api, context.get(), handle});
+  uint64_t keep_all = UINT64_MAX;
+  CUGRT_DRIVER(api, MemPoolSetAttribute, (handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all),
+               "the release threshold");
+  return pool;
+}
+
+Result<uint64_t> MemoryPool::allocate(uint64_t size_bytes, StreamRef stream) const {
+  const DriverApi &api = stream.api();
+  RelaxedCapture relaxed(api);
+  CUdeviceptr address = 0;
+  if (CUresult result =
+          api.MemAllocFromPoolAsync(&address, size_bytes, handle_.get(), stream.get());
+      result != CUDA_SUCCESS)
+    return allocation_error(api, result, "cuMemAllocFromPoolAsync", size_bytes);
+  return uint64_t(address);
+}
+
+Status MemoryPool::trim() const {
+  RelaxedCapture relaxed(handle_.api());
+  CUGRT_DRIVER(handle_.api(), MemPoolTrimTo, (handle_.get(), 0), "");
+  return {};
+}
+
 Result<PinnedBuffer> PinnedBuffer::allocate(const Context &context, uint64_t size_bytes) {
   if (size_bytes == 0)
     return PinnedBuffer();
   const DriverApi &api = context.api();
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
   void *data = nullptr;
-  CUresult result = api.MemHostAlloc(&data, size_bytes, CU_MEMHOSTALLOC_PORTABLE);
+  CUresult result =
+      api.MemHostAlloc(&data, size_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
   // Here the driver's "out of memory" speaks of the host.
   if (classify(result) == ErrorClass::out_of_memory)
     return Status::error(Code::out_of_host_memory,
@@ -154,6 +188,7 @@ VirtualRange::~VirtualRange() { release(); }
 void VirtualRange::release() noexcept {
   if (!address_)
     return;
+  RelaxedCapture relaxed(*api_);
   bool pushed = api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
   for (const Page &page : pages_) {
     (void)api_->MemUnmap(address_ + page.offset_bytes, page.size_bytes);
@@ -239,9 +274,9 @@ Status copy_to_device(const Context &context, uint64_t destination, const void *
   if (size_bytes == 0)
     return {};
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
-  CUGRT_DRIVER(context.api(), MemcpyHtoD, (destination, source, size_bytes),
-               bytes_text(size_bytes));
-  return {};
+  CUGRT_DRIVER(context.api(), MemcpyHtoDAsync,
+               (destination, source, size_bytes, context.copy_stream()), bytes_text(size_bytes));
+  return StreamRef(&context.api(), context.copy_stream()).synchronize();
 }
 
 Status copy_to_host(const Context &context, void *destination, uint64_t source,
@@ -249,9 +284,9 @@ Status copy_to_host(const Context &context, void *destination, uint64_t source,
   if (size_bytes == 0)
     return {};
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
-  CUGRT_DRIVER(context.api(), MemcpyDtoH, (destination, source, size_bytes),
-               bytes_text(size_bytes));
-  return {};
+  CUGRT_DRIVER(context.api(), MemcpyDtoHAsync,
+               (destination, source, size_bytes, context.copy_stream()), bytes_text(size_bytes));
+  return StreamRef(&context.api(), context.copy_stream()).synchronize();
 }
 
 } // namespace cugrt::driver

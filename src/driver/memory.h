@@ -33,6 +33,33 @@ private:
   uint64_t size_bytes_ = 0;
 };
 
+/// Memory that is allocated and freed in stream order. The pool keeps what was freed, other than
+/// the device's own one, which gives it back to the system whenever anything waits.
+class MemoryPool {
+public:
+  struct Traits {
+    using Handle = CUmemoryPool;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.MemPoolDestroy(handle);
+    }
+  };
+
+  MemoryPool() = default;
+  /// Needs Capabilities::async_allocation and a device that has pools.
+  static Result<MemoryPool> create(const Context &context);
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+  /// Context current.
+  Result<uint64_t> allocate(uint64_t size_bytes, StreamRef stream) const;
+  /// Gives back all that is not in use, as far as streams are known to have got.
+  Status trim() const;
+
+private:
+  explicit MemoryPool(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
 /// Page-locked host memory, visible to the device where it has unified addressing.
 class PinnedBuffer {
 public:
@@ -99,7 +126,8 @@ Status copy_async(StreamRef stream, uint64_t destination, uint64_t source, uint6
 /// Sets `count` elements of 1, 2 or 4 bytes, in stream order. Context current.
 Status fill_async(StreamRef stream, uint64_t destination, uint32_t value, uint32_t element_bytes,
                   uint64_t count);
-/// Copies that return when done. Make the context current themselves.
+/// Copies that return when done, and not when the host's bytes are staged only: on a stream of the
+/// context's own, waited for. Make the context current themselves.
 Status copy_to_device(const Context &context, uint64_t destination, const void *source,
                       uint64_t size_bytes);
 Status copy_to_host(const Context &context, void *destination, uint64_t source,

@@ -1,4 +1,4 @@
-// Our parameter structs in the driver's form, shared by template graphs and instances. Internal.
+// Our parameter structs in the driver's form, for template graphs and setters. Internal.
 #pragma once
 
 #include "driver/graph.h"

@@ -24,6 +24,7 @@ Status StreamRef::synchronize() const {
 }
 
 Result<bool> StreamRef::query() const {
+  RelaxedCapture relaxed(*api_);
   return finished(*api_, api_->StreamQuery(stream_), "cuStreamQuery");
 }
 
@@ -81,11 +82,13 @@ Status Event::record(StreamRef stream) const {
 }
 
 Status Event::synchronize() const {
+  RelaxedCapture relaxed(handle_.api());
   CUGRT_DRIVER(handle_.api(), EventSynchronize, (handle_.get()), "");
   return {};
 }
 
 Result<bool> Event::query() const {
+  RelaxedCapture relaxed(handle_.api());
   return finished(handle_.api(), handle_.api().EventQuery(handle_.get()), "cuEventQuery");
 }
 

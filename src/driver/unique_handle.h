@@ -10,9 +10,7 @@
 // The DriverApi and the context must outlive the handle.
 #pragma once
 
-#include "driver/driver_api.h"
-
-#include <utility>
+#include "driver/relaxed_capture.h"
 
 namespace cugrt::driver {
 
@@ -46,6 +44,7 @@ public:
     if (handle_ == Handle{})
       return;
     Handle handle = release();
+    RelaxedCapture relaxed(*api_);
     if constexpr (Traits::kNeedsContext) {
       bool pushed = context_ && api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
       (void)Traits::destroy(*api_, handle);

@@ -1,7 +1,7 @@
 // EliminateDeadBindings: removes pure bindings whose results nothing uses: ops, allocations, views,
 // constants, shapes and their like. Launches, calls and constructs stay, and with them what they
 // use; kills go with what they kill. Matches and reads stay: they check, and define symbols.
-#include "ir/function_cloner.h"
+#include "ir/module/function_cloner.h"
 #include "passes/all_passes.h"
 
 namespace cugrt::passes {

@@ -9,8 +9,8 @@
 // group is split stands in codegen/fused_group.h. Results are the same, bit for bit, as those of
 // the ops one by one. Groups that nothing calls any longer are removed.
 #include "codegen/fused_group.h"
-#include "ir/function_cloner.h"
-#include "ir/infer.h"
+#include "ir/module/function_cloner.h"
+#include "ir/ops/infer.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/kernel_choice.h"

@@ -11,9 +11,9 @@
 // parameter.
 #include "codegen/element_ops.h"
 #include "codegen/fused_group.h"
-#include "ir/function_cloner.h"
-#include "ir/infer.h"
-#include "ir/names.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
+#include "ir/ops/infer.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/op_groups.h"
@@ -34,7 +34,7 @@ using ir::Operand;
 using ir::TypeKind;
 using ir::ValueId;
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoValue = UINT32_MAX;
 
 /// Whether ops on either side of a binding may be fused: it writes nothing and ends nothing.
 bool is_passive(BindingKind kind) {
@@ -60,7 +60,7 @@ class Groups {
 public:
   Groups(const ir::Module &module, const ir::Function &function, const GroupOptions &options)
       : module_(module), function_(function), options_(options),
-        node_of_(function.values.size(), kNone) {
+        node_of_(function.values.size(), kNoValue) {
     number(0);
     use_block(0);
     last_ = group_ops(graph_, options);
@@ -96,20 +96,21 @@ private:
   void use_block(uint32_t block) {
     for (const Binding &binding : function_.blocks[block].bindings) {
       const uint32_t user =
-          binding.kind == BindingKind::op ? node_of_[binding.first_result] : kNone;
+          binding.kind == BindingKind::op ? node_of_[binding.first_result] : kNoValue;
       use(function_.operands_of(binding), user);
       for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
         use_block(b);
     }
-    use(function_.results_of(function_.blocks[block]), kNone);
+    use(function_.results_of(function_.blocks[block]), kNoValue);
   }
 
   void use(std::span<const Operand> operands, uint32_t user) {
     for (const Operand &operand : operands) {
-      const uint32_t node = operand.kind == Operand::Kind::value ? node_of_[operand.index] : kNone;
-      if (node == kNone)
+      const uint32_t node =
+          operand.kind == Operand::Kind::value ? node_of_[operand.index] : kNoValue;
+      if (node == kNoValue)
         continue;
-      if (user != kNone && runs_[user] == runs_[node])
+      if (user != kNoValue && runs_[user] == runs_[node])
         graph_.nodes[node].used_by.push_back(user);
       else
         graph_.nodes[node].used_outside = true;

@@ -10,7 +10,7 @@
 //   }
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <string_view>
 

@@ -9,11 +9,11 @@
 // Before that, tuples that are handed over are taken apart (plan/flatten_tuples.h).
 // What stays a call, and why, stands in plan/inline_calls.h; the planner's report gives the reason.
 // Functions stay too: EliminateDeadFunctions takes away the private ones that nothing calls now.
-#include "ir/function_cloner.h"
-#include "ir/graph_builtins.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
 #include "passes/all_passes.h"
-#include "plan/flatten_tuples.h"
-#include "plan/inline_calls.h"
+#include "plan/rewrite/flatten_tuples.h"
+#include "plan/rewrite/inline_calls.h"
 
 #include <algorithm>
 

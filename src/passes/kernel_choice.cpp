@@ -2,7 +2,7 @@
 #include "passes/kernel_choice.h"
 
 #include "codegen/op_emitter.h"
-#include "ir/located.h"
+#include "ir/module/located.h"
 
 namespace cugrt::passes {
 

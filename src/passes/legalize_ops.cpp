@@ -13,8 +13,8 @@
 // first.
 #include "codegen/op_emitter.h"
 #include "codegen/op_view.h"
-#include "ir/function_cloner.h"
-#include "ir/located.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/located.h"
 #include "passes/all_passes.h"
 #include "passes/kernel_choice.h"
 

@@ -21,11 +21,12 @@
 // weight is none of its tensors; so do results that would be views, and what only stretches a
 // tensor: they cost no time, and would cost memory.
 #include "codegen/op_view.h"
-#include "ir/function_cloner.h"
-#include "ir/names.h"
-#include "ir/ops.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
+#include "ir/ops/ops.h"
 #include "passes/all_passes.h"
 #include "passes/mixed_precision.h"
+#include "passes/weight_layouts.h"
 
 #include <algorithm>
 #include <optional>
@@ -243,9 +244,8 @@ private:
 /// The function that computes the lifted results.
 class Transform {
 public:
-  Transform(const ir::Function &source, const Choice &choice, ir::Module &target,
-            const std::string &name)
-      : source_(source), choice_(choice), builder_(target, name) {}
+  Transform(const ir::Function &source, ir::Module &target, const std::string &name)
+      : source_(source), builder_(target, name) {}
 
   ir::Function build(const std::vector<ValueId> &results) {
     std::vector<bool> needed = find_needed(results);
@@ -274,7 +274,8 @@ private:
       needed[result.index] = true;
     const std::vector<Binding> &bindings = source_.body().bindings;
     for (size_t i = bindings.size(); i-- > 0;)
-      if (choice_.is_lifted(bindings[i]) && needed[bindings[i].first_result])
+      // What stays in the function because it costs nothing there is computed here, too.
+      if (bindings[i].result_count == 1 && needed[bindings[i].first_result])
         for (const Operand &operand : source_.operands_of(bindings[i]))
           if (operand.kind == Operand::Kind::value)
             needed[operand.index] = true;
@@ -297,7 +298,6 @@ private:
   }
 
   const ir::Function &source_;
-  const Choice &choice_;
   ir::FunctionBuilder builder_;
   std::unordered_map<uint32_t, ValueId> values_; // by source value
 };
@@ -343,9 +343,10 @@ bool takes_weights_only(const ir::Function &function) { return function.num_inpu
 
 } // namespace
 
-Result<ir::Module> lift_transform_params(const ir::Module &module, const PassContext &context) {
+Result<ir::Module> lift_transform_params(const ir::Module &given, const PassContext &context) {
   if (!context.flag("lift.params"))
-    return module;
+    return given;
+  CUGRT_ASSIGN(const ir::Module module, lay_out_weights(given, context));
   ir::Module target = ir::without_functions(module);
   std::unordered_map<std::string, uint32_t> names;
   for (const ir::Function &function : module.functions)
@@ -365,7 +366,7 @@ Result<ir::Module> lift_transform_params(const ir::Module &module, const PassCon
     std::vector<ValueId> own;
     const std::vector<std::string> weights = shared.names(function, choice, results, name, own);
     if (!own.empty())
-      transforms.push_back(Transform(function, choice, target, name).build(own));
+      transforms.push_back(Transform(function, target, name).build(own));
     CUGRT_ASSIGN(ir::Function rest, Rest(function, target, choice, results, weights).run());
     target.functions.push_back(std::move(rest));
   }

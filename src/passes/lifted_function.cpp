@@ -3,9 +3,9 @@
 // as long as the session.
 #include "passes/lifted_function.h"
 
-#include "ir/builder.h"
-#include "ir/infer.h"
-#include "ir/located.h"
+#include "ir/module/builder.h"
+#include "ir/module/located.h"
+#include "ir/ops/infer.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 //   private func @cuda_graph_alloc() -> (storage<"global", 512>, storage<"ipc", 1024>) { .. }
 #pragma once
 
-#include "ir/module.h"
-#include "plan/seed_analysis.h"
+#include "ir/module/module.h"
+#include "plan/published/analysis.h"
 #include "support/status.h"
 
 namespace cugrt::passes {

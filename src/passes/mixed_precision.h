@@ -12,8 +12,8 @@
 // uses it.
 #pragma once
 
-#include "ir/module.h"
-#include "ir/ops.h"
+#include "ir/module/module.h"
+#include "ir/ops/ops.h"
 #include "passes/pass.h"
 
 #include <vector>

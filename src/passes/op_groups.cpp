@@ -10,12 +10,12 @@ namespace cugrt::passes {
 namespace {
 
 using ir::OpPattern;
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoBinding = UINT32_MAX;
 
 /// The tree of immediate post-dominators.
 struct PostDominators {
   struct Node {
-    uint32_t parent = kNone, depth = 1;
+    uint32_t parent = kNoBinding, depth = 1;
     OpPattern pattern =
         OpPattern::opaque; // the largest on all paths to the parent, its own included
   };
@@ -35,19 +35,19 @@ private:
       pattern = std::max(pattern, graph.nodes[user].pattern);
       parent = common(parent, user, pattern);
     }
-    nodes[n] = {parent, parent == kNone ? 1 : nodes[parent].depth + 1, pattern};
+    nodes[n] = {parent, parent == kNoBinding ? 1 : nodes[parent].depth + 1, pattern};
   }
 
   /// The nearest common ancestor; `pattern` takes in what is left behind.
   uint32_t common(uint32_t a, uint32_t b, OpPattern &pattern) const {
-    while (a != b && a != kNone && b != kNone) {
+    while (a != b && a != kNoBinding && b != kNoBinding) {
       const uint32_t depth_a = nodes[a].depth, depth_b = nodes[b].depth;
       if (depth_a >= depth_b)
         a = up(a, pattern);
       if (depth_b >= depth_a)
         b = up(b, pattern);
     }
-    return a == b ? a : kNone;
+    return a == b ? a : kNoBinding;
   }
   uint32_t up(uint32_t n, OpPattern &pattern) const {
     pattern = std::max(pattern, nodes[n].pattern);
@@ -92,8 +92,8 @@ private:
   template <class Joins> void sweep(Joins joins) {
     for (uint32_t n = 0; n < groups_.size(); ++n) {
       const uint32_t parent = dominators_.nodes[n].parent;
-      if (groups_[n].pattern != OpPattern::opaque && parent != kNone && root(n) != root(parent) &&
-          find_between(n, parent) && joins(n))
+      if (groups_[n].pattern != OpPattern::opaque && parent != kNoBinding &&
+          root(n) != root(parent) && find_between(n, parent) && joins(n))
         merge(n, parent);
     }
   }

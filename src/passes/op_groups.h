@@ -16,7 +16,7 @@
 // tuples: the same groups result, but for the last row, which merges whole groups of these.
 #pragma once
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 #include <cstdint>
 #include <vector>

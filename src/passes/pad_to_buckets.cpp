@@ -20,9 +20,9 @@
 // parameter's or result's dimension, host code that would be given padded tensors, and ops that
 // would take what is added for what is there (padding_effects.h).
 #include "codegen/op_emitter.h"
-#include "ir/function_cloner.h"
-#include "ir/infer.h"
-#include "ir/located.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/located.h"
+#include "ir/ops/infer.h"
 #include "passes/all_passes.h"
 #include "passes/padding_effects.h"
 

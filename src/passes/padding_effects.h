@@ -16,7 +16,7 @@
 // which a padded symbol does not stand alone are not followed through a reshape.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 namespace cugrt::passes {

@@ -2,8 +2,8 @@
 // another; each can be run alone, text in and text out.
 #pragma once
 
-#include "ir/module.h"
-#include "ir/ops.h"
+#include "ir/module/module.h"
+#include "ir/ops/ops.h"
 #include "support/status.h"
 
 #include <map>

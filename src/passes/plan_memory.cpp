@@ -14,11 +14,11 @@
 //
 // Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
 // stands before its first tensor, and tensors begin at its first byte.
-#include "ir/function_cloner.h"
-#include "ir/graph_builtins.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
 #include "passes/all_passes.h"
-#include "plan/memory_plan.h"
-#include "plan/slots.h"
+#include "plan/published/slots.h"
+#include "plan/storage/memory_plan.h"
 
 #include "support/check.h"
 

@@ -15,12 +15,12 @@
 //
 // plan/seed_analysis.h decides what is a region. The pass wants storage planned (PlanMemory): an
 // unplanned allocation is fresh in each run, so nothing that touches it is static.
-#include "ir/function_cloner.h"
-#include "ir/graph_builtins.h"
-#include "ir/infer.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
+#include "ir/ops/infer.h"
 #include "passes/all_passes.h"
 #include "passes/lifted_function.h"
-#include "plan/seed_analysis.h"
+#include "plan/published/analysis.h"
 
 #include "support/check.h"
 

@@ -1,8 +1,8 @@
 // Each split becomes one slice a section.
 #include "passes/slice_splits.h"
 
-#include "ir/function_cloner.h"
-#include "ir/ops.h"
+#include "ir/module/function_cloner.h"
+#include "ir/ops/ops.h"
 
 namespace cugrt::passes {
 

@@ -2,7 +2,7 @@
 // each of which joins what reads it. The slices that stay alone cost what the split did.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 namespace cugrt::passes {

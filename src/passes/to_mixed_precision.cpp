@@ -14,9 +14,9 @@
 // constant, and go where nothing names them any more. In it a number that is too large becomes the
 // largest finite one: -1e9, written for what a softmax is not to see, would be -infinity in f16,
 // and a row of nothing else NaN.
-#include "ir/element.h"
-#include "ir/function_cloner.h"
-#include "ir/names.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
+#include "ir/type/element.h"
 #include "passes/all_passes.h"
 #include "passes/mixed_precision.h"
 

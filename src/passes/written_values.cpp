@@ -1,6 +1,6 @@
 // Which values' bytes may be written after they are defined: those that share bytes with what a
 // launch, a call or host code is given to write. Names of the same bytes make a class.
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 #include "passes/mixed_precision.h"
 
 #include <numeric>

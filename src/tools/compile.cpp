@@ -1,4 +1,5 @@
 // cugrt compile: a pack from a module, for machines without a compiler.
+#include "onnx.h"
 #include "tool.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace {
 struct Options {
   std::string module, output, weights;
   PlanningOptions planning;
+  ImportOptions import;
   std::vector<std::string> architectures; // as given: with commas
   unsigned threads = 0;
   bool weights_inside = false;
@@ -64,10 +66,31 @@ std::vector<std::string> split_architectures(const std::vector<std::string> &giv
   return architectures;
 }
 
+/// A file that is there for as long as this lives.
+struct RemovedAtEnd {
+  std::string path;
+  ~RemovedAtEnd() {
+    if (!path.empty())
+      std::remove(path.c_str());
+  }
+};
+
 void compile(const Options &options) {
   if (options.output == "-")
     throw UserError("-o - names no file: a pack is written to a file, not to standard output");
-  cugrt::Module module = load_module(options.module);
+  std::vector<std::string> inputs;
+  std::optional<OnnxModel> onnx;
+  std::string weights = options.weights;
+  if (is_onnx(options.module)) {
+    onnx.emplace(options.module, options.import);
+    if (weights.empty() && onnx->has_weights()) { // into the pack, by way of a file
+      weights = options.output + ".safetensors";
+      onnx->write_weights(weights);
+    }
+  }
+  const RemovedAtEnd remove{options.weights.empty() ? weights : ""};
+  const cugrt::Module module =
+      onnx ? onnx->module() : load_with_weights(options.module, "", options.import, inputs).module;
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
   const std::vector<std::string> names = split_architectures(options.architectures);
   std::vector<const char *> architectures = cugrt::detail::pointers(names);
@@ -75,8 +98,8 @@ void compile(const Options &options) {
   options.planning.apply(pack);
   pack.architectures = architectures.data();
   pack.architecture_count = architectures.size();
-  pack.weights_path = options.weights.empty() ? nullptr : options.weights.c_str();
-  pack.weights_inside = options.weights_inside;
+  pack.weights_path = weights.empty() ? nullptr : weights.c_str();
+  pack.weights_inside = options.weights_inside || (onnx && options.weights.empty());
   pack.threads = options.threads;
   pack.progress = show_progress;
   cugrt::write_pack(runtime, module, pack, options.output);
@@ -102,6 +125,7 @@ void add_compile(CLI::App &app) {
   command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
       ->needs(weights);
   add_planning_options(*command, options->planning);
+  add_import_options(*command, options->import);
   command
       ->add_option("--threads", options->threads,
                    "Kernels compiled at a time; default: as many as the machine has cores")

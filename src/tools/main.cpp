@@ -52,6 +52,10 @@ int main(int argc, char **argv) try {
   tool::add_trace(app);
   tool::add_emulate(app, tool::take_emulated_command(argc, argv));
   tool::add_cache(app);
+  tool::add_tokenize(app);
+  tool::add_generate(app);
+  tool::add_chat(app);
+  tool::add_import(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError &) {

@@ -52,6 +52,7 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
       "--set", options.settings,
       "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken"));
   add_planning_options(command, options.planning);
+  add_import_options(command, options.import);
   command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
 }
 
@@ -101,11 +102,10 @@ std::string symbols_text(const Symbols &symbols) {
 Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(options) {
   {
     SpanScope span(spans, "load module");
-    module_.emplace(load_module(options.module));
-  }
-  if (!options.weights.empty()) {
-    SpanScope span(spans, "load weights");
-    weights_.emplace(cugrt::Weights::load(options.weights));
+    LoadedModule loaded =
+        load_with_weights(options.module, options.weights, options.import, options_.inputs);
+    module_.emplace(std::move(loaded.module));
+    weights_ = std::move(loaded.weights);
   }
   {
     SpanScope span(spans, "open driver");

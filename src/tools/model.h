@@ -5,6 +5,7 @@
 #pragma once
 
 #include "arguments.h"
+#include "onnx.h"
 
 #include <optional>
 
@@ -13,6 +14,7 @@ namespace tool {
 struct ModelOptions {
   std::string module, function, weights, driver;
   PlanningOptions planning;
+  ImportOptions import;
   std::vector<std::string> inputs, settings;
 };
 void add_model_options(CLI::App &command, ModelOptions &options);
@@ -51,7 +53,7 @@ public:
 private:
   void draw_weights(const Symbols &symbols);
 
-  const ModelOptions options_;
+  ModelOptions options_;
   std::optional<cugrt::Module> module_;
   std::optional<cugrt::Weights> weights_;
   std::optional<cugrt::Runtime> runtime_;

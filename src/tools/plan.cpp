@@ -1,4 +1,5 @@
 // cugrt plan: regions, storage and memory of a module or a pack, without running anything.
+#include "onnx.h"
 #include "tool.h"
 
 #include <iostream>
@@ -11,6 +12,7 @@ namespace {
 struct Options {
   std::string module;
   PlanningOptions planning;
+  ImportOptions import;
   std::vector<std::string> settings;
   bool json = false, dot = false, svg = false;
 };
@@ -25,7 +27,8 @@ void plan(const Options &options) {
     std::cout << cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings));
     return;
   }
-  cugrt::Module module = load_module(options.module);
+  std::vector<std::string> inputs;
+  const cugrt::Module module = load_with_weights(options.module, "", options.import, inputs).module;
   Symbols symbols = parse_symbols(options.settings);
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
@@ -50,6 +53,7 @@ void add_plan(CLI::App &app) {
                    "The file of a module or a pack; - is a module on standard input")
       ->required();
   add_planning_options(*command, options->planning);
+  add_import_options(*command, options->import);
   repeatable(
       command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value"));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");

@@ -3,6 +3,7 @@
 // arguments.h says where arguments come from.
 #include "arguments.h"
 #include "dtypes.h"
+#include "onnx.h"
 #include "settings.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace {
 struct Options {
   std::string module, function, weights, output, driver;
   PlanningOptions planning;
+  ImportOptions import;
   std::vector<std::string> inputs, settings, prepared;
   unsigned repeat = 1;
   bool eager = false, strict = false, stats = false;
@@ -224,10 +226,9 @@ struct Opened {
   cugrt::Executable executable;
 };
 
-Opened open_module(const Options &options) {
-  cugrt::Module module = load_module(options.module);
-  cugrt::Weights weights =
-      options.weights.empty() ? cugrt::Weights() : cugrt::Weights::load(options.weights);
+Opened open_module(const Options &options, std::vector<std::string> &inputs) {
+  auto [module, given] = load_with_weights(options.module, options.weights, options.import, inputs);
+  cugrt::Weights weights = given ? std::move(*given) : cugrt::Weights();
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
   options.planning.apply(compile);
@@ -252,12 +253,13 @@ Opened open_pack(const Options &options) {
 void run(const Options &options) {
   if (!options.output.empty())
     std::filesystem::create_directories(options.output);
-  Opened opened = is_pack(options.module) ? open_pack(options) : open_module(options);
+  std::vector<std::string> inputs = options.inputs;
+  Opened opened = is_pack(options.module) ? open_pack(options) : open_module(options, inputs);
   cugrt::Runtime &runtime = opened.runtime;
   cugrt::Executable &executable = opened.executable;
   cugrt::Function function = choose_function(executable, options.function);
   std::vector<Argument> arguments =
-      make_arguments(runtime, function, options.inputs, parse_symbols(options.settings));
+      make_arguments(runtime, function, inputs, parse_symbols(options.settings));
   std::vector<cugrt::Value> values;
   for (const Argument &argument : arguments)
     values.push_back(argument.value);
@@ -300,6 +302,7 @@ void add_run(CLI::App &app) {
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
   add_planning_options(*command, options->planning);
+  add_import_options(*command, options->import);
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));

@@ -31,6 +31,10 @@ void add_doctor(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_trace(CLI::App &app);
 void add_cache(CLI::App &app);
+void add_tokenize(CLI::App &app);
+void add_generate(CLI::App &app);
+void add_chat(CLI::App &app);
+void add_import(CLI::App &app);
 
 /// `command` is what emulate runs: the rest of the command line, which is the program's own and not
 /// to be parsed. It is taken from the end of argv.

@@ -62,7 +62,15 @@ int compute_of(const Type &d, const Type &a, bool nearest = true) {
 void add(OpcodeCases &cases, const std::string &modifiers, const Type &d, const Type &a,
          const char *rule, Reference reference, int compute) {
   const std::string kinds = std::string() + d.kind + a.kind;
-  cases.instructions.push_back({spelled("cvt" + modifiers + "." + d.name + "." + a.name, kinds),
+  const std::string opcode = "cvt" + modifiers + "." + d.name + "." + a.name;
+  // From and to bf16, eight bits stand in a register of eight bits.
+  std::string text = d.bits == 8 && a.format == &kBf16
+                         ? "{ .reg .b8 byte; " + opcode + " byte, %ha; cvt." + d.name[0] + "32." +
+                               d.name + " %rd, byte; }"
+                     : a.bits == 8 && d.format == &kBf16
+                         ? "{ .reg .b8 byte; cvt.u8.u32 byte, %ra; " + opcode + " %hd, byte; }"
+                         : spelled(opcode, kinds);
+  cases.instructions.push_back({std::move(text),
                                 kinds,
                                 std::move(reference),
                                 {d.format, 0, false},
@@ -288,9 +296,6 @@ void add_bytes(OpcodeCases &cases) {
 void add_convert_cases(OpcodeCases &cases) {
   for (const Type &d : kTypes)
     for (const Type &a : kTypes) {
-      const Format *other = d.bits == 8 ? a.format : a.bits == 8 ? d.format : nullptr;
-      if (other == &kBf16)
-        continue; // there are none between bf16 and eight bits
       if (!d.format && !a.format)
         add_integers(cases, d, a);
       else if (!d.format)

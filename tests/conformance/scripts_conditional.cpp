@@ -205,7 +205,11 @@ void limits_script(Script &s) {
   CUgraphConditionalHandle handle = handle_of(s, g.graph, 1);
   CUgraphNode node = nullptr;
   CUgraph clone = nullptr;
-  s.need(add_conditional(s, g.graph, handle, CU_GRAPH_COND_TYPE_IF, 1, &node, nullptr));
+  std::vector<CUgraph> bodies;
+  Kernels kernels(s, kPtx);
+  CUdeviceptr cell = s.words(1, 1);
+  s.need(add_conditional(s, g.graph, handle, CU_GRAPH_COND_TYPE_IF, 1, &node, &bodies));
+  kernels.affine(bodies[0], cell, 1, 1); // drivers before 12.8 want work in a body
   CUresult result = s.api.cuGraphClone(&clone, g.graph);
   s.expect_true("a clone is refused", result != CUDA_SUCCESS);
   s.observe("how", result, CUDA_ERROR_INVALID_VALUE);
@@ -216,6 +220,7 @@ void limits_script(Script &s) {
   result = s.api.cuGraphInstantiate(&second, g.graph, 0);
   s.observe("a second instance", result, CUDA_ERROR_INVALID_VALUE);
   s.need(s.api.cuGraphExecDestroy(exec));
+  s.need(s.api.cuMemFree(cell));
 }
 
 void unused_script(Script &s) {

@@ -141,3 +141,40 @@ TEST_CASE("parts of tensors without elements are tensors without elements") {
                     {{row.input}}, row.result);
   }
 }
+
+TEST_CASE("convolutions over volumes, transposed ones and products of bytes go on elementwise") {
+  struct Row {
+    const char *op;
+    std::vector<Input> inputs;
+    std::vector<int64_t> result;
+  };
+  const Row rows[] = {
+      {"%p = conv3d(%x, %y)", {{{2, 3, 4, 5, 6}}, {{4, 3, 2, 2, 2}}}, {2, 4, 3, 4, 5}},
+      {"%p = conv_transpose(%x, %y) {strides = [2, 2]}",
+       {{{2, 3, 4, 5}}, {{3, 4, 2, 2}}},
+       {2, 4, 8, 10}},
+      {"%a = cast(%x) {dtype = i8}\n  %b = cast(%y) {dtype = u8}\n  %i = matmul_integer(%a, %b)\n"
+       "  %p = cast(%i) {dtype = f32}",
+       {{{5, 7}}, {{7, 9}}},
+       {5, 9}},
+      {"%a = cast(%x) {dtype = u8}\n  %b = cast(%y) {dtype = i8}\n  %i = conv_integer(%a, %b)\n"
+       "  %p = cast(%i) {dtype = f32}",
+       {{{2, 3, 9}}, {{4, 3, 3}}},
+       {2, 4, 7}},
+  };
+  auto dims_text = [](const std::vector<int64_t> &dims) {
+    std::string text = "[";
+    for (size_t i = 0; i < dims.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(dims[i]);
+    return text + "], f32";
+  };
+  for (const Row &row : rows) {
+    const std::string text = "cugrt 1\nfunc @main(%x: tensor<" + dims_text(row.inputs[0].dims) +
+                             ">, %y: tensor<" + dims_text(row.inputs[1].dims) + ">) -> (tensor<" +
+                             dims_text(row.result) + ">) {\n  " + row.op +
+                             "\n  %s = sigmoid(%p)\n  %r = add(%s, %p)\n  return %r\n}\n";
+    check_same_bits(text, row.inputs, row.result);
+    CHECK(Module::parse(text).run_passes().print().find("sigmoid_elementwise") ==
+          std::string::npos);
+  }
+}

@@ -4,8 +4,8 @@
 #include "support/catch.h"
 #include "support/launch_runner.h"
 
-#include "ir/builder.h"
-#include "ir/text.h"
+#include "ir/module/builder.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 
 #include <cmath>

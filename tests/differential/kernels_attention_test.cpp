@@ -2,7 +2,9 @@
 // padding on four sides.
 #include "kernels_check.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
+#include "jit/compiler.h"
+#include "kernels/builtin.h"
 #include "passes/pass.h"
 
 #include <cmath>
@@ -95,6 +97,31 @@ TEST_CASE("attention decodes one query over a cache with grouped heads") {
   check(attention({0, 1, 2, 5, 1, 32}));
 }
 
+TEST_CASE("attention of every width that is legal fits a block's shared memory") {
+  check(attention({1, 2, 2, 40, 1, 256}));
+  check(attention({1, 1, 2, 35, 1, 384}));
+  check(attention({1, 1, 1, 600, 1, 1000}));
+  check(attention({1, 1, 1, 33, 1, 1024}, {}, DType::f16));
+  check(attention({1, 1, 2, 34, 2, 192}, {}, DType::f64));
+  check(attention({1, 1, 1, 33, 1, 1021}, {}, DType::f64));
+  // ptxas refuses more than 48 KiB of fixed size.
+  jit::CompilerConfig config;
+  config.cache.disk = false;
+  jit::Compiler compiler(config);
+  for (std::vector<std::string> options :
+       {std::vector<std::string>{"-DMAX_WIDTH=384"}, {"-DMAX_WIDTH=256", "-DDTYPE_F64"}}) {
+    jit::CompileRequest request;
+    request.name = request.file = "attention.cu";
+    request.source = *kernels::builtin_source("attention.cu");
+    request.options = options;
+    request.kind = jit::OutputKind::cubin;
+    request.architecture = "sm_75";
+    const Result<jit::CompileResult> made = compiler.compile(request);
+    INFO((made.ok() ? "" : made.status().to_string()));
+    CHECK(made.ok());
+  }
+}
+
 TEST_CASE("attention over a long cache is split, and joined in the order of the cache") {
   auto entries = [](OpTest test, uint32_t seed = 1) {
     std::mt19937 random(seed);
@@ -141,6 +168,33 @@ TEST_CASE("attention prefills, with and without looking ahead") {
     check(attention({1, 7, 2, 40, 1, 32}, {flag("causal", causal)}));
   }
   check(attention({1, 6, 2, 3, 1, 32}, {kCausal})); // the first queries see nothing
+}
+
+TEST_CASE("attention of many queries takes tensor cores") {
+  auto entry = [](const OpTest &test) {
+    std::mt19937 random(1);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe() << ": " << outcome.message);
+    CHECK(outcome.ok);
+    return outcome.counters.entries.at(0);
+  };
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (bool causal : {false, true}) {
+      const std::vector<ir::Attribute> how = {flag("causal", causal)};
+      // One tile of queries and of positions, one more of each, and parts of them.
+      for (const Heads &h : {Heads{1, 64, 2, 64, 1, 64},
+                             {2, 65, 3, 65, 3, 32},
+                             {1, 16, 4, 130, 2, 128},
+                             {1, 70, 1, 200, 1, 40},
+                             {1, 20, 2, 7, 1, 96},
+                             {2, 16, 2, 0, 1, 64}})
+        CHECK(entry(attention(h, how, dtype)) == "attention_mma");
+      CHECK(entry(attention({1, 15, 2, 40, 1, 64}, how, dtype)) == "attention");
+      CHECK(entry(attention({1, 16, 2, 40, 1, 20}, how, dtype)) == "attention");
+    }
+  OpTest lengths = attention({9, 17, 4, 10, 2, 32}, {kCausal}, DType::f16);
+  lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
+  check(lengths, 3);
 }
 
 TEST_CASE("attention takes heads of any width") {
@@ -250,11 +304,16 @@ TEST_CASE("every variant of matmul takes every product of its dtypes") {
   const Dims shapes[] = {{1, 1, 1},      {3, 5, 7},      {5, 40, 64}, {64, 64, 32}, {70, 72, 40},
                          {130, 136, 48}, {129, 131, 33}, {0, 8, 8},   {8, 0, 8},    {8, 8, 0}};
   auto product = [](std::string variant, DType dtype, const Dims &s, bool bias) {
-    OpTest test{.op = Op::matmul, .dtype = dtype, .operands = {{{s[0], s[2]}}, {{s[2], s[1]}}}};
-    test.matmul = variant;
-    if (bias)
-      test.operands.push_back({{s[1]}});
-    check(test);
+    for (bool transposed : {false, true}) {
+      const Dims right = transposed ? Dims{s[1], s[2]} : Dims{s[2], s[1]};
+      OpTest test{.op = Op::matmul, .dtype = dtype, .operands = {{{s[0], s[2]}}, {right}}};
+      test.matmul = variant;
+      if (transposed)
+        test.attributes = {flag("transpose_b", true)};
+      if (bias)
+        test.operands.push_back({{s[1]}});
+      check(test);
+    }
   };
   for (DType dtype : {DType::f16, DType::bf16})
     for (const char *variant : {"mma", "mma_small"})
@@ -263,6 +322,35 @@ TEST_CASE("every variant of matmul takes every product of its dtypes") {
   for (const char *variant : {"gemv", "tiled", "register"})
     for (size_t i = 0; i < 4; ++i)
       product(variant, i % 2 ? DType::f32 : DType::f16, shapes[i], i == 1);
+}
+
+TEST_CASE("each small number of rows has its form for a right operand that is transposed") {
+  auto entry = [](const Dims &a, const Dims &b, DType dtype, bool bias) {
+    OpTest test{.op = Op::matmul,
+                .dtype = dtype,
+                .operands = {{a}, {b}},
+                .attributes = {flag("transpose_b", true)}};
+    if (bias)
+      test.operands.push_back({{b[b.size() - 2]}});
+    std::mt19937 random(1);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    return outcome.counters.entries.at(0);
+  };
+  // Whole rounds of packs and what is left of one; lengths that are no packs, and none.
+  const Dims columns[] = {{9, 1024}, {17, 72}, {4, 1096}, {3, 37}, {2, 1}, {5, 0}};
+  constexpr DType kDTypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+  for (int64_t rows = 1; rows <= 8; ++rows)
+    for (int64_t i = 0; i < 3; ++i) {
+      const Dims &c = columns[size_t(rows + 2 * i) % std::size(columns)];
+      CHECK(entry({rows, c[1]}, c, kDTypes[size_t(rows / 2 + i) % 4], rows % 2 == 0) ==
+            "matmul_gemv_" + std::to_string(rows));
+    }
+  CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_small");
+  CHECK(entry({9, 64}, {16, 64}, DType::f32, true) == "matmul_tiled");
+  CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_gemv_2");
+  CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_gemv_3");
 }
 
 TEST_CASE("tensor cores walk batches and broadcast them") {
@@ -377,4 +465,85 @@ TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definiti
     for (DType dtype : {DType::f16, DType::bf16, DType::f64})
       product({5, 96}, 9, true, dtype);
   }
+}
+
+namespace {
+
+/// Bytes of [n, k] in a block format: quants of any bits, scales of about 1 / 16.
+Array blocks_of(DType format, int64_t n, int64_t k) {
+  Array w{{n, k}, {}};
+  const int64_t size = ir::info(format).bytes_per_block, head = format == DType::q4_1 ? 4 : 2;
+  std::mt19937 random(uint32_t(n * 131 + k));
+  for (int64_t i = 0; i < n * k / 32 * size; ++i) {
+    const bool is_high = i % size < head && i % 2 == 1; // of a half: its exponent
+    w.values.push_back(is_high ? double(0x2c + (i / 2 % 2) * 0x80) : double(random() % 256));
+  }
+  return w;
+}
+
+struct RepackedCase {
+  DType dtype, format;
+  int64_t rows, n, k;
+  bool bias;
+};
+
+void check_repacked(const RepackedCase &c) {
+  const std::string x_type =
+      "tensor<[" + std::to_string(c.rows) + ", " + std::to_string(c.k) + "], ";
+  const std::string dtype(ir::info(c.dtype).name), format(ir::info(c.format).name);
+  const std::string n = std::to_string(c.n), k = std::to_string(c.k);
+  const std::string w_type = "tensor<[" + n + ", " + k + "], " + format + ">";
+  const std::string text = "cugrt 1\nfunc @main(%x: " + x_type + dtype + ">, %w: " + w_type +
+                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (tensor<[" +
+                           std::to_string(c.rows) + ", " + n + "], " + dtype + ">, " + w_type +
+                           ") {\n  %p = repack_blocks(%w)\n  %y = matmul_blocks(%x, %p" +
+                           (c.bias ? ", %b" : "") + ") {repacked = true}\n  return %y, %p\n}\n";
+  INFO(text);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> number(-2, 2);
+  Array x{{c.rows, c.k}, {}}, b{{c.n}, {}};
+  for (int64_t i = 0; i < c.rows * c.k; ++i)
+    x.values.push_back(round_to(c.dtype, number(random)));
+  for (int64_t i = 0; i < c.n; ++i)
+    b.values.push_back(round_to(c.dtype, number(random)));
+  const Array w = blocks_of(c.format, c.n, c.k);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "op");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  REQUIRE(legal.ok());
+  const std::vector<Array> inputs = {x, w, b};
+  const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  const std::vector<const Array *> operands = {&x, &w, c.bias ? &b : nullptr}, only = {&w};
+  const Array layout = evaluate_op(Op::repack_blocks, only, {}, c.format)[0];
+  REQUIRE(got->at(1).values.size() == layout.values.size());
+  size_t differ = 0;
+  for (size_t i = 0; i < layout.values.size(); ++i)
+    differ += got->at(1).values[i] != layout.values[i];
+  CHECK(differ == 0);
+  const Array want = evaluate_op(Op::matmul_blocks, operands, {}, c.dtype)[0];
+  // The result's rounding, and that of sums in f32 of k products of at most 2 * 16 each.
+  const double unit = c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  double most = 0;
+  for (size_t i = 0; i < want.values.size(); ++i)
+    most = std::max(most, std::fabs(got->at(0).values[i] - want.values[i]) /
+                              (unit * std::fabs(want.values[i]) +
+                               double(c.k + 8) * double(c.k) * 32 * 0x1p-24));
+  CHECK(most <= 1);
+}
+
+} // namespace
+
+TEST_CASE("products with repacked blocks agree with the formats' definitions") {
+  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0})
+    for (DType dtype : {DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 1, 16, 512, false}); // a unit for each warp
+      check_repacked({dtype, format, 1, 33, 1152, true}); // nine units
+      check_repacked({dtype, format, 3, 5, 96, true});    // less than one
+      check_repacked({dtype, format, 8, 17, 576, false}); // four and a half
+      check_repacked({dtype, format, 11, 40, 160, true});
+      check_repacked({dtype, format, 0, 8, 32, false});
+    }
 }

@@ -28,12 +28,29 @@ inline void check(OpTest test, uint32_t seed = 1) {
   }
 }
 
+/// The same, with sizes baked in only: where inference must know them.
+inline void check_known(const OpTest &test, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  const OpOutcome outcome = run_op_test(runner(), test, random);
+  INFO(outcome.message);
+  CHECK(outcome.ok);
+}
+
+inline const OpTest::Operand kAbsent{{}, {}, true};
+inline OpTest::Operand shape(Dims elements) { return {std::move(elements), {}, false, true}; }
+inline OpTest::Operand given(Dims dims, std::vector<double> values, DType dtype) {
+  return {std::move(dims), dtype, false, false, std::move(values)};
+}
+
 inline ir::Attribute ints(std::string name, Dims values) {
   return {std::move(name), std::move(values)};
 }
 inline ir::Attribute integer(std::string name, int64_t value) { return {std::move(name), value}; }
 inline ir::Attribute flag(std::string name, bool value) { return {std::move(name), value}; }
 inline ir::Attribute real(std::string name, double value) { return {std::move(name), value}; }
+inline ir::Attribute word(std::string name, std::string value) {
+  return {std::move(name), std::move(value)};
+}
 inline ir::Attribute type(DType dtype) { return {"dtype", ir::DTypeLiteral{dtype}}; }
 
 } // namespace cugrt::test

@@ -100,7 +100,6 @@ TEST_CASE("a slice that is a run of bytes needs no launch") {
 }
 
 TEST_CASE("slices begin where a shape says") {
-  auto shape = [](Dims elements) { return OpTest::Operand{elements, {}, false, true}; };
   check({.op = Op::slice, .operands = {{{10, 7}}, shape({0, 2}), shape({10, 3})}});
   check({.op = Op::slice, .operands = {{{10, 7}}, shape({0, 0}), shape({10, 7})}});
 }
@@ -136,7 +135,6 @@ TEST_CASE("padding with a constant, the edge, or what the edge mirrors") {
 }
 
 TEST_CASE("a tensor stretches to a shape") {
-  auto shape = [](Dims elements) { return OpTest::Operand{elements, {}, false, true}; };
   check({.op = Op::broadcast_to, .operands = {{{1, 5}}, shape({7, 5})}});
   check({.op = Op::broadcast_to, .operands = {{{5, 1}}, shape({5, 7})}});
   check({.op = Op::broadcast_to, .operands = {{{}}, shape({3, 4})}});
@@ -148,7 +146,6 @@ TEST_CASE("a tensor stretches to a shape") {
 }
 
 TEST_CASE("sequences of a length or a shape") {
-  auto shape = [](Dims elements) { return OpTest::Operand{elements, {}, false, true}; };
   for (DType dtype :
        {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64, DType::u8, DType::i8})
     check({.op = Op::range,

@@ -38,6 +38,22 @@ TEST_CASE("integer powers multiply, and negative ones are truncated reciprocals"
     check({.op = Op::pow, .dtype = dtype, .operands = {{{3, 41}}, {{41}}}});
 }
 
+TEST_CASE("bitwise ops and shifts, by too many bits and by negative numbers") {
+  for (DType dtype : kIntegers) {
+    for (Op op : {Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor}) {
+      check({.op = op, .dtype = dtype, .operands = {{{5, 41}}, {{41}}}});
+      check({.op = op, .dtype = dtype, .operands = {{{3, 1, 5}}, {{7, 1}}}});
+    }
+    for (Op op : {Op::shift_left, Op::shift_right})
+      check({.op = op, .dtype = dtype, .operands = {{{301}}, {{301}}}});
+    const std::vector<double> many = {0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 100};
+    check(
+        {.op = Op::shift_right, .dtype = dtype, .operands = {{{3, 11}}, given({11}, many, dtype)}});
+    check({.op = Op::bitwise_not, .dtype = dtype, .operands = {{{3, 41}}}});
+    check({.op = Op::bitwise_not, .dtype = dtype, .operands = {{{3, 0}}}});
+  }
+}
+
 TEST_CASE("logical ops work on bools and broadcast") {
   for (Op op : {Op::logical_and, Op::logical_or, Op::logical_xor, Op::equal, Op::not_equal}) {
     check({.op = op, .dtype = DType::boolean, .operands = {{{5, 41}}, {{5, 41}}}});

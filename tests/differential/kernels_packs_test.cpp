@@ -2,12 +2,14 @@
 // can lie, and of the same elements one place further, where they cannot.
 #include "support/catch.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "support/launch_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -147,4 +149,102 @@ TEST_CASE("rows and columns that broadcast are taken in packs where their sizes 
   CHECK(fits < less / 2);
   const double column = double(operations("mul", "32, 64", "32, 1", {of({32, 64}), of({32, 1})}));
   CHECK(column / 64 < less / 2);
+}
+
+TEST_CASE("indices are divided by sizes that a kernel learns when it begins") {
+  const std::string text = R"(cugrt 1
+kernel @divide {
+  inline """
+#define INDEX unsigned
+#include "builtin:divisor.cuh"
+extern "C" __global__ void divide(const long long *size, const unsigned *i, unsigned *whole,
+                                  unsigned *rest, long long n) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at < n) {
+    const Divisor divisor(size[at]);
+    whole[at] = divisor.quotient(i[at]);
+    rest[at] = divisor.rest(i[at]);
+  }
+}
+  """
+  entry "divide"
+  params (size: in i64, i: in u32, whole: out u32, rest: out u32, n: symbol i64)
+  launch { grid (ceildiv(n, 128), 1, 1) block (128, 1, 1) }
+}
+func @main(%s: tensor<[n], i64>, %i: tensor<[n], u32>) -> (tensor<[n], u32>, tensor<[n], u32>) {
+  %w = alloc : tensor<[n], u32>
+  %r = alloc : tensor<[n], u32>
+  launch @divide(%s, %i, %w, %r, n)
+  return %w, %r
+}
+)";
+  const Result<ir::Module> module = ir::parse_and_verify(text, "divisor");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  // Around powers of two, where estimates are least exact, and anywhere, below 2^31.
+  constexpr int64_t kEnd = int64_t(1) << 31;
+  std::vector<int64_t> sizes = {3, 5, 7, 641, 6700417};
+  for (int bit = 0; bit < 31; ++bit)
+    for (int64_t d : {-1, 0, 1})
+      sizes.push_back(std::clamp<int64_t>((int64_t(1) << bit) + d, 1, kEnd - 1));
+  Array size{{0}, {}}, index{{0}, {}};
+  auto add = [&](int64_t d, int64_t i) {
+    size.values.push_back(double(d));
+    index.values.push_back(double(std::clamp<int64_t>(i, 0, kEnd - 1)));
+  };
+  std::mt19937 random(1);
+  for (int64_t d : sizes) {
+    for (int64_t i : {int64_t(0), d - 1, d, kEnd - 1, kEnd - 1 - kEnd % d, kEnd / d * d - 1})
+      add(d, i);
+    for (int k = 0; k < 40; ++k)
+      add(d, int64_t(random() % kEnd) / d * d - k % 2);
+  }
+  for (int k = 0; k < 4000; ++k)
+    add(int64_t(random() % kEnd) % (int64_t(1) << (1 + random() % 30)) + 1,
+        int64_t(random() % kEnd));
+  size.dims = index.dims = {int64_t(size.values.size())};
+  static LaunchRunner runner;
+  const std::vector<Array> inputs = {size, index};
+  const Result<std::vector<Array>> got = runner.run(*module, module->functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  size_t wrong = 0;
+  for (size_t k = 0; k < size.values.size(); ++k) {
+    const auto d = int64_t(size.values[k]), i = int64_t(index.values[k]);
+    wrong += int64_t((*got)[0].values[k]) != i / d || int64_t((*got)[1].values[k]) != i % d;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE(
+    "rows that broadcast in generated kernels are taken in packs where sizes fit, with any sizes") {
+  for (int64_t columns : {64, 63, 8, 1})
+    for (const char *row : {"[d]", "[n, 1]", "[1, d]"}) {
+      const std::string text =
+          "cugrt 1\nfunc @main(%x: tensor<[n, d], f16>, %b: tensor<" + std::string(row) +
+          ", f16>) -> (tensor<[n, d], f16>) attributes {lower_bounds = {n = 1, d = 1}, "
+          "upper_bounds = {n = 64, d = 64}} {\n  %a = relu(%x)\n  %y = add(%a, %b)\n  "
+          "return %y\n}\n";
+      const int64_t rows = 5;
+      Array x = numbers(rows * columns), b;
+      x.dims = {rows, columns};
+      x.values.assign(x.values.size(), 0);
+      for (size_t i = 0; i < x.values.size(); ++i)
+        x.values[i] = double(int64_t(i * 37 % 101) - 50) / 4;
+      const bool is_column = std::strstr(row, "n");
+      b = numbers(is_column ? rows : columns);
+      for (size_t i = 0; i < b.values.size(); ++i)
+        b.values[i] = double(i) / 2;
+      if (is_column)
+        b.dims = {rows, 1};
+      else if (std::strstr(row, "1"))
+        b.dims = {1, columns};
+      const Ran got = run(text, {x, b});
+      size_t wrong = 0;
+      for (int64_t i = 0; i < rows * columns; ++i) { // all exact in f16
+        const double add = b.values[size_t(is_column ? i / columns : i % columns)];
+        wrong += got.values[size_t(i)] != std::max(x.values[size_t(i)], 0.0) + add;
+      }
+      CHECK(wrong == 0);
+    }
 }

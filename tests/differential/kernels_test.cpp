@@ -18,7 +18,6 @@ constexpr Op kBinary[] = {Op::add,       Op::sub,        Op::mul,     Op::div,
                           Op::maximum,   Op::minimum,    Op::pow,     Op::floor_mod,
                           Op::trunc_mod, Op::prelu,      Op::equal,   Op::not_equal,
                           Op::less,      Op::less_equal, Op::greater, Op::greater_equal};
-const OpTest::Operand kAbsent{{}, {}, true};
 
 } // namespace
 

@@ -4,8 +4,8 @@
 #include "support/api_fixture.h"
 
 #include "../property/plan_random.h"
-#include "ir/function_cloner.h"
-#include "ir/text.h"
+#include "ir/module/function_cloner.h"
+#include "ir/text/text.h"
 
 #include <cstdlib>
 #include <set>

@@ -3,7 +3,7 @@
 #include "support/alloc_fault.h"
 #include "support/catch.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/file.h"
 
 using namespace cugrt;

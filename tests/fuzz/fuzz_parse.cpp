@@ -1,5 +1,5 @@
 // Any text: parse, verify, print, and parse what was printed.
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <cstdlib>
 

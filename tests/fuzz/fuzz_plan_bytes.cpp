@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as a plan; what is read writes back and reads again as the same.
-#include "plan/planner.h"
-#include "plan/serialize.h"
+#include "plan/bytes/serialize.h"
+#include "plan/lower/planner.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
   if (!plan.ok())
     return 0;
   cugrt::plan::describe(*plan);
-  std::string bytes = cugrt::plan::to_cbor(*plan);
+  std::string bytes = cugrt::plan::to_bytes(*plan);
   auto again = cugrt::plan::from_bytes(bytes);
-  if (!again.ok() || cugrt::plan::to_cbor(*again) != bytes)
+  if (!again.ok() || cugrt::plan::to_bytes(*again) != bytes)
     __builtin_trap();
   return 0;
 }

@@ -2,7 +2,7 @@
 #include "support/catch.h"
 #include "support/golden.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 

@@ -4,9 +4,10 @@
 #include "support/catch.h"
 #include "support/golden.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
+#include "plan/validate/validate.h"
 
 #include <sstream>
 

@@ -5,10 +5,11 @@
 //   plan calls        policy patch, with calls left as they are
 //   storage           every planned tensor's place and life
 //   edges             why each edge exists
-#include "ir/text.h"
-#include "plan/planner.h"
-#include "plan/serialize.h"
+#include "ir/text/text.h"
+#include "plan/bytes/serialize.h"
+#include "plan/lower/planner.h"
 
+#include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/golden.h"
 #include "support/seed_text.h"
@@ -77,9 +78,9 @@ static std::string run(const std::string &command, const std::string &input) {
   Status valid = plan::validate(*result);
   INFO(valid.to_string());
   CHECK(valid.ok());
-  std::string bytes = plan::to_cbor(*result);
+  std::string bytes = plan::to_bytes(*result);
   auto again = plan::from_bytes(bytes);
-  CHECK((again.ok() && plan::to_cbor(*again) == bytes));
+  CHECK((again.ok() && plan::to_bytes(*again) == bytes));
   if (command.starts_with("notes"))
     return notes(report, *result);
   if (command.starts_with("storage"))

@@ -5,7 +5,7 @@
 // A case is lines of words: `case NAME`, `text BYTES` and that many bytes of IR, `input DIMS
 // VALUES` for each parameter (both lists begin with their length), and `run`. Its result is `case
 // NAME` and `error MESSAGE`, or `result DIMS VALUES` for each of the function's results.
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "support/launch_runner.h"
 

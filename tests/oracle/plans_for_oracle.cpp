@@ -14,11 +14,11 @@
 // gives the module that the pass ToMixedPrecision makes of it, as text and as a list of bindings,
 // and
 // {"kinds": true} gives the kind that the pass takes each op for.
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/mixed_precision.h"
 #include "passes/pass.h"
-#include "plan/seed_analysis.h"
-#include "plan/slots.h"
+#include "plan/published/analysis.h"
+#include "plan/published/slots.h"
 
 #include <nlohmann/json.hpp>
 

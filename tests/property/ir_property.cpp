@@ -2,10 +2,10 @@
 // structure.
 #include "support/catch.h"
 
-#include "ir/builder.h"
-#include "ir/infer.h"
-#include "ir/ops.h"
-#include "ir/text.h"
+#include "ir/module/builder.h"
+#include "ir/ops/infer.h"
+#include "ir/ops/ops.h"
+#include "ir/text/text.h"
 
 #include <cmath>
 #include <cstring>

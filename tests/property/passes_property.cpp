@@ -4,10 +4,11 @@
 #include "plan_run.h"
 #include "seed_random.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/memory_plan.h"
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
+#include "plan/storage/memory_plan.h"
+#include "plan/validate/validate.h"
 
 #include <cstdlib>
 

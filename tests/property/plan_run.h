@@ -3,8 +3,8 @@
 // that its edges allow. Kernels hash what they read into what they write.
 #pragma once
 
-#include "plan/conditionals.h"
-#include "plan/plan.h"
+#include "plan/format/plan.h"
+#include "plan/lower/conditionals.h"
 
 #include "support/catch.h"
 

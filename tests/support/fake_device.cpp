@@ -10,6 +10,7 @@ namespace cugrt::test {
 namespace {
 
 thread_local std::vector<CUcontext> context_stack;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 constexpr int kMaxSharedOptIn = 227 << 10;
 
@@ -214,13 +215,8 @@ CUresult FakeState::CtxGetDevice(CUdevice *device) {
 }
 
 CUresult FakeState::CtxSynchronize() {
+  land_all();
   return has_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult FakeState::CtxGetStreamPriorityRange(int *least, int *greatest) {
-  *least = 0;
-  *greatest = -5;
-  return CUDA_SUCCESS;
 }
 
 CUresult FakeState::ModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
@@ -305,6 +301,9 @@ CUresult FakeState::FuncGetAttribute(int *value, CUfunction_attribute attribute,
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     *value = 1024;
     break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = f->kernel->static_shared;
+    break;
   default:
     *value = 0;
     break;
@@ -317,8 +316,12 @@ CUresult FakeState::FuncSetAttribute(CUfunction function, CUfunction_attribute a
   FakeFunction *f = find_function(function);
   if (!f)
     return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    f->large_clusters = value != 0;
+    return CUDA_SUCCESS;
+  }
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
-      value > kMaxSharedOptIn)
+      value > kMaxSharedOptIn - f->kernel->static_shared)
     return CUDA_ERROR_INVALID_VALUE;
   f->max_dynamic_shared = value;
   return CUDA_SUCCESS;
@@ -340,16 +343,6 @@ CUresult FakeState::FuncGetParamInfo(CUfunction function, size_t index, size_t *
     at += size;
   }
   *bytes = f->kernel->param_bytes[index];
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::FuncLoad(CUfunction function) {
-  return find_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult FakeState::OccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction, int threads,
-                                                              size_t) {
-  *blocks = threads > 0 ? 2048 / threads : 0;
   return CUDA_SUCCESS;
 }
 
@@ -392,16 +385,10 @@ CUresult FakeState::LaunchKernelEx(const CUlaunchConfig *config, CUfunction func
   CUresult result = make_launch(f, {config->gridDimX, config->gridDimY, config->gridDimZ},
                                 {config->blockDimX, config->blockDimY, config->blockDimZ},
                                 config->sharedMemBytes, arguments, launch);
+  land(config->hStream);
   if (result == CUDA_SUCCESS)
     run_kernel(f, std::move(launch));
   return result;
-}
-
-CUresult FakeState::LaunchHostFunc(CUstream stream, CUhostFn function, void *user) {
-  if (!valid_stream(stream))
-    return CUDA_ERROR_INVALID_HANDLE;
-  function(user);
-  return CUDA_SUCCESS;
 }
 
 CUresult FakeState::StreamCreate(CUstream *stream, unsigned flags) {
@@ -419,7 +406,10 @@ CUresult FakeState::StreamCreateWithPriority(CUstream *stream, unsigned, int pri
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::StreamDestroy(CUstream stream) { return erase_handle(streams, stream); }
+CUresult FakeState::StreamDestroy(CUstream stream) {
+  land(stream);
+  return erase_handle(streams, stream);
+}
 
 /// Of a call that may be made on any stream but one that is being captured: nothing here captures,
 /// so that a call which a driver would capture, or would end the capture for, is a mistake.
@@ -429,7 +419,42 @@ CUresult FakeState::check_stream(CUstream stream) const {
   return capturing.count(stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-CUresult FakeState::StreamSynchronize(CUstream stream) { return check_stream(stream); }
+CUresult FakeState::StreamSynchronize(CUstream stream) {
+  land(stream);
+  return check_stream(stream);
+}
+
+CUresult FakeState::ThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
+
+/// Calls that a capture in global mode forbids other threads.
+bool FakeState::refused_by_capture(std::string_view entry) const {
+  static const std::set<std::string_view> kUnsafe = {"cuMemAlloc",
+                                                     "cuMemFree",
+                                                     "cuMemHostAlloc",
+                                                     "cuMemFreeHost",
+                                                     "cuMemCreate",
+                                                     "cuMemRelease",
+                                                     "cuMemMap",
+                                                     "cuMemUnmap",
+                                                     "cuMemSetAccess",
+                                                     "cuMemAddressFree",
+                                                     "cuModuleUnload",
+                                                     "cuModuleLoadDataEx",
+                                                     "cuEventQuery",
+                                                     "cuStreamQuery",
+                                                     "cuCtxSynchronize",
+                                                     "cuEventSynchronize",
+                                                     "cuMemAddressReserve",
+                                                     "cuGraphUpload",
+                                                     "cuGraphExecDestroy",
+                                                     "cuMemAllocFromPoolAsync",
+                                                     "cuGraphInstantiateWithParams"};
+  return captured_elsewhere && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+         kUnsafe.count(entry);
+}
 
 CUresult FakeState::StreamQuery(CUstream stream) {
   if (CUresult result = check_stream(stream); result != CUDA_SUCCESS)

@@ -37,6 +37,8 @@ CUresult FakeState::before(const char *entry) {
   std::string_view name = entry;
   if (name == "cuGetErrorName" || name == "cuGetErrorString")
     return CUDA_SUCCESS; // neither counted nor failed: it tells of failures
+  if (name == "cuThreadExchangeStreamCaptureMode")
+    return CUDA_SUCCESS; // likewise: of a mode that exists it has no cause to fail
   if (++call_count == fail_at)
     return fail_code;
   if (fail_entry_countdown && name == fail_entry && --fail_entry_countdown == 0)
@@ -45,7 +47,7 @@ CUresult FakeState::before(const char *entry) {
     return broken;
   if (!initialised && name != "cuInit" && name != "cuDriverGetVersion")
     return CUDA_ERROR_NOT_INITIALIZED;
-  return CUDA_SUCCESS;
+  return refused_by_capture(name) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 FakeDriver::FakeDriver() : FakeDriver(Options()) {}
@@ -72,6 +74,11 @@ driver::DriverApi FakeDriver::api() const {
 void FakeDriver::define_kernel(std::string name, std::vector<size_t> param_bytes, KernelBody body) {
   std::lock_guard<std::recursive_mutex> lock(state_->mutex);
   state_->kernels[name] = {name, std::move(param_bytes), std::move(body)};
+}
+
+void FakeDriver::set_static_shared(const std::string &kernel, int bytes) {
+  std::lock_guard<std::recursive_mutex> lock(state_->mutex);
+  state_->kernels.at(kernel).static_shared = bytes;
 }
 
 void FakeDriver::define_global(std::string name, uint64_t size_bytes) {
@@ -144,6 +151,16 @@ void FakeDriver::set_capturing(CUstream stream, bool capturing) {
     state_->capturing.insert(stream);
   else
     state_->capturing.erase(stream);
+}
+
+void FakeDriver::capture_elsewhere(bool captured) {
+  std::lock_guard<std::recursive_mutex> lock(state_->mutex);
+  state_->captured_elsewhere = captured;
+}
+
+void FakeDriver::add_edge(CUgraphNode from, CUgraphNode to) {
+  node_of(to)->after.push_back(node_of(from));
+  node_of(to)->edge_data.emplace_back();
 }
 
 void FakeDriver::set_condition(CUgraphConditionalHandle handle, uint32_t value) {

@@ -2,7 +2,8 @@
 // our code relies on (live handles, current context, copied node parameters, snapshots at
 // instantiation), record every call and can fail the nth one. It executes nothing but what a test
 // defines: a kernel is a name, parameter sizes and, if wanted, a C++ function. Device addresses are
-// host addresses. All work runs when it is enqueued.
+// host addresses. All work runs when it is enqueued, but for copies from pageable memory: these
+// land when their stream goes on or is waited for.
 //
 // One FakeDriver lives at a time, since the table's functions carry no state; any thread may call
 // it.
@@ -58,8 +59,10 @@ public:
     int devices = 1;
     int capability = 90;
     uint64_t device_bytes = uint64_t(1) << 30;
-    bool record = true;  // off: nothing is remembered of calls and launches
-    bool execute = true; // off: launches of graphs and kernels return at once
+    uint64_t reservable_bytes = UINT64_MAX; // of one reservation of addresses
+    bool body_setters = false;              // setters reach nodes in bodies of conditionals
+    bool record = true;                     // off: nothing is remembered of calls and launches
+    bool execute = true;                    // off: launches of graphs and kernels return at once
   };
 
   FakeDriver();
@@ -73,6 +76,7 @@ public:
   // -- code: every module has these
   using KernelBody = std::function<void(const FakeLaunch &)>;
   void define_kernel(std::string name, std::vector<size_t> param_bytes, KernelBody body = {});
+  void set_static_shared(const std::string &kernel, int bytes);
   void define_global(std::string name, uint64_t size_bytes);
 
   // -- what happened
@@ -93,9 +97,14 @@ public:
   void fail_from_now(CUresult code);
   /// While held, events and streams answer CUDA_ERROR_NOT_READY when asked.
   void hold(bool held);
+  /// Another thread captures in the global mode: what is unsafe then fails, but for threads in the
+  /// relaxed mode.
+  void capture_elsewhere(bool captured);
   void set_capturing(CUstream stream, bool capturing);
   /// What device code would do with cudaGraphSetConditional; for kernel bodies.
   void set_condition(CUgraphConditionalHandle handle, uint32_t value);
+  /// An edge between nodes that are there, which our code never adds: a cycle can be made of it.
+  void add_edge(CUgraphNode from, CUgraphNode to);
 
 private:
   std::unique_ptr<FakeState> state_;

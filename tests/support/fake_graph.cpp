@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kMaxIterations = 1 << 20; // of a WHILE node: a runaway loop is a test's bug
 
-bool is_zero(const CUgraphEdgeData &edge) {
-  return edge.from_port == 0 && edge.to_port == 0 && edge.type == 0;
-}
-
 /// Empty when there is a cycle.
 std::vector<FakeNode *> topological(const FakeGraph &graph) {
   std::vector<FakeNode *> order;
@@ -39,12 +35,21 @@ std::vector<FakeNode *> topological(const FakeGraph &graph) {
   return order.size() == graph.nodes.size() ? order : std::vector<FakeNode *>();
 }
 
+FakeWork *find_work(FakeExec &exec, FakeNode *node, bool in_bodies) {
+  if (auto work = exec.work.find(node); work != exec.work.end())
+    return &work->second;
+  if (in_bodies)
+    for (const auto &body : exec.bodies)
+      if (FakeWork *work = find_work(*body, node, true))
+        return work;
+  return nullptr;
+}
+
 FakeWork *exec_work(FakeState &state, CUgraphExec exec, CUgraphNode node) {
   auto found = state.execs.find(exec);
   if (found == state.execs.end())
     return nullptr;
-  auto work = found->second->work.find(node_of(node));
-  return work == found->second->work.end() ? nullptr : &work->second;
+  return find_work(*found->second, node_of(node), state.options.body_setters);
 }
 
 } // namespace
@@ -95,7 +100,7 @@ CUresult FakeState::add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode 
     if (!known || repeated)
       return CUDA_ERROR_INVALID_VALUE;
     node->after.push_back(from);
-    node->edge_data.push_back(edges ? edges[i] : CUgraphEdgeData{});
+    node->edge_data.push_back(edges ? edges[0] : CUgraphEdgeData{}); // as drivers 580 to 610 do
   }
   *out = handle_of(node.get());
   owner->nodes.push_back(std::move(node));
@@ -222,11 +227,6 @@ CUresult FakeState::GraphConditionalHandleCreate(CUgraphConditionalHandle *handl
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::GraphAddDependencies(CUgraph graph, const CUgraphNode *from,
-                                         const CUgraphNode *to, size_t count) {
-  return GraphAddDependencies_v2(graph, from, to, nullptr, count);
-}
-
 CUresult FakeState::GraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
                                             const CUgraphNode *to, const CUgraphEdgeData *edges,
                                             size_t count) {
@@ -237,31 +237,9 @@ CUresult FakeState::GraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fr
         std::find(b->after.begin(), b->after.end(), a) != b->after.end())
       return CUDA_ERROR_INVALID_VALUE;
     b->after.push_back(a);
-    b->edge_data.push_back(edges ? edges[i] : CUgraphEdgeData{});
+    b->edge_data.push_back(edges ? edges[0] : CUgraphEdgeData{});
   }
   return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
-  FakeGraph *owner = find_graph(graph);
-  if (!owner)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; nodes && i < *count; ++i)
-    nodes[i] = i < owner->nodes.size() ? handle_of(owner->nodes[i].get()) : nullptr;
-  *count = owner->nodes.size();
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
-                                  size_t *count) {
-  FakeGraph *owner = find_graph(graph);
-  if (!owner)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (const auto &node : owner->nodes)
-    for (const CUgraphEdgeData &edge : node->edge_data)
-      if (!is_zero(edge))
-        return CUDA_ERROR_LOSSY_QUERY;
-  return GraphGetEdges_v2(graph, from, to, nullptr, count);
 }
 
 CUresult FakeState::GraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
@@ -282,32 +260,16 @@ CUresult FakeState::GraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNo
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::GraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
-  *type = node_of(node)->work.type;
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphKernelNodeGetParams(CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2 *) {
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult FakeState::GraphKernelNodeSetParams(CUgraphNode node,
-                                             const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
-  return kernel_work(*params, node_of(node)->work);
-}
-
-CUresult FakeState::GraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID,
-                                                const CUkernelNodeAttrValue_v1 *) {
-  return node_of(node)->work.type == CU_GRAPH_NODE_TYPE_KERNEL ? CUDA_SUCCESS
-                                                               : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult FakeState::GraphDebugDotPrint(CUgraph graph, const char *path, unsigned) {
-  std::FILE *file = find_graph(graph) ? std::fopen(path, "w") : nullptr;
-  if (!file)
-    return CUDA_ERROR_OPERATING_SYSTEM;
-  std::fputs("digraph fake {}\n", file);
-  std::fclose(file);
+CUresult FakeState::GraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
+                                                const CUkernelNodeAttrValue_v1 *value) {
+  const FakeWork &work = node_of(node)->work;
+  if (work.type != CU_GRAPH_NODE_TYPE_KERNEL)
+    return CUDA_ERROR_INVALID_VALUE;
+  constexpr unsigned kPortableBlocks = 8;
+  const auto &cluster = value->clusterDim;
+  if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !work.function->large_clusters &&
+      cluster.x * cluster.y * cluster.z > kPortableBlocks)
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   return CUDA_SUCCESS;
 }
 
@@ -368,16 +330,31 @@ CUresult FakeState::run_copy(const CUDA_MEMCPY3D_v2 &copy) const {
   return CUDA_SUCCESS;
 }
 
+/// Nodes that do something, whatever their kernels do.
+static bool has_work(const FakeExec &body) {
+  return std::any_of(body.work.begin(), body.work.end(), [](const auto &node) {
+    return node.second.enabled && node.second.type != CU_GRAPH_NODE_TYPE_EMPTY;
+  });
+}
+
+/// Before 12.8 a body that does nothing hangs.
+CUresult FakeState::run_body(FakeExec &body) {
+  constexpr int kEmptyBodies = 12080;
+  if (options.version < kEmptyBodies && !has_work(body))
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  return run_exec(body);
+}
+
 CUresult FakeState::run_conditional(FakeExec &exec, const FakeWork &work) {
   uint32_t value = conditions[work.condition];
   if (work.conditional_type == CU_GRAPH_COND_TYPE_WHILE) {
     for (int i = 0; conditions[work.condition] != 0 && i < kMaxIterations; ++i)
-      if (CUresult result = run_exec(*exec.body_of[work.bodies[0]]); result != CUDA_SUCCESS)
+      if (CUresult result = run_body(*exec.body_of[work.bodies[0]]); result != CUDA_SUCCESS)
         return result;
     return CUDA_SUCCESS;
   }
   size_t body = work.conditional_type == CU_GRAPH_COND_TYPE_IF ? (value ? 0 : 1) : value;
-  return body < work.bodies.size() ? run_exec(*exec.body_of[work.bodies[body]]) : CUDA_SUCCESS;
+  return body < work.bodies.size() ? run_body(*exec.body_of[work.bodies[body]]) : CUDA_SUCCESS;
 }
 
 CUresult FakeState::run_exec(FakeExec &exec) {
@@ -414,6 +391,7 @@ CUresult FakeState::GraphLaunch(CUgraphExec exec, CUstream stream) {
   auto found = execs.find(exec);
   if (found == execs.end() || !valid_stream(stream))
     return CUDA_ERROR_INVALID_HANDLE;
+  land(stream);
   return options.execute ? run_exec(*found->second) : CUDA_SUCCESS;
 }
 
@@ -425,27 +403,6 @@ CUresult FakeState::GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode n
   return kernel_work(*params, *work);
 }
 
-CUresult FakeState::GraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                 const CUDA_MEMCPY3D_v2 *params, CUcontext) {
-  FakeWork *work = exec_work(*this, exec, node);
-  if (!work || work->type != CU_GRAPH_NODE_TYPE_MEMCPY ||
-      work->copy.srcMemoryType != params->srcMemoryType ||
-      work->copy.dstMemoryType != params->dstMemoryType)
-    return CUDA_ERROR_INVALID_VALUE;
-  work->copy = *params;
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                 const CUDA_MEMSET_NODE_PARAMS_v1 *params,
-                                                 CUcontext) {
-  FakeWork *work = exec_work(*this, exec, node);
-  if (!work || work->type != CU_GRAPH_NODE_TYPE_MEMSET)
-    return CUDA_ERROR_INVALID_VALUE;
-  work->fill = *params;
-  return CUDA_SUCCESS;
-}
-
 CUresult FakeState::GraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
   FakeWork *work = exec_work(*this, exec, node);
   if (!work || (work->type != CU_GRAPH_NODE_TYPE_KERNEL &&
@@ -455,53 +412,8 @@ CUresult FakeState::GraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsi
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::GraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned *enabled) {
-  FakeWork *work = exec_work(*this, exec, node);
-  if (!work)
-    return CUDA_ERROR_INVALID_VALUE;
-  *enabled = work->enabled;
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphExecUpdate(CUgraphExec exec, CUgraph graph,
-                                    CUgraphExecUpdateResultInfo *info) {
-  auto found = execs.find(exec);
-  FakeGraph *from = find_graph(graph);
-  if (found == execs.end() || !from)
-    return CUDA_ERROR_INVALID_VALUE;
-  FakeExec &target = *found->second;
-  auto refuse = [&](CUgraphExecUpdateResult why, FakeNode *node) {
-    *info = {why, handle_of(node), nullptr};
-    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  };
-  auto position = [](const FakeGraph &g, const FakeNode *n) {
-    size_t i = 0;
-    while (i < g.nodes.size() && g.nodes[i].get() != n)
-      ++i;
-    return i;
-  };
-  if (from->nodes.size() != target.source->nodes.size())
-    return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-  for (size_t i = 0; i < from->nodes.size(); ++i) {
-    FakeNode &a = *target.source->nodes[i], &b = *from->nodes[i];
-    if (a.work.type != b.work.type)
-      return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &b);
-    if (a.after.size() != b.after.size())
-      return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &b);
-    for (size_t e = 0; e < a.after.size(); ++e)
-      if (position(*target.source, a.after[e]) != position(*from, b.after[e]))
-        return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &b);
-  }
-  for (size_t i = 0; i < from->nodes.size(); ++i)
-    target.work[target.source->nodes[i].get()] = from->nodes[i]->work;
-  *info = {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
-  return CUDA_SUCCESS;
-}
-
 CUresult FakeState::GraphExecDestroy(CUgraphExec exec) {
   return execs.erase(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-CUresult FakeState::DeviceGraphMemTrim(CUdevice) { return CUDA_SUCCESS; }
 
 } // namespace cugrt::test

@@ -1,6 +1,7 @@
 // The fake driver's memory: host memory under device names.
 #include "support/fake_state.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
@@ -62,62 +63,104 @@ CUresult FakeState::MemFree(CUdeviceptr address) {
     return CUDA_ERROR_INVALID_VALUE;
   used_bytes -= found->second;
   allocations.erase(found);
+  pooled.erase(address);
   std::free(pointer(address));
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::MemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream) {
-  return valid_stream(stream) ? MemAlloc(address, bytes) : CUDA_ERROR_INVALID_HANDLE;
+CUresult FakeState::MemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
+  if (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto made = std::make_unique<FakePool>();
+  *pool = reinterpret_cast<CUmemoryPool>(made.get());
+  pools[*pool] = std::move(made);
+  return CUDA_SUCCESS;
 }
 
+CUresult FakeState::MemPoolDestroy(CUmemoryPool pool) {
+  CUresult result = MemPoolTrimTo(pool, 0);
+  pools.erase(pool);
+  return result;
+}
+
+CUresult FakeState::MemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                        void *value) {
+  auto found = pools.find(pool);
+  if (found == pools.end() || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(&found->second->threshold, value, sizeof(uint64_t));
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeState::MemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
+  auto found = pools.find(pool);
+  if (found == pools.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  uint64_t &kept = found->second->kept;
+  if (kept > bytes)
+    used_bytes -= kept - bytes, kept = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeState::MemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+                                          CUstream stream) {
+  auto found = pools.find(pool);
+  if (!valid_stream(stream) || found == pools.end())
+    return CUDA_ERROR_INVALID_HANDLE;
+  const uint64_t again = std::min<uint64_t>(found->second->kept, bytes);
+  used_bytes -= again;
+  CUresult result = MemAlloc(address, bytes);
+  if (result != CUDA_SUCCESS) {
+    used_bytes += again;
+    return result;
+  }
+  found->second->kept -= again;
+  pooled[*address] = pool;
+  return CUDA_SUCCESS;
+}
+
+/// Into its pool, which keeps up to its threshold.
 CUresult FakeState::MemFreeAsync(CUdeviceptr address, CUstream stream) {
-  return valid_stream(stream) ? MemFree(address) : CUDA_ERROR_INVALID_HANDLE;
+  auto found = allocations.find(address);
+  auto from = pooled.find(address);
+  if (!valid_stream(stream) || found == allocations.end())
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (from == pooled.end())
+    return MemFree(address);
+  const uint64_t bytes = found->second;
+  const CUmemoryPool pool = from->second;
+  CUresult result = MemFree(address);
+  if (auto kept = pools.find(pool); kept != pools.end()) {
+    used_bytes += bytes;
+    kept->second->kept += bytes;
+    (void)MemPoolTrimTo(pool, kept->second->threshold);
+  }
+  return result;
 }
 
-CUresult FakeState::MemHostAlloc(void **data, size_t bytes, unsigned) {
+CUresult FakeState::MemHostAlloc(void **data, size_t bytes, unsigned flags) {
   if (!has_current())
     return CUDA_ERROR_INVALID_CONTEXT;
   *data = std::malloc(bytes);
   if (!*data)
     return CUDA_ERROR_OUT_OF_MEMORY;
   host_allocations[reinterpret_cast<CUdeviceptr>(*data)] = bytes;
+  if (flags & CU_MEMHOSTALLOC_DEVICEMAP)
+    mapped.insert(reinterpret_cast<CUdeviceptr>(*data));
   return CUDA_SUCCESS;
 }
 
 CUresult FakeState::MemHostGetDevicePointer(CUdeviceptr *address, void *data, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(data);
-  return host_allocations.count(*address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return mapped.count(*address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult FakeState::MemFreeHost(void *data) {
   if (!host_allocations.erase(reinterpret_cast<CUdeviceptr>(data)))
     return CUDA_ERROR_INVALID_VALUE;
+  mapped.erase(reinterpret_cast<CUdeviceptr>(data));
   std::free(data);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::PointerGetAttribute(void *value, CUpointer_attribute attribute,
-                                        CUdeviceptr address) {
-  bool device = containing(allocations, address) != allocations.end() ||
-                containing(mappings, address) != mappings.end();
-  bool host = containing(host_allocations, address) != host_allocations.end();
-  if (!device && !host)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  CUmemorytype type = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  std::memcpy(value, &type, sizeof type);
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::MemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
-  auto found = containing(allocations, address);
-  if (found == allocations.end())
-    return CUDA_ERROR_NOT_FOUND;
-  if (base)
-    *base = found->first;
-  if (bytes)
-    *bytes = found->second;
   return CUDA_SUCCESS;
 }
 
@@ -128,28 +171,44 @@ CUresult FakeState::MemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, 
     return CUDA_ERROR_INVALID_HANDLE;
   if (!device_range_ok(to, bytes) || !device_range_ok(from, bytes))
     return CUDA_ERROR_INVALID_VALUE;
+  land(stream);
   if (options.execute)
     std::memmove(pointer(to), pointer(from), bytes);
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::MemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
-  return MemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, nullptr);
-}
-CUresult FakeState::MemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
-  return MemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, nullptr);
-}
-CUresult FakeState::MemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return MemcpyAsync(to, from, bytes, nullptr);
-}
+/// What comes from pageable memory reaches the device as late as it may.
 CUresult FakeState::MemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream s) {
-  return MemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, s);
+  if (!has_current())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (!valid_stream(s))
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (containing(host_allocations, reinterpret_cast<CUdeviceptr>(from)) != host_allocations.end())
+    return MemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, s);
+  if (!device_range_ok(to, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto *staged = static_cast<const std::byte *>(from);
+  uploads[s].push_back({to, {staged, staged + bytes}});
+  return CUDA_SUCCESS;
 }
+
+void FakeState::land(CUstream stream) {
+  auto found = uploads.find(stream);
+  if (found == uploads.end())
+    return;
+  for (const FakeUpload &upload : found->second)
+    if (options.execute)
+      std::memcpy(pointer(upload.to), upload.bytes.data(), upload.bytes.size());
+  uploads.erase(found);
+}
+
+void FakeState::land_all() {
+  while (!uploads.empty())
+    land(uploads.begin()->first);
+}
+
 CUresult FakeState::MemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream s) {
   return MemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, s);
-}
-CUresult FakeState::MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
-  return MemcpyAsync(to, from, bytes, s);
 }
 
 CUresult FakeState::run_fill(CUdeviceptr at, uint32_t value, size_t element_bytes,
@@ -162,11 +221,10 @@ CUresult FakeState::run_fill(CUdeviceptr at, uint32_t value, size_t element_byte
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::MemsetD8(CUdeviceptr at, unsigned char value, size_t count) {
-  return has_current() ? run_fill(at, value, 1, count) : CUDA_ERROR_INVALID_CONTEXT;
-}
 CUresult FakeState::MemsetD8Async(CUdeviceptr at, unsigned char value, size_t count, CUstream s) {
-  return valid_stream(s) ? MemsetD8(at, value, count) : CUDA_ERROR_INVALID_HANDLE;
+  if (!has_current())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return valid_stream(s) ? run_fill(at, value, 1, count) : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult FakeState::MemsetD16Async(CUdeviceptr at, unsigned short value, size_t count, CUstream s) {
   return valid_stream(s) ? run_fill(at, value, 2, count) : CUDA_ERROR_INVALID_HANDLE;
@@ -179,6 +237,8 @@ CUresult FakeState::MemAddressReserve(CUdeviceptr *address, size_t bytes, size_t
                                       unsigned long long) {
   if (bytes == 0 || bytes % kGranularity)
     return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > options.reservable_bytes)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   void *data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;

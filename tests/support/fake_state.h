@@ -14,6 +14,7 @@ struct FakeKernel {
   std::string name;
   std::vector<size_t> param_bytes;
   FakeDriver::KernelBody body;
+  int static_shared = 0;
 };
 
 struct FakeContext {
@@ -27,6 +28,7 @@ struct FakeFunction {
   const FakeKernel *kernel = nullptr;
   FakeModule *module = nullptr;
   int max_dynamic_shared = 48 << 10;
+  bool large_clusters = false; // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 };
 
 struct FakeModule {
@@ -37,6 +39,16 @@ struct FakeModule {
 struct FakeStream {
   CUcontext context = nullptr;
   int priority = 0;
+};
+
+/// From pageable memory: staged, and on its way to the device.
+struct FakeUpload {
+  CUdeviceptr to = 0;
+  std::vector<std::byte> bytes;
+};
+
+struct FakePool {
+  uint64_t threshold = 0, kept = 0;
 };
 
 struct FakeEvent {
@@ -97,7 +109,7 @@ struct FakeState {
   uint64_t fail_entry_countdown = 0;
   CUresult fail_entry_code = CUDA_SUCCESS;
   CUresult broken = CUDA_SUCCESS;
-  bool held = false;
+  bool held = false, captured_elsewhere = false;
   std::set<CUstream> capturing;
 
   std::map<std::string, FakeKernel> kernels;
@@ -109,6 +121,10 @@ struct FakeState {
   std::map<CUdeviceptr, uint64_t> reservations;
   std::map<CUdeviceptr, uint64_t> mappings;
   std::map<CUmemGenericAllocationHandle, uint64_t> physical;
+  std::map<CUstream, std::vector<FakeUpload>> uploads;
+  std::map<CUmemoryPool, std::unique_ptr<FakePool>> pools;
+  std::map<CUdeviceptr, CUmemoryPool> pooled; // those of `allocations` that came from a pool
+  std::set<CUdeviceptr> mapped;               // those of `host_allocations` that the device may see
   uint64_t used_bytes = 0, next_handle = 1;
   std::map<CUmodule, std::unique_ptr<FakeModule>> modules;
   std::map<CUstream, std::unique_ptr<FakeStream>> streams;
@@ -119,10 +135,14 @@ struct FakeState {
 
   /// What an injected failure turns this call into; CUDA_SUCCESS: nothing.
   CUresult before(const char *entry);
+  bool refused_by_capture(std::string_view entry) const;
   bool has_current() const;
   bool valid_context(CUcontext context) const;
   bool valid_stream(CUstream stream) const;
   CUresult check_stream(CUstream stream) const;
+  /// What the stream has to copy has been copied when what comes next begins.
+  void land(CUstream stream);
+  void land_all();
   FakeFunction *find_function(CUfunction function) const;
   FakeGraph *find_graph(CUgraph graph) const;
   bool device_range_ok(CUdeviceptr address, size_t bytes) const;
@@ -133,6 +153,7 @@ struct FakeState {
   CUresult run_copy(const CUDA_MEMCPY3D_v2 &copy) const;
   CUresult run_fill(CUdeviceptr address, uint32_t value, size_t element_bytes, size_t count) const;
   CUresult run_exec(FakeExec &exec);
+  CUresult run_body(FakeExec &body);
   CUresult run_conditional(FakeExec &exec, const FakeWork &work);
   CUresult add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                     const CUgraphEdgeData *edges, size_t count, FakeWork work);
@@ -161,26 +182,23 @@ struct FakeState {
   CUGRT_FAKE(CtxSetCurrent, CUcontext context);
   CUGRT_FAKE(CtxGetDevice, CUdevice *device);
   CUGRT_FAKE(CtxSynchronize);
-  CUGRT_FAKE(CtxGetStreamPriorityRange, int *least, int *greatest);
   // memory
   CUGRT_FAKE(MemGetInfo, size_t *free_bytes, size_t *total_bytes);
   CUGRT_FAKE(MemAlloc, CUdeviceptr *address, size_t bytes);
   CUGRT_FAKE(MemFree, CUdeviceptr address);
-  CUGRT_FAKE(MemAllocAsync, CUdeviceptr *address, size_t bytes, CUstream stream);
+  CUGRT_FAKE(MemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *props);
+  CUGRT_FAKE(MemPoolDestroy, CUmemoryPool pool);
+  CUGRT_FAKE(MemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+  CUGRT_FAKE(MemPoolTrimTo, CUmemoryPool pool, size_t bytes);
+  CUGRT_FAKE(MemAllocFromPoolAsync, CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+             CUstream stream);
   CUGRT_FAKE(MemFreeAsync, CUdeviceptr address, CUstream stream);
   CUGRT_FAKE(MemHostAlloc, void **data, size_t bytes, unsigned flags);
   CUGRT_FAKE(MemHostGetDevicePointer, CUdeviceptr *address, void *data, unsigned flags);
   CUGRT_FAKE(MemFreeHost, void *data);
-  CUGRT_FAKE(PointerGetAttribute, void *value, CUpointer_attribute attribute, CUdeviceptr address);
-  CUGRT_FAKE(MemGetAddressRange, CUdeviceptr *base, size_t *bytes, CUdeviceptr address);
-  CUGRT_FAKE(MemcpyHtoD, CUdeviceptr to, const void *from, size_t bytes);
-  CUGRT_FAKE(MemcpyDtoH, void *to, CUdeviceptr from, size_t bytes);
-  CUGRT_FAKE(MemcpyDtoD, CUdeviceptr to, CUdeviceptr from, size_t bytes);
   CUGRT_FAKE(MemcpyAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUGRT_FAKE(MemcpyHtoDAsync, CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
   CUGRT_FAKE(MemcpyDtoHAsync, void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-  CUGRT_FAKE(MemcpyDtoDAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-  CUGRT_FAKE(MemsetD8, CUdeviceptr at, unsigned char value, size_t count);
   CUGRT_FAKE(MemsetD8Async, CUdeviceptr at, unsigned char value, size_t count, CUstream stream);
   CUGRT_FAKE(MemsetD16Async, CUdeviceptr at, unsigned short value, size_t count, CUstream stream);
   CUGRT_FAKE(MemsetD32Async, CUdeviceptr at, unsigned value, size_t count, CUstream stream);
@@ -208,12 +226,8 @@ struct FakeState {
   CUGRT_FAKE(FuncGetAttribute, int *value, CUfunction_attribute attribute, CUfunction function);
   CUGRT_FAKE(FuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value);
   CUGRT_FAKE(FuncGetParamInfo, CUfunction function, size_t index, size_t *offset, size_t *bytes);
-  CUGRT_FAKE(FuncLoad, CUfunction function);
-  CUGRT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor, int *blocks, CUfunction function,
-             int threads, size_t shared);
   CUGRT_FAKE(LaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **arguments,
              void **extra);
-  CUGRT_FAKE(LaunchHostFunc, CUstream stream, CUhostFn function, void *user);
   // streams and events
   CUGRT_FAKE(StreamCreate, CUstream *stream, unsigned flags);
   CUGRT_FAKE(StreamCreateWithPriority, CUstream *stream, unsigned flags, int priority);
@@ -223,6 +237,7 @@ struct FakeState {
   CUGRT_FAKE(StreamWaitEvent, CUstream stream, CUevent event, unsigned flags);
   CUGRT_FAKE(StreamIsCapturing, CUstream stream, CUstreamCaptureStatus *status);
   CUGRT_FAKE(StreamGetCtx, CUstream stream, CUcontext *context);
+  CUGRT_FAKE(ThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode);
   CUGRT_FAKE(EventCreate, CUevent *event, unsigned flags);
   CUGRT_FAKE(EventDestroy, CUevent event);
   CUGRT_FAKE(EventRecord, CUevent event, CUstream stream);
@@ -242,37 +257,22 @@ struct FakeState {
              size_t count);
   CUGRT_FAKE(GraphAddNode_v2, CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
              const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params);
-  CUGRT_FAKE(GraphConditionalHandleCreate, CUgraphConditionalHandle *handle, CUgraph graph,
-             CUcontext context, unsigned initial, unsigned flags);
-  CUGRT_FAKE(GraphAddDependencies, CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-             size_t count);
   CUGRT_FAKE(GraphAddDependencies_v2, CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
              const CUgraphEdgeData *edges, size_t count);
-  CUGRT_FAKE(GraphGetNodes, CUgraph graph, CUgraphNode *nodes, size_t *count);
-  CUGRT_FAKE(GraphGetEdges, CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count);
   CUGRT_FAKE(GraphGetEdges_v2, CUgraph graph, CUgraphNode *from, CUgraphNode *to,
              CUgraphEdgeData *edges, size_t *count);
-  CUGRT_FAKE(GraphNodeGetType, CUgraphNode node, CUgraphNodeType *type);
-  CUGRT_FAKE(GraphKernelNodeGetParams, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params);
-  CUGRT_FAKE(GraphKernelNodeSetParams, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+  CUGRT_FAKE(GraphConditionalHandleCreate, CUgraphConditionalHandle *handle, CUgraph graph,
+             CUcontext context, unsigned initial, unsigned flags);
   CUGRT_FAKE(GraphKernelNodeSetAttribute, CUgraphNode node, CUkernelNodeAttrID id,
              const CUkernelNodeAttrValue_v1 *value);
-  CUGRT_FAKE(GraphDebugDotPrint, CUgraph graph, const char *path, unsigned flags);
   CUGRT_FAKE(GraphInstantiateWithParams, CUgraphExec *exec, CUgraph graph,
              CUDA_GRAPH_INSTANTIATE_PARAMS *params);
   CUGRT_FAKE(GraphUpload, CUgraphExec exec, CUstream stream);
   CUGRT_FAKE(GraphLaunch, CUgraphExec exec, CUstream stream);
   CUGRT_FAKE(GraphExecKernelNodeSetParams, CUgraphExec exec, CUgraphNode node,
              const CUDA_KERNEL_NODE_PARAMS_v2 *params);
-  CUGRT_FAKE(GraphExecMemcpyNodeSetParams, CUgraphExec exec, CUgraphNode node,
-             const CUDA_MEMCPY3D_v2 *params, CUcontext context);
-  CUGRT_FAKE(GraphExecMemsetNodeSetParams, CUgraphExec exec, CUgraphNode node,
-             const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext context);
   CUGRT_FAKE(GraphNodeSetEnabled, CUgraphExec exec, CUgraphNode node, unsigned enabled);
-  CUGRT_FAKE(GraphNodeGetEnabled, CUgraphExec exec, CUgraphNode node, unsigned *enabled);
-  CUGRT_FAKE(GraphExecUpdate, CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info);
   CUGRT_FAKE(GraphExecDestroy, CUgraphExec exec);
-  CUGRT_FAKE(DeviceGraphMemTrim, CUdevice device);
 #undef CUGRT_FAKE
 };
 

@@ -133,6 +133,8 @@ std::string encode(ir::DType dtype, const Array &array) {
 }
 
 std::vector<double> decode(ir::DType dtype, std::string_view bytes) {
+  if (ir::info(dtype).kind == ir::DTypeKind::block)
+    dtype = ir::DType::u8;
   std::vector<double> values;
   for (size_t i = 0; i < bytes.size() / ir::info(dtype).bytes_per_block; ++i)
     values.push_back(take_value(bytes, dtype, i));
@@ -181,7 +183,8 @@ struct LaunchRunner::Run {
     int64_t count = 1;
     for (int64_t size : sizes)
       count *= size;
-    return count * ir::info(type(value).dtype).bytes_per_block;
+    const ir::DTypeInfo &row = ir::info(type(value).dtype);
+    return (count + row.elements_per_block - 1) / row.elements_per_block * row.bytes_per_block;
   }
 
   Status bind(ir::ValueId param, const Array &input) {

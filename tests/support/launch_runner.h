@@ -7,7 +7,7 @@
 #pragma once
 
 #include "emulator/exec/executor.h"
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "jit/compiler.h"
 #include "support/reference_ops.h"
 

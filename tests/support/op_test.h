@@ -16,7 +16,8 @@ struct OpTest {
     std::vector<int64_t> dims;
     std::optional<ir::DType> dtype{};
     bool absent = false;
-    bool shape = false; // a host list of integers, with `dims` as its elements
+    bool shape = false;           // a host list of integers, with `dims` as its elements
+    std::vector<double> values{}; // its elements; none: random ones
   };
   std::vector<Operand> operands{};
   std::vector<ir::Attribute> attributes{};

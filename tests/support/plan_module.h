@@ -1,7 +1,7 @@
 // Small modules for tests of the planner, built without the parser.
 #pragma once
 
-#include "ir/builder.h"
+#include "ir/module/builder.h"
 
 #include <string>
 #include <vector>

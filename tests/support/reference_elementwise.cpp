@@ -99,6 +99,23 @@ double unary(const Call &call, double x) {
   }
 }
 
+// By the bits of two whole numbers.
+double bitwise(const Call &call, double a, double b) {
+  const int64_t p = int64_t(a), q = int64_t(b);
+  switch (call.op) {
+  case Op::bitwise_and:
+    return double(p & q);
+  case Op::bitwise_or:
+    return double(p | q);
+  case Op::bitwise_xor:
+    return double(p ^ q);
+  case Op::shift_left: // by too much, or by a negative number, nothing is left
+    return q < 0 || q > 40 ? 0 : wrap_to(call.dtype, a * std::ldexp(1.0, int(q)));
+  default: // shift_right: a sign fills
+    return q < 0 || q > 63 ? (a < 0 ? -1 : 0) : std::floor(std::ldexp(a, -int(q)));
+  }
+}
+
 // As for floats, but for what division does.
 double integer_binary(Op op, double a, double b) {
   switch (op) {
@@ -194,6 +211,26 @@ std::vector<Array> reference_binary(const Call &call) { return broadcasting(call
 std::vector<Array> reference_binary_float(const Call &call) { return broadcasting(call); }
 std::vector<Array> reference_compare(const Call &call) { return broadcasting(call); }
 std::vector<Array> reference_logical(const Call &call) { return broadcasting(call); }
+
+std::vector<Array> reference_bitwise_not(const Call &call) {
+  Array y = call.operand(0);
+  const bool is_signed = ir::info(call.dtype).kind == ir::DTypeKind::signed_integer;
+  const double ones =
+      is_signed ? -1 : std::ldexp(1.0, int(ir::info(call.dtype).bytes_per_block) * 8) - 1;
+  for (double &value : y.values)
+    value = ones - value;
+  return {y};
+}
+
+std::vector<Array> reference_bitwise(const Call &call) {
+  const Array &a = call.operand(0), &b = call.operand(1);
+  Array y = Array::of(broadcast_dims(a.dims, b.dims));
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), y.dims);
+    y.values[i] = bitwise(call, broadcast_at(a, at), broadcast_at(b, at));
+  }
+  return {y};
+}
 
 std::vector<Array> reference_where(const Call &call) {
   const Array &condition = call.operand(0), &a = call.operand(1), &b = call.operand(2);

@@ -46,6 +46,82 @@ std::vector<Array> reference_gather_elements(const Call &call) {
   return {y};
 }
 
+std::vector<Array> reference_gather_nd(const Call &call) {
+  const Array &x = call.operand(0), &indices = call.operand(1);
+  const int64_t places = indices.dims.back(), batch = call.integer("batch_dims");
+  Dims dims(indices.dims.begin(), indices.dims.end() - 1);
+  dims.insert(dims.end(), x.dims.begin() + batch + places, x.dims.end());
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    const auto tail = at.begin() + int64_t(indices.dims.size()) - 1;
+    const int64_t row =
+        index_of(Dims(at.begin(), tail), Dims(indices.dims.begin(), indices.dims.end() - 1));
+    Dims from(at.begin(), at.begin() + batch);
+    bool empty = false;
+    for (int64_t p = 0; p < places; ++p) {
+      const int64_t size = x.dims[size_t(batch + p)];
+      empty = empty || size == 0;
+      from.push_back(nearest(indices.values[size_t(row * places + p)], size));
+    }
+    from.insert(from.end(), tail, at.end());
+    y.values[i] = empty ? 0 : x.values[size_t(index_of(from, x.dims))];
+  }
+  return {y};
+}
+
+// --- Scattering ----------------------------------------------------------------------------------
+
+namespace {
+
+// An update of the element at `at`, of which some may lie nowhere: negative ones count from the
+// end.
+void update(const Call &call, Array &y, Dims at, double value) {
+  for (size_t d = 0; d < at.size(); ++d) {
+    at[d] += at[d] < 0 ? y.dims[d] : 0;
+    if (at[d] < 0 || at[d] >= y.dims[d])
+      return;
+  }
+  double &element = y.values[size_t(index_of(at, y.dims))];
+  const std::string reduction = call.text("reduction");
+  const Op op = reduction == "add"   ? Op::add
+                : reduction == "mul" ? Op::mul
+                : reduction == "max" ? Op::maximum
+                                     : Op::minimum;
+  element = reduction == "none" ? value : call.stored(binary(op, element, value));
+}
+
+} // namespace
+
+std::vector<Array> reference_scatter_elements(const Call &call) {
+  Array y = call.operand(0);
+  const Array &indices = call.operand(1), &updates = call.operand(2);
+  for (size_t i = 0; i < updates.values.size(); ++i) {
+    Dims at = coordinates(int64_t(i), updates.dims);
+    at[call.axis()] = int64_t(indices.values[i]);
+    update(call, y, at, updates.values[i]);
+  }
+  return {y};
+}
+
+std::vector<Array> reference_scatter_nd(const Call &call) {
+  Array y = call.operand(0);
+  const Array &indices = call.operand(1), &updates = call.operand(2);
+  const int64_t places = indices.dims.back();
+  for (size_t i = 0; i < updates.values.size(); ++i) {
+    const Dims from = coordinates(int64_t(i), updates.dims);
+    const auto tail = from.begin() + int64_t(indices.dims.size()) - 1;
+    const int64_t row =
+        index_of(Dims(from.begin(), tail), Dims(indices.dims.begin(), indices.dims.end() - 1));
+    Dims at;
+    for (int64_t p = 0; p < places; ++p)
+      at.push_back(int64_t(indices.values[size_t(row * places + p)]));
+    at.insert(at.end(), tail, from.end());
+    update(call, y, at, updates.values[i]);
+  }
+  return {y};
+}
+
 std::vector<Array> reference_one_hot(const Call &call) {
   const Array &ids = call.operand(0);
   const int64_t depth = call.integer("depth"), given = call.integer("axis");

@@ -9,7 +9,17 @@
 namespace cugrt::test {
 
 std::vector<Array> reference_matmul(const Call &call) {
-  const Array &a = call.operand(0), &b = call.operand(1);
+  const Array &a = call.operand(0);
+  Array b = call.operand(1);
+  if (call.flag("transpose_b")) {
+    const Array given = b;
+    std::swap(b.dims[b.dims.size() - 2], b.dims.back());
+    for (size_t i = 0; i < b.values.size(); ++i) {
+      Dims at = coordinates(int64_t(i), b.dims);
+      std::swap(at[at.size() - 2], at.back());
+      b.values[i] = given.values[size_t(index_of(at, given.dims))];
+    }
+  }
   Dims a_batch(a.dims.begin(), a.dims.end() - 2), b_batch(b.dims.begin(), b.dims.end() - 2);
   const int64_t m = a.dims[a.dims.size() - 2], k = a.dims.back(), n = b.dims.back();
   Dims dims = broadcast_dims(a_batch, b_batch);
@@ -65,6 +75,40 @@ std::vector<Array> reference_matmul_blocks(const Call &call) {
       y.values[i] +=
           x.values[size_t(row * k + j)] * block_element(format, w.values, column * k + j);
   }
+  return {y};
+}
+
+// The layout of kernels/repacked.cuh, from the bytes of [n, k].
+std::vector<Array> reference_repack_blocks(const Call &call) {
+  const Array &w = call.operand(0);
+  const int64_t n = w.dims[0], blocks = w.dims[1] / 32;
+  Array y = w;
+  const int64_t size = n * blocks == 0 ? 18 : int64_t(w.values.size()) / (n * blocks);
+  const int64_t head = size == 20 ? 4 : 2, quants = size - head;
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t unit = b / 4 * 4, in_unit = std::min<int64_t>(4, blocks - unit);
+      const double *block = &w.values[size_t((row * blocks + b) * size)];
+      for (int64_t e = 0; e < head; ++e)
+        y.values[size_t(n * blocks * quants + (unit * n + row * in_unit + b - unit) * head + e)] =
+            block[e];
+      for (int64_t lane = 0; lane < 4; ++lane) {
+        const int64_t word =
+            (row * blocks + unit) * quants + (lane * in_unit + b - unit) * (quants / 4);
+        uint32_t nibbles = 0;
+        for (int64_t e = 0; e < 8; ++e) {
+          const int64_t element = 8 * lane + e;
+          if (quants == 32) {
+            y.values[size_t(word + e)] = (int(block[head + element]) + 128) % 256;
+            continue;
+          }
+          const int byte = int(block[head + element % 16]);
+          nibbles |= uint32_t(element < 16 ? byte % 16 : byte / 16) << (e / 2 * 4 + e % 2 * 16);
+        }
+        for (int64_t e = 0; e < 4 && quants == 16; ++e)
+          y.values[size_t(word + e)] = double(nibbles >> 8 * e & 255);
+      }
+    }
   return {y};
 }
 

@@ -9,8 +9,8 @@
 //   slots global 32, global 32
 #pragma once
 
-#include "ir/text.h"
-#include "plan/seed_analysis.h"
+#include "ir/text/text.h"
+#include "plan/published/analysis.h"
 
 #include <string>
 

@@ -19,8 +19,8 @@ PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle",
                 "foreign", "gpu")
 # Their build folder; run_suites.py --build names another.
 PLAIN_FOLDER = plain_folder = "build"
-# Asked for by name: it takes minutes.
-NAMED_SUITES = ("nvrtc12",)
+# Asked for by name: they take minutes, or what only they need.
+NAMED_SUITES = ("nvrtc12", "sass")
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),

@@ -4,7 +4,7 @@
 // was recorded in it, and must be joined to the origin again in the same way before it ends. What
 // goes wrong meanwhile invalidates the capture: every participating stream then answers
 // STREAM_CAPTURE_INVALIDATED until the origin ends it.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 #include <set>
@@ -316,11 +316,13 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNo
       [&](Driver &driver) { return set_dependencies(driver, stream, nodes, data, count, flags); });
 }
 
+/// Of the calling thread alone: like the texts of errors it has nothing to fail for, so that it is
+/// neither counted nor failed by injection.
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  return call([&](Driver &) -> CUresult {
-    if (!mode || !valid_mode(*mode))
-      return CUDA_ERROR_INVALID_VALUE;
-    std::swap(*mode, t_mode);
-    return CUDA_SUCCESS;
-  });
+  if (!Driver::instance().initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!mode || !valid_mode(*mode))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, t_mode);
+  return CUDA_SUCCESS;
 }

@@ -3,8 +3,14 @@
 // The synchronous ones run in the legacy stream and wait, which is what orders them after
 // everything else. An asynchronous copy from pageable memory takes the bytes before it returns, and
 // one to pageable memory returns when it is done, as documented ("API synchronization behavior").
+//
+// Where the order is drawn, synchronous copies do no more than that page promises: "For transfers
+// from pageable host memory to device memory, a stream sync is performed before the copy is
+// initiated. The function will return once the pageable buffer has been copied to the staging
+// memory [...], but the DMA to final destination may not have completed", of whatever size; and
+// "from device memory to device memory, no host-side synchronization is performed".
 #include "emulator/driver/copy.h"
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
 
@@ -22,6 +28,12 @@ uint64_t destination_of(const CUDA_MEMCPY3D &c) {
 
 bool linear(const CUDA_MEMCPY3D &c) { return c.Height == 1 && c.Depth == 1; }
 
+bool on_device(Driver &driver, uint64_t address) {
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  return range && (range->kind == MemoryKind::device || range->kind == MemoryKind::device_async ||
+                   range->kind == MemoryKind::mapped);
+}
+
 CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &copy, bool wait) {
   Lock lock(driver.mutex);
   Ref<Stream> stream;
@@ -33,6 +45,12 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
   uint64_t source = source_of(copy);
   bool from_pageable = is_pageable(driver, source),
        to_pageable = is_pageable(driver, destination_of(copy));
+  if (wait && driver.scheduler->draws_order() && on_device(driver, destination_of(copy)) &&
+      ((from_pageable && linear(copy)) || on_device(driver, source))) {
+    wait = false;
+    if (from_pageable)
+      CUGRT_EMU_TRY(synchronize(driver, stream, lock));
+  }
   if (!wait && !stream->capture && from_pageable && linear(copy) && copy.WidthInBytes) {
     const auto *begin = reinterpret_cast<const std::byte *>(source) + copy.srcXInBytes;
     work.staged = std::make_shared<std::vector<std::byte>>(begin, begin + copy.WidthInBytes);

@@ -1,5 +1,5 @@
 // Events. An event is the task that its last record put into a stream.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 #include <chrono>
@@ -106,7 +106,7 @@ CUresult elapsed(Driver &driver, float *out, CUevent start, CUevent end) {
   if (first->context != second->context)
     return CUDA_ERROR_INVALID_HANDLE;
   CUGRT_EMU_TRY(driver.scheduler->poison());
-  if (!driver.scheduler->done(first->task) || !driver.scheduler->done(second->task))
+  if (!driver.scheduler->query(first->task) || !driver.scheduler->query(second->task))
     return CUDA_ERROR_NOT_READY;
   auto span =
       driver.scheduler->finished_at(second->task) - driver.scheduler->finished_at(first->task);
@@ -170,7 +170,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
     Ref<Event> event;
     CUGRT_EMU_TRY(find_event(driver, handle, &event));
     // An event that was never recorded counts as complete.
-    bool done = driver.scheduler->done(event->task);
+    bool done = driver.scheduler->query(event->task);
     CUGRT_EMU_TRY(driver.scheduler->poison());
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });

@@ -1,8 +1,8 @@
 // Instances: instantiation, setters, updates, launches.
-#include "emulator/driver/stream.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
+#include "emulator/graph/stream.h"
 #include "emulator/graph/update.h"
 
 namespace cugrt::emulator::api {
@@ -38,6 +38,8 @@ CUresult instantiate_with_flags(CUgraphExec *out, CUgraph graph, uint64_t flags,
 }
 
 CUresult set_in_exec(Driver &driver, GraphExec &exec, ExecNode &node, Work work) {
+  if (has_empty_grid(work))
+    return CUDA_ERROR_INVALID_VALUE;
   CUgraphExecUpdateResult reason = check_change(driver, exec, node.work, work);
   if (reason != CU_GRAPH_EXEC_UPDATE_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;

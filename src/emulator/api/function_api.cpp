@@ -1,7 +1,7 @@
 // Functions: attributes, parameter layout, occupancy.
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/launch.h"
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 

@@ -107,7 +107,8 @@ CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *t
     try {
       for (; added < count; ++added) {
         auto &[a, b] = list.edges[added];
-        CUgraphEdgeData edge = data ? data[added] : CUgraphEdgeData{};
+        CUgraphEdgeData edge =
+            data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
         CUresult result = check_edge(driver, *a, *b, edge);
         if (result != CUDA_SUCCESS) {
           take_back();

@@ -1,6 +1,6 @@
 // Kernel launches.
 #include "emulator/driver/launch.h"
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
 

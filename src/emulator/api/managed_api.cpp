@@ -1,6 +1,6 @@
 // Managed memory: one address for host and device, and one copy of the bytes, so that nothing ever
 // migrates. Advice and prefetches are checked and then have nothing to do.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
 

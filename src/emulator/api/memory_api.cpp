@@ -1,5 +1,5 @@
 // Allocations: device, pinned, registered, stream-ordered; and questions about pointers.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <cstring>
 
@@ -126,7 +126,8 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdev
 }
 
 CUresult CUDAAPI cuMemAllocHost_v2(void **out, size_t bytes) {
-  return allocate_host(out, bytes, 0);
+  // With unified addressing such memory is mapped; cuMemHostAlloc's is asked for.
+  return allocate_host(out, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) {
@@ -179,6 +180,12 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
                     "registered host memory is not reachable from emulated kernels: allocate "
                     "it with cuMemHostAlloc");
       return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not
+    // specified at the time the memory was allocated"
+    if (!(range->flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
+      driver.set_message("the pinned memory was allocated without CU_MEMHOSTALLOC_DEVICEMAP");
+      return CUDA_ERROR_INVALID_VALUE;
     }
     *out = range->device_address + (address_of(pointer) - range->begin);
     return CUDA_SUCCESS;

@@ -1,8 +1,8 @@
 // Stream memory operations as calls. Those of the first ABI, the unsuffixed names, are not
 // implemented: the manual of CUDA 11.8, which had both, says "The V1 API is disabled by default"
 // and wants a parameter of the kernel module for it; cuda.h of CUDA 13 calls it deprecated.
-#include "emulator/driver/stream.h"
 #include "emulator/graph/memory_ops.h"
+#include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
 

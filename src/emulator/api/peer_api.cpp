@@ -1,6 +1,6 @@
 // Peers. There is one device, which is no peer of its own; contexts of it share its memory, so that
 // a copy between them is a copy within the device.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
 

@@ -1,7 +1,7 @@
 // Memory pools of the device. Memory is taken when it is allocated and given back when it is freed,
 // so that what a pool has reserved is what is in use; its reuse settings are kept and change
 // nothing.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Streams: creation, synchronisation, attributes, host functions.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 
@@ -40,18 +40,6 @@ template <class T> CUresult give(T *out, T value) {
     return CUDA_ERROR_INVALID_VALUE;
   *out = value;
   return CUDA_SUCCESS;
-}
-
-// What the null stream waits for: itself and every blocking stream of the context.
-TaskPtr join(Driver &driver, const Ref<Stream> &stream) {
-  if (!stream->legacy)
-    return stream->tail;
-  auto task = std::make_shared<Task>();
-  TaskBatch batch(driver);
-  batch.add(task);
-  batch.order_in_stream(*stream, task);
-  batch.submit(true);
-  return task;
 }
 
 bool settable(CUstreamAttrID attribute) {
@@ -106,17 +94,14 @@ CUresult CUDAAPI cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(ha
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &lock) -> CUresult {
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    TaskPtr task = join(driver, stream);
-    lock.unlock();
-    driver.scheduler->wait(task);
-    return driver.scheduler->poison();
+    return synchronize(driver, stream, lock);
   });
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    bool done = driver.scheduler->done(join(driver, stream));
+    bool done = driver.scheduler->query(join(driver, stream));
     CUGRT_EMU_TRY(driver.scheduler->poison());
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });

@@ -8,7 +8,7 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNowhere = UINT32_MAX;
 constexpr uint64_t kMaxSteps = 50'000'000;
 
 std::string_view mnemonic(const ptx::Instruction &instruction) {
@@ -64,18 +64,18 @@ std::vector<uint32_t> reverse_post_order(const std::vector<BasicBlock> &blocks, 
 std::vector<uint32_t> dominators(const std::vector<std::vector<uint32_t>> &predecessors,
                                  const std::vector<uint32_t> &order,
                                  const std::vector<uint32_t> &number, uint64_t &steps) {
-  std::vector<uint32_t> idom(predecessors.size(), kNone);
+  std::vector<uint32_t> idom(predecessors.size(), kNowhere);
   idom[0] = 0;
   for (bool changed = true; changed && steps < kMaxSteps;) {
     changed = false;
     for (uint32_t block : order) {
       if (block == 0)
         continue;
-      uint32_t best = kNone;
+      uint32_t best = kNowhere;
       for (uint32_t p : predecessors[block]) {
-        if (idom[p] == kNone)
+        if (idom[p] == kNowhere)
           continue;
-        uint32_t other = best == kNone ? p : best;
+        uint32_t other = best == kNowhere ? p : best;
         while (p != other && steps < kMaxSteps) {
           ++steps;
           if (number[p] > number[other])
@@ -95,7 +95,7 @@ std::vector<uint32_t> dominators(const std::vector<std::vector<uint32_t>> &prede
 std::vector<uint32_t> loop_depths(const std::vector<BasicBlock> &blocks) {
   auto plain = [&](uint32_t block) { return blocks[block].successors; };
   std::vector<uint32_t> order = reverse_post_order(blocks, plain);
-  std::vector<uint32_t> number(blocks.size(), kNone);
+  std::vector<uint32_t> number(blocks.size(), kNowhere);
   for (uint32_t i = 0; i < order.size(); ++i)
     number[order[i]] = i;
   std::vector<std::vector<uint32_t>> predecessors(blocks.size());
@@ -104,12 +104,12 @@ std::vector<uint32_t> loop_depths(const std::vector<BasicBlock> &blocks) {
       predecessors[successor].push_back(block);
   uint64_t steps = 0;
   std::vector<uint32_t> idom = dominators(predecessors, order, number, steps);
-  std::vector<uint32_t> depth(blocks.size()), mark(blocks.size(), kNone), work;
+  std::vector<uint32_t> depth(blocks.size()), mark(blocks.size(), kNowhere), work;
   for (uint32_t header : order) {
     work.clear();
     for (uint32_t p : predecessors[header]) {
       uint32_t up = p; // a back edge comes from a block that the header dominates
-      while (number[up] > number[header] && idom[up] != kNone && ++steps < kMaxSteps)
+      while (number[up] > number[header] && idom[up] != kNowhere && ++steps < kMaxSteps)
         up = idom[up];
       if (up == header)
         work.push_back(p);

@@ -216,6 +216,15 @@ Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
   if (!is_bits(type))
     return error("bits alone are moved from a vector");
   CUGRT_ASSIGN(Destination to, destination(d, type));
+  if (type == Type::b16 && parts.size() == 2 && parts[0]->kind != Kind::real &&
+      parts[1]->kind != Kind::real) {
+    constexpr uint32_t kLowestOfEach = 0x40; // prmt: the second's lowest byte above the first's
+    CUGRT_ASSIGN(uint32_t low, source(*parts[0], Type::b8));
+    CUGRT_ASSIGN(uint32_t high, source(*parts[1], Type::b8));
+    emit(OpId::prmt, to.slot, low, high, constant_slot(kLowestOfEach, false));
+    finish(to);
+    return {};
+  }
   bool halves = (lane_bits(type) == 32 && parts.size() == 2) || parts.size() == 4;
   if (ptx::type_bytes(type) < 4 || (lane_bits(type) == 32 && parts.size() != 2) ||
       parts.size() == 3 || parts.size() == 1)

@@ -76,8 +76,8 @@ constexpr AccessInfo kAccesses[] = {
 #define CONVERT UNARY
 #define CONVERT_DIRECTED UNARY
 #define CONVERT_PACKED UNARY
-#define LOAD(id, names, space, T, count, cls) {true, space_##space, sizeof(T) * count},
-#define STORE LOAD
+#define LOAD(id, names, space, T, count, cls) {true, space_##space, sizeof(T) * count, count > 1},
+#define STORE(id, names, space, T, count, cls) {true, space_##space, sizeof(T) * count},
 #define ATOM UNARY
 #define LANEWISE UNARY
 #define WARP UNARY

@@ -52,6 +52,7 @@ struct AccessInfo {
   bool is_access = false;
   ptx::Space space = ptx::Space::none;
   uint32_t bytes = 0;
+  bool is_vector_load = false;
 };
 AccessInfo access_info(OpId id);
 

@@ -113,9 +113,10 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   CUGRT_ASSIGN(uint64_t address, place(bytes, bytes >= kLargeBytes ? kLargeAlignment : kAlignment));
   live_.emplace(address, bytes);
   used_ += round_up(bytes, kAlignment);
-  std::memset(host(address), kPoison, bytes);
+  uint64_t length = round_up(bytes, kAlignment);
+  std::memset(host(address), kPoison, length);
   if (undefined_)
-    undefined_->mark_undefined(address, bytes);
+    undefined_->mark_undefined(address, length);
   return address;
 }
 
@@ -184,8 +185,7 @@ bool AddressSpace::free(uint64_t address) {
   return true;
 }
 
-std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes) const {
-  std::shared_lock lock(mutex_);
+std::optional<AddressRange> AddressSpace::allocation_before(uint64_t address) const {
   auto it = live_.upper_bound(address);
   if (it == live_.begin())
     return std::nullopt;
@@ -194,7 +194,22 @@ std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes)
   if (address >= allocation_limit()) // adjacent mappings
     for (++it; it != live_.end() && it->first == range.end(); ++it)
       range.bytes += it->second;
-  return range.contains(address, bytes) ? std::optional(range) : std::nullopt;
+  return range;
+}
+
+std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto range = allocation_before(address);
+  return range && range->contains(address, bytes) ? range : std::nullopt;
+}
+
+std::optional<AddressRange> AddressSpace::find_granule(uint64_t address, uint64_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto range = allocation_before(address);
+  if (!range)
+    return std::nullopt;
+  AddressRange granules{range->begin, round_up(range->bytes, kAlignment)};
+  return granules.contains(address, bytes) ? range : std::nullopt;
 }
 
 bool AddressSpace::track_undefined() {

@@ -39,7 +39,9 @@ class UndefinedBytes;
 class AddressSpace {
 public:
   static constexpr uint8_t kPoison = 0xCB;
-  static constexpr uint64_t kAlignment = 512; // of every allocation, as the real driver's
+  /// Of every allocation, as the real driver's, which gives memory out in granules of as many
+  /// bytes.
+  static constexpr uint64_t kAlignment = 512;
 
   /// Reserves address range for `bytes` of device memory; commits nothing yet.
   static Result<std::unique_ptr<AddressSpace>> create(uint64_t bytes);
@@ -67,6 +69,8 @@ public:
 
   /// The live allocation that holds [address, address + bytes) whole, if there is one.
   std::optional<AddressRange> find(uint64_t address, uint64_t bytes) const;
+  /// The live allocation in whose granules they lie: beyond its end, there are bytes for them.
+  std::optional<AddressRange> find_granule(uint64_t address, uint64_t bytes) const;
   /// From now on keeps which bytes nothing has written: those of every later allocation. False when
   /// the host has no address range for that. Before any other thread uses the space.
   bool track_undefined();
@@ -94,6 +98,7 @@ private:
 
   Result<uint64_t> place(uint64_t bytes, uint64_t granule);
   uint64_t length_of(uint64_t address, uint64_t bytes) const;
+  std::optional<AddressRange> allocation_before(uint64_t address) const;
   bool map_twice(uint64_t address, uint64_t length);
   void unmap_twice(uint64_t address, uint64_t length);
 

@@ -2,8 +2,10 @@
 #include "emulator/driver/config.h"
 
 #include "emulator/driver/error_names.h"
+#include "emulator/exec/draws.h"
 #include "support/whole_number.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -45,6 +47,21 @@ bool read_fault(std::string_view text, Config &config) {
   return true;
 }
 
+bool read_quirks(std::string_view text, Config &config) {
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view name = text.substr(0, comma);
+    if (name == "first_edge_data")
+      config.first_edge_data = true;
+    else if (name == "empty_bodies_hang")
+      config.empty_bodies_hang = true;
+    else
+      return false;
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return true;
+}
+
 bool read_version(std::string_view text, Config &config) {
   for (size_t i = 0; i < std::size(kVersions); ++i)
     if (kVersions[i] == text) {
@@ -53,6 +70,8 @@ bool read_version(std::string_view text, Config &config) {
     }
   return false;
 }
+
+uint64_t mix_seeds(uint64_t seed, uint64_t order) { return Draws(seed + (order << 32)).next(); }
 
 template <class Read>
 void variable(Config &config, const char *name, const char *values, Read &&read) {
@@ -88,6 +107,10 @@ Config Config::from_environment() {
     config.seed = value.value_or(config.seed);
     return value.has_value();
   });
+  variable(config, "CUGRT_EMU_ORDER", "a number", [&](auto text) {
+    config.order = whole_number<uint64_t>(text);
+    return config.order.has_value();
+  });
   variable(config, "CUGRT_EMU_WORKERS", "a number from 1 to 64", [&](auto text) {
     auto value = whole_number<uint64_t>(text);
     bool sensible = value && *value >= 1 && *value <= 64;
@@ -96,6 +119,8 @@ Config Config::from_environment() {
   });
   variable(config, "CUGRT_EMU_FAIL_CALL", "N:CODE, such as 7:CUDA_ERROR_OUT_OF_MEMORY",
            [&](auto text) { return read_fault(text, config); });
+  variable(config, "CUGRT_EMU_QUIRKS", "first_edge_data, empty_bodies_hang or both",
+           [&](auto text) { return read_quirks(text, config); });
   variable(config, "CUGRT_EMU_CHECK", "all, none, or checks with commas between", [&](auto text) {
     std::optional<CheckSet> checks = parse_checks(text);
     config.checks = checks.value_or(config.checks);
@@ -108,6 +133,10 @@ Config Config::from_environment() {
   });
   variable(config, "CUGRT_EMU_ISA", "v2, v3 or v4",
            [](auto text) { return text == "v2" || text == "v3" || text == "v4"; });
+  if (config.order) { // one task at a time, and graphs of the same seed in another order
+    config.workers = 1;
+    config.seed = mix_seeds(config.seed, *config.order);
+  }
   return config;
 }
 

@@ -50,7 +50,7 @@ CUresult Driver::initialize() {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   allocations = std::make_unique<MemoryTable>(config.memory_bytes);
-  scheduler = std::make_unique<Scheduler>(config.workers, stream_order);
+  scheduler = std::make_unique<Scheduler>(config.workers, stream_order, config.order);
   initialized = true;
   return CUDA_SUCCESS;
 }

@@ -12,13 +12,14 @@
 // ours but, at last, StreamOrder and Findings.
 #pragma once
 
+#include "emulator/driver/conditional_table.h"
 #include "emulator/driver/config.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory_table.h"
 #include "emulator/driver/objects.h"
 #include "emulator/driver/stream_order.h"
-#include "emulator/graph/conditional.h"
+#include "emulator/driver/work.h"
 
 #include <atomic>
 #include <mutex>
@@ -32,6 +33,8 @@ template <class T> using Ref = std::shared_ptr<T>;
 struct Counters {
   std::atomic<uint64_t> calls{0}, kernels{0}, copies{0}, memsets{0}, graph_launches{0};
 };
+
+struct GraphExec;
 
 class Driver {
 public:

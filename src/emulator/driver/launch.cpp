@@ -1,6 +1,7 @@
 // Checks and runs kernel launches; see launch.h.
 #include "emulator/driver/launch.h"
 
+#include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/module.h"
 
@@ -22,14 +23,14 @@ CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
 
 namespace {
 
-CUresult check_shape(const KernelWork &work) {
+CUresult check_shape(const KernelWork &work, bool of_node) {
   const Function &function = *work.function;
   const KernelInfo &info = *function.info;
   constexpr uint32_t kMaxGrid[] = {2147483647, 65535, 65535}, kMaxBlock[] = {1024, 1024, 64};
   uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
-    // Zero is refused here and in graph nodes alike.
-    if (!work.grid[i] || work.grid[i] > kMaxGrid[i] || !work.block[i] ||
+    // "grid dimensions": a node may have 0 until it is launched.
+    if ((!work.grid[i] && !of_node) || work.grid[i] > kMaxGrid[i] || !work.block[i] ||
         work.block[i] > kMaxBlock[i])
       return CUDA_ERROR_INVALID_VALUE;
     threads *= work.block[i];
@@ -66,6 +67,11 @@ CUresult check_cluster(Driver &driver, const KernelWork &work,
   for (int i = 0; i < 3; ++i)
     if (!cluster[i] || work.grid[i] % cluster[i]) // "Must be a divisor of the grid X dimension."
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  // "The default maximum of 8 is portable"; more take the function's attribute.
+  constexpr uint64_t kMaxPortable = 8, kMaxCluster = 16;
+  const uint64_t blocks = uint64_t(cluster[0]) * cluster[1] * cluster[2];
+  if (blocks > (work.function->non_portable_cluster ? kMaxCluster : kMaxPortable))
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   bool single = cluster[0] == 1 && cluster[1] == 1 && cluster[2] == 1;
   if (!single)
     driver.report(Check::refused,
@@ -169,7 +175,7 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
   out->grid = request.grid;
   out->block = request.block;
   out->dynamic_shared_bytes = request.dynamic_shared_bytes;
-  CUGRT_EMU_TRY(check_shape(*out));
+  CUGRT_EMU_TRY(check_shape(*out, request.of_node));
   CUGRT_EMU_TRY(check_attributes(driver, *out));
   return copy_params(*out->function->info, request.params, request.extra, &out->params);
 }
@@ -197,8 +203,46 @@ CUresult fault_code(FaultKind kind) {
 
 } // namespace
 
+namespace {
+
+bool is_cooperative(const KernelWork &work) {
+  auto it = work.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  return it != work.attributes.end() && it->second.cooperative;
+}
+
+/// The workspace of a cooperative launch, for as long as it runs.
+class GridWorkspace {
+public:
+  explicit GridWorkspace(AddressSpace &memory) : memory_(memory) {}
+  ~GridWorkspace() {
+    if (address_)
+      memory_.free(address_);
+  }
+  /// 0 where the device has no room.
+  uint64_t make() {
+    constexpr uint64_t kBytes = 8;
+    auto made = memory_.allocate(kBytes);
+    if (!made.ok())
+      return 0;
+    address_ = std::move(made).value();
+    std::memset(memory_.host(address_), 0, kBytes);
+    if (UndefinedBytes *undefined = memory_.undefined())
+      undefined->mark_defined(address_, kBytes);
+    return address_;
+  }
+
+private:
+  AddressSpace &memory_;
+  uint64_t address_ = 0;
+};
+
+} // namespace
+
 CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &hooks) {
   LaunchConfig config;
+  GridWorkspace workspace(*driver.memory);
+  if (is_cooperative(work) && !(config.grid_workspace = workspace.make()))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   config.grid = work.grid;
   config.block = work.block;
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
@@ -224,12 +268,23 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
       driver.findings.report(Check::race, text);
   };
   config.report_race = driver.findings.enabled(Check::race) ? &report_race : nullptr;
+  const BoundsReport report_bounds = [&](const std::string &text) {
+    driver.findings.report_at(Check::bounds, work.function->info->name, text);
+  };
+  if (driver.findings.enabled(Check::bounds))
+    config.report_bounds = &report_bounds;
   const UninitializedReport report_uninitialized = [&](const std::string &site,
                                                        const std::string &text) {
     driver.findings.report_at(Check::uninitialized, site, text);
   };
   if (driver.findings.enabled(Check::uninitialized))
     config.report_uninitialized = &report_uninitialized;
+  const std::function<void()> let_others_run = [&] { driver.scheduler->run_another(); };
+  LaunchOrder order;
+  if (driver.scheduler->draws_order()) {
+    order = {driver.scheduler->draw(), &let_others_run};
+    config.order = &order;
+  }
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
   if (!fault)
     return CUDA_SUCCESS;

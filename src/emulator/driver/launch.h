@@ -12,6 +12,7 @@ struct LaunchRequest {
   uint32_t dynamic_shared_bytes = 0;
   void **params = nullptr, **extra = nullptr;
   bool by_state = false; // made of the function's LaunchState
+  bool of_node = false;  // of a graph: may have a grid of 0
 };
 
 /// Launches into a stream, or captures the launch (launch_api.cpp). Takes the lock itself.

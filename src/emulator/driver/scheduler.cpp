@@ -22,8 +22,12 @@ bool later(const TaskPtr &a, const TaskPtr &b) {
 
 bool in_host_callback() { return t_in_host_callback; }
 
-Scheduler::Scheduler(unsigned device_threads, StreamOrder &order)
-    : order_(order), width_(device_threads ? device_threads : 1) {}
+Scheduler::Scheduler(unsigned device_threads, StreamOrder &order,
+                     std::optional<uint64_t> drawn_order)
+    : order_(order), width_(device_threads ? device_threads : 1) {
+  if (drawn_order)
+    draws_.emplace(*drawn_order);
+}
 
 Scheduler::~Scheduler() {
   {
@@ -42,7 +46,9 @@ void Scheduler::start_threads(const Submission &submission) {
   threads_.reserve(width_ + 2);
   while (threads_.size() < width_ + 1) {
     bool host = threads_.empty();
-    threads_.emplace_back([this, host] { host ? host_loop() : device_loop(); });
+    threads_.emplace_back([this, host] {
+      host ? host_loop() : draws_ ? drawn_loop() : device_loop();
+    });
   }
   const auto &tasks = submission.tasks_;
   if (!polls_ && std::any_of(tasks.begin(), tasks.end(),
@@ -54,7 +60,8 @@ void Scheduler::start_threads(const Submission &submission) {
 
 void Scheduler::make_room(size_t tasks) {
   size_t wanted = unfinished_ + tasks;
-  for (std::vector<TaskPtr> *queue : {&device_ready_, &host_ready_, &polled_, &finishing_})
+  for (std::vector<TaskPtr> *queue :
+       {&device_ready_, &host_ready_, &host_late_, &polled_, &finishing_})
     if (queue->capacity() < wanted)
       queue->reserve(std::max(wanted, 2 * queue->capacity()));
 }
@@ -80,7 +87,7 @@ void Scheduler::link(const Submission &submission) {
 }
 
 void Scheduler::submit(const Submission &submission, bool caller_waits) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   start_threads(submission);
   make_room(submission.tasks_.size());
   link(submission);
@@ -97,6 +104,8 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
     if (task->pending == 0)
       make_ready(task, !caller_waits);
   finish_all(!caller_waits);
+  if (draws_)
+    run_for_a_while(lock);
 }
 
 // finish_all() must follow, since a marker finishes at once.
@@ -107,11 +116,17 @@ void Scheduler::make_ready(TaskPtr task, bool wake) {
     break;
   case TaskKind::device:
     device_ready_.push_back(std::move(task));
+    if (draws_)
+      break;
     std::push_heap(device_ready_.begin(), device_ready_.end(), later);
     if (wake)
       work_.notify_one();
     break;
   case TaskKind::host:
+    if (draws_) {
+      host_late_.push_back(std::move(task));
+      break;
+    }
     host_ready_.push_back(std::move(task));
     std::push_heap(host_ready_.begin(), host_ready_.end(), later);
     host_work_.notify_one();
@@ -165,10 +180,14 @@ void Scheduler::finish_all(bool wake) {
   finished_.notify_all();
 }
 
-void Scheduler::run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready) {
+void Scheduler::run(SchedulerLock &lock, ReadyHeap &ready) {
   std::pop_heap(ready.begin(), ready.end(), later);
   TaskPtr task = std::move(ready.back());
   ready.pop_back();
+  run_task(lock, std::move(task));
+}
+
+void Scheduler::run_task(SchedulerLock &lock, TaskPtr task) {
   auto action = std::move(task->action);
   bool device = task->kind == TaskKind::device;
   ++(device ? running_ : running_on_host_);
@@ -249,8 +268,11 @@ bool Scheduler::wait_unless(const TaskPtr &task, const Which &hopeless) {
   if (!task)
     return true;
   std::unique_lock lock(mutex_);
+  ++called_;
   while (!task->done) {
-    if (!device_ready_.empty() && running_ < width_)
+    if (draws_ && may_draw())
+      run_drawn(lock);
+    else if (!draws_ && !device_ready_.empty() && running_ < width_)
       run(lock, device_ready_);
     else if (hopeless && is_stuck(hopeless))
       return false;
@@ -259,16 +281,17 @@ bool Scheduler::wait_unless(const TaskPtr &task, const Which &hopeless) {
   }
   if (task->point)
     order_.seen(*task->point, true);
-  if (!device_ready_.empty())
+  if (!draws_ && !device_ready_.empty())
     work_.notify_one();
   return true;
 }
 
 // Each polled task has been asked since it became ready: who makes it ready ends with finish_all().
 bool Scheduler::is_stuck(const Which &hopeless) const {
-  return device_ready_.empty() && host_ready_.empty() && !running_ && !running_on_host_ &&
-         std::any_of(polled_.begin(), polled_.end(),
-                     [&](const TaskPtr &task) { return hopeless(*task); });
+  return device_ready_.empty() && host_ready_.empty() && host_late_.empty() && !running_ &&
+         !running_on_host_ && std::any_of(polled_.begin(), polled_.end(), [&](const TaskPtr &task) {
+           return hopeless(*task);
+         });
 }
 
 void Scheduler::drop(const Which &which) {

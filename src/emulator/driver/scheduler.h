@@ -14,6 +14,11 @@
 // graph's nodes is therefore legal, adversarial and reproducible. Submitting tells nothing of the
 // order in which streams run, just as on hardware.
 //
+// With a drawn order (CUGRT_EMU_ORDER) none of this holds: a task runs when somebody waits for one,
+// or asks for one now and then, or nobody has called for a while; it is drawn from all that are
+// ready, host tasks among them, which begin as late as that. A kernel may let others run between
+// turns of its blocks. One thread that calls gets the same order from the same seed.
+//
 // Host memory may run out in submit() only, which then has done nothing: it makes room for all that
 // will happen to its tasks, so that nothing allocates from there to their end.
 //
@@ -26,6 +31,7 @@
 #pragma once
 
 #include "emulator/driver/cuda_api.h"
+#include "emulator/exec/draws.h"
 
 #include <atomic>
 #include <chrono>
@@ -33,6 +39,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -54,6 +61,8 @@ struct Task {
   /// the scheduler's lock held: it takes little time and neither waits nor calls the scheduler.
   std::function<CUresult(CUresult)> action;
   bool run_always = false;
+  /// Others may wait for it within their own run, or it for others: runs in no other task's midst.
+  std::atomic<bool> alone{false};
   uint64_t order_minor = 0; // among the tasks of one submission
   /// Is as old as this one: which of the two runs first is for order_minor to say.
   TaskPtr beside;
@@ -95,7 +104,7 @@ private:
 class Scheduler {
 public:
   /// `order` is told which points the program has seen, and outlives the scheduler.
-  Scheduler(unsigned device_threads, StreamOrder &order);
+  Scheduler(unsigned device_threads, StreamOrder &order, std::optional<uint64_t> drawn_order);
   ~Scheduler(); // waits for what runs; what has not started is dropped
 
   /// With `caller_waits` no thread is woken: the caller runs the tasks in wait(). Throws
@@ -104,6 +113,12 @@ public:
   void submit(const Submission &submission, bool caller_waits = false);
 
   bool done(const TaskPtr &task) const;
+  /// As done(), for programs that ask until it is.
+  bool query(const TaskPtr &task);
+  /// On the thread of a device task that runs: another may run in its midst.
+  void run_another();
+  bool draws_order() const { return draws_.has_value(); }
+  uint64_t draw(); // where the order is drawn
   /// Returns when the task has finished; meanwhile the calling thread runs device tasks.
   void wait(const TaskPtr &task) { wait_unless(task, nullptr); }
   using Which = std::function<bool(const Task &)>; // called with the scheduler's lock held
@@ -124,7 +139,14 @@ private:
 
   void device_loop();
   void host_loop();
-  void run(std::unique_lock<std::mutex> &lock, ReadyHeap &ready);
+  using SchedulerLock = std::unique_lock<std::mutex>;
+  void run(SchedulerLock &lock, ReadyHeap &ready);
+  void run_task(SchedulerLock &lock, TaskPtr task);
+  // Of a drawn order (drawn_order.cpp).
+  bool may_draw() const { return !running_ && !(device_ready_.empty() && host_late_.empty()); }
+  void run_drawn(SchedulerLock &lock);
+  void run_for_a_while(SchedulerLock &lock);
+  void drawn_loop();
   void poll_loop();
   void start_threads(const Submission &submission);
   void make_room(size_t tasks);
@@ -138,6 +160,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable work_, host_work_, finished_;
   ReadyHeap device_ready_, host_ready_;
+  std::vector<TaskPtr> host_late_;   // of a drawn order: ready, but not for the host thread yet
   std::vector<TaskPtr> finishing_;   // markers that are ready, and what has just run
   size_t unfinished_ = 0;            // tasks submitted and not done: each queue has room for all
   std::vector<std::thread> threads_; // the host thread, the device threads, then the one that polls
@@ -151,7 +174,10 @@ private:
   }
   std::vector<TaskPtr> polled_; // those that are ready and not over
   std::condition_variable polled_work_;
-  bool polls_ = false; // a thread does, since there first was a polled task
+  std::optional<Draws> draws_;
+  uint64_t called_ = 0;  // how often: submissions, waits and questions
+  unsigned granted_ = 0; // tasks that the device thread is asked to run
+  bool polls_ = false;   // a thread does, since there first was a polled task
 };
 
 /// True on the thread that runs host callbacks, where CUDA calls are not permitted.

@@ -1,7 +1,7 @@
 // cuGetProcAddress in both its ABIs, and the answer of what is not implemented.
 #include "emulator/driver/driver.h"
-#include "emulator/driver/proc_address.h"
-#include "emulator/driver/unsupported.h"
+#include "emulator/entry/proc_address.h"
+#include "emulator/entry/unsupported.h"
 
 namespace cugrt::emulator::api {
 

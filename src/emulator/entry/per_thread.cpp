@@ -1,6 +1,6 @@
 // The per-thread default stream forms (_ptsz, _ptds): the same calls with CU_STREAM_PER_THREAD in
 // the place of the null stream. The synchronous ones (_ptds) are the asynchronous ones and a wait.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;

@@ -1,6 +1,6 @@
 // cuGetProcAddress: the table of entry points with their versions. This file does not include
 // cuda.h, so that the table can take addresses by name alone.
-#include "emulator/driver/proc_address.h"
+#include "emulator/entry/proc_address.h"
 
 #include <cstring>
 

@@ -9,6 +9,7 @@ namespace cugrt::emulator {
 namespace {
 
 constexpr uint32_t kMaxRounds = 4; // with warps that gave way, before other blocks get a turn
+constexpr uint32_t kRoundsOfCutBlock = 8; // about, in a drawn order
 
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 
@@ -79,6 +80,10 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
     return launch.shared_bytes;
   case Special::dynamic_base:
     return launch.static_shared_bytes;
+  case Special::workspace_high:
+    return uint32_t(config.grid_workspace >> 32);
+  case Special::workspace_low:
+    return uint32_t(config.grid_workspace);
   default:
     return 0;
   }
@@ -184,13 +189,16 @@ std::string block_text(const Block &block) {
          ", " + std::to_string(block.index[1]) + ", " + std::to_string(block.index[2]) + ")";
 }
 
+std::string access_place(const Warp &w, const Op *op, uint32_t lane) {
+  return block_text(*w.block) + ", " + thread_text(*w.block, w.index, lane) + ", at " +
+         location_of(w, w.current, op);
+}
+
 const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what) {
   Block &block = *w.block;
   w.leave = Leave::fault;
   if (!block.fault)
-    block.fault =
-        Fault{kind, what + " in " + block_text(block) + ", " + thread_text(block, w.index, lane) +
-                        ", at " + location_of(w, w.current, op)};
+    block.fault = Fault{kind, what + " in " + access_place(w, op, lane)};
   return w.stop;
 }
 
@@ -269,10 +277,8 @@ void begin_block(Block &block, uint64_t linear_index) {
     block.races->begin_block();
   if (block.init)
     block.init->begin_block();
-  uint32_t left = block.live_threads;
   for (auto &w : block.warps) {
-    uint32_t lanes = std::min(left, kLanes);
-    left -= lanes;
+    uint32_t lanes = std::min(block.live_threads - w->index * kLanes, kLanes);
     w->live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
     w->frames.clear();
     w->copies.clear();
@@ -314,8 +320,10 @@ void threads_exited(Block &block, uint32_t threads) {
 
 BlockState run_block(Block &block) {
   for (uint32_t round = 0; round < kMaxRounds;) {
-    bool finished = true, gave_way = false;
+    bool finished = true, gave_way = false, cut = false;
     uint64_t before = block.warp_instructions;
+    if (block.draws)
+      block.draws->shuffle(block.warps);
     for (auto &w : block.warps) {
       if (w->path_count == 0)
         continue;
@@ -324,6 +332,7 @@ BlockState run_block(Block &block) {
         return BlockState::fault;
       finished &= state == WarpState::finished;
       gave_way |= state == WarpState::ready;
+      cut |= state == WarpState::cut;
     }
     if (finished)
       return BlockState::finished;
@@ -331,6 +340,8 @@ BlockState run_block(Block &block) {
       report_deadlock(block);
       return BlockState::fault;
     }
+    if (cut && block.draws->once_in(kRoundsOfCutBlock))
+      return BlockState::cut;
     round += gave_way;
   }
   return BlockState::running;

@@ -1,6 +1,7 @@
 // A thread block while it runs: its warps, shared memory and barriers.
 #pragma once
 
+#include "emulator/exec/draws.h"
 #include "emulator/exec/handlers.h"
 #include "emulator/exec/init_check.h"
 #include "emulator/exec/race_check.h"
@@ -34,7 +35,8 @@ struct Launch {
       nullptr; // by address - 1, for calls through registers
 };
 
-enum class BlockState : uint8_t { running, finished, fault };
+/// Cut: it could go on, and a drawn order lets others go first.
+enum class BlockState : uint8_t { running, cut, finished, fault };
 
 struct Block {
   const Launch *launch = nullptr;
@@ -55,7 +57,10 @@ struct Block {
   std::unique_ptr<RaceCheck> races;                    // likewise
   std::unique_ptr<InitCheck> init;                     // likewise
 
-  bool checking() const { return races || init; }
+  Draws *draws = nullptr; // of an order that is drawn; of the worker
+
+  /// Whether each operation is looked at before it is executed.
+  bool checking() const { return races || init || draws; }
 };
 
 /// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after
@@ -65,8 +70,9 @@ void begin_block(Block &block, uint64_t linear_index);
 /// Runs until the block has finished or faulted, or has used up a generous budget.
 BlockState run_block(Block &block);
 
-enum class WarpState : uint8_t { ready, blocked, finished, fault };
-/// Runs a warp until all its paths wait or have ended, or its budget is used up (ready).
+enum class WarpState : uint8_t { ready, cut, blocked, finished, fault };
+/// Runs a warp until all its paths wait or have ended, or its budget is used up (ready), or the
+/// drawn order lets others go first (cut).
 WarpState run_warp(Warp &w);
 
 /// Counts threads of the warp at a barrier and releases it when complete.

@@ -64,11 +64,20 @@ struct LaunchAccesses;
 
 /// Is told the place in the code and one line of text; from any of a launch's threads.
 using UninitializedReport = std::function<void(const std::string &site, const std::string &text)>;
-/// Is told one line of text; likewise.
+/// Are told one line of text; likewise.
 using RaceReport = std::function<void(const std::string &)>;
+using BoundsReport = std::function<void(const std::string &)>;
 
 constexpr uint64_t kDefaultStackBytes = 1024;
 constexpr uint64_t kMaxStackBytes = 512 << 10; // local memory of a thread, by the architecture
+
+/// Of a launch in which what is unordered happens in an order drawn from a seed: blocks of the grid
+/// begin in any order and take turns, warps between barriers too. It runs on one thread.
+struct LaunchOrder {
+  uint64_t seed = 0;
+  /// Called between turns of blocks now and then: other work may run.
+  const std::function<void()> *between_blocks = nullptr;
+};
 
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
@@ -96,6 +105,13 @@ struct LaunchConfig {
   /// Is told of each use of bytes that nothing has written, which slows the launch
   /// (exec/init_check.h). Only where the address space keeps AddressSpace::undefined().
   const UninitializedReport *report_uninitialized = nullptr;
+  /// Is told of each access beyond an allocation that stays in its granule; otherwise nobody is.
+  const BoundsReport *report_bounds = nullptr;
+  /// Of a cooperative launch: the address of two words, zeros at first, of which cooperative groups
+  /// use the second for barriers of the whole grid (cooperative_groups/details/driver_abi.h).
+  uint64_t grid_workspace = 0;
+  /// Null: blocks and warps by their numbers.
+  const LaunchOrder *order = nullptr;
 };
 
 struct LoadOptions {

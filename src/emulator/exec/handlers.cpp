@@ -3,6 +3,9 @@
 #include "emulator/exec/handlers.h"
 
 #include "emulator/exec/common.h"
+#if defined(CUGRT_EMU_X86_BUILDS)
+#include "emulator/exec/machine_level.h"
+#endif
 
 #include <cstdlib>
 #include <cstring>
@@ -26,19 +29,6 @@ void fill(HandlerTable &table, HandlerTable &branches);
 #endif
 
 namespace {
-
-#if defined(CUGRT_EMU_X86_BUILDS)
-int machine_level() {
-  __builtin_cpu_init();
-  bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-            __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-            __builtin_cpu_supports("f16c");
-  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl");
-  return v4 ? 4 : v3 ? 3 : 2;
-}
-#endif
 
 struct Choice {
   HandlerTable table{}, branches{};

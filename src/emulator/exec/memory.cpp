@@ -1,6 +1,9 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
+#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/block.h"
+
 #include <cstring>
 
 namespace cugrt::emulator {
@@ -44,13 +47,33 @@ bool fits(uint64_t address, uint32_t bytes, uint64_t limit) {
   return bytes <= limit && address <= limit - bytes;
 }
 
-bool place_global(const Op *op, Warp &w, uint64_t address, uint32_t bytes, std::byte **out) {
+/// Beyond the end of an allocation hardware has its granule's other bytes. That it goes there is a
+/// finding, unless a vector load, aligned as every access is, holds a byte of the allocation: so
+/// compilers widen loads, and what they take beyond they do not use.
+bool place_beyond(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes) {
+  auto allocation = w.memory->find_granule(address, bytes);
+  if (!allocation)
+    return false;
+  const BoundsReport *report = w.block->launch->config->report_bounds;
+  bool widened = address < allocation->end() && access_info(OpId(op->id)).is_vector_load;
+  if (!report || widened)
+    return true;
+  char text[160];
+  snprintf(text, sizeof text, "%u bytes at 0x%llx, %s the end of an allocation of %llu bytes",
+           bytes, (unsigned long long)address, address < allocation->end() ? "across" : "behind",
+           (unsigned long long)allocation->bytes);
+  (*report)("an access of " + std::string(text) + " in " + access_place(w, op, lane));
+  return true;
+}
+
+bool place_global(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes,
+                  std::byte **out) {
   AddressRange &range = w.ranges[op->cache];
   if (!range.contains(address, bytes)) {
-    auto found = w.memory->find(address, bytes);
-    if (!found)
+    if (auto found = w.memory->find(address, bytes))
+      range = *found;
+    else if (!place_beyond(op, w, lane, address, bytes))
       return false;
-    range = *found;
   }
   *out = w.memory->host(address);
   return true;
@@ -69,7 +92,7 @@ bool place(const Op *op, Warp &w, uint32_t lane, ptx::Space space, uint64_t addr
     *out = const_cast<std::byte *>(w.params) + address;
     return fits(address, bytes, w.param_bytes);
   default:
-    return place_global(op, w, address, bytes, out);
+    return place_global(op, w, lane, address, bytes, out);
   }
 }
 

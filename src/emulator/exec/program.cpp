@@ -6,20 +6,17 @@
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"
 #include "emulator/exec/executor.h"
+#include "emulator/exec/grid.h"
 #include "emulator/exec/thread_pool.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
-#include <deque>
 #include <unordered_map>
 
 namespace cugrt::emulator {
 
 namespace {
-
-std::atomic<uint64_t> total_instructions, total_lane_operations;
 
 Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
   int have = profile.capability();
@@ -35,78 +32,6 @@ Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
                            " and the emulated device is " + std::string(profile.name) +
                            ": compile for it, or choose another with CUGRT_EMU_DEVICE")
       .at("ptx line " + std::to_string(module.target_line));
-}
-
-/// One launch under way: blocks are taken by number, by every thread that works at it.
-struct Job {
-  Launch launch;
-  uint64_t blocks = 0;
-  uint32_t residents = 1; // blocks that a thread may hold unfinished
-  std::atomic<uint64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::mutex mutex;
-  std::optional<Fault> fault;
-
-  void work();
-};
-
-void Job::work() {
-  std::vector<AddressRange> ranges(launch.cache_count);
-  LaunchAccesses accesses;
-  std::deque<std::unique_ptr<Block>> active, idle;
-  bool widen = true; // take another block before going on with those there are
-  while (!failed.load(std::memory_order_relaxed)) {
-    bool fresh = false;
-    if (widen && active.size() < residents) {
-      uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index < blocks) {
-        if (idle.empty())
-          idle.push_back(make_block(launch, ranges.data()));
-        idle.back()->accesses = launch.config->accesses ? &accesses : nullptr;
-        begin_block(*idle.back(), index);
-        active.push_front(std::move(idle.back()));
-        idle.pop_back();
-        fresh = true;
-      }
-    }
-    if (active.empty())
-      break;
-    std::unique_ptr<Block> block = std::move(active.front());
-    active.pop_front();
-    BlockState state = run_block(*block);
-    widen = fresh || state == BlockState::finished;
-    if (state == BlockState::running) {
-      active.push_back(std::move(block)); // others get their turn: it may wait for them
-      widen = true;
-    } else if (state == BlockState::finished) {
-      idle.push_back(std::move(block));
-    } else {
-      failed = true;
-      std::lock_guard lock(mutex);
-      if (!fault)
-        fault = std::move(block->fault);
-    }
-  }
-  uint64_t instructions = 0, lanes = 0;
-  ExecutionCounters counted;
-  for (auto *list : {&active, &idle})
-    for (const auto &block : *list) {
-      instructions += block->warp_instructions;
-      lanes += block->lane_operations;
-      counted.warp_instructions += block->counted.warp_instructions;
-      counted.lane_operations += block->counted.lane_operations;
-    }
-  if (ExecutionCounters *counters = launch.config->counters) {
-    std::lock_guard lock(mutex);
-    counters->warp_instructions += counted.warp_instructions;
-    counters->lane_operations += counted.lane_operations;
-  }
-  if (launch.config->accesses) {
-    std::lock_guard lock(mutex);
-    launch.config->accesses->add(accesses);
-  }
-  total_instructions.fetch_add(instructions, std::memory_order_relaxed);
-  total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
 }
 
 class LoadedProgram : public Program {
@@ -413,8 +338,8 @@ std::vector<const KernelInfo *> LoadedProgram::kernels() const {
 std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                                            const LaunchConfig &config) const {
   const Kernel &kernel = *kernel_by_name_.at(info.name);
-  Job job;
-  Launch &launch = job.launch;
+  Grid grid;
+  Launch &launch = grid.launch;
   launch.code = decoded_.codes[kernel.function].get();
   launch.config = &config;
   launch.memory = &memory_;
@@ -433,24 +358,26 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;
-  job.blocks = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2];
+  grid.blocks = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2];
   ThreadPool &pool = ThreadPool::shared();
   uint32_t threads = config.block[0] * config.block[1] * config.block[2];
   uint64_t resident = uint64_t(profile_.multiprocessors) *
                       std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
                                                 std::max(1u, threads));
-  job.residents = uint32_t(resident / pool.width() + 1);
-  uint64_t width = config.max_threads ? std::min(config.max_threads, pool.width()) : pool.width();
-  uint64_t helpers = std::min<uint64_t>(width - 1, job.blocks - 1);
-  pool.run(uint32_t(helpers), [&job] {
+  grid.residents = config.order ? uint32_t(resident) : uint32_t(resident / pool.width() + 1);
+  uint64_t width = config.order         ? 1
+                   : config.max_threads ? std::min(config.max_threads, pool.width())
+                                        : pool.width();
+  uint64_t helpers = std::min<uint64_t>(width - 1, grid.blocks - 1);
+  pool.run(uint32_t(helpers), [&grid] {
     try {
-      job.work();
+      grid.work();
     } catch (...) { // host memory; the others need not go on
-      job.failed = true;
+      grid.failed = true;
       throw;
     }
   });
-  return std::move(job.fault);
+  return std::move(grid.fault);
 }
 
 } // namespace
@@ -460,11 +387,6 @@ Result<std::unique_ptr<Program>> Program::load(std::string_view ptx, const Devic
   auto program = std::make_unique<LoadedProgram>(profile, memory, options);
   CUGRT_TRY(program->load(ptx));
   return Result<std::unique_ptr<Program>>(std::move(program));
-}
-
-ExecutionCounters execution_counters() {
-  return {total_instructions.load(std::memory_order_relaxed),
-          total_lane_operations.load(std::memory_order_relaxed)};
 }
 
 } // namespace cugrt::emulator

@@ -9,11 +9,10 @@
 // or reads what others may write (volatile, relaxed, acquire, atomically): it waits for another
 // warp or block, however it counts. To find that early, the turn of a path that runs alone begins
 // short and grows for as long as registers change and nothing such is read.
-#include "emulator/exec/accesses.h"
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
-#include "emulator/exec/coverage.h"
+#include "emulator/exec/execute.h"
 
 #include <algorithm>
 #include <cstring>
@@ -177,61 +176,6 @@ int32_t enter(Warp &w, int32_t lone) {
   if (w.mask != path.mask)
     set_mask(w, path.mask);
   return slice;
-}
-
-/// One operation, with the checks that look at what it is about to do.
-const Op *step_checking(Warp &w, const Op *pc) {
-  if (w.block->races)
-    w.block->races->observe(w, pc);
-  if (w.block->init)
-    w.block->init->before(w, pc);
-  pc = (w.mask == ~0u ? pc->run.full : pc->run.masked)(pc, w);
-  if (w.block->init)
-    w.block->init->after(w);
-  return pc;
-}
-
-/// Until the path stops, counting lane-operations as PTX writes them, with what the operations
-/// touch looked at before they are done.
-uint64_t execute_counting(Warp &w, const Op *pc) {
-  const FunctionCode &code = *w.current->code;
-  ExecutionCounters &counted = w.block->counted;
-  uint64_t count = 0, instructions = 0;
-  const Op *stop = w.stop;
-  do {
-    instructions += code.locations[size_t(pc - code.ops.data())].instructions;
-    if (w.block->accesses)
-      record_access(pc, w, *w.block->accesses);
-    coverage::executed(OpId(pc->id));
-    if (pc->inner)
-      coverage::executed(OpId::guard);
-    pc = step_checking(w, pc);
-    ++count;
-  } while (pc != stop);
-  counted.warp_instructions += instructions;
-  counted.lane_operations += instructions * uint32_t(__builtin_popcount(w.mask));
-  return count;
-}
-
-/// The same without counting.
-uint64_t execute_checking(Warp &w, const Op *pc) {
-  uint64_t count = 0;
-  const Op *stop = w.stop;
-  do {
-    pc = step_checking(w, pc);
-    ++count;
-  } while (pc != stop);
-  return count;
-}
-
-template <bool Full> uint64_t execute(Warp &w, const Op *pc) {
-  uint64_t count = 0;
-  const Op *stop = w.stop;
-  do {
-    pc = (Full ? pc->run.full : pc->run.masked)(pc, w);
-    ++count;
-  } while (pc != stop);
-  return count;
 }
 
 void copy_lanes(const std::byte *from, uint32_t from_stride, std::byte *to, uint32_t to_stride,
@@ -487,6 +431,7 @@ bool settle(Warp &w, int32_t slice) {
 } // namespace
 
 WarpState run_warp(Warp &w) {
+  uint64_t limit = w.block->draws ? draw_limit(*w.block->draws) : kNoLimit;
   uint32_t yields = 0;
   int32_t lone = kFirstLoneFuel;
   uint64_t before = 0;
@@ -503,12 +448,15 @@ WarpState run_warp(Warp &w) {
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
-    uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc)
-                     : w.block->checking()     ? execute_checking(w, path.pc)
+    // Paths of one warp share what is remembered of addresses: one of several is not cut.
+    const uint64_t may_run = w.path_count == 1 ? limit : kNoLimit;
+    uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc, may_run)
+                     : w.block->checking()     ? execute_checking(w, path.pc, may_run)
                      : path.mask == ~0u        ? execute<true>(w, path.pc)
                                                : execute<false>(w, path.pc);
     w.block->warp_instructions += count;
     w.block->lane_operations += count * lanes;
+    const bool cut = count == may_run && w.leave == Leave::moved;
     bool spins = false;
     if (w.leave == Leave::yielded) {
       if (slice == lone && w.polled) {
@@ -525,6 +473,8 @@ WarpState run_warp(Warp &w) {
     }
     if (!settle(w, slice))
       return WarpState::fault;
+    if (cut)
+      return WarpState::cut;
     if (spins)
       return WarpState::ready;
     if (yields && (w.path_count == 1 || yields == kMaxYields))

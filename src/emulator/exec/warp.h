@@ -52,6 +52,8 @@ enum class Special : uint8_t {
   dynamic_shared,
   total_shared,
   dynamic_base,
+  workspace_high,
+  workspace_low,
   clock,
   clock64,
   globaltimer,
@@ -230,6 +232,8 @@ inline uint32_t lanes_set(const Warp &w, uint32_t slot) {
 /// The stop of a path that no other of its frame waits for: behind every operation.
 inline const Op *no_stop() { return reinterpret_cast<const Op *>(UINTPTR_MAX - 63); }
 
+/// Kernel, block, thread and place in the code, for people.
+std::string access_place(const Warp &w, const Op *op, uint32_t lane);
 /// Ends the path at a fault of `lane`; the message is made from what the block knows.
 const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what);
 

@@ -9,20 +9,6 @@
 
 namespace cugrt::emulator::api {
 
-void ConditionalTable::insert(const std::shared_ptr<Conditional> &conditional, uint64_t id) {
-  constexpr uint64_t kKind = 13; // as handles of other objects say their kind
-  conditional->handle = kKind << 48 | id << 4;
-  std::lock_guard lock(mutex_);
-  std::erase_if(table_, [](const auto &entry) { return entry.second.expired(); });
-  table_.emplace(conditional->handle, conditional);
-}
-
-std::shared_ptr<Conditional> ConditionalTable::find(CUgraphConditionalHandle handle) const {
-  std::lock_guard lock(mutex_);
-  auto found = table_.find(handle);
-  return found == table_.end() ? nullptr : found->second.lock();
-}
-
 namespace {
 
 constexpr int kElseAndSwitch = 12080, kEmptyInBodies = 12040; // driver versions
@@ -189,11 +175,29 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<
 
 } // namespace
 
+namespace {
+
+bool does_work(const ExecGraph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ExecNode &node) {
+    if (node.body)
+      return does_work(*node.body);
+    return node.enabled && !std::holds_alternative<EmptyWork>(node.work);
+  });
+}
+
+} // namespace
+
 CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
                          const std::shared_ptr<OrderCheck> &check, uint64_t seed) {
   const auto &work = std::get<ConditionalWork>(node.work);
-  auto run_branch = [&](size_t i) {
+  auto run_branch = [&](size_t i) -> CUresult {
     const ExecGraph &body = *node.branches[i];
+    if (driver.config.empty_bodies_hang && !does_work(body)) {
+      driver.report(Check::fault, "body " + std::to_string(i) + " of conditional node " +
+                                      std::to_string(index) +
+                                      " has nothing to execute: drivers before 12.8 hang");
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    }
     return run_body(driver, body, make_check(check, index, body), seed = mix(seed));
   };
   uint32_t value = work.conditional->value;

@@ -8,39 +8,12 @@
 
 #include "emulator/graph/graph.h"
 
-#include <atomic>
-#include <mutex>
-#include <unordered_map>
-
 namespace cugrt::emulator::api {
 
 /// The driver version from which on there are IF and WHILE nodes.
 constexpr int kConditionalNodes = 12030;
 
 class OrderCheck;
-
-/// Fields but the value and its state are guarded by Driver::mutex.
-struct Conditional {
-  CUgraphConditionalHandle handle = 0;
-  std::shared_ptr<Context> context;
-  uint64_t graph_id = 0;
-  unsigned default_value = 0, flags = 0;
-  bool used = false; // by a node
-  std::atomic<uint32_t> value{0};
-  std::atomic<bool> assigned{false}; // in this launch, by the default or by a kernel
-};
-
-/// Finds variables by handle, for kernels under way and so without Driver::mutex. Thread-safe.
-class ConditionalTable {
-public:
-  void insert(const std::shared_ptr<Conditional> &conditional, uint64_t id);
-  /// nullptr when the graph and its instances are gone, or there never was such a handle.
-  std::shared_ptr<Conditional> find(CUgraphConditionalHandle handle) const;
-
-private:
-  mutable std::mutex mutex_;
-  std::unordered_map<CUgraphConditionalHandle, std::weak_ptr<Conditional>> table_;
-};
 
 /// The node's parameters checked, and its bodies made: empty graphs, whose handles are handed out.
 CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE_PARAMS &params,
@@ -61,13 +34,5 @@ void arm(const std::vector<std::shared_ptr<Conditional>> &conditionals, uint64_t
 /// lock.
 CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
                          const std::shared_ptr<OrderCheck> &check, uint64_t seed);
-
-/// A spread of the bits of its input: what the seed decides.
-constexpr uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 } // namespace cugrt::emulator::api

@@ -1,7 +1,9 @@
 // Instances: the snapshot of a graph, and launching it as tasks; see graph.h.
 #include "emulator/driver/device_limits.h"
-#include "emulator/driver/stream.h"
+#include "emulator/graph/conditional.h"
+#include "emulator/graph/node_params.h"
 #include "emulator/graph/node_run.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 
@@ -12,6 +14,8 @@ namespace {
 constexpr uint64_t kFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+constexpr int kBodiesWithoutWork = 12080; // the driver version from which on there may be such
 
 // Kahn's algorithm; a node that is left over lies on or behind a cycle.
 const GraphNode *find_cycle(const Graph &graph) {
@@ -181,6 +185,10 @@ struct LaunchPlan {
       const ExecNode &node = graph.nodes[i];
       if (std::find(node.early.begin(), node.early.end(), 1) == node.early.end())
         continue;
+      spans[i].first->alone = true;
+      for (size_t d = 0; d < node.dependencies.size(); ++d)
+        if (node.early[d])
+          spans[node.dependencies[d]].first->alone = true;
       TaskPtr over = add_marker();
       batch.depend(over, spans[i].first);
       spans[i].second = over;
@@ -199,6 +207,15 @@ struct LaunchPlan {
   }
 };
 
+// A body of which no node does anything hangs on drivers before 12.8.
+bool does_work(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto &node) {
+    if (auto *child = std::get_if<ChildWork>(&node->work))
+      return does_work(*child->graph);
+    return !std::holds_alternative<EmptyWork>(node->work);
+  });
+}
+
 // What a graph with conditional nodes may not be or hold.
 CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError *error) {
   if (graph.is_body) {
@@ -213,6 +230,15 @@ CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError
     auto *conditional = std::get_if<ConditionalWork>(&node->work);
     if (!conditional)
       continue;
+    if (driver.config.driver_version < kBodiesWithoutWork)
+      for (const auto &body : conditional->bodies)
+        if (!does_work(*body)) {
+          error->node = node->handle;
+          driver.set_message(
+              "a body of a conditional node holds nothing to execute, which hangs on "
+              "drivers before 12.8");
+          return CUDA_ERROR_NOT_SUPPORTED;
+        }
     for (const auto &body : conditional->bodies)
       if (const GraphNode *illegal =
               find_illegal_in_body(driver, *body, *conditional->conditional->context)) {
@@ -274,8 +300,25 @@ ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node) {
   return find_in(exec.body, node.id);
 }
 
+namespace {
+
+bool launches_empty_grid(const ExecGraph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ExecNode &node) {
+    const auto inner = [](const auto &body) { return launches_empty_grid(*body); };
+    return (node.enabled && has_empty_grid(node.work)) ||
+           (node.body && launches_empty_grid(*node.body)) ||
+           std::any_of(node.branches.begin(), node.branches.end(), inner);
+  });
+}
+
+} // namespace
+
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream) {
+  if (launches_empty_grid(exec->body)) {
+    driver.set_message("the graph has a kernel node with a grid dimension of 0");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
   TaskPtr begin = plan.add_begin(*exec), end = plan.add_marker();
   plan.batch.order_in_stream(*stream, begin);

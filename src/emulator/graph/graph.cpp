@@ -161,13 +161,15 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   auto node = std::make_shared<GraphNode>();
   node->graph = &graph;
   node->work = std::move(work);
+  auto data_of = [&](size_t i) {
+    return edge_data ? edge_data[driver.config.first_edge_data ? 0 : i] : CUgraphEdgeData{};
+  };
   std::vector<std::shared_ptr<GraphNode>> before;
   for (size_t i = 0; i < count; ++i) {
     auto dependency = driver.nodes.find(dependencies[i]);
     if (!dependency || dependency->graph != &graph)
       return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(
-        check_edge(driver, *dependency, *node, edge_data ? edge_data[i] : CUgraphEdgeData{}));
+    CUGRT_EMU_TRY(check_edge(driver, *dependency, *node, data_of(i)));
     before.push_back(std::move(dependency));
   }
   // "dependencies may not have any duplicate entries."
@@ -183,7 +185,7 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   if (auto *conditional = std::get_if<ConditionalWork>(&node->work))
     conditional->conditional->used = true;
   for (size_t i = 0; i < before.size(); ++i)
-    add_edge(*before[i], *node, edge_data ? edge_data[i] : CUgraphEdgeData{});
+    add_edge(*before[i], *node, data_of(i));
   return CUDA_SUCCESS;
 }
 

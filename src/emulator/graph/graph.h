@@ -6,7 +6,7 @@
 // Driver::mutex.
 #pragma once
 
-#include "emulator/graph/work.h"
+#include "emulator/driver/work.h"
 
 #include <unordered_map>
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emulator/driver/driver.h"
+#include "emulator/graph/conditional.h"
 
 namespace cugrt::emulator::api {
 

@@ -1,5 +1,6 @@
 // Parameter structs of graph nodes; see node_params.h.
 #include "emulator/graph/node_params.h"
+#include "emulator/graph/conditional.h"
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
@@ -34,11 +35,17 @@ CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p,
                         p.sharedMemBytes,
                         p.kernelParams,
                         p.extra};
+  request.of_node = true;
   KernelWork work;
   work.attributes = attributes;
   CUGRT_EMU_TRY(prepare_launch(driver, request, context, &work));
   *out = std::move(work);
   return CUDA_SUCCESS;
+}
+
+bool has_empty_grid(const Work &work) {
+  auto *kernel = std::get_if<KernelWork>(&work);
+  return kernel && !(kernel->grid[0] && kernel->grid[1] && kernel->grid[2]);
 }
 
 CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out) {

@@ -34,4 +34,7 @@ inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v2 &p) {
           p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
 }
 
+/// Of a kernel, which a node may hold and no launch.
+bool has_empty_grid(const Work &work);
+
 } // namespace cugrt::emulator::api

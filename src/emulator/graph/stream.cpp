@@ -1,5 +1,5 @@
 // The order of work within and between streams; see stream.h.
-#include "emulator/driver/stream.h"
+#include "emulator/graph/stream.h"
 
 #include "emulator/driver/device_limits.h"
 #include "emulator/graph/conditional.h"
@@ -44,8 +44,11 @@ CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out) {
   return CUDA_SUCCESS;
 }
 
+// Work is put into a stream with a context current, which need not be the stream's.
 CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out) {
   CUGRT_EMU_TRY(find_stream_any(driver, handle, out));
+  Ref<Context> current;
+  CUGRT_EMU_TRY(current_context_any(driver, &current));
   return driver.scheduler->poison();
 }
 
@@ -137,6 +140,7 @@ TaskPtr TaskBatch::add(const Work &work) {
 
 void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task, bool begins) {
   const StreamKernel &before = *stream.last_kernel;
+  task->alone = before.task->alone = true;
   name_point(stream);
   for (const TaskPtr &earlier : before.start_after)
     depend(task, earlier);
@@ -201,6 +205,25 @@ void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task) {
   batch.submit();
   stream->tail = task;
   stream->last_kernel = nullptr;
+}
+
+TaskPtr join(Driver &driver, const Ref<Stream> &stream) {
+  if (!stream->legacy)
+    return stream->tail;
+  auto task = std::make_shared<Task>();
+  TaskBatch batch(driver);
+  batch.add(task);
+  batch.order_in_stream(*stream, task);
+  batch.submit(true);
+  return task;
+}
+
+CUresult synchronize(Driver &driver, const Ref<Stream> &stream, Lock &lock) {
+  TaskPtr task = join(driver, stream);
+  lock.unlock();
+  driver.scheduler->wait(task);
+  lock.lock();
+  return driver.scheduler->poison();
 }
 
 CUresult capture_state(const Stream &stream) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/driver/driver.h"
+#include "emulator/graph/graph.h"
 
 namespace cugrt::emulator::api {
 
@@ -52,6 +53,10 @@ private:
 
 /// order_in_stream, submit, and `task` is the stream's new tail.
 void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task);
+/// What the stream waits for now: its last work, and that of all that the legacy stream joins.
+TaskPtr join(Driver &driver, const Ref<Stream> &stream);
+/// Waits for that. Taken and left with the lock.
+CUresult synchronize(Driver &driver, const Ref<Stream> &stream, Lock &lock);
 /// Enqueues the work or, while the stream is captured, adds a node. `task` gets the task, or
 /// nullptr.
 CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work,

@@ -3,6 +3,7 @@
 // A whole update pairs the nodes of two graphs from their exit nodes backwards, by the order of
 // edges, as cuda.h describes; nothing is changed unless everything may be.
 #include "emulator/graph/update.h"
+#include "emulator/graph/conditional.h"
 
 #include "emulator/driver/copy.h"
 #include "emulator/graph/memory_ops.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/driver/driver.h"
+#include "emulator/graph/graph.h"
 
 namespace cugrt::emulator::api {
 

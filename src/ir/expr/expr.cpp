@@ -15,9 +15,9 @@
 // themselves, so it holds for them. Where the rules are not applied - more than kMaxTerms terms, an
 // overflowing coefficient - the decision depends on the operands alone, so it is taken again in the
 // same way.
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
 
-#include "ir/expr_apply.h"
+#include "ir/expr/expr_apply.h"
 #include "support/check.h"
 #include "support/checked_math.h"
 

@@ -13,7 +13,7 @@
 // a wrap.
 #pragma once
 
-#include "ir/domain.h"
+#include "ir/expr/domain.h"
 #include "support/diagnostics.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The arithmetic of expressions, shared by building (folding of constants) and evaluation.
 #pragma once
 
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 //
 // An expression is a graph whose nodes may be shared, and written out it may be exponentially
 // larger. Small ones (nearly all) are walked as trees; for the others each node's result is kept.
-#include "ir/expr_apply.h"
-#include "ir/joint_bounds.h"
+#include "ir/expr/expr_apply.h"
+#include "ir/expr/joint_bounds.h"
 #include "support/check.h"
 
 #include <unordered_map>

@@ -1,7 +1,7 @@
 // Expressions as IR text. What the parser builds from this text is the same expression, which takes
 // care with associativity: chains lean left, and parentheses stand where a chain would be
 // regrouped.
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
 
 namespace cugrt::ir {
 

@@ -11,7 +11,7 @@
 //
 // All of it holds for every value of the domain, so the order and the number of steps, which is
 // bounded, decide how narrow a bound is, not whether it is one.
-#include "ir/joint_bounds.h"
+#include "ir/expr/joint_bounds.h"
 
 #include "support/checked_math.h"
 

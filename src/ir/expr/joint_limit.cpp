@@ -1,6 +1,5 @@
 // From constraints to limits: products are multiplied out, like terms joined.
-#include "ir/expr.h"
-#include "ir/text.h"
+#include "ir/expr/symbols.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

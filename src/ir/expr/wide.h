@@ -2,7 +2,7 @@
 // to the IR layer).
 #pragma once
 
-#include "ir/domain.h"
+#include "ir/expr/domain.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Building functions front to back.
-#include "ir/builder.h"
+#include "ir/module/builder.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 #include "support/check.h"
 
 namespace cugrt::ir {

@@ -4,7 +4,7 @@
 // does not check the rules of the IR (the verifier does), only that ids exist.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <string_view>
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // Copying functions.
-#include "ir/function_cloner.h"
+#include "ir/module/function_cloner.h"
 
 #include "support/check.h"
 

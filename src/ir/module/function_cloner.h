@@ -5,7 +5,7 @@
 // blocks are visited in place, between those before and after them.
 #pragma once
 
-#include "ir/builder.h"
+#include "ir/module/builder.h"
 
 namespace cugrt::ir {
 

@@ -10,7 +10,7 @@
 // the function's last parameter takes, and the key under which its graph is kept.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 namespace cugrt::ir {
 

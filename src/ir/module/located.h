@@ -1,7 +1,7 @@
 // Errors about a function, with their place in the module's text.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <string>

@@ -12,7 +12,9 @@
 //          └─ Block 0 (the body) ── Binding ── nested Blocks (if, while)
 #pragma once
 
-#include "ir/type.h"
+#include "ir/expr/symbols.h"
+#include "ir/type/kinds.h"
+#include "ir/type/type.h"
 #include "support/diagnostics.h"
 
 #include <array>
@@ -22,13 +24,6 @@
 #include <vector>
 
 namespace cugrt::ir {
-
-/// Half-open range [begin, begin + count) into one of a function's arrays.
-struct Range {
-  uint32_t begin = 0, count = 0;
-  uint32_t end() const { return begin + count; }
-  friend bool operator==(const Range &, const Range &) = default;
-};
 
 struct ValueId {
   uint32_t index = UINT32_MAX;
@@ -60,20 +55,6 @@ struct Attribute {
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-enum class Access : uint8_t { in, out, inout };
-inline bool reads(Access access) { return access != Access::out; }
-inline bool writes(Access access) { return access != Access::in; }
-
-enum class KernelParamKind : uint8_t {
-  tensor, // a device pointer to the first element; access and dtype declared
-  scalar, // a host value, passed by value as `dtype`
-  symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
-  device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
-  /// That symbol with its bounds and where to say that its value is out of them, passed by value:
-  /// cugrt_symbol of kernels/device_symbol.cuh.
-  checked_symbol,
-};
-
 struct KernelParam {
   std::string name{};
   KernelParamKind kind = KernelParamKind::tensor;
@@ -97,8 +78,6 @@ struct KernelVariant {
   bool cooperative = false;
   bool programmatic = false; // written with wait and trigger
 };
-
-enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
 
 struct Kernel {
   std::string name{};
@@ -124,17 +103,6 @@ struct Constant {
 
 // --- Functions ----------------------------------------------------------------------------------
 
-enum class SymbolSource : uint8_t {
-  parameter, // a dimension or element of a parameter's type, or an integer host scalar parameter
-  match,     // a match_shape binding
-  device,    // a read binding: lives in device memory, never sizes anything, never enters a key
-  bucket,    // the bucket that holds another symbol's value; see round_up_to_bucket
-};
-
-/// The least of `buckets`, which ascend, that is not below `value`; beyond the last the value
-/// itself.
-int64_t round_up_to_bucket(std::span<const int64_t> buckets, int64_t value);
-
 struct Symbol {
   std::string name{};
   SymbolSource source = SymbolSource::parameter;
@@ -145,13 +113,6 @@ struct Symbol {
   std::vector<int64_t> buckets{};
   uint32_t bucket_of = UINT32_MAX; // of buckets: the symbol
 };
-
-/// The constraints as limits, but for those that are none.
-std::vector<JointLimit> limits_of(const ExprPool &exprs, std::span<const Constraint> constraints);
-
-/// Whether a constraint names none but these symbols.
-bool is_over(const ExprPool &exprs, const Constraint &constraint,
-             std::span<const SymbolId> symbols);
 
 /// Bounds of the bucket of a symbol.
 Interval bucket_bounds(const Symbol &symbol);
@@ -184,7 +145,7 @@ struct Operand {
 
 enum class BindingKind : uint8_t {
 #define CUGRT_BINDING(name, text) name,
-#include "ir/bindings.def"
+#include "ir/module/bindings.def"
 #undef CUGRT_BINDING
 };
 

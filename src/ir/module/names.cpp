@@ -1,7 +1,7 @@
 // Names and reserved words of the text form.
-#include "ir/names.h"
+#include "ir/module/names.h"
 
-#include "ir/dtype.h"
+#include "ir/type/dtype.h"
 
 #include <algorithm>
 

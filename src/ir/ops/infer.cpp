@@ -1,5 +1,5 @@
 // Types of operands and calls.
-#include "ir/infer.h"
+#include "ir/ops/infer.h"
 
 #include <algorithm>
 

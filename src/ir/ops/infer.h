@@ -1,7 +1,7 @@
 // Types that follow from other types: of operands, and of calls' results.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
 // Result types of attention and of what it is fed with.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 #include <cmath>
 

@@ -1,7 +1,5 @@
 // What the rules of several ops share: checks of operands, broadcasting, windows.
-#include "ir/ops_infer.h"
-
-#include "ir/text.h"
+#include "ir/ops/infer_op.h"
 
 #include <algorithm>
 
@@ -68,6 +66,15 @@ Status Inference::check_ids(size_t i) const {
                ", i32 or i64 is needed");
 }
 
+Status Inference::check_integer(size_t i) const {
+  const DTypeInfo &row = info(type(i).dtype);
+  if (row.elements_per_block == 1 &&
+      (row.kind == DTypeKind::signed_integer || row.kind == DTypeKind::unsigned_integer))
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(row.name) +
+               ", an integer of whole bytes is needed");
+}
+
 Status Inference::check_whole_bytes(size_t i) const {
   if (info(type(i).dtype).elements_per_block == 1)
     return {};
@@ -90,21 +97,31 @@ Status Inference::check_equal(ExprId a, ExprId b, const std::string &what) const
                " and " + text(b) + (constants ? "" : "; use match to require it"));
 }
 
+/// Whether an op's window has as many dimensions as its operands: lists that are not given are 1s,
+/// or 0s.
+static bool takes_any_axes(Op op) { return op == Op::conv_transpose || op == Op::conv_integer; }
+
 Result<std::vector<int64_t>> Inference::window_list(std::string_view name, size_t axes,
                                                     int64_t least) const {
   std::vector<int64_t> list = op_integers(op, attributes, name);
+  if (list.empty() && takes_any_axes(op))
+    list.assign(axes, least);
   const bool fits = std::all_of(list.begin(), list.end(), [&](int64_t value) {
     return value >= least && value <= kMaxWindow;
   });
   if (list.size() != axes || !fits)
     return wrong("attribute '" + std::string(name) + "' needs " +
-                 (axes == 1 ? "one integer" : "two integers") + " from " + std::to_string(least) +
-                 " to " + std::to_string(kMaxWindow));
+                 (axes == 1   ? "one integer"
+                  : axes == 2 ? "two integers"
+                              : "three integers") +
+                 " from " + std::to_string(least) + " to " + std::to_string(kMaxWindow));
   return list;
 }
 
 Result<std::vector<std::array<int64_t, 2>>> Inference::paddings(size_t axes) const {
   std::vector<int64_t> list = op_integers(op, attributes, "padding");
+  if (list.empty() && takes_any_axes(op))
+    list.assign(axes, 0);
   const bool sides = list.size() == 2 * axes; // before all of them, then after
   if (!sides)
     CUGRT_TRY(window_list("padding", axes, 0).take_status());

@@ -1,5 +1,5 @@
 // Result types of ops that work element by element.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 namespace cugrt::ir {
 
@@ -60,6 +60,16 @@ Types Inference::compare() const {
 Types Inference::logical() const {
   CUGRT_TRY(check_dtype(0, DType::boolean));
   return broadcasting(DType::boolean);
+}
+
+Types Inference::bitwise_not() const {
+  CUGRT_TRY(check_integer(0));
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::bitwise() const {
+  CUGRT_TRY(check_integer(0));
+  return broadcasting(type(0).dtype);
 }
 
 Types Inference::where() const {

@@ -1,5 +1,5 @@
 // Result types of ops that choose elements: by position, by a slice, by a shape to fill.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 #include <limits>
 
@@ -24,6 +24,69 @@ Types Inference::gather_elements() const {
     if (i != axis)
       CUGRT_TRY(check_equal(dims(0)[i], dims(1)[i], "dimensions beside the axis"));
   return one(type(0).dtype, dims(1));
+}
+
+Types Inference::gather_nd() const {
+  CUGRT_TRY(check_whole_bytes(0));
+  CUGRT_TRY(check_ids(1));
+  const int64_t batch = op_integer(op, attributes, "batch_dims");
+  if (rank(1) == 0)
+    return wrong("operand 2 has rank 1 or more");
+  const std::optional<int64_t> places = known(dims(1).back());
+  if (batch < 0 || batch >= static_cast<int64_t>(rank(1)) || !places || *places < 0 ||
+      *places > static_cast<int64_t>(rank(0)) - batch)
+    return wrong("the last dimension of operand 2 is a constant, and with 'batch_dims' at most the "
+                 "rank of operand 1");
+  const auto outer = static_cast<size_t>(batch);
+  for (size_t i = 0; i < outer; ++i)
+    CUGRT_TRY(check_equal(dims(0)[i], dims(1)[i], "dimensions of the batch"));
+  Dims out(dims(1).begin(), dims(1).end() - 1);
+  out.insert(out.end(), dims(0).begin() + batch + *places, dims(0).end());
+  return one(type(0).dtype, std::move(out));
+}
+
+Status Inference::check_reduction() const {
+  const std::string reduction = op_string(op, attributes, "reduction");
+  if (reduction == "none")
+    return check_whole_bytes(0);
+  if (reduction != "add" && reduction != "mul" && reduction != "max" && reduction != "min")
+    return wrong(R"(attribute 'reduction' is "none", "add", "mul", "max" or "min")");
+  CUGRT_TRY(check_number(0));
+  return info(type(0).dtype).bytes_per_block == 1
+             ? wrong("elements of one byte cannot be reduced in place; insert a cast")
+             : Status();
+}
+
+Types Inference::scatter_elements() const {
+  CUGRT_TRY(check_reduction());
+  CUGRT_TRY(check_ids(1));
+  CUGRT_TRY(check_same_dtype(2));
+  CUGRT_TRY(check_rank(1, rank(0)));
+  CUGRT_TRY(check_rank(2, rank(0)));
+  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  for (size_t i = 0; i < rank(0); ++i) {
+    CUGRT_TRY(check_equal(dims(1)[i], dims(2)[i], "dimensions of indices and updates"));
+    const ExprId beyond = m.exprs.sub(dims(1)[i], dims(0)[i]);
+    if (i != axis && beyond != constant(0) && range_of(beyond).upper > 0)
+      return wrong("dimension " + text(dims(1)[i]) + " of the indices cannot be shown to lie in " +
+                   text(dims(0)[i]) + "; use match to require it");
+  }
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::scatter_nd() const {
+  CUGRT_TRY(check_reduction());
+  CUGRT_TRY(check_ids(1));
+  CUGRT_TRY(check_same_dtype(2));
+  const std::optional<int64_t> places = rank(1) == 0 ? std::nullopt : known(dims(1).back());
+  if (!places || *places < 0 || *places > static_cast<int64_t>(rank(0)))
+    return wrong("the last dimension of operand 2 is a constant, at most the rank of operand 1");
+  Dims wanted(dims(1).begin(), dims(1).end() - 1);
+  wanted.insert(wanted.end(), dims(0).begin() + *places, dims(0).end());
+  CUGRT_TRY(check_rank(2, wanted.size()));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    CUGRT_TRY(check_equal(wanted[i], dims(2)[i], "dimensions of what is written and the updates"));
+  return one(type(0).dtype, dims(0));
 }
 
 Types Inference::one_hot() const {

@@ -1,5 +1,5 @@
 // Result types of ops that move elements, or only say anew how they lie.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Result types of the tensor-level ops: checks that hold for all of them, and the table of rules.
 // Symbolic dimensions are equal when they are the same expression (ir/expr.h says which are); what
 // cannot be shown equal is an error here, never an assumption.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 #include "support/check.h"
 
@@ -13,6 +13,7 @@ bool is_shape_operand(Op op, size_t i) {
   switch (op) {
   case Op::reshape:
   case Op::broadcast_to:
+  case Op::resize:
     return i == 1;
   case Op::slice:
     return i > 0;
@@ -115,7 +116,7 @@ Rule rule_of(Op op) {
 #define CUGRT_OP_FAMILY(op, family)                                                                \
   case Op::op:                                                                                     \
     return &Inference::family;
-#include "ir/op_families.def"
+#include "ir/ops/op_families.def"
   }
   return nullptr;
 }

@@ -5,7 +5,7 @@
 // op_families.def; the rules lie in ops_infer_*.cpp, by concern.
 #pragma once
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 namespace cugrt::ir {
 
@@ -49,8 +49,10 @@ struct Inference {
   Status check_number(size_t i) const;
   Status check_dtype(size_t i, DType wanted) const;
   Status check_ids(size_t i) const; // i32 or i64
+  Status check_integer(size_t i) const;
   Status check_whole_bytes(size_t i) const;
   Status check_same_dtype(size_t i) const;
+  Status check_blocks(size_t i) const; // a matrix of a block format
   Status check_equal(ExprId a, ExprId b, const std::string &what) const;
   /// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
   Status check_vector(size_t i, ExprId length) const;
@@ -67,7 +69,16 @@ struct Inference {
   Result<ExprId> windowed(ExprId size, ExprId window, int64_t stride,
                           const std::array<int64_t, 2> &padding, int64_t dilation) const;
   /// Of a convolution over `axes` dimensions behind [batch, channels].
-  Types convolution(size_t axes) const;
+  Types convolution(size_t axes, DType result) const;
+  /// Operand i, where present, is a zero point of operand `of`: its dtype, one or one for each of
+  /// `length`.
+  Status check_zero_point(size_t i, size_t of, ExprId length) const;
+  /// Operand i is i8 or u8.
+  Status check_byte(size_t i) const;
+  /// Attribute reduction, for operand 1's dtype.
+  Status check_reduction() const;
+  /// Operand i, where present, has these dimensions and operand 1's dtype.
+  Status check_state(size_t i, const Dims &wanted) const;
   /// The dimensions of operand 1 without `axes`, or with 1 there where keep_dims asks for it.
   Types without_axes(DType result, std::vector<int64_t> axes) const;
   /// Of attribute shape; a single -1 becomes what is left over of `total` elements.
@@ -77,7 +88,7 @@ struct Inference {
 
   // The rules, by the names of op_families.def.
 #define CUGRT_FAMILY(name) Types name() const;
-#include "ir/op_families.def"
+#include "ir/ops/op_families.def"
 
 private:
   std::string known_names() const;

@@ -1,5 +1,5 @@
 // Result types of reductions along axes.
-#include "ir/ops_infer.h"
+#include "ir/ops/infer_op.h"
 
 namespace cugrt::ir {
 
@@ -42,13 +42,12 @@ Types Inference::top_k() const {
   CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
   const int64_t k = op_integer(op, attributes, "k");
   Dims out = dims(0);
-  const std::optional<int64_t> size = known(out[axis]);
-  if (!size)
-    return wrong("the dimension that top_k searches is " + text(out[axis]) +
-                 "; it must be a constant, so that there are k elements");
-  if (k < 0 || k > *size)
+  if (const std::optional<int64_t> size = known(out[axis]); k < 0 || (size && k > *size))
     return wrong("attribute 'k' is " + std::to_string(k) + ", of a dimension of " +
-                 std::to_string(*size));
+                 text(out[axis]));
+  if (range_of(out[axis]).lower < k)
+    return wrong("the dimension that top_k searches, " + text(out[axis]) +
+                 ", cannot be shown to have k elements; bound it from below");
   out[axis] = constant(k);
   const DType dtype = type(0).dtype;
   return std::vector<TypeId>{m.types.tensor(dtype, out), m.types.tensor(DType::i64, out)};

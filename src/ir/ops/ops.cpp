@@ -1,5 +1,5 @@
 // The op table: attributes of every op, their defaults and checks of their kinds.
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 #include "support/check.h"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr OpInfo kOps[] = {
 #define CUGRT_OP(name, least, most, results, pattern)                                              \
   {#name, least, most, results, OpPattern::pattern},
-#include "ir/ops.def"
+#include "ir/ops/ops.def"
 #undef CUGRT_OP
 };
 
@@ -71,6 +71,37 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                     {"padding", AttributeKind::integers, false, Ints{0}},
                     {"dilation", AttributeKind::integers, false, Ints{1}},
                     {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::conv3d) = {{"strides", AttributeKind::integers, false, Ints{1, 1, 1}},
+                    {"padding", AttributeKind::integers, false, Ints{0, 0, 0}},
+                    {"dilation", AttributeKind::integers, false, Ints{1, 1, 1}},
+                    {"groups", AttributeKind::integer, false, int64_t(1)}};
+  // Of as many dimensions as the operands have: none given are 1s, or 0s.
+  of(Op::conv_integer) = {list("strides"),
+                          list("padding"),
+                          list("dilation"),
+                          {"groups", AttributeKind::integer, false, int64_t(1)}};
+  of(Op::conv_transpose) = of(Op::conv_integer);
+  of(Op::conv_transpose).push_back(list("output_padding"));
+  const OpAttribute reduction{"reduction", AttributeKind::string, false, std::string("none")};
+  of(Op::gather_nd) = {{"batch_dims", AttributeKind::integer, false, int64_t(0)}};
+  of(Op::scatter_elements) = {first_axis, reduction};
+  of(Op::scatter_nd) = {reduction};
+  of(Op::resize) = {{"mode", AttributeKind::string, false, std::string("nearest")},
+                    {"coordinates", AttributeKind::string, false, std::string("half_pixel")},
+                    {"nearest", AttributeKind::string, false, std::string("round_prefer_floor")},
+                    axes,
+                    number("cubic_coeff", -0.75),
+                    flag("exclude_outside", false),
+                    number("extrapolation", 0)};
+  of(Op::grid_sample) = {{"mode", AttributeKind::string, false, std::string("linear")},
+                         {"padding", AttributeKind::string, false, std::string("zeros")},
+                         flag("align_corners", false)};
+  of(Op::lstm) = of(Op::lstm_integer) = {flag("reverse", false)};
+  of(Op::gru) = {flag("reverse", false)};
+  of(Op::rnn) = {flag("reverse", false),
+                 {"activation", AttributeKind::string, false, std::string("tanh")}};
+  of(Op::matmul) = {flag("transpose_b", false)};
+  of(Op::matmul_blocks) = {flag("repacked", false)};
   of(Op::attention) = {number("scale", 0), flag("causal", false)};
   of(Op::rotary) = {number("base", 10000),
                     number("scale", 1),

@@ -3,7 +3,7 @@
 // docs/ir.md.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <optional>
 #include <span>
@@ -13,7 +13,7 @@ namespace cugrt::ir {
 
 enum class Op : uint32_t {
 #define CUGRT_OP(name, least, most, results, pattern) name,
-#include "ir/ops.def"
+#include "ir/ops/ops.def"
 #undef CUGRT_OP
 };
 

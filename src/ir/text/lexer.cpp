@@ -1,7 +1,7 @@
 // The lexer: one pass over the bytes, no allocation.
-#include "ir/lexer.h"
+#include "ir/text/lexer.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 #include <charconv>
 

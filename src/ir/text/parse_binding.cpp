@@ -1,8 +1,8 @@
 // Parsing of bindings: one function for each kind, which fills in a draft that is then appended.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/infer.h"
-#include "ir/names.h"
+#include "ir/module/names.h"
+#include "ir/ops/infer.h"
 
 namespace cugrt::ir {
 

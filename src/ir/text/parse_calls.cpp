@@ -1,8 +1,8 @@
 // Right sides of bindings that call, and those that hold blocks: calls, ops, if and while; part of
 // the parser.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/infer.h"
+#include "ir/ops/infer.h"
 
 namespace cugrt::ir {
 

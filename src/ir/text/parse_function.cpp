@@ -1,7 +1,7 @@
 // Parsing of functions: signatures in the first sweep, bodies in the second.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Parsing of kernel declarations and constants.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/element.h"
-#include "ir/names.h"
+#include "ir/module/names.h"
+#include "ir/type/element.h"
 
 #include <charconv>
 #include <limits>

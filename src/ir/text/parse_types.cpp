@@ -1,7 +1,7 @@
 // Parsing of expressions and types.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 namespace cugrt::ir {
 

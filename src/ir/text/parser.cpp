@@ -1,7 +1,7 @@
 // The parser's frame: tokens, attribute values, the module's items, recovery.
-#include "ir/parser.h"
+#include "ir/text/parser.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <limits>

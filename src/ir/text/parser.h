@@ -10,10 +10,10 @@
 // sides · parse_calls.cpp: those that call or hold blocks.
 #pragma once
 
-#include "ir/builder.h"
-#include "ir/lexer.h"
-#include "ir/ops.h"
-#include "ir/text.h"
+#include "ir/module/builder.h"
+#include "ir/ops/ops.h"
+#include "ir/text/lexer.h"
+#include "ir/text/text.h"
 
 #include <deque>
 #include <unordered_map>

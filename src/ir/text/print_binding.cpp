@@ -1,14 +1,14 @@
 // Printing of bindings and blocks.
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 
-#include "ir/lexer.h"
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
+#include "ir/text/lexer.h"
 
 namespace cugrt::ir {
 
 static constexpr std::string_view kWords[] = {
 #define CUGRT_BINDING(name, text) text,
-#include "ir/bindings.def"
+#include "ir/module/bindings.def"
 #undef CUGRT_BINDING
 };
 

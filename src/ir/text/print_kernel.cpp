@@ -1,8 +1,8 @@
 // Printing of kernels, constants and attribute values.
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 
-#include "ir/element.h"
-#include "ir/lexer.h"
+#include "ir/text/lexer.h"
+#include "ir/type/element.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Printing of modules, types and functions.
-#include "ir/printer.h"
+#include "ir/text/printer.h"
 
-#include "ir/lexer.h"
+#include "ir/text/lexer.h"
 
 #include <algorithm>
 

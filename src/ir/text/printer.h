@@ -4,7 +4,7 @@
 // constants, attribute values.
 #pragma once
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace cugrt::ir {
 

@@ -1,7 +1,7 @@
 // Text form of modules: parser and printer. The grammar stands in docs/ir.md.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <string>
@@ -11,11 +11,7 @@ namespace cugrt::ir {
 
 /// Limits on text, so that a hostile file gives an error and nothing else.
 inline constexpr size_t kMaxTextBytes = size_t(512) << 20;
-inline constexpr uint32_t kMaxNesting = 64;       // of blocks, tuples and parentheses
-inline constexpr size_t kMaxBuckets = 256;        // of a symbol
-inline constexpr size_t kMaxConstraints = 16;     // of a function
-inline constexpr size_t kMaxConstraintTerms = 8;  // of a constraint
-inline constexpr size_t kMaxConstraintDegree = 8; // symbols in a product of a constraint
+inline constexpr uint32_t kMaxNesting = 64; // of blocks, tuples and parentheses
 inline constexpr uint32_t kMaxOperands = 4096;
 
 /// Parses one module. Every error goes to `diagnostics`; the module is usable only when there is

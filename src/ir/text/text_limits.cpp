@@ -1,7 +1,7 @@
 // What text has no room for. Modules that were parsed are within these limits; passes may go
 // beyond.
-#include "ir/located.h"
-#include "ir/text.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
 
 namespace cugrt::ir {
 

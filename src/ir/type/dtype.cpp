@@ -1,5 +1,5 @@
 // The data type table.
-#include "ir/dtype.h"
+#include "ir/type/dtype.h"
 
 #include "support/check.h"
 
@@ -13,7 +13,7 @@ static constexpr std::string_view text_name(std::string_view name) {
 static constexpr DTypeInfo kTable[] = {
 #define CUGRT_DTYPE(name, kind, elements, bytes)                                                   \
   {text_name(#name), DTypeKind::kind, elements, bytes},
-#include "ir/dtypes.def"
+#include "ir/type/dtypes.def"
 #undef CUGRT_DTYPE
 };
 

@@ -9,7 +9,7 @@ namespace cugrt::ir {
 
 enum class DType : uint8_t {
 #define CUGRT_DTYPE(name, kind, elements, bytes) name,
-#include "ir/dtypes.def"
+#include "ir/type/dtypes.def"
 #undef CUGRT_DTYPE
 };
 

@@ -1,6 +1,7 @@
 // Conversion of elements. Bytes are little-endian, as on every device and host that CUDA has.
-#include "ir/element.h"
+#include "ir/type/element.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -52,10 +53,21 @@ double from_small(SmallFloat f, uint16_t bits) {
   return bits & 0x8000u ? -value : value;
 }
 
-template <class T> void append_bytes(T value, std::string &bytes) {
-  char raw[sizeof value];
-  std::memcpy(raw, &value, sizeof value);
-  bytes.append(raw, sizeof raw);
+uint32_t single_bits(double value) {
+  constexpr double kLimit = 0x1.ffffffp127; // from here on rounding gives infinity
+  if (std::isfinite(value) && std::fabs(value) >= kLimit)
+    return std::bit_cast<uint32_t>(std::copysign(std::numeric_limits<float>::infinity(),
+                                                 static_cast<float>(value > 0 ? 1 : -1)));
+  return std::bit_cast<uint32_t>(static_cast<float>(value));
+}
+
+/// Of any floating dtype, rounded once from `value`.
+uint64_t floating_bits(DType dtype, double value) {
+  if (dtype == DType::f64)
+    return std::bit_cast<uint64_t>(value);
+  if (dtype == DType::f32)
+    return single_bits(value);
+  return to_small(small_format(dtype), value);
 }
 
 template <class T> T load(const char *bytes) {
@@ -91,6 +103,32 @@ bool integer_fits(DType dtype, int64_t value, bool above_int64) {
   return false;
 }
 
+uint32_t scalar_bytes(DType dtype) {
+  const DTypeInfo &d = info(dtype);
+  return d.elements_per_block == 1 ? d.bytes_per_block : 0;
+}
+
+Result<uint64_t> scalar_bits(DType dtype, int64_t value) {
+  const DTypeInfo &d = info(dtype);
+  if (d.kind == DTypeKind::floating)
+    return floating_bits(dtype, static_cast<double>(value));
+  if (scalar_bytes(dtype) == 0)
+    return Status::error(Code::unsupported,
+                         "no integer is passed by value as " + std::string(d.name));
+  if (!integer_fits(dtype, value))
+    return Status::error(Code::out_of_range, "the value " + std::to_string(value) +
+                                                 " does not fit a kernel argument of type " +
+                                                 std::string(d.name));
+  return static_cast<uint64_t>(value) & ~uint64_t(0) >> (64 - 8 * scalar_bytes(dtype));
+}
+
+Result<uint64_t> scalar_bits(DType dtype, double value) {
+  if (info(dtype).kind != DTypeKind::floating)
+    return Status::error(Code::unsupported,
+                         "no float is passed by value as " + std::string(info(dtype).name));
+  return floating_bits(dtype, value);
+}
+
 void append_integer(DType dtype, int64_t value, std::string &bytes) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);
@@ -98,23 +136,9 @@ void append_integer(DType dtype, int64_t value, std::string &bytes) {
 }
 
 bool append_float(DType dtype, double value, std::string &bytes) {
-  if (dtype == DType::f64) {
-    append_bytes(value, bytes);
-    return true;
-  }
-  if (dtype == DType::f32) {
-    constexpr double kLimit = 0x1.ffffffp127; // from here on rounding gives infinity
-    append_bytes(std::isfinite(value) && std::fabs(value) >= kLimit
-                     ? std::copysign(std::numeric_limits<float>::infinity(),
-                                     static_cast<float>(value > 0 ? 1 : -1))
-                     : static_cast<float>(value),
-                 bytes);
-    return !(std::isfinite(value) && std::fabs(value) >= kLimit);
-  }
-  SmallFloat format = small_format(dtype);
-  uint16_t bits = to_small(format, value);
-  append_bytes(bits, bytes);
-  return !std::isfinite(value) || (bits & 0x7fffu) < format.infinity();
+  append_integer(dtype, static_cast<int64_t>(floating_bits(dtype, value)), bytes);
+  return !std::isfinite(value) ||
+         std::isfinite(float_at(dtype, bytes.data() + bytes.size() - info(dtype).bytes_per_block));
 }
 
 int64_t integer_at(DType dtype, const char *bytes) {

@@ -1,5 +1,5 @@
 // The pool of types, and the size of tensors.
-#include "ir/type.h"
+#include "ir/type/type.h"
 
 #include "support/check.h"
 

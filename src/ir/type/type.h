@@ -1,8 +1,8 @@
 // Types of values, hash-consed: equal types of one module have equal ids.
 #pragma once
 
-#include "ir/dtype.h"
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
+#include "ir/type/dtype.h"
 
 #include <cstdint>
 #include <string>

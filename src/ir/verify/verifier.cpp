@@ -1,7 +1,7 @@
 // Verification of a module: kernels, constants, names, recursion; functions one after the other.
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -1,14 +1,15 @@
 // The verifier of one function (private to the IR layer).
 //
-// verifier.cpp: the module, kernels, constants, recursion · verify_function.cpp: names, symbols,
-// scopes, blocks · verify_binding.cpp: the rules of each kind of binding · verify_call.cpp:
-// launches and calls · verify_graph.cpp: builtins of lifted regions.
+// verifier.cpp: the module, kernels, constants, recursion · verify_function.cpp: names, types,
+// scopes, blocks · verify_symbols.cpp: symbols, buckets, constraints · verify_binding.cpp: the
+// rules of each kind of binding · verify_call.cpp: launches and calls · verify_graph.cpp: builtins
+// of lifted regions.
 //
 // Bindings are visited in order, and three facts are kept: which block each value is visible in,
 // which symbols are defined, and which tensors and storages have been killed.
 #pragma once
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <optional>
 
@@ -31,11 +32,6 @@ private:
   bool fail(SourceLocation location, std::string message);
   bool fail(const Binding &b, std::string message);
   void names();
-  void symbol_sources();
-  void buckets(const Symbol &symbol);
-  bool constraint(const Constraint &constraint);
-  void corners();
-  void constraint_matches(const Constraint &constraint);
   void parameters();
   void parameter(size_t number);
   void block(uint32_t number, const Binding *owner, std::span<const Operand> captures,
@@ -47,7 +43,6 @@ private:
   bool yields(const Binding &b, uint32_t block, std::span<const TypeId> types);
   void results();
   void define(ValueId value) { visible_in_[value.index] = current_block_; }
-  void define_symbol(SymbolId symbol);
   bool use(ValueId value, SourceLocation location, const Binding *b);
   bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);
   bool check_expr(ExprId e, SourceLocation location, const char *where, bool any_symbol = false);
@@ -68,6 +63,14 @@ private:
   void kill_node(uint32_t node);
   uint32_t node(ValueId v) const { return node_of_[v.index]; }
   void nodes_of_results(const Binding &b);
+
+  // --- verify_symbols.cpp ---
+  void define_symbol(SymbolId symbol);
+  void symbol_sources();
+  void buckets(const Symbol &symbol);
+  bool constraint(const Constraint &constraint);
+  void constraint_matches(const Constraint &constraint);
+  void corners();
 
   // --- verify_binding.cpp ---
   bool counts(const Binding &b);

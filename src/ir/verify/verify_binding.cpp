@@ -1,9 +1,9 @@
 // The rules of each kind of binding, except calls.
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
-#include "ir/infer.h"
-#include "ir/names.h"
-#include "ir/ops.h"
+#include "ir/module/names.h"
+#include "ir/ops/infer.h"
+#include "ir/ops/ops.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ bool FunctionVerifier::rules(const Binding &b) {
   using Rule = bool (FunctionVerifier::*)(const Binding &);
   static constexpr Rule kRules[] = {
 #define CUGRT_BINDING(name, text) &FunctionVerifier::name,
-#include "ir/bindings.def"
+#include "ir/module/bindings.def"
 #undef CUGRT_BINDING
   };
   return attributes(b) && (this->*kRules[static_cast<size_t>(b.kind)])(b);

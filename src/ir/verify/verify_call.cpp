@@ -1,8 +1,8 @@
 // The rules of launches and calls.
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
-#include "ir/element.h"
-#include "ir/infer.h"
+#include "ir/ops/infer.h"
+#include "ir/type/element.h"
 
 #include <algorithm>
 

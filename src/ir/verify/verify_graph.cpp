@@ -1,8 +1,8 @@
 // The rules of the builtins of lifted regions (ir/graph_builtins.h), and of the functions that they
 // name.
-#include "ir/graph_builtins.h"
-#include "ir/infer.h"
-#include "ir/verifier.h"
+#include "ir/module/graph_builtins.h"
+#include "ir/ops/infer.h"
+#include "ir/verify/verifier.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What callers must know about functions, callees first.
-#include "plan/liveness.h"
+#include "plan/analysis/liveness.h"
 
-#include "ir/located.h"
+#include "ir/module/located.h"
 
 namespace cugrt::plan {
 

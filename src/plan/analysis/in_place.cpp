@@ -1,7 +1,7 @@
 // Which launches may write in place, from the kernels' declarations and the liveness of operands.
-#include "plan/in_place.h"
+#include "plan/analysis/in_place.h"
 
-#include "plan/sizes.h"
+#include "plan/symbols/sizes.h"
 
 #include <algorithm>
 

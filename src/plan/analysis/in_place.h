@@ -3,7 +3,8 @@
 // last time, and the one that is written for the first.
 #pragma once
 
-#include "plan/liveness.h"
+#include "ir/module/module.h"
+#include "plan/analysis/liveness.h"
 
 #include <utility>
 #include <vector>

@@ -1,10 +1,10 @@
 // Liveness: one walk over the function's blocks, linear in bindings and operands (times the nesting
 // depth, which the parser bounds).
-#include "plan/liveness.h"
+#include "plan/analysis/liveness.h"
 
-#include "ir/located.h"
-#include "ir/text.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
+#include "plan/symbols/sizes.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -7,10 +7,15 @@
 //
 // Time counts bindings in program order, nested blocks in place, one more at the end of each block:
 //
-//   0  %a = alloc            a: [1, 6)  used in the loop, defined before it: lives to the loop's
-//   end 1  launch @k(%a) 2  while (%c = %a)       c: [2, 8)  carried 3    ... yield           end
-//   of the condition's block 4    launch @k(%a, %c) 5    ... yield %c        end of the body's
-//   block; the loop is [2, 6) 6  launch @k(%r)         the loop's result is c
+// clang-format off
+//   0  %a = alloc              a: [1, 6)  used in the loop, defined before it: lives to the loop's end
+//   1  launch @k(%a)
+//   2  while (%c = %a)         c: [2, 8)  carried
+//   3    ... yield             end of the condition's block
+//   4    launch @k(%a, %c)
+//   5    ... yield %c          end of the body's block; the loop is [2, 6)
+//   6  launch @k(%r)           %r, the loop's result, is c
+// clang-format on
 //
 // Lifetimes are half-open. A launch's operands are all alive at its time, so that outputs never
 // share bytes with inputs. Branches follow one another in time and so share storage by themselves.
@@ -27,7 +32,7 @@
 // runs whenever what follows it does.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <cstdint>

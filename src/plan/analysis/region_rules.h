@@ -13,9 +13,9 @@
 // storage left alone), with `if`, `while` and match closing a region.
 #pragma once
 
-#include "plan/values.h"
+#include "ir/module/module.h"
 
-#include <memory>
+#include <string>
 
 namespace cugrt::plan {
 
@@ -46,16 +46,5 @@ public:
   /// Whether copies between planned tensors and slots, which no binding stands for, may join.
   virtual bool copies_join() const = 0;
 };
-
-std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
-                                              const ValueTable &values);
-std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint32_t function);
-std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
-                                               uint32_t function, const ValueTable &values);
-
-/// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
-/// put between the others; then all that names a step is renumbered, and the result gives the new
-/// numbers, one more than there were steps. Otherwise it is empty.
-std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
 
 } // namespace cugrt::plan

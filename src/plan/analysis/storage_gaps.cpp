@@ -1,5 +1,5 @@
 // When a storage that the module has laid out holds nothing, from the lives of the tensors in it.
-#include "plan/liveness.h"
+#include "plan/analysis/liveness.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,11 +1,11 @@
 // The fields of plans, listed once for writing and for reading.
 //
 // fields(archive, row) names every field of a row in order. An archive is a function object: the
-// writer's turns a field into JSON, the reader's the reverse, so neither can forget a field that
+// writer's turns a field into bytes, the reader's the reverse, so neither can forget a field that
 // the other has. Enumerators are written by name.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 #include <span>
 #include <string_view>

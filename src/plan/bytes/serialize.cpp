@@ -1,13 +1,13 @@
-// Plans as JSON and CBOR. Fields are listed in plan/archive.h, the forms in plan/document.h.
+// Plans as bytes. Fields are listed in archive.h, the form in document.h.
 //
 // Reading trusts nothing. Nesting and lengths are bounded before anything is parsed; every field is
 // checked for presence, type and range; the expressions are built anew in their pool; and
 // validate() has the last word.
-#include "plan/serialize.h"
+#include "plan/bytes/serialize.h"
 
-#include "plan/archive.h"
-#include "plan/document.h"
-#include "plan/planner.h"
+#include "plan/bytes/archive.h"
+#include "plan/bytes/document.h"
+#include "plan/validate/validate.h"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ struct FieldCounter {
 
 class Writer {
 public:
-  explicit Writer(Emitter &out) : out_(out) {}
+  explicit Writer(DocumentWriter &out) : out_(out) {}
 
   template <class T> void operator()(const char *name, const T &value) {
     out_.key(name);
@@ -65,19 +65,16 @@ public:
     out_.begin(Kind::list, list.size());
     for (bool element : list)
       out_.boolean(element);
-    out_.end();
   }
   template <class T> void write(const std::vector<T> &list) {
     out_.begin(Kind::list, list.size());
     for (const T &element : list)
       write(element);
-    out_.end();
   }
   template <class T, size_t N> void write(const std::array<T, N> &list) {
     out_.begin(Kind::list, N);
     for (const T &element : list)
       write(element);
-    out_.end();
   }
 
 private:
@@ -86,14 +83,13 @@ private:
     fields(counter, value);
     out_.begin(Kind::object, counter.count);
     fields(*this, value);
-    out_.end();
   }
-  Emitter &out_;
+  DocumentWriter &out_;
 };
 
 constexpr size_t kHeaderFields = 3; // format, version, exprs
 
-void write(const Plan &plan, Emitter &out) {
+void write(const Plan &plan, DocumentWriter &out) {
   FieldCounter counter;
   fields(counter, plan);
   out.begin(Kind::object, counter.count + kHeaderFields);
@@ -104,26 +100,7 @@ void write(const Plan &plan, Emitter &out) {
   out.begin(Kind::list, plan.exprs.size());
   for (uint32_t i = 0; i < plan.exprs.size(); ++i)
     writer.write(plan.exprs[ExprId{i}]);
-  out.end();
   fields(writer, plan);
-  out.end();
-}
-
-std::optional<std::string> from_hex(std::string_view text) {
-  auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  if (text.size() % 2 != 0)
-    return std::nullopt;
-  std::string bytes;
-  bytes.reserve(text.size() / 2);
-  for (size_t i = 0; i < text.size(); i += 2) {
-    int high = digit(text[i]), low = digit(text[i + 1]);
-    if (high < 0 || low < 0)
-      return std::nullopt;
-    bytes += char(high * 16 + low);
-  }
-  return bytes;
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -163,9 +140,6 @@ public:
     const Node *node = error_.empty() ? find(name) : nullptr;
     if (node && node->kind == Kind::bytes) {
       value = node->text;
-    } else if (node && node->kind == Kind::text) {
-      auto decoded = from_hex(node->text);
-      decoded ? void(value = std::move(*decoded)) : fail(std::string(name) + " is no hexadecimal");
     } else {
       fail(std::string("has no bytes in field ") + name);
     }
@@ -338,18 +312,10 @@ Result<Plan> read_plan(const Node &root) {
 
 } // namespace
 
-std::string to_json(const Plan &plan) {
-  std::string text;
-  JsonEmitter emitter(text);
-  write(plan, emitter);
-  text += '\n';
-  return text;
-}
-
-std::string to_cbor(const Plan &plan) {
+std::string to_bytes(const Plan &plan) {
   std::string bytes;
-  CborEmitter emitter(bytes);
-  write(plan, emitter);
+  DocumentWriter writer(bytes);
+  write(plan, writer);
   return bytes;
 }
 

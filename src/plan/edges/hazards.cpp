@@ -1,5 +1,5 @@
 // Byte ranges of buffers, and what two steps have in common.
-#include "plan/hazards.h"
+#include "plan/edges/hazards.h"
 
 #include <algorithm>
 

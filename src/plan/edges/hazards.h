@@ -13,8 +13,8 @@
 // dynamic allocation.
 #pragma once
 
-#include "plan/bucket_boxes.h"
-#include "plan/matched_symbols.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/matched_symbols.h"
 
 #include <span>
 #include <string>

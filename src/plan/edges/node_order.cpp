@@ -1,6 +1,6 @@
 // Level scheduling (T. C. Hu, Parallel sequencing and assembly line problems, 1961), in time linear
 // in edges and n log n in nodes.
-#include "plan/node_order.h"
+#include "plan/edges/node_order.h"
 
 #include <algorithm>
 #include <queue>

@@ -10,7 +10,7 @@
 //                                         5 slots                    3 slots: a1 b1 a2 b2 a3 b3
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 #include <optional>
 #include <span>

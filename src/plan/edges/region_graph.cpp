@@ -24,10 +24,10 @@
 //
 // A list of readers is walked up to a tail that was waited for before. An empty node is on no lane:
 // it has been reached where everything that reaches it has.
-#include "plan/region_graph.h"
+#include "plan/edges/region_graph.h"
 
-#include "plan/reach.h"
-#include "plan/timeline.h"
+#include "plan/edges/reach.h"
+#include "plan/edges/timeline.h"
 
 #include <llvm/ADT/DenseMap.h>
 

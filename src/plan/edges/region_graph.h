@@ -1,8 +1,8 @@
 // The graph of one region: its nodes and edges, from the byte ranges that its steps touch.
 #pragma once
 
-#include "plan/hazards.h"
-#include "plan/step_conditions.h"
+#include "plan/edges/hazards.h"
+#include "plan/edges/step_conditions.h"
 
 namespace cugrt::plan {
 

@@ -1,9 +1,9 @@
 // The order of nodes; see region_nodes.h.
-#include "plan/region_nodes.h"
+#include "plan/edges/region_nodes.h"
 
-#include "plan/conditionals.h"
-#include "plan/node_order.h"
-#include "plan/timeline.h"
+#include "plan/edges/node_order.h"
+#include "plan/edges/region_levels.h"
+#include "plan/edges/timeline.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // whoever reads the steps in their order must not find two of them alive.
 #pragma once
 
-#include "plan/region_graph.h"
+#include "plan/edges/region_graph.h"
 
 #include <memory>
 #include <optional>

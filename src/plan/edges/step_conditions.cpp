@@ -1,5 +1,5 @@
 // Conditions taken apart; see step_conditions.h.
-#include "plan/step_conditions.h"
+#include "plan/edges/step_conditions.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 // several over the same condition.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::plan {
 

@@ -6,7 +6,7 @@
 //                                                           of one share their lists' tails
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 #include <algorithm>
 #include <map>

@@ -2,8 +2,8 @@
 //
 // The planner makes a plan from kernel-level IR; the runtime consumes the plan and compiled code
 // and never sees the IR. A plan holds no pointers and no host addresses; indices name rows of its
-// tables, and it has a text (JSON) and a binary (CBOR) form that round-trip (plan/serialize.h). It
-// is a function of the module and the planner's options alone: the same on every host.
+// tables, and it has a form in bytes that round-trips (serialize.h). It is a function of the module
+// and the planner's options alone: the same on every host.
 //
 //   Plan ── exprs                      expressions; symbols are numbered within each function
 //     ├─ codes     units of compilation: source or bytes, options
@@ -20,7 +20,9 @@
 //          └─ blocks      the host's program: launch a region, run a step eagerly, call, branch
 #pragma once
 
-#include "ir/module.h"
+#include "ir/expr/symbols.h"
+#include "ir/type/kinds.h"
+#include "ir/type/type.h"
 
 #include <array>
 #include <cstdint>

@@ -13,7 +13,7 @@
 // The condition's steps come twice, so that a loop costs one node for each time around and no
 // branch. What they define the second time are other tensors in the same places: nothing of the
 // first time is alive then.
-#include "plan/function_planner.h"
+#include "plan/lower/function_planner.h"
 
 #include "support/check.h"
 

@@ -1,11 +1,7 @@
-// Interning of what functions share: expressions, kernels, codes, constants; and literals' bits.
-#include "plan/context.h"
+// Interning of what functions share: expressions, kernels, codes, constants.
+#include "plan/lower/context.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 namespace cugrt::plan {
 
@@ -131,62 +127,6 @@ uint32_t ModuleContext::constant(uint32_t ir_constant) {
     plan.constants.push_back({constant.name, constant.bytes});
   }
   return index;
-}
-
-// --- Literals ------------------------------------------------------------------------------------
-
-/// Round to nearest, ties to even, with `mantissa` fraction bits and an exponent of `exponent`
-/// bits.
-static uint64_t small_float_bits(double value, int exponent, int mantissa) {
-  uint64_t sign = std::signbit(value) ? uint64_t(1) << (exponent + mantissa) : 0;
-  uint64_t infinity = ((uint64_t(1) << exponent) - 1) << mantissa;
-  double magnitude = std::fabs(value);
-  if (std::isnan(value))
-    return sign | infinity | (uint64_t(1) << (mantissa - 1));
-  int bias = (1 << (exponent - 1)) - 1;
-  int e = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
-  if (std::isinf(magnitude) || e > bias)
-    return sign | infinity;
-  // In units of the last place; adding the biased exponent lets a carry round up into it.
-  uint64_t units = uint64_t(std::nearbyint(std::ldexp(magnitude, mantissa - e)));
-  uint64_t bits = units + (uint64_t(e + bias - 1) << mantissa);
-  return sign | std::min(bits, infinity);
-}
-
-std::optional<uint64_t> scalar_bits(ir::DType dtype, double value) {
-  switch (dtype) {
-  case ir::DType::f64:
-    return std::bit_cast<uint64_t>(value);
-  case ir::DType::f32:
-    return std::bit_cast<uint32_t>(static_cast<float>(value));
-  case ir::DType::f16:
-    return small_float_bits(value, 5, 10);
-  case ir::DType::bf16:
-    return small_float_bits(value, 8, 7);
-  default:
-    return std::nullopt;
-  }
-}
-
-std::optional<uint64_t> scalar_bits(ir::DType dtype, int64_t value) {
-  const ir::DTypeInfo &type = ir::info(dtype);
-  if (type.kind == ir::DTypeKind::floating)
-    return scalar_bits(dtype, double(value));
-  if (type.kind == ir::DTypeKind::boolean)
-    return value == 0 || value == 1 ? std::optional(uint64_t(value)) : std::nullopt;
-  if (type.kind == ir::DTypeKind::block || type.elements_per_block != 1)
-    return std::nullopt;
-  int bits = int(type.bytes_per_block) * 8;
-  uint64_t mask = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
-  bool fits = bits == 64 ||
-              (type.kind == ir::DTypeKind::signed_integer
-                   ? value >= -(int64_t(1) << (bits - 1)) && value < (int64_t(1) << (bits - 1))
-                   : value >= 0 && value < (int64_t(1) << bits));
-  return fits ? std::optional(uint64_t(value) & mask) : std::nullopt;
-}
-
-std::optional<uint64_t> scalar_bits(ir::DType dtype, bool value) {
-  return scalar_bits(dtype, int64_t(value));
 }
 
 } // namespace cugrt::plan

@@ -1,9 +1,10 @@
 // What the parts of the planner share while one module is planned.
 #pragma once
 
-#include "plan/move_steps.h"
-#include "plan/planner.h"
-#include "plan/storage.h"
+#include "ir/module/module.h"
+#include "plan/lower/planner.h"
+#include "plan/rewrite/move_steps.h"
+#include "plan/storage/storage.h"
 
 #include <deque>
 #include <map>
@@ -86,10 +87,5 @@ private:
   std::unordered_multimap<uint64_t, const LaunchRules *> rules_of_hash_;
   std::map<std::tuple<ir::CodeKind, std::string, std::vector<std::string>>, uint32_t> codes_;
 };
-
-/// The bits of a number as `dtype`, as a kernel argument is passed; empty when it does not fit.
-std::optional<uint64_t> scalar_bits(ir::DType dtype, bool value);
-std::optional<uint64_t> scalar_bits(ir::DType dtype, int64_t value);
-std::optional<uint64_t> scalar_bits(ir::DType dtype, double value);
 
 } // namespace cugrt::plan

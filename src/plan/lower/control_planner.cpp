@@ -8,9 +8,9 @@
 //     else: ..., copy %r <- %b                          body: ..., copy %c <- %d
 //
 // Carried values that change places (yield %b, %a) are set aside first, all of them, then copied.
-#include "ir/located.h"
-#include "plan/function_planner.h"
-#include "plan/hazards.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
+#include "plan/lower/function_planner.h"
 #include "support/check.h"
 
 #include <algorithm>

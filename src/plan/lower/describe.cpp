@@ -1,6 +1,6 @@
 // A plan as text, for people and golden files. One line a thing; nested blocks are indented.
-#include "plan/hazards.h"
-#include "plan/planner.h"
+#include "plan/edges/hazards.h"
+#include "plan/lower/planner.h"
 
 namespace cugrt::plan {
 namespace {

@@ -1,9 +1,10 @@
 // The walk over a function's blocks: signature, steps, storage and host values.
-#include "plan/function_planner.h"
+#include "plan/lower/function_planner.h"
 
-#include "ir/located.h"
-#include "ir/text.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -6,9 +6,10 @@
 // before it.
 #pragma once
 
-#include "plan/conditionals.h"
-#include "plan/launch.h"
-#include "plan/regions.h"
+#include "ir/module/module.h"
+#include "plan/lower/conditionals.h"
+#include "plan/lower/launch.h"
+#include "plan/lower/regions.h"
 
 #include <map>
 

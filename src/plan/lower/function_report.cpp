@@ -1,9 +1,9 @@
 // What a function's planning tells: each binding's region or reason, the calls that were inlined,
 // and where tensors lie.
-#include "plan/function_planner.h"
+#include "plan/lower/function_planner.h"
 
-#include "ir/text.h"
-#include "plan/sizes.h"
+#include "ir/text/text.h"
+#include "plan/symbols/sizes.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,15 +1,17 @@
 // Launch steps. A kernel's rules are written over the kernel's symbols; here each symbol is
 // replaced by the expression that the launch passes for it, so that the plan's rules are over the
 // function's.
-#include "plan/launch.h"
+#include "plan/lower/launch.h"
 
-#include "ir/located.h"
-#include "plan/hazards.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "ir/type/element.h"
+#include "plan/edges/hazards.h"
+#include "plan/symbols/sizes.h"
 
 #include <llvm/ADT/SmallVector.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace cugrt::plan {
 
@@ -162,7 +164,7 @@ private:
     const HostValue &host = out_.host_values[ref.index];
     if (host.kind != HostValueKind::literal)
       return Argument{ArgumentKind::host_value, param.dtype, ref.index, 0};
-    return bits_argument(param, host);
+    return literal_argument(param, host);
   }
 
   Result<Argument> expr_argument(const ir::KernelParam &param, ExprId expr) {
@@ -176,7 +178,7 @@ private:
                     "device_symbol or checked_symbol");
     ExprId copy = context_.copy(expr);
     if (auto constant = context_.plan.exprs.as_constant(copy);
-        constant && !scalar_bits(param.dtype, *constant))
+        constant && !ir::scalar_bits(param.dtype, *constant).ok())
       return does_not_fit(param);
     return Argument{ArgumentKind::expr, param.dtype, copy.index, 0};
   }
@@ -187,26 +189,24 @@ private:
   }
 
   Result<Argument> literal_argument(const ir::KernelParam &param, const ir::AttributeValue &value) {
-    std::optional<uint64_t> bits;
     if (const bool *b = std::get_if<bool>(&value))
-      bits = scalar_bits(param.dtype, *b);
-    else if (const int64_t *i = std::get_if<int64_t>(&value))
-      bits = scalar_bits(param.dtype, *i);
-    else if (const double *d = std::get_if<double>(&value))
-      bits = scalar_bits(param.dtype, *d);
-    if (!bits)
-      return does_not_fit(param);
-    return Argument{ArgumentKind::bits, param.dtype, 0, *bits};
+      return bits_argument(param, ir::scalar_bits(param.dtype, int64_t(*b)));
+    if (const int64_t *i = std::get_if<int64_t>(&value))
+      return bits_argument(param, ir::scalar_bits(param.dtype, *i));
+    if (const double *d = std::get_if<double>(&value))
+      return bits_argument(param, ir::scalar_bits(param.dtype, *d));
+    return does_not_fit(param);
   }
 
-  Result<Argument> bits_argument(const ir::KernelParam &param, const HostValue &literal) {
-    double number;
-    static_assert(sizeof number == sizeof literal.bits);
-    __builtin_memcpy(&number, &literal.bits, sizeof number);
-    std::optional<uint64_t> bits = literal.scalar == ir::ScalarKind::floating
-                                       ? scalar_bits(param.dtype, number)
-                                       : scalar_bits(param.dtype, int64_t(literal.bits));
-    if (!bits)
+  Result<Argument> literal_argument(const ir::KernelParam &param, const HostValue &literal) {
+    return bits_argument(param,
+                         literal.scalar == ir::ScalarKind::floating
+                             ? ir::scalar_bits(param.dtype, std::bit_cast<double>(literal.bits))
+                             : ir::scalar_bits(param.dtype, int64_t(literal.bits)));
+  }
+
+  Result<Argument> bits_argument(const ir::KernelParam &param, Result<uint64_t> bits) const {
+    if (!bits.ok())
       return does_not_fit(param);
     return Argument{ArgumentKind::bits, param.dtype, 0, *bits};
   }

@@ -2,7 +2,8 @@
 // symbols.
 #pragma once
 
-#include "plan/values.h"
+#include "ir/module/module.h"
+#include "plan/lower/values.h"
 
 namespace cugrt::plan {
 

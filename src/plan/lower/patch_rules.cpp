@@ -1,8 +1,8 @@
 // The rules of policy `patch`: only true dynamism ends a region.
-#include "plan/conditionals.h"
-#include "plan/inline_calls.h"
-#include "plan/regions.h"
-#include "plan/sizes.h"
+#include "plan/lower/conditionals.h"
+#include "plan/lower/regions.h"
+#include "plan/rewrite/inline_calls.h"
+#include "plan/symbols/sizes.h"
 
 namespace cugrt::plan {
 
@@ -55,7 +55,8 @@ public:
   }
 
 private:
-  /// Calls are asked for in the order in which they were looked at.
+  /// Why the inliner left this call. Its reasons stand in program order, which is the order of the
+  /// decisions here, so each call takes the next one.
   std::string why_it_stays() {
     return next_call_ < stays_.size() ? stays_[next_call_++] : "calls are not planned through here";
   }

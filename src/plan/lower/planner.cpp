@@ -1,31 +1,17 @@
 // make_plan: tuples taken apart at calls; lifted functions put back; under policy patch calls
 // planned through and steps moved; storage of the whole module; then every function, callees first.
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
 
-#include "plan/flatten_tuples.h"
-#include "plan/function_planner.h"
-#include "plan/inline_calls.h"
-#include "plan/inline_graphs.h"
-#include "plan/seed_analysis.h"
-#include "plan/storage.h"
+#include "plan/lower/function_planner.h"
+#include "plan/published/analysis.h"
+#include "plan/published/inline_graphs.h"
+#include "plan/rewrite/flatten_tuples.h"
+#include "plan/rewrite/inline_calls.h"
+#include "plan/storage/storage.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-std::vector<std::string> Function::symbol_names() const {
-  std::vector<std::string> names;
-  names.reserve(symbols.size());
-  for (const Symbol &symbol : symbols)
-    names.push_back(symbol.name);
-  return names;
-}
-
-const Function *Plan::find_function(std::string_view name) const {
-  auto it = std::find_if(functions.begin(), functions.end(),
-                         [&](const Function &function) { return function.name == name; });
-  return it == functions.end() ? nullptr : &*it;
-}
 
 namespace {
 

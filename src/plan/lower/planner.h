@@ -1,7 +1,8 @@
 // The planner: kernel-level IR in, plan and report out. A pure, deterministic function.
 #pragma once
 
-#include "plan/plan.h"
+#include "ir/module/module.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::plan {
 
@@ -80,11 +81,6 @@ struct PlanReport {
 /// needs, or recursion; out_of_range for sizes that overflow.
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report = nullptr);
-
-/// Checks a plan independently of the planner: indices, steps
-/// within limits, arena offsets within the arena, live tensors disjoint, every hazard of a region
-/// covered by a path of its edges, edges acyclic. `ok` when all holds.
-Status validate(const Plan &plan);
 
 /// The plan for people and golden files: arenas, functions, items, regions with nodes and edges.
 std::string describe(const Plan &plan);

@@ -4,10 +4,10 @@
 // analysis may become several.
 //
 // Where the module runs lifted functions, each call of one is a region, whatever the analysis says.
-#include "plan/regions.h"
+#include "plan/lower/regions.h"
 
-#include "plan/inline_graphs.h"
-#include "plan/seed_analysis.h"
+#include "plan/published/analysis.h"
+#include "plan/published/inline_graphs.h"
 
 #include <utility>
 

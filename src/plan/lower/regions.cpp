@@ -1,9 +1,9 @@
 // What follows from a region's steps once all of them are known.
-#include "plan/regions.h"
+#include "plan/lower/regions.h"
 
-#include "plan/bucket_boxes.h"
-#include "plan/conditionals.h"
-#include "plan/region_nodes.h"
+#include "plan/edges/region_nodes.h"
+#include "plan/lower/conditionals.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 

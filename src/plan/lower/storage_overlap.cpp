@@ -6,9 +6,9 @@
 // Tensors of a storage are taken by begin of life. Bytes at the symbols' upper bounds are kept in a
 // map of disjoint ranges; where two overlap there, the expressions decide, and if they tell the two
 // apart, the later one goes to a list that is compared with one by one.
-#include "ir/located.h"
-#include "plan/function_planner.h"
-#include "plan/hazards.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
+#include "plan/lower/function_planner.h"
 
 #include <algorithm>
 #include <map>

@@ -1,12 +1,15 @@
 // Buffers and host values of one function.
-#include "plan/values.h"
+#include "plan/lower/values.h"
 
-#include "ir/located.h"
-#include "plan/hazards.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/check.h"
 
 #include <llvm/ADT/STLExtras.h>
+
+#include <bit>
 
 namespace cugrt::plan {
 
@@ -370,7 +373,7 @@ struct LiteralRef {
     return host(ir::ScalarKind::integer, uint64_t(value));
   }
   OperandRef operator()(double value) const {
-    return host(ir::ScalarKind::floating, *scalar_bits(ir::DType::f64, value));
+    return host(ir::ScalarKind::floating, std::bit_cast<uint64_t>(value));
   }
   OperandRef operator()(const std::string &value) const {
     out.strings.push_back(value);

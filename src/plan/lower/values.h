@@ -4,9 +4,10 @@
 // made when a value is first used by a step or an item.
 #pragma once
 
-#include "plan/bucket_boxes.h"
-#include "plan/context.h"
-#include "plan/matched_symbols.h"
+#include "ir/module/module.h"
+#include "plan/lower/context.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/matched_symbols.h"
 
 #include <map>
 

@@ -11,9 +11,8 @@
 // one meets the lower bound. What has a fixed place is placed first. Beyond some thousands of items
 // the quadratic placement is too slow, and a free list in order of time is used instead. All
 // comparisons end with the item's number: the result depends on nothing but the items.
-#include "plan/pack_greedy.h"
+#include "plan/packing/greedy.h"
 
-#include "plan/slot_pool.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -23,6 +22,8 @@
 
 namespace cugrt::plan {
 namespace {
+
+enum class Fit : uint8_t { first, best };
 
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
@@ -240,8 +241,20 @@ void in_time(std::span<const PackItem> items, auto &&take, auto &&give) {
   }
 }
 
-} // namespace
+constexpr int kGreedyOrders = 7;
 
+/// Order `order` of the portfolio's, from the steps in which each item is alive and the largest sum
+/// of bytes that it is alive with. Order 0 is descending size (ties: longer life, then number).
+std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
+                                   std::span<const int64_t> lifetimes,
+                                   std::span<const int64_t> loads) {
+  std::vector<Keys> keys(items.size());
+  for (size_t i = 0; i < items.size(); ++i)
+    keys[i] = keys_of(order, items[i], lifetimes[i], loads[i]);
+  return order_by(keys);
+}
+
+/// In order of time from a best-fit free list; n log n. Shares nothing in gaps.
 Packing pack_in_time(std::span<const PackItem> items) {
   int64_t unit = 1;
   for (const PackItem &item : items)
@@ -259,50 +272,7 @@ Packing pack_in_time(std::span<const PackItem> items) {
   return packing;
 }
 
-Packing pack_slots(std::span<const PackItem> items) {
-  int64_t unit = 1;
-  for (const PackItem &item : items)
-    unit = std::max(unit, item.alignment);
-  SlotPool pool; // of one scope and dtype
-  std::vector<int64_t> slots;
-  std::vector<uint32_t> slot_of(items.size(), 0);
-  auto take = [&](uint32_t i) {
-    int64_t bytes = *checked_align(items[i].bytes, unit);
-    auto slot = pool.take(0, ir::DType::u8, {}, bytes);
-    if (!slot)
-      slots.push_back(0);
-    slot_of[i] = slot.value_or(static_cast<uint32_t>(slots.size() - 1));
-    slots[slot_of[i]] = std::max(slots[slot_of[i]], bytes);
-  };
-  auto give = [&](uint32_t i) {
-    pool.give_back(slot_of[i], 0, ir::DType::u8, {}, slots[slot_of[i]]);
-  };
-  in_time(items, take, give);
-  Packing packing;
-  std::vector<int64_t> starts;
-  for (int64_t bytes : slots) {
-    starts.push_back(packing.peak_bytes);
-    packing.peak_bytes += bytes;
-  }
-  packing.offsets.assign(items.size(), 0);
-  packing.peak_bytes = 0; // of what lies in the slots, like everywhere
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].bytes == 0)
-      continue;
-    packing.offsets[i] = starts[slot_of[i]];
-    packing.peak_bytes = std::max(packing.peak_bytes, packing.offsets[i] + items[i].bytes);
-  }
-  return packing;
-}
-
-std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
-                                   std::span<const int64_t> lifetimes,
-                                   std::span<const int64_t> loads) {
-  std::vector<Keys> keys(items.size());
-  for (size_t i = 0; i < items.size(); ++i)
-    keys[i] = keys_of(order, items[i], lifetimes[i], loads[i]);
-  return order_by(keys);
-}
+} // namespace
 
 Packing pack_greedy(const CanonicalItems &items) {
   std::vector<int64_t> lifetimes;

@@ -1,5 +1,5 @@
 // Checking what is to be packed, and bringing it into canonical order.
-#include "plan/pack_items.h"
+#include "plan/packing/items.h"
 
 #include "support/checked_math.h"
 
@@ -47,8 +47,6 @@ Status check_gaps(const PackInput &input) {
                                        std::tuple(gap.item, gap.begin);
     if (!ordered || gap.begin >= gap.end || gap.begin < item.begin || gap.end > item.end)
       return invalid(gap.item, "needs gaps that are ascending, disjoint and within its life");
-    if (gap.low_bytes < 0 || gap.low_bytes > gap.high_bytes || gap.high_bytes > item.bytes)
-      return invalid(gap.item, "needs windows with 0 <= low <= high <= its bytes");
   }
   return {};
 }
@@ -85,14 +83,14 @@ Status check_fixed_apart(const PackInput &input) {
   };
   std::vector<Event> events;
   size_t f = 0;
-  for_each_part(input, [&](uint32_t i, uint32_t begin, uint32_t end, int64_t low, int64_t high) {
+  for_each_life(input, [&](uint32_t i, uint32_t begin, uint32_t end) {
     while (f < input.fixed.size() && input.fixed[f].item < i)
       ++f;
-    if (f == input.fixed.size() || input.fixed[f].item != i || low == high)
+    if (f == input.fixed.size() || input.fixed[f].item != i || input.items[i].bytes == 0)
       return;
-    const int64_t offset = input.fixed[f].offset_bytes;
-    events.push_back({begin, true, i, offset + low, offset + high});
-    events.push_back({end, false, i, offset + low, offset + high});
+    const int64_t from = input.fixed[f].offset_bytes, to = from + input.items[i].bytes;
+    events.push_back({begin, true, i, from, to});
+    events.push_back({end, false, i, from, to});
   });
   std::sort(events.begin(), events.end());
   std::map<int64_t, const Event *> occupied; // by begin, disjoint

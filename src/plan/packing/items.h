@@ -2,15 +2,15 @@
 // place, with their lives as lists of steps.
 #pragma once
 
-#include "plan/pack.h"
+#include "plan/packing/packing.h"
 
 #include <utility>
 
 namespace cugrt::plan {
 
-/// Calls visit(item, begin, end, low, high) for every run of steps in which bytes [low, high) of an
-/// item are occupied, ascending by item, then begin. The input must have passed check_input().
-template <class Visit> void for_each_part(const PackInput &input, Visit visit) {
+/// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by
+/// item, then begin. The input must have passed check_input().
+template <class Visit> void for_each_life(const PackInput &input, Visit visit) {
   size_t g = 0;
   for (uint32_t i = 0; i < input.items.size(); ++i) {
     const PackItem &item = input.items[i];
@@ -18,22 +18,12 @@ template <class Visit> void for_each_part(const PackInput &input, Visit visit) {
     for (; g < input.gaps.size() && input.gaps[g].item == i; ++g) {
       const PackGap &gap = input.gaps[g];
       if (begin < gap.begin)
-        visit(i, begin, gap.begin, int64_t(0), item.bytes);
-      if (gap.low_bytes < gap.high_bytes)
-        visit(i, gap.begin, gap.end, gap.low_bytes, gap.high_bytes);
+        visit(i, begin, gap.begin);
       begin = gap.end;
     }
     if (begin < item.end)
-      visit(i, begin, item.end, int64_t(0), item.bytes);
+      visit(i, begin, item.end);
   }
-}
-
-/// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by
-/// item, then begin. The input must have no windows: two runs of one item then never touch.
-template <class Visit> void for_each_life(const PackInput &input, Visit visit) {
-  for_each_part(input, [&](uint32_t i, uint32_t begin, uint32_t end, int64_t, int64_t) {
-    visit(i, begin, end);
-  });
 }
 
 /// Items with bytes that are alive at some step, ascending by (begin, end, bytes, alignment, gaps,
@@ -49,7 +39,7 @@ struct CanonicalItems {
   std::vector<int64_t> fixed;        // offsets, or -1; empty where no item has a fixed place
   std::vector<uint32_t> given;       // the caller's numbers
 
-  /// The input must have passed check_input(), and have no windows.
+  /// The input must have passed check_input().
   static CanonicalItems make(const PackInput &input);
 
   bool gapless() const { return lives.empty(); }

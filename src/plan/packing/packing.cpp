@@ -1,15 +1,13 @@
-// Packing, from the greedy portfolio to the search: see pack_greedy.cpp and pack_search.cpp. Input
-// with windows goes another way from the start: see pack_windows.cpp.
+// Packing, from the greedy portfolio to the search: see greedy.cpp and search.cpp.
 //
-// Items are put into a canonical order first (pack_items.h), so that the packing does not depend on
+// Items are put into a canonical order first (items.h), so that the packing does not depend on
 // how they were numbered, up to items that are equal in everything.
-#include "plan/pack.h"
+#include "plan/packing/packing.h"
 
-#include "plan/pack_greedy.h"
-#include "plan/pack_items.h"
-#include "plan/pack_peaks.h"
-#include "plan/pack_race.h"
-#include "plan/pack_windows.h"
+#include "plan/packing/greedy.h"
+#include "plan/packing/items.h"
+#include "plan/packing/peaks.h"
+#include "plan/packing/race.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -22,7 +20,8 @@ constexpr size_t kSearchedWhole = 5000;
 // Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
 constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
-/// Bytes occupied, summed over time: by step where steps are about as many as items, else by event.
+/// The largest sum of bytes alive at a time: by step where steps are about as many as items, else
+/// by event.
 int64_t largest_load(const PackInput &input) {
   const std::span<const PackItem> items = input.items;
   uint32_t end = 0;
@@ -31,9 +30,9 @@ int64_t largest_load(const PackInput &input) {
   int64_t load = 0, largest = 0;
   if (end / 8 <= items.size()) {
     std::vector<int64_t> changes(size_t(end) + 1, 0);
-    for_each_part(input, [&](uint32_t, uint32_t from, uint32_t to, int64_t low, int64_t high) {
-      changes[from] += high - low;
-      changes[to] -= high - low;
+    for_each_life(input, [&](uint32_t i, uint32_t from, uint32_t to) {
+      changes[from] += items[i].bytes;
+      changes[to] -= items[i].bytes;
     });
     for (int64_t change : changes)
       largest = std::max(largest, load += change);
@@ -41,9 +40,9 @@ int64_t largest_load(const PackInput &input) {
   }
   std::vector<std::pair<uint32_t, int64_t>> events;
   events.reserve((items.size() + input.gaps.size()) * 2);
-  for_each_part(input, [&](uint32_t, uint32_t from, uint32_t to, int64_t low, int64_t high) {
-    events.push_back({from, high - low});
-    events.push_back({to, low - high});
+  for_each_life(input, [&](uint32_t i, uint32_t from, uint32_t to) {
+    events.push_back({from, items[i].bytes});
+    events.push_back({to, -items[i].bytes});
   });
   std::sort(events.begin(), events.end()); // of one time, ends come first
   for (auto [time, bytes] : events)
@@ -53,16 +52,15 @@ int64_t largest_load(const PackInput &input) {
 
 int64_t bound_of(const PackInput &input) {
   int64_t bound = largest_load(input);
-  const bool windows = has_windows(input);
-  if (input.fixed.empty() && !windows)
+  if (input.fixed.empty())
     return bound;
   size_t f = 0;
-  for_each_part(input, [&](uint32_t i, uint32_t, uint32_t, int64_t, int64_t) {
+  for_each_life(input, [&](uint32_t i, uint32_t, uint32_t) {
     while (f < input.fixed.size() && input.fixed[f].item < i)
       ++f;
     const bool fixed = f < input.fixed.size() && input.fixed[f].item == i;
-    if ((fixed || windows) && input.items[i].bytes > 0)
-      bound = std::max(bound, (fixed ? input.fixed[f].offset_bytes : 0) + input.items[i].bytes);
+    if (fixed && input.items[i].bytes > 0)
+      bound = std::max(bound, input.fixed[f].offset_bytes + input.items[i].bytes);
   });
   return bound;
 }
@@ -104,8 +102,6 @@ Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, 
   switch (options.policy) {
   case PackPolicy::greedy:
     return pack_greedy(items);
-  case PackPolicy::slots:
-    return pack_slots(items.items);
   case PackPolicy::portfolio:
     return pack_portfolio(items, goal, kGreedyAtLoad);
   case PackPolicy::search:
@@ -138,11 +134,7 @@ Result<Packing> pack(const PackInput &input, const PackOptions &options) {
   if (options.granule_bytes <= 0 || options.granule_bytes > kLargestGranule)
     return Status::error(Code::invalid_argument,
                          "a packing's granule must be from 1 byte to 2^40 bytes");
-  if (options.policy == PackPolicy::slots && !input.fixed.empty())
-    return Status::error(Code::unsupported, "packing policy slots takes no fixed places");
   const int64_t goal = goal_of(bound_of(input), options.granule_bytes);
-  if (has_windows(input))
-    return pack_windows(input, options, goal, node_budget(options, input.items.size()));
   const CanonicalItems canonical = CanonicalItems::make(input);
   Packing packing;
   packing.offsets.assign(input.items.size(), 0);

@@ -8,10 +8,6 @@
 //            │ a │┌───┐│ a  │     its two parts its bytes are free, and b has them
 //            └───┘│ b │└────┘
 //                 └───┘────────▸ steps
-//
-// A gap may have a window, a part of the item that stays occupied in it. Two items must not occupy
-// the same byte at the same step; within a packing's peak lie all bytes of whatever is ever alive,
-// those too that it never occupies.
 #pragma once
 
 #include "support/status.h"
@@ -29,12 +25,10 @@ struct PackItem {
   int64_t alignment = 1;       // a power of two
 };
 
-/// In steps [begin, end), which lie within the item's life, only its window is occupied: bytes
-/// [low, high) of it, counted from its offset. The others are free; with an empty window, all are.
+/// In steps [begin, end), which lie within the item's life, its bytes are free.
 struct PackGap {
   uint32_t item = 0;
   uint32_t begin = 0, end = 0;
-  int64_t low_bytes = 0, high_bytes = 0; // 0 <= low <= high <= the item's bytes
 };
 
 /// Where an item has to lie.
@@ -70,8 +64,8 @@ enum class Effort : uint8_t {
 };
 inline constexpr int64_t kLoadNodes = 4096, kBuildNodes = 1'500'000;
 
-/// `search` is the planner's; the others are there to compare with (see pack_greedy.h).
-enum class PackPolicy : uint8_t { search, portfolio, greedy, slots };
+/// `search` is the planner's; the others are there to compare with (see packing/greedy.h).
+enum class PackPolicy : uint8_t { search, portfolio, greedy };
 
 struct PackOptions {
   Effort effort = Effort::load;
@@ -87,15 +81,14 @@ inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 /// `build` any number is packed to the byte.
 PackOptions planner_pack_options(size_t item_count, Effort effort = Effort::load);
 
-/// The largest sum of bytes occupied at one step, or the largest item that is ever alive, or the
-/// highest end of what has a fixed place: no packing is smaller.
+/// The largest sum of bytes alive at one step, or the highest end of what has a fixed place and is
+/// ever alive: no packing is smaller.
 Result<int64_t> lower_bound_bytes(const PackInput &input);
 /// Code::out_of_range when sizes overflow, Code::invalid_argument when two items are fixed in each
 /// other's bytes. The same items in another order get the same offsets, up to items that are equal
-/// in everything. What is never alive lies at 0, or where it is fixed. Policy `slots` takes no
-/// fixed places (Code::unsupported) and shares nothing in gaps, with windows or without.
+/// in everything. What is never alive lies at 0, or where it is fixed.
 Result<Packing> pack(const PackInput &input, const PackOptions &options = {});
-/// Quadratic: offsets aligned and not negative, fixed ones as asked for, what two items occupy at
+/// Quadratic: offsets aligned and not negative, fixed ones as asked for, items that are alive at
 /// one step disjoint, peak as stated.
 Status validate_packing(const PackInput &input, const Packing &packing);
 

@@ -1,4 +1,4 @@
-// The part of a packing that is searched again, see pack_peaks.h.
+// The part of a packing that is searched again, see peaks.h.
 //
 //   goal ┄┄┄┄┄┄┌──┐┄┄┄┄┄┄┄   While h is alive something lies above the goal: h, a and b are placed
 //        ┌───┬─┤h ├─┐         anew. c and d stay, since they do not meet h, but hold their bytes
@@ -7,9 +7,9 @@
 //        │   a   │  b  │
 //        └───────┴─────┘         Where that does not help, those that meet them are placed anew
 //        too.
-#include "plan/pack_peaks.h"
+#include "plan/packing/peaks.h"
 
-#include "plan/pack_race.h"
+#include "plan/packing/race.h"
 
 #include <algorithm>
 

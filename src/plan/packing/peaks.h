@@ -1,7 +1,7 @@
 // Many items: a greedy packing made better only where it is highest.
 #pragma once
 
-#include "plan/pack_items.h"
+#include "plan/packing/items.h"
 
 namespace cugrt::plan {
 

@@ -1,6 +1,6 @@
 // Pieces of a search: into which the unplaced items fall, and which of them are known to fail. See
-// pack_search.cpp.
-#include "plan/pack_search.h"
+// search.cpp.
+#include "plan/packing/search.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// From items to sections and conflicts, see pack_problem.h.
-#include "plan/pack_problem.h"
+// From items to sections and conflicts, see problem.h.
+#include "plan/packing/problem.h"
 
 #include <algorithm>
 #include <numeric>

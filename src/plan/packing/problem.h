@@ -7,7 +7,7 @@
 // all items share: offsets are multiples of it, so nothing fits into the rest.
 #pragma once
 
-#include "plan/pack_items.h"
+#include "plan/packing/items.h"
 
 #include <optional>
 

@@ -9,9 +9,9 @@
 // first. Both are needed: a search at 1.00 of the bound may succeed at once where one at 1.02 does
 // not (failures are not monotone), and where the goal cannot be met the steps are all there is.
 // Their weights are kept apart: what is hard at another capacity misleads.
-#include "plan/pack_race.h"
+#include "plan/packing/race.h"
 
-#include "plan/pack_search.h"
+#include "plan/packing/search.h"
 
 #include <algorithm>
 

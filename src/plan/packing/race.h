@@ -2,7 +2,7 @@
 // budget.
 #pragma once
 
-#include "plan/pack_problem.h"
+#include "plan/packing/problem.h"
 
 namespace cugrt::plan {
 

@@ -42,7 +42,7 @@
 //
 // No recursion: a frame is a decision, its pieces lie on a stack, and a piece that is solved leaves
 // nothing but its placements behind.
-#include "plan/pack_search.h"
+#include "plan/packing/search.h"
 
 #include <algorithm>
 #include <array>
@@ -53,7 +53,7 @@
 namespace cugrt::plan {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoItem = UINT32_MAX;
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
 Wide key_value(char key, const PackProblem &problem, uint32_t i) {
@@ -137,7 +137,7 @@ void PackSearch::reset(int64_t capacity_bytes) {
   }
   top_.assign(problem_.load_bytes.size(), 0);
   unplaced_bytes_ = problem_.load_bytes;
-  topmost_.assign(top_.size(), kNone);
+  topmost_.assign(top_.size(), kNoItem);
   trail_.clear();
   candidates_.clear();
   pieces_.clear();
@@ -251,7 +251,7 @@ bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
   const PackProblem::Item &item = problem_.items[i];
   if (candidate > frame.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
     return true;
-  if (topmost_[item.begin] == kNone)
+  if (topmost_[item.begin] == kNoItem)
     return false;
   uint32_t b = topmost_[item.begin];
   const PackProblem::Item &below = problem_.items[b];

@@ -1,8 +1,8 @@
 // Search for a packing below a given capacity: a depth-first search over the skyline, see the
-// drawing in pack_search.cpp. Deterministic: it stops by counted nodes, never by a clock.
+// drawing in search.cpp. Deterministic: it stops by counted nodes, never by a clock.
 #pragma once
 
-#include "plan/pack_problem.h"
+#include "plan/packing/problem.h"
 
 #include <string_view>
 #include <utility>

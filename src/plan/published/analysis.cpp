@@ -1,10 +1,10 @@
 // The seed analysis: regions function by function, callees first; then slots and names.
-#include "plan/seed_analysis.h"
+#include "plan/published/analysis.h"
 
-#include "ir/graph_builtins.h"
-#include "plan/liveness.h"
-#include "plan/seed_parts.h"
-#include "plan/sizes.h"
+#include "ir/module/graph_builtins.h"
+#include "plan/analysis/liveness.h"
+#include "plan/published/parts.h"
+#include "plan/symbols/sizes.h"
 #include "support/check.h"
 
 namespace cugrt::plan {

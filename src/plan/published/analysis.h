@@ -10,8 +10,8 @@
 // before the bindings of its blocks. The analysis is linear in bindings and operands.
 #pragma once
 
-#include "ir/module.h"
-#include "plan/regions.h"
+#include "ir/module/module.h"
+#include "plan/analysis/region_rules.h"
 
 #include <string>
 #include <vector>

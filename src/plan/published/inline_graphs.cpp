@@ -1,11 +1,11 @@
 // Inlining of lifted functions. They hold no calls and no blocks (the verifier sees to that), so a
 // call becomes a run of bindings.
-#include "plan/inline_graphs.h"
+#include "plan/published/inline_graphs.h"
 
-#include "ir/function_cloner.h"
-#include "ir/graph_builtins.h"
-#include "ir/infer.h"
-#include "ir/located.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
+#include "ir/module/located.h"
+#include "ir/ops/infer.h"
 #include "support/check.h"
 
 namespace cugrt::plan {
@@ -20,11 +20,11 @@ using ir::ValueId;
 namespace {
 
 /// Copies a function, with the bindings of what it runs in the place of the calls.
-class Inliner : public ir::FunctionCloner {
+class GraphInliner : public ir::FunctionCloner {
 public:
   /// `numbers`: of the functions that stay, in the target.
-  Inliner(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
-          const std::vector<uint32_t> &numbers)
+  GraphInliner(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+               const std::vector<uint32_t> &numbers)
       : FunctionCloner(source, target), source_module_(source_module), numbers_(numbers) {}
 
   Captures take_captures() { return has_graphs_ ? std::move(captures_) : Captures(); }
@@ -185,7 +185,7 @@ Result<std::optional<InlinedGraphs>> inline_graphs(const ir::Module &module) {
   for (uint32_t f = 0; f < module.functions.size(); ++f) {
     if (numbers[f] == UINT32_MAX)
       continue;
-    Inliner inliner(module, module.functions[f], out.module, numbers);
+    GraphInliner inliner(module, module.functions[f], out.module, numbers);
     Result<ir::Function> function = inliner.run();
     CUGRT_CHECK(function.ok()); // nothing that is visited can fail
     out.module.functions.push_back(std::move(function).value());

@@ -9,7 +9,7 @@
 // its caller.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <optional>

@@ -4,9 +4,9 @@
 // they come in and are made, and symbols in the order of the shape argument. That writing is the
 // region's key: a list of words in which nothing else can be read. A storage's size is no part of
 // it, since a larger storage does as well.
-#include "plan/seed_parts.h"
+#include "plan/published/parts.h"
 
-#include "ir/names.h"
+#include "ir/module/names.h"
 
 #include <cstring>
 #include <map>

@@ -7,8 +7,8 @@
 //
 // A function that another one calls does run at the same time, so its storages take the slots above
 // those of its callers.
-#include "plan/liveness.h"
-#include "plan/seed_parts.h"
+#include "plan/analysis/liveness.h"
+#include "plan/published/parts.h"
 
 #include "support/check.h"
 

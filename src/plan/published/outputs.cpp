@@ -6,7 +6,7 @@
 // callee returns. What a block of an `if` or `while` yields counts as a result too, as published.
 //
 // The published pass walks backwards instead, and follows aliases and tuples only.
-#include "plan/seed_parts.h"
+#include "plan/published/parts.h"
 
 #include <algorithm>
 

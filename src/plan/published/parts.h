@@ -5,7 +5,8 @@
 // seed_undefined.cpp: what the published flaws leave undefined.
 #pragma once
 
-#include "plan/seed_analysis.h"
+#include "ir/module/module.h"
+#include "plan/published/analysis.h"
 
 namespace cugrt::plan {
 

@@ -13,9 +13,9 @@
 // A block has a region of its own; that of the block around it is found open again after it, unless
 // the construct has closed it. Operands are looked at from left to right, each with its type, and
 // whatever symbols occur there are those of the region's key, in that order.
-#include "plan/seed_parts.h"
+#include "plan/published/parts.h"
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // The free blocks of one function under storage policy `slots`: rules of reuse by size.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <map>
 #include <optional>

@@ -1,9 +1,9 @@
 // Planning by slots: tokens and their uses first, then a walk that hands out blocks.
-#include "plan/slots.h"
+#include "plan/published/slots.h"
 
-#include "ir/located.h"
-#include "ir/ops.h"
-#include "plan/slot_pool.h"
+#include "ir/module/located.h"
+#include "ir/ops/ops.h"
+#include "plan/published/slot_pool.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 // follows; published versions hand it on.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <span>

@@ -1,7 +1,7 @@
 // What a rewrite by the regions of a flawed analysis would use without a definition: values of a
 // region that are no outputs and are used outside, and storages used where the allocation call does
 // not reach.
-#include "plan/seed_parts.h"
+#include "plan/published/parts.h"
 
 namespace cugrt::plan {
 

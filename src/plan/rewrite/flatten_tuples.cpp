@@ -1,10 +1,10 @@
 // Tuples that are handed to functions, field by field.
-#include "plan/flatten_tuples.h"
+#include "plan/rewrite/flatten_tuples.h"
 
-#include "ir/function_cloner.h"
-#include "ir/graph_builtins.h"
-#include "ir/infer.h"
-#include "ir/text.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
+#include "ir/ops/infer.h"
+#include "ir/text/text.h"
 #include "support/check.h"
 
 namespace cugrt::plan {

@@ -5,10 +5,11 @@
 //                                                %p.1 = get %p, 1
 //                                                %y = call @f(%p.0, %p.1)
 //
-// and @f begins with `%t = tuple(%t.0, %t.1)`. Of tuples in tuples the parts that are none.
+// and @f begins with `%t = tuple(%t.0, %t.1)`. A tuple within a tuple is taken apart in turn, down
+// to tensors and numbers.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 
 #include <optional>
 

@@ -8,7 +8,7 @@
 // (ir::CallSite).
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <optional>

@@ -3,11 +3,12 @@
 // nothing in the tail goes to the end of `done`, and with it the bindings of the tail that name its
 // tensors. When the tail has steps of its own and another binding ends their region, it becomes
 // part of `done`.
-#include "plan/move_steps.h"
+#include "plan/rewrite/move_steps.h"
 
-#include "plan/bucket_boxes.h"
-#include "plan/liveness.h"
-#include "plan/sizes.h"
+#include "plan/analysis/liveness.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 
 #include <algorithm>
 

@@ -1,15 +1,17 @@
 // Policy `patch`: steps that do not depend on what ended a region are moved into that region.
 //
+// clang-format off
 //   launch @k(%x, %a)             launch @k(%x, %a)
-//   if %flag { ... %b ... }       launch @k(%y, %c)       moved: touches nothing that the branches
-//   do launch @k(%y, %c)             if %flag { ... %b ... } launch @k(%b, %c)             launch
-//   @k(%b, %c)
+//   if %flag { ... %b ... }       launch @k(%y, %c)         moved: the branches touch neither %y nor %c
+//   launch @k(%y, %c)             if %flag { ... %b ... }
+//   launch @k(%b, %c)             launch @k(%b, %c)
+// clang-format on
 //
 // Host builtins and externs are full barriers: what they do is not known when the plan is made, so
 // nothing moves above one, nor above a construct or a call that runs one.
 #pragma once
 
-#include "ir/module.h"
+#include "ir/module/module.h"
 #include "support/status.h"
 
 #include <map>

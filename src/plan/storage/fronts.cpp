@@ -1,10 +1,11 @@
 // Fronts and the order that makes them: accesses of launches, then one list schedule a segment, a
 // run of bindings that holds only launches and what names memory.
-#include "plan/fronts.h"
+#include "plan/storage/fronts.h"
 
-#include "plan/bucket_boxes.h"
-#include "plan/pack.h"
-#include "plan/sizes.h"
+#include "plan/packing/packing.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -21,7 +21,8 @@
 //   in it       [───)  [───)           those in the blocks do not, and so share bytes
 #pragma once
 
-#include "plan/liveness.h"
+#include "ir/module/module.h"
+#include "plan/analysis/liveness.h"
 
 #include <optional>
 #include <vector>

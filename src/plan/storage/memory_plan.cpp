@@ -1,12 +1,13 @@
 // Storage planning of unplanned allocations: which ones, then one packing per scope.
-#include "plan/memory_plan.h"
+#include "plan/storage/memory_plan.h"
 
-#include "ir/located.h"
-#include "plan/fronts.h"
-#include "plan/in_place.h"
-#include "plan/pack.h"
-#include "plan/plan.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "plan/analysis/in_place.h"
+#include "plan/format/plan.h"
+#include "plan/packing/packing.h"
+#include "plan/storage/fronts.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -11,10 +11,10 @@
 // for each bucket may take much less together. Then they are a table.
 #pragma once
 
-#include "ir/module.h"
-#include "plan/bucket_boxes.h"
-#include "plan/fronts.h"
-#include "plan/pack.h"
+#include "ir/module/module.h"
+#include "plan/packing/packing.h"
+#include "plan/storage/fronts.h"
+#include "plan/symbols/bucket_boxes.h"
 #include "support/status.h"
 
 #include <optional>

@@ -1,12 +1,13 @@
 // Storage layout, in three passes over the functions, callees first: what lies where, one packing
 // per function and scope, then frames (plan/storage_frames.h).
-#include "plan/storage.h"
+#include "plan/storage/storage.h"
 
-#include "ir/located.h"
-#include "plan/bucket_boxes.h"
-#include "plan/in_place.h"
-#include "plan/sizes.h"
-#include "plan/storage_frames.h"
+#include "ir/module/located.h"
+#include "plan/analysis/in_place.h"
+#include "plan/storage/storage_frames.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -13,9 +13,10 @@
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
 
-#include "plan/fronts.h"
-#include "plan/pack.h"
-#include "plan/plan.h"
+#include "ir/module/module.h"
+#include "plan/format/plan.h"
+#include "plan/packing/packing.h"
+#include "plan/storage/fronts.h"
 
 namespace cugrt::plan {
 

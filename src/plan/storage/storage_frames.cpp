@@ -1,10 +1,11 @@
 // Widening and packing of a function's classes; then bounds, callees first, and bases, callers
 // first.
-#include "plan/storage_frames.h"
+#include "plan/storage/storage_frames.h"
 
-#include "ir/located.h"
-#include "plan/bucket_boxes.h"
-#include "plan/sizes.h"
+#include "ir/module/located.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/symbols/module_symbols.h"
+#include "plan/symbols/sizes.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 // Bases are found callers first: a callee starts above the bytes that are live at its call sites.
 #pragma once
 
-#include "plan/storage.h"
+#include "ir/module/module.h"
+#include "plan/storage/storage.h"
 
 namespace cugrt::plan {
 

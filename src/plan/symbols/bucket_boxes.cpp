@@ -1,7 +1,5 @@
 // The product of buckets, and expressions that choose in it.
-#include "plan/bucket_boxes.h"
-
-#include "plan/sizes.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 
@@ -117,19 +115,6 @@ std::string BucketBoxes::label(size_t box, std::span<const std::string> names) c
   return text;
 }
 
-std::vector<Bucket> buckets_of(const ir::Function &function) {
-  std::vector<Bucket> buckets;
-  for (uint32_t s = 0; s < function.symbols.size(); ++s)
-    if (const uint32_t of = function.symbols[s].bucket_of; of != kNone)
-      buckets.push_back({SymbolId{s}, SymbolId{of}, function.symbols[of].buckets});
-  return buckets;
-}
-
-BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function) {
-  return BucketBoxes(proven_bounds(module, function), buckets_of(function),
-                     ir::limits_of(module.exprs, function.constraints));
-}
-
 static std::vector<ir::Interval> bounds_of(const Function &function) {
   std::vector<ir::Interval> bounds;
   bounds.reserve(function.symbols.size());
@@ -148,9 +133,9 @@ static std::vector<std::vector<ir::Interval>> parts_of(std::span<const ir::Inter
   return boxes.count() > 1 ? boxes.all() : std::vector<std::vector<ir::Interval>>();
 }
 
-static ir::SymbolDomain make_domain(const std::vector<ir::Interval> &bounds,
-                                    std::span<const Bucket> buckets,
-                                    const std::vector<ir::JointLimit> &limits) {
+ir::SymbolDomain symbol_domain(const std::vector<ir::Interval> &bounds,
+                               std::span<const Bucket> buckets,
+                               const std::vector<ir::JointLimit> &limits) {
   ir::SymbolDomain domain(bounds, limits);
   domain.set_parts(parts_of(bounds, buckets, limits));
   return domain;
@@ -165,14 +150,9 @@ BucketBoxes one_box(std::vector<ir::Interval> bounds, std::span<const Bucket> bu
   return boxes;
 }
 
-ir::SymbolDomain symbol_domain(const ir::Module &module, const ir::Function &function) {
-  return make_domain(proven_bounds(module, function), buckets_of(function),
-                     ir::limits_of(module.exprs, function.constraints));
-}
-
 ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function) {
-  return make_domain(bounds_of(function), function.buckets,
-                     ir::limits_of(exprs, function.constraints));
+  return symbol_domain(bounds_of(function), function.buckets,
+                       ir::limits_of(exprs, function.constraints));
 }
 
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function) {

@@ -9,7 +9,7 @@
 // symbol's fastest. Every run has its values in exactly one box.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 #include <optional>
 #include <span>
@@ -58,16 +58,16 @@ private:
   std::vector<std::vector<ir::Interval>> parts_; // of the one box, where others were asked for
 };
 
-/// The buckets of a function of the IR, as its plan has them.
-std::vector<Bucket> buckets_of(const ir::Function &function);
-BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function);
 /// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
 /// one box.
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);
 
 /// Every value that a run may bring. Where there are constraints and buckets it has the boxes as
 /// parts: a constraint limits what callers bring, and thereby the buckets that they come into.
-ir::SymbolDomain symbol_domain(const ir::Module &module, const ir::Function &function);
 ir::SymbolDomain symbol_domain(const ir::ExprPool &exprs, const Function &function);
+/// The same of symbols within `bounds`.
+ir::SymbolDomain symbol_domain(const std::vector<ir::Interval> &bounds,
+                               std::span<const Bucket> buckets,
+                               const std::vector<ir::JointLimit> &limits);
 
 } // namespace cugrt::plan

@@ -1,6 +1,4 @@
-#include "plan/matched_symbols.h"
-
-#include <llvm/ADT/STLExtras.h>
+#include "plan/symbols/matched_symbols.h"
 
 #include <algorithm>
 
@@ -50,30 +48,6 @@ bool MatchedSymbols::same(const std::vector<ir::ExprId> &a,
                     [&](ir::ExprId x, ir::ExprId y) { return same(x, y); });
 }
 
-void for_each_matched(const ir::Module &module, const ir::Function &function,
-                      const std::function<void(ir::SymbolId, ir::ExprId)> &visit) {
-  std::vector<bool> open; // by symbol: a match defines it that has not come yet
-  for (const ir::Symbol &symbol : function.symbols)
-    open.push_back(symbol.source == ir::SymbolSource::match);
-  if (std::find(open.begin(), open.end(), true) == open.end())
-    return;
-  for (const ir::Block &block : function.blocks)
-    for (const ir::Binding &b : block.bindings) {
-      if (b.kind != ir::BindingKind::match_shape)
-        continue;
-      const ir::Type &known = module.types[function.value(function.operands_of(b)[0].value()).type];
-      const std::vector<ir::ExprId> &dims = module.types[function.value(b.result()).type].dims;
-      for (size_t i = 0; i < dims.size(); ++i) {
-        const ir::ExprNode &node = module.exprs[dims[i]];
-        if (node.kind != ir::ExprKind::symbol || !open[size_t(node.value)])
-          continue;
-        open[size_t(node.value)] = false;
-        if (known.dims.size() == dims.size())
-          visit({uint32_t(node.value)}, known.dims[i]);
-      }
-    }
-}
-
 /// The dimensions of what is matched; none where they are not known.
 static std::vector<ir::ExprId> dims_of(const Function &function, const OperandRef &operand) {
   std::vector<ir::ExprId> dims;
@@ -104,7 +78,8 @@ MatchedSymbols matched_symbols(ir::ExprPool &exprs, const Function &function) {
     for (size_t i = 0; i < item.dims.size() && known.size() == item.dims.size(); ++i)
       if (const ir::ExprNode &node = exprs[item.dims[i]];
           node.kind == ir::ExprKind::symbol && matches[size_t(node.value)] == 1 &&
-          llvm::is_contained(item.defines, SymbolId{uint32_t(node.value)}))
+          std::find(item.defines.begin(), item.defines.end(), SymbolId{uint32_t(node.value)}) !=
+              item.defines.end())
         matched.define({uint32_t(node.value)}, known[i]);
   });
   return matched;

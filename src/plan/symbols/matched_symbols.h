@@ -3,14 +3,13 @@
 //   func @main(%x: tensor<[n, 4], f32>)
 //     %m = match %x : tensor<[z, 4], f32>     z is n wherever it has a value
 //
-// A size over z is held against one over n as a size over n. Bounds are another matter: z may be
-// bounded more closely than n, so sizes keep the symbols in which they are written, and where they
-// are compared, what can be shown of either form holds.
+// To compare a size over z with one over n, z is replaced by n. Bounds are taken from the size as
+// it was written, since z may have closer bounds than n. A comparison holds if it can be shown in
+// either form.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
-#include <functional>
 #include <vector>
 
 namespace cugrt::plan {
@@ -44,11 +43,6 @@ private:
   size_t symbols_;
   std::vector<ir::ExprId> stands_for_; // by symbol: itself, where it stands for nothing; or empty
 };
-
-/// Calls visit(symbol, dim) for each symbol of a function that a match defines, where the dimension
-/// that it is matched to is known; those that this is made of come before it.
-void for_each_matched(const ir::Module &module, const ir::Function &function,
-                      const std::function<void(ir::SymbolId, ir::ExprId)> &visit);
 
 /// Those of a plan's function that one match each defines. `exprs` holds the plan's expressions
 /// under their numbers.

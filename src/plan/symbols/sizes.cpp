@@ -1,6 +1,7 @@
 // Sizes at upper bounds, by interval arithmetic and joint limits: never too small.
-#include "plan/sizes.h"
+#include "plan/symbols/sizes.h"
 
+#include "plan/symbols/module_symbols.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

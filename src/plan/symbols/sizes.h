@@ -1,8 +1,8 @@
 // Sizes at the symbols' upper bounds, and what can be said about sizes for every value of them.
 #pragma once
 
-#include "ir/module.h"
-#include "plan/matched_symbols.h"
+#include "ir/module/module.h"
+#include "plan/symbols/matched_symbols.h"
 #include "support/status.h"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // sizes there one by one, and so has a second opinion on bounds that were found by algebra.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 #include <vector>
 

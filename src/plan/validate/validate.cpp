@@ -1,6 +1,7 @@
 // validate(): all parts, in order.
-#include "plan/validate.h"
-#include "plan/planner.h"
+#include "plan/validate/validate.h"
+
+#include "plan/validate/validate_parts.h"
 
 namespace cugrt::plan {
 

@@ -1,9 +1,9 @@
 // Buffers of plans: each has the bytes that its dimensions ask for and lies within what it is a
 // part of, whatever the symbols' values. Arenas are measured in validate_storage.cpp. What has no
 // known shape, and what lies in it, is checked when a run has told the shape.
-#include "plan/bucket_boxes.h"
-#include "plan/hazards.h"
-#include "plan/validate.h"
+#include "plan/edges/hazards.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/validate/validate_parts.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,8 +1,8 @@
 // Levels of regions, edges and conditionals; see validate_levels.h.
-#include "plan/validate_levels.h"
+#include "plan/validate/validate_levels.h"
 
-#include "plan/conditionals.h"
-#include "plan/validate.h"
+#include "plan/edges/region_levels.h"
+#include "plan/validate/validate_parts.h"
 
 #include <algorithm>
 

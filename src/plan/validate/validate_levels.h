@@ -2,7 +2,7 @@
 // stand where they may. A part of validate_structure(): indices are known to name rows.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::plan {
 

@@ -3,7 +3,7 @@
 // may rely on those before it having succeeded.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::plan {
 

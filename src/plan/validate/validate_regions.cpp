@@ -6,10 +6,10 @@
 // region's own edges, or with a bit for each pair of nodes where there are many chains. The bodies
 // of conditionals are walked each by itself; outside, their conditional stands for them. Where
 // offsets are a table by bucket, all that is done bucket by bucket.
-#include "plan/bucket_boxes.h"
-#include "plan/conditionals.h"
-#include "plan/step_conditions.h"
-#include "plan/validate.h"
+#include "plan/edges/region_levels.h"
+#include "plan/edges/step_conditions.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "plan/validate/validate_parts.h"
 
 #include <algorithm>
 #include <map>
@@ -75,20 +75,20 @@ private:
   std::vector<int32_t> rows_;
 };
 
-struct Touch {
+struct StepTouch {
   uint32_t step = kNone; // within the region
   uint32_t buffer = kNone;
 };
 
 /// Reads since the last write, latest first. One that reaches a later one is left out.
 struct Read {
-  Touch touch;
+  StepTouch touch;
   uint32_t next;
 };
 
 struct Bytes {
   int64_t end;
-  Touch writer;
+  StepTouch writer;
   uint32_t reads = kNone; // RegionCheck::reads_
 };
 
@@ -134,7 +134,7 @@ private:
         continue;
       const uint32_t condition = conditions_[region_.steps.begin + s];
       Spaces &spaces = spaces_[{buffer.base, buffer.index}];
-      Touch touch{s, access.buffer};
+      StepTouch touch{s, access.buffer};
       for (auto &[other, space] : spaces)
         if (other == condition || !conditions_.exclusive(other, condition))
           CUGRT_TRY(after(space, begin, end, touch, writes));
@@ -153,7 +153,7 @@ private:
     return {};
   }
 
-  Status after(Space &space, int64_t begin, int64_t end, Touch touch, bool writes) {
+  Status after(Space &space, int64_t begin, int64_t end, StepTouch touch, bool writes) {
     cut(space, begin);
     cut(space, end);
     for (auto it = space.lower_bound(begin); it != space.end() && it->first < end; ++it)
@@ -192,7 +192,7 @@ private:
     space.emplace(at, upper);
   }
 
-  void read(Space &space, int64_t begin, int64_t end, Touch touch) {
+  void read(Space &space, int64_t begin, int64_t end, StepTouch touch) {
     for (auto it = space.lower_bound(begin); begin < end; ++it) {
       if (it == space.end() || it->first > begin) { // nobody has been there
         int64_t hole_end = it == space.end() ? end : std::min(end, it->first);
@@ -208,9 +208,11 @@ private:
     }
   }
 
-  Status before_read(const Bytes &bytes, Touch touch) const { return joined(bytes.writer, touch); }
+  Status before_read(const Bytes &bytes, StepTouch touch) const {
+    return joined(bytes.writer, touch);
+  }
 
-  Status before_write(const Bytes &bytes, Touch touch) {
+  Status before_write(const Bytes &bytes, StepTouch touch) {
     CUGRT_TRY(joined(bytes.writer, touch));
     if (checked_ == std::pair(bytes.reads, touch.step)) // as the bytes before it
       return {};
@@ -220,7 +222,7 @@ private:
     return {};
   }
 
-  Status joined(Touch a, Touch b) const {
+  Status joined(StepTouch a, StepTouch b) const {
     if (a.step == kNone || a.step == b.step || paths_.path(a.step, b.step))
       return {};
     return fail("steps " + std::to_string(a.step) + " and " + std::to_string(b.step) +

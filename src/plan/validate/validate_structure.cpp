@@ -1,8 +1,7 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
-#include "ir/element.h"
-#include "ir/text.h"
-#include "plan/validate.h"
-#include "plan/validate_levels.h"
+#include "plan/validate/validate_levels.h"
+#include "plan/validate/validate_parts.h"
+#include "plan/validate/validate_symbols.h"
 
 #include <algorithm>
 #include <set>
@@ -72,80 +71,13 @@ private:
                : fail(std::string(what) + " do not exist");
   }
 
-  /// Their bounds hold whatever values a run brings: storage relies on them.
-  Status buckets() const {
-    std::set<SymbolId> seen;
-    for (const Bucket &bucket : f_.buckets) {
-      CUGRT_TRY(index(bucket.symbol.index, f_.symbols, "a bucket's symbol"));
-      CUGRT_TRY(index(bucket.of.index, f_.symbols, "the symbol of a bucket"));
-      const Symbol &symbol = f_.symbols[bucket.symbol.index], &of = f_.symbols[bucket.of.index];
-      if (symbol.source != ir::SymbolSource::bucket || of.source != ir::SymbolSource::parameter)
-        return fail("symbol " + symbol.name + " is not the bucket of a parameter's symbol");
-      if (!seen.insert(bucket.symbol).second)
-        return fail("symbol " + symbol.name + " is a bucket twice");
-      if (!std::is_sorted(bucket.sizes.begin(), bucket.sizes.end()))
-        return fail("the buckets of symbol " + of.name + " do not ascend");
-      if (symbol.bounds.lower > ir::round_up_to_bucket(bucket.sizes, of.bounds.lower) ||
-          symbol.bounds.upper < ir::round_up_to_bucket(bucket.sizes, of.bounds.upper))
-        return fail("the bounds of symbol " + symbol.name + " do not hold its buckets");
-    }
-    for (uint32_t s = 0; s < f_.symbols.size(); ++s)
-      if (f_.symbols[s].source == ir::SymbolSource::bucket && !seen.count(SymbolId{s}))
-        return fail("symbol " + f_.symbols[s].name + " is a bucket of nothing");
-    return {};
-  }
-
-  /// Whether a constraint on them is checked before any of them is used.
-  bool are_defined_together(std::span<const SymbolId> symbols) const {
-    auto is_matched = [&](SymbolId symbol) {
-      return f_.symbols[symbol.index].source == ir::SymbolSource::match;
-    };
-    if (std::none_of(symbols.begin(), symbols.end(), is_matched))
-      return true;
-    for (const Block &block : f_.blocks)
-      for (const Item &item : block.items)
-        if (item.kind == ItemKind::match &&
-            std::all_of(symbols.begin(), symbols.end(), [&](SymbolId symbol) {
-              return std::find(item.defines.begin(), item.defines.end(), symbol) !=
-                     item.defines.end();
-            }))
-          return true;
-    return false;
-  }
-
-  /// They can be kept, and they are of the kind that sizes may rely on.
-  Status constraints() {
-    if (f_.constraints.size() > ir::kMaxConstraints)
-      return fail("has too many constraints");
-    std::vector<int64_t> lowest;
-    for (const Symbol &symbol : f_.symbols)
-      lowest.push_back(symbol.bounds.lower);
-    for (const Constraint &constraint : f_.constraints) {
-      CUGRT_TRY(expr(constraint.expr));
-      std::vector<SymbolId> symbols;
-      plan_.exprs.collect_symbols(constraint.expr, symbols);
-      for (SymbolId symbol : symbols)
-        if (f_.symbols[symbol.index].source == ir::SymbolSource::device || lowest[symbol.index] < 0)
-          return fail("a constraint names symbol " + f_.symbols[symbol.index].name +
-                      ", which is the device's or may be negative");
-      if (!are_defined_together(symbols))
-        return fail(
-            "the symbols of a constraint are not defined by parameters, or all by one match");
-      const Result<ir::JointLimit> limit = plan_.exprs.joint_limit(constraint);
-      if (!limit.ok())
-        return fail("a constraint " + limit.status().message());
-      if (!ir::keeps({&*limit, 1}, lowest))
-        return fail("a constraint contradicts the bounds of its symbols");
-    }
-    return {};
-  }
-
   Status signature() {
     for (const Symbol &symbol : f_.symbols)
       if (symbol.bounds.lower > symbol.bounds.upper)
         return fail("symbol " + symbol.name + " has contradictory bounds");
-    CUGRT_TRY(buckets());
-    CUGRT_TRY(constraints());
+    for (const Constraint &constraint : f_.constraints)
+      CUGRT_TRY(expr(constraint.expr));
+    CUGRT_TRY(validate_symbols(plan_, f_));
     for (const Param &param : f_.params) {
       CUGRT_TRY(exprs(param.dims));
       bool tensor = param.kind == ParamKind::tensor;
@@ -230,7 +162,7 @@ private:
       if (argument.names_buffer())
         CUGRT_TRY(index(argument.index, f_.buffers, "an argument's buffer"));
       if (argument.kind == ArgumentKind::checked_symbol)
-        CUGRT_TRY(checked_symbol(argument));
+        CUGRT_TRY(validate_checked_symbol(plan_, f_, argument));
       else if (argument.kind == ArgumentKind::expr)
         CUGRT_TRY(expr({argument.index}));
       else if (argument.kind == ArgumentKind::host_value)
@@ -248,26 +180,6 @@ private:
     }
     for (const BufferAccess &access : f_.accesses)
       CUGRT_TRY(index(access.buffer, f_.buffers, "an access's buffer"));
-    return {};
-  }
-
-  /// Kernels read one element there, and take one of the bounds for what is out of them.
-  Status checked_symbol(const Argument &argument) const {
-    if (argument.bits >= f_.symbols.size())
-      return fail("an argument's device symbol does not exist");
-    const Symbol &symbol = f_.symbols[argument.bits];
-    const Buffer &buffer = f_.buffers[argument.index];
-    const std::string text = "symbol " + symbol.name;
-    if (symbol.source != ir::SymbolSource::device)
-      return fail(text + " is read by a kernel, but does not live in device memory");
-    const bool index = argument.dtype == ir::DType::i32 || argument.dtype == ir::DType::i64;
-    if (!index || buffer.dtype != argument.dtype ||
-        !ir::integer_fits(argument.dtype, symbol.bounds.lower) ||
-        !ir::integer_fits(argument.dtype, symbol.bounds.upper))
-      return fail(text + " is read as a dtype that its buffer or its bounds do not have");
-    if (!buffer.bytes.valid() || plan_.exprs.as_constant(buffer.bytes) !=
-                                     std::optional<int64_t>(ir::info(buffer.dtype).bytes_per_block))
-      return fail(text + " is read from %" + buffer.name + ", which is not one element");
     return {};
   }
 

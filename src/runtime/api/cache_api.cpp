@@ -2,8 +2,8 @@
 #include "jit/code_cache.h"
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
-#include "runtime/cache_report.h"
-#include "runtime/device.h"
+#include "runtime/compile/device_compiler.h"
+#include "runtime/report/cache_report.h"
 
 namespace cugrt::runtime::api {
 
@@ -15,9 +15,8 @@ constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, conte
 Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *given) {
   CUGRT_ASSIGN(cugrt_runtime_options options,
                read_struct(given, "cugrt_runtime_options", kOptionsBytes, cugrt_runtime_options{}));
-  DeviceOptions device;
-  device.cache_folder = options.cache_folder ? options.cache_folder : "";
-  auto cache = std::make_unique<jit::CodeCache>(compiler_config(device).cache);
+  auto cache = std::make_unique<jit::CodeCache>(
+      compiler_config("", options.cache_folder ? options.cache_folder : "").cache);
   jit::CacheReport report = cache->report();
   if (!report.readable)
     return Status::error(Code::not_found, report.problem.empty()

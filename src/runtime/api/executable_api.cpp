@@ -1,53 +1,14 @@
 // Executables and functions of the C ABI.
-#include "passes/pass.h"
-#include "plan/bucket_boxes.h"
-#include "plan/planner.h"
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
-#include "runtime/computed_weights.h"
-#include "runtime/key_difference.h"
-#include "runtime/module_plan.h"
-#include "runtime/target.h"
+#include "runtime/code/computed_weights.h"
 
 namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_compile_options, code_count);
 constexpr size_t kInfoBytes = CUGRT_SIZE_THROUGH(cugrt_param_info, dim_names);
-
-Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
-  CompileOptions result;
-  result.architecture = options.architecture ? options.architecture : "";
-  result.threads = options.threads;
-  result.cancel = options.cancel;
-  if (options.progress)
-    result.progress = [callback = options.progress,
-                       user = options.progress_user](const jit::CompileProgress &progress) {
-      callback(user, progress.done, progress.total, progress.request->name.c_str(),
-               progress.milliseconds, progress.cached);
-    };
-  if (options.code_count && !options.codes)
-    return null_argument("codes");
-  for (size_t i = 0; i < options.code_count; ++i) {
-    const cugrt_kernel_code &code = options.codes[i];
-    if (!code.kernel || (!code.bytes && code.byte_count))
-      return null_argument("codes[].kernel or codes[].bytes");
-    if (code.kind < CUGRT_CODE_SOURCE || code.kind > CUGRT_CODE_CUBIN)
-      return Status::error(Code::invalid_argument,
-                           "unknown code kind " + std::to_string(code.kind));
-    std::string bytes(static_cast<const char *>(code.bytes), code.byte_count);
-    // Compilers and drivers read text up to its first NUL, which may end it.
-    const size_t nul = bytes.find('\0');
-    if (code.kind != CUGRT_CODE_CUBIN && nul != std::string::npos && nul + 1 != bytes.size())
-      return Status::error(Code::invalid_argument,
-                           "the code of kernel @" + std::string(code.kernel) +
-                               " is text and has a NUL at byte " + std::to_string(nul));
-    result.overrides[code.kernel] = {static_cast<cugrt_code_kind>(code.kind), std::move(bytes)};
-  }
-  return result;
-}
 
 /// "n * 2" for each dimension, as infos show them.
 std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function &function,
@@ -94,29 +55,6 @@ make_executable_data(std::shared_ptr<const Executable> executable) {
 }
 
 namespace {
-
-cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
-                                 const cugrt_compile_options *given,
-                                 cugrt_executable **executable) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(executable);
-    CUGRT_ASSIGN(
-        cugrt_compile_options options,
-        read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
-    CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
-    CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
-    planning.source = *module->text;
-    CUGRT_TRY(set_target(planning.passes, runtime->device.get(), compile.architecture));
-    CUGRT_ASSIGN(plan::Plan plan, plan_module(*module->module, module->name, planning, nullptr));
-    CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
-                 Executable::compile(*runtime->device, std::move(plan), module->name,
-                                     module->base_folder, compile));
-    *executable = new cugrt_executable{make_executable_data(std::move(made))};
-    return {};
-  });
-}
 
 void executable_free(cugrt_executable *executable) { delete executable; }
 
@@ -299,26 +237,9 @@ const char *function_symbol_name(const cugrt_function *function, size_t index) {
   return function->plan().symbols[index].name.c_str();
 }
 
-cugrt_status *function_key_difference(const cugrt_function *function,
-                                      const cugrt_symbol_value *from, size_t from_count,
-                                      const cugrt_symbol_value *to, size_t to_count,
-                                      cugrt_report_format format, cugrt_text **report) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function);
-    CUGRT_REQUIRE(from || !from_count);
-    CUGRT_REQUIRE(to || !to_count);
-    CUGRT_REQUIRE(report);
-    CUGRT_ASSIGN(std::string text, key_difference(*function->executable, function->index,
-                                                  {from, from_count}, {to, to_count}, format));
-    *report = new cugrt_text{std::move(text)};
-    return {};
-  });
-}
-
 } // namespace
 
 void add_executable_entries(cugrt_api &table) {
-  table.executable_compile = executable_compile;
   table.executable_free = executable_free;
   table.executable_function_count = executable_function_count;
   table.executable_function_at = executable_function_at;
@@ -331,7 +252,6 @@ void add_executable_entries(cugrt_api &table) {
   table.function_dims = function_dims;
   table.function_symbol_count = function_symbol_count;
   table.function_symbol_name = function_symbol_name;
-  table.function_key_difference = function_key_difference;
 }
 
 } // namespace cugrt::runtime::api

@@ -2,7 +2,7 @@
 // null handles are refused. Internal to src/runtime/api/.
 #pragma once
 
-#include "runtime/abi_types.h"
+#include "runtime/device/abi_types.h"
 #include "support/check.h"
 
 #include <algorithm>

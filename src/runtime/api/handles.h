@@ -1,13 +1,16 @@
 // What stands behind the handles of the C ABI. Internal to src/runtime/api/.
 #pragma once
 
-#include "ir/module.h"
-#include "runtime/abi_types.h"
-#include "runtime/device.h"
-#include "runtime/pack.h"
-#include "runtime/session_frames.h"
+#include "runtime/device/abi_types.h"
+#include "runtime/device/device.h"
+#include "runtime/pack/pack.h"
+#include "runtime/session/session_frames.h"
 
 #include <vector>
+
+namespace cugrt::ir {
+struct Module; // the library for devices has none
+}
 
 struct cugrt_runtime {
   std::shared_ptr<cugrt::runtime::Device> device;

@@ -19,8 +19,9 @@ template <class Body> Status on_device(Device &device, Body &&body) {
   return device.note(enter());
 }
 
-driver::StreamRef stream_or_default(Device &device, cugrt_stream *stream) {
-  return stream ? stream->stream.ref() : driver::StreamRef(&device.api(), nullptr);
+driver::StreamRef stream_or_ours(Device &device, cugrt_stream *stream) {
+  return stream ? stream->stream.ref()
+                : driver::StreamRef(&device.api(), device.context().copy_stream());
 }
 
 cugrt_status *buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
@@ -99,7 +100,7 @@ cugrt_status *copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from,
     if (bytes == 0)
       return {};
     return on_device(*runtime->device, [&]() -> Status {
-      driver::StreamRef on = stream_or_default(*runtime->device, stream);
+      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
       CUGRT_TRY(driver::copy_async(on, to, from, bytes));
       return stream ? Status() : on.synchronize();
     });
@@ -113,7 +114,7 @@ cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint6
     if (bytes == 0)
       return {};
     return on_device(*runtime->device, [&]() -> Status {
-      driver::StreamRef on = stream_or_default(*runtime->device, stream);
+      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
       CUGRT_TRY(driver::fill_async(on, address, byte, 1, bytes));
       return stream ? Status() : on.synchronize();
     });

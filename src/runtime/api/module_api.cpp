@@ -1,10 +1,11 @@
 // Modules of the C ABI: parsing, printing, passes, plan reports.
-#include "ir/text.h"
+#include "ir/module/module.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
-#include "runtime/module_plan.h"
+#include "runtime/report/module_report.h"
 #include "support/file.h"
 #include "support/source_errors.h"
 

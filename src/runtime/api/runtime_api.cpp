@@ -2,7 +2,6 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
-#include "runtime/doctor.h"
 
 #include <cstdio>
 
@@ -109,8 +108,22 @@ cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info)
   });
 }
 
-cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format format,
-                     cugrt_text **report, int32_t *usable) {
+cugrt_status *runtime_register_host_function(cugrt_runtime *runtime, const char *name,
+                                             cugrt_host_function function, void *user) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(name);
+    CUGRT_REQUIRE(function);
+    runtime->device->host_functions().add(name, {function, user});
+    return {};
+  });
+}
+
+} // namespace
+
+cugrt_status *report_doctor(const cugrt_runtime_options *options, cugrt_report_format format,
+                            cugrt_text **report, int32_t *usable,
+                            DoctorReport (*examine)(const DeviceOptions &)) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(report);
     CUGRT_ASSIGN(DeviceOptions device_options_, device_options(options));
@@ -126,24 +139,10 @@ cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format f
   });
 }
 
-cugrt_status *runtime_register_host_function(cugrt_runtime *runtime, const char *name,
-                                             cugrt_host_function function, void *user) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(name);
-    CUGRT_REQUIRE(function);
-    runtime->device->host_functions().add(name, {function, user});
-    return {};
-  });
-}
-
-} // namespace
-
 void add_runtime_entries(cugrt_api &table) {
   table.runtime_create = runtime_create;
   table.runtime_free = runtime_free;
   table.runtime_get_info = runtime_get_info;
-  table.doctor = doctor;
   table.runtime_register_host_function = runtime_register_host_function;
 }
 

@@ -2,7 +2,6 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
-#include "runtime/graph_report.h"
 
 namespace cugrt::runtime::api {
 
@@ -160,28 +159,11 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
     filled.result_bytes = totals.result_bytes;
 #define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
   filled.eager_##name = totals.counters.eager[enumerator];
-#include "runtime/eager_reasons.def"
+#include "runtime/graph/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
     filled.arena_committed_bytes = totals.arena_committed_bytes;
     filled.regions_prepared = totals.counters.regions_prepared;
     return write_struct(filled, counters, "counters", kCountersBytes);
-  });
-}
-
-cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format format,
-                                   cugrt_text **report) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(report);
-    Result<std::string> text = std::string();
-    auto write = [&](const std::vector<GraphCache::View> &views) {
-      text = graph_report(session->executable->plan(), views, format);
-    };
-    CUGRT_TRY(with_session(session, [&](auto &it) { return it.visit_instances(write); }));
-    if (!text.ok())
-      return text.take_status();
-    *report = new cugrt_text{std::move(*text)};
-    return {};
   });
 }
 
@@ -264,7 +246,6 @@ void add_session_entries(cugrt_api &table) {
   table.session_run = session_run;
   table.session_synchronize = session_synchronize;
   table.session_get_counters = session_get_counters;
-  table.session_graph_report = session_graph_report;
   table.session_free = session_free;
   table.session_read_launches = session_read_launches;
   table.session_prepare = session_prepare;

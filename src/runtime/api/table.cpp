@@ -1,4 +1,4 @@
-// The library's one exported function.
+// The library's one exported function; that of the library for devices is in core_table.cpp.
 #include "runtime/api/entries.h"
 
 namespace {
@@ -12,12 +12,14 @@ cugrt_api make_table() {
   add_status_entries(table);
   add_runtime_entries(table);
   add_memory_entries(table);
-  add_module_entries(table);
   add_weights_entries(table);
   add_executable_entries(table);
   add_session_entries(table);
-  add_cache_entries(table);
   add_pack_entries(table);
+  add_module_entries(table);
+  add_compile_entries(table);
+  add_cache_entries(table);
+  add_report_entries(table);
   return table;
 }
 

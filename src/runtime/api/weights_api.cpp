@@ -2,7 +2,7 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 
 namespace cugrt::runtime::api {
 

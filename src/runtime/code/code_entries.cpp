@@ -5,9 +5,10 @@
 // each of kind 0x17 describes a parameter: its ordinal in bytes 4 to 6, its size in bits 18 and up
 // of bytes 8 to 12. NVIDIA does not document this; `cuobjdump -elf` shows it, and tests compare it
 // with the PTX.
-#include "runtime/code_entries.h"
+#include "runtime/code/code_entries.h"
 
-#include "runtime/scalar_bits.h"
+#include "ir/type/element.h"
+#include "runtime/code/ptx_text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -21,10 +22,6 @@ namespace {
 constexpr size_t kMaxParams = 4096, kMaxListedBytes = 1000;
 
 // ---- PTX
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
-}
 
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
@@ -48,8 +45,8 @@ public:
         break;
     }
     size_t end = at_ + (at_ < text_.size());
-    if (end > at_ && (is_word(text_[at_]) || text_[at_] == '.'))
-      while (end < text_.size() && is_word(text_[end]))
+    if (end > at_ && (is_ptx_word(text_[at_]) || text_[at_] == '.'))
+      while (end < text_.size() && is_ptx_word(text_[end]))
         ++end;
     std::string_view token = text_.substr(at_, end - at_);
     at_ = end;
@@ -287,7 +284,7 @@ std::vector<size_t> argument_bytes(const FunctionProgram &program, const LaunchP
       continue;
     }
     bool pointer = source.kind == ValueSource::Kind::address;
-    sizes.push_back(pointer ? sizeof(CUdeviceptr) : scalar_bytes(source.dtype));
+    sizes.push_back(pointer ? sizeof(CUdeviceptr) : ir::scalar_bytes(source.dtype));
   }
   return sizes;
 }

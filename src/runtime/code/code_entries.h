@@ -2,7 +2,7 @@
 // is no driver to load it.
 #pragma once
 
-#include "runtime/executable.h"
+#include "runtime/code/executable.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // Names of computed weights; see computed_weights.h.
-#include "runtime/computed_weights.h"
+#include "runtime/code/computed_weights.h"
 
 #include "support/whole_number.h"
 

@@ -4,8 +4,8 @@
 // the API's view.
 #pragma once
 
-#include "plan/plan.h"
-#include "runtime/weights.h"
+#include "plan/format/plan.h"
+#include "runtime/code/weights.h"
 
 #include <optional>
 

@@ -2,33 +2,15 @@
 // device that the code was compiled for.
 #pragma once
 
-#include "runtime/device.h"
-#include "runtime/function_program.h"
-#include "runtime/programmatic_code.h"
+#include "runtime/code/programmatic_code.h"
+#include "runtime/device/device.h"
+#include "runtime/program/function_program.h"
 
-#include <functional>
 #include <map>
 
 namespace cugrt::runtime {
 
 class LoadedCode;
-
-/// Code for a kernel in place of what the module names.
-struct CodeOverride {
-  cugrt_code_kind kind = CUGRT_CODE_SOURCE;
-  std::string bytes;
-};
-
-struct CompileOptions {
-  std::string architecture; // "sm_90", or "compute_90" for PTX; empty: the device's
-  unsigned threads = 0;
-  std::function<void(const jit::CompileProgress &)> progress;
-  const volatile int32_t *cancel = nullptr;
-  std::map<std::string, CodeOverride> overrides; // by kernel
-  /// The kind of code is the architecture's, even where the device is the emulated one, which runs
-  /// only PTX: for code that goes to other machines.
-  bool for_other_machines = false;
-};
 
 /// A compiled unit: what a device loads as one module.
 struct CodeImage {
@@ -49,16 +31,6 @@ struct ExecutableParts {
 
 class Executable : public std::enable_shared_from_this<Executable> {
 public:
-  /// Compiles every kernel of the plan: to cubins for a real device, to PTX for the emulated one.
-  /// `module_name` stands for the module in messages; source paths are relative to `base_folder`.
-  static Result<std::shared_ptr<const Executable>> compile(Device &device, plan::Plan plan,
-                                                           std::string module_name,
-                                                           const std::string &base_folder,
-                                                           const CompileOptions &options);
-  /// How many compilations that takes, those that the cache answers among them.
-  static Result<size_t> count_compilations(Device &device, plan::Plan plan, std::string module_name,
-                                           const std::string &base_folder,
-                                           const CompileOptions &options);
   /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
   static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
   Executable(const Executable &) = delete;
@@ -87,7 +59,7 @@ public:
   Result<std::shared_ptr<LoadedCode>> load(const std::shared_ptr<Device> &device) const;
 
 private:
-  friend class ExecutableCompiler;
+  friend class ExecutableCompiler; // compile/
   Executable() = default;
   Status make_programs();
 
@@ -103,5 +75,9 @@ private:
   mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once
   mutable std::map<const Device *, std::weak_ptr<LoadedCode>> loaded_;
 };
+
+/// That a run was given `number`'s value out of its bounds. An error always, even if no symbol of
+/// the executable has this number.
+Status out_of_bounds(const Executable &executable, uint32_t number);
 
 } // namespace cugrt::runtime

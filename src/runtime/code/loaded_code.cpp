@@ -1,9 +1,9 @@
 // Loading of code, constants and weights; see loaded_code.h.
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
 
-#include "plan/bucket_boxes.h"
-#include "runtime/code_entries.h"
-#include "runtime/symbol_binding.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "runtime/code/code_entries.h"
+#include "runtime/program/symbol_binding.h"
 #include "support/check.h"
 #include "support/checked_math.h"
 
@@ -11,13 +11,21 @@ namespace cugrt::runtime {
 
 namespace {
 
-constexpr int64_t kUploadAlignment = 256;
-
 /// "sm_90a" is for the device that "sm_90" is for.
 bool runs_cubins_of(std::string_view architecture, std::string_view device) {
   if (architecture.ends_with('a') || architecture.ends_with('f'))
     architecture.remove_suffix(1);
   return architecture == device;
+}
+
+/// The major version of CUDA whose compiler made a cubin; 0: not known. Theirs differ in the ABI
+/// that the ELF header names.
+int cubin_major(std::string_view image) {
+  constexpr size_t kAbi = 7; // EI_OSABI
+  if (image.size() <= kAbi || !image.starts_with("\x7f"
+                                                 "ELF"))
+    return 0;
+  return image[kAbi] == 0x41 ? 13 : image[kAbi] == 0x33 ? 12 : 0;
 }
 
 } // namespace
@@ -53,9 +61,15 @@ Status LoadedCode::load_images() {
       return Status::error(Code::unsupported, "the executable was compiled for " +
                                                   executable_->architecture() + ", the device is " +
                                                   wanted + "; compile it for " + wanted);
-    CUGRT_ASSIGN(driver::KernelModule module,
-                 driver::KernelModule::load(device_->context(), image.bytes, image.name));
-    modules_.push_back(std::move(module));
+    auto module = driver::KernelModule::load(device_->context(), image.bytes, image.name);
+    const int version = device_->library().version;
+    if (const int major = cubin_major(image.bytes); !module.ok() && major > version / 1000)
+      return module.take_status().in("code that was compiled by CUDA " + std::to_string(major) +
+                                     ", which a driver of CUDA " + driver::version_text(version) +
+                                     " does not load: compile with an NVRTC of " +
+                                     std::to_string(version / 1000) + ", or update the driver");
+    CUGRT_ASSIGN(driver::KernelModule loaded, std::move(module));
+    modules_.push_back(std::move(loaded));
   }
   return {};
 }
@@ -77,6 +91,9 @@ Status LoadedCode::load_kernels() {
         attribute.value.clusterDim.y = kernel.clusters[v][1];
         attribute.value.clusterDim.z = kernel.clusters[v][2];
         row.attributes.push_back(attribute);
+        if (uint64_t(kernel.clusters[v][0]) * kernel.clusters[v][1] * kernel.clusters[v][2] >
+            driver::Kernel::kPortableClusterBlocks)
+          CUGRT_TRY(row.kernel.allow_large_clusters());
       }
       if (kernel.cooperative[v]) {
         CUlaunchAttribute attribute{};
@@ -121,8 +138,10 @@ Status LoadedCode::set_up_launches() {
             .at(executable_->location(step.location));
       if (!launch.shared_bytes.valid())
         continue;
+      // What the kernel has of its own counts too.
+      CUGRT_ASSIGN(const int own, kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
       int64_t most = plan.exprs.range(launch.shared_bytes, domain).upper;
-      most = std::min<int64_t>(most, limits().shared_bytes_per_block);
+      most = std::min<int64_t>(most, int64_t(limits().shared_bytes_per_block) - own);
       if (most > 0)
         CUGRT_TRY(kernel.allow_dynamic_shared(static_cast<uint32_t>(most)));
     }

@@ -4,12 +4,17 @@
 
 #include "driver/kernel_module.h"
 #include "driver/memory.h"
-#include "runtime/computed_weights.h"
-#include "runtime/executable.h"
-#include "runtime/slot_check.h"
-#include "runtime/weights.h"
+#include "runtime/code/computed_weights.h"
+#include "runtime/code/executable.h"
+#include "runtime/code/weights.h"
+#include "runtime/program/slot_check.h"
+
+#include <functional>
 
 namespace cugrt::runtime {
+
+/// What lies behind another in one allocation of weights or constants begins at a multiple of it.
+inline constexpr int64_t kUploadAlignment = 256;
 
 /// The weights of an executable's functions on the device. Immutable.
 class LoadedWeights {
@@ -57,6 +62,8 @@ public:
   const DeviceLimits &limits() const { return device_->limits(); }
   /// Of an empty step: the kernel that does nothing.
   CUfunction function(const LaunchProgram &launch) const;
+  /// The kernel that does nothing, where the code has conditions.
+  CUfunction nothing() const { return nothing_kernel_.get(); }
   /// Cluster shape and cooperative launch, where the kernel asks for them.
   std::span<const CUlaunchAttribute> attributes(const LaunchProgram &launch) const;
   /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code

@@ -1,14 +1,12 @@
 // Upload of weights; see LoadedWeights in loaded_code.h.
-#include "runtime/loaded_code.h"
-#include "runtime/symbol_binding.h"
-#include "runtime/weight_argument.h"
+#include "runtime/code/loaded_code.h"
+#include "runtime/code/weight_argument.h"
+#include "runtime/program/symbol_binding.h"
 #include "support/checked_math.h"
 
 namespace cugrt::runtime {
 
 namespace {
-
-constexpr int64_t kUploadAlignment = 256;
 
 /// Where each tensor that some function needs will lie.
 struct Layout {

@@ -4,8 +4,9 @@
 //
 // Instructions are those of the PTX ISA 8.x; parameters are read with ld.param, which no other
 // kernel can write.
-#include "runtime/programmatic_code.h"
+#include "runtime/code/programmatic_code.h"
 
+#include "runtime/code/ptx_text.h"
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -47,10 +48,6 @@ constexpr std::string_view kHarmless[] = {"ld.param",
                                           "slct",
                                           "griddepcontrol.launch_dependents"};
 
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
-}
-
 /// Without comments; what stands between quotes is left out, too.
 std::string without_comments(std::string_view text) {
   std::string out;
@@ -75,7 +72,7 @@ std::string_view body_of(std::string_view ptx, std::string_view entry) {
   for (size_t at = ptx.find(".entry"); at != ptx.npos; at = ptx.find(".entry", at + 1)) {
     size_t name = ptx.find_first_not_of(" \t\r\n", at + 6);
     if (name == ptx.npos || ptx.substr(name, entry.size()) != entry ||
-        name + entry.size() >= ptx.size() || is_word(ptx[name + entry.size()]))
+        name + entry.size() >= ptx.size() || is_ptx_word(ptx[name + entry.size()]))
       continue;
     size_t begin = ptx.find('{', name);
     if (begin == ptx.npos)
@@ -104,7 +101,7 @@ std::string_view opcode_of(std::string_view statement) {
       return {};
     statement.remove_prefix(begin);
     size_t end = 0;
-    while (end < statement.size() && is_word(statement[end]))
+    while (end < statement.size() && is_ptx_word(statement[end]))
       ++end;
     if (end == 0 || end == statement.size() || statement[end] != ':')
       break;

@@ -1,7 +1,7 @@
 // Weights against their parameters; see weight_argument.h.
-#include "runtime/weight_argument.h"
+#include "runtime/code/weight_argument.h"
 
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 #include "support/checked_math.h"
 
 namespace cugrt::runtime {

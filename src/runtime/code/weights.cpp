@@ -1,21 +1,19 @@
 // Weight sets and the safetensors reader; see weights.h.
-#include "runtime/weights.h"
+#include "runtime/code/weights.h"
 
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 #include "support/file.h"
+#include "support/json.h"
 
 #include <algorithm>
 #include <atomic>
-#include <nlohmann/json.hpp>
 
 namespace cugrt::runtime {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t kLengthBytes = 8;
-constexpr uint32_t kMaxHeaderDepth = 8;
+constexpr size_t kMaxHeaderDepth = 8;
 
 std::optional<ir::DType> dtype_of(const std::string &name) {
   struct Row {
@@ -34,36 +32,25 @@ std::optional<ir::DType> dtype_of(const std::string &name) {
   return std::nullopt;
 }
 
-/// Reads the header with a handler of its own: nlohmann's tree keeps the last of two equal keys,
-/// but a name that stands twice is an error here.
 class HeaderReader {
 public:
-  explicit HeaderReader(uint64_t data_bytes) : data_bytes_(data_bytes) {}
+  HeaderReader(std::string_view header, uint64_t data_bytes)
+      : json_(header, kMaxHeaderDepth), data_bytes_(data_bytes) {}
 
-  Status read(std::string_view text) {
-    bool repeated = false;
-    std::vector<std::vector<std::string>> keys; // of the open objects
-    auto watch = [&](int depth, Json::parse_event_t event, Json &parsed) {
-      if (depth > int(kMaxHeaderDepth))
-        too_deep_ = true;
-      if (event == Json::parse_event_t::object_start)
-        keys.emplace_back();
-      else if (event == Json::parse_event_t::object_end)
-        repeated = repeated || has_duplicate(keys.back()), keys.pop_back();
-      else if (event == Json::parse_event_t::key)
-        keys.back().push_back(parsed.get<std::string>());
-      return !too_deep_;
-    };
-    if (depth_exceeds(text, kMaxHeaderDepth))
-      return error("the header is nested too deep");
-    Json header = Json::parse(text.begin(), text.end(), watch, false);
-    if (header.is_discarded() || !header.is_object())
-      return error("the header is not a JSON object");
-    if (repeated)
-      return error("a name stands twice in the header");
-    for (const auto &[name, entry] : header.items())
-      if (name != "__metadata__")
-        CUGRT_TRY(read_entry(name, entry));
+  Status read() {
+    CUGRT_TRY(json_.begin_object());
+    std::string name;
+    while (true) {
+      CUGRT_ASSIGN(const bool more, json_.next_member(name));
+      if (!more)
+        break;
+      if (name == "__metadata__") {
+        CUGRT_TRY(json_.skip());
+      } else if (Status status = read_entry(name); !status.ok()) {
+        return std::move(status).in("tensor '" + name + "'");
+      }
+    }
+    CUGRT_TRY(json_.finish());
     return check_disjoint();
   }
 
@@ -78,60 +65,75 @@ private:
     return Status::error(Code::parse_error, message);
   }
 
-  static bool has_duplicate(std::vector<std::string> &names) {
-    std::sort(names.begin(), names.end());
-    return std::adjacent_find(names.begin(), names.end()) != names.end();
-  }
-
-  /// Before parsing: the parser's own recursion follows the nesting when a tree is destroyed.
-  static bool depth_exceeds(std::string_view text, uint32_t limit) {
-    uint32_t depth = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < text.size(); ++i) {
-      char c = text[i];
-      if (quoted && c == '\\')
-        ++i;
-      else if (c == '"')
-        quoted = !quoted;
-      else if (!quoted && (c == '{' || c == '[') && ++depth > limit)
-        return true;
-      else if (!quoted && (c == '}' || c == ']') && depth > 0)
-        --depth;
+  Status read_entry(const std::string &name) {
+    Entry row{name, {}};
+    bool has_dtype = false, has_shape = false;
+    std::vector<uint64_t> offsets;
+    std::string field;
+    CUGRT_TRY(json_.begin_object());
+    while (true) {
+      CUGRT_ASSIGN(const bool more, json_.next_member(field));
+      if (!more)
+        break;
+      if (field == "dtype") {
+        has_dtype = true;
+        CUGRT_TRY(read_dtype(row.tensor.dtype));
+      } else if (field == "shape") {
+        has_shape = true;
+        CUGRT_TRY(read_shape(row.tensor.dims));
+      } else if (field == "data_offsets") {
+        CUGRT_TRY(read_sizes(offsets, 2, "data_offsets are two"));
+      } else {
+        CUGRT_TRY(json_.skip());
+      }
     }
-    return false;
-  }
-
-  Status read_entry(const std::string &name, const Json &entry) {
-    std::string what = "tensor '" + name + "': ";
-    if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
-        !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
-        !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2)
-      return error(what + "the entry needs dtype, shape and two data_offsets");
-    auto dtype = dtype_of(entry["dtype"].get<std::string>());
-    if (!dtype)
-      return error(what + "unknown dtype " + entry["dtype"].dump());
-    Entry row{name, {.dtype = *dtype}};
-    if (entry["shape"].size() > CUGRT_MAX_RANK)
-      return error(what + "more than 8 dimensions");
-    for (const Json &dim : entry["shape"]) {
-      if (!dim.is_number_unsigned() || dim.get<uint64_t>() > INT64_MAX)
-        return error(what + "dimension " + dim.dump() + " is not a size");
-      row.tensor.dims.push_back(dim.get<int64_t>());
-    }
-    const Json &begin = entry["data_offsets"][0], &end = entry["data_offsets"][1];
-    if (!begin.is_number_unsigned() || !end.is_number_unsigned() ||
-        begin.get<uint64_t>() > end.get<uint64_t>() || end.get<uint64_t>() > data_bytes_)
-      return error(what + "data_offsets [" + begin.dump() + ", " + end.dump() +
-                   "] do not lie within the " + std::to_string(data_bytes_) +
-                   " bytes of data; the file may be truncated");
-    row.tensor.offset_bytes = begin.get<uint64_t>();
-    row.tensor.size_bytes = end.get<uint64_t>() - begin.get<uint64_t>();
+    if (!has_dtype || !has_shape || offsets.size() != 2)
+      return json_.error("the entry needs dtype, shape and two data_offsets");
+    if (offsets[0] > offsets[1] || offsets[1] > data_bytes_)
+      return json_.error("data_offsets [" + std::to_string(offsets[0]) + ", " +
+                         std::to_string(offsets[1]) + "] do not lie within the " +
+                         std::to_string(data_bytes_) + " bytes of data; the file may be truncated");
+    row.tensor.offset_bytes = offsets[0];
+    row.tensor.size_bytes = offsets[1] - offsets[0];
     CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(row.tensor.describe_shape()));
     if (bytes != row.tensor.size_bytes)
-      return error(what + "its shape takes " + std::to_string(bytes) +
-                   " bytes, but data_offsets give " + std::to_string(row.tensor.size_bytes));
+      return json_.error("its shape takes " + std::to_string(bytes) +
+                         " bytes, but data_offsets give " + std::to_string(row.tensor.size_bytes));
     entries.push_back(std::move(row));
     return {};
+  }
+
+  Status read_dtype(ir::DType &dtype) {
+    std::string name;
+    CUGRT_TRY(json_.text(name));
+    const auto known = dtype_of(name);
+    if (!known)
+      return json_.error("unknown dtype '" + name + "'");
+    dtype = *known;
+    return {};
+  }
+
+  Status read_shape(std::vector<int64_t> &dims) {
+    std::vector<uint64_t> sizes;
+    CUGRT_TRY(read_sizes(sizes, CUGRT_MAX_RANK, "more than 8 dimensions"));
+    for (uint64_t size : sizes) {
+      if (size > INT64_MAX)
+        return json_.error("dimension " + std::to_string(size) + " is not a size");
+      dims.push_back(static_cast<int64_t>(size));
+    }
+    return {};
+  }
+
+  Status read_sizes(std::vector<uint64_t> &sizes, size_t most, const char *too_many) {
+    CUGRT_TRY(json_.begin_list());
+    while (true) {
+      CUGRT_ASSIGN(const bool more, json_.next_element());
+      if (!more)
+        return {};
+      if (sizes.size() == most)
+        return json_.error(too_many);
+      CUGRT_TRY(json_.size(sizes.emplace_back()));
+    }
   }
 
   Status check_disjoint() {
@@ -149,8 +151,8 @@ private:
     return {};
   }
 
+  JsonReader json_;
   uint64_t data_bytes_;
-  bool too_deep_ = false;
 };
 
 } // namespace
@@ -204,9 +206,9 @@ Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, s
   if (header_bytes > rest || header_bytes > kMaxWeightHeaderBytes)
     return fail("the header would have " + std::to_string(header_bytes) + " bytes, but " +
                 std::to_string(rest) + " follow; the file is truncated or not safetensors");
-  HeaderReader reader(rest - header_bytes);
-  if (Status status = reader.read(file.substr(kLengthBytes, header_bytes)); !status.ok())
-    return std::move(status).in("weights file " + name);
+  HeaderReader reader(file.substr(kLengthBytes, header_bytes), rest - header_bytes);
+  if (Status status = reader.read(); !status.ok())
+    return std::move(status).in("weights file " + name + ", header");
   WeightSet set;
   for (HeaderReader::Entry &entry : reader.entries) {
     entry.tensor.storage = storage;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "ir/dtype.h"
+#include "ir/type/dtype.h"
 #include "support/status.h"
 
 #include <memory>

@@ -1,8 +1,8 @@
-// Compilation of a plan's code; see executable.h.
-#include "runtime/executable.h"
+// Compilation of a plan's code; see compile.h.
+#include "runtime/compile/compile.h"
 
 #include "kernels/builtin.h"
-#include "runtime/loaded_code.h"
+#include "runtime/compile/device_compiler.h"
 #include "support/file.h"
 
 #include <condition_variable>
@@ -55,6 +55,10 @@ private:
 };
 
 } // namespace
+
+bool links_conditions(int nvrtc_major, int nvrtc_minor) {
+  return nvrtc_major > 12 || (nvrtc_major == 12 && nvrtc_minor >= 3);
+}
 
 class ExecutableCompiler {
 public:
@@ -130,11 +134,24 @@ private:
       executable_->transfer_image_ =
           request("copies and fills", std::string(*kernels::builtin_source(kTransferSource)),
                   std::string(kTransferSource), {});
-    if (control)
+    if (control) {
+      CUGRT_ASSIGN(const jit::OutputKind kind, control_kind());
       executable_->control_image_ =
           request("conditions", std::string(*kernels::builtin_source(kControlSource)),
-                  std::string(kControlSource), {});
+                  std::string(kControlSource), {}, kind);
+    }
     return {};
+  }
+
+  /// NVRTC before 12.3 knows nothing of what sets conditions, so only the driver can link it. What
+  /// newer ones make is loaded by older drivers of the same major version as a cubin only.
+  Result<jit::OutputKind> control_kind() {
+    if (kind_ == jit::OutputKind::ptx)
+      return kind_;
+    auto compiler = compiler_of(device_).identity();
+    if (!compiler.ok()) // what is cached may do
+      return kind_;
+    return links_conditions(compiler->major, compiler->minor) ? kind_ : jit::OutputKind::ptx;
   }
 
   bool has_kernel(const std::string &name) const {
@@ -150,16 +167,17 @@ private:
   }
 
   uint32_t request(std::string name, std::string source, std::string file,
-                   std::vector<std::string> options) {
+                   std::vector<std::string> options, std::optional<jit::OutputKind> kind = {}) {
     jit::CompileRequest request;
     request.name = name;
     request.source = std::move(source);
     request.file = std::move(file);
     request.options = std::move(options);
-    request.kind = kind_;
+    request.kind = kind.value_or(kind_);
+    const bool cubin = request.kind == jit::OutputKind::cubin;
     request.architecture = executable_->architecture_;
     requests_.push_back(std::move(request));
-    uint32_t image = add_image(std::move(name), "", kind_ == jit::OutputKind::cubin);
+    uint32_t image = add_image(std::move(name), "", cubin);
     request_images_.push_back(image);
     return image;
   }
@@ -200,7 +218,7 @@ private:
     all.progress = options_.progress;
     all.cancel = watch.flag();
     CUGRT_ASSIGN(std::vector<jit::CompileResult> results,
-                 device_.compiler().compile_all(requests_, all));
+                 compiler_of(device_).compile_all(requests_, all));
     for (size_t i = 0; i < request_images_.size(); ++i)
       executable_->images_[request_images_[i]].bytes = std::move(results[i].bytes);
     look_at_programmatic(results);
@@ -262,73 +280,18 @@ private:
   std::vector<uint32_t> ptx_of_image_;   // request for the same code as PTX, or kNone
 };
 
-Result<size_t> Executable::count_compilations(Device &device, plan::Plan plan,
-                                              std::string module_name,
-                                              const std::string &base_folder,
-                                              const CompileOptions &options) {
+Result<size_t> count_compilations(Device &device, plan::Plan plan, std::string module_name,
+                                  const std::string &base_folder, const CompileOptions &options) {
   return ExecutableCompiler(device, base_folder, options)
       .count(std::move(plan), std::move(module_name));
 }
 
-Result<std::shared_ptr<const Executable>> Executable::compile(Device &device, plan::Plan plan,
-                                                              std::string module_name,
-                                                              const std::string &base_folder,
-                                                              const CompileOptions &options) {
+Result<std::shared_ptr<const Executable>> compile_executable(Device &device, plan::Plan plan,
+                                                             std::string module_name,
+                                                             const std::string &base_folder,
+                                                             const CompileOptions &options) {
   return ExecutableCompiler(device, base_folder, options)
       .compile(std::move(plan), std::move(module_name));
-}
-
-Result<std::shared_ptr<const Executable>> Executable::assemble(ExecutableParts parts) {
-  std::shared_ptr<Executable> executable(new Executable);
-  executable->plan_ = std::move(parts.plan);
-  executable->module_name_ = std::move(parts.module_name);
-  executable->architecture_ = std::move(parts.architecture);
-  executable->images_ = std::move(parts.images);
-  executable->kernel_images_ = std::move(parts.kernel_images);
-  executable->transfer_image_ = parts.transfer_image;
-  executable->control_image_ = parts.control_image;
-  executable->programmatic_ = std::move(parts.programmatic);
-  CUGRT_TRY(executable->make_programs());
-  for (const FunctionProgram &program : executable->programs_) {
-    if (program.needs_copy_kernels && executable->transfer_image_ == kNone)
-      return Status::error(Code::invalid_argument,
-                           "the plan copies or fills memory, but there is no code for that");
-    if (program.needs_control_kernels && executable->control_image_ == kNone)
-      return Status::error(Code::invalid_argument,
-                           "the plan has conditional nodes, but there is no code for those");
-  }
-  return std::shared_ptr<const Executable>(std::move(executable));
-}
-
-Status Executable::make_programs() {
-  uint64_t first_symbol = 1;
-  for (const plan::Function &function : plan_.functions) {
-    auto program = make_function_program(plan_, function, first_symbol);
-    if (!program.ok())
-      return program.take_status().at(location(function.location));
-    checks_symbols_ = checks_symbols_ || program->checks_symbols;
-    first_symbol += function.symbols.size();
-    programs_.push_back(std::move(*program));
-  }
-  return {};
-}
-
-std::optional<uint32_t> Executable::find_function(std::string_view name) const {
-  for (uint32_t i = 0; i < plan_.functions.size(); ++i)
-    if (plan_.functions[i].name == name)
-      return i;
-  return std::nullopt;
-}
-
-Result<std::shared_ptr<LoadedCode>> Executable::load(const std::shared_ptr<Device> &device) const {
-  std::lock_guard lock(mutex_);
-  std::erase_if(loaded_, [](const auto &entry) { return entry.second.expired(); });
-  if (auto found = loaded_.find(device.get()); found != loaded_.end())
-    if (std::shared_ptr<LoadedCode> code = found->second.lock())
-      return code;
-  CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, LoadedCode::load(shared_from_this(), device));
-  loaded_[device.get()] = code;
-  return code;
 }
 
 } // namespace cugrt::runtime

@@ -1,11 +1,9 @@
-// From a module to a plan: the default pipeline, then the planner; and reports of it.
+// From a module to a plan: the default pipeline, then the planner.
 #pragma once
 
 #include "cugrt/cugrt.h"
 #include "passes/pass.h"
-#include "plan/planner.h"
-
-#include <span>
+#include "plan/lower/planner.h"
 
 namespace cugrt::runtime {
 
@@ -38,19 +36,9 @@ template <class Options> Result<PlanningOptions> planning_options(const Options 
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const PlanningOptions &options, plan::PlanReport *report);
 
-struct PlanReportOptions {
-  PlanningOptions planning;
-  cugrt_report_format format = CUGRT_REPORT_TEXT;
-  std::span<const cugrt_symbol_value> symbols; // evaluates the memory table
-};
-
-/// Regions and why each binding is in one or not, storage, edges, memory needed: as text, JSON, DOT
-/// (regions' graphs) or SVG (offset against time).
-Result<std::string> plan_report(const ir::Module &module, const std::string &name,
-                                const PlanReportOptions &options);
-/// Of a plan without the planner's notes, as of a pack: no reasons and no tensors are shown, and
-/// there is no SVG.
-Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
-                                const PlanReportOptions &options);
+/// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
+/// goes there, without storage.
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const PlanningOptions &options, bool only_count);
 
 } // namespace cugrt::runtime

@@ -1,14 +1,14 @@
 // Making of packs; see pack_build.h.
-#include "runtime/pack_build.h"
+#include "runtime/compile/pack_build.h"
 
 #include "jit/architectures.h"
-#include "plan/serialize.h"
-#include "runtime/code_entries.h"
-#include "runtime/computed_weights.h"
-#include "runtime/module_plan.h"
-#include "runtime/symbol_binding.h"
-#include "runtime/target.h"
-#include "runtime/weight_argument.h"
+#include "plan/bytes/serialize.h"
+#include "runtime/code/code_entries.h"
+#include "runtime/code/computed_weights.h"
+#include "runtime/code/weight_argument.h"
+#include "runtime/compile/module_plan.h"
+#include "runtime/compile/target.h"
+#include "runtime/program/symbol_binding.h"
 #include "support/file.h"
 
 #include <algorithm>
@@ -64,9 +64,8 @@ public:
       if (plans.size() == 1)
         CUGRT_TRY(take_weights(*plan)); // every plan has the module's
       if (options_.progress) {
-        CUGRT_ASSIGN(const size_t count,
-                     Executable::count_compilations(device_, *plan, name, base_folder,
-                                                    compile_options(architecture)));
+        CUGRT_ASSIGN(const size_t count, count_compilations(device_, *plan, name, base_folder,
+                                                            compile_options(architecture)));
         total_ += count;
       }
     }
@@ -147,7 +146,7 @@ private:
         options_.progress(together);
       };
     CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
-                 Executable::compile(device_, plan, name, base_folder, compile));
+                 compile_executable(device_, plan, name, base_folder, compile));
     // No driver loads it here, which would find what the code does not have.
     if (Status status = check_code(*executable); !status.ok())
       return std::move(status).in("compiled for " + architecture);
@@ -158,7 +157,7 @@ private:
     plan::Plan plan = executable.plan();
     for (plan::CodeUnit &code : plan.codes)
       code.text.clear(); // it is compiled: no source is in a pack
-    std::string bytes = plan::to_cbor(plan);
+    std::string bytes = plan::to_bytes(plan);
     auto known = std::find(plans_.begin(), plans_.end(), bytes);
     PackTarget target;
     target.architecture = executable.architecture();

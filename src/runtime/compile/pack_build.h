@@ -1,9 +1,9 @@
 // From a module to a pack: planned and compiled for every architecture named.
 #pragma once
 
-#include "runtime/executable.h"
-#include "runtime/module_plan.h"
-#include "runtime/pack.h"
+#include "runtime/compile/compile.h"
+#include "runtime/compile/module_plan.h"
+#include "runtime/pack/pack.h"
 
 namespace cugrt::runtime {
 

@@ -1,8 +1,8 @@
 // Options about the device; see target.h.
-#include "runtime/target.h"
+#include "runtime/compile/target.h"
 
 #include "jit/architectures.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 #include <optional>
 
@@ -16,7 +16,7 @@ struct TargetDevice {
 
 constexpr TargetDevice kDevices[] = {
 #define CUGRT_TARGET_DEVICE(number, multiprocessors) {number, multiprocessors},
-#include "runtime/target_devices.def"
+#include "runtime/compile/target_devices.def"
 #undef CUGRT_TARGET_DEVICE
 };
 

@@ -1,5 +1,5 @@
 // Statuses as handles; see abi_types.h.
-#include "runtime/abi_types.h"
+#include "runtime/device/abi_types.h"
 
 #include <new>
 

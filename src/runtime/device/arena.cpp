@@ -1,7 +1,7 @@
 // Memory of sessions; see arena.h.
-#include "runtime/arena.h"
+#include "runtime/device/arena.h"
 
-#include "runtime/callback.h"
+#include "runtime/device/callback.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -62,19 +62,42 @@ Result<ArenaMemory> ArenaMemory::make(const driver::Context &context,
                                       const cugrt_allocator *allocator, uint64_t bytes) {
   ArenaMemory arena;
   arena.bytes_ = bytes;
-  if (!allocator && bytes > kSmallArenaBytes) {
-    CUGRT_ASSIGN(bool available, driver::VirtualRange::available(context));
-    if (available) {
-      auto range = driver::VirtualRange::reserve(context, bytes);
-      // Without addresses, memory may still be had.
-      if (range.ok() && range->granularity_bytes() < bytes) {
-        arena.range_ = std::move(*range);
-        return arena;
-      }
-    }
+  if (allocator || bytes <= kSmallArenaBytes) {
+    CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, allocator, bytes));
+    return arena;
   }
-  CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, allocator, bytes));
+  CUGRT_TRY(arena.reserve(context, kSmallArenaBytes));
+  if (arena.range_.address() && arena.range_.granularity_bytes() >= bytes) {
+    arena.range_ = {}; // one page
+    CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, nullptr, bytes));
+  }
   return arena;
+}
+
+/// All addresses, or half as many as long as there are none, but not fewer than `least`; none where
+/// the device has none.
+Status ArenaMemory::reserve(const driver::Context &context, uint64_t least) {
+  CUGRT_ASSIGN(bool available, driver::VirtualRange::available(context));
+  for (uint64_t bytes = bytes_; available && bytes >= least; bytes /= 2)
+    if (auto range = driver::VirtualRange::reserve(context, bytes); range.ok()) {
+      range_ = std::move(*range);
+      return {};
+    }
+  return {}; // memory may still be had
+}
+
+Status ArenaMemory::move(const driver::Context &context, uint64_t bytes) {
+  const uint64_t twice = std::min(bytes_, std::max(bytes, 2 * capacity_bytes()));
+  range_ = {};
+  block_ = {};
+  CUGRT_TRY(reserve(context, bytes));
+  if (range_.address())
+    return {};
+  auto block = MemoryBlock::allocate(context, nullptr, twice);
+  if (!block.ok() && block.status().code() == Code::out_of_device_memory)
+    block = MemoryBlock::allocate(context, nullptr, bytes);
+  CUGRT_ASSIGN(block_, std::move(block));
+  return {};
 }
 
 uint64_t ArenaMemory::committed_bytes() const {

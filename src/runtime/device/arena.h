@@ -4,13 +4,17 @@
 //   reservation   [ committed ............ | addresses only ......................... )
 //                 0                        what the largest symbols so far need      the arena
 //
-// Addresses never move, so instances stay as they are when an arena grows.
+// Addresses do not move while the reservation holds what is needed, so instances stay as they are
+// when an arena grows. Some devices give few addresses, and some none: there the reservation, or a
+// block, is as large as can be had or as is needed, and an arena that outgrows it moves.
 #pragma once
 
 #include "cugrt/cugrt.h"
 #include "driver/memory.h"
-#include "plan/bucket_boxes.h"
-#include "runtime/frame.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "runtime/program/frame.h"
+
+#include <algorithm>
 
 namespace cugrt::runtime {
 
@@ -37,19 +41,29 @@ private:
 
 class ArenaMemory {
 public:
-  /// A reservation where the device can and the arena is larger than a page; otherwise all of it at
-  /// once.
+  /// All of it at once where it is small or the caller's allocator has it; else nothing yet, with a
+  /// reservation of all or of as much as the device has addresses for.
   static Result<ArenaMemory> make(const driver::Context &context, const cugrt_allocator *allocator,
                                   uint64_t bytes);
 
   uint64_t address() const { return range_.address() ? range_.address() : block_.address(); }
   uint64_t size_bytes() const { return bytes_; }
+  /// Of its addresses; less than size_bytes() where it may move.
+  uint64_t capacity_bytes() const {
+    return range_.address() ? std::min(range_.size_bytes(), bytes_) : block_.size_bytes();
+  }
   uint64_t committed_bytes() const;
-  bool grows() const { return range_.address() && range_.committed_bytes() < bytes_; }
-  /// Backs at least the first `bytes` with memory.
-  Status commit(uint64_t bytes) { return grows() ? range_.commit(bytes) : Status(); }
+  bool grows() const { return committed_bytes() < bytes_; }
+  /// Whether it moves when `bytes` are needed.
+  bool moves_for(uint64_t bytes) const { return bytes > capacity_bytes(); }
+  /// Backs at least the first `bytes` with memory, where it is.
+  Status commit(uint64_t bytes) { return range_.address() ? range_.commit(bytes) : Status(); }
+  /// Gives back what it has and makes room for `bytes` elsewhere, and some more. Nothing uses it
+  /// any more. After an error it has no memory.
+  Status move(const driver::Context &context, uint64_t bytes);
 
 private:
+  Status reserve(const driver::Context &context, uint64_t least);
   MemoryBlock block_;
   driver::VirtualRange range_;
   uint64_t bytes_ = 0;

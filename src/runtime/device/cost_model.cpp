@@ -1,8 +1,8 @@
 // Measurement of the policy's constants; see cost_model.h.
-#include "runtime/cost_model.h"
+#include "runtime/device/cost_model.h"
 
 #include "driver/graph.h"
-#include "runtime/launch_log.h"
+#include "runtime/device/clock.h"
 
 #include <algorithm>
 #include <array>

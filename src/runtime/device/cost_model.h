@@ -5,7 +5,7 @@
 // it. Figures choose between pinning, patching and launching eagerly; results never depend on them.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace cugrt::runtime {
 

@@ -1,7 +1,7 @@
 // Opening a device and what it remembers; see device.h.
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
-#include "runtime/cost_model.h"
+#include "runtime/device/cost_model.h"
 
 #include <cstdlib>
 #include <map>
@@ -30,16 +30,6 @@ Result<driver::DriverChoice> driver_from_environment() {
                      : Result<driver::DriverChoice>(choice.take_status().in("CUGRT_DRIVER"));
 }
 
-jit::CompilerConfig compiler_config(const DeviceOptions &options) {
-  jit::CompilerConfig config;
-  config.nvrtc_path = options.nvrtc_path;
-  if (options.cache_folder == "off")
-    config.cache.folder.clear(), config.cache.disk = false;
-  else if (!options.cache_folder.empty())
-    config.cache.folder = options.cache_folder, config.cache.disk = true;
-  return config;
-}
-
 Result<std::shared_ptr<Device>> Device::open(DeviceOptions options) {
   std::unique_ptr<driver::DriverLibrary> library;
   if (options.driver) {
@@ -52,7 +42,8 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
                                              DeviceOptions options) {
   std::shared_ptr<Device> device(new Device);
   device->log_ = options.log;
-  device->compiler_ = std::make_unique<jit::Compiler>(compiler_config(options), options.log);
+  device->compiler_place_.nvrtc_path = options.nvrtc_path;
+  device->compiler_place_.cache_folder = options.cache_folder;
   device->log_owner_ = options.log_owner;
   device->library_ = std::move(library);
   if (device->library_)
@@ -102,7 +93,13 @@ Status Device::read_limits() {
       read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, limits_.shared_bytes_per_block));
   if (library_->capabilities().async_allocation) {
     CUGRT_ASSIGN(int pools, context_.attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED));
-    stream_ordered_allocation_ = pools != 0;
+    if (pools != 0) {
+      auto pool = driver::MemoryPool::create(context_);
+      if (pool.ok())
+        pool_ = std::move(*pool);
+      else if (pool.status().code() != Code::unsupported)
+        return pool.take_status();
+    }
   }
   return {};
 }

@@ -1,21 +1,35 @@
-// Device: a driver with one context on it, the compiler, the code cache and the host builtins.
+// Device: a driver with one context on it, and the host builtins. What compiles for it is made when
+// it is first asked for (compile/device_compiler.h).
 // Behind cugrt_runtime; shared by everything that is made from it.
 //
 // A sticky driver error ends CUDA for the process. The first one is kept, and everything that
 // belongs to the same driver and device repeats it (check()), whichever Device met it.
 #pragma once
 
-#include "driver/context.h"
-#include "jit/compiler.h"
-#include "runtime/host_functions.h"
-#include "runtime/instance_cost.h"
+#include "driver/memory.h"
+#include "runtime/device/host_functions.h"
+#include "runtime/device/instance_cost.h"
+#include "support/log.h"
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+
+namespace cugrt::jit {
+class Compiler;
+}
 
 namespace cugrt::runtime {
+
+/// The place for a device's compiler, and how it is made. The library for devices leaves it empty.
+struct CompilerPlace {
+  std::string nvrtc_path, cache_folder;
+  std::mutex mutex; // guards compiler
+  std::shared_ptr<jit::Compiler> compiler;
+};
 
 struct DeviceOptions {
   std::optional<driver::DriverChoice> driver; // empty: no device; compile only
@@ -68,7 +82,7 @@ public:
   const DeviceLimits &limits() const { return limits_; }
   bool emulated() const { return library_ && library_->emulated; }
   int ordinal() const { return ordinal_; }
-  jit::Compiler &compiler() { return *compiler_; }
+  CompilerPlace &compiler_place() { return compiler_place_; }
   HostFunctions &host_functions() { return host_functions_; }
   const Logger &log() const { return log_; }
   /// Whether setters of an instance reach nodes in the bodies of its conditional nodes; empty until
@@ -80,7 +94,8 @@ public:
   void set_setters_reach_bodies(bool reach) {
     body_setters_.store(reach, std::memory_order_relaxed);
   }
-  bool stream_ordered_allocation() const { return stream_ordered_allocation_; }
+  /// For unplanned tensors; null where driver or device has none. Shared by all sessions.
+  const driver::MemoryPool *pool() const { return pool_ ? &pool_ : nullptr; }
 
   /// Measured when first asked for; see cost_model.h. Any thread.
   Result<InstanceCost> costs();
@@ -105,9 +120,9 @@ private:
   driver::Context context_;
   int ordinal_ = 0;
   DeviceLimits limits_;
-  bool stream_ordered_allocation_ = false;
+  driver::MemoryPool pool_;
   std::atomic<int8_t> body_setters_ = -1; // -1: not known
-  std::unique_ptr<jit::Compiler> compiler_;
+  CompilerPlace compiler_place_;          // its compiler logs to log_owner_
   HostFunctions host_functions_;
   std::shared_ptr<DeviceHealth> health_; // never null
   std::mutex costs_mutex_;               // guards costs_; held while it is measured
@@ -116,7 +131,5 @@ private:
 
 /// The driver that CUGRT_DRIVER names; system when it is unset.
 Result<driver::DriverChoice> driver_from_environment();
-/// The compiler's configuration from a device's options.
-jit::CompilerConfig compiler_config(const DeviceOptions &options);
 
 } // namespace cugrt::runtime

@@ -1,13 +1,11 @@
 // The doctor's report; see doctor.h.
-#include "runtime/doctor.h"
+#include "runtime/device/doctor.h"
 
-#include <nlohmann/json.hpp>
+#include "support/json.h"
 
 namespace cugrt::runtime {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -78,7 +76,7 @@ void add_compiler(Lines &lines, const jit::CompilerReport &compiler) {
 
 } // namespace
 
-DoctorReport examine(const DeviceOptions &options) {
+DoctorReport examine_driver(const DeviceOptions &options) {
   DoctorReport report;
   report.driver_wanted = options.driver.has_value();
   if (options.driver) {
@@ -93,25 +91,39 @@ DoctorReport examine(const DeviceOptions &options) {
       report.driver_problem = library.take_status();
     }
   }
-  report.compiler = jit::Compiler(compiler_config(options), options.log).report();
   return report;
 }
 
 bool DoctorReport::usable() const {
-  return driver && !driver->devices.empty() && (compiler.found || compiler.cache.readable);
+  return driver && !driver->devices.empty() && !compiler_too_new() &&
+         (!compiler || compiler->found || compiler->cache.readable);
+}
+
+bool DoctorReport::compiler_too_new() const {
+  if (!driver || driver->emulated || !compiler || !compiler->found)
+    return false;
+  const int major = compiler->major ? compiler->major : compiler->named_major;
+  return major > driver->version / 1000;
 }
 
 std::vector<std::string> DoctorReport::remedies() const {
   std::vector<std::string> list;
+  if (compiler_too_new())
+    list.push_back("install NVRTC " + std::to_string(driver->version / 1000) +
+                   ", or a newer driver: a driver of CUDA " +
+                   driver::version_text(driver->version) + " does not load what " +
+                   compiler->library + " makes");
   if (driver_wanted && !driver)
     list.push_back("install an NVIDIA driver for CUDA 12.2 or later, or set "
                    "CUGRT_DRIVER=emulated to run on the CPU");
   if (driver && driver->devices.empty())
     list.push_back("the driver finds no device; check that the GPU is visible to this process");
-  if (!compiler.found)
+  if (!compiler)
+    return list;
+  if (!compiler->found)
     list.push_back("install NVRTC (the CUDA toolkit, or the nvidia-cuda-nvrtc wheel) and set "
                    "CUGRT_NVRTC if it is in an unusual place");
-  if (!compiler.cache.folder.empty() && !compiler.cache.writable)
+  if (!compiler->cache.folder.empty() && !compiler->cache.writable)
     list.push_back("make the cache folder writable, or name another one in CUGRT_CACHE");
   return list;
 }
@@ -119,48 +131,73 @@ std::vector<std::string> DoctorReport::remedies() const {
 std::string DoctorReport::to_text() const {
   Lines lines;
   add_driver(lines, *this);
-  add_compiler(lines, compiler);
+  if (compiler)
+    add_compiler(lines, *compiler);
   lines.section(usable() ? "ready to run" : "not ready to run");
   for (const std::string &remedy : remedies())
     lines.line("do", remedy);
   return lines.take();
 }
 
+static void write_device(JsonWriter &json, const driver::DeviceReport &device) {
+  json.begin_object().key("ordinal").number(int64_t(device.ordinal));
+  json.key("name").text(device.name).key("uuid").text(device.uuid);
+  json.key("architecture").text(device.architecture);
+  json.key("memory_bytes").number(uint64_t(device.total_bytes));
+  if (!device.attributes.empty()) {
+    json.key("attributes").begin_object();
+    for (const driver::DeviceReport::Attribute &attribute : device.attributes)
+      json.key(attribute.name).number(int64_t(attribute.value));
+    json.end_object();
+  }
+  json.end_object();
+}
+
+static void write_texts(JsonWriter &json, std::string_view key,
+                        const std::vector<std::string> &texts) {
+  json.key(key).begin_list();
+  for (const std::string &text : texts)
+    json.text(text);
+  json.end_list();
+}
+
+static void write_compiler(JsonWriter &json, const jit::CompilerReport &compiler) {
+  json.key("compiler").begin_object();
+  json.key("found").boolean(compiler.found).key("problem").text(compiler.problem);
+  json.key("library").text(compiler.library);
+  json.key("include_folder").text(compiler.include_folder);
+  json.key("found_by").text(compiler.found_by);
+  json.key("major").number(int64_t(compiler.major)).key("minor").number(int64_t(compiler.minor));
+  json.key("parallel").text(compiler.worker).end_object();
+  const jit::CacheReport &cache = compiler.cache;
+  json.key("cache").begin_object().key("folder").text(cache.folder);
+  json.key("read_only_folder").text(cache.read_only_folder);
+  json.key("readable").boolean(cache.readable).key("writable").boolean(cache.writable);
+  json.key("problem").text(cache.problem).end_object();
+}
+
 std::string DoctorReport::to_json() const {
-  Json json;
-  json["usable"] = usable();
-  Json &d = json["driver"] = Json::object();
-  d["found"] = driver.has_value();
+  JsonWriter json;
+  json.begin_object().key("usable").boolean(usable());
+  json.key("driver").begin_object().key("found").boolean(driver.has_value());
   if (!driver_problem.ok())
-    d["problem"] = driver_problem.message();
+    json.key("problem").text(driver_problem.message());
   if (driver) {
-    d["path"] = driver->path;
-    d["version"] = driver->version;
-    d["emulated"] = driver->emulated;
-    d["missing"] = driver::missing_capabilities(driver->capabilities);
-    for (const driver::DeviceReport &device : driver->devices) {
-      Json row{{"ordinal", device.ordinal},
-               {"name", device.name},
-               {"uuid", device.uuid},
-               {"architecture", device.architecture},
-               {"memory_bytes", device.total_bytes}};
-      for (const driver::DeviceReport::Attribute &attribute : device.attributes)
-        row["attributes"][attribute.name] = attribute.value;
-      d["devices"].push_back(std::move(row));
+    json.key("path").text(driver->path).key("version").number(int64_t(driver->version));
+    json.key("emulated").boolean(driver->emulated);
+    write_texts(json, "missing", driver::missing_capabilities(driver->capabilities));
+    if (!driver->devices.empty()) {
+      json.key("devices").begin_list();
+      for (const driver::DeviceReport &device : driver->devices)
+        write_device(json, device);
+      json.end_list();
     }
   }
-  json["compiler"] = {{"found", compiler.found},       {"problem", compiler.problem},
-                      {"library", compiler.library},   {"include_folder", compiler.include_folder},
-                      {"found_by", compiler.found_by}, {"major", compiler.major},
-                      {"minor", compiler.minor},       {"parallel", compiler.worker}};
-  json["cache"] = {{"folder", compiler.cache.folder},
-                   {"read_only_folder", compiler.cache.read_only_folder},
-                   {"readable", compiler.cache.readable},
-                   {"writable", compiler.cache.writable},
-                   {"problem", compiler.cache.problem}};
-  json["remedies"] = remedies();
-  // Paths and names of devices may hold bytes that are not UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  json.end_object();
+  if (compiler)
+    write_compiler(json, *compiler);
+  write_texts(json, "remedies", remedies());
+  return json.end_object().take();
 }
 
 } // namespace cugrt::runtime

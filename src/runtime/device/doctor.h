@@ -2,7 +2,8 @@
 #pragma once
 
 #include "driver/report.h"
-#include "runtime/device.h"
+#include "jit/compiler_report.h"
+#include "runtime/device/device.h"
 
 namespace cugrt::runtime {
 
@@ -10,17 +11,20 @@ struct DoctorReport {
   bool driver_wanted = true;
   Status driver_problem; // when the driver cannot be used
   std::optional<driver::DriverReport> driver;
-  jit::CompilerReport compiler;
+  std::optional<jit::CompilerReport> compiler; // nothing: this library compiles nothing
 
-  /// Kernels can be run: a driver with a device, and a compiler or a cache that may hold code.
+  /// Kernels can be run: a driver with a device and, where modules are compiled, a compiler or a
+  /// cache that may hold code.
   bool usable() const;
+  /// The only NVRTC found is of a newer major version than the driver.
+  bool compiler_too_new() const;
   /// What to do about what is missing, a line each.
   std::vector<std::string> remedies() const;
   std::string to_text() const;
   std::string to_json() const;
 };
 
-/// Opens the driver, but creates no context; looks for the compiler without opening it.
-DoctorReport examine(const DeviceOptions &options);
+/// Opens the driver, but creates no context. Of the compiler see compile/device_compiler.h.
+DoctorReport examine_driver(const DeviceOptions &options);
 
 } // namespace cugrt::runtime

@@ -1,5 +1,5 @@
 // Stream-ordered allocation, with a fallback; see dynamic_memory.h.
-#include "runtime/dynamic_memory.h"
+#include "runtime/device/dynamic_memory.h"
 
 #include "driver/driver_error.h"
 #include "support/check.h"
@@ -9,22 +9,21 @@
 namespace cugrt::runtime {
 
 DynamicMemory::~DynamicMemory() {
-  if (pooled_.empty())
+  if (pooled_.empty() && !pool_used_)
     return;
   auto guard = device_.context().enter();
   for (const auto &[address, bytes] : pooled_)
     (void)device_.api().MemFree(address);
+  give_back();
 }
 
 Result<uint64_t> DynamicMemory::allocate(uint64_t bytes, driver::StreamRef stream) {
   if (bytes == 0)
     return uint64_t(0);
-  if (device_.stream_ordered_allocation() && !allocator_) {
-    CUdeviceptr address = 0;
-    CUGRT_DRIVER(device_.api(), MemAllocAsync, (&address, bytes, stream.get()),
-                 std::to_string(bytes) + " bytes");
+  if (const driver::MemoryPool *pool = device_.pool(); pool && !allocator_) {
+    CUGRT_ASSIGN(uint64_t address, pool->allocate(bytes, stream));
     pooled_.emplace(address, bytes);
-    return uint64_t(address);
+    return address;
   }
   auto fitting = kept_.lower_bound(bytes);
   MemoryBlock buffer;
@@ -46,7 +45,7 @@ Status DynamicMemory::release(uint64_t address, driver::StreamRef stream) {
     return {};
   if (pooled_.erase(address)) {
     CUGRT_DRIVER(device_.api(), MemFreeAsync, (address, stream.get()), "an unplanned allocation");
-    freed_ = true;
+    freed_ = pool_used_ = true;
     return {};
   }
   auto it = used_.find(address);
@@ -83,9 +82,15 @@ Status DynamicMemory::next_run(driver::StreamRef stream) {
 
 void DynamicMemory::all_done() {
   kept_.clear();
-  freed_ = false;
   marked_ = 0;
   ended_ = run_;
+}
+
+void DynamicMemory::give_back() {
+  all_done();
+  freed_ = false;
+  if (const driver::MemoryPool *pool = device_.pool())
+    (void)pool->trim(); // what cannot be given back is told by the allocation that needs it
 }
 
 uint64_t DynamicMemory::size_bytes() const {

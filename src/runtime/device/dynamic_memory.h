@@ -1,14 +1,14 @@
 // Memory for unplanned allocations of a session, in stream order: a block that was released is used
 // again by later work only, since runs of a session follow each other on the device.
 //
-// Where the driver has stream-ordered allocation its pool does the keeping; elsewhere, and with an
-// allocator of the caller's, released blocks are kept here. One that several runs in a row have
-// left is given back once the work that used it has ended, which an event tells without waiting;
-// all of them go when the session's work has ended.
+// Where the driver has stream-ordered allocation the device's pool does the keeping; elsewhere, and
+// with an allocator of the caller's, released blocks are kept here. One that several runs in a row
+// have left is given back once the work that used it has ended, which an event tells without
+// waiting; all of them go when the session's work has ended.
 #pragma once
 
-#include "runtime/arena.h"
-#include "runtime/device.h"
+#include "runtime/device/arena.h"
+#include "runtime/device/device.h"
 
 #include <map>
 
@@ -30,10 +30,12 @@ public:
   Status release(uint64_t address, driver::StreamRef stream);
   /// The next run begins on the stream, behind all that was queued so far. Context current.
   Status next_run(driver::StreamRef stream);
-  /// All work has ended: gives kept blocks back.
+  /// All work has ended: gives kept blocks back. The driver's pool keeps what it has.
   void all_done();
+  /// The same, when the device is full or the session ends: the pool gives back what it can, too.
+  void give_back();
 
-  /// Whether waiting for the session's work and then all_done() frees memory.
+  /// Whether waiting for the session's work and then give_back() frees memory.
   bool keeps_released() const { return !kept_.empty() || freed_; }
   /// Of the blocks that are allocated and not released.
   uint64_t size_bytes() const;
@@ -53,7 +55,8 @@ private:
   size_t most_used_ = 0;
   std::multimap<uint64_t, Kept> kept_;  // by size
   std::map<uint64_t, uint64_t> pooled_; // address to bytes; stream-ordered ones
-  bool freed_ = false;                  // some of these, since all work had ended
+  bool freed_ = false;                  // some of these, since the pool was told to give back
+  bool pool_used_ = false;              // the pool may keep memory of ours
   driver::Event mark_;                  // behind run `marked_` and all before it; 0: not recorded
   uint64_t run_ = 1, marked_ = 0,
            ended_ = 0; // this run; see mark_; the last one known to have ended

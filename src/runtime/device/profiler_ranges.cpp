@@ -1,5 +1,5 @@
 // NVTX, where its header is there; see profiler_ranges.h.
-#include "runtime/profiler_ranges.h"
+#include "runtime/device/profiler_ranges.h"
 
 #include <cstdlib>
 

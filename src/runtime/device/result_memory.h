@@ -7,7 +7,7 @@
 // the largest.
 #pragma once
 
-#include "runtime/arena.h"
+#include "runtime/device/arena.h"
 
 #include <algorithm>
 #include <vector>

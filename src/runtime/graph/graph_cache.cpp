@@ -1,7 +1,7 @@
 // Launching of regions; see graph_cache.h.
-#include "runtime/graph_cache.h"
+#include "runtime/graph/graph_cache.h"
 
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -261,8 +261,14 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
-  uint64_t switch_ns = std::max<uint64_t>(1, cost.patch_ns_of(topology.key_nodes));
-  uint64_t uses = cost.build_ns_of(topology.graph_node_count()) / switch_ns;
+  // Of launching an instance that is patched each time: its setters, and the slower replay.
+  uint64_t switch_ns = 0;
+  for (uint64_t part :
+       {cost.patch_ns_of(topology.key_nodes),
+        cost.patched_dims_ns_of(topology.key_dims_nodes, topology.graph_node_count())})
+    if (__builtin_add_overflow(switch_ns, part, &switch_ns))
+      switch_ns = UINT64_MAX;
+  uint64_t uses = cost.build_ns_of(topology.graph_node_count()) / std::max<uint64_t>(1, switch_ns);
   return static_cast<uint32_t>(std::clamp<uint64_t>(uses, 2, 1u << 20));
 }
 
@@ -306,6 +312,13 @@ bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
   drop(*id);
   ++counters_.instances_evicted;
   return true;
+}
+
+void GraphCache::drop_all() {
+  adopt_prepared();
+  for (InstanceId id = 0; id < slots_.size(); ++id)
+    if (slots_[id].instance)
+      drop(id);
 }
 
 void GraphCache::drop_last(const CachedRegion &region) {

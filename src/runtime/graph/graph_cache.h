@@ -4,11 +4,11 @@
 // to set) or eager. Used by the session's thread only.
 #pragma once
 
-#include "runtime/graph_instance.h"
-#include "runtime/instance_policy.h"
-#include "runtime/launch_log.h"
-#include "runtime/prepared_instances.h"
-#include "runtime/region_classes.h"
+#include "runtime/graph/graph_instance.h"
+#include "runtime/graph/instance_policy.h"
+#include "runtime/graph/launch_log.h"
+#include "runtime/graph/prepared_instances.h"
+#include "runtime/graph/region_classes.h"
 
 namespace cugrt::runtime {
 
@@ -45,8 +45,8 @@ public:
   uint32_t add_function(const Frame &frame);
 
   /// Launches a region with what its frame holds. Context current. Past the log: launch_logged() is
-  /// for sessions that keep one.
-  Status launch(uint32_t region, driver::StreamRef stream) {
+  /// for sessions that keep one. Inlined into every run, however many files are compiled together.
+  [[gnu::always_inline]] Status launch(uint32_t region, driver::StreamRef stream) {
     CachedRegion &cached = regions_[region];
     if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
       return launch_changed(region, stream);
@@ -85,6 +85,10 @@ public:
   /// Destroys that instance; where its work may not have ended, `wait` waits for all of the
   /// session's first. False when that failed. Context current.
   bool give_up_oldest(const std::function<Status()> &wait);
+
+  /// Destroys all instances, those made ahead too: what they are bound to has moved. All work has
+  /// ended, and nobody prepares any.
+  void drop_all();
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }

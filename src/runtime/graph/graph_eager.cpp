@@ -1,8 +1,8 @@
 // Regions launched step by step, and steps alone; see graph_cache.h. Branches and loops are run
 // from here then: the host waits for each condition.
-#include "runtime/graph_cache.h"
+#include "runtime/graph/graph_cache.h"
 
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
 
 namespace cugrt::runtime {
 

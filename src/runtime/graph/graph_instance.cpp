@@ -1,11 +1,11 @@
-// Building and patching of instances; see graph_instance.h.
-#include "runtime/graph_instance.h"
+// Evaluation and patching of instances; see graph_instance.h. Building stands in graph_build.cpp.
+#include "runtime/graph/graph_instance.h"
 
 #include "driver/driver_error.h"
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
+#include "runtime/program/symbol_binding.h"
 
 #include <bit>
-#include <cstdio>
 #include <optional>
 
 namespace cugrt::runtime {
@@ -24,16 +24,6 @@ Result<uint64_t> input_value(const Frame &frame, const RegionClass::Input &input
   }
 }
 
-const plan::Step &step_of(const Frame &frame, const RegionClass &topology, uint32_t node) {
-  return frame.function.steps[frame.program.launches[topology.launches[node]].step];
-}
-
-std::string address_text(uint64_t address) {
-  char text[20];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  return text;
-}
-
 /// "n from 5 to 40", "%x from 0x7f00 to 0x8000"; without `before`: "n = 5".
 std::string input_change_text(const Frame &frame, const RegionClass::Input &input,
                               std::optional<uint64_t> before, uint64_t after) {
@@ -48,11 +38,11 @@ std::string input_change_text(const Frame &frame, const RegionClass::Input &inpu
     return text(function.symbols[input.index].name, number);
   if (input.kind == Kind::base) {
     if (input.index >= function.slots.size())
-      return text("base " + std::to_string(input.index), address_text);
+      return text("base " + std::to_string(input.index), hex_text);
     const plan::Slot &slot = function.slots[input.index];
     return text(slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
                                                    : "result " + std::to_string(slot.index),
-                address_text);
+                hex_text);
   }
   const plan::HostValue &value = function.host_values[input.index];
   std::string name = value.kind == plan::HostValueKind::param
@@ -65,22 +55,8 @@ std::string input_change_text(const Frame &frame, const RegionClass::Input &inpu
 
 } // namespace
 
-Result<std::unique_ptr<GraphInstance>>
-GraphInstance::build(const Frame &frame, const LoadedCode &code,
-                     std::shared_ptr<const RegionClass> topology, driver::StreamRef stream) {
-  std::unique_ptr<GraphInstance> instance(new GraphInstance);
-  instance->topology_ = std::move(topology);
-  instance->code_ = &code;
-  instance->changes_.reserve(instance->topology_->inputs.size());
-  CUGRT_TRY(instance->evaluate(frame, code));
-  CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
-  CUGRT_TRY(instance->add_nodes(frame, code));
-  CUGRT_TRY(instance->instantiate(frame));
-  CUGRT_TRY(instance->probe_bodies(frame, code));
-  instance->make_base_patches();
-  CUGRT_TRY(instance->exec_.upload(stream));
-  instance->frame_serial_ = frame.serial;
-  return instance;
+const plan::Step &GraphInstance::step_of(const Frame &frame, uint32_t node) const {
+  return frame.function.steps[frame.program.launches[topology_->launches[node]].step];
 }
 
 Status GraphInstance::evaluate(const Frame &frame, const LoadedCode &code) {
@@ -168,92 +144,17 @@ Result<LaunchDims> GraphInstance::dims_of(const Frame &frame, const LoadedCode &
   return dims;
 }
 
-driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const LoadedCode &code,
-                                                  uint32_t node) {
-  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
-  driver::LaunchParams params;
-  params.function = code.function(launch);
-  params.grid = dims_[node].grid;
-  params.block = dims_[node].block;
-  params.dynamic_shared_bytes = dims_[node].shared_bytes;
-  params.arguments = pointers_.data() + topology_->first_argument[node];
-  params.attributes = code.attributes(launch);
-  return params;
-}
-
-Status GraphInstance::instantiate(const Frame &frame) {
-  const std::string &region = frame.function.regions[topology_->region].name;
-  driver::InstantiateFailure failure;
-  auto exec = driver::GraphExec::instantiate(graph_.ref(), region, &failure);
-  if (!exec.ok()) {
-    for (uint32_t node = 0; failure.node && node < nodes_.size(); ++node)
-      if (nodes_[node] == failure.node)
-        return attribute(exec.take_status(), frame, node, "instantiation");
-    return exec.take_status();
-  }
-  exec_ = std::move(*exec);
-  for (uint32_t node = 0; node < nodes_.size(); ++node)
-    if (!dims_[node].enabled)
-      if (Status status =
-              exec_.set_enabled(nodes_[node], false, step_of(frame, *topology_, node).name);
-          !status.ok())
-        return attribute(std::move(status), frame, node, "node");
-  return {};
-}
-
-namespace {
-
-/// It says nothing about setters and may be gone the next time.
-bool is_transient(CUresult result) {
-  return result == CUDA_ERROR_OUT_OF_MEMORY || driver::is_sticky(result);
-}
-
-} // namespace
-
-bool GraphInstance::probes_bodies(const Frame &frame, uint32_t node) const {
-  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
-  const bool is_kernel = launch.kind != LaunchKind::empty && launch.kind != LaunchKind::left_out &&
-                         (launch.kind == LaunchKind::kernel || !launch.fixed);
-  return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
-         dims_[node].enabled && params_[node];
-}
-
-/// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
-/// has some, once for each device, with the parameters that the node has. A driver that fails for
-/// another reason is asked again with the next instance.
-Status GraphInstance::probe_bodies(const Frame &frame, const LoadedCode &code) {
-  const RegionClass &topology = *topology_;
-  if (!topology.changes_bodies)
-    return {};
-  if (!code.device().setters_reach_bodies())
-    for (uint32_t node = 0; node < topology.node_count(); ++node)
-      if (probes_bodies(frame, node)) {
-        CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
-        if (is_transient(result))
-          return setter_failure(result, frame, node);
-        code.device().set_setters_reach_bodies(result == CUDA_SUCCESS);
-        break;
-      }
-  can_patch_ = code.device().setters_reach_bodies().value_or(false);
-  return {};
-}
-
 /// An error about one node, with its step's place in the module, the symbols that its fields depend
 /// on and, while a change is on its way, their old and new values; about a value, with what that
 /// one depends on.
 Status GraphInstance::attribute(Status status, const Frame &frame, uint32_t node, const char *what,
                                 const RegionClass::Shared *value) const {
-  const plan::Step &step = step_of(frame, *topology_, node);
+  const plan::Step &step = step_of(frame, node);
   std::string changes = changes_text(frame, node, value);
   return std::move(status)
       .in(std::string(what) + " of step '" + step.name + "'" +
           (changes.empty() ? "" : " (" + changes + ")"))
       .at(code_->executable().location(step.location));
-}
-
-Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32_t node) const {
-  const std::string &name = step_of(frame, *topology_, node).name;
-  return attribute(exec_.setter_failure(result, name), frame, node, "patch");
 }
 
 std::string GraphInstance::changes_text(const Frame &frame, uint32_t node,
@@ -397,52 +298,6 @@ void GraphInstance::make_base_patches() {
   }
 }
 
-/// Addresses only: each dependent argument moves by as much as its base.
-Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
-  following_ = true;
-  driver::KernelSetter set = exec_.kernel_setter();
-  BasePatch *patches = base_patches_.data();
-  uint64_t fields = frame.move_count;
-  for (const Frame::Move *move = frame.moves.data(), *end = move + frame.move_count; move != end;
-       ++move) {
-    uint64_t by = move->by;
-    BasePatch &patch = patches[move->base];
-    if (!patch.value) [[unlikely]] {
-      fields += follow_several(move->base, by) - 1;
-      continue;
-    }
-    *patch.value += by;
-    *patch.bound += by;
-    if (!patch.alone || *patch.mark != 0) {
-      if (*patch.mark != (kParams | kListed))
-        touch(patch.number, kParams);
-      continue;
-    }
-    CUresult result = set(patch.node, *patch.params);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, patch.number);
-  }
-  CUGRT_TRY(apply(frame));
-  frame_serial_ = frame.serial;
-  return PatchCounts{fields, fields};
-}
-
-/// Returns the number of fields.
-uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
-  uint32_t input = topology_->base_uses[base].input;
-  if (input == kNone)
-    return 0;
-  inputs_[input] += by;
-  uint64_t fields = 0;
-  for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
-    for (const RegionClass::Use &use : topology_->uses_of(topology_->values[number])) {
-      values_[use.argument] += by;
-      touch(use.node, kParams);
-      ++fields;
-    }
-  return fields;
-}
-
 /// Evaluated once in a rebind, whatever it depends on; all arguments that take it have one value.
 Status GraphInstance::renew_value(const Frame &frame, uint32_t number) {
   if (std::exchange(value_seen_[number], rebind_) == rebind_)
@@ -483,43 +338,6 @@ Status GraphInstance::renew_dims(const Frame &frame, const LoadedCode &code, uin
     params_[use.node].set_dims(dims.grid, dims.block, dims.shared_bytes);
   }
   counts_.fields += uses.size() * (size_t(switched) + size_t(dims.enabled));
-  return {};
-}
-
-/// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
-/// its launch dimensions are not the ones that it will have.
-Status GraphInstance::apply(const Frame &frame) {
-  driver::KernelSetter set = exec_.kernel_setter();
-  const driver::GraphNode *nodes = nodes_.data();
-  const driver::KernelNodeParams *params = params_.data();
-  uint8_t *marks = marks_.data();
-  const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
-  for (const uint32_t *node = touched_.data(); node != end; ++node) {
-    if (marks[*node] != (kParams | kListed)) [[unlikely]] {
-      CUGRT_TRY(set_node(frame, *node));
-      continue;
-    }
-    marks[*node] = 0;
-    CUresult result = set(nodes[*node], params[*node]);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, *node);
-  }
-  return {};
-}
-
-/// Of a node that is, was or will be disabled.
-Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
-  const std::string &name = step_of(frame, *topology_, node).name;
-  uint8_t marks = marks_[node];
-  bool enabled = !(marks & kDisabled);
-  if (enabled && (marks & kParams))
-    if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
-        result != CUDA_SUCCESS)
-      return setter_failure(result, frame, node);
-  if (marks & kEnabled)
-    if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
-      return attribute(std::move(status), frame, node, "patch");
-  marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }
 

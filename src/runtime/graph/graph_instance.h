@@ -6,9 +6,9 @@
 #pragma once
 
 #include "driver/graph.h"
-#include "runtime/instance_cost.h"
-#include "runtime/region_class.h"
-#include "runtime/step_launch.h"
+#include "runtime/device/instance_cost.h"
+#include "runtime/graph/region_class.h"
+#include "runtime/graph/step_launch.h"
 
 #include <memory>
 
@@ -94,6 +94,7 @@ private:
     uint64_t before;
   };
   void make_base_patches();
+  const plan::Step &step_of(const Frame &frame, uint32_t node) const;
   /// `value`: the one of the class's values that the error is about.
   Status attribute(Status status, const Frame &frame, uint32_t node, const char *what,
                    const RegionClass::Shared *value = nullptr) const;
@@ -111,6 +112,7 @@ private:
   bool probes_bodies(const Frame &frame, uint32_t node) const;
   Status probe_bodies(const Frame &frame, const LoadedCode &code);
   Status instantiate(const Frame &frame);
+  Status disable_nodes(const Frame &frame, const LoadedCode &code);
   Status renew(const Frame &frame, const LoadedCode &code);
   bool restore(const Frame &frame, const LoadedCode &code);
   Status renew_value(const Frame &frame, uint32_t number);
@@ -126,6 +128,7 @@ private:
   driver::LaunchParams launch_params(const Frame &frame, const LoadedCode &code, uint32_t node);
 
   const LoadedCode *code_ = nullptr;
+  bool fixed_bodies_ = false; // setters do not reach bodies: nodes there are as they will stay
   std::shared_ptr<const RegionClass> topology_;
   driver::Graph graph_;
   driver::GraphExec exec_;

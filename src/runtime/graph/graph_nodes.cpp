@@ -1,15 +1,26 @@
-// Adding of an instance's nodes to its template graph, node by node in the order of the region's
-// steps; see graph_instance.h.
+// Nodes by their kind: how each is added to the template graph, in the order of the region's steps,
+// and how it is set in an instance; see graph_instance.h.
+//
+//   step              added as              set by
+//   kernel            a kernel node         its parameters; of none to launch: disabled
+//   copy, fill        a kernel node of      likewise
+//                     ours
+//   copy, fill,       a copy or fill node   nothing: no field can change
+//   fixed
+//   condition, set    a kernel node         its parameters
+//   conditional       two nodes or three    the parameters of the kernel
+//   empty             an empty node; in     nothing
+//                     bodies of older
+//                     drivers a kernel
 //
 // A conditional's step is two nodes, or three: a kernel of ours sets the condition from device
 // memory, and the conditional node follows it. Where the driver knows no else, a second node with
-// the opposite condition follows the first. Setters are for the kernel; what comes after waits for
-// the last.
+// the opposite condition follows the first. What comes after waits for the last.
 //
 //   ──▸ control_set ──▸ IF { then } ──▸ IF { else } ──▸
 #include "driver/driver_error.h"
-#include "runtime/graph_instance.h"
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
+#include "runtime/graph/graph_instance.h"
 #include "support/check.h"
 
 #include <map>
@@ -21,8 +32,13 @@ public:
   NodeAdder(GraphInstance &instance, const Frame &frame, const LoadedCode &code)
       : instance_(instance), topology_(*instance.topology_), frame_(frame), code_(code),
         empty_bodies_(code.device().library().capabilities().empty_bodies),
-        graphs_(topology_.levels.levels.size()) {
+        graphs_(topology_.levels.levels.size()), has_work_(graphs_.size()),
+        may_change_dims_(topology_.node_count()) {
     graphs_[0] = instance.graph_.ref();
+    for (const RegionClass::Input &input : topology_.inputs)
+      for (uint32_t number : topology_.numbers(input.dims))
+        for (const RegionClass::Use &use : topology_.uses_of(topology_.dims[number]))
+          may_change_dims_[use.node] = true;
     ends_.reserve(topology_.node_count());
     instance.nodes_.reserve(topology_.node_count());
   }
@@ -38,7 +54,7 @@ public:
       if (Status added = add(node); !added.ok())
         return instance_.attribute(std::move(added), frame_, node, "node");
     }
-    return {};
+    return fill_bodies();
   }
 
 private:
@@ -55,25 +71,29 @@ private:
   }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
+  /// Drivers before 12.8 hang in a body without work, and one may be left without by disabling.
+  Status fill_bodies() {
+    for (uint32_t l = 1; l < graphs_.size() && !empty_bodies_; ++l)
+      if (graphs_[l].get() && !has_work_[l])
+        if (auto added = graphs_[l].add_kernel(nothing_, {}, "nothing"); !added.ok())
+          return added.take_status();
+    return {};
+  }
+
   void find_predecessors(uint32_t node) {
     after_.clear();
-    data_.clear();
-    bool early = false;
+    early_.clear();
     for (uint32_t i = topology_.first_predecessor[node]; i < topology_.first_predecessor[node + 1];
          ++i) {
       uint32_t from = topology_.predecessors[i];
       bool programmatic =
           topology_.programmatic[i] && code_.begins_early(launch(from), launch(node));
-      after_.push_back(ends_[from]);
-      data_.push_back(programmatic ? driver::programmatic_edge() : driver::full_edge());
+      (programmatic ? early_ : after_).push_back(ends_[from]);
       if (programmatic) {
-        early = true;
         instance_.early_.resize(topology_.predecessors.size());
         instance_.early_[i] = true;
       }
     }
-    if (!early)
-      data_.clear(); // older drivers take no data
   }
 
   Status add(uint32_t node) {
@@ -85,11 +105,13 @@ private:
     if (program.kind == LaunchKind::set_condition)
       set_handles(node, handles_.at(step(node).conditional));
     auto add_node = [&]() -> Result<driver::GraphNode> {
-      driver::Dependencies after{after_, data_};
+      const driver::Dependencies after = after_;
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
       const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
       if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
+      if (instance_.fixed_bodies_ && level(node) != 0 && !instance_.dims_[node].enabled)
+        return graph.add_kernel(nothing_, after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);
       if (program.kind == LaunchKind::copy)
@@ -100,8 +122,11 @@ private:
           after, name);
     };
     CUGRT_ASSIGN(driver::GraphNode added, add_node());
+    CUGRT_TRY(graph.add_programmatic_edges(early_, added));
     instance_.nodes_.push_back(added);
     ends_.push_back(added);
+    if (instance_.dims_[node].enabled && !may_change_dims_[node])
+      has_work_[level(node)] = true;
     return {};
   }
 
@@ -126,9 +151,9 @@ private:
     handles_[step(node).conditional] = handles;
     set_handles(node, handles);
     CUGRT_ASSIGN(driver::GraphNode setter,
-                 graph.add_kernel(instance_.launch_params(frame_, code_, node),
-                                  driver::Dependencies(after_), name));
+                 graph.add_kernel(instance_.launch_params(frame_, code_, node), after_, name));
     instance_.nodes_.push_back(setter);
+    has_work_[level(node)] = true;
     const auto type = conditional.kind == plan::ConditionalKind::while_ ? CU_GRAPH_COND_TYPE_WHILE
                                                                         : CU_GRAPH_COND_TYPE_IF;
     CUGRT_ASSIGN(driver::ConditionalNode first,
@@ -161,14 +186,120 @@ private:
   const LoadedCode &code_;
   const bool empty_bodies_;              // else a kernel that does nothing stands there
   std::vector<driver::GraphRef> graphs_; // of each level
-  std::vector<driver::GraphNode> ends_;  // what stands for a node where others wait for it
-  std::map<uint32_t, Handles> handles_;  // by conditional
-  std::vector<driver::GraphNode> after_; // of the node that is being added
-  std::vector<CUgraphEdgeData> data_;    // likewise
+  std::vector<bool> has_work_;           // of each level, whatever is disabled
+  std::vector<bool> may_change_dims_;    // of each node
+  const driver::LaunchParams nothing_{code_.nothing(), {}, {}, 0, nullptr, {}};
+  std::vector<driver::GraphNode> ends_; // what stands for a node where others wait for it
+  std::map<uint32_t, Handles> handles_; // by conditional
+  // What the node that is being added waits for: whole, and up to a trigger.
+  std::vector<driver::GraphNode> after_, early_;
 };
+
+driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const LoadedCode &code,
+                                                  uint32_t node) {
+  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+  driver::LaunchParams params;
+  params.function = code.function(launch);
+  params.grid = dims_[node].grid;
+  params.block = dims_[node].block;
+  params.dynamic_shared_bytes = dims_[node].shared_bytes;
+  params.arguments = pointers_.data() + topology_->first_argument[node];
+  params.attributes = code.attributes(launch);
+  return params;
+}
 
 Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
   return NodeAdder(*this, frame, code).run();
+}
+
+// --- Setting ------------------------------------------------------------------------------------
+
+/// Addresses only: each dependent argument moves by as much as its base.
+Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
+  following_ = true;
+  driver::KernelSetter set = exec_.kernel_setter();
+  BasePatch *patches = base_patches_.data();
+  uint64_t fields = frame.move_count;
+  for (const Frame::Move *move = frame.moves.data(), *end = move + frame.move_count; move != end;
+       ++move) {
+    uint64_t by = move->by;
+    BasePatch &patch = patches[move->base];
+    if (!patch.value) [[unlikely]] {
+      fields += follow_several(move->base, by) - 1;
+      continue;
+    }
+    *patch.value += by;
+    *patch.bound += by;
+    if (!patch.alone || *patch.mark != 0) {
+      if (*patch.mark != (kParams | kListed))
+        touch(patch.number, kParams);
+      continue;
+    }
+    CUresult result = set(patch.node, *patch.params);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return setter_failure(result, frame, patch.number);
+  }
+  CUGRT_TRY(apply(frame));
+  frame_serial_ = frame.serial;
+  return PatchCounts{fields, fields};
+}
+
+/// Returns the number of fields.
+uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
+  uint32_t input = topology_->base_uses[base].input;
+  if (input == kNone)
+    return 0;
+  inputs_[input] += by;
+  uint64_t fields = 0;
+  for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
+    for (const RegionClass::Use &use : topology_->uses_of(topology_->values[number])) {
+      values_[use.argument] += by;
+      touch(use.node, kParams);
+      ++fields;
+    }
+  return fields;
+}
+
+/// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
+/// its launch dimensions are not the ones that it will have.
+Status GraphInstance::apply(const Frame &frame) {
+  driver::KernelSetter set = exec_.kernel_setter();
+  const driver::GraphNode *nodes = nodes_.data();
+  const driver::KernelNodeParams *params = params_.data();
+  uint8_t *marks = marks_.data();
+  const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
+  for (const uint32_t *node = touched_.data(); node != end; ++node) {
+    if (marks[*node] != (kParams | kListed)) [[unlikely]] {
+      CUGRT_TRY(set_node(frame, *node));
+      continue;
+    }
+    marks[*node] = 0;
+    CUresult result = set(nodes[*node], params[*node]);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return setter_failure(result, frame, *node);
+  }
+  return {};
+}
+
+/// Of a node that is, was or will be disabled.
+Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
+  const std::string &name = step_of(frame, node).name;
+  uint8_t marks = marks_[node];
+  bool enabled = !(marks & kDisabled);
+  if (enabled && (marks & kParams))
+    if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+        result != CUDA_SUCCESS)
+      return setter_failure(result, frame, node);
+  if (marks & kEnabled)
+    if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
+      return attribute(std::move(status), frame, node, "patch");
+  marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
+  return {};
+}
+
+Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32_t node) const {
+  const std::string &name = step_of(frame, node).name;
+  return attribute(exec_.setter_failure(result, name), frame, node, "patch");
 }
 
 } // namespace cugrt::runtime

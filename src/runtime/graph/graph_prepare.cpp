@@ -1,7 +1,7 @@
 // Instances made ahead, on any thread, and their way into the cache; see graph_cache.h.
-#include "runtime/graph_cache.h"
+#include "runtime/graph/graph_cache.h"
 
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
 
 namespace cugrt::runtime {
 

@@ -1,5 +1,5 @@
 // The policy's rules; see instance_policy.h.
-#include "runtime/instance_policy.h"
+#include "runtime/graph/instance_policy.h"
 
 #include <algorithm>
 
@@ -7,8 +7,9 @@ namespace cugrt::runtime {
 
 namespace {
 
-// Uses of a key during which an instance of its class was not used at all, from which that one is
-// patched for good. Fewer, and a key takes the place of ones that are used as often as it is.
+// After this many uses of a key that has no instance, the key takes over one of its class that was
+// not used once in that time. A smaller number would let a key take the instance of one that is
+// used as often as itself.
 constexpr uint32_t kTurnUses = 4;
 
 /// At the last of `length` uses of a key: when the first one was, and the next ones begin.

@@ -31,7 +31,7 @@
 // Thread-compatible, but for contains() and reserve().
 #pragma once
 
-#include "runtime/launch_log.h"
+#include "runtime/graph/launch_log.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The ring of launch records; see launch_log.h.
-#include "runtime/launch_log.h"
+#include "runtime/graph/launch_log.h"
 
-#include "runtime/frame.h"
+#include "runtime/program/frame.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ const char *reason_text(EagerReason reason) {
 #define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
   case EagerReason::name:                                                                          \
     return text;
-#include "runtime/eager_reasons.def"
+#include "runtime/graph/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
   case EagerReason::none:
   case EagerReason::count_:

@@ -9,8 +9,9 @@
 
 #include "cugrt/cugrt.h"
 #include "driver/stream.h"
-#include "plan/plan.h"
-#include "runtime/profiler_ranges.h"
+#include "plan/format/plan.h"
+#include "runtime/device/clock.h"
+#include "runtime/device/profiler_ranges.h"
 
 #include <array>
 #include <chrono>
@@ -24,7 +25,7 @@ struct Frame;
 enum class EagerReason : uint8_t {
   none = CUGRT_EAGER_NOT,
 #define CUGRT_EAGER_REASON(name, enumerator, text) name = enumerator,
-#include "runtime/eager_reasons.def"
+#include "runtime/graph/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
   count_,
 };
@@ -46,26 +47,6 @@ struct LaunchRecord {
   uint64_t nodes = 0, edges = 0, fields_patched = 0;
   int64_t begin_ns = 0, host_ns = 0, build_ns = 0, patch_ns = 0, launch_ns = 0;
   double device_us = -1; // -1: not known
-};
-
-inline int64_t steady_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-/// Adds the time of a scope to `*to_ns`; does nothing when that is null.
-class ScopeTimer {
-public:
-  explicit ScopeTimer(int64_t *to_ns) : to_ns_(to_ns), begin_ns_(to_ns ? steady_ns() : 0) {}
-  ~ScopeTimer() {
-    if (to_ns_)
-      *to_ns_ += steady_ns() - begin_ns_;
-  }
-  ScopeTimer(const ScopeTimer &) = delete;
-
-private:
-  int64_t *to_ns_, begin_ns_;
 };
 
 class LaunchLog {

@@ -6,8 +6,8 @@
 // budget with it. A key is made by one thread at a time: whoever wants the same waits for that one.
 #pragma once
 
-#include "runtime/graph_instance.h"
-#include "runtime/instance_policy.h"
+#include "runtime/graph/graph_instance.h"
+#include "runtime/graph/instance_policy.h"
 
 #include <algorithm>
 #include <atomic>

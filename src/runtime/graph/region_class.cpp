@@ -1,8 +1,8 @@
 // Making of patch programs; see region_class.h.
-#include "runtime/region_class.h"
+#include "runtime/graph/region_class.h"
 
-#include "runtime/legality.h"
-#include "runtime/step_launch.h"
+#include "runtime/graph/step_launch.h"
+#include "runtime/program/legality.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -205,6 +205,12 @@ private:
       class_.for_each_use(class_.inputs[i],
                           [&](const RegionClass::Use &use) { of_key[use.node] = true; });
     class_.key_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
+    of_key.assign(of_key.size(), false);
+    for (uint32_t i = 0; i < class_.key_size; ++i)
+      for (uint32_t number : class_.numbers(class_.inputs[i].dims))
+        for (const RegionClass::Use &use : class_.uses_of(class_.dims[number]))
+          of_key[use.node] = true;
+    class_.key_dims_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
   }
 
   void add_base_uses() {

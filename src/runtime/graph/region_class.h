@@ -13,8 +13,8 @@
 // so that patching an instance costs what depends on the changed inputs, not what the region has.
 #pragma once
 
-#include "plan/conditionals.h"
-#include "runtime/frame.h"
+#include "plan/edges/region_levels.h"
+#include "runtime/program/frame.h"
 
 namespace cugrt::runtime {
 
@@ -50,7 +50,8 @@ struct RegionClass {
   /// symbols that have a bucket.
   std::vector<Input> inputs;
   uint32_t key_size = 0;
-  size_t key_nodes = 0; // nodes with a field that depends on the key
+  size_t key_nodes = 0;      // nodes with a field that depends on the key
+  size_t key_dims_nodes = 0; // those of them whose launch dimensions do
   /// What a base is an argument of.
   struct BaseUse {
     uint32_t input = kNone; // index into inputs; kNone: nothing depends on the base

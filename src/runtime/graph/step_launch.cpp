@@ -1,9 +1,9 @@
 // Evaluation and eager launches of steps; see step_launch.h.
-#include "runtime/step_launch.h"
+#include "runtime/graph/step_launch.h"
 
 #include "driver/driver_error.h"
 #include "driver/memory.h"
-#include "runtime/loaded_code.h"
+#include "runtime/code/loaded_code.h"
 
 #include <algorithm>
 

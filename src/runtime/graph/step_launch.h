@@ -3,8 +3,8 @@
 #pragma once
 
 #include "driver/kernel_module.h"
-#include "runtime/device.h"
-#include "runtime/frame.h"
+#include "runtime/device/device.h"
+#include "runtime/program/frame.h"
 
 namespace cugrt::runtime {
 

@@ -1,9 +1,9 @@
 // Writing and reading of packs; see pack.h.
-#include "runtime/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "cugrt/cugrt.h"
 #include "jit/architectures.h"
-#include "plan/serialize.h"
+#include "plan/bytes/serialize.h"
 
 #include <algorithm>
 #include <cstring>
@@ -293,7 +293,7 @@ private:
         return cause.code() == Code::parse_error ? std::move(located)
                                                  : Status::error(cause.code(), located.message());
       }
-      if (plan::to_cbor(*plan) != section->bytes)
+      if (plan::to_bytes(*plan) != section->bytes)
         return section->error(0, "the plan is not in the binary form that packs have");
       pack_.contents.plans.push_back(section->bytes);
       pack_.plans.push_back(std::move(*plan));

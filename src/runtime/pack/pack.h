@@ -32,8 +32,8 @@
 // validator. Errors name the section and the offset in the file.
 #pragma once
 
-#include "plan/plan.h"
-#include "runtime/weights.h"
+#include "plan/format/plan.h"
+#include "runtime/code/weights.h"
 #include "support/digest.h"
 
 namespace cugrt::runtime {

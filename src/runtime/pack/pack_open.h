@@ -1,11 +1,15 @@
 // From a pack to an executable: no compiler is looked for.
 #pragma once
 
-#include "runtime/executable.h"
-#include "runtime/module_plan.h"
-#include "runtime/pack.h"
+#include "runtime/code/executable.h"
+#include "runtime/pack/pack.h"
+
+#include <set>
 
 namespace cugrt::runtime {
+
+/// The images of a target, each once.
+std::set<uint32_t> images_of(const PackTarget &target);
 
 /// The target for a device of this number: machine code of its own architecture, else the newest
 /// PTX that it takes. `only_ptx`: of a device that runs nothing else, as the emulated one. The
@@ -21,8 +25,5 @@ Result<std::shared_ptr<const Executable>> open_pack(const Device &device, const 
 /// The weights that the pack has or names: inside, or in a file in `folder`, whose size and digest
 /// must be those of the file that the pack was made with. Empty when it has none.
 Result<std::optional<WeightSet>> pack_weights(const Pack &pack, const std::string &folder);
-
-/// Targets, weights, and each plan: as text or JSON; DOT of a pack with one plan.
-Result<std::string> pack_report(const Pack &pack, const PlanReportOptions &options);
 
 } // namespace cugrt::runtime

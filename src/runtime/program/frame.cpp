@@ -1,7 +1,7 @@
 // Evaluation of what steps depend on; see frame.h.
-#include "runtime/frame.h"
+#include "runtime/program/frame.h"
 
-#include "runtime/scalar_bits.h"
+#include "ir/type/element.h"
 #include "support/check.h"
 
 #include <bit>
@@ -39,7 +39,7 @@ Result<uint64_t> Frame::value(const ValueSource &source) const {
   }
   case ValueSource::Kind::expr: {
     CUGRT_ASSIGN(int64_t number, evaluate(source.expr));
-    return integer_bits(number, source.dtype);
+    return ir::scalar_bits(source.dtype, number);
   }
   case ValueSource::Kind::handle:
     return uint64_t(0); // in no graph yet
@@ -48,8 +48,8 @@ Result<uint64_t> Frame::value(const ValueSource &source) const {
   }
   CUGRT_ASSIGN(uint64_t bits, host_value(source.index));
   if (function.host_values[source.index].scalar == ir::ScalarKind::floating)
-    return float_bits(std::bit_cast<double>(bits), source.dtype);
-  return integer_bits(static_cast<int64_t>(bits), source.dtype);
+    return ir::scalar_bits(source.dtype, std::bit_cast<double>(bits));
+  return ir::scalar_bits(source.dtype, static_cast<int64_t>(bits));
 }
 
 Result<uint64_t> Frame::address(const plan::Buffer &buffer) const {

@@ -6,7 +6,7 @@
 // run costs one comparison.
 #pragma once
 
-#include "runtime/function_program.h"
+#include "runtime/program/function_program.h"
 
 namespace cugrt::runtime {
 

@@ -1,8 +1,8 @@
 // Translation of a plan's steps into value sources; see function_program.h.
-#include "runtime/function_program.h"
+#include "runtime/program/function_program.h"
 
-#include "runtime/legality.h"
-#include "runtime/scalar_bits.h"
+#include "ir/type/element.h"
+#include "runtime/program/legality.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ private:
     ValueSource source{.dtype = argument.dtype, .index = argument.index};
     if (argument.kind == plan::ArgumentKind::buffer)
       return address_of(argument.index);
-    if (scalar_bytes(argument.dtype) == 0)
+    if (ir::scalar_bytes(argument.dtype) == 0)
       return Status::error(Code::unsupported, "no kernel argument is passed by value as " +
                                                   std::string(ir::info(argument.dtype).name));
     switch (argument.kind) {
@@ -89,7 +89,7 @@ private:
       break;
     default:
       if (auto constant = plan_.exprs.as_constant(ExprId{argument.index})) {
-        CUGRT_ASSIGN(source.bits, integer_bits(*constant, argument.dtype));
+        CUGRT_ASSIGN(source.bits, ir::scalar_bits(argument.dtype, *constant));
       } else {
         source.kind = ValueSource::Kind::expr;
         source.expr = ExprId{argument.index};

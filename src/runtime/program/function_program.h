@@ -12,7 +12,7 @@
 // only where a function is called by another one with other tensors.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::runtime {
 

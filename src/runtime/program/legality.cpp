@@ -1,5 +1,5 @@
 // Look-ups in legality.def; see legality.h.
-#include "runtime/legality.h"
+#include "runtime/program/legality.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr Legality kTable[] = {
 #define CUGRT_LEGALITY(node, change, verdict, why)                                                 \
   {NodeKind::node, Change::change, Verdict::verdict, why},
-#include "runtime/legality.def"
+#include "runtime/program/legality.def"
 #undef CUGRT_LEGALITY
 };
 

@@ -1,7 +1,7 @@
 // Look-up of symbols by name; see named_symbols.h.
-#include "runtime/named_symbols.h"
+#include "runtime/program/named_symbols.h"
 
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/frame.h"
+#include "runtime/program/frame.h"
 
 #include <span>
 

@@ -1,5 +1,5 @@
 // One sweep in address order; see slot_check.h.
-#include "runtime/slot_check.h"
+#include "runtime/program/slot_check.h"
 
 #include <algorithm>
 

@@ -14,6 +14,11 @@
 
 namespace cugrt::runtime {
 
+/// Whether [a, a + a_bytes) and [b, b + b_bytes) have a byte in common.
+inline bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+  return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
 /// [begin, begin + bytes); empty ranges overlap nothing.
 struct BoundRange {
   uint64_t begin = 0, bytes = 0;

@@ -1,5 +1,5 @@
 // Checks and binds arguments; see symbol_binding.h.
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 
 #include "support/checked_math.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kDTypeCount = 0
 #define CUGRT_DTYPE(name, kind, elements, bytes) +1
-#include "ir/dtypes.def"
+#include "ir/type/dtypes.def"
 #undef CUGRT_DTYPE
     ;
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/frame.h"
+#include "runtime/program/frame.h"
 
 #include <span>
 

@@ -31,9 +31,4 @@ private:
   const volatile uint32_t *word_ = &kNever;
   uint64_t address_ = 0;
 };
-
-/// That a run was given `number`'s value out of its bounds. An error always, even if no symbol of
-/// the executable has this number.
-Status out_of_bounds(const Executable &executable, uint32_t number);
-
 } // namespace cugrt::runtime

@@ -1,5 +1,5 @@
 // Reports of the code cache; see cache_report.h.
-#include "runtime/cache_report.h"
+#include "runtime/report/cache_report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // Counting of kernels; see code_summary.h.
-#include "runtime/code_summary.h"
+#include "runtime/report/code_summary.h"
 
 #include "codegen/kernel_table.h"
 

@@ -1,7 +1,7 @@
 // How many kernels a plan has, and how many of them are one kernel compiled for different sizes.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::runtime {
 

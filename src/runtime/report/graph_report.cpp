@@ -1,5 +1,6 @@
 // Formats of the graph report; see graph_report.h.
-#include "runtime/graph_report.h"
+#include "runtime/report/graph_report.h"
+#include "runtime/report/report_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -17,11 +18,6 @@ struct NodeRow {
   std::vector<uint32_t> after;
   std::vector<bool> programmatic; // of each of `after`
 };
-
-std::string dim3_text(const driver::Dim3 &dim) {
-  return "(" + std::to_string(dim.x) + ", " + std::to_string(dim.y) + ", " + std::to_string(dim.z) +
-         ")";
-}
 
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 
@@ -128,16 +124,6 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
     json.push_back(std::move(instance));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string dot_quoted(const std::string &text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out += '\\';
-    out += c;
-  }
-  return out + "\"";
 }
 
 std::string to_dot(const plan::Plan &plan, const std::vector<GraphCache::View> &views) {

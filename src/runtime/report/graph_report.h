@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/graph_cache.h"
+#include "runtime/graph/graph_cache.h"
 
 namespace cugrt::runtime {
 

@@ -1,9 +1,10 @@
 // Comparison of two keys; see key_difference.h.
-#include "runtime/key_difference.h"
+#include "runtime/report/key_difference.h"
 
-#include "runtime/named_symbols.h"
-#include "runtime/region_class.h"
-#include "runtime/step_launch.h"
+#include "runtime/graph/region_class.h"
+#include "runtime/graph/step_launch.h"
+#include "runtime/program/named_symbols.h"
+#include "runtime/report/report_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -29,11 +30,6 @@ struct RegionDifference {
   bool same_class = true; // otherwise no instance of one key can be patched to the other
   std::vector<NodeDifference> nodes;
 };
-
-std::string dim3_text(const driver::Dim3 &dim) {
-  return "(" + std::to_string(dim.x) + ", " + std::to_string(dim.y) + ", " + std::to_string(dim.z) +
-         ")";
-}
 
 /// The device's limits are not known here; a run checks them.
 DeviceLimits no_limits() {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/executable.h"
+#include "runtime/code/executable.h"
 
 namespace cugrt::runtime {
 

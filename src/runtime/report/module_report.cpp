@@ -1,11 +1,12 @@
-// Planning of a module, and what a plan's report is made from; see module_plan.h.
-#include "runtime/module_plan.h"
+// A plan's report: what it needs of memory at given symbols, and what it was made from; see
+// module_report.h.
+#include "runtime/report/module_report.h"
 
 #include "passes/pass.h"
-#include "plan/sizes.h"
-#include "runtime/computed_weights.h"
-#include "runtime/plan_report.h"
-#include "runtime/untold_bindings.h"
+#include "plan/symbols/sizes.h"
+#include "runtime/code/computed_weights.h"
+#include "runtime/report/plan_report.h"
+#include "runtime/report/untold_bindings.h"
 #include "support/source_errors.h"
 
 #include <algorithm>
@@ -229,29 +230,6 @@ Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_v
   return {};
 }
 
-/// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
-/// goes there, without storage.
-Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const PlanningOptions &options, bool only_count = false) {
-  passes::PassContext context = options.passes;
-  const plan::PlannerOptions &planner = options.planner;
-  if (planner.policy == plan::Policy::seed || planner.max_lanes == 1)
-    CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
-  if (planner.policy == plan::Policy::seed) { // as published: calls stay, offsets are numbers
-    CUGRT_TRY(context.set_default("inline.functions", "false"));
-    CUGRT_TRY(context.set_default("memory.offsets", "uniform"));
-  } else if (planner.programmatic_edges) {
-    CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
-  }
-  if (only_count)
-    for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})
-      CUGRT_TRY(context.set(pass, "false"));
-  auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
-  if (!lowered.ok())
-    return in_source(lowered.take_status(), name, options.source);
-  return lowered;
-}
-
 KernelCounts count_kernels(const ir::Module &module) {
   KernelCounts counts;
   std::vector<bool> used(module.kernels.size());
@@ -266,31 +244,8 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
-} // namespace
-
-Result<passes::PassContext> pass_context(const char *const *settings, size_t count) {
-  if (count && !settings)
-    return Status::error(Code::invalid_argument, "argument 'pass_options' is null");
-  passes::PassContext context;
-  for (size_t i = 0; i < count; ++i) {
-    if (!settings[i])
-      return Status::error(Code::invalid_argument, "argument 'pass_options[]' is null");
-    CUGRT_TRY(context.set_from_text(settings[i]));
-  }
-  return context;
-}
-
-Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
-                               const PlanningOptions &options, plan::PlanReport *report) {
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options));
-  auto plan = plan::make_plan(lowered, options.planner, report);
-  if (!plan.ok())
-    return in_source(plan.take_status(), name, options.source);
-  return plan;
-}
-
 /// The report that `options` ask for, of what `view` holds but its memory.
-static Result<std::string> show(PlanView view, const PlanReportOptions &options) {
+Result<std::string> show(PlanView view, const PlanReportOptions &options) {
   CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
   for (const plan::Function &function : view.plan.functions) {
     if (function.is_private)
@@ -313,10 +268,12 @@ static Result<std::string> show(PlanView view, const PlanReportOptions &options)
   }
 }
 
+} // namespace
+
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning));
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning, false));
   CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
   auto plan = plan::make_plan(lowered, options.planning.planner, &report);
   if (!plan.ok())

@@ -1,7 +1,8 @@
 // Drawings of a plan: DOT of the regions, SVG of the arenas; see plan_report.h.
-#include "runtime/plan_report.h"
+#include "runtime/report/plan_report.h"
+#include "runtime/report/report_text.h"
 
-#include "plan/liveness.h"
+#include "plan/analysis/liveness.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,16 +14,6 @@ namespace {
 // The drawing's measures, in SVG units.
 constexpr double kWidth = 960, kArenaHeight = 360, kMargin = 48, kGap = 40;
 constexpr size_t kMaxDrawnTensors = 20000; // more are a black square
-
-std::string dot_quoted(const std::string &text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 
 std::string xml_escaped(const std::string &text) {
   std::string out;

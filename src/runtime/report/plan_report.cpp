@@ -1,8 +1,8 @@
 // Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
-#include "runtime/plan_report.h"
+#include "runtime/report/plan_report.h"
 
 #include "codegen/kernel_table.h"
-#include "runtime/code_summary.h"
+#include "runtime/report/code_summary.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
-// Forms of a plan's report. Internal to the runtime; module_plan.h is the way in.
+// Forms of a plan's report. Internal to the runtime; module_report.h is the way in.
 #pragma once
 
-#include "plan/conditionals.h"
-#include "plan/planner.h"
-#include "runtime/symbol_binding.h"
+#include "plan/edges/region_levels.h"
+#include "plan/lower/planner.h"
+#include "runtime/program/symbol_binding.h"
 
 namespace cugrt::runtime {
 

@@ -1,7 +1,7 @@
 // Notes for bindings that the passes fused, folded or removed.
-#include "runtime/untold_bindings.h"
+#include "runtime/report/untold_bindings.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 #include <map>

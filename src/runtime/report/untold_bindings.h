@@ -2,8 +2,8 @@
 // took them away: a plan's report tells of them too.
 #pragma once
 
-#include "ir/module.h"
-#include "plan/planner.h"
+#include "ir/module/module.h"
+#include "plan/lower/planner.h"
 
 namespace cugrt::runtime {
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/arena.h"
-#include "runtime/frame.h"
-#include "runtime/last_binding.h"
-#include "runtime/result_memory.h"
+#include "runtime/device/arena.h"
+#include "runtime/device/result_memory.h"
+#include "runtime/program/frame.h"
+#include "runtime/session/last_binding.h"
 
 #include <optional>
 
@@ -22,7 +22,8 @@ struct FunctionState {
   // What strict mode refuses of every run, callees included; empty: not known yet.
   std::optional<Status> refused;
 
-  ArenaNeeds needs; // of the arenas, for the symbols so far
+  ArenaNeeds needs;          // of the arenas, for the symbols so far
+  bool learns_sizes = false; // some are known in the middle of a run only
 
   bool is_region = false; // the body is one region and nothing else, and no log is kept
 

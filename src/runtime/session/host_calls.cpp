@@ -1,10 +1,10 @@
 // Calls of the host's program: other functions of the module, host builtins and extern functions;
 // see host_program.h.
-#include "runtime/abi_types.h"
-#include "runtime/callback.h"
-#include "runtime/host_program.h"
-#include "runtime/session.h"
-#include "runtime/symbol_binding.h"
+#include "runtime/device/abi_types.h"
+#include "runtime/device/callback.h"
+#include "runtime/program/symbol_binding.h"
+#include "runtime/session/host_program.h"
+#include "runtime/session/session.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Items of the host's program: control flow, memory, steps. Calls stand in host_calls.cpp; see
 // host_program.h.
-#include "runtime/host_program.h"
+#include "runtime/session/host_program.h"
 
-#include "runtime/session.h"
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
+#include "runtime/session/session.h"
 #include "support/check.h"
 
 namespace cugrt::runtime {

@@ -8,7 +8,7 @@
 
 #include "cugrt/cugrt.h"
 #include "driver/stream.h"
-#include "runtime/function_state.h"
+#include "runtime/session/function_state.h"
 
 namespace cugrt::runtime {
 

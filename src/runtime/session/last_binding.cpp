@@ -1,6 +1,6 @@
-// Comparison of a run with the last binding; see last_binding.h. Every instruction of repeats() is
+// Comparison of a run with the last binding; see last_binding.h. Every instruction of compare() is
 // paid on every run, every one of match() on runs that bring other addresses.
-#include "runtime/last_binding.h"
+#include "runtime/session/last_binding.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,10 +9,6 @@
 namespace cugrt::runtime {
 
 namespace {
-
-bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-  return a_bytes != 0 && b_bytes != 0 && a < b + b_bytes && b < a + a_bytes;
-}
 
 uint64_t dtype_and_rank(const cugrt_tensor &tensor) {
   static_assert(offsetof(cugrt_tensor, rank) == offsetof(cugrt_tensor, dtype) + sizeof(int32_t));
@@ -105,7 +101,8 @@ void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments
 /// is. Returns the entry of the first one that is not, or the end's.
 template <class SameAddress>
 [[gnu::always_inline]] inline LastBinding::Entry *
-LastBinding::compare(const cugrt_value *now, Entry *entry, const SameAddress &same_address) {
+LastBinding::first_difference(const cugrt_value *now, Entry *entry,
+                              const SameAddress &same_address) {
   while (true) {
     switch (entry->form) {
 #define CUGRT_TENSORS(rank)                                                                        \
@@ -138,27 +135,32 @@ LastBinding::compare(const cugrt_value *now, Entry *entry, const SameAddress &sa
   }
 }
 
-bool LastBinding::repeats(std::span<const cugrt_value> arguments, size_t result_count) {
+LastBinding::Comparison LastBinding::compare(std::span<const cugrt_value> arguments,
+                                             size_t result_count) {
   if (arguments.size() != argument_count_) [[unlikely]]
-    return false;
-  first_other_ = compare(arguments.data(), entries_.data(), [](uint64_t address, Entry &entry) {
-    return address == entry.value.as.tensor.address;
-  });
-  return first_other_->form == kEnd && result_count == 0 && !results_bound_;
+    return Comparison(entries_.data());
+  Entry *first_other =
+      first_difference(arguments.data(), entries_.data(), [](uint64_t address, Entry &entry) {
+        return address == entry.value.as.tensor.address;
+      });
+  if (results_bound_ || result_count != 0 || first_other->form != kEnd) [[unlikely]]
+    return Comparison(first_other);
+  return Comparison(nullptr);
 }
 
-LastBinding::Match LastBinding::match(Frame &frame, std::span<const cugrt_value> arguments,
+LastBinding::Match LastBinding::match(Comparison compared, Frame &frame,
+                                      std::span<const cugrt_value> arguments,
                                       std::span<const cugrt_value> results,
                                       const std::vector<cugrt_value> &handed_out) {
   if (arguments.size() != argument_count_) [[unlikely]]
     return Match::different;
   unchecked_ = false;
   Mover mover(frame);
-  const Entry *end =
-      compare(arguments.data() + (first_other_ - entries_.data()), first_other_,
-              [&](uint64_t address, Entry &entry) {
-                return address == entry.value.as.tensor.address || take(mover, entry, address);
-              });
+  const Entry *end = first_difference(arguments.data() + (compared.first_other_ - entries_.data()),
+                                      compared.first_other_, [&](uint64_t address, Entry &entry) {
+                                        return address == entry.value.as.tensor.address ||
+                                               take(mover, entry, address);
+                                      });
   if (end->form != kEnd)
     return Match::different;
   if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]

@@ -18,8 +18,8 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/frame.h"
-#include "runtime/slot_check.h"
+#include "runtime/program/frame.h"
+#include "runtime/program/slot_check.h"
 
 #include <span>
 #include <vector>
@@ -30,17 +30,19 @@ class LastBinding {
 public:
   /// What a tensor argument or result is bound through.
   struct Place {
-    uint32_t slot = kNone; // kNone: nothing that a run uses
-    bool movable = false;  // by a run; a result of the session's own memory is not
+    uint32_t slot = kNone; // kNone: no run uses the tensor
+    bool movable = false;  // a run may bring another address; false in the session's own memory
     bool written = false;
     uint64_t bytes = 0, alignment_bytes = 1;
-    std::array<uint64_t, 3> others{}; // other known addresses, the last left first; or any current
+    /// Other addresses that passed the checks, the one used most recently first. Entries without
+    /// one hold the current address, which has passed them too.
+    std::array<uint64_t, 3> others{};
   };
 
   enum class Match {
     same,
-    moved,     // but for addresses: the frame has the new ones
-    different, // or not comparable: to be bound with all checks; the frame is in no known state
+    moved,     // the same at other addresses: the frame has the new ones
+    different, // must be bound again with all checks; the frame is half-written
   };
 
   void forget() { argument_count_ = kForgotten; }
@@ -50,14 +52,6 @@ public:
   void set(const Frame &frame, std::span<const cugrt_value> arguments,
            std::span<const cugrt_value> results, std::vector<Place> places,
            std::vector<BoundRange> fixed);
-  /// Whether a run repeats the last one: the same arguments at the same addresses, and no results
-  /// bound. All that such a run pays for its arguments; any other goes on with match().
-  bool repeats(std::span<const cugrt_value> arguments, size_t result_count);
-  /// After repeats() of the same arguments: compares the rest of a run with the binding and moves
-  /// the frame's bases. `handed_out` are the results of the last run, which may come back in the
-  /// same array.
-  Match match(Frame &frame, std::span<const cugrt_value> arguments,
-              std::span<const cugrt_value> results, const std::vector<cugrt_value> &handed_out);
 
 private:
   struct Entry {
@@ -65,10 +59,33 @@ private:
     cugrt_value value{};
     Place place;
   };
+
+public:
+  /// How far a run is the last one; valid until the next call of match() or set().
+  class Comparison {
+  public:
+    /// The same arguments at the same addresses, and no results bound: nothing is left to do.
+    bool repeats() const { return !first_other_; }
+
+  private:
+    friend class LastBinding;
+    explicit Comparison(Entry *first_other) : first_other_(first_other) {}
+    Entry *first_other_; // null: none; with another number of arguments it is any
+  };
+  /// All that a run pays for its arguments if it repeats the last one; any other goes on with
+  /// match().
+  Comparison compare(std::span<const cugrt_value> arguments, size_t result_count);
+  /// Compares the rest of a run with the binding and moves the frame's bases; `compared` is
+  /// compare() of the same arguments. `handed_out` are the results of the last run, which may come
+  /// back in the same array.
+  Match match(Comparison compared, Frame &frame, std::span<const cugrt_value> arguments,
+              std::span<const cugrt_value> results, const std::vector<cugrt_value> &handed_out);
+
+private:
   static constexpr size_t kForgotten = SIZE_MAX; // as argument_count_: no run has so many
   struct Mover;
   template <class SameAddress>
-  Entry *compare(const cugrt_value *now, Entry *entry, const SameAddress &same_address);
+  Entry *first_difference(const cugrt_value *now, Entry *entry, const SameAddress &same_address);
   bool take(Mover &mover, Entry &entry, uint64_t address);
   bool find_place(const Frame &frame, Place &place, uint64_t address);
   bool add_place(const Frame &frame, Place &place, uint64_t address);
@@ -79,8 +96,7 @@ private:
   bool results_bound_ = false; // some result is bound by the caller
   bool unchecked_ = false;     // match() has taken an address that may overlap another slot's
   size_t argument_count_ = kForgotten;
-  Entry *first_other_ = nullptr;           // where repeats() found the first difference
-  std::vector<Entry> entries_;             // arguments, their end, results
+  std::vector<Entry> entries_{1};          // arguments, their end, results; never empty
   std::vector<BoundRange> fixed_, ranges_; // ranges_: scratch
 };
 

@@ -1,13 +1,13 @@
 // Opening, running and ending a session; see session.h. Binding stands in session_bind.cpp, the
 // host's program in host_program.cpp.
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 #include "driver/driver_error.h"
 
-#include "runtime/function_state.h"
-#include "runtime/host_program.h"
-#include "runtime/named_symbols.h"
-#include "runtime/symbol_binding.h"
+#include "runtime/program/named_symbols.h"
+#include "runtime/program/symbol_binding.h"
+#include "runtime/session/function_state.h"
+#include "runtime/session/host_program.h"
 
 #include <algorithm>
 
@@ -96,6 +96,7 @@ Status Session::allocate(const SessionOptions &options) {
       return memory.take_status().in("arena of storage scope '" + arena.scope + "', " +
                                      std::to_string(arena.bytes) + " bytes");
     arenas_grow_ = arenas_grow_ || memory->grows();
+    arenas_move_ = arenas_move_ || memory->moves_for(memory->size_bytes());
     arenas_.push_back(std::move(*memory));
   }
   if (executable().checks_symbols()) {
@@ -123,7 +124,11 @@ Status Session::add_functions() {
     const FunctionProgram &program = executable().program(f);
     auto state = std::make_unique<FunctionState>(plan, function, program);
     set_fixed_bases(state->frame);
-    CUGRT_TRY(cover(*state)); // what no symbol sizes is there from the beginning
+    for (const plan::Block &block : function.blocks)
+      for (const plan::Item &item : block.items)
+        state->learns_sizes = state->learns_sizes || item.kind == plan::ItemKind::call ||
+                              item.kind == plan::ItemKind::match;
+    CUGRT_TRY(cover_from_start(*state)); // what no symbol sizes is there from the beginning
     state->params = weights_->params(f);
     state->given_results.resize(function.results.size());
     state->results.resize(function.results.size());
@@ -157,11 +162,12 @@ Status Session::add_functions() {
   return {};
 }
 
-/// Addresses that stay as long as the session.
+/// Addresses that stay as long as the session; of arenas, until they move.
 void Session::set_fixed_bases(Frame &frame) const {
   const plan::Plan &plan = executable().plan();
   for (uint32_t i = 0; i < arenas_.size(); ++i)
-    frame.set_base(frame.program.first_arena + i, arenas_[i].address(), arenas_[i].size_bytes());
+    frame.set_base(frame.program.first_arena + i, arenas_[i].address(),
+                   arenas_[i].capacity_bytes());
   for (uint32_t i = 0; i < plan.constants.size(); ++i)
     frame.set_base(frame.program.first_constant + i, code_->constant_address(i),
                    plan.constants[i].bytes.size());
@@ -173,7 +179,7 @@ bool Session::give_back_unplanned() {
   bool any = false;
   for (Session *frame : frames())
     if (frame->dynamic_memory_.keeps_released() && frame->wait_for_last().ok()) {
-      frame->dynamic_memory_.all_done();
+      frame->dynamic_memory_.give_back();
       any = true;
     }
   return any;
@@ -272,9 +278,10 @@ Status Session::wait_for_last() const {
 
 [[gnu::always_inline]] inline Status Session::match_or_bind(FunctionState &state,
                                                             const RunRequest &request) {
-  if (state.last.repeats(request.arguments, request.results.size())) [[likely]]
+  const auto compared = state.last.compare(request.arguments, request.results.size());
+  if (compared.repeats()) [[likely]]
     return {};
-  if (state.last.match(state.frame, request.arguments, request.results, state.results) ==
+  if (state.last.match(compared, state.frame, request.arguments, request.results, state.results) ==
       LastBinding::Match::different) [[unlikely]] {
     state.last.forget();
     state.frame.changed(); // some bases may have moved
@@ -315,13 +322,27 @@ Status Session::check_callers_stream(driver::StreamRef stream) {
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
+/// Steps 6 to 10 of README's list; 1 to 5 are in compile_module.cpp. What holds after each step
+/// stands behind it.
 [[gnu::always_inline]] inline Status
 Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
+  // 6. Session: opened (open()); its context is current, code and weights lie on the device, the
+  //    arenas' addresses are fixed.
   if (!request.own_stream) [[unlikely]]
-    return run_on_callers_stream(state, function, request);
+    return run_on_callers_stream(state, function, request); // the same on another stream
+
+  // 7. Run: every argument is checked, the frame has the values of symbols and the addresses
+  //    of slots, and what the run writes overlaps nothing else.
   CUGRT_TRY(match_or_bind(state, request));
+
+  // Beyond this point only sizes that host code decides and the driver can refuse something.
   if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
-    CUGRT_TRY(order_on(own_stream_.ref()));
+    CUGRT_TRY(order_on(own_stream_.ref())); // behind the session's last run
+
+  // 8. Region: GraphCache::launch() finds the instance for the frame's key and sets what
+  //    differs, or builds one; then the instance is bound to the frame.
+  // 9. Launch: the instance is on the stream, and the results describe what it will write.
+  // 10. What is in no region: HostProgram launches it step by step, in program order.
   return launch_bound(state, function, request, last_stream_);
 }
 
@@ -439,6 +460,7 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   const plan::Function &planned = executable().plan().functions[function];
   Frame frame(executable().plan(), planned, executable().program(function));
   CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(frame, symbols));
+  std::shared_lock lock(moving_);
   set_fixed_bases(frame);
   const std::vector<cugrt_value> &params = weights_->params(function);
   for (uint32_t i = 0; i < params.size(); ++i)

@@ -11,12 +11,14 @@
 #pragma once
 
 #include "driver/stream.h"
-#include "runtime/arena.h"
-#include "runtime/dynamic_memory.h"
-#include "runtime/graph_cache.h"
-#include "runtime/in_use.h"
-#include "runtime/loaded_code.h"
-#include "runtime/symbol_flag.h"
+#include "runtime/code/loaded_code.h"
+#include "runtime/device/arena.h"
+#include "runtime/device/dynamic_memory.h"
+#include "runtime/device/in_use.h"
+#include "runtime/graph/graph_cache.h"
+#include "runtime/program/symbol_flag.h"
+
+#include <shared_mutex>
 
 namespace cugrt::runtime {
 
@@ -129,6 +131,9 @@ private:
   Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
   Result<MemoryBlock> allocate_memory(uint64_t bytes);
   Status cover(FunctionState &state);
+  Status cover_from_start(FunctionState &state);
+  Status move_arena(FunctionState &state, size_t arena, uint64_t bytes);
+  Status arena_error(Status status, const FunctionState &state, size_t arena, uint64_t bytes) const;
   driver::StreamRef stream_of(const RunRequest &request) const {
     return request.own_stream
                ? own_stream_.ref()
@@ -162,8 +167,9 @@ private:
   std::shared_ptr<const LoadedWeights> weights_;
   std::shared_ptr<const cugrt_allocator> allocator_; // outlives the memory
   std::vector<ArenaMemory> arenas_;                  // one a storage scope
-  bool arenas_grow_ = false;
-  SymbolFlag symbol_flag_; // that of kernels where they check symbols
+  bool arenas_grow_ = false, arenas_move_ = false;   // some may
+  std::shared_mutex moving_; // shared by whoever prepares, since that reads arenas' addresses
+  SymbolFlag symbol_flag_;   // that of kernels where they check symbols
   std::vector<std::unique_ptr<FunctionState>> functions_;
   Counters counters_;
   LaunchLog log_;

@@ -2,10 +2,10 @@
 //
 // By what differs from the binding that was checked last (last_binding.h): nothing (no work),
 // addresses only (which it takes over), anything else (bind(), which makes every check).
-#include "plan/bucket_boxes.h"
-#include "runtime/function_state.h"
-#include "runtime/session.h"
-#include "runtime/symbol_binding.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "runtime/program/symbol_binding.h"
+#include "runtime/session/function_state.h"
+#include "runtime/session/session.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Status Session::bind(FunctionState &state, const RunRequest &request) {
   for (size_t i = 0; i < request.arguments.size(); ++i)
     state.params[state.frame.program.call_params[i]] = request.arguments[i];
   CUGRT_TRY(bind_parameters(state.frame, state.params));
-  CUGRT_TRY(cover(state));
+  CUGRT_TRY(cover_from_start(state));
   for (size_t i = 0; i < state.results.size(); ++i) {
     cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
     bool unbound = given.kind != CUGRT_VALUE_TENSOR || given.as.tensor.address == 0 ||
@@ -95,7 +95,8 @@ std::vector<BoundRange> Session::fixed_ranges() const {
   ranges.push_back(
       {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
   for (uint32_t i = 0; i < arenas_.size(); ++i)
-    ranges.push_back({arenas_[i].address(), arenas_[i].size_bytes(), true, kFirstArenaRange + i});
+    ranges.push_back(
+        {arenas_[i].address(), arenas_[i].capacity_bytes(), true, kFirstArenaRange + i});
   return ranges;
 }
 
@@ -213,7 +214,7 @@ Status Session::cover(FunctionState &state) {
     return {};
   arenas_grow_ = false;
   for (size_t i = 0; i < arenas_.size(); ++i) {
-    uint64_t bytes = state.needs.bytes()[i];
+    const uint64_t bytes = state.needs.bytes()[i];
     Status status = arenas_[i].commit(bytes);
     while (status.code() == Code::out_of_device_memory && give_up_one())
       status = arenas_[i].commit(bytes);
@@ -221,13 +222,55 @@ Status Session::cover(FunctionState &state) {
     if (!status.ok()) {
       arenas_grow_ = true;
       state.needs = {}; // the next run tries again
-      return std::move(status)
-          .in(memory_figures())
-          .in("arena of storage scope '" + executable().plan().arenas[i].scope + "', " +
-              std::to_string(bytes) + " bytes for function @" + state.frame.function.name);
+      return arena_error(std::move(status), state, i, bytes);
     }
   }
   return {};
+}
+
+Status Session::arena_error(Status status, const FunctionState &state, size_t arena,
+                            uint64_t bytes) const {
+  return std::move(status)
+      .in(memory_figures())
+      .in("arena of storage scope '" + executable().plan().arenas[arena].scope + "', " +
+          std::to_string(bytes) + " bytes for function @" + state.frame.function.name);
+}
+
+/// As cover(), before anything of a run lies in an arena: only now can one move. What learns sizes
+/// on its way, by a call or a match, gets all of an arena that may have to.
+Status Session::cover_from_start(FunctionState &state) {
+  if (!arenas_move_)
+    return cover(state);
+  ArenaNeeds needs = state.needs;
+  if (!needs.cover(state.frame))
+    return {};
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    const ArenaMemory &arena = arenas_[i];
+    const uint64_t bytes = state.learns_sizes && arena.moves_for(arena.size_bytes())
+                               ? arena.size_bytes()
+                               : needs.bytes()[i];
+    if (arena.moves_for(bytes))
+      CUGRT_TRY(move_arena(state, i, bytes));
+  }
+  return cover(state);
+}
+
+/// Instances are bound to where it was: they go, and what prepares some waits meanwhile.
+Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
+  std::unique_lock lock(moving_);
+  CUGRT_TRY(wait_for_last());
+  cache_.drop_all();
+  const driver::Context &context = code_->device().context();
+  Status status = arenas_[arena].move(context, bytes);
+  while (status.code() == Code::out_of_device_memory && give_up_one())
+    status = arenas_[arena].move(context, bytes);
+  set_fixed_bases(state.frame);
+  for (const auto &other : functions_) {
+    set_fixed_bases(other->frame);
+    other->last.forget();
+    other->needs = {}; // what it had is gone
+  }
+  return status.ok() ? std::move(status) : arena_error(std::move(status), state, arena, bytes);
 }
 
 std::string Session::memory_figures() const {
@@ -320,7 +363,8 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   return "result " + std::to_string(slot.index);
 }
 
-/// A result that is no slot of its own is left where the caller finds it.
+/// Remembers the address of a result that lies in another slot's memory, such as a parameter's: the
+/// caller may still read it there after later runs.
 void Session::note_place(FunctionState &state, size_t result) {
   const cugrt_value &value = state.results[result];
   if (value.kind == CUGRT_VALUE_TENSOR && !state.has_own_slot[result])

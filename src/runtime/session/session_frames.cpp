@@ -1,7 +1,7 @@
 // Choice of frames and the order among them; see session_frames.h.
-#include "runtime/session_frames.h"
+#include "runtime/session/session_frames.h"
 
-#include "runtime/symbol_binding.h"
+#include "runtime/program/symbol_binding.h"
 
 #include <algorithm>
 
@@ -27,11 +27,6 @@ void add(Counters &sum, const Counters &one) {
   sum.largest_edges = std::max(sum.largest_edges, one.largest_edges);
   for (size_t i = 0; i < sum.eager.size(); ++i)
     sum.eager[i] += one.eager[i];
-}
-
-bool overlap(const BoundRange &a, const BoundRange &b) {
-  return (a.written || b.written) && a.bytes != 0 && b.bytes != 0 && a.begin < b.begin + b.bytes &&
-         b.begin < a.begin + a.bytes;
 }
 
 } // namespace
@@ -152,7 +147,7 @@ bool SessionFrames::conflict(const Frame &frame, std::span<const BoundRange> ran
     return true;
   for (const BoundRange &a : frame.ranges)
     for (const BoundRange &b : ranges)
-      if (overlap(a, b))
+      if ((a.written || b.written) && overlap(a.begin, a.bytes, b.begin, b.bytes))
         return true;
   return false;
 }

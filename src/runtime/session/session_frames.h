@@ -15,7 +15,7 @@
 // Used by one thread at a time, and says so if not.
 #pragma once
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace cugrt::runtime {
 

@@ -5,9 +5,9 @@
 #include "bench/support/report.h"
 #include "bench/support/samples.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
 
 using namespace cugrt;
 using namespace cugrt::bench;

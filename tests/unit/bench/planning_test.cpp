@@ -1,7 +1,7 @@
 // The modules of the planning bench.
 #include "bench/planning_modules.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support/catch.h"
 
 #include <algorithm>

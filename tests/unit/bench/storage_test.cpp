@@ -41,17 +41,6 @@ TEST_CASE("a wrong file is refused with its line") {
                             Case{"id,lower,upper,size,gaps\na,0,3,4,1-1\n", ":2"},
                             Case{"id,lower,upper,size,gaps\na,0,3,4,2-4\n", ":2"},
                             Case{"id,lower,upper,size,gaps\na,0,9,4,2-4 3-5\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@1\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@3:5\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@3:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@-1:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@1:2:3\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@1:2@1:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@x:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,@1:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\na,0,9,4,2-4@0:4 3-5@1:2\n", ":2"},
-                            Case{"id,lower,upper,size,gaps\nb,0,9,4,\na,0,9,4,2-4@1:5\n", ":3"},
                             Case{"id,lower,upper,size,alignment\na,0,9,4,0\n", ":2"},
                             Case{"id,lower,upper,size,alignment\na,0,9,4,3\n", ":2"},
                             Case{"id,lower,upper,size,offset\na,0,9,4,-1\n", ":2"},
@@ -76,12 +65,12 @@ TEST_CASE("gaps, alignments, hints and fixed places are read, in whatever order 
   auto instance = read_all("gaps,size,offset,id,hint,upper,alignment,lower\n"
                            "4-6 1-2,16,,a,-1,9,8,0\n"
                            ",8,32,b,5,3,1,1\n"
-                           "2-3@0:0 0-1@0:24 3-4@7:7,24,0,c,-1,9,1,0\n");
+                           "2-3 3-4,24,0,c,-1,9,1,0\n");
   REQUIRE(instance.ok());
   REQUIRE(instance->items.size() == 3);
   CHECK(instance->items[0].bytes == 16);
   CHECK(instance->items[0].alignment == 8);
-  REQUIRE(instance->gaps.size() == 4); // of c's, the one that frees nothing is none
+  REQUIRE(instance->gaps.size() == 4);
   CHECK(instance->gaps[0].begin == 1);
   CHECK(instance->gaps[0].end == 2);
   CHECK(instance->gaps[1].begin == 4);
@@ -101,40 +90,13 @@ TEST_CASE("gaps, alignments, hints and fixed places are read, in whatever order 
   CHECK(packing->peak_bytes == 56);
 }
 
-TEST_CASE("windows of gaps are read, packed and written") {
-  // Each rests in the other's hollow, see the tests of packing; c is whole while a is.
-  auto instance = read_all("id,lower,upper,size,gaps\n"
-                           "a,0,8,4,4-8@0:2\n"
-                           "b,0,8,4,0-2@2:4 2-4@2:4\n"
-                           "c,0,4,1,1-2@1:1 2-3@0:1\n");
-  REQUIRE(instance.ok());
-  REQUIRE(instance->gaps.size() == 4); // of c's, the one that frees nothing is none
-  CHECK(instance->gaps[0].low_bytes == 0);
-  CHECK(instance->gaps[0].high_bytes == 2);
-  CHECK(instance->gaps[1].item == 1);
-  CHECK(instance->gaps[2].low_bytes == 2);
-  CHECK(instance->gaps[2].high_bytes == 4);
-  CHECK(instance->gaps[3].low_bytes == instance->gaps[3].high_bytes);
-  CHECK(*plan::lower_bound_bytes(instance->input()) == 7);
-  auto packing = plan::pack(instance->input());
-  REQUIRE(packing.ok());
-  CHECK(plan::validate_packing(instance->input(), *packing).ok());
-  CHECK(packing->peak_bytes == 7);
-  const std::string text = offsets_csv(*instance, {{0, 2, 6}, 7});
-  CHECK(text == "id,lower,upper,size,gaps,offset\na,0,8,4,4-8@0:2,0\n"
-                "b,0,8,4,0-2@2:4 2-4@2:4,2\nc,0,4,1,1-2,6\n");
-  auto again = read_all(text); // every buffer is fixed where it was written
-  REQUIRE(again.ok());
-  CHECK(again->fixed.size() == 3);
-  CHECK(plan::pack(again->input())->offsets == std::vector<int64_t>{0, 2, 6});
-}
-
-TEST_CASE("where the last step is written, that of a window's gap is too") {
-  auto instance = read_all("id,begin,end,size,gaps\na,0,7,4,4-7@0:2\nb,0,7,4,0-3@2:4\n");
-  REQUIRE(instance.ok());
-  CHECK(instance->gaps[0].end == 8);
-  CHECK(instance->gaps[1].end == 4);
-  CHECK(plan::pack(instance->input())->peak_bytes == 6);
+TEST_CASE("a gap in which a part of the buffer stays in use is refused") {
+  for (const char *gap : {"2-4@1:2", "2-4@0:0", "2-4@", "2-4@1:2@1:2"}) {
+    Status status = read_text(std::string("id,lower,upper,size,gaps\na,0,9,4,") + gap + "\n");
+    INFO(gap);
+    CHECK(status.code() == Code::unsupported);
+    CHECK(status.location().ends_with(":2"));
+  }
 }
 
 TEST_CASE("older names of columns are known; an end is then the last step alive") {

@@ -17,7 +17,7 @@ ROOT = os.path.abspath(sys.argv.pop())
 DRIVER = os.path.join(ROOT, "src", "emulator", "driver")
 TABLE = os.path.join(DRIVER, "entry_points.def")
 TABLE_VERSION = "13000"
-TESTS = ("tests/unit/emulator_driver/*.cpp", "tests/unit/emulator_driver/*.h",
+TESTS = ("tests/unit/emulator/driver/*.cpp", "tests/unit/emulator/driver/*.h",
          "tests/conformance/*.cpp", "tests/conformance/*.h")
 
 

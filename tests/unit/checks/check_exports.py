@@ -3,22 +3,35 @@
 
   check_exports.py BUILD_FOLDER
 
-libcugrt.so exports names that begin with cugrt, libcugrt-emu.so the driver's, cu[A-Z]..., and no
-more: hosts link an LLVM and a C++ library of their own. The driver, NVRTC and cudart are opened at
-run time, LLVM is inside, so none of them may be needed.
+libcugrt.so and libcugrt-core.so export names that begin with cugrt, libcugrt-llm.so one name, libcugrt-emu.so the driver's,
+cu[A-Z]..., and no more: hosts link an LLVM and a C++ library of their own. The driver, NVRTC and cudart
+are opened at run time, LLVM is inside, so none of them may be needed. libcugrt-core.so, the library for
+devices, is held to more: what it needs, what it must not hold, its size; and on aarch64 the versions of
+symbols that JetPack 6 has.
 """
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 EXPORTS = {
     "cugrt": (re.compile(r"cugrt\w*$"), "cugrt_get_api"),
+    "cugrt-core": (re.compile(r"cugrt_get_api$"), "cugrt_get_api"),
+    "cugrt-llm": (re.compile(r"cugrt_llm_get_api$"), "cugrt_llm_get_api"),
+    "cugrt-onnx": (re.compile(r"cugrt_onnx_\w+$"), "cugrt_onnx_import"),
     "cugrt-emu": (re.compile(r"cu[A-Z]\w*$"), "cuGraphInstantiate_v2"),
 }
 LINKER_NAMES = {"_init", "_fini"}
 NOT_NEEDED = re.compile(r"cuda|nvrtc|LLVM|protobuf|libz3|libxml2|libicu", re.IGNORECASE)
+
+
+CORE_NEEDS = re.compile(r"(lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)|ld-linux.*)\.so\.\d+$")
+CORE_LACKS = (b"4llvm", b"nvrtcCompile", b"8nlohmann", b"3CLI", b"libLLVM")
+CORE_BYTES = 1_500_000
+SANITIZED = re.compile(r"__(asan|tsan|ubsan|sanitizer)_")
+JETPACK_6 = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30)}
 
 
 def output_of(*command):
@@ -46,6 +59,37 @@ def problems_in(library, names, needed):
     return found
 
 
+def versions_beyond(newest, symbols):
+    """Symbol versions, of `readelf --dyn-syms`, above what `newest` allows of each kind."""
+    beyond = set()
+    for kind, version in re.findall(r"@@?(\w+?)_([\d.]+)", symbols):
+        if kind in newest and tuple(map(int, version.split("."))) > newest[kind]:
+            beyond.add(f"{kind}_{version}")
+    return sorted(beyond)
+
+
+def core_problems(needed, symbols, header, content):
+    """`content`: the stripped file's bytes."""
+    if SANITIZED.search(symbols):
+        return []
+    found = [f"libcugrt-core.so needs {name}" for name in needed if not CORE_NEEDS.match(name)]
+    found += [f"libcugrt-core.so holds '{name.decode()}'" for name in CORE_LACKS if name in content]
+    if len(content) > CORE_BYTES:
+        found.append(f"libcugrt-core.so has {len(content)} bytes, at most {CORE_BYTES} are allowed")
+    if "AArch64" in header:
+        found += [f"libcugrt-core.so wants {version}, which JetPack 6 does not have"
+                  for version in versions_beyond(JETPACK_6, symbols)]
+    return found
+
+
+def check_core(path):
+    with tempfile.NamedTemporaryFile() as stripped:
+        subprocess.run([*os.environ.get("STRIP", "strip").split(), "-o", stripped.name, path], check=True)
+        return core_problems(needed_libraries(output_of("readelf", "-d", path)),
+                             output_of("readelf", "--dyn-syms", "-W", path),
+                             output_of("readelf", "-h", path), stripped.read())
+
+
 def check_the_check():
     names = exported_names("0000 T cugrt_get_api@@CUGRT_1\n0000 A CUGRT_1\n0 W _ZN4llvm5TwineE\n")
     assert names == {"cugrt_get_api", "_ZN4llvm5TwineE"}, names
@@ -53,6 +97,12 @@ def check_the_check():
     assert needed == ["libcuda.so.1"], needed
     assert len(problems_in("cugrt", names, needed)) == 2
     assert not problems_in("cugrt-emu", {"cuInit", "cuGraphInstantiate_v2"}, ["libc.so.6"])
+    symbols = "1: 0 FUNC GLOBAL UND a@GLIBC_2.36 (2)\n 2: 0 FUNC GLOBAL UND b@GLIBCXX_3.4.9 (3)\n"
+    assert versions_beyond(JETPACK_6, symbols) == ["GLIBC_2.36"]
+    libraries = ["libc.so.6", "libstdc++.so.6", "ld-linux-aarch64.so.1"]
+    assert not core_problems(libraries, symbols, "Machine: X86-64", b"")
+    assert len(core_problems(libraries, symbols, "Machine: AArch64", b"")) == 1
+    assert len(core_problems([*libraries, "libz.so.1"], "", "", b"_ZN4llvm5TwineE" + bytes(CORE_BYTES))) == 3
 
 
 def shared_libraries(build):
@@ -72,6 +122,8 @@ def main():
         if name in libraries:
             found += problems_in(name, exported_names(output_of("nm", "-D", "--defined-only", libraries[name])),
                                  needed_libraries(output_of("readelf", "-d", libraries[name])))
+    if "cugrt-core" in libraries:
+        found += check_core(libraries["cugrt-core"])
     found += [f"no target declares lib{name}.so" for name in EXPORTS if name not in libraries]
     if found:
         print("\n".join(found))

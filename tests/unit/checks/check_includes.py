@@ -16,6 +16,8 @@ ARROWS = {
     "plan": ["ir"],
     "codegen": ["ir"],
     "passes": ["plan", "codegen"],
+    # Files of others' formats to the IR: libraries of their own beside the core, which knows none.
+    "import": ["ir", "cugrt"],
     "driver": ["support"],
     "jit": ["support"],
     # To the rest the emulator is a driver library: it knows nothing above support, and no layer
@@ -24,6 +26,8 @@ ARROWS = {
     # What hands out the embedded kernel sources; the .cu files themselves have a rule of their own.
     "kernels": [],
     "runtime": ["passes", "plan", "codegen", "driver", "jit", "kernels", "cugrt"],
+    # Language models: what an importer reads becomes IR, which runs through the public headers.
+    "llm": ["import", "cugrt"],
     # The tool and the examples are users: the public headers are all they see of the library.
     "tools": ["support", "cugrt"],
     "examples": ["cugrt"],
@@ -33,6 +37,26 @@ ARROWS = {
     "tests": [],
     # The public headers, include/cugrt/.
     "cugrt": [],
+}
+# The same within a layer: a folder and those right below it.
+FOLDERS = {
+    "ir": {"expr": [], "type": ["expr"], "module": ["type"], "ops": ["module"], "text": ["ops"], "verify": ["text"]},
+    "plan": {
+        "format": [], "symbols": ["format"], "analysis": ["symbols"], "edges": ["symbols"], "packing": [],
+        "rewrite": ["analysis"], "storage": ["packing", "analysis"], "published": ["analysis"],
+        "lower": ["edges", "rewrite", "storage", "published"], "validate": ["edges"], "bytes": ["validate"],
+    },
+    "runtime": {
+        "program": [], "device": ["program"], "code": ["device"], "graph": ["code"], "session": ["graph"],
+        "pack": ["code"], "compile": ["pack"], "report": ["graph", "compile"], "api": ["report", "session"],
+    },
+    # The decoder writes what the executor runs: two halves of one thing.
+    "emulator": {
+        "ptx": [], "device": [], "decode": ["ptx", "exec"], "exec": ["decode", "device"], "driver": ["exec"],
+        "graph": ["driver"], "api": ["graph"], "entry": ["graph"],
+    },
+    "import": {"gguf": [], "onnx": []},
+    "llm": {"tokenizer": [], "architectures": [], "generation": ["architectures", "tokenizer"], "api": ["generation"]},
 }
 # Programs: nothing includes them from another layer, so they may name headers of their own by the
 # file's name alone.
@@ -48,14 +72,14 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SUFFIXES = (".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".def")
 
 
-def reachable(layer):
-    """The layers that a layer may include, itself among them."""
-    seen, todo = set(), [layer]
+def reachable(start, arrows):
+    """What a layer may include of the layers, or a folder of its layer's folders, itself among them."""
+    seen, todo = set(), [start]
     while todo:
         here = todo.pop()
         if here not in seen:
             seen.add(here)
-            todo += ARROWS[here]
+            todo += arrows[here]
     return seen
 
 
@@ -80,7 +104,7 @@ def problem_of(layer, is_kernel, quoted, angled):
     if ".." in name.split("/"):
         return "own headers are named by their path from src/"
     if "/" in name and top in ARROWS:
-        return None if top in reachable(layer) else f"{layer} may not depend on {top}"
+        return None if top in reachable(layer, ARROWS) else f"{layer} may not depend on {top}"
     if quoted and top != "llvm":
         return f"there is no layer {top}"
     for foreign, layers in FOREIGN.items():
@@ -90,14 +114,30 @@ def problem_of(layer, is_kernel, quoted, angled):
     return None
 
 
+def folder_problem_of(path, name):
+    """Why a file may not have this include of its own layer's, or None."""
+    here, there = path.split("/")[1:-1], (name or "").split("/")[:-1]
+    if here[:1] != there[:1] or here[0] not in FOLDERS or len(there) < 2:
+        return None
+    folders = FOLDERS[here[0]]
+    if len(here) < 2 or there[1] in reachable(here[1], folders):
+        return None
+    return f"in {here[0]}, {here[1]}/ may not depend on {there[1]}/"
+
+
 def problems_in(path, text):
     layer = layer_of(path)
     if layer not in ARROWS:
         return [f"{path}: no layer is called {layer}; add it to the arrows in check_includes.py"]
+    parts = path.split("/")
+    if parts[0] == "src" and layer in FOLDERS and len(parts) > 3 and parts[2] not in FOLDERS[layer]:
+        return [f"{path}: no folder of {layer} is called {parts[2]}; add it to the folders in check_includes.py"]
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         reason = problem_of(layer, path.endswith((".cu", ".cuh")), match[1], match[2]) if match else None
+        if match and not reason and parts[0] == "src":
+            reason = folder_problem_of(path, match[1])
         if reason:
             found.append(f"{path}:{number}: {line.strip()}: {reason}")
     return found
@@ -121,13 +161,18 @@ def check_the_check():
                ("src/tools/a.cpp", '#include "ir/text.h"'), ("kernels/a.cu", "#include <mma.h>"),
                ("kernels/a.cu", '#include "../src/a.cuh"'),
                ("kernels/a.cpp", '#include "ir/type.h"'),
-               ("src/ir/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", "")]
+               ("src/ir/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", ""), ("src/plan/other/a.h", ""),
+               ("src/plan/format/a.h", '#include "plan/lower/planner.h"'),
+               ("src/runtime/graph/a.cpp", '#include "runtime/session/session.h"'),
+               ("src/emulator/driver/a.h", '#include "emulator/graph/graph.h"'),
+               ("src/runtime/a.cpp", '#include "import/onnx/import.h"'), ("src/import/onnx/a.h", '#include "plan/plan.h"')]
     allowed = [("src/passes/a.h", '#include "ir/type.h"'), ("src/runtime/a.h", '#include "jit/compiler.h"'),
                ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
                ("src/tools/a.cpp", '#include "tool.h"'),
                ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a.cu", '#include "a.cuh"'),
                ("bench/a.cpp", '#include "tests/support/temporary_folder.h"'),
-               ("kernels/a.h", "#include <span>"), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
+               ("kernels/a.h", "#include <span>"), ("src/plan/lower/a.h", '#include "plan/format/plan.h"'),
+               ("src/runtime/session/a.cpp", '#include "runtime/program/legality.h"'), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
     for path, line in refused:
         assert problems_in(path, line), f"not refused: {path}: {line}"
     for path, line in allowed:

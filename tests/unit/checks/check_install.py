@@ -4,17 +4,23 @@
   check_install.py BUILD_FOLDER
 
 Installs below a fresh folder, moves that folder, and builds a C99 and a C++20 program with
-pkg-config alone, then both with CMake. CC and CXX name other compilers than gcc and g++.
+pkg-config alone, then both with CMake. Likewise for the library for devices: a program that finds out
+what its table lacks, and examples/device/ with a pack that the installed tool makes. CC and CXX name
+other compilers than gcc and g++.
 """
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
-USERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "installed")
+USERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "installed")
+DEVICE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(USERS))), "examples", "device")
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "libexec/cugrt/cugrt-compile",
-                  "**/libcugrt.so",
+                  "**/libcugrt.so", "**/libcugrt-core.so", "**/cugrt-core.pc",
+                  "**/libcugrt-llm.so", "**/cugrt-llm.pc",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
                   "**/cugrt-config-version.cmake",
                   "**/cugrt-emu/libcuda.so.1", "**/cugrt-emu/libcugrt-emu.so"]
@@ -47,18 +53,52 @@ def expect_message(program, library_folder):
         raise Failure(f"{program} printed no message: {message!r}")
 
 
-def check_pkg_config(prefix, out, sysroot):
-    library_folder = os.path.dirname(find(prefix, "**/libcugrt.so"))
-    search = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, "**/cugrt.pc"))}
+def flags_of(package, prefix, sysroot):
+    search = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, f"**/{package}.pc"))}
     if sysroot:
         search["PKG_CONFIG_SYSROOT_DIR"] = sysroot
-    flags = run("pkg-config", "--cflags", "--libs", "cugrt", **search).split()
-    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    c, cpp = (os.environ.get(variable, usual).split() for variable, usual in (("CC", "gcc"), ("CXX", "g++")))
-    for compiler, name in (([*c, "-std=c99"], "user.c"), ([*cpp, "-std=c++20"], "user.cpp")):
+    return run("pkg-config", "--cflags", "--libs", package, **search).split()
+
+
+def compiler_of(variable, usual):
+    return os.environ.get(variable, usual).split()
+
+
+def check_pkg_config(prefix, out, sysroot):
+    library_folder = os.path.dirname(find(prefix, "**/libcugrt.so"))
+    flags = flags_of("cugrt", prefix, sysroot)
+    for compiler, name in (([*compiler_of("CC", "gcc"), "-std=c99"], "user.c"),
+                           ([*compiler_of("CXX", "g++"), "-std=c++20"], "user.cpp")):
         program = os.path.join(out, name.replace(".", "_"))
-        run(*compiler, *strict, os.path.join(USERS, name), "-o", program, *flags)
+        run(*compiler, *STRICT, os.path.join(USERS, name), "-o", program, *flags)
         expect_message(program, library_folder)
+
+
+def check_device(prefix, out, sysroot):
+    """A device's program: linked with libcugrt-core.so, started where there is nothing but that and a driver."""
+    flags = flags_of("cugrt-core", prefix, sysroot)
+    alone = os.path.join(out, "alone")
+    os.makedirs(alone, exist_ok=True)
+    for library in [*glob.glob(os.path.join(prefix, "**/libcugrt-core.so*"), recursive=True),
+                    find(prefix, "**/libcugrt-emu.so")]:
+        shutil.copy(library, alone)
+    programs = {}
+    for name, source in (("core", os.path.join(USERS, "core.c")), ("motion", os.path.join(DEVICE, "motion.c"))):
+        programs[name] = os.path.join(out, name)
+        run(*compiler_of("CC", "gcc"), "-std=c99", *STRICT, source, "-o", programs[name], *flags)
+    here = {"LD_LIBRARY_PATH": alone, "CUGRT_DRIVER": "emulated"}
+    run(programs["core"], **here)
+    pack = os.path.join(out, "motion.pack")
+    run(os.path.join(prefix, "bin", "cugrt"), "compile", "--arch", "compute_75",
+        os.path.join(DEVICE, "motion.cugrt"), "-o", pack, CUGRT_DRIVER="emulated")
+    said = run(programs["motion"], pack, **here)
+    # Frames before the 40th show one picture, those from it on a square that wanders.
+    if "frame 40: something moves" not in said or "60 frames, graphs built 1, reused 59" not in said:
+        raise Failure(f"motion saw something else: {said!r}")
+    broken = subprocess.run([programs["motion"], programs["motion"]], env={**os.environ, **here}, text=True,
+                            capture_output=True)
+    if broken.returncode != 1 or "does not begin as a pack" not in broken.stderr:
+        raise Failure(f"motion shows no error of a broken pack: {broken.stderr!r}")
 
 
 def machine_of(path):
@@ -82,8 +122,10 @@ def check_emulate(prefix):
 def check_cmake(prefix, out):
     run("cmake", "-G", "Ninja", "-S", USERS, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", out)
+    library_folder = os.path.dirname(find(prefix, "**/libcugrt.so"))
     for name in ("user_c", "user_cpp"):
-        expect_message(os.path.join(out, name), os.path.dirname(find(prefix, "**/libcugrt.so")))
+        expect_message(os.path.join(out, name), library_folder)
+    run(os.path.join(out, "core"), LD_LIBRARY_PATH=library_folder)
 
 
 def main():
@@ -95,6 +137,7 @@ def main():
             for pattern in EXPECTED_FILES:
                 find(os.path.join(staged, "usr"), pattern)
             check_pkg_config(os.path.join(staged, "usr"), work, sysroot=staged)
+            check_device(os.path.join(staged, "usr"), work, sysroot=staged)
             os.mkdir(os.path.dirname(moved))
             os.rename(os.path.join(staged, "usr"), moved)
             check_pkg_config(moved, work, sysroot=None)

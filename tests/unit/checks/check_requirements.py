@@ -308,7 +308,7 @@ wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {f, f, f, f, f, f, f, f
 DECLARATIONS = (".reg .f32 f; .reg .f64 d; .reg .b32 r; .reg .b64 rd; .reg .b16 h; .reg .pred p;")
 
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "emulator", "decode",
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "emulator", "decode",
                      "requirements.def")
 
 

@@ -38,7 +38,7 @@ TEST_CASE("an access out of bounds names kernel, source line, block, thread and 
                    "  x[i * 2] = 1.f;\n"
                    "}\n",
                    "compute_80", {"-lineinfo"});
-  uint64_t x = device.upload(std::vector<float>(100));
+  uint64_t x = device.upload(std::vector<float>(128)); // one granule
   auto fault = device.try_launch("over", {2, 1, 1}, {40, 1, 1}, 0, x, 100);
   REQUIRE(fault);
   CHECK(fault->kind == FaultKind::illegal_address);
@@ -46,9 +46,9 @@ TEST_CASE("an access out of bounds names kernel, source line, block, thread and 
   CHECK(contains(fault->message, "kernel over"));
   CHECK(contains(fault->message, "test.cu:3"));
   CHECK(contains(fault->message, "block (1, 0, 0)"));
-  CHECK(contains(fault->message, "thread (10, 0, 0)"));
+  CHECK(contains(fault->message, "thread (24, 0, 0)"));
   char address[32];
-  snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(x + 400));
+  snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(x + 512));
   CHECK(contains(fault->message, address));
 }
 

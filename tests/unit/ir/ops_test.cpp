@@ -1,8 +1,8 @@
 // What the rules of ops give and refuse, by way of the text form.
 #include "support/catch.h"
 
-#include "ir/ops.h"
-#include "ir/text.h"
+#include "ir/ops/ops.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 using namespace cugrt::ir;
@@ -95,6 +95,33 @@ TEST_CASE("slices of symbolic dimensions are expressions of them") {
         "tensor<[n, 5], f32>");
 }
 
+TEST_CASE(
+    "ops between elements, recurrent ones and products of bytes give the types of their rules") {
+  CHECK(infer("%s = shape [n, 2*k]\n%r = resize(%x, %s) {axes = [1]}", "[n, k], u8").type ==
+        "tensor<[n, 2*k], u8>");
+  CHECK(infer("%r = grid_sample(%x, %y)", "[n, 3, 5, 6], f16", "[n, 7, 8, 2], f16").type ==
+        "tensor<[n, 3, 7, 8], f16>");
+  CHECK(infer("%r, %h, %c = lstm(%x, %y)", "[n, 2, 1, 20], f32", "[1, 5, 20], f32").type ==
+        "tensor<[n, 1, 2, 5], f32>");
+  CHECK(infer("%r, %h = gru(%x, %y)", "[4, n, 2, 15], f16", "[2, 5, 15], f16").type ==
+        "tensor<[4, 2, n, 5], f16>");
+  CHECK(infer("%r = matmul_integer(%x, %y)", "[n, 3, 64], u8", "[64, 8], i8").type ==
+        "tensor<[n, 3, 8], i32>");
+  CHECK(infer("%r = conv_integer(%x, %y) {padding = [1]}", "[n, 3, 9], u8", "[4, 3, 3], i8").type ==
+        "tensor<[n, 4, 9], i32>");
+  CHECK(infer("%r = conv_transpose(%x, %y) {strides = [2, 2]}", "[n, 3, 9, k], f32",
+              "[3, 4, 2, 2], f32")
+            .type == "tensor<[n, 4, 18, 2*k], f32>");
+  CHECK(infer("%r = conv3d(%x, %y)", "[n, 3, 9, 8, 7], f32", "[4, 3, 3, 3, 3], f32").type ==
+        "tensor<[n, 4, 7, 6, 5], f32>");
+  CHECK(infer("%r = gather_nd(%x, %y) {batch_dims = 1}", "[n, 4, 5], i8", "[n, 3, 1], i64").type ==
+        "tensor<[n, 3, 5], i8>");
+  CHECK(infer("%r = scatter_nd(%x, %y, %x)", "[n, 4], f32", "[n, 1], i64").type ==
+        "tensor<[n, 4], f32>");
+  CHECK(infer("%r, %i = top_k(%x) {k = 2}", "[n], f32").type == "tensor<[2], f32>");
+  CHECK(infer("%r = shift_left(%x, %x)", "[n], u8").type == "tensor<[n], u8>");
+}
+
 TEST_CASE("a slice at a symbol is taken where its bounds show that it lies in the tensor") {
   const std::string at_p = "%b = shape [0, p]\n%s = shape [n, 1]\n%r = slice(%x, %b, %s)";
   INFO(infer(at_p, "[n, 8], f32").error);
@@ -117,7 +144,40 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = less(%x, %x)", "[4], bool"), "a float or an integer");
   says(error("%r = reduce_mean(%x)", "[4], i32"), "a float dtype is needed");
   says(error("%r, %i = top_k(%x) {k = 5}", "[4], f32"), "attribute 'k' is 5");
-  says(error("%r, %i = top_k(%x) {k = 1}", "[n], f32"), "must be a constant");
+  says(error("%r, %i = top_k(%x) {k = 3}", "[n], f32"), "cannot be shown to have k elements");
+  says(error("%r = shift_left(%x, %x)", "[4], f32"), "an integer of whole bytes");
+  says(error("%r = conv3d(%x, %y)", "[1, 2, 3, 4, 5], f32", "[2, 2, 4, 1, 1], f32"), "larger than");
+  says(error("%r = conv_transpose(%x, %y)", "[1, 2], f32", "[2, 2], f32"), "rank 3 to 5");
+  says(error("%r = conv_transpose(%x, %y) {output_padding = [1]}", "[1, 2, 3], f32",
+             "[2, 2, 3], f32"),
+       "less than the stride");
+  says(error("%r = matmul_integer(%x, %y)", "[2, 3], i8", "[3, 2], i32"), "i8 or u8 is needed");
+  says(error("%r = matmul_integer(%x, %y, %y)", "[2, 3], i8", "[3, 2], u8"), "i8 is needed");
+  says(error("%r = conv_integer(%x, %y, none, %x)", "[1, 2, 3], i8", "[2, 2, 3], i8"), "rank 3");
+  says(error("%r = gather_nd(%x, %y)", "[4, 3], f32", "[2, 3], i64"), "at most the rank");
+  says(error("%r = gather_nd(%x, %y)", "[4, 3], f32", "[2, n], i64"), "is a constant");
+  says(error("%r = scatter_elements(%x, %y, %x)", "[4, 3], f32", "[5, 3], i64"), "differ");
+  says(error("%r = scatter_elements(%x, %y, %x) {reduction = \"add\"}", "[4], u8", "[4], i64"),
+       "one byte");
+  says(error("%r = scatter_elements(%x, %y, %x) {reduction = \"sum\"}", "[4], f32", "[4], i64"),
+       "is \"none\"");
+  says(error("%s = shape [8]\n%r = resize(%x, %s) {mode = \"area\"}", "[4], f32"), "\"cubic\"");
+  says(error("%s = shape [8]\n%r = resize(%x, %s) {mode = \"linear\"}", "[4], i32"), "a float");
+  says(error("%s = shape [8, 4]\n%r = resize(%x, %s) {axes = [1, 0]}", "[4, 2], f32"), "in order");
+  says(error("%s = shape [8, 4]\n%r = resize(%x, %s) {axes = [0]}", "[4, 2], f32"), "not resized");
+  says(error("%s = shape [8]\n%r = resize(%x, %s) {coordinates = \"tf_crop_and_resize\"}",
+             "[4], f32"),
+       "takes a region");
+  says(error("%r = grid_sample(%x, %y)", "[1, 2, 3, 4], f32", "[1, 5, 5, 3], f32"), "coordinates");
+  says(error("%r, %h, %c = lstm(%x, %y)", "[n, 2, 1, 20], f32", "[1, 5, 21], f32"), "differ");
+  says(error("%r, %h, %c = lstm_integer(%x, %y, %x)", "[n, 2, 1, 20], f32", "[1, 5, 20], f32"),
+       "i8 or u8");
+  says(error("%r, %h = gru(%x, %y)", "[n, 2, 1, 3072], f32", "[1, 1025, 3075], f32"), "1 to 1024");
+  says(error("%r, %h = rnn(%x, %y)", "[n, 2, 3, 5], f32", "[3, 5, 5], f32"), "two directions");
+  says(error("%r, %h = rnn(%x, %y) {reverse = true}", "[n, 2, 2, 5], f32", "[2, 5, 5], f32"),
+       "the second is reversed");
+  says(error("%r, %h = rnn(%x, %y) {activation = \"elu\"}", "[n, 2, 1, 5], f32", "[1, 5, 5], f32"),
+       "\"relu\"");
   says(error("%r = gather(%x, %y)", "[4], f32", "[2], u8"), "i32 or i64 is needed");
   says(error("%r = gather_elements(%x, %y)", "[4, 3], f32", "[2, 2], i64"), "beside the axis");
   says(error("%r = one_hot(%x) {depth = 3, axis = 2}", "[4], i32"), "outside of the result's rank");

@@ -1,11 +1,11 @@
 // Elements of constants, attributes of ops, and text at its limits.
 #include "support/catch.h"
 
-#include "ir/builder.h"
-#include "ir/element.h"
-#include "ir/lexer.h"
-#include "ir/ops.h"
-#include "ir/text.h"
+#include "ir/module/builder.h"
+#include "ir/ops/ops.h"
+#include "ir/text/lexer.h"
+#include "ir/text/text.h"
+#include "ir/type/element.h"
 
 #include <cmath>
 #include <cstring>
@@ -82,6 +82,62 @@ TEST_CASE("integers fit their dtypes at the ends of the ranges and not beyond") 
   CHECK_FALSE(integer_fits(DType::u32, 4294967296));
   CHECK(integer_fits(DType::u64, INT64_MIN, true)); // 2^63
   CHECK_FALSE(integer_fits(DType::boolean, 2));
+}
+
+TEST_CASE("integers as scalars keep their value or are refused") {
+  CHECK(*scalar_bits(DType::i8, int64_t(-1)) == 0xffu);
+  CHECK(*scalar_bits(DType::i32, int64_t(-1)) == 0xffffffffu);
+  CHECK(*scalar_bits(DType::i64, int64_t(-1)) == UINT64_MAX);
+  CHECK(*scalar_bits(DType::i64, INT64_MIN) == uint64_t(1) << 63);
+  CHECK(*scalar_bits(DType::u8, int64_t(200)) == 200);
+  CHECK(*scalar_bits(DType::u64, INT64_MAX) == uint64_t(INT64_MAX));
+  CHECK(*scalar_bits(DType::boolean, int64_t(1)) == 1);
+  CHECK(*scalar_bits(DType::f16, int64_t(-2)) == 0xc000);
+  using Row = std::pair<DType, int64_t>;
+  for (auto [dtype, value] :
+       {Row{DType::i8, 128}, Row{DType::i8, 200}, Row{DType::u8, -1},
+        Row{DType::i32, int64_t(1) << 31}, Row{DType::u64, -1}, Row{DType::boolean, 2}}) {
+    INFO(info(dtype).name << ' ' << value);
+    CHECK(scalar_bits(dtype, value).status().code() == Code::out_of_range);
+  }
+  for (DType dtype : {DType::i4, DType::u4, DType::q4_0}) {
+    CHECK(scalar_bytes(dtype) == 0);
+    CHECK(scalar_bits(dtype, int64_t(1)).status().code() == Code::unsupported);
+  }
+}
+
+TEST_CASE("floats as scalars are rounded once, to nearest even") {
+  // By the definitions: 1 sign, then 5 and 10, or 8 and 7, bits of exponent and fraction.
+  const std::pair<double, uint64_t> halves[] = {
+      {0.0, 0x0000},         {-0.0, 0x8000},           {1.0, 0x3c00},
+      {-2.0, 0xc000},        {65504.0, 0x7bff},        {65519.9, 0x7bff},
+      {65520.0, 0x7c00},     {65536.0, 0x7c00},        {0x1p-24, 0x0001},
+      {0x1p-25, 0x0000},     {0x1.8p-24, 0x0002},      {0x1p-14, 0x0400},
+      {0x1.ff8p-15, 0x03ff}, {0x1.ffcp-15, 0x0400},    {1.0 + 0x1p-11, 0x3c00},
+      {0x1.fffp0, 0x4000},   {1.0 + 0x1.8p-10, 0x3c02}};
+  for (auto [value, bits] : halves) {
+    INFO(value);
+    CHECK(*scalar_bits(DType::f16, value) == bits);
+  }
+  const std::pair<double, uint64_t> bfloats[] = {
+      {1.0, 0x3f80},
+      {-0.0, 0x8000},
+      {1.0 + 0x1p-8, 0x3f80},           // a tie, to even
+      {1.0 + 0x1.8p-7, 0x3f82},         // a tie, to even
+      {1.0 + 0x1p-8 + 0x1p-30, 0x3f81}, // above the tie, though a float between would not be
+  };
+  for (auto [value, bits] : bfloats) {
+    INFO(value);
+    CHECK(*scalar_bits(DType::bf16, value) == bits);
+  }
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    uint64_t infinity = *scalar_bits(dtype, INFINITY);
+    CHECK((*scalar_bits(dtype, NAN) & 0x7fff) > infinity);
+  }
+  CHECK(*scalar_bits(DType::f32, 0.5) == 0x3f000000u);
+  CHECK(*scalar_bits(DType::f32, -1e300) == 0xff800000u);
+  CHECK(*scalar_bits(DType::f64, -2.0) == 0xc000000000000000u);
+  CHECK(scalar_bits(DType::i32, 0.5).status().code() == Code::unsupported);
 }
 
 TEST_CASE("attributes of ops have their defaults where they are not given") {

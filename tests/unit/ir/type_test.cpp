@@ -1,8 +1,8 @@
 // Data types, types, tensor sizes, and the builder.
 #include "support/catch.h"
 
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/module/builder.h"
+#include "ir/ops/ops.h"
 
 using namespace cugrt;
 using namespace cugrt::ir;

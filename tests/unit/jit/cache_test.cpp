@@ -1,6 +1,6 @@
 // The code cache: what it finds, refuses, writes, removes and shares, without a compiler.
 #include "jit/cache_entry.h"
-#include "jit_support.h"
+#include "support.h"
 #include "support/temporary_folder.h"
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // The compiler: keys, which NVRTC is opened and when, then real compilations (no GPU needed).
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
-#include "jit_support.h"
+#include "support.h"
 #include "support/temporary_folder.h"
 
 #include <algorithm>
@@ -174,6 +174,33 @@ TEST_CASE("an NVRTC for other processors is passed over, or the error says what 
   CHECK(must(find_nvrtc("")).found_by == "CUDA_HOME");
   CHECK(contains(open_nvrtc(must(find_nvrtc(foreign))).status().message(),
                  "built for another kind of processor"));
+}
+
+TEST_CASE("an NVRTC of a major version that the driver loads comes first, wherever it is") {
+  REQUIRE_FALSE(nvrtc_is_loaded());
+  TemporaryFolder newer, older, both;
+  fs::create_directory(newer.path + "/lib64");
+  const std::string thirteen = newer.path + "/lib64/libnvrtc.so.13";
+  const std::string twelve = older.path + "/libnvrtc.so.12";
+  overwrite(thirteen, "");
+  overwrite(twelve, "");
+  overwrite(both.path + "/libnvrtc.so.12", "");
+  overwrite(both.path + "/libnvrtc.so.13", "");
+  Environment home("CUDA_HOME", newer.path.c_str()), path("CUDA_PATH", older.path.c_str()),
+      named("CUGRT_NVRTC", "");
+  CHECK(must(find_nvrtc("")).library == thirteen);
+  CHECK(must(find_nvrtc("", 13)).library == thirteen);
+  CHECK(must(find_nvrtc("", 12)).library == twelve);
+  CHECK(must(find_nvrtc("", 12)).major == 12);
+  CHECK(must(find_nvrtc(both.path, 12)).library == both.path + "/libnvrtc.so.12");
+  CHECK(must(find_nvrtc(both.path, 13)).library == both.path + "/libnvrtc.so.13");
+  // What is named is taken, and better one that is too new than none.
+  CHECK(must(find_nvrtc(thirteen, 12)).library == thirteen);
+  CHECK(must(find_nvrtc(newer.path, 12)).library == thirteen);
+  CHECK(must(find_nvrtc(newer.path, 12)).major == 13);
+  // A link says by what it leads to which version it is.
+  fs::create_symlink(thirteen, both.path + "/libnvrtc.so");
+  CHECK(must(find_nvrtc(both.path + "/libnvrtc.so")).major == 13);
 }
 
 TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wheel's folder") {

@@ -2,7 +2,7 @@
 // it compiled again. The files are compiled by NVRTC, whose rules of search are thereby tested too.
 #include "jit/include_scan.h"
 #include "jit/request_key.h"
-#include "jit_support.h"
+#include "support.h"
 #include "support/temporary_folder.h"
 
 #include <filesystem>

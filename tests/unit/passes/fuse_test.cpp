@@ -2,7 +2,7 @@
 // stand in the goldens fuse-ops.txt and fuse-kernels.txt.
 #include "support/catch.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/op_groups.h"
 #include "passes/pass.h"
 
@@ -394,6 +394,42 @@ TEST_CASE("ops on weights alone become a function of weights, whose results are 
   CHECK(run(module, {"LiftTransformParams"}).functions.size() == 2);
 }
 
+TEST_CASE("weights get the layouts that kernels read best, and stand in memory once") {
+  // One row of f16 and an f32 one, weights w [8, 4] and u [4, 8] (f16), q of blocks.
+  auto text = [](const std::string &body) {
+    const ir::Module module =
+        run(parse("cugrt 1\nfunc @main(%x: tensor<[1, 8], f16>, %f: tensor<[1, 32], f32>, "
+                  "%h: tensor<[1, 32], f16>, %m: tensor<[9, 8], f16>, %w: tensor<[8, 4], f16>, "
+                  "%u: tensor<[4, 8], f16>, %q: tensor<[4, 32], q4_0>) -> (tensor<[1, 4], f16>) "
+                  "attributes {num_inputs = 4} {\n" +
+                  body + "  return %y\n}\n"),
+            {"LiftTransformParams"});
+    return ir::print(module);
+  };
+  auto has = [](const std::string &in, const std::string &part) {
+    return in.find(part) != std::string::npos;
+  };
+  // A transposed weight is read as it is.
+  const std::string turned = text("  %t = transpose(%u)\n  %y = matmul(%x, %t)\n");
+  CHECK(has(turned, "matmul(%x, %u) {transpose_b = true}"));
+  CHECK(!has(turned, "= transpose("));
+  // One that is not is turned once; not for many rows, nor where something else reads it.
+  const std::string plain = text("  %y = matmul(%x, %w)\n");
+  CHECK(has(plain, "matmul(%x, %main_transform_params.0) {transpose_b = true}"));
+  CHECK(has(plain, "= transpose(%w)"));
+  CHECK(!has(text("  %n = matmul(%m, %w)\n  %k = reduce_sum(%n) {axes = [0], keep_dims = true}\n"
+                  "  %y = relu(%k)\n"),
+             "transpose"));
+  CHECK(!has(text("  %k = matmul(%x, %w)\n  %s = reduce_sum(%w) {axes = [0]}\n"
+                  "  %y = add(%k, %s)\n"),
+             "transpose"));
+  // Blocks are repacked once, for products of short floats.
+  const std::string blocks = text("  %y = matmul_blocks(%h, %q)\n");
+  CHECK(has(blocks, "matmul_blocks(%h, %main_transform_params.0) {repacked = true}"));
+  CHECK(has(blocks, "= repack_blocks(%q)"));
+  CHECK(!has(text("  %k = matmul_blocks(%f, %q)\n  %y = cast(%k) {dtype = f16}\n"), "repack"));
+}
+
 TEST_CASE("what several functions make alike of the same weights is one weight") {
   auto text = [](const std::string &name, const std::string &body) {
     return "func @" + name +
@@ -435,6 +471,10 @@ TEST_CASE("what costs nothing, or depends on more than weights, stays") {
                "  return %y\n") == 2);
   CHECK(lifted("  %e = exp(%w)\n  %r = reshape(%e) {shape = [4, 8]}\n  %y = add(%x, %r)\n"
                "  return %y\n") == 1);
+  // Both at once: it stays for who reads it in the function, and is computed where it is lifted
+  // from.
+  CHECK(lifted("  %r = reshape(%w) {shape = [4, 8]}\n  %e = exp(%r)\n  %y = add(%x, %e)\n"
+               "  %z = mul(%y, %r)\n  return %z\n") == 2);
 }
 
 TEST_CASE("what becomes a view of a weight stays, whichever op it is") {

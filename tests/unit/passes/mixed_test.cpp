@@ -2,8 +2,8 @@
 // stands in the goldens mixed-precision*.txt.
 #include "support/catch.h"
 
-#include "ir/element.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
+#include "ir/type/element.h"
 #include "passes/pass.h"
 
 using namespace cugrt;

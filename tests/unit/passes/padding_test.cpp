@@ -1,7 +1,7 @@
 // PadToBuckets: what padding can be seen to break is refused, and nothing else.
 #include "support/catch.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 
 using namespace cugrt;
@@ -18,7 +18,7 @@ func @main(%x: tensor<[n, 4], f32>, %t: tensor<[4, n], f32>, %z: tensor<[4, n, 2
            %h: tensor<[m, n, 4], f32>, %mask: tensor<[n], bool>, %zc: tensor<[4, 16, 2, 8], f32>,
            %lengths: tensor<[4], i32>, %l: tensor<[m, 4, n], f32>, %i: tensor<[m, 2, n, 8], f32>,
            %w: tensor<[4, 6], f32>, %b: tensor<[6], f32>, %k1: tensor<[4, 4, 1], f32>,
-           %k3: tensor<[4, 4, 3], f32>)
+           %k3: tensor<[4, 4, 3], f32>, %weights: tensor<[2, 2, 8], f32>)
     attributes {num_inputs = 9, buckets = {n = [8, 16]}, upper_bounds = {m = 4}} {
 )" + body + R"(  return
 }
@@ -48,6 +48,14 @@ TEST_CASE("an op that would take added elements for given ones is refused at its
           "with the symbol") {
   for (const char *body : {
            "  %y = softmax(%x) {axis = 0}\n",
+           "  %s = shape [2*n, 4]\n  %y = resize(%x, %s) {axes = [0]}\n",
+           "  %e = exp(%l)\n  %y = conv_transpose(%e, %k3)\n",
+           "  %g = transpose(%z) {axes = [1, 0, 2, 3]}\n  %y, %e, %c = lstm(%g, %weights)\n",
+           "  %f = cast(%mask) {dtype = f32}  %p = cast(%mask) {dtype = i64}\n"
+           "  %y = scatter_elements(%f, %p, %f)\n",
+           "  %f = cast(%t) {dtype = i8}  %g = cast(%x) {dtype = i8}  %p = range() {length = 1, "
+           "dtype = i8}\n"
+           "  %y = matmul_integer(%f, %g, %p)\n",
            "  %y = log_softmax(%t) {axis = -1}\n",
            "  %y = reduce_mean(%x) {axes = [0]}\n",
            "  %y = reduce_max(%x)\n",
@@ -55,6 +63,7 @@ TEST_CASE("an op that would take added elements for given ones is refused at its
            "  %y = reduce_prod(%h) {axes = [1]}\n",
            "  %y = argmax(%x) {axis = 0}\n",
            "  %y = argmin(%x) {axis = 0}\n",
+           "  %y, %e = top_k(%x) {k = 0, axis = 0}\n",
            "  %y = layer_norm(%t)\n",
            "  %y = rms_norm(%t)\n",
            "  %y = concat(%x, %x) {axis = 0}\n",
@@ -114,7 +123,12 @@ TEST_CASE("what only carries the padded dimension, or adds zeros to sums, is leg
            "  %y = cumsum(%x) {axis = 0}\n",
            "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k1)\n",
            "  %y = max_pool2d(%i) {kernel = [1, 2]}\n",
+           "  %s = shape [n, 9]\n  %y = resize(%x, %s) {axes = [1]}\n",
+           "  %y, %e, %c = lstm(%z, %weights)\n",
            // Zeros.
+           "  %y = conv_transpose(%l, %k3)\n",
+           "  %f = cast(%t) {dtype = i8}\n  %g = cast(%x) {dtype = i8}\n"
+           "  %y = matmul_integer(%f, %g)\n",
            "  %y = conv1d(%l, %k3) {padding = [1]}\n",
            "  %r = relu(%x)\n  %y = reduce_sum(%r) {axes = [0]}\n",
            "  %e = matmul(%x, %w)\n  %r = tanh(%e)\n  %y = reduce_sum(%r) {axes = [0]}\n",

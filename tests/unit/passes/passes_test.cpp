@@ -1,10 +1,10 @@
 // Pass context, pass table, and the cloner that passes are made from.
 #include "support/catch.h"
 
-#include "ir/function_cloner.h"
-#include "ir/text.h"
+#include "ir/module/function_cloner.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
 #include "support/file.h"
 
 using namespace cugrt;

@@ -3,10 +3,10 @@
 // tensors, that are alive together. The modules are the inputs of the golden files slots-*.txt.
 #include "support/catch.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/memory_plan.h"
-#include "plan/slots.h"
+#include "plan/published/slots.h"
+#include "plan/storage/memory_plan.h"
 #include "support/file.h"
 
 using namespace cugrt;

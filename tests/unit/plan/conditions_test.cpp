@@ -1,8 +1,9 @@
 // Graphs of regions with branches on symbols: steps that never run together.
-#include "plan_steps.h"
+#include "steps.h"
 
-#include "ir/text.h"
-#include "plan/planner.h"
+#include "ir/text/text.h"
+#include "plan/lower/planner.h"
+#include "plan/validate/validate.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;

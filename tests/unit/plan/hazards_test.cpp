@@ -1,5 +1,5 @@
 // Graphs of regions, against the definitions of hazards and of their transitive reduction.
-#include "plan_steps.h"
+#include "steps.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;

@@ -1,8 +1,9 @@
 // The order of a region's nodes, and launches that write in place, as the validator sees them.
-#include "plan/node_order.h"
-#include "plan/planner.h"
+#include "plan/edges/node_order.h"
+#include "plan/lower/planner.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
+#include "plan/validate/validate.h"
 #include "support/catch.h"
 
 #include <random>

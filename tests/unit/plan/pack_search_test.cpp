@@ -1,10 +1,10 @@
 // The search behind pack(): exactness against brute force, with gaps and fixed places too, known
 // packings, independence of numbering.
-#include "plan/pack.h"
-#include "plan/pack_search.h"
+#include "plan/packing/packing.h"
+#include "plan/packing/search.h"
 
-#include "plan_tiles.h"
 #include "support/catch.h"
+#include "tiles.h"
 
 #include <algorithm>
 #include <numeric>
@@ -321,26 +321,13 @@ TEST_CASE("more nodes never give a larger peak, and every policy's packing is va
       CHECK(packing->peak_bytes <= last);
       last = packing->peak_bytes;
     }
-    for (auto policy : {PackPolicy::greedy, PackPolicy::portfolio, PackPolicy::slots}) {
+    for (auto policy : {PackPolicy::greedy, PackPolicy::portfolio}) {
       auto packing = pack(items, {.policy = policy});
       REQUIRE(packing.ok());
       CHECK(validate_packing(items, *packing).ok());
       CHECK(packing->peak_bytes >= last);
     }
   }
-}
-
-TEST_CASE("slots: a token is reused within sixteen times its size, and grows") {
-  auto peak = [](std::vector<PackItem> items) {
-    return pack(items, {.policy = PackPolicy::slots})->peak_bytes;
-  };
-  CHECK(peak({{0, 1, 160}, {1, 2, 10}}) == 160); // 16 times: reused
-  CHECK(peak({{0, 1, 161}, {1, 2, 10}}) == 171); // more: a new token
-  CHECK(peak({{0, 1, 10}, {1, 2, 160}}) == 160); // grows
-  CHECK(peak({{0, 1, 9}, {1, 2, 160}}) == 169);  // too small to grow
-  // Of the free tokens 40 and 60 the smaller one that fits is taken: 30 goes to 40, then 50 to 60.
-  // Otherwise 40 would have to grow.
-  CHECK(peak({{0, 1, 40}, {0, 1, 60}, {1, 2, 30}, {1, 2, 50}}) == 100);
 }
 
 TEST_CASE("a peak within the granule of the bound is not improved further") {

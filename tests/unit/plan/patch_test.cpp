@@ -1,7 +1,8 @@
 // Policy `patch`: calls planned through, and steps moved above what ended a region.
-#include "plan/planner.h"
+#include "plan/lower/planner.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
+#include "plan/validate/validate.h"
 #include "support/catch.h"
 
 #include <algorithm>

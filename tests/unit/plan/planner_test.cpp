@@ -1,8 +1,9 @@
 // make_plan: options, regions, calling convention, literals. What text shows better is in
 // golden_plan.
-#include "plan/context.h"
-#include "plan/planner.h"
+#include "plan/lower/context.h"
+#include "plan/lower/planner.h"
 
+#include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/plan_module.h"
 
@@ -184,22 +185,38 @@ TEST_CASE("sizes that overflow are errors that say so") {
 }
 
 TEST_CASE("literals become the bits of their parameter's dtype, or are refused") {
-  using ir::DType;
-  CHECK(scalar_bits(DType::f32, 1.5) == 0x3fc00000u);
-  CHECK(scalar_bits(DType::f64, -2.0) == 0xc000000000000000u);
-  CHECK(scalar_bits(DType::f16, 1.0) == 0x3c00u);
-  CHECK(scalar_bits(DType::f16, 65504.0) == 0x7bffu);
-  CHECK(scalar_bits(DType::f16, 65536.0) == 0x7c00u);
-  CHECK(scalar_bits(DType::f16, 65520.0) == 0x7c00u);               // rounds up into infinity
-  CHECK(scalar_bits(DType::f16, 5.960464477539063e-08) == 0x0001u); // the smallest
-  CHECK(scalar_bits(DType::f16, 0.0) == 0u);
-  CHECK(scalar_bits(DType::bf16, 1.0) == 0x3f80u);
-  CHECK(scalar_bits(DType::bf16, -0.0) == 0x8000u);
-  CHECK(scalar_bits(DType::i8, int64_t(-1)) == 0xffu);
-  CHECK_FALSE(scalar_bits(DType::i8, int64_t(128)));
-  CHECK_FALSE(scalar_bits(DType::u8, int64_t(-1)));
-  CHECK(scalar_bits(DType::i64, INT64_MIN) == uint64_t(1) << 63);
-  CHECK(scalar_bits(DType::boolean, true) == 1u);
-  CHECK_FALSE(scalar_bits(DType::boolean, int64_t(2)));
-  CHECK_FALSE(scalar_bits(DType::i32, 1.5));
+  auto argument = [](ir::DType dtype, ir::AttributeValue literal) {
+    PlanModule m;
+    ir::Kernel &kernel = m.module.kernels[m.kernel("io")];
+    ir::KernelParam scalar;
+    scalar.name = "scalar";
+    scalar.kind = ir::KernelParamKind::scalar;
+    scalar.dtype = dtype;
+    kernel.params.push_back(scalar);
+    FunctionBuilder b(m.module, "main");
+    ValueId x = b.param("x", m.floats(4)), y = b.param("y", m.floats(4), ir::Access::out);
+    m.module.literals.push_back(std::move(literal));
+    const ir::Operand operands[] = {ir::Operand::of(x), ir::Operand::of(y),
+                                    ir::Operand::of_literal(0)};
+    b.launch(0, operands);
+    m.finish(b);
+    return make_plan(m.module, {});
+  };
+  auto bits = [&](ir::DType dtype, ir::AttributeValue literal) {
+    auto plan = argument(dtype, std::move(literal));
+    INFO((plan.ok() ? "" : plan.status().to_string()));
+    REQUIRE(plan.ok());
+    const plan::Argument &last = plan->functions[0].arguments.back();
+    CHECK(last.kind == ArgumentKind::bits);
+    return last.bits;
+  };
+  CHECK(bits(ir::DType::f32, 1.5) == 0x3fc00000u);
+  CHECK(bits(ir::DType::bf16, 1 + 0x1p-8 + 0x1p-30) == 0x3f81u); // above the tie: rounded once
+  CHECK(bits(ir::DType::boolean, true) == 1u);
+  CHECK(bits(ir::DType::i8, int64_t(-1)) == 0xffu);
+  for (ir::DType dtype : {ir::DType::u8, ir::DType::u64}) {
+    auto plan = argument(dtype, int64_t(-1));
+    REQUIRE_FALSE(plan.ok());
+    CHECK(plan.status().message().find("does not fit into u") != std::string::npos);
+  }
 }

@@ -3,8 +3,8 @@
 #include "support/catch.h"
 #include "support/seed_text.h"
 
-#include "ir/text.h"
-#include "plan/planner.h"
+#include "ir/text/text.h"
+#include "plan/lower/planner.h"
 
 using namespace cugrt;
 using plan::PublishedFlaws;

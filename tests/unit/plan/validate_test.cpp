@@ -1,8 +1,9 @@
 // The validator finds what is wrong with a plan that was right: each case damages one thing.
-#include "plan/bucket_boxes.h"
-#include "plan/planner.h"
-#include "plan/serialize.h"
+#include "plan/bytes/serialize.h"
+#include "plan/lower/planner.h"
+#include "plan/symbols/bucket_boxes.h"
 
+#include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/plan_module.h"
 
@@ -260,9 +261,9 @@ TEST_CASE("the validator refuses a checked symbol that a kernel cannot read, and
     INFO(status.message());
     CHECK(status.message().find(damage.message) != std::string::npos);
   }
-  auto read_back = from_bytes(to_cbor(*sound));
+  auto read_back = from_bytes(to_bytes(*sound));
   REQUIRE(read_back.ok());
-  CHECK(to_json(*read_back) == to_json(*sound));
+  CHECK(read_back->functions == sound->functions);
 }
 
 TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whole and sure") {

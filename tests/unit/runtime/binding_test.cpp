@@ -1,7 +1,5 @@
-// runtime: scalars as argument bytes, binding of arguments and symbols, overlap of slots.
-#include "runtime_fixture.h"
-
-#include "runtime/scalar_bits.h"
+// runtime: binding of arguments and symbols, host scalars, overlap of slots.
+#include "fixture.h"
 
 #include <random>
 
@@ -95,35 +93,20 @@ TEST_CASE("sizes that overflow are errors, not wraps") {
   CHECK(must(tensor_bytes(tensor(16, {2, 33}, CUGRT_Q4_0).as.tensor)) == 72); // two blocks a row
 }
 
-TEST_CASE("integers as arguments keep their value or are refused") {
-  CHECK(must(integer_bits(-1, ir::DType::i32)) == 0xffffffffu);
-  CHECK(must(integer_bits(-1, ir::DType::i64)) == UINT64_MAX);
-  CHECK(must(integer_bits(200, ir::DType::u8)) == 200);
-  CHECK(integer_bits(200, ir::DType::i8).status().code() == Code::out_of_range);
-  CHECK(integer_bits(int64_t(1) << 31, ir::DType::i32).status().code() == Code::out_of_range);
-  CHECK(integer_bits(1, ir::DType::q4_0).status().code() == Code::unsupported);
-}
+TEST_CASE("host scalars become the bits that the same literal has, or are refused") {
+  // Literals: "literals become the bits of their parameter's dtype, or are refused" (planner_test).
+  Binding binding;
+  Frame frame(binding.maker.plan, binding.maker.function(), binding.program);
+  must(bind_parameters(frame, std::vector<cugrt_value>{tensor(256, {5, 4}), tensor(512, {5, 4}),
+                                                       floating(1 + 0x1p-8 + 0x1p-30)}));
+  ValueSource scalar{.kind = ValueSource::Kind::host, .dtype = ir::DType::bf16, .index = 0};
+  CHECK(must(frame.value(scalar)) == 0x3f81u);
 
-TEST_CASE("floats as arguments are rounded to nearest even") {
-  // Values and bits by the definition of binary16: 1 sign, 5 exponent, 10 fraction bits.
-  const std::pair<double, int> halves[] = {
-      {0.0, 0x0000},         {-0.0, 0x8000},          {1.0, 0x3c00},
-      {-2.0, 0xc000},        {65504.0, 0x7bff},       {65519.9, 0x7bff},
-      {65520.0, 0x7c00},     {0x1p-24, 0x0001},       {0x1p-25, 0x0000},
-      {0x1.8p-24, 0x0002},   {0x1p-14, 0x0400},       {0x1.ff8p-15, 0x03ff},
-      {0x1.ffcp-15, 0x0400}, {1.0 + 0x1p-11, 0x3c00}, {1.0 + 0x1.8p-10, 0x3c02},
-      {0x1.fffp0, 0x4000}};
-  for (auto [value, bits] : halves) {
-    INFO(value);
-    CHECK(half_bits(value) == bits);
-  }
-  CHECK((half_bits(std::nan("")) & 0x7c00) == 0x7c00);
-  CHECK((half_bits(std::nan("")) & 0x3ff) != 0);
-  CHECK(bfloat16_bits(1.0f) == 0x3f80);
-  CHECK(bfloat16_bits(1.0f + 0x1p-8f) == 0x3f80);   // a tie, to even
-  CHECK(bfloat16_bits(1.0f + 0x1.8p-7f) == 0x3f82); // a tie, to even
-  CHECK(must(float_bits(0.5, ir::DType::f32)) == 0x3f000000);
-  CHECK(float_bits(0.5, ir::DType::i32).status().code() == Code::unsupported);
+  ValueSource minus_one{.kind = ValueSource::Kind::expr, .dtype = ir::DType::i8};
+  minus_one.expr = binding.maker.plan.exprs.constant(-1);
+  CHECK(must(frame.value(minus_one)) == 0xffu);
+  minus_one.dtype = ir::DType::u64;
+  CHECK(frame.value(minus_one).status().code() == Code::out_of_range);
 }
 
 TEST_CASE("overlaps are found exactly where a quadratic search finds one") {

@@ -1,7 +1,7 @@
 // runtime: graphs of a region with both branches of an `if` on a symbol.
-#include "runtime_chain.h"
+#include "chain.h"
 
-#include "runtime/region_classes.h"
+#include "runtime/graph/region_classes.h"
 
 #include <set>
 

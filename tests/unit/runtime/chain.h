@@ -1,7 +1,7 @@
 // A session of a chain of adds on the fake driver, with memory for its argument and result.
 #pragma once
 
-#include "runtime_fixture.h"
+#include "fixture.h"
 
 namespace cugrt::test {
 

@@ -2,7 +2,7 @@
 #include "support/catch.h"
 
 #include "jit/compiler.h"
-#include "runtime/code_entries.h"
+#include "runtime/code/code_entries.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

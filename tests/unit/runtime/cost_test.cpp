@@ -1,9 +1,9 @@
 // runtime: the constants of the instance policy, given and measured; differences between keys; and
 // to whom failures of the driver are put down.
-#include "runtime_chain.h"
+#include "chain.h"
 
-#include "runtime/cost_model.h"
-#include "runtime/key_difference.h"
+#include "runtime/device/cost_model.h"
+#include "runtime/report/key_difference.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -41,6 +41,29 @@ TEST_CASE("with costs given, a key earns its instance when patching has cost as 
     chain.run(5);
   }
   CHECK(chain.counters().regions_patched == patched);
+}
+
+TEST_CASE(
+    "in a large graph the slower replay of other launch dimensions counts among the costs of a "
+    "patch") {
+  SessionOptions options;
+  options.cache.policy.class_pool = 1;
+  options.cache.cost.build_ns = 0;
+  options.cache.cost.build_node_ns = 1000;
+  options.cache.cost.patch_node_ns = 100;
+  options.cache.cost.patched_dims_ns = 150;
+  // Up to 128 nodes patched dimensions cost nothing: 1000 / 100 = 10 uses. Beyond, all nodes have
+  // other dimensions for another n: 1000 / (100 + 150) = 4.
+  for (auto [nodes, uses] : {std::pair{128, 10}, std::pair{129, 4}}) {
+    Chain chain(nodes, options);
+    chain.run(5);
+    for (int use = 1; use < uses; ++use)
+      for (int64_t n : {40, 5})
+        chain.run(n);
+    CHECK(chain.counters().regions_built == 1);
+    chain.run(40);
+    CHECK(chain.counters().regions_built == 2);
+  }
 }
 
 TEST_CASE("the bytes of a node and an instance are those given") {

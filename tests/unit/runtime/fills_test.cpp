@@ -1,6 +1,6 @@
 // runtime: fills, on the emulated driver. The planner has no binding that asks for one, so these
 // plans are made by hand, as those of packs may be.
-#include "runtime_fixture.h"
+#include "fixture.h"
 
 #include "driver/memory.h"
 
@@ -64,7 +64,7 @@ public:
     device_ = must(
         Device::open(must(driver::open_driver({driver::DriverKind::path, CUGRT_TEST_EMULATOR})),
                      device_options));
-    executable_ = must(Executable::compile(*device_, fills(), "fills.cugrt", "", {}));
+    executable_ = must(compile_executable(*device_, fills(), "fills.cugrt", "", {}));
     session_ = must(Session::open(executable_, device_, options));
     for (int i = 0; i < 9; ++i)
       memory_.push_back(must(driver::DeviceBuffer::allocate(device_->context(), kUpper * 16)));

@@ -3,8 +3,9 @@
 
 #include "support/catch.h"
 
-#include "runtime/session.h"
-#include "runtime/symbol_binding.h"
+#include "runtime/compile/compile.h"
+#include "runtime/program/symbol_binding.h"
+#include "runtime/session/session.h"
 #include "support/fake_driver.h"
 
 #include <cstring>
@@ -230,7 +231,7 @@ public:
                                                                     plan::Plan plan) {
     runtime::CompileOptions options;
     options.overrides["add"] = {CUGRT_CODE_CUBIN, "cubin"};
-    return runtime::Executable::compile(device, std::move(plan), "test.cugrt", "", options);
+    return runtime::compile_executable(device, std::move(plan), "test.cugrt", "", options);
   }
 
   FakeDriver fake;

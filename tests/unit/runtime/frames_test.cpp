@@ -1,9 +1,9 @@
 // runtime: memory of sessions and frames: the caller's allocator, arenas that grow, runs that
 // overlap.
+#include "chain.h"
 #include "counting_allocator.h"
-#include "runtime_chain.h"
 
-#include "runtime/session_frames.h"
+#include "runtime/session/session_frames.h"
 
 #include <thread>
 

@@ -7,7 +7,8 @@
 
 #include "driver/graph.h"
 #include "driver/memory.h"
-#include "runtime/legality.h"
+#include "driver/node_params.h"
+#include "runtime/program/legality.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -62,17 +63,43 @@ CUlaunchAttribute cooperative() {
   return attribute;
 }
 
-/// A context beside the primary one, with a function of its own: the driver's table makes none.
+/// An entry point that the driver's table, which has what the product calls, does not have.
+template <class Function> Function *entry(const char *name) {
+  void *driver = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(driver);
+  auto found = reinterpret_cast<Function *>(dlsym(driver, name));
+  REQUIRE(found);
+  return found;
+}
+
+CUgraphExecUpdateResult update(const GraphExec &exec, const Graph &changed) {
+  CUgraphExecUpdateResultInfo info{};
+  auto call = entry<decltype(cuGraphExecUpdate)>("cuGraphExecUpdate_v2");
+  CUresult result = call(exec.get(), changed.get(), &info);
+  CHECK((result == CUDA_SUCCESS) == (info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS));
+  return info.result;
+}
+
+bool set_copy(const Context &context, const GraphExec &exec, GraphNode node,
+              const CopyParams &params) {
+  CUDA_MEMCPY3D copy = copy_params(params);
+  auto call = entry<decltype(cuGraphExecMemcpyNodeSetParams)>("cuGraphExecMemcpyNodeSetParams");
+  return call(exec.get(), node, &copy, context.get()) == CUDA_SUCCESS;
+}
+
+bool set_fill(const Context &context, const GraphExec &exec, GraphNode node,
+              const FillParams &params) {
+  auto fill = fill_params<CUDA_MEMSET_NODE_PARAMS>(params);
+  auto call = entry<decltype(cuGraphExecMemsetNodeSetParams)>("cuGraphExecMemsetNodeSetParams");
+  return call(exec.get(), node, &fill, context.get()) == CUDA_SUCCESS;
+}
+
+/// A context beside the primary one, with a function of its own.
 class Elsewhere {
 public:
   Elsewhere() {
-    void *driver = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
-    REQUIRE(driver);
-    auto create = reinterpret_cast<CUresult (*)(CUcontext *, unsigned, CUdevice)>(
-        dlsym(driver, "cuCtxCreate_v2"));
-    destroy_ = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(driver, "cuCtxDestroy_v2"));
-    REQUIRE(create);
-    REQUIRE(destroy_);
+    auto create = entry<CUresult(CUcontext *, unsigned, CUdevice)>("cuCtxCreate_v2");
+    destroy_ = entry<CUresult(CUcontext)>("cuCtxDestroy_v2");
     REQUIRE(create(&handle_, 0, 0) == CUDA_SUCCESS);
     CUcontext popped;
     REQUIRE(library().api.CtxPopCurrent(&popped) == CUDA_SUCCESS);
@@ -174,14 +201,14 @@ public:
     GraphExec set = instantiate();
     Parts copy = after;
     // Attributes are not among the parameters of a setter.
-    answers.setter = !attribute && after.kind != NodeKind::graph &&
-                     (after.kind == NodeKind::copy   ? set.set_memcpy(node, copy.copy, "node")
-                      : after.kind == NodeKind::fill ? set.set_memset(node, copy.fill, "node")
-                                                     : set.set_kernel(node, copy.kernel, "node"))
-                         .ok();
+    answers.setter =
+        !attribute && after.kind != NodeKind::graph &&
+        (after.kind == NodeKind::copy   ? set_copy(context, set, node, copy.copy)
+         : after.kind == NodeKind::fill ? set_fill(context, set, node, copy.fill)
+                                        : set.set_kernel(node, copy.kernel, "node").ok());
     auto changed = build(after, &other);
     if (changed.ok()) {
-      answers.reason = must(instantiate().update(changed->ref())).result;
+      answers.reason = update(instantiate(), *changed);
       answers.update = answers.reason == CU_GRAPH_EXEC_UPDATE_SUCCESS;
     }
     answers.disabled = instantiate().set_enabled(node, false, "node").ok();
@@ -191,10 +218,11 @@ public:
   /// What %a holds after a launch of an instance that was changed by an update or, where that is
   /// refused, built anew.
   std::vector<uint8_t> fill_by_update(const Parts &before, const Parts &after) {
+    ContextGuard current = must(context.enter());
     GraphNode node = nullptr;
     Graph graph = must(build(before, &node)), changed = must(build(after, &node));
     GraphExec exec = must(GraphExec::instantiate(graph.ref(), "g"));
-    if (!must(exec.update(changed.ref())).ok())
+    if (update(exec, changed) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       exec = must(GraphExec::instantiate(changed.ref(), "changed"));
     Stream stream = must(Stream::create(context));
     std::vector<uint8_t> bytes(4096);

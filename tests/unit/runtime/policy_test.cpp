@@ -1,7 +1,7 @@
 // runtime: which instance serves a key.
-#include "runtime_fixture.h"
+#include "fixture.h"
 
-#include "runtime/instance_policy.h"
+#include "runtime/graph/instance_policy.h"
 
 #include <array>
 #include <map>

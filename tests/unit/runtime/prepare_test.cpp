@@ -1,5 +1,5 @@
 // runtime: instances that are made ahead of the first run.
-#include "runtime_chain.h"
+#include "chain.h"
 
 #include <barrier>
 #include <thread>

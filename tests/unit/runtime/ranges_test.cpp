@@ -1,6 +1,6 @@
 // runtime: ranges that an attached profiler sees. A program of its own, since NVTX looks for the
 // profiler once.
-#include "runtime_chain.h"
+#include "chain.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

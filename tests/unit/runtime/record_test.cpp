@@ -1,5 +1,5 @@
 // runtime: what is told about launches: records, counters by reason, strict mode.
-#include "runtime_chain.h"
+#include "chain.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

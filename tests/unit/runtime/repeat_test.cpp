@@ -1,6 +1,6 @@
 // runtime: runs that differ little from the one before: what they cost the driver, and that no
 // check is lost by remembering.
-#include "runtime_chain.h"
+#include "chain.h"
 
 #include <random>
 

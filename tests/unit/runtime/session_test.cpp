@@ -1,10 +1,10 @@
 // runtime: sessions on the fake driver: counting, patching, ordering, refusals, failures.
-#include "runtime_chain.h"
+#include "chain.h"
 
 #include <random>
 #include <set>
 
-#include "runtime/graph_report.h"
+#include "runtime/report/graph_report.h"
 
 #include <thread>
 

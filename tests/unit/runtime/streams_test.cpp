@@ -1,8 +1,8 @@
 // runtime: callers' streams: a session touches one while a run on it is being queued, and not
 // later.
-#include "runtime_chain.h"
+#include "chain.h"
 
-#include "runtime/session_frames.h"
+#include "runtime/session/session_frames.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -1,6 +1,6 @@
 // runtime: memory of tensors that the plan has no place for.
+#include "chain.h"
 #include "counting_allocator.h"
-#include "runtime_chain.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -1,7 +1,7 @@
 // runtime: the safetensors reader, on good files and lying ones.
-#include "runtime_fixture.h"
+#include "fixture.h"
 
-#include "runtime/weights.h"
+#include "runtime/code/weights.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -55,12 +55,13 @@ TEST_CASE("a weights file that lies is an error that says how") {
       {file(good, 8, uint64_t(1) << 40), "the header would have"},
       {file(good, 8, UINT64_MAX - 1), "the header would have"},
       {file(good, 7), "may be truncated"},
-      {file("[1, 2]", 0), "not a JSON object"},
-      {file("{\"a\"", 0), "not a JSON object"},
-      {file(std::string(1000, '['), 0), "nested too deep"},
+      {file("[1, 2]", 0), "header: at byte 0: an object must stand here"},
+      {file("{\"a\"", 0), "header: at byte 4: the text ends where ':' must stand"},
+      {file("{\"__metadata__\":" + std::string(1000, '['), 0), "at byte 23: it is nested too deep"},
+      {file("[[", 0), "an object must stand"},
       {file(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "takes 12 bytes"},
       {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "do not lie within"},
-      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8), "do not lie within"},
+      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8), "-8 is not a size"},
       {file(R"({"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8), "unknown dtype"},
       {file(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "is not a size"},
       {file(R"({"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", 8), "is not a size"},
@@ -69,7 +70,12 @@ TEST_CASE("a weights file that lies is an error that says how") {
       {file(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]}})", 8),
        "more than 8 dimensions"},
       {file(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8), "needs dtype, shape"},
-      {file(R"({"a":7})", 8), "needs dtype, shape"},
+      {file(R"({"a":7})", 8), "tensor 'a': at byte 5: an object must stand here"},
+      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})", 8),
+       "data_offsets are two"},
+      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8), "two data_offsets"},
+      {file(std::string(good) + "]", 8), "something stands behind its end"},
+      {file("{\"\xff\":{}}", 0), "at byte 2: it is no UTF-8"},
       {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
                 "a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
             8),

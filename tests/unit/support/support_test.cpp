@@ -93,6 +93,35 @@ TEST_CASE("diagnostics of a hostile file are bounded") {
   CHECK(diagnostics.list().size() == Diagnostics::kLimit);
 }
 
+// FIPS 180-4's examples, and lengths around a block's end against Python's hashlib.
+TEST_CASE("SHA-256 gives what the standard's examples give, however the bytes come") {
+  CHECK(hex(Sha256().add("abc").finish()) ==
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(hex(Sha256().finish()) ==
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(hex(Sha256().add("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq").finish()) ==
+        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  struct Row {
+    size_t count;
+    const char *digest;
+  };
+  const Row rows[] = {
+      {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+      {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+      {63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
+      {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+      {65, "635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"},
+      {119, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb"},
+      {1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
+  for (const Row &row : rows)
+    for (size_t step : {size_t(1), size_t(7), size_t(64), row.count}) {
+      Sha256 sha;
+      for (size_t at = 0; at < row.count; at += step)
+        sha.add(std::string(std::min(step, row.count - at), 'a'));
+      CHECK(hex(sha.finish()) == row.digest);
+    }
+}
+
 TEST_CASE("a digest is SHA-256 over length-prefixed fields") {
   // hashlib.sha256((3).to_bytes(8, "little") + b"abc") in Python
   CHECK(hex(Digester().field("abc").finish()) ==

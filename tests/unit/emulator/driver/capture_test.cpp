@@ -1,5 +1,5 @@
 // Stream capture: what is recorded, what joins, what invalidates, in three modes.
-#include "emulator_driver/graph_builder.h"
+#include "unit/emulator/driver/graph_builder.h"
 
 namespace {
 

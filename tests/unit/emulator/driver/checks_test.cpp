@@ -1,6 +1,6 @@
 // What the driver's checks report, word for word, and the legal neighbour of each case, of which
 // they say nothing.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 TEST_CASE("A check that does not exist is refused by cuInit, and named") {
   FreshDriver driver({"CUGRT_EMU_CHECK=leak,lock"});

@@ -1,5 +1,5 @@
 // Conditional nodes: what they run, what they may hold, and what a graph with them may not do.
-#include "emulator_driver/graph_builder.h"
+#include "unit/emulator/driver/graph_builder.h"
 
 namespace {
 

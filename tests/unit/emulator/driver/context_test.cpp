@@ -1,5 +1,5 @@
 // Contexts: primary and created, current, destroyed; handles that are no longer alive.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 TEST_CASE("Creating a context pushes it and destroying it pops it") {
   Session session;

@@ -1,6 +1,6 @@
 // How programs reach the driver: exported names, cuGetProcAddress, versions, errors' names; and the
 // committed table against cuda.h and the documentation.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstring>
 #include <filesystem>

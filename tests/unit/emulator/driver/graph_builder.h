@@ -1,7 +1,7 @@
 // A graph under test and short ways to add nodes to it.
 #pragma once
 
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstdio>
 #include <fstream>

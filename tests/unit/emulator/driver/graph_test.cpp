@@ -1,5 +1,5 @@
 // Graphs: nodes, edges, snapshots, instances, order.
-#include "emulator_driver/graph_builder.h"
+#include "unit/emulator/driver/graph_builder.h"
 
 TEST_CASE("A graph runs its nodes in the order of its edges") {
   Session session;
@@ -181,10 +181,6 @@ TEST_CASE("Kernel nodes are checked as launches are") {
   void *params[] = {&cell, &factor, &term};
   CUDA_KERNEL_NODE_PARAMS_v2 p = graph.kernel_params(params);
   CUgraphNode node = nullptr;
-  p.gridDimX = 0;
-  CHECK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p) ==
-        CUDA_ERROR_INVALID_VALUE);
-  p.gridDimX = 1;
   p.kernelParams = nullptr;
   CHECK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p) ==
         CUDA_ERROR_INVALID_VALUE);
@@ -195,6 +191,30 @@ TEST_CASE("Kernel nodes are checked as launches are") {
   CUgraphNodeType type{};
   OK(CU(cuGraphNodeGetType)(node, &type));
   CHECK(type == CU_GRAPH_NODE_TYPE_KERNEL);
+}
+
+TEST_CASE("A kernel node may have a grid of 0 until it is launched") {
+  Session session;
+  Builder graph;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  uint32_t factor = 1, term = 1;
+  void *params[] = {&cell, &factor, &term};
+  CUDA_KERNEL_NODE_PARAMS_v2 p = graph.kernel_params(params);
+  CUgraphNode node = nullptr;
+  p.gridDimX = 0;
+  OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
+  CUgraphExec exec = graph.instantiate();
+  CHECK(CU(cuGraphLaunch)(exec, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuGraphNodeSetEnabled)(exec, node, 0));
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(cell, 1)[0] == 1);
+  OK(CU(cuGraphNodeSetEnabled)(exec, node, 1));
+  p.gridDimX = 1;
+  OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(cell, 1)[0] == 2);
+  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("The generic form adds every type that is emulated and refuses the others") {

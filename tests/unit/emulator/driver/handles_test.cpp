@@ -1,6 +1,6 @@
 // Handles that stand for nothing, a row a call: null, made up, of another kind, and freed. No call
 // may follow them, and each answers what cuda.h lists for it.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <functional>
 

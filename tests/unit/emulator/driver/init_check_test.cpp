@@ -1,6 +1,6 @@
 // Uses of bytes that nothing has written: what is a finding, word for word, and the legal neighbour
 // of each case.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Hand-written PTX for the driver's tests. Each kernel does as little as shows what is tested.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Modules, functions and launches: loading, limits, arguments, faults.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstring>
 

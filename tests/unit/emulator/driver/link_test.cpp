@@ -1,5 +1,5 @@
 // cuLink*: PTX inputs that refer to one another become one image.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstring>
 #include <fstream>

@@ -1,5 +1,5 @@
 // Stream memory operations: who can end a wait, and what becomes of one that nothing ends.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <filesystem>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // Memory: allocation, copies, fills, pinned memory, pointer attributes.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <numeric>
 

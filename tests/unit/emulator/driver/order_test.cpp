@@ -1,5 +1,5 @@
 // The order of a graph's nodes: what is found where it is missing, and programmatic edges.
-#include "emulator_driver/graph_builder.h"
+#include "unit/emulator/driver/graph_builder.h"
 
 namespace {
 

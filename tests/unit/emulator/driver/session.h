@@ -29,14 +29,18 @@ inline void *symbol(const char *name) { return dlsym(library(), name); }
 #define OK(expression) REQUIRE((expression) == CUDA_SUCCESS)
 
 /// The driver as a new process with these variables ("NAME=value") would find it, not initialised.
-/// Who chooses the checks looks at their findings, which then are not reported besides.
+/// Who chooses the checks looks at their findings, which then are not reported besides; what they
+/// say, and what the seed does, is of work in the order of submission.
 struct FreshDriver {
   explicit FreshDriver(std::initializer_list<std::string> variables) {
     for (const std::string &variable : variables) {
       size_t equals = variable.find('=');
       set(variable.substr(0, equals), variable.substr(equals + 1));
-      if (variable.find("CUGRT_EMU_CHECK=") == 0)
+      bool checks = variable.find("CUGRT_EMU_CHECK=") == 0;
+      if (checks)
         set("CUGRT_EMU_REPORT", "");
+      if (checks || variable.find("CUGRT_EMU_SEED=") == 0)
+        set("CUGRT_EMU_ORDER", "");
     }
     REQUIRE(CU(cuEmuReinitialize)() == CUDA_SUCCESS);
   }
@@ -118,6 +122,7 @@ template <class T> CUdeviceptr upload(const std::vector<T> &values) {
   CUdeviceptr address = 0;
   OK(CU(cuMemAlloc_v2)(&address, values.size() * sizeof(T)));
   OK(CU(cuMemcpyHtoD_v2)(address, values.data(), values.size() * sizeof(T)));
+  OK(CU(cuStreamSynchronize)(nullptr)); // the copy may not have arrived
   return address;
 }
 

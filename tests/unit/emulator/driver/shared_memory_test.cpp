@@ -1,5 +1,5 @@
 // Memory that host and device share at one address: pinned and managed.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstring>
 

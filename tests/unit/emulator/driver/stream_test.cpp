@@ -1,5 +1,5 @@
 // Streams and events: order within and between them, the legacy stream's rules, host callbacks.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The order of work in different streams: what is found where it is missing, what orders it, and
 // launches that may begin with the kernel before them.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 namespace {
 

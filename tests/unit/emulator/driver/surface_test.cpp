@@ -1,5 +1,5 @@
 // The calls beside the main roads: questions, settings and the further forms of copies and fills.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 #include <cstring>
 #include <set>

@@ -1,5 +1,5 @@
 // Several threads at one driver: what ThreadSanitizer watches.
-#include "emulator_driver/session.h"
+#include "unit/emulator/driver/session.h"
 
 namespace {
 

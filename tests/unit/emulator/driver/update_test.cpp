@@ -1,5 +1,5 @@
 // Changing instances: setters, whole updates and the documented reasons to refuse them.
-#include "emulator_driver/graph_builder.h"
+#include "unit/emulator/driver/graph_builder.h"
 
 namespace {
 

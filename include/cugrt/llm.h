@@ -1,0 +1,132 @@
+/* cugrt: language models, from a GGUF file to text. C ABI.
+ *
+ * libcugrt-llm exports one function, cugrt_llm_get_api, which returns a table of functions. What
+ * cugrt.h says of errors, ownership, strings and growth holds here too: statuses are freed by the
+ * status_free of libcugrt.so, which this library uses and which makes runtimes.
+ *
+ * Threads. Models and tokens may be used by several threads at once, a session by one at a time.
+ */
+#ifndef CUGRT_LLM_H
+#define CUGRT_LLM_H
+
+#include <cugrt/cugrt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUGRT_LLM_API_VERSION 1u
+
+/* Why a generation ended. */
+typedef enum cugrt_llm_stop {
+  CUGRT_LLM_STOP_END = 0,     /* the model gave a token that ends a text */
+  CUGRT_LLM_STOP_LENGTH = 1,  /* max_tokens were given */
+  CUGRT_LLM_STOP_CONTEXT = 2, /* the caches are full */
+  CUGRT_LLM_STOP_CALLER = 3   /* on_token asked for it */
+} cugrt_llm_stop;
+
+typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
+typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
+typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
+
+typedef struct cugrt_llm_model_info {
+  size_t struct_size;
+  const char *architecture; /* as the file has it; lives as long as the model */
+  int64_t layers;
+  int64_t vocabulary;
+  int64_t trained_context; /* positions that the model was trained for */
+} cugrt_llm_model_info;
+
+typedef struct cugrt_llm_message {
+  const char *role; /* "system", "user" or "assistant" */
+  const char *text;
+} cugrt_llm_message;
+
+typedef struct cugrt_llm_session_options {
+  size_t struct_size;
+  int32_t dtype;   /* CUGRT_F32, CUGRT_F16 or CUGRT_BF16: of what is computed and cached */
+  int64_t context; /* positions that the caches hold; 0: what the model was trained for, or as many
+                    * as the device's memory leaves */
+  cugrt_progress_callback progress; /* as for compiling */
+  void *progress_user;
+} cugrt_llm_session_options;
+
+typedef struct cugrt_llm_session_info {
+  size_t struct_size;
+  int64_t context;
+  uint64_t cache_bytes;
+  uint64_t weight_bytes;
+  uint64_t arena_bytes;
+  uint64_t decode_nodes; /* of the largest instance of a decode step; 0 before the first */
+  uint64_t instances_built, fields_patched; /* since the session was opened */
+} cugrt_llm_session_info;
+
+typedef struct cugrt_llm_generate_options {
+  size_t struct_size;
+  const int32_t *prompt; /* taken in behind what the session already holds */
+  size_t prompt_count;   /* at least 1 */
+  uint64_t max_tokens;   /* 0: until an end, or until the caches are full */
+  double temperature;    /* 0: the most likely token, whatever the fields below */
+  int64_t top_k;         /* draws from the most likely ones only; 0: from all */
+  double top_p;          /* and of these from the fewest that have this much together; 0: all */
+  uint64_t seed;
+  const int32_t *ends; /* tokens that end the text besides those that the file names */
+  size_t end_count;
+  /* Every token as it comes, an end too, with what it adds to the text: whole characters, "" of an
+   * end. Not 0 ends the generation. */
+  int32_t (*on_token)(void *user, int32_t token, const char *text, size_t size_bytes);
+  void *user;
+} cugrt_llm_generate_options;
+
+typedef struct cugrt_llm_generate_result {
+  size_t struct_size;
+  int32_t stop; /* cugrt_llm_stop */
+  uint64_t tokens;
+  double prompt_seconds; /* up to the first token */
+  double seconds;        /* of the further ones */
+} cugrt_llm_generate_result;
+
+typedef struct cugrt_llm_api {
+  size_t struct_size;
+  uint32_t version;
+
+  /* The first part of a model in parts opens all of them. */
+  cugrt_status *(*model_open)(const char *path, cugrt_llm_model **model);
+  void (*model_free)(cugrt_llm_model *model);
+  cugrt_status *(*model_get_info)(const cugrt_llm_model *model, cugrt_llm_model_info *info);
+
+  /* Tokens of UTF-8, with the one that begins every text where the file asks for it; the names of
+   * control tokens are text. */
+  cugrt_status *(*tokenize)(const cugrt_llm_model *model, const char *text, size_t size_bytes,
+                            cugrt_llm_tokens **tokens);
+  /* A conversation as the file's chat template has it, up to where the answer begins, and the token
+   * that ends an answer (`end` may be NULL). */
+  cugrt_status *(*tokenize_chat)(const cugrt_llm_model *model, const cugrt_llm_message *messages,
+                                 size_t count, cugrt_llm_tokens **tokens, int32_t *end);
+  const int32_t *(*tokens_data)(const cugrt_llm_tokens *tokens);
+  size_t (*tokens_count)(const cugrt_llm_tokens *tokens);
+  void (*tokens_free)(cugrt_llm_tokens *tokens);
+
+  /* Compiles, loads weights and makes the caches. The model may be freed before the session, the
+   * runtime not. */
+  cugrt_status *(*session_open)(const cugrt_llm_model *model, cugrt_runtime *runtime,
+                                const cugrt_llm_session_options *options,
+                                cugrt_llm_session **session);
+  void (*session_free)(cugrt_llm_session *session);
+  cugrt_status *(*session_get_info)(cugrt_llm_session *session, cugrt_llm_session_info *info);
+  /* Forgets all tokens. */
+  cugrt_status *(*session_clear)(cugrt_llm_session *session);
+  /* After a failure the session is to be cleared. */
+  cugrt_status *(*generate)(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                            cugrt_llm_generate_result *result);
+} cugrt_llm_api;
+
+/* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.
+ */
+CUGRT_EXPORT const cugrt_llm_api *cugrt_llm_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

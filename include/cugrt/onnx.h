@@ -1,0 +1,58 @@
+/* libcugrt-onnx: from an ONNX file to a module's text and its weights.
+ *
+ * A library of its own, beside libcugrt: what it gives is handed to module_parse and weights_add.
+ * Nothing prints, nothing aborts, no exception leaves it; a model that cannot be imported is an
+ * error that names every node that is in the way. Objects may be used by one thread at a time. */
+#ifndef CUGRT_ONNX_H
+#define CUGRT_ONNX_H
+
+#include "cugrt/cugrt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cugrt_onnx_model cugrt_onnx_model;
+
+typedef struct cugrt_onnx_options {
+  size_t struct_size;
+  const char *const *dims; /* "NAME=SYMBOL" or "NAME=NUMBER": what dimensions are called, or are */
+  size_t dim_count;
+  const char *const *bounds; /* "SYMBOL=A..B" */
+  size_t bound_count;
+  const char *const *bind; /* "INPUT=VALUE": inputs that are constants */
+  size_t bind_count;
+  /* What a run will be given (addresses of host memory): shapes give the symbols their upper
+   * bounds, and values are taken where an input decides what the module is. */
+  const char *const *given_names;
+  const cugrt_tensor *given;
+  size_t given_count;
+  int32_t fix_given; /* 1: dimensions of given inputs are numbers, not symbols */
+} cugrt_onnx_options;
+
+/* The code and, in `model`, the message or what was imported; then the message says why it was
+ * imported for the given shapes alone, if it was. `model` is null only where memory ran out. What
+ * `given` refers to must stay until the model is freed. */
+cugrt_code cugrt_onnx_import(const char *path, const cugrt_onnx_options *options,
+                             cugrt_onnx_model **model);
+const char *cugrt_onnx_message(const cugrt_onnx_model *model);
+const char *cugrt_onnx_text(const cugrt_onnx_model *model, size_t *size);
+/* Weights lie in the file's pages, which the model keeps mapped. 0 beyond the last one. */
+int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_t index, const char **name,
+                          cugrt_tensor *tensor);
+/* An input of the file, the parameter that it is (null: it is bound to a value), and whether that
+ * is a host integer. 0 beyond the last one. */
+int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t index, const char **name,
+                         const char **parameter, int32_t *is_integer);
+/* A dimension of the file, and its symbol. 0 beyond the last one. */
+int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index, const char **dimension,
+                          const char **symbol);
+/* All weights as a safetensors file; the message of a failure is the model's. */
+cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, const char *path);
+void cugrt_onnx_free(cugrt_onnx_model *model);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CUGRT_ONNX_H */

@@ -1,0 +1,72 @@
+// Transposed convolution over three dimensions, direct: each element of y gathers what it is given.
+//
+//   x: [batch, channels, size..]          w: [channels, out_channels / groups, kernel..]
+//   y: [batch, out_channels, out..]       bias: [out_channels], with HAS_BIAS
+//
+// Element i of x along a dimension gives to those at i stride + tap dilation - pad. A thread
+// computes one element of y.
+//
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS.
+
+#include "assume.cuh"
+#include "floating.cuh"
+#include "fusion.cuh"
+#include "programmatic.cuh"
+#include "volume.cuh"
+
+#ifdef HAS_BIAS
+#define BIAS_PARAMETER const T *__restrict__ bias,
+#define BIAS_AT(channel) Acc(bias[channel])
+#else
+#define BIAS_PARAMETER
+#define BIAS_AT(channel) Acc(0)
+#endif
+
+// Which element of x gives to the one at `from` by a tap `reach` away; -1: none.
+__device__ __forceinline__ long long giver(long long from, long long reach, long long stride,
+                                           long long size) {
+  const long long at = from - reach;
+  return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
+}
+
+extern "C" __global__ void
+conv_transpose(const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,
+               long long batch, long long channels, SIDES(long long size), long long out_channels,
+               SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),
+               SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const Index in_volume = Index(size_d) * Index(size_h) * Index(size_w);
+  const Index taps = Index(kernel_d) * Index(kernel_h) * Index(kernel_w);
+  const Index out_volume = Index(out_d) * Index(out_h) * Index(out_w);
+  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
+  const Index count = Index(batch) * Index(out_channels) * out_volume;
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index at = i % out_volume, channel = i / out_volume % Index(out_channels);
+    const Index image = i / out_volume / Index(out_channels);
+    const long long front = (long long)(at / Index(out_w) / Index(out_h)) + pad_d;
+    const long long top = (long long)(at / Index(out_w) % Index(out_h)) + pad_h;
+    const long long left = (long long)(at % Index(out_w)) + pad_w;
+    const Index first = channel / out_group * in_group; // of the group's channels of x
+    const T *in = x + (image * Index(channels) + first) * in_volume;
+    const T *filter = w + (first * out_group + channel % out_group) * taps;
+    Acc sum = BIAS_AT(channel);
+    for (int p = 0; p < kernel_d; ++p) {
+      const long long plane = giver(front, p * dilation_d, stride_d, size_d);
+      for (int r = 0; r < kernel_h && plane >= 0; ++r) {
+        const long long row = giver(top, r * dilation_h, stride_h, size_h);
+        for (int q = 0; q < kernel_w && row >= 0; ++q) {
+          const long long column = giver(left, q * dilation_w, stride_w, size_w);
+          if (column < 0)
+            continue;
+          const T *in_tap = in + (plane * size_h + row) * size_w + column;
+          const T *filter_tap = filter + (p * kernel_h + r) * kernel_w + q;
+          for (Index c = 0; c < in_group; ++c)
+            sum = fma(Acc(in_tap[c * in_volume]), Acc(filter_tap[c * out_group * taps]), sum);
+        }
+      }
+    }
+    STORE(i, sum);
+  }
+}

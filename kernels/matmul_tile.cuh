@@ -1,0 +1,67 @@
+// What the forms of matmul.cu share: their parameters, and where a block's tile lies.
+#pragma once
+
+#include "assume.cuh"
+#include "floating.cuh"
+#include "fusion.cuh"
+#include "programmatic.cuh"
+
+#ifdef HAS_BIAS
+#define BIAS_PARAMETER const T *__restrict__ bias,
+#define BIAS_ARGUMENT bias,
+#define BIAS_AT(column) Acc(bias[column])
+#else
+#define BIAS_PARAMETER
+#define BIAS_ARGUMENT
+#define BIAS_AT(column) Acc(0)
+#endif
+
+#ifdef MANY_BATCHES
+#define MAX_RANK 6
+#include "dimensions.cuh"
+#define BATCH_PARAMETERS                                                                           \
+  INNER(long long batch_size), EACH(long long a_stride), EACH(long long c_stride)
+#define BATCH_ARGUMENTS INNER(batch_size), EACH(a_stride), EACH(c_stride)
+#else
+#define BATCH_PARAMETERS                                                                           \
+  long long inner_batch, long long a_outer_stride, long long a_inner_stride,                       \
+      long long c_outer_stride, long long c_inner_stride
+#define BATCH_ARGUMENTS inner_batch, a_outer_stride, a_inner_stride, c_outer_stride, c_inner_stride
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long m, long long n, long long k, long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
+
+// Where this block's tile lies.
+struct Tile {
+  long long batch, row, column;
+};
+
+// Element (row, column) of the result's matrix `batch`.
+#define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
+
+__device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
+  const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
+  const long long tile = blockIdx.x / across;
+  return {tile / down, tile % down * rows, blockIdx.x % across * columns};
+}
+
+#ifdef MANY_BATCHES
+#define MOVE_TO_BATCH(batch)                                                                       \
+  do {                                                                                             \
+    const long long size[] = {1, INNER(batch_size)};                                               \
+    const long long a_stride[] = {EACH(a_stride)}, c_stride[] = {EACH(c_stride)};                  \
+    long long rest = (batch);                                                                      \
+    for (int d = MAX_RANK - 1; d >= 0; --d) {                                                      \
+      const long long outer = d > 0 ? rest / size[d] : 0, at = rest - outer * size[d];             \
+      a += at * a_stride[d];                                                                       \
+      c += at * c_stride[d];                                                                       \
+      rest = outer;                                                                                \
+    }                                                                                              \
+  } while (0)
+#else
+#define MOVE_TO_BATCH(batch)                                                                       \
+  a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
+  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
+#endif

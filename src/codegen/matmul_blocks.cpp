@@ -1,0 +1,79 @@
+// Products with matrices of blocks: kernels/matmul_blocks.cu, matmul_repacked.cu, repack_blocks.cu.
+#include "codegen/op_emitter.h"
+
+namespace cugrt::codegen {
+
+namespace {
+
+/// The option FORMAT of the kernels; null: none takes it.
+const char *format_option(ir::DType dtype) {
+  return dtype == ir::DType::q4_0   ? "-DFORMAT=40"
+         : dtype == ir::DType::q4_1 ? "-DFORMAT=41"
+         : dtype == ir::DType::q8_0 ? "-DFORMAT=80"
+                                    : nullptr;
+}
+
+constexpr const char *kFormats = "there are kernels for q4_0, q4_1 and q8_0";
+
+} // namespace
+
+bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
+  return (x == ir::DType::f16 || x == ir::DType::bf16) && format_option(w) &&
+         target.compute_capability >= kTensorCoresSince;
+}
+
+Status emit_repack_blocks(OpEmitter &op) {
+  const ir::Type w = op.operand_type(0);
+  const char *format = format_option(w.dtype);
+  if (!format)
+    return op.unsupported(w.dtype, kFormats);
+  KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);
+  launch.option(format);
+  launch.input("w", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
+  ir::ExprPool &exprs = op.exprs();
+  launch.variant("", {}, exprs.min(rows, exprs.constant(KernelLaunch::kMaxLoopBlocks)),
+                 {128, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_matmul_blocks(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const char *format = format_option(w.dtype);
+  if (!format)
+    return op.unsupported(w.dtype, kFormats);
+  const bool repacked = op.flag("repacked");
+  if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
+    return op.unsupported(x.dtype,
+                          "repacked blocks multiply f16 and bf16, from compute capability 8.0 on");
+  const std::string entry = repacked ? "matmul_repacked" : "matmul_blocks";
+  KernelLaunch launch =
+      op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
+  launch.option(format);
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
+  const ir::ExprId columns = launch.size("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
+  ir::ExprPool &exprs = op.exprs();
+  auto tiles = [&](int64_t height, int64_t width) {
+    return exprs.mul(exprs.ceildiv(rows, exprs.constant(height)),
+                     exprs.ceildiv(columns, exprs.constant(width)));
+  };
+  if (repacked)
+    launch.variant("", {}, tiles(8, 16), {32, 4, 1});
+  else
+    launch.variant("", {}, tiles(4, 8), {32, 8, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,125 @@
+// Which block runs when: those that were begun take turns. See grid.h.
+#include "emulator/exec/grid.h"
+
+#include "emulator/exec/accesses.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace cugrt::emulator {
+
+namespace {
+
+std::atomic<uint64_t> total_instructions, total_lane_operations;
+
+/// The part of a drawn order that chooses among blocks.
+class BlockOrder {
+public:
+  BlockOrder(const LaunchOrder &order, uint64_t blocks)
+      : draws(order.seed), numbers_(blocks, draws.next()), between_(order.between_blocks) {
+    if (between_)
+      turns_left_ = draws.below(2 * blocks + 1);
+  }
+  uint64_t number(uint64_t i) const { return numbers_[i]; }
+  /// Between two turns. Other work may free what was remembered.
+  void between_turns(std::vector<AddressRange> &remembered) {
+    if (!between_ || turns_left_--)
+      return;
+    (*between_)();
+    std::fill(remembered.begin(), remembered.end(), AddressRange{});
+    turns_left_ = draws.below(kTurnsBetween);
+  }
+  /// Those that were cut keep only so many others from ending.
+  bool widens(size_t active) { return active < kMaxCut && draws.once_in(2); }
+  template <class Blocks> void choose(Blocks &active) {
+    std::swap(active.front(), active[draws.below(active.size())]);
+  }
+
+  Draws draws;
+
+private:
+  static constexpr uint64_t kTurnsBetween = 64;
+  static constexpr size_t kMaxCut = 8;
+  Permutation numbers_;
+  const std::function<void()> *between_;
+  uint64_t turns_left_ = 0;
+};
+
+} // namespace
+
+void Grid::work() {
+  std::vector<AddressRange> ranges(launch.cache_count);
+  LaunchAccesses accesses;
+  std::optional<BlockOrder> order;
+  if (launch.config->order)
+    order.emplace(*launch.config->order, blocks);
+  std::deque<std::unique_ptr<Block>> active, idle;
+  bool widen = true; // take another block before going on with those there are
+  while (!failed.load(std::memory_order_relaxed)) {
+    bool fresh = false;
+    if (widen && active.size() < residents) {
+      uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index < blocks) {
+        if (idle.empty())
+          idle.push_back(make_block(launch, ranges.data()));
+        idle.back()->accesses = launch.config->accesses ? &accesses : nullptr;
+        idle.back()->draws = order ? &order->draws : nullptr;
+        begin_block(*idle.back(), order ? order->number(index) : index);
+        active.push_front(std::move(idle.back()));
+        idle.pop_back();
+        fresh = true;
+      }
+    }
+    if (active.empty())
+      break;
+    if (order) {
+      order->between_turns(ranges);
+      order->choose(active);
+    }
+    std::unique_ptr<Block> block = std::move(active.front());
+    active.pop_front();
+    BlockState state = run_block(*block);
+    widen = fresh || state == BlockState::finished;
+    if (state == BlockState::running) {
+      active.push_back(std::move(block)); // others get their turn: it may wait for them
+      widen = true;
+    } else if (state == BlockState::cut) {
+      active.push_back(std::move(block));
+      widen = order->widens(active.size());
+    } else if (state == BlockState::finished) {
+      idle.push_back(std::move(block));
+    } else {
+      failed = true;
+      std::lock_guard lock(mutex);
+      if (!fault)
+        fault = std::move(block->fault);
+    }
+  }
+  uint64_t instructions = 0, lanes = 0;
+  ExecutionCounters counted;
+  for (auto *list : {&active, &idle})
+    for (const auto &block : *list) {
+      instructions += block->warp_instructions;
+      lanes += block->lane_operations;
+      counted.warp_instructions += block->counted.warp_instructions;
+      counted.lane_operations += block->counted.lane_operations;
+    }
+  if (ExecutionCounters *counters = launch.config->counters) {
+    std::lock_guard lock(mutex);
+    counters->warp_instructions += counted.warp_instructions;
+    counters->lane_operations += counted.lane_operations;
+  }
+  if (launch.config->accesses) {
+    std::lock_guard lock(mutex);
+    launch.config->accesses->add(accesses);
+  }
+  total_instructions.fetch_add(instructions, std::memory_order_relaxed);
+  total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
+}
+
+ExecutionCounters execution_counters() {
+  return {total_instructions.load(std::memory_order_relaxed),
+          total_lane_operations.load(std::memory_order_relaxed)};
+}
+
+} // namespace cugrt::emulator

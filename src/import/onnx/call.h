@@ -1,0 +1,113 @@
+// One node as its handler sees it: inputs, attributes, and short names for what is emitted often.
+//
+// Handlers read straight through: after the first error everything is invalid and nothing is
+// emitted, and the importer reports the error with the node's name.
+#pragma once
+
+#include "import/onnx/importer.h"
+
+#include <cmath>
+
+namespace cugrt::onnx {
+
+inline ir::Attribute attr(std::string name, ir::AttributeValue value) {
+  return {std::move(name), std::move(value)};
+}
+using Ints = std::vector<int64_t>;
+
+class Call {
+public:
+  Call(Importer &importer, const Node &node) : w(importer), node(node) {}
+
+  Importer &w;
+  const Node &node;
+
+  // --- Attributes ---
+  const AttributeView *attribute(std::string_view name) const;
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double number(std::string_view name, double otherwise) const;
+  std::string text(std::string_view name, const char *otherwise) const;
+  Ints integers(std::string_view name, Ints otherwise) const;
+
+  // --- Inputs ---
+  size_t input_count() const { return node.inputs.size(); }
+  bool has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  /// Null where the node has no such input.
+  EntryPtr entry(size_t i) { return has(i) ? w.find(node.inputs[i]) : nullptr; }
+  /// Never null: an input that is not there is an error, and gives an entry of nothing.
+  EntryPtr required(size_t i);
+  V value(size_t i);
+  /// Null where the elements are not known.
+  const Host *host(size_t i);
+  /// Elements of an integer input, which must be known; empty on error.
+  std::vector<E> exprs(size_t i);
+  /// Likewise as numbers.
+  Ints constants(size_t i);
+  std::vector<double> reals(size_t i);
+  double real(size_t i, double otherwise);
+
+  // --- Results ---
+  bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+  void result(V v, size_t i = 0);
+  void result(Host host, size_t i = 0);
+  void result(EntryPtr entry, size_t i = 0);
+  void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
+  bool failed() const { return w.failed(); }
+
+  // --- Types ---
+  DType dtype(V v) { return v.valid() ? w.type(v).dtype : DType::f32; }
+  Dims dims(V v) { return v.valid() ? w.type(v).dims : Dims(); }
+  size_t rank(V v) { return v.valid() ? w.type(v).dims.size() : 0; }
+  E constant(int64_t value) { return w.constant(value); }
+  E product(const Dims &dims);
+  std::optional<int64_t> known(E e) { return w.known(e); }
+  /// Of a dimension that must be a number.
+  int64_t number_of(E e, const char *what);
+  size_t axis(int64_t axis, size_t rank);
+  Ints axes(Ints axes, size_t rank);
+
+  // --- Emitting ---
+  V op(Op op, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
+  /// By its name, where the IR has such an op; else the node is not supported.
+  V op(std::string_view name, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
+  std::vector<V> ops(std::string_view name, const std::vector<V> &operands,
+                     std::vector<ir::Attribute> attributes = {});
+  /// Both operands' dimensions made equal where they are to be, then the op.
+  V binary(Op op, V a, V b);
+  V cast(V x, DType dtype);
+  V scalar(DType dtype, double value);
+  V like(V x, double value) { return scalar(dtype(x), value); }
+  V reshape(V x, const Dims &dims);
+  V broadcast(V x, const Dims &dims);
+  V transpose(V x, const Ints &axes);
+  V reduce(Op op, V x, const Ints &axes, bool keep);
+  V slice(V x, size_t axis, E begin, E size);
+  V concat(const std::vector<V> &parts, size_t axis);
+  V matmul(V a, V b);
+  V gather(V x, V ids, size_t axis);
+  Dims broadcast_dims(const Dims &a, const Dims &b);
+  /// total / rest, where factors cancel.
+  E quotient(const Dims &total, const Dims &rest);
+};
+
+using Handler = void (*)(Call &);
+using HandlerTable = std::unordered_map<std::string_view, Handler>;
+void add_elementwise(HandlerTable &table);
+void add_reductions(HandlerTable &table);
+void add_shapes(HandlerTable &table);
+void add_indexing(HandlerTable &table);
+void add_products(HandlerTable &table);
+void add_windows(HandlerTable &table);
+void add_norms(HandlerTable &table);
+void add_recurrent(HandlerTable &table);
+void add_control(HandlerTable &table);
+void add_resizing(HandlerTable &table);
+void add_attention(HandlerTable &table);
+void add_signals(HandlerTable &table);
+/// Null where an op is not known.
+Handler find_handler(std::string_view domain, std::string_view op);
+
+/// Gives the node's results on the host where its inputs are known and the op is one of numbers.
+bool evaluate(Call &call);
+
+} // namespace cugrt::onnx

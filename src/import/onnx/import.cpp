@@ -1,0 +1,74 @@
+// A file to a verified module: one try for all values of the symbols, and one for the shapes given.
+#include "import/onnx/import.h"
+
+#include "import/onnx/importer.h"
+#include "ir/text/text.h"
+
+namespace cugrt::onnx {
+
+namespace {
+
+Status verified(const ir::Module &module) {
+  Diagnostics diagnostics;
+  ir::verify(module, diagnostics);
+  if (diagnostics.empty())
+    return {};
+  return Status::error(Code::verify_error, diagnostics.list().front().message);
+}
+
+Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
+  std::map<std::string, InputMode> modes;
+  for (;;) { // each turn raises the mode of an input, of which there are two above the first
+    auto imported = Importer(model, files, options, modes).run();
+    if (imported.ok())
+      CUGRT_TRY(verified(imported->module));
+    if (imported.ok() || imported.status().code() != Code::busy)
+      return imported;
+  }
+}
+
+} // namespace
+
+Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
+                              const Options &options) {
+  CUGRT_ASSIGN(const Model model, read_model(bytes));
+  ExternalFiles files(folder);
+  auto imported = import_model(model, files, options);
+  const bool other = !imported.ok() && (imported.status().code() == Code::unsupported ||
+                                        imported.status().code() == Code::verify_error);
+  if (!other || options.given.empty() || options.fix_given)
+    return imported;
+  Options fixed = options;
+  fixed.fix_given = true;
+  auto again = import_model(model, files, fixed);
+  if (!again.ok())
+    return imported;
+  again->note = imported.status().message();
+  return again;
+}
+
+Result<std::vector<std::string>> input_names(const std::string &path) {
+  CUGRT_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  CUGRT_ASSIGN(const Model model, read_model(file->bytes()));
+  std::set<std::string_view> initialized;
+  for (const TensorView &tensor : model.graph.initializers)
+    initialized.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const ValueInfo &info : model.graph.inputs)
+    if (!initialized.count(info.name))
+      names.emplace_back(info.name);
+  return names;
+}
+
+Result<Imported> import_file(const std::string &path, const Options &options) {
+  CUGRT_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  auto imported = import_bytes(file->bytes(), folder, options);
+  if (!imported.ok())
+    return imported.take_status().in("'" + path + "'");
+  imported->files.push_back(file);
+  return imported;
+}
+
+} // namespace cugrt::onnx

@@ -1,0 +1,460 @@
+// Inputs, nodes in order, results; see importer.h.
+#include "import/onnx/importer.h"
+
+#include "import/onnx/call.h"
+#include "ir/type/element.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+namespace cugrt::onnx {
+
+namespace {
+
+/// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
+constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
+
+Result<HostTensor> parse_value(const std::string &name, const std::string &text, DType dtype,
+                               size_t rank) {
+  std::string bytes;
+  int64_t count = 0;
+  const char *at = text.data(), *end = at + text.size();
+  while (at <= end) {
+    const char *comma = std::find(at, end, ',');
+    double number = 0;
+    auto [stop, error] = std::from_chars(at, comma, number);
+    if (std::string_view(at, size_t(comma - at)) == "true")
+      number = 1, stop = comma, error = {};
+    else if (std::string_view(at, size_t(comma - at)) == "false")
+      stop = comma, error = {};
+    if (error != std::errc() || stop != comma)
+      return Status::error(Code::invalid_argument,
+                           "--bind " + name + "=" + text + ": numbers with commas are wanted");
+    if (is_real(dtype))
+      ir::append_float(dtype, number, bytes);
+    else
+      ir::append_integer(dtype, static_cast<int64_t>(number), bytes);
+    ++count;
+    at = comma + 1;
+  }
+  HostTensor out{dtype, rank ? std::vector<int64_t>{count} : std::vector<int64_t>(), {}, {}};
+  if (rank > 1 || (!rank && count != 1))
+    return Status::error(Code::invalid_argument, "--bind " + name + ": the input has another rank");
+  out.owned = std::make_shared<const std::string>(std::move(bytes));
+  out.bytes = *out.owned;
+  return out;
+}
+
+} // namespace
+
+// --- Scopes
+// ---------------------------------------------------------------------------------------
+
+EntryPtr Importer::find(std::string_view name) {
+  for (size_t i = scopes_.size(); i-- > 0;)
+    if (auto found = scopes_[i].find(name); found != scopes_[i].end() && found->second)
+      return found->second;
+  fail(Code::parse_error, "value '" + std::string(name) + "' is not defined");
+  return std::make_shared<Entry>();
+}
+
+void Importer::define(std::string_view name, EntryPtr entry) {
+  if (!name.empty())
+    scopes_.back()[name] = std::move(entry);
+}
+
+void Importer::fail(Code code, std::string message) {
+  if (error_.ok())
+    error_ = Status::error(code, std::move(message));
+}
+
+void Importer::raise(const std::string &input, InputMode mode) {
+  InputMode &now = modes_[input];
+  if (options_.fix_given)
+    mode = InputMode::bound;
+  if (now < mode) {
+    now = mode;
+    restart_ = true;
+  }
+  fail(Code::busy, "input '" + input + "' is to be known here");
+}
+
+void Importer::need_constant(E e) {
+  std::vector<ir::SymbolId> symbols;
+  exprs().collect_symbols(e, symbols);
+  for (ir::SymbolId s : symbols)
+    if (s.index < symbol_inputs_.size() && !symbol_inputs_[s.index].empty())
+      raise(symbol_inputs_[s.index], InputMode::bound);
+}
+
+ir::Interval Importer::range(E e) {
+  return exprs().range(e, builder_.function().symbol_domain(exprs()));
+}
+
+void Importer::require_at_least(E e, int64_t least) {
+  std::vector<ir::SymbolId> symbols;
+  exprs().collect_symbols(e, symbols);
+  if (symbols.size() != 1 || range(e).lower >= least)
+    return;
+  ir::Interval &bounds = builder_.function().symbols[symbols[0].index].bounds;
+  std::vector<int64_t> values(symbols[0].index + 1, 0);
+  auto enough = [&](int64_t value) {
+    values.back() = value;
+    const auto result = exprs().evaluate(e, values);
+    return result.ok() && *result >= least;
+  };
+  int64_t low = bounds.lower, high = bounds.upper; // sizes of windows grow with the image
+  if (!enough(high))
+    return;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (enough(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  bounds.lower = low;
+}
+
+// --- Inputs
+// ---------------------------------------------------------------------------------------
+
+Result<E> Importer::dimension(const ValueInfo &info, size_t i, const HostTensor *given) {
+  const Dimension dim = i < info.dims.size() ? info.dims[i] : Dimension();
+  if (dim.known)
+    return constant(dim.value);
+  if (options_.fix_given && given && i < given->dims.size())
+    return constant(given->dims[i]);
+  // "?", "-1" and their like name nothing: dimensions that have them may differ.
+  const bool named = std::any_of(dim.name.begin(), dim.name.end(),
+                                 [](unsigned char letter) { return std::isalpha(letter); });
+  std::string name(named ? dim.name : std::string_view());
+  if (name.empty())
+    name = std::string(info.name) + "[" + std::to_string(i) + "]";
+  auto [known, added] = dimensions_.try_emplace(name);
+  if (!added)
+    return known->second;
+  std::string wanted =
+      !named ? "x" + std::to_string(result_.symbols.size()) : std::string(dim.name);
+  if (auto renamed = options_.dims.find(name); renamed != options_.dims.end()) {
+    int64_t number = 0;
+    const std::string &text = renamed->second;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && number >= 0)
+      return known->second = constant(number);
+    for (size_t s = 0; s < builder_.function().symbols.size(); ++s)
+      if (builder_.function().symbols[s].name == text)
+        return known->second = exprs().symbol({static_cast<uint32_t>(s)});
+    wanted = text;
+  }
+  ir::Symbol symbol;
+  symbol.name = wanted;
+  const ir::SymbolId id = builder_.symbol(std::move(symbol));
+  ir::Symbol &made = builder_.function().symbols[id.index];
+  made.bounds = {1, i ? kMostDimension : kMostBatch};
+  if (given && i < given->dims.size())
+    made.bounds = {std::min<int64_t>(1, given->dims[i]), std::max<int64_t>(1, given->dims[i])};
+  if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
+    made.bounds = bounds->second;
+  result_.symbols.emplace_back(name, made.name);
+  symbol_inputs_.resize(id.index + 1);
+  return known->second = exprs().symbol(id);
+}
+
+Status Importer::bound_input(const ValueInfo &info, Entry &entry) {
+  const std::string name(info.name);
+  const auto text = options_.bind.find(name);
+  const auto given = options_.given.find(name);
+  if (text != options_.bind.end()) {
+    CUGRT_ASSIGN(entry.constant,
+                 parse_value(name, text->second, *dtype_of(info.data_type), info.dims.size()));
+  } else if (given != options_.given.end()) {
+    entry.constant = given->second;
+  } else {
+    return Status::error(Code::unsupported,
+                         "input '" + name +
+                             "' decides what the module is and must be a constant: "
+                             "bind it to its value, --bind " +
+                             name + "=VALUE");
+  }
+  result_.inputs.push_back({name, "", false});
+  return {};
+}
+
+Status Importer::input(const ValueInfo &info) {
+  const std::string name(info.name);
+  const std::optional<DType> dtype = dtype_of(info.data_type);
+  if (!info.is_tensor || !dtype)
+    return Status::error(Code::unsupported, "input '" + name + "' is no tensor of a dtype of ours");
+  auto found = options_.given.find(name);
+  const HostTensor *given = found == options_.given.end() ? nullptr : &found->second;
+  if (given && given->dtype != *dtype)
+    return Status::error(Code::invalid_argument,
+                         "input '" + name + "' has dtype " + std::string(ir::info(*dtype).name) +
+                             ", " + std::string(ir::info(given->dtype).name) + " is given");
+  if (!info.has_shape && !given)
+    return Status::error(Code::unsupported, "input '" + name + "' has no rank in the file");
+  auto entry = std::make_shared<Entry>();
+  entry->name = name;
+  define(info.name, entry);
+  InputMode &mode = modes_[name];
+  if (options_.bind.count(name))
+    mode = InputMode::bound;
+  if (mode == InputMode::bound)
+    return bound_input(info, *entry);
+  Dims dims;
+  for (size_t i = 0; i < (info.has_shape ? info.dims.size() : given->dims.size()); ++i) {
+    CUGRT_ASSIGN(E dim, dimension(info, i, given));
+    dims.push_back(dim);
+  }
+  if (dims.size() > ir::kMaxRank)
+    return Status::error(Code::unsupported, "input '" + name + "' has more than " +
+                                                std::to_string(ir::kMaxRank) + " dimensions");
+  if (mode == InputMode::host) {
+    ir::Symbol symbol;
+    symbol.name = name;
+    symbol.bounds = {0, *dtype == DType::boolean ? 1 : kMostInteger};
+    if (given && first_integer(*given) > symbol.bounds.upper)
+      symbol.bounds.upper = first_integer(*given);
+    const ir::SymbolId id = builder_.symbol(std::move(symbol));
+    ir::Symbol &made = builder_.function().symbols[id.index];
+    if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
+      made.bounds = bounds->second;
+    symbol_inputs_.resize(id.index);
+    symbol_inputs_.push_back(name);
+    const E e = exprs().symbol(id);
+    const V param = builder_.param(name, result_.module.types.scalar(ir::ScalarKind::integer, e));
+    result_.inputs.push_back({name, builder_.function().value(param).name, true});
+    entry->host = Host{*dtype, std::vector<int64_t>(dims.size(), 1), {e}, {}};
+    return {};
+  }
+  entry->is_input = true;
+  entry->device = builder_.param(name, result_.module.types.tensor(*dtype, dims));
+  result_.inputs.push_back({name, builder_.function().value(entry->device).name, false});
+  return {};
+}
+
+Status Importer::inputs() {
+  std::set<std::string_view> initialized;
+  for (const TensorView &tensor : model_.graph.initializers)
+    initialized.insert(tensor.name);
+  for (const ValueInfo &info : model_.graph.inputs)
+    if (!initialized.count(info.name) || options_.given.count(std::string(info.name))) {
+      if (Status status = input(info); !status.ok())
+        return status;
+      initialized.insert(info.name);
+    }
+  for (const auto &[name, text] : options_.bind)
+    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
+                     [&name = name](const Input &one) { return one.name == name; }))
+      return Status::error(Code::not_found, "--bind: the model has no input '" + name + "'");
+  return {};
+}
+
+// --- Nodes
+// ----------------------------------------------------------------------------------------
+
+void Importer::report(const Node &node, const Status &status) {
+  const std::string op =
+      (node.domain.empty() ? "" : std::string(node.domain) + ".") + std::string(node.op);
+  for (Problem &problem : problems_)
+    if (problem.op == op && problem.why == status.message()) {
+      ++problem.count;
+      return;
+    }
+  std::string name(node.name);
+  if (name.empty() && !node.outputs.empty())
+    name = node.outputs.front();
+  problems_.push_back({op, status.message(), std::move(name), 1});
+}
+
+void Importer::call_function(const Node &node, const LocalFunction &function) {
+  if (++depth > kMaxDepth) {
+    fail(Code::unsupported,
+         "local functions call one another more than " + std::to_string(kMaxDepth) + " deep");
+    --depth;
+    return;
+  }
+  std::vector<EntryPtr> arguments;
+  for (std::string_view name : node.inputs)
+    arguments.push_back(name.empty() ? nullptr : find(name));
+  auto outer = std::move(scopes_);
+  scopes_.clear();
+  push_scope();
+  for (size_t i = 0; i < function.inputs.size(); ++i)
+    define(function.inputs[i], i < arguments.size() ? arguments[i] : nullptr);
+  auto actual = [&](std::string_view name) -> const AttributeView * {
+    for (const auto *list : {&node.attributes, &function.defaults})
+      for (const AttributeView &one : *list)
+        if (one.name == name)
+          return &one;
+    return nullptr;
+  };
+  const int64_t opset = std::exchange(opset_, function.opset ? function.opset : opset_);
+  for (const Node &inner : function.nodes) {
+    Node own = inner;
+    std::erase_if(own.attributes, [&](AttributeView &one) {
+      if (one.reference.empty())
+        return false;
+      const AttributeView *given = actual(one.reference);
+      const std::string_view name = one.name;
+      if (given)
+        one = *given;
+      one.name = name;
+      return !given;
+    });
+    for (std::string_view &name : own.inputs) // an input that the call leaves out
+      if (auto found = scopes_.back().find(name); found != scopes_.back().end() && !found->second)
+        name = {};
+    this->node(own);
+    if (failed() || restart_)
+      break;
+  }
+  std::vector<EntryPtr> results;
+  if (!failed() && !restart_)
+    for (std::string_view name : function.outputs)
+      results.push_back(find(name));
+  opset_ = opset;
+  scopes_ = std::move(outer);
+  --depth;
+  for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
+    define(node.outputs[i], results[i]);
+}
+
+void Importer::node(const Node &node) {
+  bool missing = false;
+  for (std::string_view name : node.inputs)
+    if (!name.empty() && find(name)->missing)
+      missing = true;
+  if (!missing && !failed()) {
+    hint = node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name;
+    const auto function =
+        std::find_if(model_.functions.begin(), model_.functions.end(), [&](const LocalFunction &f) {
+          return f.name == node.op && f.domain == node.domain;
+        });
+    if (function != model_.functions.end()) {
+      call_function(node, *function);
+    } else if (Handler handler = find_handler(node.domain, node.op)) {
+      Call call(*this, node);
+      try {
+        if (!evaluate(call) && !failed())
+          handler(call);
+      } catch (const std::out_of_range &) {
+        fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");
+      }
+    } else {
+      fail(Code::unsupported, "there is no such op here");
+    }
+  }
+  if (restart_)
+    return;
+  if (!missing && !failed()) {
+    for (std::string_view name : node.outputs)
+      if (EntryPtr made = name.empty() ? nullptr : find(name);
+          made && !made->is_input && !made->host && made->sources.empty())
+        for (std::string_view input : node.inputs)
+          if (!input.empty() && find(input) != made)
+            made->sources.push_back(find(input));
+    static_cast<void>(take_error()); // outputs that the handler leaves out are found when used
+    return;
+  }
+  if (failed())
+    report(node, take_error());
+  for (std::string_view name : node.outputs) {
+    auto entry = std::make_shared<Entry>();
+    entry->missing = true;
+    define(name, std::move(entry));
+  }
+}
+
+void Importer::nodes(const std::vector<Node> &nodes) {
+  for (const Node &one : nodes) {
+    node(one);
+    if (restart_)
+      return;
+  }
+}
+
+void Importer::graph_body(const Graph &graph) {
+  for (const TensorView &tensor : graph.initializers) {
+    if (scopes_.back().count(tensor.name))
+      continue; // an input with a default, which is given
+    auto loaded = load_tensor(tensor, files_);
+    if (!loaded.ok()) {
+      fail(loaded.status().code(), loaded.status().message());
+      return;
+    }
+    auto entry = std::make_shared<Entry>();
+    entry->name = tensor.name;
+    entry->constant = std::move(*loaded);
+    define(tensor.name, std::move(entry));
+  }
+  nodes(graph.nodes);
+}
+
+// --- Results
+// --------------------------------------------------------------------------------------
+
+Status Importer::results() {
+  std::vector<ir::Operand> operands;
+  std::set<uint32_t> returned;
+  for (const ValueInfo &info : model_.graph.outputs) {
+    hint = "result";
+    EntryPtr entry = find(info.name);
+    V value = device(*entry);
+    const bool own = value.valid() && !entry->is_input && !entry->constant && !entry->host &&
+                     returned.insert(value.index).second;
+    if (value.valid() &&
+        (!own || std::find(pinned_.begin(), pinned_.end(), entry) != pinned_.end()))
+      value = emit(Op::cast, {value}, {attr("dtype", ir::DTypeLiteral(type(value).dtype))})[0];
+    if (failed())
+      return take_error().in("result '" + std::string(info.name) + "'");
+    operands.push_back(ir::Operand::of(value));
+    builder_.function().result_types.push_back(builder_.function().value(value).type);
+    result_.outputs.emplace_back(info.name);
+    const std::optional<DType> declared = dtype_of(info.data_type);
+    if (info.is_tensor && declared && *declared != type(value).dtype)
+      return Status::error(Code::parse_error,
+                           "result '" + std::string(info.name) + "' is declared with dtype " +
+                               std::string(ir::info(*declared).name) + " and has " +
+                               std::string(ir::info(type(value).dtype).name));
+  }
+  auto &module = result_.module;
+  module.functions.push_back(builder_.finish(operands));
+  return {};
+}
+
+Result<Imported> Importer::run() {
+  opset_ = model_.opset;
+  push_scope();
+  if (Status status = inputs(); !status.ok())
+    return status;
+  builder_.function().num_inputs = static_cast<uint32_t>(builder_.function().params.size());
+  graph_body(model_.graph);
+  if (restart_)
+    return Status::error(Code::busy, "again");
+  if (failed())
+    return take_error();
+  if (!problems_.empty()) {
+    size_t count = 0;
+    for (const Problem &problem : problems_)
+      count += problem.count;
+    std::string text =
+        std::to_string(count) + (count == 1 ? " node" : " nodes") + " cannot be imported:";
+    for (const Problem &p : problems_)
+      text += (problems_.size() > 1 ? "\n  " : " ") + p.op + ", " + std::to_string(p.count) +
+              (p.count == 1 ? " time ('" : " times (first '") + p.first + "'): " + p.why;
+    return Status::error(Code::unsupported, text);
+  }
+  Status status = results();
+  if (restart_)
+    return Status::error(Code::busy, "again");
+  CUGRT_TRY(std::move(status));
+  if (result_.module.functions.back().num_inputs == result_.module.functions.back().params.size())
+    result_.module.functions.back().num_inputs = UINT32_MAX;
+  result_.files = files_.files();
+  return std::move(result_);
+}
+
+} // namespace cugrt::onnx

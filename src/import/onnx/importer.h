@@ -1,0 +1,170 @@
+// The importer at work (private to it): what names stand for, and how ops are emitted.
+//
+//   graph ── nodes in order ── Call ── a handler of the op (handlers.h)
+//                                 ├─ host(i)    elements that are known now: constants, expressions
+//                                 └─ value(i)   the value on the device, made when first asked for
+//
+// The first error of a node is kept and what would follow is skipped: handlers read straight
+// through, and an invalid value gives invalid ones. What a node cannot have because of an *input*
+// that only the caller knows (a shape, an axis) starts the import anew with that input on the host.
+#pragma once
+
+#include "import/onnx/import.h"
+#include "import/onnx/model.h"
+#include "import/onnx/tensor.h"
+#include "ir/module/builder.h"
+#include "ir/ops/ops.h"
+
+#include <set>
+#include <unordered_map>
+
+namespace cugrt::onnx {
+
+using V = ir::ValueId;
+using E = ir::ExprId;
+/// A list of dimensions that a handler may index as if the model were sound: what is not there is
+/// std::out_of_range, which Importer::node makes the node's error.
+struct Dims : std::vector<E> {
+  using std::vector<E>::vector;
+  Dims(std::vector<E> list) : std::vector<E>(std::move(list)) {}
+  E &operator[](size_t i) { return at(i); }
+  const E &operator[](size_t i) const { return at(i); }
+  E &back() { return at(size() - 1); }
+  const E &back() const { return at(size() - 1); }
+};
+using Op = ir::Op;
+using DType = ir::DType;
+
+/// A tensor whose elements are known: integers and bools as expressions, floats as numbers.
+struct Host {
+  DType dtype = DType::i64;
+  std::vector<int64_t> dims{};
+  std::vector<E> ints{};
+  std::vector<double> reals{};
+  size_t size() const { return ints.size() + reals.size(); }
+};
+
+inline bool is_real(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; }
+
+/// What a name of the file stands for.
+struct Entry : std::enable_shared_from_this<Entry> {
+  std::string name{};
+  std::optional<HostTensor> constant{}; // bytes
+  std::optional<Host> host{};           // elements, of constants when asked for
+  V device{};
+  bool is_input = false;                         // of the model, whose value is not known here
+  bool missing = false;                          // the result of a node that cannot be imported
+  std::vector<std::shared_ptr<Entry>> sources{}; // inputs of the node that it is a result of
+};
+using EntryPtr = std::shared_ptr<Entry>;
+
+/// How an input of the model is taken.
+enum class InputMode { device, host, bound };
+
+class Importer {
+public:
+  Importer(const Model &model, ExternalFiles &files, const Options &options,
+           std::map<std::string, InputMode> &modes)
+      : model_(model), files_(files), options_(options), modes_(modes),
+        builder_(result_.module, "main") {}
+
+  /// Code::busy: the import is to be started again (an input's mode has changed).
+  Result<Imported> run();
+
+  // --- What handlers use; see call.h ---
+  ir::ExprPool &exprs() { return result_.module.exprs; }
+  E constant(int64_t value) { return exprs().constant(value); }
+  ir::FunctionBuilder &builder() { return builder_; }
+  const ir::Type &type(V v) { return result_.module.types[builder_.function().value(v).type]; }
+  std::optional<int64_t> known(E e) { return exprs().as_constant(e); }
+  ir::Interval range(E e);
+  /// What an op implies: raises the lower bound of the symbol of a dimension that depends on one.
+  void require_at_least(E e, int64_t least);
+
+  /// Of an emitted op; invalid and `error` set when it is not one.
+  std::vector<V> emit(Op op, const std::vector<V> &operands, std::vector<ir::Attribute> attributes);
+  V shape(const Dims &dims);
+  V match(V x, const Dims &dims);
+  V constant_tensor(const std::string &name, const HostTensor &tensor);
+  V materialize(const Host &host);
+  V device(Entry &entry);
+  /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
+  /// condition only single integers, which become symbols, never data.
+  enum class Need { no, condition, value };
+  const Host *host(Entry &entry, Need need);
+  /// The elements of an expression's inputs are wanted as constants: raises their mode.
+  void need_constant(E e);
+
+  EntryPtr find(std::string_view name);
+  void define(std::string_view name, EntryPtr entry);
+  void nodes(const std::vector<Node> &nodes);
+  void graph_body(const Graph &graph);
+  void push_scope() { scopes_.emplace_back(); }
+  void pop_scope() { scopes_.pop_back(); }
+
+  // Nested blocks of `if` and `while`: what they capture.
+  void begin_block(const std::vector<ir::TypeId> &types, std::vector<V> &params);
+  std::vector<V> end_block(const std::vector<V> &results, uint32_t *block);
+  uint32_t last_block() const { return last_block_; }
+  V append(ir::BindingKind kind, std::vector<ir::Operand> operands, const std::vector<E> &exprs,
+           const std::vector<ir::TypeId> &types, ir::Range blocks = {}, uint32_t carried = 0);
+  void capture(V v);
+
+  void fail(Code code, std::string message);
+  bool failed() const { return !error_.ok(); }
+  Status take_error() { return std::exchange(error_, Status()); }
+
+  int64_t opset() const { return opset_; }
+  ExternalFiles &files() { return files_; }
+  const Model &model() const { return model_; }
+  const Options &options() const { return options_; }
+  unsigned depth = 0; // of local functions and subgraphs
+  std::string hint;   // names values after the node's results
+
+private:
+  Status inputs();
+  Status input(const ValueInfo &info);
+  Result<E> dimension(const ValueInfo &info, size_t i, const HostTensor *given);
+  Status results();
+  void node(const Node &node);
+  void report(const Node &node, const Status &status);
+  Status bound_input(const ValueInfo &info, Entry &entry);
+  void raise(const std::string &input, InputMode mode);
+  void raise_input(const Entry &entry, Need need);
+  void raise_sources(const Entry &entry, Need need, size_t &left);
+  V launch_integers(const std::vector<E> &values, size_t begin, size_t count);
+  void call_function(const Node &node, const LocalFunction &function);
+
+  const Model &model_;
+  ExternalFiles &files_;
+  const Options &options_;
+  std::map<std::string, InputMode> &modes_;
+  Imported result_;
+  ir::FunctionBuilder builder_;
+  std::vector<std::unordered_map<std::string_view, EntryPtr>> scopes_;
+  std::unordered_map<std::string, E> dimensions_; // by the name in the file
+  std::vector<std::string> symbol_inputs_;        // by symbol: the host input, or ""
+  std::unordered_map<std::string, uint32_t> kernels_;
+  std::vector<V> weight_params_;
+  std::vector<std::pair<std::string, V>> weights_made_;
+  struct Block {
+    std::vector<V> captures;
+    std::vector<EntryPtr> made; // entries that got their device value in it
+    std::set<uint32_t> captured;
+    uint32_t number = 0;
+  };
+  std::vector<Block> blocks_;
+  std::vector<size_t> level_; // by value: how many blocks it is in
+  std::vector<EntryPtr> pinned_;
+  uint32_t last_block_ = 0;
+  int64_t opset_ = 0;
+  Status error_;
+  bool restart_ = false;
+  struct Problem {
+    std::string op, why, first;
+    size_t count = 0;
+  };
+  std::vector<Problem> problems_;
+};
+
+} // namespace cugrt::onnx

@@ -1,0 +1,394 @@
+// Convolutions and pools of one to three dimensions.
+//
+// One dimension of a pool is an image of one row; three are pooled as planes, then along the first
+// axis. A transposed convolution is one of the input with zeros between its elements and the
+// kernel turned round.
+#include "import/onnx/call.h"
+
+#include <algorithm>
+
+namespace cugrt::onnx {
+
+namespace {
+
+struct Window {
+  Ints strides, dilation, before, after;
+  bool ceil = false;
+};
+
+/// Strides, paddings and dilation, by auto_pad or pads.
+Window window_of(Call &c, const Dims &image, const Ints &kernel) {
+  const size_t axes = image.size();
+  Window out;
+  out.strides = c.integers("strides", Ints(axes, 1));
+  out.dilation = c.integers("dilations", Ints(axes, 1));
+  Ints pads = c.integers("pads", Ints(2 * axes, 0));
+  const std::string automatic = c.text("auto_pad", "NOTSET");
+  if (out.strides.size() != axes || out.dilation.size() != axes || pads.size() != 2 * axes ||
+      kernel.size() != axes) {
+    c.w.fail(Code::parse_error, "strides, pads or dilations are not as many as the image's axes");
+    return out;
+  }
+  for (size_t i = 0; i < axes; ++i) {
+    if (automatic == "VALID")
+      pads[i] = pads[axes + i] = 0;
+    else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      const int64_t reach = (kernel[i] - 1) * out.dilation[i] + 1;
+      int64_t total = std::max<int64_t>(0, reach - 1);
+      if (out.strides[i] != 1) {
+        const int64_t size = c.number_of(image[i], "an image that auto_pad pads for a stride");
+        total = std::max<int64_t>(
+            0, ((size + out.strides[i] - 1) / out.strides[i] - 1) * out.strides[i] + reach - size);
+      }
+      const int64_t small = total / 2, large = total - small;
+      pads[i] = automatic == "SAME_UPPER" ? small : large;
+      pads[axes + i] = automatic == "SAME_UPPER" ? large : small;
+    }
+  }
+  out.before.assign(pads.begin(), pads.begin() + ptrdiff_t(axes));
+  out.after.assign(pads.begin() + ptrdiff_t(axes), pads.end());
+  out.ceil = c.integer("ceil_mode", 0) != 0;
+  return out;
+}
+
+Dims image_of(Call &c, V x) {
+  const Dims d = c.dims(x);
+  return d.size() < 3 ? Dims() : Dims(d.begin() + 2, d.end());
+}
+
+Ints joined(const Ints &a, const Ints &b) {
+  Ints out = a;
+  out.insert(out.end(), b.begin(), b.end());
+  return out;
+}
+
+/// A convolution of one to three dimensions with an optional bias.
+V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
+  const size_t axes = win.strides.size();
+  if (c.failed())
+    return {};
+  for (size_t i = 0; i < axes; ++i)
+    if (const auto taps = c.known(c.dims(w)[2 + i]))
+      c.w.require_at_least(c.dims(x)[2 + i],
+                           (*taps - 1) * win.dilation[i] + 1 - win.before[i] - win.after[i]);
+  if (axes <= 2)
+    return c.op(axes == 1 ? Op::conv1d : Op::conv2d, {x, w, bias},
+                {attr("strides", win.strides), attr("padding", joined(win.before, win.after)),
+                 attr("dilation", win.dilation), attr("groups", groups)});
+  // Of three: for each slice of the kernel the planes that it meets, summed.
+  const Dims d = c.dims(x), k = c.dims(w);
+  const int64_t depth = c.number_of(d[2], "the depth of a volume"),
+                taps = c.number_of(k[2], "a kernel");
+  const int64_t out =
+      (depth + win.before[0] + win.after[0] - (taps - 1) * win.dilation[0] - 1) / win.strides[0] +
+      1;
+  if (c.failed() || out < 1)
+    return {};
+  Ints before(5, 0), after(5, 0);
+  before[2] = win.before[0], after[2] = win.after[0];
+  V padded = c.op(Op::pad, {x}, {attr("before", before), attr("after", after)});
+  Window plane{{win.strides[1], win.strides[2]},
+               {win.dilation[1], win.dilation[2]},
+               {win.before[1], win.before[2]},
+               {win.after[1], win.after[2]},
+               false};
+  V sum;
+  for (int64_t tap = 0; tap < taps && !c.failed(); ++tap) {
+    const int64_t first = tap * win.dilation[0];
+    V part = c.op(Op::slice, {padded},
+                  {attr("starts", Ints{first}),
+                   attr("ends", Ints{first + (out - 1) * win.strides[0] + 1}),
+                   attr("axes", Ints{2}), attr("steps", Ints{win.strides[0]})});
+    part = c.reshape(c.transpose(part, {0, 2, 1, 3, 4}),
+                     {c.w.exprs().mul(d[0], c.constant(out)), d[1], d[3], d[4]});
+    V kernel = c.reshape(c.slice(w, 2, c.constant(tap), c.constant(1)), {k[0], k[1], k[3], k[4]});
+    V one = convolve(c, part, kernel, {}, plane, groups);
+    sum = sum.valid() ? c.binary(Op::add, sum, one) : one;
+  }
+  if (c.failed())
+    return {};
+  const Dims s = c.dims(sum);
+  V y = c.transpose(c.reshape(sum, {d[0], c.constant(out), s[1], s[2], s[3]}), {0, 2, 1, 3, 4});
+  return bias.valid()
+             ? c.binary(Op::add, y,
+                        c.reshape(bias, {k[0], c.constant(1), c.constant(1), c.constant(1)}))
+             : y;
+}
+
+Ints kernel_of(Call &c, V w) {
+  Ints kernel;
+  for (E e : image_of(c, w))
+    kernel.push_back(c.number_of(e, "the size of a kernel"));
+  return kernel;
+}
+
+void convolution(Call &c) {
+  V x = c.value(0), w = c.value(1), bias = c.value(2);
+  if (c.failed())
+    return;
+  if (c.rank(x) < 3 || c.rank(x) > 5)
+    return c.unsupported("a convolution of other than one to three dimensions");
+  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  c.result(convolve(c, x, w, bias, win, c.integer("group", 1)));
+}
+
+/// Exact: factors of 8 bits, summed in f64.
+void convolution_integer(Call &c) {
+  V x = c.value(0), w = c.value(1);
+  if (c.failed() || c.rank(x) < 3 || c.rank(x) > 4)
+    return c.unsupported("an integer convolution of other than one or two dimensions");
+  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  x = c.cast(x, DType::f64), w = c.cast(w, DType::f64);
+  if (c.has(2)) // the padding is of zero points, so it is 0 after they are taken away
+    x = c.binary(Op::sub, x, c.reshape(c.cast(c.value(2), DType::f64), {}));
+  if (c.has(3)) {
+    V zero = c.cast(c.value(3), DType::f64);
+    Dims column(c.rank(w), c.constant(1));
+    if (c.rank(zero))
+      column[0] = c.dims(zero)[0], zero = c.reshape(zero, column);
+    w = c.binary(Op::sub, w, zero);
+  }
+  c.result(c.cast(convolve(c, x, w, {}, win, c.integer("group", 1)), DType::i32));
+}
+
+void qlinear_convolution(Call &c) {
+  V x = c.value(0), w = c.value(3), out_zero = c.value(7);
+  if (c.failed() || c.rank(x) < 3 || c.rank(x) > 4)
+    return c.unsupported("an integer convolution of other than one or two dimensions");
+  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  Dims column(c.rank(w), c.constant(1)), channel(c.rank(x), c.constant(1));
+  auto shaped = [&](V q, bool of_weight) {
+    if (!c.rank(q))
+      return q;
+    Dims to = of_weight ? column : channel;
+    to[of_weight ? 0 : 1] = c.dims(q)[0];
+    return c.reshape(q, to);
+  };
+  x = c.binary(Op::sub, c.cast(x, DType::f64), c.reshape(c.cast(c.value(2), DType::f64), {}));
+  w = c.binary(Op::sub, c.cast(w, DType::f64), shaped(c.cast(c.value(5), DType::f64), true));
+  V bias = c.has(8) ? c.cast(c.value(8), DType::f64) : V();
+  V y = c.cast(convolve(c, x, w, bias, win, c.integer("group", 1)), DType::f32);
+  V factor = c.binary(Op::mul, c.reshape(c.value(1), {}), shaped(c.value(4), false));
+  y = c.op(Op::round, {c.binary(Op::div, c.binary(Op::mul, y, factor), c.reshape(c.value(6), {}))});
+  y = c.binary(Op::add, y, c.reshape(c.cast(out_zero, DType::f32), {}));
+  const bool is_signed = c.dtype(out_zero) == DType::i8;
+  y = c.op(Op::clip, {y},
+           {attr("min", is_signed ? -128.0 : 0.0), attr("max", is_signed ? 127.0 : 255.0)});
+  c.result(c.cast(y, c.dtype(out_zero)));
+}
+
+/// x with stride - 1 zeros between neighbours along an image's axis.
+V spread(Call &c, V x, size_t axis, int64_t stride) {
+  if (stride == 1 || c.failed())
+    return x;
+  Dims d = c.dims(x), one = d;
+  if (d.size() + 1 > ir::kMaxRank)
+    return x;
+  one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
+  Ints before(one.size(), 0), after(one.size(), 0);
+  after[axis + 1] = stride - 1;
+  V y = c.op(Op::pad, {c.reshape(x, one)}, {attr("before", before), attr("after", after)});
+  const E size = d[axis];
+  d[axis] = c.w.exprs().mul(size, c.constant(stride));
+  y = c.reshape(y, d); // the zeros behind the last one go
+  return c.slice(y, axis, c.constant(0), c.w.exprs().sub(d[axis], c.constant(stride - 1)));
+}
+
+void transposed_convolution(Call &c) {
+  V x = c.value(0), w = c.value(1), bias = c.value(2);
+  if (c.failed())
+    return;
+  if (c.rank(x) < 3 || c.rank(x) > 5)
+    return c.unsupported("a convolution of other than one to three dimensions");
+  const Dims image = image_of(c, x);
+  const size_t axes = image.size();
+  const Ints kernel = kernel_of(c, w);
+  const Ints strides = c.integers("strides", Ints(axes, 1)),
+             dilation = c.integers("dilations", Ints(axes, 1)),
+             more = c.integers("output_padding", Ints(axes, 0)),
+             shape = c.integers("output_shape", {});
+  Ints pads = c.integers("pads", Ints(2 * axes, 0));
+  const std::string automatic = c.text("auto_pad", "NOTSET");
+  const int64_t groups = c.integer("group", 1);
+  if (c.failed() || kernel.size() != axes || strides.size() != axes || dilation.size() != axes ||
+      more.size() != axes || pads.size() != 2 * axes || groups < 1)
+    return c.w.fail(Code::parse_error,
+                    "strides, pads or dilations are not as many as the image's axes");
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
+    std::optional<int64_t> total; // given where pads are not
+    if (!shape.empty()) {
+      const int64_t size = c.number_of(image[i], "an image whose result has a given size");
+      total = strides[i] * (size - 1) + more[i] + reach -
+              shape[std::min(shape.size() - axes + i, shape.size() - 1)];
+    } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      total = reach + more[i] - strides[i];
+    } else if (automatic == "VALID") {
+      total = 0;
+    }
+    if (total) {
+      const int64_t half = (*total - (*total < 0)) / 2; // rounded down, also below 0
+      pads[i] = automatic == "SAME_UPPER" ? half : *total - half;
+      pads[axes + i] = *total - pads[i];
+    }
+  }
+  for (size_t i = 0; i < axes; ++i)
+    x = spread(c, x, 2 + i, strides[i]);
+  // Weights [C, O/g, k..]: turned round, and with outputs first within each group.
+  Ints flip, flip_axes;
+  for (size_t i = 0; i < axes; ++i)
+    flip.push_back(-1), flip_axes.push_back(int64_t(2 + i));
+  w = c.op(Op::slice, {w},
+           {attr("starts", Ints(axes, INT64_MAX)), attr("ends", Ints(axes, INT64_MIN)),
+            attr("axes", flip_axes), attr("steps", flip)});
+  if (c.failed())
+    return;
+  const Dims k = c.dims(w);
+  ir::ExprPool &exprs = c.w.exprs();
+  const E g = c.constant(groups), inner = exprs.floordiv(k[0], g);
+  Dims grouped = {g, inner, k[1]}, last = {exprs.mul(g, k[1]), inner};
+  Ints order = {0, 2, 1};
+  for (size_t i = 0; i < axes; ++i) {
+    grouped.push_back(k[2 + i]), last.push_back(k[2 + i]);
+    order.push_back(int64_t(3 + i));
+  }
+  w = c.reshape(c.transpose(c.reshape(w, grouped), order), last);
+  Window win{Ints(axes, 1), dilation, {}, {}, false};
+  Ints less_before(axes, 0), less_after(axes, 0);
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t reach = (kernel[i] - 1) * dilation[i];
+    const int64_t before = reach - pads[i], after = reach - pads[axes + i] + more[i];
+    win.before.push_back(std::max<int64_t>(before, 0)),
+        win.after.push_back(std::max<int64_t>(after, 0));
+    less_before[i] = std::max<int64_t>(-before, 0), less_after[i] = std::max<int64_t>(-after, 0);
+  }
+  V y = convolve(c, x, w, bias, win, groups);
+  for (size_t i = 0; i < axes && !c.failed(); ++i)
+    if (less_before[i] || less_after[i])
+      y = c.slice(y, 2 + i, c.constant(less_before[i]),
+                  exprs.sub(c.dims(y)[2 + i], c.constant(less_before[i] + less_after[i])));
+  c.result(y);
+}
+
+// --- Pools
+// ----------------------------------------------------------------------------------------
+
+/// A pool over the image's axes `rows` and `columns`; axes beyond the kernel's are not pooled.
+V pool_plane(Call &c, Op op, V image, const Ints &kernel, const Window &win, size_t rows,
+             size_t columns, bool count_pad) {
+  auto both = [&](const Ints &list, int64_t otherwise) {
+    return Ints{rows < list.size() ? list[rows] : otherwise,
+                columns < list.size() ? list[columns] : otherwise};
+  };
+  std::vector<ir::Attribute> attributes = {
+      attr("kernel", both(kernel, 1)), attr("strides", both(win.strides, 1)),
+      attr("dilation", both(win.dilation, 1)),
+      attr("padding", joined(both(win.before, 0), both(win.after, 0))),
+      attr("ceil_mode", win.ceil)};
+  if (op == Op::avg_pool2d)
+    attributes.push_back(attr("count_include_pad", count_pad));
+  return c.op(op, {image}, attributes);
+}
+
+V pool(Call &c, Op op, V x, const Ints &kernel, const Window &win, bool count_pad) {
+  const Dims d = c.dims(x);
+  if (c.failed())
+    return {};
+  const size_t none = SIZE_MAX;
+  if (kernel.size() == 1) {
+    V y = pool_plane(c, op, c.reshape(x, {d[0], d[1], c.constant(1), d[2]}), kernel, win, none, 0,
+                     count_pad);
+    return c.failed() ? V() : c.reshape(y, {d[0], d[1], c.dims(y)[3]});
+  }
+  if (kernel.size() == 2)
+    return pool_plane(c, op, x, kernel, win, 0, 1, count_pad);
+  const E planes = c.w.exprs().mul(d[1], d[2]);
+  V slabs =
+      pool_plane(c, op, c.reshape(x, {d[0], planes, d[3], d[4]}), kernel, win, 1, 2, count_pad);
+  if (c.failed())
+    return {};
+  const Dims s = c.dims(slabs);
+  V columns = pool_plane(c, op, c.reshape(slabs, {d[0], d[1], d[2], c.w.exprs().mul(s[2], s[3])}),
+                         kernel, win, 0, none, count_pad);
+  return c.failed() ? V() : c.reshape(columns, {d[0], d[1], c.dims(columns)[2], s[2], s[3]});
+}
+
+void pooling(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  const Ints kernel = c.integers("kernel_shape", {});
+  if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
+    return c.unsupported("a pool of other than one to three dimensions");
+  if (c.wants(1))
+    return c.unsupported("positions as a second result");
+  Window win = window_of(c, image_of(c, x), kernel);
+  const std::string automatic = c.text("auto_pad", "NOTSET");
+  if (automatic != "NOTSET" && automatic != "VALID")
+    win.ceil = false;
+  if (c.node.op == "LpPool") {
+    const int64_t p = c.integer("p", 2);
+    double size = 1;
+    for (int64_t k : kernel)
+      size *= double(k);
+    V absolute = c.op(Op::abs, {x});
+    V power = p == 1   ? absolute
+              : p == 2 ? c.binary(Op::mul, x, x)
+                       : c.binary(Op::pow, absolute, c.like(x, double(p)));
+    V mean = pool(c, Op::avg_pool2d, power, kernel, win, true);
+    V sum = c.binary(Op::mul, mean, c.like(mean, size));
+    if (win.ceil)
+      return c.unsupported("a pool of powers with ceil_mode");
+    return c.result(p == 1   ? sum
+                    : p == 2 ? c.op(Op::sqrt, {sum})
+                             : c.binary(Op::pow, sum, c.like(sum, 1.0 / double(p))));
+  }
+  const bool largest = c.node.op == "MaxPool";
+  c.result(pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win,
+                c.integer("count_include_pad", 0) != 0));
+}
+
+void global_pool(Call &c) {
+  V x = c.value(0);
+  Ints axes;
+  for (size_t i = 2; i < c.rank(x); ++i)
+    axes.push_back(int64_t(i));
+  if (c.node.op != "GlobalLpPool")
+    return c.result(
+        c.reduce(c.node.op == "GlobalMaxPool" ? Op::reduce_max : Op::reduce_mean, x, axes, true));
+  if (c.integer("p", 2) != 2)
+    return c.unsupported("powers other than 2");
+  c.result(c.op(Op::sqrt, {c.reduce(Op::reduce_sum, c.binary(Op::mul, x, x), axes, true)}));
+}
+
+/// x / (bias + alpha/size * sum of squares of the neighbouring channels) ^ beta
+void local_response(Call &c) {
+  V x = c.value(0);
+  const int64_t size = c.integer("size", 1);
+  if (c.failed() || c.rank(x) < 3)
+    return c.unsupported("an image without axes");
+  const Dims d = c.dims(x);
+  V squares =
+      c.reshape(c.binary(Op::mul, x, x), {d[0], c.constant(1), d[1], c.product(image_of(c, x))});
+  const int64_t before = (size - 1) / 2;
+  Window win{{1, 1}, {1, 1}, {before, 0}, {size - 1 - before, 0}, false};
+  V mean = pool_plane(c, Op::avg_pool2d, squares, {size, 1}, win, 0, 1, true);
+  V scale = c.binary(Op::add, c.binary(Op::mul, mean, c.like(mean, c.number("alpha", 1e-4))),
+                     c.like(mean, c.number("bias", 1)));
+  c.result(c.binary(Op::div, x,
+                    c.reshape(c.binary(Op::pow, scale, c.like(scale, c.number("beta", 0.75))), d)));
+}
+
+} // namespace
+
+void add_windows(HandlerTable &table) {
+  table["Conv"] = convolution;
+  table["ConvInteger"] = convolution_integer;
+  table["QLinearConv"] = qlinear_convolution;
+  table["ConvTranspose"] = transposed_convolution;
+  table["MaxPool"] = table["AveragePool"] = table["LpPool"] = pooling;
+  table["GlobalAveragePool"] = table["GlobalMaxPool"] = table["GlobalLpPool"] = global_pool;
+  table["LRN"] = local_response;
+}
+
+} // namespace cugrt::onnx

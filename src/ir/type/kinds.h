@@ -1,0 +1,31 @@
+// What modules and plans say alike of kernels and of their own tables.
+#pragma once
+
+#include <cstdint>
+
+namespace cugrt::ir {
+
+/// Half-open range [begin, begin + count) into an array of the same owner.
+struct Range {
+  uint32_t begin = 0, count = 0;
+  uint32_t end() const { return begin + count; }
+  friend bool operator==(const Range &, const Range &) = default;
+};
+
+enum class Access : uint8_t { in, out, inout };
+inline bool reads(Access access) { return access != Access::out; }
+inline bool writes(Access access) { return access != Access::in; }
+
+enum class KernelParamKind : uint8_t {
+  tensor, // a device pointer to the first element; access and dtype declared
+  scalar, // a host value, passed by value as `dtype`
+  symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
+  device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
+  /// That symbol with its bounds and where to say that its value is out of them, passed by value:
+  /// cugrt_symbol of kernels/device_symbol.cuh.
+  checked_symbol,
+};
+
+enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
+
+} // namespace cugrt::ir

@@ -1,0 +1,240 @@
+// The C ABI of include/cugrt/llm.h.
+#include "llm/generation/call.h"
+#include "llm/generation/generator.h"
+
+#include <cugrt/llm.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+struct cugrt_llm_model {
+  std::shared_ptr<const cugrt::llm::Model> model;
+};
+struct cugrt_llm_tokens {
+  std::vector<int32_t> ids;
+};
+struct cugrt_llm_session {
+  std::unique_ptr<cugrt::llm::Generator> generator;
+};
+
+namespace cugrt::llm {
+
+namespace {
+
+cugrt_status *to_c(const Status &status) {
+  if (status.ok())
+    return nullptr;
+  std::string text = status.location().empty() ? "" : status.location() + ": ";
+  text += status.message();
+  if (!status.cuda_error().empty())
+    text += " (" + status.cuda_error() + ")";
+  return api().status_create(static_cast<cugrt_code>(status.code()), text.c_str());
+}
+
+/// What a call does; nothing is thrown beyond it.
+template <class Body> cugrt_status *guarded(Body body) {
+  try {
+    return to_c(body());
+  } catch (const std::bad_alloc &) {
+    return api().status_create(CUGRT_OUT_OF_HOST_MEMORY, "the host is out of memory");
+  } catch (const std::exception &error) {
+    return api().status_create(CUGRT_INTERNAL, error.what());
+  }
+}
+
+Status require(bool is_given, const char *what) {
+  return is_given ? Status()
+                  : Status::error(Code::invalid_argument, std::string(what) + " is missing");
+}
+
+/// The caller's struct as this library knows it; what an older caller's lacks is 0.
+template <class T> Result<T> take_struct(const T *given, const char *what) {
+  auto taken = detail::sized<T>();
+  if (!given)
+    return taken;
+  if (given->struct_size < sizeof(size_t))
+    return Status::error(Code::invalid_argument, std::string(what) + ": struct_size is not set");
+  std::memcpy(&taken, given, std::min(given->struct_size, sizeof taken));
+  taken.struct_size = sizeof taken;
+  return taken;
+}
+
+/// Fills as much of the caller's struct as it has room for.
+template <class T> Status give_struct(T made, T *wanted, const char *what) {
+  if (!wanted || wanted->struct_size < sizeof(size_t))
+    return Status::error(Code::invalid_argument, std::string(what) + ": struct_size is not set");
+  made.struct_size = wanted->struct_size;
+  std::memcpy(wanted, &made, std::min(wanted->struct_size, sizeof made));
+  return {};
+}
+
+cugrt_status *model_open(const char *path, cugrt_llm_model **model) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(path && model, "path or model"));
+    CUGRT_ASSIGN(std::shared_ptr<const Model> opened, Model::open(path));
+    *model = new cugrt_llm_model{std::move(opened)};
+    return {};
+  });
+}
+
+void model_free(cugrt_llm_model *model) { delete model; }
+
+cugrt_status *model_get_info(const cugrt_llm_model *model, cugrt_llm_model_info *info) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model, "model"));
+    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+    auto made = detail::sized<cugrt_llm_model_info>();
+    made.architecture = model->model->architecture.c_str();
+    made.layers = decoder.layers;
+    made.vocabulary = static_cast<int64_t>(model->model->tokenizer->size());
+    made.trained_context = decoder.trained_context;
+    return give_struct(made, info, "info");
+  });
+}
+
+cugrt_status *tokenize(const cugrt_llm_model *model, const char *text, size_t size_bytes,
+                       cugrt_llm_tokens **tokens) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && tokens && (text || size_bytes == 0), "model, text or tokens"));
+    CUGRT_ASSIGN(std::vector<int32_t> ids,
+                 model->model->tokenizer->encode(std::string_view(text, size_bytes)));
+    *tokens = new cugrt_llm_tokens{std::move(ids)};
+    return {};
+  });
+}
+
+cugrt_status *tokenize_chat(const cugrt_llm_model *model, const cugrt_llm_message *messages,
+                            size_t count, cugrt_llm_tokens **tokens, int32_t *end) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && tokens && (messages || count == 0), "model, messages or tokens"));
+    CUGRT_ASSIGN(const ChatTemplate kind, find_chat_template(model->model->file));
+    std::vector<Message> list;
+    for (size_t i = 0; i < count; ++i) {
+      CUGRT_TRY(require(messages[i].role && messages[i].text, "a message's role or text"));
+      list.push_back({messages[i].role, messages[i].text});
+    }
+    CUGRT_ASSIGN(const std::vector<TextPart> parts, apply_chat_template(kind, list));
+    CUGRT_ASSIGN(std::vector<int32_t> ids, model->model->tokenizer->encode(parts));
+    const int32_t last = model->model->tokenizer->find(end_of_answer(kind));
+    if (last < 0)
+      return Status::error(Code::parse_error, "'" + model->model->file.name() + "' has no token '" +
+                                                  std::string(end_of_answer(kind)) +
+                                                  "', which its chat template ends answers with");
+    *tokens = new cugrt_llm_tokens{std::move(ids)};
+    if (end)
+      *end = last;
+    return {};
+  });
+}
+
+const int32_t *tokens_data(const cugrt_llm_tokens *tokens) {
+  return tokens ? tokens->ids.data() : nullptr;
+}
+size_t tokens_count(const cugrt_llm_tokens *tokens) { return tokens ? tokens->ids.size() : 0; }
+void tokens_free(cugrt_llm_tokens *tokens) { delete tokens; }
+
+cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
+                           const cugrt_llm_session_options *options, cugrt_llm_session **session) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(
+        require(model && runtime && session && options, "model, runtime, options or session"));
+    CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
+    if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
+      return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
+    if (given.context < 0)
+      return Status::error(Code::invalid_argument, "the context is not negative");
+    GeneratorOptions wanted;
+    wanted.dtype = static_cast<ir::DType>(given.dtype);
+    wanted.context = given.context;
+    wanted.progress = given.progress;
+    wanted.progress_user = given.progress_user;
+    CUGRT_ASSIGN(std::unique_ptr<Generator> made, Generator::open(model->model, runtime, wanted));
+    *session = new cugrt_llm_session{std::move(made)};
+    return {};
+  });
+}
+
+void session_free(cugrt_llm_session *session) { delete session; }
+
+cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    CUGRT_ASSIGN(const GeneratorInfo known, session->generator->info());
+    auto made = detail::sized<cugrt_llm_session_info>();
+    made.context = known.context;
+    made.cache_bytes = known.cache_bytes;
+    made.weight_bytes = known.counters.weight_bytes;
+    made.arena_bytes = known.counters.arena_bytes;
+    made.decode_nodes = known.decode_nodes;
+    made.instances_built = known.counters.regions_built;
+    made.fields_patched = known.counters.fields_patched;
+    return give_struct(made, info, "info");
+  });
+}
+
+cugrt_status *session_clear(cugrt_llm_session *session) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    return session->generator->clear();
+  });
+}
+
+cugrt_status *generate(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                       cugrt_llm_generate_result *result) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && options && result, "session, options or result"));
+    CUGRT_ASSIGN(const cugrt_llm_generate_options given, take_struct(options, "options"));
+    CUGRT_TRY(
+        require((given.prompt || given.prompt_count == 0) && (given.ends || given.end_count == 0),
+                "prompt or ends"));
+    if (!(given.temperature >= 0) || given.top_k < 0 || !(given.top_p >= 0))
+      return Status::error(Code::invalid_argument, "temperature, top_k and top_p are not negative");
+    Request request;
+    request.prompt = std::span(given.prompt, given.prompt_count);
+    request.max_tokens = given.max_tokens;
+    request.sampling = {given.temperature, given.top_k, given.top_p, given.seed};
+    request.ends = std::span(given.ends, given.end_count);
+    request.on_token = [&given](int32_t token, std::string_view text) {
+      return !given.on_token ||
+             given.on_token(given.user, token, text.data() ? text.data() : "", text.size()) == 0;
+    };
+    Outcome outcome;
+    CUGRT_TRY(session->generator->generate(request, outcome));
+    auto made = detail::sized<cugrt_llm_generate_result>();
+    made.stop = static_cast<int32_t>(outcome.stop);
+    made.tokens = outcome.tokens;
+    made.prompt_seconds = outcome.prompt_seconds;
+    made.seconds = outcome.seconds;
+    return give_struct(made, result, "result");
+  });
+}
+
+constexpr cugrt_llm_api kTable = {
+    .struct_size = sizeof(cugrt_llm_api),
+    .version = CUGRT_LLM_API_VERSION,
+    .model_open = model_open,
+    .model_free = model_free,
+    .model_get_info = model_get_info,
+    .tokenize = tokenize,
+    .tokenize_chat = tokenize_chat,
+    .tokens_data = tokens_data,
+    .tokens_count = tokens_count,
+    .tokens_free = tokens_free,
+    .session_open = session_open,
+    .session_free = session_free,
+    .session_get_info = session_get_info,
+    .session_clear = session_clear,
+    .generate = generate,
+};
+
+} // namespace
+
+} // namespace cugrt::llm
+
+extern "C" const cugrt_llm_api *cugrt_llm_get_api(uint32_t version) {
+  const bool has_cugrt = cugrt_get_api(CUGRT_API_VERSION) != nullptr;
+  return has_cugrt && version >= 1 && version <= CUGRT_LLM_API_VERSION ? &cugrt::llm::kTable
+                                                                       : nullptr;
+}

@@ -1,0 +1,276 @@
+// Writes a decoder's module; see decoder.h.
+//
+//   x = embedding(tokens)
+//   each layer:  q, k, v = products of norm(x), with positions turned in
+//                caches <- k, v
+//                x += product of attention(q, caches, lengths)
+//                h = norm(x);  x += product of silu(gate of h) * (up of h)
+//   logits = product of norm(last row of x)
+#include "ir/text/text.h"
+#include "llm/architectures/graph.h"
+#include "llm/architectures/state_kernels.h"
+#include "support/check.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace cugrt::llm {
+
+namespace {
+
+using ir::Op;
+using ir::Operand;
+using ir::ValueId;
+
+struct Architecture {
+  std::string_view name;
+  Result<Decoder> (*read)(const gguf::File &);
+};
+constexpr Architecture kArchitectures[] = {
+    {"llama", read_llama}, {"qwen2", read_qwen2}, {"qwen3", read_qwen3}};
+
+/// Cosines and sines of each position's angles, [context, turned / 2]: computed in double.
+struct RotaryTables {
+  Weight cosines, sines;
+};
+
+RotaryTables rotary_tables(const Decoder &decoder, int64_t context, const gguf::Tensor *divisors) {
+  const auto half = static_cast<size_t>(decoder.turned / 2);
+  auto cosines = std::make_shared<std::string>(), sines = std::make_shared<std::string>();
+  cosines->reserve(static_cast<size_t>(context) * half * sizeof(float));
+  sines->reserve(cosines->capacity());
+  const auto append = [](std::string &to, double value) {
+    const auto rounded = static_cast<float>(value);
+    to.append(reinterpret_cast<const char *>(&rounded), sizeof rounded);
+  };
+  for (int64_t position = 0; position < context; ++position)
+    for (size_t i = 0; i < half; ++i) {
+      float divisor = 1;
+      if (divisors)
+        std::memcpy(&divisor, divisors->bytes.data() + i * sizeof divisor, sizeof divisor);
+      const double angle = double(position) / decoder.rope_factor / double(divisor) *
+                           std::pow(decoder.rope_base, -2.0 * double(i) / double(decoder.turned));
+      append(*cosines, std::cos(angle));
+      append(*sines, std::sin(angle));
+    }
+  const std::vector<int64_t> dims = {context, decoder.turned / 2};
+  return {{"rope.cosines", ir::DType::f32, dims, *cosines, cosines},
+          {"rope.sines", ir::DType::f32, dims, *sines, sines}};
+}
+
+class FunctionWriter {
+public:
+  FunctionWriter(ir::Module &module, WeightList &weights, const Decoder &decoder,
+                 const DecoderOptions &options, const RotaryTables &tables, int64_t vocabulary,
+                 bool is_prefill)
+      : d_(decoder), options_(options), tables_(tables), vocabulary_(vocabulary),
+        is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places),
+        g_(module, weights, is_prefill ? "prefill" : "decode", options.dtype) {}
+
+  Status write();
+
+private:
+  ir::ExprId c(int64_t value) { return g_.constant(value); }
+  Operand size(int64_t value) { return Operand::of(c(value)); }
+  void inputs();
+  void positions();
+  ValueId embedding();
+  ValueId attention(ValueId x, int64_t layer);
+  ValueId turned(ValueId x, int64_t heads, const std::string &norm);
+  ValueId feed_forward(ValueId x, int64_t layer);
+  ValueId last_row(ValueId x);
+
+  const Decoder &d_;
+  const DecoderOptions &options_;
+  const RotaryTables &tables_;
+  const int64_t vocabulary_;
+  const bool is_prefill_;
+  const int64_t places_;
+  GraphBuilder g_;
+  ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
+  ValueId ids_;                                     // what is embedded, [rows]
+  ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
+  ValueId row_positions_, lengths_;                 // [rows]; [places], with this step's
+  std::vector<ValueId> caches_;                     // keys and values of each layer
+};
+
+void FunctionWriter::inputs() {
+  using ir::Access;
+  rows_ = c(places_);
+  if (is_prefill_) {
+    ir::Symbol symbol;
+    symbol.name = "n";
+    symbol.bounds = {1, options_.chunk};
+    rows_ = g_.exprs().symbol(g_.builder().symbol(std::move(symbol)));
+    ids_ = g_.input("ids", ir::DType::i32, {rows_}, Access::in);
+  }
+  tokens_ = g_.input("tokens", ir::DType::i32, {c(places_)}, Access::inout);
+  next_positions_ = g_.input("positions", ir::DType::i32, {c(places_)}, Access::inout);
+  state_lengths_ = g_.input("lengths", ir::DType::i32, {c(places_)}, Access::inout);
+  for (int64_t layer = 0; layer < d_.layers; ++layer)
+    for (const char *name : {"keys.", "values."})
+      caches_.push_back(g_.input(
+          name + std::to_string(layer), options_.dtype,
+          {c(places_), c(options_.context), c(d_.kv_heads), c(d_.head_width)}, Access::inout));
+}
+
+// Row i of a prefill stands at the state's position + i, and then there are that many + 1.
+void FunctionWriter::positions() {
+  if (!is_prefill_) {
+    ids_ = tokens_;
+    row_positions_ = next_positions_;
+    lengths_ = state_lengths_;
+    return;
+  }
+  const auto counted_from = [&](int64_t start, std::string_view hint) {
+    const ValueId steps =
+        g_.op(Op::range, {g_.shape({rows_})},
+              {{"start", double(start)}, {"dtype", ir::DTypeLiteral(ir::DType::i32)}});
+    return g_.op(Op::add, {steps, next_positions_}, {}, hint);
+  };
+  row_positions_ = counted_from(0, "row_positions");
+  const ValueId last = g_.shape({g_.exprs().sub(rows_, c(1))});
+  lengths_ = g_.op(Op::slice, {counted_from(1, "row_lengths"), last, g_.shape({c(1)})}, {},
+                   "sequence_length");
+}
+
+ValueId FunctionWriter::embedding() {
+  const ValueId table = g_.weight("token_embd.weight", {vocabulary_, d_.width});
+  if (ir::info(g_.dtype_of(table)).kind != ir::DTypeKind::block)
+    return g_.cast(g_.op(Op::embedding, {table, ids_}), options_.dtype);
+  const ValueId x = g_.alloc(options_.dtype, {rows_, c(d_.width)}, "x");
+  g_.launch("embedding_blocks", {Operand::of(table), Operand::of(ids_), Operand::of(x),
+                                 Operand::of(rows_), size(vocabulary_), size(d_.width)});
+  return x;
+}
+
+// Heads, normalised where the architecture says so, turned by their positions in f32.
+ValueId FunctionWriter::turned(ValueId x, int64_t heads, const std::string &norm) {
+  x = g_.reshape(x, {rows_, c(heads), c(d_.head_width)});
+  if (d_.has_head_norms)
+    x = g_.norm(x, norm + ".weight", d_.head_width, d_.epsilon);
+  x = g_.op(Op::rotary,
+            {g_.cast(x, ir::DType::f32), row_positions_, g_.made_weight(tables_.cosines),
+             g_.made_weight(tables_.sines)},
+            {{"dims", d_.turned}, {"interleaved", d_.rope_interleaved}});
+  return g_.cast(x, options_.dtype);
+}
+
+ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
+  const std::string name = "blk." + std::to_string(layer) + ".";
+  const int64_t q_width = d_.heads * d_.head_width, kv_width = d_.kv_heads * d_.head_width;
+  const ValueId h = g_.norm(x, name + "attn_norm.weight", d_.width, d_.epsilon);
+  ValueId q = g_.product(h, name + "attn_q", q_width, d_.width, d_.has_bias);
+  ValueId k = g_.product(h, name + "attn_k", kv_width, d_.width, d_.has_bias);
+  const ValueId v = g_.product(h, name + "attn_v", kv_width, d_.width, d_.has_bias);
+  q = turned(q, d_.heads, name + "attn_q_norm");
+  k = turned(k, d_.kv_heads, name + "attn_k_norm");
+
+  const auto at = static_cast<size_t>(2 * layer);
+  const ir::ExprId each = is_prefill_ ? rows_ : c(1);
+  g_.launch("cache_write",
+            {Operand::of(k), Operand::of(v), Operand::of(row_positions_), Operand::of(lengths_),
+             Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
+             Operand::of(each), size(options_.context), size(kv_width)});
+  q = g_.reshape(q, {c(places_), each, c(d_.heads), c(d_.head_width)});
+  const ValueId seen =
+      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_}, {{"causal", true}});
+  const ValueId out =
+      g_.product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
+  return g_.op(Op::add, {x, out});
+}
+
+ValueId FunctionWriter::feed_forward(ValueId x, int64_t layer) {
+  const std::string name = "blk." + std::to_string(layer) + ".";
+  const ValueId h = g_.norm(x, name + "ffn_norm.weight", d_.width, d_.epsilon);
+  const ValueId gate = g_.op(Op::silu, {g_.product(h, name + "ffn_gate", d_.inner, d_.width)});
+  const ValueId up = g_.product(h, name + "ffn_up", d_.inner, d_.width);
+  const ValueId down =
+      g_.product(g_.op(Op::mul, {gate, up}), name + "ffn_down", d_.width, d_.inner);
+  return g_.op(Op::add, {x, down});
+}
+
+ValueId FunctionWriter::last_row(ValueId x) {
+  if (!is_prefill_)
+    return x;
+  return g_.op(Op::slice,
+               {x, g_.shape({g_.exprs().sub(rows_, c(1)), c(0)}), g_.shape({c(1), c(d_.width)})});
+}
+
+Status FunctionWriter::write() {
+  inputs();
+  positions();
+  ValueId x = embedding();
+  for (int64_t layer = 0; layer < d_.layers; ++layer)
+    x = feed_forward(attention(x, layer), layer);
+  x = g_.norm(last_row(x), "output_norm.weight", d_.width, d_.epsilon);
+  const bool is_tied = !g_.has_tensor("output.weight");
+  const ValueId logits = g_.cast(
+      g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
+  const ValueId next =
+      g_.cast(g_.op(Op::argmax, {logits}, {{"axis", int64_t(-1)}}), ir::DType::i32);
+  g_.launch("advance", {Operand::of(next), Operand::of(tokens_), Operand::of(next_positions_),
+                        Operand::of(state_lengths_), size(places_),
+                        Operand::of(is_prefill_ ? rows_ : c(1)), size(is_prefill_)});
+  return g_.finish({logits});
+}
+
+} // namespace
+
+Result<Decoder> read_decoder(const gguf::File &file) {
+  CUGRT_ASSIGN(const std::string_view name, file.string("general.architecture"));
+  std::string names;
+  for (const Architecture &architecture : kArchitectures) {
+    if (architecture.name == name)
+      return architecture.read(file);
+    names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  return Status::error(Code::unsupported, "'" + file.name() + "': architecture '" +
+                                              std::string(name) + "' is not known; known are " +
+                                              names);
+}
+
+Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
+                                    const DecoderOptions &options) {
+  const gguf::Tensor *table = file.find_tensor("token_embd.weight");
+  if (!table || table->dims.size() != 2 || table->dims[0] < 1 || table->dims[0] > INT32_MAX)
+    return Status::error(Code::parse_error,
+                         "'" + file.name() +
+                             "' has no tensor 'token_embd.weight' of two dimensions");
+  WeightList weights(file);
+  const gguf::Tensor *divisors = file.find_tensor("rope_freqs.weight");
+  if (divisors) { // read here, used nowhere else
+    CUGRT_ASSIGN(const Weight *found, weights.tensor("rope_freqs.weight", {decoder.turned / 2}));
+    if (found->dtype != ir::DType::f32)
+      return Status::error(Code::unsupported,
+                           "'" + file.name() + "': tensor 'rope_freqs.weight' is not f32");
+  }
+  const std::optional<ir::DType> rows = ir::dtype_from_name(gguf::type_info(table->type)->name);
+  if (rows && ir::info(*rows).kind == ir::DTypeKind::block && !has_embedding(*rows))
+    return Status::error(Code::unsupported, "'" + file.name() +
+                                                "': tensor 'token_embd.weight' is of type " +
+                                                std::string(ir::info(*rows).name) +
+                                                ", in which there is no look-up of rows");
+  const RotaryTables tables = rotary_tables(decoder, options.context, divisors);
+  Diagnostics diagnostics;
+  ir::Module module =
+      ir::parse(state_kernels(options.dtype, rows.value_or(ir::DType::f32)), diagnostics);
+  CUGRT_CHECK(diagnostics.empty());
+  DecoderModule built;
+  built.vocabulary = table->dims[0];
+  for (bool is_prefill : {true, false})
+    CUGRT_TRY(
+        FunctionWriter(module, weights, decoder, options, tables, built.vocabulary, is_prefill)
+            .write());
+  CUGRT_TRY(weights.check_all_used());
+  built.text = ir::print(module);
+  built.weights = weights.take();
+  if (divisors)
+    std::erase_if(built.weights, [](const Weight &w) { return w.name == "rope_freqs.weight"; });
+  built.cache_bytes_per_place = uint64_t(options.context) * uint64_t(decoder.kv_heads) *
+                                uint64_t(decoder.head_width) *
+                                ir::info(options.dtype).bytes_per_block;
+  return built;
+}
+
+} // namespace cugrt::llm

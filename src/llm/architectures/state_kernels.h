@@ -1,0 +1,17 @@
+// The kernels that read and write a decoder's state, as text of the module that it is built into.
+#pragma once
+
+#include "ir/type/dtype.h"
+
+#include <string>
+
+namespace cugrt::llm {
+
+/// Whether @embedding_blocks reads tables of `table`.
+bool has_embedding(ir::DType table);
+
+/// A module with @cache_write and @advance for activations of `dtype`, and @embedding_blocks for a
+/// table of `table`, where it reads such.
+std::string state_kernels(ir::DType dtype, ir::DType table);
+
+} // namespace cugrt::llm

@@ -1,0 +1,180 @@
+// cugrt generate: goes on from a prompt, token by token.
+#include "language_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+
+namespace tool {
+
+namespace {
+
+struct Options {
+  std::string model, prompt, driver, dtype = "f32";
+  uint64_t max_tokens = 128, seed = 0;
+  int64_t context = 0, top_k = 0;
+  double temperature = 0, top_p = 0;
+  bool json = false, chat = false, stats = false;
+};
+
+/// The least power of two that holds prompt and answer, from 256 on; what the model was trained for
+/// at most, and 0 (the model decides) where the answer's length is open.
+int64_t context_for(const LlmModel &model, size_t prompt, uint64_t max_tokens) {
+  auto info = cugrt::detail::sized<cugrt_llm_model_info>();
+  cugrt::check(llm().model_get_info(model.get(), &info));
+  const auto trained = static_cast<uint64_t>(info.trained_context);
+  if (max_tokens == 0 || max_tokens > trained || prompt > trained - max_tokens)
+    return 0;
+  return static_cast<int64_t>(
+      std::min(trained, std::bit_ceil(std::max<uint64_t>(prompt + max_tokens, 256))));
+}
+
+struct Answer {
+  std::vector<int32_t> ids;
+  std::string text;
+  bool as_json = false;
+
+  static int32_t take(void *user, int32_t token, const char *text, size_t size_bytes) {
+    auto &answer = *static_cast<Answer *>(user);
+    answer.ids.push_back(token);
+    answer.text.append(text, size_bytes);
+    if (!answer.as_json)
+      std::cout.write(text, static_cast<std::streamsize>(size_bytes)).flush();
+    return !std::cout; // nobody reads on
+  }
+};
+
+void print_json(const std::vector<int32_t> &prompt, const Answer &answer,
+                const cugrt_llm_generate_result &result, const cugrt_llm_session_info &info,
+                const char *driver) {
+  static constexpr const char *kStops[] = {"end", "length", "context", "caller"};
+  const double further = static_cast<double>(result.tokens) - 1;
+  const nlohmann::ordered_json object = {
+      {"prompt_ids", prompt},
+      {"ids", answer.ids},
+      {"text", answer.text},
+      {"stop", kStops[result.stop]},
+      {"tokens_per_s", result.seconds > 0 ? further / result.seconds : 0},
+      {"prompt_s", result.prompt_seconds},
+      {"driver", driver},
+      {"decode_nodes", info.decode_nodes},
+      {"context", info.context},
+      {"weight_bytes", info.weight_bytes},
+      {"cache_bytes", info.cache_bytes},
+      {"arena_bytes", info.arena_bytes},
+      {"instances_built", info.instances_built},
+      {"fields_patched", info.fields_patched}};
+  std::cout << object.dump() << "\n";
+}
+
+void print_stats(const cugrt_llm_generate_result &result, const cugrt_llm_session_info &info) {
+  const double further = static_cast<double>(result.tokens) - 1;
+  std::fprintf(
+      stderr,
+      "%llu tokens, the first after %.1f s, then %.2f a second; a step has %llu nodes; "
+      "%llu instances built, %llu fields patched; weights %.1f MB, caches %.1f MB for %lld "
+      "positions, arena %.2f MB\n",
+      static_cast<unsigned long long>(result.tokens), result.prompt_seconds,
+      result.seconds > 0 ? further / result.seconds : 0,
+      static_cast<unsigned long long>(info.decode_nodes),
+      static_cast<unsigned long long>(info.instances_built),
+      static_cast<unsigned long long>(info.fields_patched),
+      static_cast<double>(info.weight_bytes) / 1e6, static_cast<double>(info.cache_bytes) / 1e6,
+      static_cast<long long>(info.context), static_cast<double>(info.arena_bytes) / 1e6);
+}
+
+/// The tokens to go on from; of a chat also the one that ends the answer.
+std::vector<int32_t> prompt_of(const Options &options, const LlmModel &model,
+                               std::optional<int32_t> &end) {
+  if (!options.chat)
+    return tokenize(model, options.prompt);
+  const cugrt_llm_message message = {"user", options.prompt.c_str()};
+  cugrt_llm_tokens *tokens = nullptr;
+  cugrt::check(llm().tokenize_chat(model.get(), &message, 1, &tokens, &end.emplace()));
+  return list_of(LlmTokens(tokens));
+}
+
+void run_generate(const Options &options) {
+  const LlmModel model = open_model(options.model);
+  std::optional<int32_t> end;
+  const std::vector<int32_t> prompt = prompt_of(options, model, end);
+  if (prompt.empty())
+    throw UserError("the prompt is empty: there is nothing to go on from");
+  cugrt::Runtime runtime = open_runtime(options.driver);
+  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
+  opening.dtype = parse_dtype(options.dtype);
+  opening.context =
+      options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
+  cugrt_llm_session *opened = nullptr;
+  cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
+  const LlmSession session(opened);
+
+  const cugrt_runtime_info device = runtime.info();
+  if (device.emulated)
+    std::cerr << "EMULATED text:\n";
+  Answer answer;
+  answer.as_json = options.json;
+  auto wanted = cugrt::detail::sized<cugrt_llm_generate_options>();
+  wanted.prompt = prompt.data();
+  wanted.prompt_count = prompt.size();
+  wanted.max_tokens = options.max_tokens;
+  wanted.temperature = options.temperature;
+  wanted.top_k = options.top_k;
+  wanted.top_p = options.top_p;
+  wanted.seed = options.seed;
+  wanted.ends = end ? &*end : nullptr;
+  wanted.end_count = end.has_value();
+  wanted.on_token = Answer::take;
+  wanted.user = &answer;
+  auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
+  cugrt::check(llm().generate(opened, &wanted, &result));
+  auto info = cugrt::detail::sized<cugrt_llm_session_info>();
+  cugrt::check(llm().session_get_info(opened, &info));
+  if (options.json)
+    print_json(prompt, answer, result, info, device.emulated ? "EMULATED" : device.device_name);
+  else
+    std::cout << std::endl;
+  if (options.stats)
+    print_stats(result, info);
+}
+
+} // namespace
+
+void add_generate(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command =
+      app.add_subcommand("generate", "Goes on from a prompt, and prints the text as it comes");
+  command->add_option("MODEL", options->model, "A GGUF file; of several parts the first")
+      ->required();
+  command->add_option("--prompt", options->prompt, "The text to go on from")->required();
+  command->add_option("--max-tokens", options->max_tokens,
+                      "How many tokens at most; 0: until the model ends");
+  command
+      ->add_option("--temperature", options->temperature,
+                   "How freely tokens are drawn; 0: the most likely one is taken")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-k", options->top_k, "Draws from the K most likely ones; 0: from all")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--top-p", options->top_p,
+                   "Draws from the fewest that have this probability together; 0: from all")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--seed", options->seed, "Of the draws");
+  command->add_option("--dtype", options->dtype, "Of what is computed and cached")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  command
+      ->add_option("--context", options->context,
+                   "Positions that the caches hold; default: what prompt and answer need")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--driver", options->driver, "system, emulated, or a library's path");
+  command->add_flag("--chat", options->chat,
+                    "The prompt is what a user says: the model's chat template goes around it");
+  command->add_flag("--stats", options->stats, "Speed, nodes, instances and memory, on stderr");
+  command->add_flag("--json", options->json, "One JSON object with tokens, text and figures");
+  command->callback([options] { run_generate(*options); });
+}
+
+} // namespace tool

@@ -1,0 +1,50 @@
+// What the commands on language models share: the table of libcugrt-llm and its handles.
+#pragma once
+
+#include "tool.h"
+
+#include <cugrt/llm.h>
+
+#include <memory>
+#include <span>
+
+namespace tool {
+
+inline const cugrt_llm_api &llm() {
+  static const cugrt_llm_api *const table = cugrt_llm_get_api(CUGRT_LLM_API_VERSION);
+  if (!table)
+    throw UserError("libcugrt-llm.so is older than this tool");
+  return *table;
+}
+
+template <class T, auto Free> struct LlmFree {
+  void operator()(T *handle) const { (llm().*Free)(handle); }
+};
+template <class T, auto Free> using LlmHandle = std::unique_ptr<T, LlmFree<T, Free>>;
+using LlmModel = LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
+using LlmTokens = LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free>;
+using LlmSession = LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
+
+inline LlmModel open_model(const std::string &path) {
+  cugrt_llm_model *model = nullptr;
+  cugrt::check(llm().model_open(path.c_str(), &model));
+  return LlmModel(model);
+}
+
+inline std::vector<int32_t> list_of(const LlmTokens &tokens) {
+  const int32_t *first = llm().tokens_data(tokens.get());
+  return {first, first + llm().tokens_count(tokens.get())};
+}
+
+inline std::vector<int32_t> tokenize(const LlmModel &model, const std::string &text) {
+  cugrt_llm_tokens *tokens = nullptr;
+  cugrt::check(llm().tokenize(model.get(), text.data(), text.size(), &tokens));
+  return list_of(LlmTokens(tokens));
+}
+
+/// "f32", "f16" or "bf16".
+inline cugrt_dtype parse_dtype(const std::string &name) {
+  return name == "f16" ? CUGRT_F16 : name == "bf16" ? CUGRT_BF16 : CUGRT_F32;
+}
+
+} // namespace tool

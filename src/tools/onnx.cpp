@@ -1,0 +1,222 @@
+// cugrt import, and ONNX files where a command takes a module.
+#include "onnx.h"
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace tool {
+
+namespace {
+
+/// The input whose name the argument begins with, the longest one; names may hold '='.
+struct Named {
+  std::string name, parameter, value;
+  bool is_integer = false, found = false;
+};
+
+Named find_input(const cugrt_onnx_model *model, const std::string &argument) {
+  Named best;
+  const char *name = nullptr, *parameter = nullptr;
+  int32_t integer = 0;
+  for (size_t i = 0; cugrt_onnx_input(model, i, &name, &parameter, &integer); ++i) {
+    const std::string prefix = std::string(name) + "=";
+    if (argument.compare(0, prefix.size(), prefix) == 0 && prefix.size() > best.name.size())
+      best = {name, parameter ? parameter : "", argument.substr(prefix.size()), integer != 0, true};
+  }
+  return best;
+}
+
+std::string first_integer(const Array &array) {
+  auto read = [&](auto example) {
+    if (array.bytes.size() < sizeof example)
+      throw UserError("an input that is a host integer has no element");
+    std::memcpy(&example, array.bytes.data(), sizeof example);
+    return std::to_string(static_cast<int64_t>(example));
+  };
+  switch (array.dtype) {
+  case CUGRT_I64:
+  case CUGRT_U64:
+    return read(int64_t(0));
+  case CUGRT_I32:
+    return read(int32_t(0));
+  case CUGRT_U32:
+    return read(uint32_t(0));
+  case CUGRT_I16:
+    return read(int16_t(0));
+  case CUGRT_U16:
+    return read(uint16_t(0));
+  case CUGRT_I8:
+    return read(int8_t(0));
+  default:
+    return read(uint8_t(0));
+  }
+}
+
+bool is_file(const std::string &value) {
+  return value.size() > 4 && value.compare(value.size() - 4, 4, ".npy") == 0;
+}
+
+} // namespace
+
+bool is_onnx(const std::string &path) {
+  return path.size() > 5 && path.compare(path.size() - 5, 5, ".onnx") == 0;
+}
+
+void add_import_options(CLI::App &command, ImportOptions &options) {
+  repeatable(command.add_option(
+      "--dim", options.dims,
+      "NAME=SYMBOL or NAME=N: what a dimension of an ONNX file is called, or is"));
+  repeatable(command.add_option("--bounds", options.bounds,
+                                "SYMBOL=A..B: what a symbol of an ONNX file may be"));
+  repeatable(command.add_option("--bind", options.bind,
+                                "INPUT=VALUE: an input of an ONNX file that is a constant"));
+}
+
+OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
+                     const std::vector<std::string> &inputs)
+    : path_(path) {
+  std::vector<std::string> names;
+  for (const std::string &input : inputs) {
+    const size_t equals = input.rfind('=');
+    if (equals == std::string::npos || !is_file(input))
+      continue;
+    names.push_back(input.substr(0, equals));
+    given_.push_back(read_npy(input.substr(equals + 1)));
+  }
+  std::vector<cugrt_tensor> tensors;
+  for (const Array &array : given_) {
+    cugrt_tensor tensor{};
+    tensor.address = reinterpret_cast<uintptr_t>(array.bytes.data());
+    tensor.dtype = static_cast<cugrt_dtype>(array.dtype);
+    tensor.rank = static_cast<uint32_t>(array.dims.size());
+    std::copy(array.dims.begin(), array.dims.end(), tensor.dims);
+    tensors.push_back(tensor);
+  }
+  const auto dims = cugrt::detail::pointers(options.dims),
+             bounds = cugrt::detail::pointers(options.bounds),
+             bind = cugrt::detail::pointers(options.bind), given = cugrt::detail::pointers(names);
+  cugrt_onnx_options wanted{};
+  wanted.struct_size = sizeof wanted;
+  wanted.dims = dims.data(), wanted.dim_count = dims.size();
+  wanted.bounds = bounds.data(), wanted.bound_count = bounds.size();
+  wanted.bind = bind.data(), wanted.bind_count = bind.size();
+  wanted.given_names = given.data(), wanted.given = tensors.data();
+  wanted.given_count = tensors.size();
+  cugrt_onnx_model *model = nullptr;
+  const cugrt_code code = cugrt_onnx_import(path.c_str(), &wanted, &model);
+  model_.reset(model);
+  const char *message = cugrt_onnx_message(model);
+  if (code != CUGRT_OK)
+    throw UserError(message);
+  if (*message)
+    std::fprintf(stderr, "cugrt: imported for the shapes of these inputs alone: %s\n", message);
+}
+
+cugrt::Module OnnxModel::module() const {
+  size_t size = 0;
+  const char *text = cugrt_onnx_text(model_.get(), &size);
+  return cugrt::Module::parse(std::string(text, size), path_, "");
+}
+
+cugrt::Weights OnnxModel::weights() const {
+  cugrt::Weights weights;
+  const char *name = nullptr;
+  cugrt_tensor tensor{};
+  for (size_t i = 0; cugrt_onnx_weight(model_.get(), i, &name, &tensor); ++i)
+    weights.add(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
+                static_cast<cugrt_dtype>(tensor.dtype), {tensor.dims, tensor.dims + tensor.rank});
+  return weights;
+}
+
+bool OnnxModel::has_weights() const {
+  const char *name = nullptr;
+  cugrt_tensor tensor{};
+  return cugrt_onnx_weight(model_.get(), 0, &name, &tensor) != 0;
+}
+
+void OnnxModel::write_text(const std::string &path) const {
+  size_t size = 0;
+  const char *text = cugrt_onnx_text(model_.get(), &size);
+  std::ofstream file(path, std::ios::binary);
+  file.write(text, static_cast<std::streamsize>(size));
+  file.close();
+  if (!file)
+    throw UserError("cannot write '" + path + "'");
+}
+
+void OnnxModel::write_weights(const std::string &path) const {
+  if (cugrt_onnx_write_weights(model_.get(), path.c_str()) != CUGRT_OK)
+    throw UserError(cugrt_onnx_message(model_.get()));
+}
+
+std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &inputs) const {
+  std::vector<std::string> out;
+  for (const std::string &input : inputs) {
+    const Named named = find_input(model_.get(), input);
+    if (!named.found)
+      throw UserError("the model has no input that --input " + input + " names");
+    if (named.parameter.empty())
+      continue;
+    out.push_back(named.parameter + "=" +
+                  (named.is_integer && is_file(named.value) ? first_integer(read_npy(named.value))
+                                                            : named.value));
+  }
+  return out;
+}
+
+std::string OnnxModel::symbols_text() const {
+  std::string text;
+  const char *dimension = nullptr, *symbol = nullptr;
+  for (size_t i = 0; cugrt_onnx_symbol(model_.get(), i, &dimension, &symbol); ++i)
+    text += std::string(symbol) + " is dimension '" + dimension + "'\n";
+  const char *name = nullptr, *parameter = nullptr;
+  int32_t integer = 0;
+  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &integer); ++i)
+    if (!parameter)
+      text += "input '" + std::string(name) + "' is bound\n";
+    else if (std::strcmp(name, parameter) != 0 || integer)
+      text += std::string("%") + parameter + " is " + (integer ? "host integer" : "input") + " '" +
+              name + "'\n";
+  return text;
+}
+
+LoadedModule load_with_weights(const std::string &path, const std::string &weights,
+                               const ImportOptions &import, std::vector<std::string> &inputs) {
+  if (!is_onnx(path)) {
+    if (!import.dims.empty() || !import.bounds.empty() || !import.bind.empty())
+      throw UserError("--dim, --bounds and --bind are of ONNX files");
+    cugrt::Module module = load_module(path);
+    if (weights.empty())
+      return {std::move(module), std::nullopt};
+    return {std::move(module), cugrt::Weights::load(weights)};
+  }
+  const OnnxModel model(path, import, inputs);
+  inputs = model.rename(inputs);
+  return {model.module(), weights.empty() ? model.weights() : cugrt::Weights::load(weights)};
+}
+
+void add_import(CLI::App &app) {
+  struct Options {
+    std::string model, output;
+    ImportOptions import;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand("import", "Makes a module of an ONNX file; its weights go "
+                                                   "to a .safetensors file beside it");
+  command->add_option("MODEL", options->model, "The .onnx file")->required();
+  command->add_option("-o,--output", options->output, "The module's file, as MODEL.cugrt")
+      ->required();
+  add_import_options(*command, options->import);
+  command->callback([options] {
+    const OnnxModel model(options->model, options->import);
+    if (model.has_weights())
+      model.write_weights(
+          std::filesystem::path(options->output).replace_extension(".safetensors").string());
+    model.write_text(options->output);
+    std::fputs(model.symbols_text().c_str(), stderr);
+  });
+}
+
+} // namespace tool

@@ -1,0 +1,60 @@
+// ONNX files as modules: what commands do with a MODULE that is one.
+#pragma once
+
+#include "npy.h"
+#include "tool.h"
+
+#include <cugrt/onnx.h>
+
+#include <memory>
+#include <optional>
+
+namespace tool {
+
+/// Whether the path is an ONNX file's, by its name.
+bool is_onnx(const std::string &path);
+
+struct ImportOptions {
+  std::vector<std::string> dims, bounds, bind;
+};
+void add_import_options(CLI::App &command, ImportOptions &options);
+
+/// An imported model, kept for its weights.
+class OnnxModel {
+public:
+  /// `inputs` are those of a run, NAME=FILE.npy with the file's own names: shapes and values of
+  /// theirs bound symbols and take the places of constants. A model that needs them all as numbers
+  /// gets them so, and that is said.
+  OnnxModel(const std::string &path, const ImportOptions &options,
+            const std::vector<std::string> &inputs = {});
+
+  cugrt::Module module() const;
+  cugrt::Weights weights() const;
+  void write_text(const std::string &path) const;
+  void write_weights(const std::string &path) const;
+  bool has_weights() const;
+  /// The inputs as they were given, under the names of the function's parameters; what is bound is
+  /// left out.
+  std::vector<std::string> rename(const std::vector<std::string> &inputs) const;
+  /// The map from dimensions to symbols, one a line.
+  std::string symbols_text() const;
+
+private:
+  struct Free {
+    void operator()(cugrt_onnx_model *model) const { cugrt_onnx_free(model); }
+  };
+  std::string path_;
+  std::vector<Array> given_; // what the model's views of given inputs look into
+  std::unique_ptr<cugrt_onnx_model, Free> model_;
+};
+
+/// A module with its weights: those of the model, or of --weights.
+struct LoadedModule {
+  cugrt::Module module;
+  std::optional<cugrt::Weights> weights;
+};
+/// `inputs` are renamed to the parameters.
+LoadedModule load_with_weights(const std::string &path, const std::string &weights,
+                               const ImportOptions &import, std::vector<std::string> &inputs);
+
+} // namespace tool

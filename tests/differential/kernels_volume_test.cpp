@@ -1,0 +1,122 @@
+// Convolutions over volumes, transposed ones, and products of bytes.
+#include "kernels_check.h"
+
+namespace {
+
+// Bytes over all of the dtype's range.
+OpTest::Operand bytes(Dims dims, DType dtype, int64_t seed) {
+  int64_t count = 1;
+  for (int64_t size : dims)
+    count *= size;
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(
+        double((i * 73 + i / 7 * 31 + seed * 57) % 256 - (dtype == DType::i8 ? 128 : 0)));
+  return given(std::move(dims), std::move(values), dtype);
+}
+
+constexpr std::pair<DType, DType> kPairs[] = {
+    {DType::i8, DType::i8}, {DType::u8, DType::i8}, {DType::i8, DType::u8}, {DType::u8, DType::u8}};
+
+} // namespace
+
+TEST_CASE("conv3d agrees with its definition") {
+  auto conv = [](Dims x, Dims w, std::vector<ir::Attribute> attributes = {}, bool bias = false,
+                 DType dtype = DType::f32, bool specials = false) {
+    std::vector<OpTest::Operand> operands = {{x}, {w}};
+    if (bias)
+      operands.push_back({{w[0]}});
+    check({.op = Op::conv3d,
+           .dtype = dtype,
+           .operands = operands,
+           .attributes = attributes,
+           .specials = specials});
+  };
+  conv({2, 3, 5, 6, 7}, {4, 3, 2, 3, 1});
+  conv({2, 3, 5, 6, 7}, {4, 3, 3, 3, 3}, {ints("padding", {1, 0, 2}), ints("strides", {2, 1, 3})},
+       true);
+  conv({1, 4, 5, 5, 5}, {6, 2, 2, 2, 2}, {integer("groups", 2), ints("dilation", {2, 1, 3})}, true);
+  conv({1, 1, 1, 1, 1}, {1, 1, 1, 1, 1});
+  conv({1, 2, 3, 4, 5}, {2, 2, 2, 2, 2}, {ints("padding", {1, 0, 0, 0, 1, 2})});
+  conv({0, 2, 3, 4, 5}, {2, 2, 2, 2, 2});
+  conv({2, 0, 3, 4, 5}, {3, 0, 2, 2, 2}, {}, true);
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+    conv({1, 2, 3, 4, 5}, {2, 2, 2, 2, 2}, {}, true, dtype);
+  conv({1, 2, 6, 6, 6}, {2, 2, 2, 2, 2}, {}, false, DType::f32, true);
+}
+
+TEST_CASE("conv_transpose agrees with its definition over one to three dimensions") {
+  auto conv = [](Dims x, Dims w, std::vector<ir::Attribute> attributes = {}, int64_t bias = 0,
+                 DType dtype = DType::f32, bool specials = false) {
+    std::vector<OpTest::Operand> operands = {{x}, {w}};
+    if (bias)
+      operands.push_back({{bias}});
+    check({.op = Op::conv_transpose,
+           .dtype = dtype,
+           .operands = operands,
+           .attributes = attributes,
+           .specials = specials});
+  };
+  conv({2, 3, 7}, {3, 4, 3});
+  conv({2, 3, 7}, {3, 4, 3},
+       {ints("strides", {2}), ints("padding", {1}), ints("output_padding", {1})}, 4);
+  conv({2, 3, 4, 5}, {3, 2, 3, 3}, {ints("strides", {2, 3}), ints("padding", {1, 0, 0, 2})}, 2);
+  conv({1, 4, 3, 3}, {4, 3, 2, 2}, {integer("groups", 2), ints("dilation", {2, 3})}, 6);
+  conv({2, 3, 4, 5}, {3, 2, 2, 2}, {ints("strides", {2, 2})});
+  conv({1, 2, 3, 2, 4}, {2, 3, 2, 3, 2},
+       {ints("strides", {2, 1, 3}), ints("output_padding", {1, 0, 2})}, 3);
+  conv({1, 1, 1, 1}, {1, 1, 1, 1});
+  conv({0, 3, 4, 5}, {3, 2, 3, 3});
+  conv({2, 0, 4, 5}, {0, 2, 3, 3}, {}, 2);
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+    conv({1, 2, 3, 4}, {2, 2, 3, 3}, {ints("strides", {2, 2})}, 2, dtype);
+  conv({1, 2, 6, 6}, {2, 2, 2, 2}, {}, 0, DType::f32, true);
+}
+
+TEST_CASE("matmul_integer is exact for bytes of all values, with and without signs") {
+  for (const auto &pair : kPairs) {
+    const DType a = pair.first, b = pair.second;
+    auto product = [&](Dims of_a, Dims of_b, int64_t a_zeros, int64_t b_zeros) {
+      auto zeros = [](int64_t count, DType dtype) {
+        return count < 0 ? kAbsent : count == 0 ? bytes({}, dtype, 5) : bytes({count}, dtype, 11);
+      };
+      check({.op = Op::matmul_integer,
+             .dtype = a,
+             .operands = {bytes(of_a, a, 1), bytes(of_b, b, 2), zeros(a_zeros, a),
+                          zeros(b_zeros, b)}});
+    };
+    product({5, 7}, {7, 3}, -1, -1);
+    product({5, 7}, {7, 3}, 0, 0);
+    product({65, 33}, {33, 66}, 1, -1);
+    product({3, 130}, {130, 70}, 3, 70);
+    product({2, 5, 9}, {9, 4}, -1, 4);
+    product({2, 5, 9}, {2, 9, 4}, 5, 0);
+    product({1, 1}, {1, 1}, -1, -1);
+    product({0, 4}, {4, 3}, -1, -1);
+    product({3, 0}, {0, 4}, 0, 0);
+    product({3, 4}, {4, 0}, -1, -1);
+  }
+}
+
+TEST_CASE("conv_integer is exact, and pads with the zero point") {
+  for (const auto &pair : kPairs) {
+    const DType x = pair.first, w = pair.second;
+    auto conv = [&](Dims of_x, Dims of_w, std::vector<ir::Attribute> attributes, int64_t x_zeros,
+                    int64_t w_zeros) {
+      check({.op = Op::conv_integer,
+             .dtype = x,
+             .operands = {bytes(of_x, x, 3), bytes(of_w, w, 4),
+                          x_zeros < 0 ? kAbsent : bytes({}, x, 7),
+                          w_zeros < 0    ? kAbsent
+                          : w_zeros == 0 ? bytes({}, w, 9)
+                                         : bytes({w_zeros}, w, 13)},
+             .attributes = attributes});
+    };
+    conv({2, 3, 7}, {4, 3, 3}, {}, -1, -1);
+    conv({2, 3, 6, 7}, {4, 3, 3, 2}, {ints("padding", {1, 0, 2, 1}), ints("strides", {2, 1})}, 0,
+         0);
+    conv({1, 4, 5, 5}, {6, 2, 3, 3}, {integer("groups", 2), ints("dilation", {2, 1})}, 0, 6);
+    conv({1, 2, 3, 4, 5}, {2, 2, 2, 2, 2}, {ints("padding", {1, 1, 1})}, 0, -1);
+    conv({0, 2, 3}, {2, 2, 2}, {}, -1, -1);
+  }
+}

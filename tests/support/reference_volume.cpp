@@ -1,0 +1,130 @@
+// Reference arithmetic: convolutions over one to three dimensions, transposed ones, and products of
+// bytes. A transposed convolution scatters here: each element of x gives to those of y.
+#include "support/reference_call.h"
+
+namespace cugrt::test {
+
+namespace {
+
+struct Window {
+  Dims stride, dilation, before, after;
+  int64_t groups;
+};
+
+Window window_of(const Call &call) {
+  const size_t axes = call.operand(0).dims.size() - 2;
+  auto list = [&](const char *name, int64_t otherwise) {
+    Dims values = call.integers(name);
+    return values.empty() ? Dims(axes, otherwise) : values;
+  };
+  Window window{
+      list("strides", 1), list("dilation", 1), list("padding", 0), {}, call.integer("groups")};
+  window.after = window.before;
+  if (window.before.size() == 2 * axes) {
+    window.after.assign(window.before.begin() + int64_t(axes), window.before.end());
+    window.before.resize(axes);
+  }
+  return window;
+}
+
+double zero_point(const Array *zero, int64_t i) {
+  return !zero ? 0 : zero->values[zero->values.size() == 1 ? 0 : size_t(i)];
+}
+
+Array convolved(const Call &call, const Array *bias, const Array *x_zero, const Array *w_zero) {
+  const Array &x = call.operand(0), &w = call.operand(1);
+  const Window window = window_of(call);
+  const size_t axes = x.dims.size() - 2;
+  Dims dims = {x.dims[0], w.dims[0]};
+  for (size_t i = 0; i < axes; ++i)
+    dims.push_back((x.dims[2 + i] + window.before[i] + window.after[i] -
+                    window.dilation[i] * (w.dims[2 + i] - 1) - 1) /
+                       window.stride[i] +
+                   1);
+  Array y = Array::of(dims);
+  const int64_t out_group = w.dims[0] / window.groups;
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    double sum = bias ? bias->values[size_t(at[1])] : 0;
+    for (int64_t k = 0; k < product(w.dims, 1); ++k) {
+      const Dims tap = coordinates(k, Dims(w.dims.begin() + 1, w.dims.end()));
+      Dims from = {at[0], at[1] / out_group * w.dims[1] + tap[0]}, of = {at[1]};
+      of.insert(of.end(), tap.begin(), tap.end());
+      bool inside = true;
+      for (size_t d = 0; d < axes; ++d) {
+        from.push_back(at[2 + d] * window.stride[d] - window.before[d] +
+                       tap[1 + d] * window.dilation[d]);
+        inside = inside && from.back() >= 0 && from.back() < x.dims[2 + d];
+      }
+      if (inside)
+        sum += (x.values[size_t(index_of(from, x.dims))] - zero_point(x_zero, 0)) *
+               (w.values[size_t(index_of(of, w.dims))] - zero_point(w_zero, at[1]));
+    }
+    y.values[i] = sum;
+  }
+  return y;
+}
+
+} // namespace
+
+std::vector<Array> reference_conv3d(const Call &call) {
+  return {convolved(call, call.optional(2), nullptr, nullptr)};
+}
+
+std::vector<Array> reference_conv_integer(const Call &call) {
+  return {convolved(call, nullptr, call.optional(2), call.optional(3))};
+}
+
+std::vector<Array> reference_conv_transpose(const Call &call) {
+  const Array &x = call.operand(0), &w = call.operand(1);
+  const Window window = window_of(call);
+  const size_t axes = x.dims.size() - 2;
+  Dims added = call.integers("output_padding");
+  added.resize(axes);
+  Dims dims = {x.dims[0], w.dims[1] * window.groups};
+  for (size_t i = 0; i < axes; ++i)
+    dims.push_back((x.dims[2 + i] - 1) * window.stride[i] +
+                   window.dilation[i] * (w.dims[2 + i] - 1) + 1 + added[i] - window.before[i] -
+                   window.after[i]);
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i)
+    y.values[i] =
+        call.optional(2) ? call.operand(2).values[size_t(coordinates(int64_t(i), dims)[1])] : 0;
+  const int64_t in_group = x.dims[1] / window.groups;
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), x.dims);
+    for (int64_t k = 0; k < product(w.dims, 1); ++k) {
+      const Dims tap = coordinates(k, Dims(w.dims.begin() + 1, w.dims.end()));
+      Dims to = {at[0], at[1] / in_group * w.dims[1] + tap[0]};
+      bool inside = true;
+      for (size_t d = 0; d < axes; ++d) {
+        to.push_back(at[2 + d] * window.stride[d] - window.before[d] +
+                     tap[1 + d] * window.dilation[d]);
+        inside = inside && to.back() >= 0 && to.back() < dims[2 + d];
+      }
+      if (inside)
+        y.values[size_t(index_of(to, dims))] +=
+            x.values[i] * w.values[size_t(at[1] * product(w.dims, 1) + k)];
+    }
+  }
+  return {y};
+}
+
+std::vector<Array> reference_matmul_integer(const Call &call) {
+  const Array &a = call.operand(0), &b = call.operand(1);
+  const int64_t rows = a.dims[a.dims.size() - 2], inner = a.dims.back(), columns = b.dims.back();
+  Dims dims = a.dims;
+  dims.back() = columns;
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const int64_t row = int64_t(i) / columns, column = int64_t(i) % columns;
+    const int64_t of_b = b.dims.size() > 2 ? row / rows * inner * columns : 0;
+    for (int64_t k = 0; k < inner; ++k)
+      y.values[i] +=
+          (a.values[size_t(row * inner + k)] - zero_point(call.optional(2), row % rows)) *
+          (b.values[size_t(of_b + k * columns + column)] - zero_point(call.optional(3), column));
+  }
+  return {y};
+}
+
+} // namespace cugrt::test

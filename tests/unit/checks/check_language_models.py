@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""Language models through the tool: small random GGUF files of each architecture, made byte by byte, against
+the same decoder written here from its description, in double.
+
+  check_language_models.py TOOL EMULATED_DRIVER
+"""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from titled_tests import equal, run_tests, test  # noqa: E402
+
+LAYERS, WIDTH, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY = 2, 64, 4, 2, 16, 96, 259
+EPSILON, BASE = 1e-5, 10000.0
+PROMPT, TOKENS = "Hello, little model!", 12
+PLAIN = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2)}
+TYPES = PLAIN | {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34)}
+
+
+def half(value):
+    return struct.unpack("<e", struct.pack("<e", value))[0]
+
+
+def encode(kind, row):
+    """The bytes of a row, and the numbers that they stand for."""
+    if kind == "f32":
+        data = struct.pack(f"<{len(row)}f", *row)
+        return data, list(struct.unpack(f"<{len(row)}f", data))
+    if kind == "f16":
+        return struct.pack(f"<{len(row)}e", *row), [half(x) for x in row]
+    if kind == "bf16":
+        data = b"".join(struct.pack("<f", x)[2:] for x in row)
+        return data, [struct.unpack("<f", b"\0\0" + data[2 * i:2 * i + 2])[0] for i in range(len(row))]
+    data, numbers = b"", []
+    for at in range(0, len(row), 32):
+        part = row[at:at + 32]
+        low, high = min(part), max(part)
+        if kind == "q8_0":
+            scale = half(max(-low, high) / 127)
+            q = [max(-127, min(127, round(x / scale))) for x in part]
+            data += struct.pack("<e32b", scale, *q)
+            numbers += [scale * i for i in q]
+            continue
+        scale = half((high - low) / 15) if kind == "q4_1" else half(max(-low, high) / 7)
+        least = half(low) if kind == "q4_1" else -8 * scale
+        q = [max(0, min(15, round((x - least) / scale))) for x in part]
+        data += struct.pack("<e", scale) + (struct.pack("<e", least) if kind == "q4_1" else b"")
+        data += bytes(a | b << 4 for a, b in zip(q[:16], q[16:]))
+        numbers += [scale * i + least for i in q]
+    return data, numbers
+
+
+def text(value):
+    data = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(data)) + data
+
+
+def byte_characters():
+    """What stands for each byte in a byte-level vocabulary."""
+    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(b if b in own else next(others)) for b in range(256)]
+
+
+class Model:
+    """A file and its weights as numbers."""
+
+    def __init__(self, architecture, kinds, tied, seed, scaling=None, divisors=False, drop=None, more=()):
+        draw = random.Random(seed)
+        self.architecture, self.tied, self.weights, self.scaling = architecture, tied, {}, scaling
+        self.interleaved = architecture == "llama"
+        infos, blob = [], b""
+        shapes = {"token_embd.weight": (VOCABULARY, WIDTH), "output_norm.weight": (WIDTH,)}
+        if not tied:
+            shapes["output.weight"] = (VOCABULARY, WIDTH)
+        if divisors:
+            shapes["rope_freqs.weight"] = (HEAD // 2,)
+        for layer in range(LAYERS):
+            b = f"blk.{layer}."
+            for name, rows, columns in (("q", HEADS * HEAD, WIDTH), ("k", KV_HEADS * HEAD, WIDTH),
+                                        ("v", KV_HEADS * HEAD, WIDTH), ("output", WIDTH, HEADS * HEAD)):
+                shapes[f"{b}attn_{name}.weight"] = (rows, columns)
+                if architecture == "qwen2" and name != "output":
+                    shapes[f"{b}attn_{name}.bias"] = (rows,)
+                if architecture == "qwen3" and name in "qk":
+                    shapes[f"{b}attn_{name}_norm.weight"] = (HEAD,)
+            shapes |= {b + "attn_norm.weight": (WIDTH,), b + "ffn_norm.weight": (WIDTH,),
+                       b + "ffn_gate.weight": (INNER, WIDTH), b + "ffn_up.weight": (INNER, WIDTH),
+                       b + "ffn_down.weight": (WIDTH, INNER)}
+        for number, (name, shape) in enumerate(shapes.items()):
+            kind = kinds[number % len(kinds)] if len(shape) == 2 else "f32"
+            spread, middle = (0.4, 1.0) if "norm" in name or "freqs" in name else (0.35, 0.0)
+            rows, data = [], b""
+            for _ in range(shape[0] if len(shape) == 2 else 1):
+                made, numbers = encode(kind, [middle + draw.uniform(-spread, spread) for _ in range(shape[-1])])
+                rows.append(numbers)
+                data += made
+            self.weights[name] = rows if len(shape) == 2 else rows[0]
+            if name == drop:
+                continue
+            infos.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape),
+                                                  TYPES[kind][0], len(blob)))
+            blob += data + bytes(-len(data) % 32)
+        keys = [("general.architecture", 8, text(architecture)), ("tokenizer.ggml.model", 8, text("gpt2")),
+                ("tokenizer.ggml.pre", 8, text("gpt-2"))]
+        tokens = byte_characters() + ["He", "ll", "<|end|>"]
+        keys += [("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + b"".join(map(text, tokens))),
+                 ("tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 2) + text("H e") + text("l l"))]
+        keys += [(f"{architecture}.{key}", 4, struct.pack("<I", value)) for key, value in (
+            ("block_count", LAYERS), ("context_length", 300), ("embedding_length", WIDTH),
+            ("feed_forward_length", INNER), ("attention.head_count", HEADS), ("attention.head_count_kv", KV_HEADS))]
+        keys.append((f"{architecture}.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", EPSILON)))
+        if scaling:
+            keys += [(f"{architecture}.rope.scaling.type", 8, text("linear")),
+                     (f"{architecture}.rope.scaling.factor", 6, struct.pack("<f", scaling))]
+        keys += more
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(keys))
+        head += b"".join(text(k) + struct.pack("<I", t) + v for k, t, v in keys) + b"".join(infos)
+        self.bytes = head + bytes(-len(head) % 32) + blob
+
+    def logits(self, ids):
+        """Of the last of these tokens: the whole sequence anew."""
+        w = self.weights
+        divisors = w.get("rope_freqs.weight", [1.0] * (HEAD // 2))
+
+        def product(x, name):
+            bias = w.get(name + ".bias", [0.0] * len(w[name + ".weight"]))
+            return [[sum(a * b for a, b in zip(row, column)) + c for column, c in zip(w[name + ".weight"], bias)]
+                    for row in x]
+
+        def norm(row, name):
+            scale = 1 / math.sqrt(sum(a * a for a in row) / len(row) + EPSILON)
+            return [a * scale * b for a, b in zip(row, w[name])]
+
+        def heads(x, name, layer):
+            out = []
+            for position, row in enumerate(product(x, f"blk.{layer}.attn_{name}")):
+                parts = [row[i:i + HEAD] for i in range(0, len(row), HEAD)]
+                if self.architecture == "qwen3":
+                    parts = [norm(part, f"blk.{layer}.attn_{name}_norm.weight") for part in parts]
+                for part in parts:
+                    for i in range(HEAD // 2):
+                        angle = position / (self.scaling or 1) / divisors[i] * BASE ** (-2 * i / HEAD)
+                        a, b = (2 * i, 2 * i + 1) if self.interleaved else (i, i + HEAD // 2)
+                        part[a], part[b] = (part[a] * math.cos(angle) - part[b] * math.sin(angle),
+                                            part[a] * math.sin(angle) + part[b] * math.cos(angle))
+                out.append(parts)
+            return out
+
+        x = [list(w["token_embd.weight"][i]) for i in ids]
+        for layer in range(LAYERS):
+            b = f"blk.{layer}."
+            h = [norm(row, b + "attn_norm.weight") for row in x]
+            q, k = heads(h, "q", layer), heads(h, "k", layer)
+            v = [[row[i:i + HEAD] for i in range(0, len(row), HEAD)] for row in product(h, b + "attn_v")]
+            seen = []
+            for p in range(len(x)):
+                row = []
+                for head in range(HEADS):
+                    group = head // (HEADS // KV_HEADS)
+                    scores = [sum(a * c for a, c in zip(q[p][head], k[s][group])) / math.sqrt(HEAD)
+                              for s in range(p + 1)]
+                    weights = [math.exp(s - max(scores)) for s in scores]
+                    row += [sum(a * v[s][group][e] for s, a in enumerate(weights)) / sum(weights)
+                            for e in range(HEAD)]
+                seen.append(row)
+            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, product(seen, b + "attn_output"))]
+            h = [norm(row, b + "ffn_norm.weight") for row in x]
+            h = [[g / (1 + math.exp(-g)) * u for g, u in zip(gates, ups)]
+                 for gates, ups in zip(product(h, b + "ffn_gate"), product(h, b + "ffn_up"))]
+            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, product(h, b + "ffn_down"))]
+        last = norm(x[-1], "output_norm.weight")
+        return product([last], "token_embd" if self.tied else "output")[0]
+
+
+class Subject:
+    def __init__(self, tool, emulator, folder):
+        self.tool, self.folder = tool, folder
+        self.environment = dict(os.environ, CUGRT_DRIVER=emulator)
+
+    def write(self, data, name="m.gguf"):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def run(self, *arguments, **more):
+        return subprocess.run([self.tool, *arguments], env=self.environment, capture_output=True, text=True,
+                              timeout=300, **more)
+
+    def generate(self, model, *arguments, prompt=PROMPT):
+        done = self.run("generate", self.write(model.bytes), "--prompt", prompt, "--max-tokens", str(TOKENS),
+                        "--json", *arguments)
+        equal((done.returncode, "error" in done.stderr and done.stderr), (0, False))
+        return json.loads(done.stdout)
+
+    def error(self, model, *arguments, prompt=PROMPT):
+        data = model if isinstance(model, bytes) else model.bytes
+        done = self.run("generate", self.write(data), "--prompt", prompt, "--max-tokens", "4", *arguments)
+        assert done.returncode == 1 and done.stdout == "", (done.returncode, done.stdout)
+        lines = [line for line in done.stderr.splitlines() if "EMULATED" not in line]
+        equal(len(lines), 1)
+        return lines[0].replace(self.folder + "/", "")
+
+
+def follow(model, answer, gap):
+    """Each token is the most likely one after those before it, or one as good within `gap`."""
+    ids = list(answer["prompt_ids"])
+    equal(len(answer["ids"]), TOKENS)
+    for number, token in enumerate(answer["ids"]):
+        logits = model.logits(ids)
+        assert logits[token] >= max(logits) - gap, f"token {number} is {token}, not {logits.index(max(logits))}"
+        ids.append(token)
+
+
+@test("llama: blocks of every format, a tied head, pairs that are neighbours")
+def _(subject):
+    model = Model("llama", ["q8_0", "q4_1", "q4_0"], True, 1)
+    answer = subject.generate(model)
+    equal(answer["prompt_ids"][:4], [256, 257, ord("o"), ord(",")])
+    follow(model, answer, 1e-3)
+    equal(answer["stop"], "length")
+    assert answer["decode_nodes"] > 0
+    equal(answer["instances_built"], 2)  # of prefill and of decode
+    equal(answer["fields_patched"], 0)
+
+
+@test("llama: plain weights, a head of its own, linear scaling")
+def _(subject):
+    model = Model("llama", ["f32", "f16", "bf16"], False, 2, scaling=4.0)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("llama: divisors of frequencies")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 3, divisors=True)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("qwen2: biases, and pairs that are halves apart")
+def _(subject):
+    model = Model("qwen2", ["q4_0", "f16"], False, 4)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("qwen3: heads are normalised")
+def _(subject):
+    model = Model("qwen3", ["q4_1"], True, 5)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("f16 and bf16 stay near")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1)
+    follow(model, subject.generate(model, "--dtype", "f16"), 0.05)
+    follow(model, subject.generate(model, "--dtype", "bf16"), 0.4)
+
+
+@test("a prompt of more than one part is taken in whole")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 6)
+    answer = subject.generate(model, prompt="abcdefg " * 18)  # 144 tokens: parts of 64, 64 and 16
+    equal(len(answer["prompt_ids"]), 144)
+    ids = answer["prompt_ids"] + answer["ids"][:-1]
+    logits = model.logits(ids)
+    assert logits[answer["ids"][-1]] >= max(logits) - 1e-3
+    logits = model.logits(answer["prompt_ids"])
+    assert logits[answer["ids"][0]] >= max(logits) - 1e-3
+
+
+@test("drawn tokens come again with their seed, and a top-k of 1 is the most likely token")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1)
+    most_likely = subject.generate(model)["ids"]
+    equal(subject.generate(model, "--temperature", "2", "--top-k", "1")["ids"], most_likely)
+    one = subject.generate(model, "--temperature", "3", "--seed", "5")["ids"]
+    equal(subject.generate(model, "--temperature", "3", "--seed", "5")["ids"], one)
+    assert subject.generate(model, "--temperature", "3", "--seed", "6")["ids"] != one
+    assert one != most_likely
+
+
+@test("a token that ends the text ends it, and is no part of it")
+def _(subject):
+    ids = subject.generate(Model("llama", ["q8_0"], True, 1))["ids"]
+    third = ids[2]
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.ggml.eos_token_id", 4, struct.pack("<I", third))])
+    answer = subject.generate(model)
+    equal(answer["ids"], ids[:ids.index(third) + 1])
+    equal(answer["stop"], "end")
+
+
+@test("the caches' end ends the text")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1)
+    answer = subject.generate(model, "--context", "20")
+    equal(answer["stop"], "context")  # what is given last has no place in them
+    equal(len(answer["prompt_ids"]) + len(answer["ids"]), 21)
+
+
+@test("wrong files and options are told in one sentence")
+def _(subject):
+    good = ["q8_0"]
+    says = {
+        "architecture 'mamba' is not known; known are llama, qwen2, qwen3": Model("mamba", good, True, 1),
+        "key 'llama.expert_count' is not known":
+            Model("llama", good, True, 1, more=[("llama.expert_count", 4, struct.pack("<I", 8))]),
+        "has no tensor 'blk.1.ffn_up.weight'": Model("llama", good, True, 1, drop="blk.1.ffn_up.weight"),
+        "tensor 'blk.0.attn_q.bias' has no place": None,
+        "is no valid GGUF file": Model("llama", good, True, 1).bytes[:5000],
+    }
+    biased = Model("qwen2", good, True, 1).bytes.replace(b"qwen2", b"llama")
+    says["tensor 'blk.0.attn_q.bias' has no place"] = biased
+    for message, model in says.items():
+        error = subject.error(model)
+        assert message in error, error
+    model = Model("llama", good, True, 1)
+    equal(subject.error(model, prompt=""), "cugrt: error: the prompt is empty: there is nothing to go on from")
+    assert "does not fit into a context of 8" in subject.error(model, "--context", "8")
+    assert "a context of 99999999999 positions does not fit" in subject.error(model, "--context", "99999999999")
+
+
+@test("a chat goes on from what its caches hold, and an answer is that of the whole conversation")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    path = subject.write(model.bytes)
+    options = ("--temperature", "0", "--max-tokens", "4")
+    done = subject.run("chat", path, "--context", "256", *options, input="Hi\n\nyes\n")
+    equal(done.returncode, 0)
+    answers = done.stdout.split("> ")
+    equal((len(answers), answers[0], answers[2], answers[4]), (5, "", "", "\n"))  # an empty line is no turn
+    first = subject.run("generate", path, "--prompt", "Hi", "--chat", "--stats", "--context", "256", *options)
+    equal(answers[1], first.stdout)
+    assert " nodes; 2 instances built, 0 fields patched; weights " in first.stderr, first.stderr
+    equal(subject.error(Model("llama", ["q8_0"], True, 1), "--chat"),
+          "cugrt: error: 'm.gguf' has no key 'tokenizer.chat_template'")
+
+
+@test("tokenize reads JSON strings and writes JSON lists")
+def _(subject):
+    path = subject.write(Model("llama", ["q8_0"], True, 1).bytes)
+    done = subject.run("tokenize", path, input='"Hell"\n""\n"\\u00e9\\n"\n')
+    equal((done.returncode, done.stdout), (0, "[256,257]\n[]\n[195,169,10]\n"))
+    done = subject.run("tokenize", path, input='"a"\n{}\n')
+    equal((done.returncode, done.stderr), (1, "cugrt: error: line 2 of the input is no JSON string\n"))
+
+
+def main():
+    tool, emulator = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        return run_tests(Subject(tool, emulator, folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

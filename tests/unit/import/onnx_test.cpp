@@ -1,0 +1,294 @@
+// The reader of ONNX files and the importer, on models written by hand, byte by byte: what is
+// malformed is one sentence, shapes become symbols, arithmetic over them emits nothing.
+#include "import/onnx/import.h"
+#include "import/onnx/model.h"
+#include "ir/text/text.h"
+#include "support/catch.h"
+#include "support/temporary_folder.h"
+
+#include <fstream>
+
+using namespace cugrt;
+
+namespace {
+
+/// What a text must hold; `!` and `&&` as of matchers.
+struct Holds {
+  explicit Holds(std::string part) : wanted{{std::move(part), true}} {}
+  std::vector<std::pair<std::string, bool>> wanted;
+  Holds operator!() const {
+    Holds out = *this;
+    for (auto &one : out.wanted)
+      one.second = !one.second;
+    return out;
+  }
+  Holds operator&&(const Holds &other) const {
+    Holds out = *this;
+    out.wanted.insert(out.wanted.end(), other.wanted.begin(), other.wanted.end());
+    return out;
+  }
+};
+
+void check_holds(const std::string &text, const Holds &holds) {
+  for (const auto &[part, present] : holds.wanted) {
+    INFO(text);
+    INFO(part);
+    CHECK((text.find(part) != std::string::npos) == present);
+  }
+}
+
+// --- Writing messages
+// -----------------------------------------------------------------------------
+
+std::string varint(uint64_t value) {
+  std::string out;
+  for (; value > 127; value >>= 7)
+    out += char(value | 128);
+  return out + char(value);
+}
+std::string number(unsigned field, uint64_t value) { return varint(field << 3) + varint(value); }
+std::string bytes(unsigned field, const std::string &value) {
+  return varint(field << 3 | 2) + varint(value.size()) + value;
+}
+std::string node(const std::string &op, const std::vector<std::string> &inputs,
+                 const std::vector<std::string> &outputs, const std::string &attributes = "") {
+  std::string out;
+  for (const std::string &one : inputs)
+    out += bytes(1, one);
+  for (const std::string &one : outputs)
+    out += bytes(2, one);
+  return bytes(1, out + bytes(4, op) + attributes);
+}
+std::string integer_attribute(const std::string &name, uint64_t value) {
+  return bytes(5, bytes(1, name) + number(3, value) + number(20, 2));
+}
+std::string graph_attribute(const std::string &name, const std::string &graph) {
+  return bytes(5, bytes(1, name) + bytes(6, graph) + number(20, 5));
+}
+/// A dimension that is all digits is a number.
+std::string value(unsigned field, const std::string &name, unsigned dtype,
+                  const std::vector<std::string> &dims) {
+  std::string shape;
+  for (const std::string &dim : dims)
+    shape += bytes(1, !dim.empty() && std::isdigit(static_cast<unsigned char>(dim[0]))
+                          ? number(1, std::stoul(dim))
+                      : dim.empty() ? ""
+                                    : bytes(2, dim));
+  return bytes(field, bytes(1, name) + bytes(2, bytes(1, number(1, dtype) + bytes(2, shape))));
+}
+std::string input(const std::string &name, unsigned dtype, const std::vector<std::string> &dims) {
+  return value(11, name, dtype, dims);
+}
+std::string output(const std::string &name, unsigned dtype, const std::vector<std::string> &dims) {
+  return value(12, name, dtype, dims);
+}
+std::string integers(const std::string &name, const std::vector<int64_t> &list) {
+  std::string raw(reinterpret_cast<const char *>(list.data()), list.size() * 8);
+  return bytes(5, number(1, list.size()) + number(2, 7) + bytes(8, name) + bytes(9, raw));
+}
+std::string model(const std::string &graph, uint64_t opset = 17, uint64_t ir = 8) {
+  return number(1, ir) + bytes(8, number(2, opset)) + bytes(7, graph);
+}
+
+std::string message_of(const Result<onnx::Imported> &imported) {
+  return imported.ok() ? "" : imported.status().message();
+}
+std::string error_of(const std::string &file, const onnx::Options &options = {}) {
+  auto imported = onnx::import_bytes(file, "", options);
+  return imported.ok() ? "" : imported.status().message();
+}
+std::string text_of(const std::string &file, const onnx::Options &options = {}) {
+  auto imported = onnx::import_bytes(file, "", options);
+  INFO(message_of(imported));
+  REQUIRE(imported.ok());
+  return ir::print(imported->module);
+}
+
+const std::string kRelu =
+    model(node("Relu", {"x"}, {"y"}) + input("x", 1, {"n", "4"}) + output("y", 1, {"n", "4"}));
+
+constexpr unsigned kF32 = 1, kI64 = 7;
+
+} // namespace
+
+TEST_CASE("a model of one node becomes a function of one op") {
+  check_holds(text_of(kRelu), Holds("func @main(%x: tensor<[n, 4], f32>)") &&
+                                  Holds("-> (tensor<[n, 4], f32>)") && Holds("%y = relu(%x)"));
+}
+
+TEST_CASE(
+    "every prefix of a model is refused or is a model, and changed bytes never more than refused") {
+  for (size_t size = 0; size < kRelu.size(); ++size)
+    (void)onnx::import_bytes(kRelu.substr(0, size), "", {}).ok();
+  for (size_t at = 0; at < kRelu.size(); ++at)
+    for (unsigned value : {0u, 1u, 8u, 127u, 128u, 255u}) {
+      std::string changed = kRelu;
+      changed[at] = char(value);
+      (void)onnx::import_bytes(changed, "", {}).ok();
+    }
+  check_holds(error_of(kRelu.substr(0, kRelu.size() - 1)), Holds("longer than what is left"));
+}
+
+TEST_CASE("what is no model says so in a sentence") {
+  check_holds(error_of("\x0b\x0c"), Holds("no protobuf message"));
+  check_holds(error_of(number(1, 8)), Holds("no graph"));
+  check_holds(error_of(model("", 3)), Holds("opset 3"));
+  check_holds(error_of(model("", 17, 1)), Holds("IR version 1"));
+}
+
+TEST_CASE("a newer opset is read: its ops mean the same") {
+  CHECK(error_of(
+            model(node("Relu", {"x"}, {"y"}) + input("x", kF32, {"4"}) + output("y", kF32, {"4"}),
+                  99, 20))
+            .empty());
+}
+
+TEST_CASE("names that are undefined, in a cycle, or defined twice") {
+  check_holds(error_of(model(node("Relu", {"z"}, {"y"}) + output("y", kF32, {}))),
+              Holds("takes 'z', which is not defined"));
+  check_holds(error_of(model(node("Relu", {"b"}, {"a"}) + node("Relu", {"a"}, {"b"}) +
+                             output("b", kF32, {}))),
+              Holds("cycle"));
+  check_holds(error_of(model(node("Relu", {"x"}, {"y"}) + node("Neg", {"x"}, {"y"}) +
+                             input("x", kF32, {"1"}) + output("y", kF32, {}))),
+              Holds("'y' is defined twice"));
+  check_holds(
+      error_of(model(input("x", kF32, {"1"}) + input("x", kF32, {"1"}) + output("x", kF32, {}))),
+      Holds("'x' is defined twice"));
+}
+
+TEST_CASE("a result whose dtype disagrees with what is declared") {
+  check_holds(error_of(model(node("Relu", {"x"}, {"y"}) + input("x", kF32, {"4"}) +
+                             output("y", kI64, {"4"}))),
+              Holds("declared with dtype i64 and has f32"));
+}
+
+TEST_CASE("weights shorter than their shape") {
+  const std::string tensor =
+      bytes(5, number(1, 3) + number(2, kI64) + bytes(8, "w") + bytes(9, std::string(16, '\0')));
+  check_holds(error_of(model(tensor + output("w", kI64, {"3"}))),
+              Holds("'w' has 16 bytes, its shape asks for 24"));
+  const std::string huge =
+      bytes(5, number(1, uint64_t(1) << 62) + number(1, 64) + number(2, kI64) + bytes(8, "w"));
+  check_holds(error_of(model(huge + output("w", kI64, {}))), Holds("no tensor's"));
+}
+
+TEST_CASE("subgraphs 10,000 deep are refused") {
+  std::string graph = output("c", 9, {});
+  for (int i = 0; i < 10000; ++i)
+    graph = node("If", {"c"}, {"y"}, graph_attribute("then_branch", graph)) + output("y", 9, {});
+  check_holds(error_of(model(graph + input("c", 9, {}))), Holds("nested more than 32 deep"));
+}
+
+TEST_CASE("control flow without an input that it needs is refused") {
+  const std::string branch = output("x", 1, {"4"});
+  const std::string around = input("x", 1, {"4"}) + output("y", 1, {"4"});
+  check_holds(error_of(model(node("If", {""}, {"y"},
+                                  graph_attribute("then_branch", branch) +
+                                      graph_attribute("else_branch", branch)) +
+                             around)),
+              Holds("input 0 is missing"));
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", 1, {"4"}) +
+                           output("c", 9, {}) + output("v", 1, {"4"});
+  check_holds(error_of(model(integers("n", {1}) +
+                             node("Loop", {"n", "", ""}, {"y"}, graph_attribute("body", body)) +
+                             around)),
+              Holds("input 2 is missing"));
+}
+
+TEST_CASE("external data: the file must be there, inside of the folder, and long enough") {
+  const TemporaryFolder folder;
+  auto file = [&](const std::string &location, const std::string &more = "") {
+    const std::string tensor =
+        bytes(5, number(1, 2) + number(2, kI64) + bytes(8, "w") +
+                     bytes(13, bytes(1, "location") + bytes(2, location)) + more + number(14, 1));
+    std::ofstream(folder.path + "/m.onnx", std::ios::binary)
+        << model(tensor + output("w", kI64, {"2"}));
+    auto imported = onnx::import_file(folder.path + "/m.onnx", {});
+    return imported.ok() ? std::string() : imported.status().message();
+  };
+  check_holds(file("missing.bin"), Holds("external data of 'w': cannot read"));
+  check_holds(file("../outside.bin"), Holds("not inside of the model's folder"));
+  check_holds(file("/etc/passwd"), Holds("not inside of the model's folder"));
+  std::ofstream(folder.path + "/w.bin", std::ios::binary) << std::string(16, '\1');
+  CHECK(file("w.bin").empty());
+  check_holds(file("w.bin", bytes(13, bytes(1, "offset") + bytes(2, "17"))),
+              Holds("behind the end"));
+}
+
+TEST_CASE("unsupported nodes are reported together, each op with its count and what to do") {
+  const std::string message = error_of(model(node("Foo", {"x"}, {"a"}) + node("Foo", {"x"}, {"b"}) +
+                                             node("NonZero", {"x"}, {"y"}) +
+                                             input("x", kF32, {"4"}) + output("y", kI64, {})));
+  check_holds(message, Holds("3 nodes cannot be imported"));
+  check_holds(message, Holds("Foo, 2 times (first 'a')"));
+  check_holds(message, Holds("NonZero, 1 time"));
+}
+
+TEST_CASE("arithmetic over shapes becomes expressions and emits nothing") {
+  // y = Reshape(x, Concat(Shape(x)[0], 2, -1)): [n, 12] becomes [n, 2, 6].
+  const std::string graph =
+      node("Shape", {"x"}, {"s"}) + node("Gather", {"s", "zero"}, {"n"}) +
+      node("Concat", {"n", "two", "rest"}, {"to"}, integer_attribute("axis", 0)) +
+      node("Reshape", {"x", "to"}, {"y"}) + integers("zero", {0}) + integers("two", {2}) +
+      integers("rest", {-1}) + input("x", kF32, {"batch.size", "12"}) + output("y", kF32, {});
+  const std::string text = text_of(model(graph));
+  check_holds(text, Holds("-> (tensor<[batch.size, 2, 6], f32>)"));
+  for (const char *op : {"gather(", "concat(", "constant", "launch"})
+    check_holds(text, !Holds(op));
+}
+
+TEST_CASE("dimensions get names of the file's, of their number, or of --dim") {
+  const std::string graph = node("Add", {"a", "b"}, {"y"}) + input("a", kF32, {"p2o.Dim", ""}) +
+                            input("b", kF32, {"p2o.Dim", "1"}) + output("y", kF32, {});
+  auto imported = onnx::import_bytes(model(graph), "", {});
+  REQUIRE(imported.ok());
+  CHECK(imported->symbols ==
+        std::vector<std::pair<std::string, std::string>>{{"p2o.Dim", "p2o.Dim"}, {"a[1]", "x1"}});
+  onnx::Options options;
+  options.dims = {{"p2o.Dim", "batch"}, {"a[1]", "3"}};
+  options.bounds["batch"] = {2, 5};
+  const std::string text = text_of(model(graph), options);
+  check_holds(text, Holds("%a: tensor<[batch, 3], f32>"));
+  check_holds(text, Holds("lower_bounds = {batch = 2}, upper_bounds = {batch = 5}"));
+}
+
+TEST_CASE("dimensions that are equal only at run time are matched") {
+  const std::string text = text_of(model(node("Add", {"a", "b"}, {"y"}) + input("a", kF32, {"n"}) +
+                                         input("b", kF32, {"m"}) + output("y", kF32, {})));
+  check_holds(text, Holds("match %b : tensor<[n], f32>"));
+}
+
+TEST_CASE("an integer input that decides a branch is a host integer; bound, the branch is taken at "
+          "the import") {
+  const std::string yes = node("Neg", {"x"}, {"t"}) + output("t", kF32, {"4"}),
+                    no = node("Abs", {"x"}, {"e"}) + output("e", kF32, {"4"});
+  const std::string graph =
+      node("Equal", {"sr", "rate"}, {"c"}) +
+      node("If", {"c"}, {"y"},
+           graph_attribute("then_branch", yes) + graph_attribute("else_branch", no)) +
+      bytes(5,
+            number(2, kI64) + bytes(8, "rate") + bytes(9, std::string("\x80\x3e\0\0\0\0\0\0", 8))) +
+      input("x", kF32, {"4"}) + input("sr", kI64, {}) + output("y", kF32, {"4"});
+  auto imported = onnx::import_bytes(model(graph), "", {});
+  INFO(message_of(imported));
+  REQUIRE(imported.ok());
+  check_holds(ir::print(imported->module), Holds("%sr: int<sr>") && Holds("if sr == 16000"));
+  REQUIRE(imported->inputs.size() == 2);
+  CHECK(imported->inputs[1].is_integer);
+  onnx::Options options;
+  options.bind["sr"] = "16000";
+  const std::string bound = text_of(model(graph), options);
+  check_holds(bound, Holds("neg(") && !Holds("abs(") && !Holds("sr"));
+  options.bind = {{"rate2", "1"}};
+  check_holds(error_of(model(graph), options), Holds("no input 'rate2'"));
+}
+
+TEST_CASE("an input that must be a constant says how it is bound") {
+  const std::string graph = node("CumSum", {"x", "axis"}, {"y"}) + input("x", kF32, {"4"}) +
+                            input("axis", kI64, {}) + output("y", kF32, {"4"});
+  check_holds(error_of(model(graph)), Holds("--bind axis=VALUE"));
+  onnx::Options options;
+  options.bind["axis"] = "0";
+  CHECK(error_of(model(graph), options).empty());
+}

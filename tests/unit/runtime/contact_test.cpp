@@ -1,0 +1,323 @@
+// runtime: what a real driver does and tests on the CPU would not show by themselves: copies that
+// land late, few addresses, bodies without work, captures of other threads, memory pools.
+#include "chain.h"
+
+#include "runtime/compile/compile.h"
+#include "runtime/device/doctor.h"
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+using namespace cugrt::test;
+
+namespace {
+
+/// A branch in a graph: y = x + a in its body, where the condition, four bytes of %c, is not 0.
+plan::Plan branch_in_graph() {
+  PlanMaker maker;
+  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a");
+  const uint32_t c = maker.tensor_param("c"), y = maker.result();
+  plan::Function &function = maker.function();
+  plan::Step branch;
+  branch.kind = plan::StepKind::conditional;
+  branch.name = "if";
+  branch.conditional = 0;
+  branch.accesses = {static_cast<uint32_t>(function.accesses.size()), 1};
+  function.accesses.push_back({c, ir::Access::in});
+  function.steps.push_back(branch);
+  function.conditionals.push_back({plan::ConditionalKind::if_, {1}});
+  maker.step(x, y, a);
+  maker.region();
+  function.regions[0].edges.clear();
+  return std::move(maker.plan);
+}
+
+struct Branch {
+  explicit Branch(FakeDriver::Options driver) : machine(driver) {
+    machine.fake.define_kernel("control_nothing", {});
+    machine.fake.define_kernel("control_set", {8, 4, 8, 8}, [this](const FakeLaunch &launch) {
+      int32_t condition;
+      std::memcpy(&condition, reinterpret_cast<const void *>(launch.argument<uint64_t>(0)), 4);
+      machine.fake.set_condition(launch.argument<uint64_t>(2), condition != 0);
+    });
+    device = machine.open();
+    ExecutableParts parts;
+    parts.plan = branch_in_graph();
+    parts.architecture = "sm_90";
+    parts.images = {{"add", "ptx", false}, {"conditions", "ptx", false}};
+    parts.kernel_images = {0};
+    parts.control_image = 1;
+    parts.programmatic = {{ProgrammaticCode()}};
+    executable = must(Executable::assemble(std::move(parts)));
+    SessionOptions options;
+    options.cache.strict = true;
+    session = must(Session::open(executable, device, options));
+    for (int i = 0; i < 3; ++i)
+      memory.push_back(must(driver::DeviceBuffer::allocate(device->context(), 4096)));
+  }
+
+  /// Runs; what the body leaves where it ran: x + 1.
+  void run(int64_t n, bool taken) {
+    auto *x = reinterpret_cast<float *>(memory[0].address());
+    auto *y = reinterpret_cast<float *>(memory[2].address());
+    *reinterpret_cast<int32_t *>(memory[1].address()) = taken;
+    for (int64_t i = 0; i < n * 4; ++i)
+      x[i] = static_cast<float>(i), y[i] = -1;
+    cugrt_value arguments[] = {tensor(memory[0].address(), {n, 4}), floating(1),
+                               tensor(memory[1].address(), {n, 4})};
+    cugrt_value result = tensor(memory[2].address(), {n, 4});
+    RunRequest request;
+    request.arguments = arguments;
+    request.results = {&result, 1};
+    must(session->run(0, request));
+    must(session->synchronize());
+    for (int64_t i = 0; i < n * 4; ++i)
+      REQUIRE(y[i] == (taken ? x[i] + 1 : -1));
+  }
+
+  TestDevice machine;
+  std::shared_ptr<Device> device;
+  std::shared_ptr<const Executable> executable;
+  std::unique_ptr<Session> session;
+  std::vector<driver::DeviceBuffer> memory;
+};
+
+FakeDriver::Options of_version(int version, bool body_setters) {
+  FakeDriver::Options options;
+  options.version = version;
+  options.body_setters = body_setters;
+  return options;
+}
+
+constexpr int64_t kManyRows = 1 << 18; // 4 MiB each
+
+FakeDriver::Options few_addresses() {
+  FakeDriver::Options options;
+  options.reservable_bytes = uint64_t(2) << 20;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("a run reads what was copied to the device before it, as late as copies may land") {
+  Chain chain;
+  for (float first : {3.0f, 5.0f, 8.0f}) {
+    const std::vector<float> x(4, first);
+    must(driver::copy_to_device(chain.device->context(), chain.memory[0].address(), x.data(), 16));
+    must(chain.try_run(1, chain.memory[0].address(), chain.memory[1].address()));
+    std::vector<float> y(4);
+    must(chain.session->synchronize());
+    must(driver::copy_to_host(chain.device->context(), y.data(), chain.memory[1].address(), 16));
+    CHECK(y == std::vector<float>(4, first + 3));
+  }
+}
+
+TEST_CASE("every copy is waited for before the next launch") {
+  Chain chain;
+  const float x = 1;
+  chain.run(1);
+  chain.machine.fake.forget();
+  must(driver::copy_to_device(chain.device->context(), chain.memory[0].address(), &x, 4));
+  must(chain.try_run(1, chain.memory[0].address(), chain.memory[1].address()));
+  std::vector<std::string> calls;
+  for (const FakeCall &call : chain.machine.fake.calls())
+    if (const std::string entry = call.entry;
+        contains(entry, "Memcpy") || contains(entry, "Launch") || entry == "cuStreamSynchronize")
+      calls.push_back(entry);
+  CHECK(calls ==
+        std::vector<std::string>{"cuMemcpyHtoDAsync", "cuStreamSynchronize", "cuGraphLaunch"});
+}
+
+TEST_CASE("a body whose kernels may all be disabled hangs no driver before 12.8") {
+  for (int version : {12030, 12040, 12080, 13000})
+    for (bool body_setters : {false, true}) {
+      INFO("driver " << version << ", setters reach bodies: " << body_setters);
+      Branch branch(of_version(version, body_setters));
+      for (int64_t n : {4, 0, 4, 0, 2})
+        for (bool taken : {true, false})
+          branch.run(n, taken);
+    }
+}
+
+TEST_CASE("a node in a body that is not to run does not, where no setter reaches it") {
+  Branch branch(of_version(12080, false));
+  branch.run(0, true); // the first instance of all: nobody knows yet
+  CHECK(branch.machine.fake.launches().back().kernel == "control_nothing");
+  branch.run(4, true);
+  branch.run(0, true);
+  CHECK(branch.device->setters_reach_bodies() == std::optional(false));
+}
+
+TEST_CASE("an instance is on the device before its first setter") {
+  Chain chain;
+  chain.machine.fake.forget();
+  chain.run(0); // all nodes are disabled
+  std::vector<std::string> order;
+  for (const FakeCall &call : chain.machine.fake.calls())
+    if (const std::string entry = call.entry;
+        entry == "cuGraphUpload" || entry == "cuGraphNodeSetEnabled")
+      order.push_back(entry);
+  REQUIRE(order.size() == 4);
+  CHECK(order.front() == "cuGraphUpload");
+}
+
+TEST_CASE("where addresses are few, an arena takes what there is and moves when it must") {
+  // Between x and y lie two tensors of 16 bytes a row.
+  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, few_addresses());
+  const FakeLive open = chain.machine.fake.live();
+  CHECK(open.reservations == 1);
+  chain.memory.clear();
+  for (int i = 0; i < 2; ++i)
+    chain.memory.push_back(
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+  chain.run(5);
+  chain.run(kManyRows / 2); // beyond the first one's reservation
+  CHECK(must(chain.session->totals()).arena_committed_bytes >= uint64_t(16) * kManyRows);
+  const uint64_t built = chain.counters().regions_built;
+  chain.run(kManyRows / 2);
+  chain.run(7);
+  chain.run(5);
+  CHECK(chain.counters().regions_built <= built + 2); // instances of the arena that has moved
+  chain.run(kManyRows);
+  chain.run(5);
+  CHECK(chain.machine.fake.live().reservations <= 1);
+}
+
+TEST_CASE("where there are no addresses at all, an arena is as large as runs need, and grows") {
+  FakeDriver::Options driver;
+  driver.reservable_bytes = 0;
+  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, driver);
+  chain.memory.clear();
+  for (int i = 0; i < 2; ++i)
+    chain.memory.push_back(
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+  CHECK(must(chain.session->totals()).arena_committed_bytes == 0);
+  uint64_t last = 0;
+  for (int64_t n : {int64_t(5), int64_t(7), kManyRows, int64_t(5)}) {
+    chain.run(n);
+    const uint64_t held = must(chain.session->totals()).arena_committed_bytes;
+    CHECK(held >= last);
+    last = held;
+  }
+  CHECK(last == uint64_t(2) * 16 * kManyRows);
+}
+
+TEST_CASE("instances that were made ahead do not outlive the place of their arena") {
+  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, few_addresses());
+  chain.memory.clear();
+  for (int i = 0; i < 2; ++i)
+    chain.memory.push_back(
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+  const cugrt_symbol_value five[] = {{"n", 5}};
+  CHECK(must(chain.session->prepare(0, five)).built == 1);
+  chain.run(kManyRows); // moves
+  chain.run(5);
+  CHECK(must(chain.session->prepare(0, five)).present == 1);
+}
+
+TEST_CASE("another thread's capture in global mode fails nothing that a session does") {
+  TestDevice machine;
+  machine.fake.capture_elsewhere(true);
+  auto device = machine.open();
+  auto executable = must(TestDevice::compile(*device, PlanMaker::chain(3)));
+  auto session = must(Session::open(executable, device, {}));
+  auto x = must(driver::DeviceBuffer::allocate(device->context(), 4096));
+  for (int64_t n : {5, 0, 6, 7, 8, 9, 5, 5}) {
+    cugrt_value arguments[] = {tensor(x.address(), {n, 4}), floating(1)};
+    RunRequest request;
+    request.arguments = arguments;
+    must(session->run(0, request));
+    CHECK(must(session->is_idle()));
+    must(session->synchronize());
+  }
+  const cugrt_symbol_value given[] = {{"n", 11}};
+  CHECK(must(session->prepare(0, given)).built == 1);
+}
+
+TEST_CASE("what a kernel has of its own counts when its dynamic shared memory is allowed") {
+  constexpr int kOptIn = 227 << 10, kOwn = 16 << 10;
+  TestDevice machine;
+  machine.fake.set_static_shared("add_entry", kOwn);
+  auto device = machine.open();
+  plan::Plan plan = PlanMaker::chain(1);
+  // 4 KiB for each of at most 64 rows: more than any device has, though not for the rows of a run.
+  plan.functions[0].launches[0].shared_bytes =
+      plan.exprs.mul(plan.exprs.symbol(ir::SymbolId{0}), plan.exprs.constant(4 << 10));
+  auto executable = must(TestDevice::compile(*device, std::move(plan)));
+  auto session = must(Session::open(executable, device, {}));
+  auto x = must(driver::DeviceBuffer::allocate(device->context(), 4096));
+  auto run = [&](int64_t n) {
+    cugrt_value arguments[] = {tensor(x.address(), {n, 4}), floating(1)};
+    RunRequest request;
+    request.arguments = arguments;
+    return session->run(0, request);
+  };
+  must(run((kOptIn - kOwn) / (4 << 10)));
+  CHECK_FALSE(run(60).ok());
+}
+
+TEST_CASE("a kernel of clusters that not every device has is allowed them") {
+  for (uint32_t blocks : {8u, 16u}) {
+    TestDevice machine;
+    auto device = machine.open();
+    plan::Plan plan = PlanMaker::chain(1);
+    plan.kernels[0].clusters = {{blocks, 1, 1}};
+    auto executable = must(TestDevice::compile(*device, std::move(plan)));
+    auto session = must(Session::open(executable, device, {}));
+    auto x = must(driver::DeviceBuffer::allocate(device->context(), 4096));
+    cugrt_value arguments[] = {tensor(x.address(), {4, 4}), floating(1)};
+    RunRequest request;
+    request.arguments = arguments;
+    must(session->run(0, request));
+    CHECK(machine.fake.count("cuFuncSetAttribute") == (blocks > 8 ? 1 : 0));
+  }
+}
+
+TEST_CASE("code of a newer CUDA than the driver's is told by its name") {
+  FakeDriver::Options options;
+  options.version = 12040;
+  TestDevice machine(options);
+  auto device = machine.open();
+  std::string image("\x7f"
+                    "ELF\x02\x01\x01\x41\x08",
+                    9);
+  CompileOptions compile;
+  compile.overrides["add"] = {CUGRT_CODE_CUBIN, image};
+  auto executable =
+      must(compile_executable(*device, PlanMaker::chain(1), "test.cugrt", "", compile));
+  machine.fake.fail_nth_of("cuModuleLoadDataEx", 1, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  Status status = Session::open(executable, device, {}).take_status();
+  CHECK(status.code() == Code::unsupported);
+  CHECK(contains(status.message(), "compiled by CUDA 13"));
+  CHECK(contains(status.message(), "driver of CUDA 12.4"));
+  CHECK(contains(status.message(), "NVRTC of 12"));
+}
+
+TEST_CASE("the doctor tells a compiler that is newer than the driver loads") {
+  DoctorReport report;
+  report.driver.emplace();
+  report.driver->version = 12040;
+  report.driver->devices.emplace_back();
+  report.compiler.emplace().found = true;
+  report.compiler->library = "/opt/libnvrtc.so.13";
+  report.compiler->named_major = 13; // nobody has opened it
+  CHECK(report.compiler_too_new());
+  CHECK_FALSE(report.usable());
+  CHECK(contains(report.to_text(), "install NVRTC 12, or a newer driver"));
+  CHECK(contains(report.to_text(), "driver of CUDA 12.4 does not load what /opt/libnvrtc.so.13"));
+  report.driver->version = 13000;
+  CHECK(report.usable());
+  report.driver->version = 12040;
+  report.compiler->major = 12;
+  CHECK(report.usable());
+  report.compiler->major = 13;
+  report.driver->emulated = true; // takes PTX of any version
+  CHECK(report.usable());
+}
+
+TEST_CASE("machine code that sets conditions needs NVRTC 12.3") {
+  // ptxas of 12.2: "Unresolved extern function 'cudaGraphSetConditional'"
+  CHECK_FALSE(links_conditions(12, 0));
+  CHECK_FALSE(links_conditions(12, 2));
+  CHECK(links_conditions(12, 3));
+  CHECK(links_conditions(13, 0));
+}
