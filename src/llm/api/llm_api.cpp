@@ -23,6 +23,8 @@ namespace cugrt::llm {
 
 namespace {
 
+constexpr int64_t kMaxPlaces = 1024;
+
 cugrt_status *to_c(const Status &status) {
   if (status.ok())
     return nullptr;
@@ -145,7 +147,11 @@ cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
       return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
     if (given.context < 0)
       return Status::error(Code::invalid_argument, "the context is not negative");
-    GeneratorOptions wanted;
+    if (given.places < 0 || given.places > kMaxPlaces)
+      return Status::error(Code::invalid_argument,
+                           "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
+    EngineOptions wanted;
+    wanted.places = std::max<int64_t>(given.places, 1);
     wanted.dtype = static_cast<ir::DType>(given.dtype);
     wanted.context = given.context;
     wanted.progress = given.progress;
@@ -161,15 +167,17 @@ void session_free(cugrt_llm_session *session) { delete session; }
 cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
   return guarded([&]() -> Status {
     CUGRT_TRY(require(session, "session"));
-    CUGRT_ASSIGN(const GeneratorInfo known, session->generator->info());
+    CUGRT_ASSIGN(const EngineInfo known, session->generator->info());
     auto made = detail::sized<cugrt_llm_session_info>();
-    made.context = known.context;
+    made.context = session->generator->engine().context();
     made.cache_bytes = known.cache_bytes;
     made.weight_bytes = known.counters.weight_bytes;
     made.arena_bytes = known.counters.arena_bytes;
     made.decode_nodes = known.decode_nodes;
     made.instances_built = known.counters.regions_built;
     made.fields_patched = known.counters.fields_patched;
+    made.places = session->generator->engine().places();
+    made.places_empty = session->generator->empty_places();
     return give_struct(made, info, "info");
   });
 }
@@ -181,33 +189,86 @@ cugrt_status *session_clear(cugrt_llm_session *session) {
   });
 }
 
+/// What the options ask for, copied; they are not null.
+Result<Request> request_of(const cugrt_llm_generate_options *options) {
+  CUGRT_ASSIGN(const cugrt_llm_generate_options given, take_struct(options, "options"));
+  CUGRT_TRY(
+      require((given.prompt || given.prompt_count == 0) && (given.ends || given.end_count == 0),
+              "prompt or ends"));
+  if (!(given.temperature >= 0) || given.top_k < 0 || !(given.top_p >= 0))
+    return Status::error(Code::invalid_argument, "temperature, top_k and top_p are not negative");
+  Request request;
+  request.prompt.assign(given.prompt, given.prompt + given.prompt_count);
+  request.max_tokens = given.max_tokens;
+  request.sampling = {given.temperature, given.top_k, given.top_p, given.seed};
+  request.ends.assign(given.ends, given.ends + given.end_count);
+  if (given.on_token)
+    request.on_token = [on_token = given.on_token, user = given.user](int32_t token,
+                                                                      std::string_view text) {
+      return on_token(user, token, text.data() ? text.data() : "", text.size()) == 0;
+    };
+  return request;
+}
+
 cugrt_status *generate(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
                        cugrt_llm_generate_result *result) {
   return guarded([&]() -> Status {
     CUGRT_TRY(require(session && options && result, "session, options or result"));
-    CUGRT_ASSIGN(const cugrt_llm_generate_options given, take_struct(options, "options"));
-    CUGRT_TRY(
-        require((given.prompt || given.prompt_count == 0) && (given.ends || given.end_count == 0),
-                "prompt or ends"));
-    if (!(given.temperature >= 0) || given.top_k < 0 || !(given.top_p >= 0))
-      return Status::error(Code::invalid_argument, "temperature, top_k and top_p are not negative");
-    Request request;
-    request.prompt = std::span(given.prompt, given.prompt_count);
-    request.max_tokens = given.max_tokens;
-    request.sampling = {given.temperature, given.top_k, given.top_p, given.seed};
-    request.ends = std::span(given.ends, given.end_count);
-    request.on_token = [&given](int32_t token, std::string_view text) {
-      return !given.on_token ||
-             given.on_token(given.user, token, text.data() ? text.data() : "", text.size()) == 0;
-    };
+    CUGRT_ASSIGN(Request request, request_of(options));
     Outcome outcome;
-    CUGRT_TRY(session->generator->generate(request, outcome));
+    CUGRT_TRY(session->generator->generate(std::move(request), outcome));
     auto made = detail::sized<cugrt_llm_generate_result>();
     made.stop = static_cast<int32_t>(outcome.stop);
     made.tokens = outcome.tokens;
     made.prompt_seconds = outcome.prompt_seconds;
     made.seconds = outcome.seconds;
     return give_struct(made, result, "result");
+  });
+}
+
+cugrt_status *sequence_add(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                           uint64_t *sequence) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && options && sequence, "session, options or sequence"));
+    CUGRT_ASSIGN(Request request, request_of(options));
+    CUGRT_ASSIGN(*sequence, session->generator->add(std::move(request)));
+    return {};
+  });
+}
+
+cugrt_status *sequence_cancel(cugrt_llm_session *session, uint64_t sequence) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    return session->generator->cancel(sequence);
+  });
+}
+
+cugrt_status *session_step(cugrt_llm_session *session, size_t *count) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && count, "session or count"));
+    CUGRT_TRY(session->generator->step());
+    *count = session->generator->events().size();
+    return {};
+  });
+}
+
+cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
+                                cugrt_llm_event *event) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    const std::span<const TokenEvent> events = session->generator->events();
+    if (index >= events.size())
+      return Status::error(Code::out_of_range,
+                           "event " + std::to_string(index) + " is none of the " +
+                               std::to_string(events.size()) + " of the last step");
+    const TokenEvent &found = events[index];
+    auto made = detail::sized<cugrt_llm_event>();
+    made.sequence = found.sequence;
+    made.token = found.token;
+    made.stop = static_cast<int32_t>(found.stop);
+    made.text = found.text.c_str();
+    made.size_bytes = found.text.size();
+    return give_struct(made, event, "event");
   });
 }
 
@@ -227,6 +288,10 @@ constexpr cugrt_llm_api kTable = {
     .session_get_info = session_get_info,
     .session_clear = session_clear,
     .generate = generate,
+    .sequence_add = sequence_add,
+    .sequence_cancel = sequence_cancel,
+    .session_step = session_step,
+    .session_get_event = session_get_event,
 };
 
 } // namespace

@@ -90,7 +90,8 @@ private:
   ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
   ValueId ids_;                                     // what is embedded, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
-  ValueId row_positions_, lengths_;                 // [rows]; [places], with this step's
+  ValueId request_, place_, own_length_, last_;     // of a prefill
+  ValueId row_positions_, lengths_;                 // [rows]; [places_], with this step's
   std::vector<ValueId> caches_;                     // keys and values of each layer
 };
 
@@ -103,18 +104,20 @@ void FunctionWriter::inputs() {
     symbol.bounds = {1, options_.chunk};
     rows_ = g_.exprs().symbol(g_.builder().symbol(std::move(symbol)));
     ids_ = g_.input("ids", ir::DType::i32, {rows_}, Access::in);
+    request_ = g_.input("request", ir::DType::i32, {c(4)}, Access::in);
   }
-  tokens_ = g_.input("tokens", ir::DType::i32, {c(places_)}, Access::inout);
-  next_positions_ = g_.input("positions", ir::DType::i32, {c(places_)}, Access::inout);
-  state_lengths_ = g_.input("lengths", ir::DType::i32, {c(places_)}, Access::inout);
+  const ir::ExprId places = c(options_.places);
+  tokens_ = g_.input("tokens", ir::DType::i32, {places}, Access::inout);
+  next_positions_ = g_.input("positions", ir::DType::i32, {places}, Access::inout);
+  state_lengths_ = g_.input("lengths", ir::DType::i32, {places}, Access::inout);
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     for (const char *name : {"keys.", "values."})
-      caches_.push_back(g_.input(
-          name + std::to_string(layer), options_.dtype,
-          {c(places_), c(options_.context), c(d_.kv_heads), c(d_.head_width)}, Access::inout));
+      caches_.push_back(g_.input(name + std::to_string(layer), options_.dtype,
+                                 {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
+                                 Access::inout));
 }
 
-// Row i of a prefill stands at the state's position + i, and then there are that many + 1.
+// Row i of a prefill stands at the request's position + i.
 void FunctionWriter::positions() {
   if (!is_prefill_) {
     ids_ = tokens_;
@@ -122,16 +125,17 @@ void FunctionWriter::positions() {
     lengths_ = state_lengths_;
     return;
   }
-  const auto counted_from = [&](int64_t start, std::string_view hint) {
-    const ValueId steps =
-        g_.op(Op::range, {g_.shape({rows_})},
-              {{"start", double(start)}, {"dtype", ir::DTypeLiteral(ir::DType::i32)}});
-    return g_.op(Op::add, {steps, next_positions_}, {}, hint);
+  const auto made = [&](ir::ExprId size, std::string_view hint) {
+    return g_.alloc(ir::DType::i32, {size}, hint);
   };
-  row_positions_ = counted_from(0, "row_positions");
-  const ValueId last = g_.shape({g_.exprs().sub(rows_, c(1))});
-  lengths_ = g_.op(Op::slice, {counted_from(1, "row_lengths"), last, g_.shape({c(1)})}, {},
-                   "sequence_length");
+  row_positions_ = made(rows_, "row_positions");
+  place_ = made(c(1), "place");
+  lengths_ = made(c(1), "sequence_length");
+  own_length_ = made(c(1), "own_length");
+  last_ = made(c(1), "last");
+  g_.launch("prompt_rows", {Operand::of(request_), Operand::of(row_positions_), Operand::of(place_),
+                            Operand::of(lengths_), Operand::of(own_length_), Operand::of(last_),
+                            Operand::of(rows_)});
 }
 
 ValueId FunctionWriter::embedding() {
@@ -168,13 +172,19 @@ ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
 
   const auto at = static_cast<size_t>(2 * layer);
   const ir::ExprId each = is_prefill_ ? rows_ : c(1);
-  g_.launch("cache_write",
-            {Operand::of(k), Operand::of(v), Operand::of(row_positions_), Operand::of(lengths_),
-             Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
-             Operand::of(each), size(options_.context), size(kv_width)});
+  std::vector<Operand> written = {Operand::of(k), Operand::of(v), Operand::of(row_positions_),
+                                  Operand::of(is_prefill_ ? own_length_ : lengths_)};
+  if (is_prefill_)
+    written.push_back(Operand::of(place_));
+  for (const Operand &operand :
+       {Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
+        Operand::of(each), size(options_.places), size(options_.context), size(kv_width)})
+    written.push_back(operand);
+  g_.launch(is_prefill_ ? "cache_write_at" : "cache_write", std::move(written));
   q = g_.reshape(q, {c(places_), each, c(d_.heads), c(d_.head_width)});
   const ValueId seen =
-      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_}, {{"causal", true}});
+      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_, ValueId(), place_},
+            {{"causal", true}});
   const ValueId out =
       g_.product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
   return g_.op(Op::add, {x, out});
@@ -193,8 +203,7 @@ ValueId FunctionWriter::feed_forward(ValueId x, int64_t layer) {
 ValueId FunctionWriter::last_row(ValueId x) {
   if (!is_prefill_)
     return x;
-  return g_.op(Op::slice,
-               {x, g_.shape({g_.exprs().sub(rows_, c(1)), c(0)}), g_.shape({c(1), c(d_.width)})});
+  return g_.op(Op::gather, {x, last_}, {{"axis", int64_t(0)}});
 }
 
 Status FunctionWriter::write() {
@@ -209,9 +218,12 @@ Status FunctionWriter::write() {
       g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
   const ValueId next =
       g_.cast(g_.op(Op::argmax, {logits}, {{"axis", int64_t(-1)}}), ir::DType::i32);
-  g_.launch("advance", {Operand::of(next), Operand::of(tokens_), Operand::of(next_positions_),
-                        Operand::of(state_lengths_), size(places_),
-                        Operand::of(is_prefill_ ? rows_ : c(1)), size(is_prefill_)});
+  std::vector<Operand> ended = {Operand::of(next), Operand::of(tokens_),
+                                Operand::of(next_positions_), Operand::of(state_lengths_),
+                                size(options_.places)};
+  if (is_prefill_)
+    ended.insert(ended.begin(), Operand::of(request_));
+  g_.launch(is_prefill_ ? "prompt_end" : "advance", std::move(ended));
   return g_.finish({logits});
 }
 

@@ -1,4 +1,4 @@
-// Declarations of kernels/cache_write.cu, advance.cu and embedding_blocks.cu.
+// Declarations of kernels/cache_write.cu, prompt.cu, advance.cu and embedding_blocks.cu.
 #include "llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
@@ -17,14 +17,37 @@ kernel @cache_write {
   entry "cache_write"
   options ["-fmad=false"DTYPE_FLAG]
   params (keys: in ELEMENT, values: in ELEMENT, positions: in i32, lengths: in i32, key_cache: inout ELEMENT,
-          value_cache: inout ELEMENT, rows: symbol i64, each: symbol i64, capacity: symbol i64, width: symbol i64)
+          value_cache: inout ELEMENT, rows: symbol i64, each: symbol i64, places: symbol i64, capacity: symbol i64,
+          width: symbol i64)
   launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
+}
+kernel @cache_write_at {
+  source "builtin:cache_write.cu"
+  entry "cache_write"
+  options ["-fmad=false", "-DHAS_PLACES"DTYPE_FLAG]
+  params (keys: in ELEMENT, values: in ELEMENT, positions: in i32, lengths: in i32, of_sequence: in i32,
+          key_cache: inout ELEMENT, value_cache: inout ELEMENT, rows: symbol i64, each: symbol i64,
+          places: symbol i64, capacity: symbol i64, width: symbol i64)
+  launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
+}
+kernel @prompt_rows {
+  source "builtin:prompt.cu"
+  entry "prompt_rows"
+  params (request: in i32, positions: out i32, place: out i32, sequence: out i32, own: out i32, last: out i32,
+          rows: symbol i64)
+  launch { grid (ceildiv(rows, 64), 1, 1) block (64, 1, 1) }
+}
+kernel @prompt_end {
+  source "builtin:prompt.cu"
+  entry "prompt_end"
+  params (request: in i32, next: in i32, tokens: inout i32, positions: inout i32, lengths: inout i32,
+          places: symbol i64)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
 }
 kernel @advance {
   source "builtin:advance.cu"
   entry "advance"
-  params (next: in i32, tokens: inout i32, positions: inout i32, lengths: inout i32, places: symbol i64,
-          count: symbol i64, opens: symbol i64)
+  params (next: in i32, tokens: inout i32, positions: inout i32, lengths: inout i32, places: symbol i64)
   launch { grid (ceildiv(places, 256), 1, 1) block (256, 1, 1) }
 }
 )";

@@ -24,6 +24,7 @@ WITHOUT_CASE = {
     "cache_write.cu": "no op becomes it: language models' modules name it; a row a sequence",
     "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
     "matmul_repacked.cu": "on weights that a session has repacked; bench sass has its forms",
+    "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
     "control.cu": "sets the conditions of graph nodes: a thread each",
     "fill.cu": "no op becomes it: modules name it themselves",
