@@ -69,3 +69,24 @@ def count():
 def x():
     """Eighths, so that every product and sum below is exact."""
     return (np.arange(48, dtype="float32").reshape(8, 6) % 17 - 8) / 8
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """A random language model of two layers as bytes, with its logits by arithmetic of its own."""
+    import sys
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit", "checks"))
+    import check_language_models as checks
+    return checks.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, checks.text("<|user|>"))])
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tiny, tmp_path_factory):
+    path = tmp_path_factory.mktemp("llm") / "tiny.gguf"
+    path.write_bytes(tiny.bytes)
+    return path
+
+
+@pytest.fixture(scope="session")
+def llm(tiny_path):
+    return cugrt.LLM(tiny_path, context=256, places=4)

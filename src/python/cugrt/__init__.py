@@ -9,11 +9,12 @@ A model runs as CUDA graphs that are planned ahead and built node by node, on a 
 the environment or driver="emulated", on the CPU. What fails is a cugrt.Error.
 """
 from ._errors import Code, Error
+from ._llm import LLM, Generation
 from ._model import Model, Spec, Trace, compile, load
 from ._native import DeviceArray, version as __version__
 from ._sources import doctor
 
-__all__ = ["Code", "DeviceArray", "Error", "Model", "Spec", "Trace", "compile", "doctor", "load"]
+__all__ = ["Code", "DeviceArray", "Error", "Generation", "LLM", "Model", "Spec", "Trace", "compile", "doctor", "load"]
 
 
 def __getattr__(name):

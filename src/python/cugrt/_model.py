@@ -142,7 +142,10 @@ def load(source, *, weights=None, driver=None, device=0, dims=None, bounds=None,
     """
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
-        raise Error(f"{name} is a language model: cugrt.LLM opens it")
+        from ._llm import LLM
+        if weights or dims or bounds or bind or options:
+            raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
+        return LLM(path, driver=driver, device=device, progress=progress)
     return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, options,
                           progress))
 

@@ -5,6 +5,10 @@
 
 namespace nb = nanobind;
 
+namespace cugrt::python {
+void bind_llm(nb::module_ &module);
+}
+
 NB_MODULE(_native, module) {
   using namespace cugrt::python;
   nb::set_leak_warnings(false); // what is alive when the interpreter ends is freed with the process
@@ -12,5 +16,6 @@ NB_MODULE(_native, module) {
   bind_device_array(module);
   bind_model(module);
   bind_sources(module);
+  bind_llm(module);
   module.attr("version") = cugrt::api().version_string;
 }

@@ -17,7 +17,8 @@ public:
   template <class Options> void put_into(Options &options) {
     options.progress = tell;
     options.progress_user = this;
-    options.cancel = &cancel_;
+    if constexpr (requires { options.cancel; })
+      options.cancel = &cancel_;
   }
   /// Throws what Python threw meanwhile.
   void rethrow() {
