@@ -114,7 +114,8 @@ TEST_CASE("elements in packs are the same as those one by one, with what is left
     }
 }
 
-TEST_CASE("elements in packs take fewer operations, where tensors begin at a multiple of a pack") {
+TEST_CASE("elements in packs take fewer operations, where tensors begin at a multiple of a pack",
+          "[emulated]") {
   for (const Case &c : kCases) {
     INFO(c.body << " of " << c.dtype);
     const Array elements = numbers(4096), flags = numbers(4096, true);
@@ -128,7 +129,8 @@ TEST_CASE("elements in packs take fewer operations, where tensors begin at a mul
   }
 }
 
-TEST_CASE("rows and columns that broadcast are taken in packs where their sizes fit them") {
+TEST_CASE("rows and columns that broadcast are taken in packs where their sizes fit them",
+          "[emulated]") {
   auto operations = [](const char *op, const std::string &shape_a, const std::string &shape_b,
                        const std::vector<Array> &inputs) {
     return run("cugrt 1\nfunc @main(%a: tensor<[" + shape_a + "], f32>, %b: tensor<[" + shape_b +
