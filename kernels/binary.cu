@@ -5,14 +5,14 @@
 //
 // Options: -DOP=add names the operation (elementwise.cuh, or integers.cuh), and with it the
 // entry. BROADCAST asks for OP_broadcast. TO_BOOL for comparisons, whose result is a bool. Those of
-// number.cuh, packs.cuh, walk.cuh and assume.cuh. y may be the same tensor as an operand of its
+// number.cuh, vectors.cuh, walk.cuh and assume.cuh. y may be the same tensor as an operand of its
 // shape and size of elements.
 
 #include "assume.cuh"
 #include "number.cuh"
 #include "operations.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)

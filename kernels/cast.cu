@@ -1,12 +1,12 @@
 // Conversion between plain types: y[i] = (TO)x[i], contiguous, in packs.
 //
 // Options: -DFROM=f32 -DTO=f16 and the like; those of convert.cuh, which states the rules, of
-// packs.cuh and of assume.cuh.
+// vectors.cuh and of assume.cuh.
 
 #include "assume.cuh"
 #include "convert.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #define ENTRY_(from, to) cast_##from##_##to
 #define ENTRY(from, to) ENTRY_(from, to)

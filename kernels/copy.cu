@@ -4,12 +4,12 @@
 // that begin y_pitch apart: concatenation and splitting along any axis, and with one row a plain
 // copy. With packs, `length` and both pitches are multiples of PACK.
 //
-// Options: those of bytes.cuh, packs.cuh and assume.cuh.
+// Options: those of bytes.cuh, vectors.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 extern "C" __global__ void copy_rows(const T *__restrict__ x, T *__restrict__ y, long long rows,
                                      long long length, long long x_pitch, long long y_pitch) {

@@ -5,13 +5,13 @@
 // With PACK, which divides the width, packs of a row are moved, where table and y begin at
 // multiples of one.
 //
-// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and assume.cuh.
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;

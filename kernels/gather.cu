@@ -9,14 +9,14 @@
 //
 // With PACK, which divides inner, gather moves packs, where x and y begin at multiples of one.
 //
-// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and
+// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;

@@ -9,7 +9,7 @@
 // multiples of their size are read and written element by element, to and from the same registers.
 #pragma once
 
-#include "packs.cuh"
+#include "vectors.cuh"
 
 #ifdef THREADS
 #define BLOCK_THREADS THREADS

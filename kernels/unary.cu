@@ -2,14 +2,14 @@
 //
 // Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry,
 // relu_elementwise; PARAMETERS, how many numbers it takes besides (0, 1 or 2); TO_BOOL for tests,
-// whose result is a bool; those of number.cuh, packs.cuh and assume.cuh. x and y may be the same
+// whose result is a bool; those of number.cuh, vectors.cuh and assume.cuh. x and y may be the same
 // tensor, where their elements have one size.
 
 #include "assume.cuh"
 #include "number.cuh"
 #include "operations.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #if PARAMETERS == 2
 #define PARAMETERS_ , Parameter p, Parameter q

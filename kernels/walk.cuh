@@ -3,14 +3,14 @@
 // stride a dimension, 0 where it broadcasts. The caller merges dimensions that all operands walk
 // alike; with their sizes in ASSUME, unused dimensions cost nothing.
 //
-// With packs (packs.cuh) they lie along dimension INNERMOST, whose size is a multiple of PACK;
+// With packs (vectors.cuh) they lie along dimension INNERMOST, whose size is a multiple of PACK;
 // along it an operand's stride is 1, and its other ones are multiples of PACK, or 0.
 //
 // Options: MAX_RANK 4 or 8; INNERMOST.
 #pragma once
 
 #include "dimensions.cuh"
-#include "packs.cuh"
+#include "vectors.cuh"
 
 #ifndef INNERMOST
 #define INNERMOST 0

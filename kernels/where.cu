@@ -4,13 +4,13 @@
 // where_elementwise: all are contiguous and alike. where_broadcast walks them (walk.cuh). Both take
 // packs.
 //
-// Options: BROADCAST asks for where_broadcast; those of bytes.cuh, packs.cuh, walk.cuh and
+// Options: BROADCAST asks for where_broadcast; those of bytes.cuh, vectors.cuh, walk.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 typedef unsigned char Flag;
 

@@ -7,8 +7,8 @@
 #include "passes/pass.h"
 #include "plan/lower/planner.h"
 #include "runtime/compile/compile.h"
-#include "runtime/graph/region_class.h"
 #include "runtime/graph/step_launch.h"
+#include "runtime/graph/topology_class.h"
 
 #include <algorithm>
 

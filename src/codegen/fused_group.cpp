@@ -141,7 +141,7 @@ private:
                : Status::error(Code::unsupported, "a kernel of so many parameters");
   }
 
-  /// One thread an element of the result, or a pack of them (kernels/packs.cuh).
+  /// One thread an element of the result, or a pack of them (kernels/vectors.cuh).
   Status elements(Generated &made) {
     ElementCode code(module_, group_, part_.ops, {.by_value = true});
     CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));

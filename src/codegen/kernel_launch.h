@@ -44,7 +44,7 @@ public:
   void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
-  /// The option PACK, for kernels that take packs (kernels/packs.cuh) of tensors whose widest
+  /// The option PACK, for kernels that take packs (kernels/vectors.cuh) of tensors whose widest
   /// elements have so many bytes; loop_variant then counts packs. Stands before it.
   void packs(uint32_t widest_bytes);
   /// How many elements a pack of these has.

@@ -17,7 +17,7 @@
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "passes/all_passes.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/storage/memory_plan.h"
 
 #include "support/check.h"

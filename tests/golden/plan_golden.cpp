@@ -12,7 +12,7 @@
 #include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/golden.h"
-#include "support/seed_text.h"
+#include "support/published_text.h"
 
 using namespace cugrt;
 

@@ -18,7 +18,7 @@
 #include "passes/mixed_precision.h"
 #include "passes/pass.h"
 #include "plan/published/analysis.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 
 #include <nlohmann/json.hpp>
 

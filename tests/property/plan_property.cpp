@@ -7,7 +7,7 @@
 #include "plan/analysis/liveness.h"
 #include "plan/bytes/serialize.h"
 #include "plan/lower/planner.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>

@@ -4,7 +4,7 @@
 
 #include "ir/module/located.h"
 #include "plan/analysis/in_place.h"
-#include "plan/storage/storage_frames.h"
+#include "plan/storage/storage_shares.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/symbols/module_symbols.h"
 #include "plan/symbols/sizes.h"

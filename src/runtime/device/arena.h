@@ -12,7 +12,7 @@
 #include "cugrt/cugrt.h"
 #include "driver/memory.h"
 #include "plan/symbols/bucket_boxes.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <algorithm>
 

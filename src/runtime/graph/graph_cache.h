@@ -8,7 +8,7 @@
 #include "runtime/graph/instance_policy.h"
 #include "runtime/graph/launch_log.h"
 #include "runtime/graph/prepared_instances.h"
-#include "runtime/graph/region_classes.h"
+#include "runtime/graph/topology_classes.h"
 
 namespace cugrt::runtime {
 

@@ -7,8 +7,8 @@
 
 #include "driver/graph.h"
 #include "runtime/device/instance_cost.h"
-#include "runtime/graph/region_class.h"
 #include "runtime/graph/step_launch.h"
+#include "runtime/graph/topology_class.h"
 
 #include <memory>
 

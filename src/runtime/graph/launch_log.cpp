@@ -1,7 +1,7 @@
 // The ring of launch records; see launch_log.h.
 #include "runtime/graph/launch_log.h"
 
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <algorithm>
 

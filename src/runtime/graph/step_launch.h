@@ -4,7 +4,7 @@
 
 #include "driver/kernel_module.h"
 #include "runtime/device/device.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 namespace cugrt::runtime {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <span>
 

@@ -1,8 +1,8 @@
 // Comparison of two keys; see key_difference.h.
 #include "runtime/report/key_difference.h"
 
-#include "runtime/graph/region_class.h"
 #include "runtime/graph/step_launch.h"
+#include "runtime/graph/topology_class.h"
 #include "runtime/program/named_symbols.h"
 #include "runtime/report/report_text.h"
 

@@ -4,7 +4,7 @@
 #include "cugrt/cugrt.h"
 #include "runtime/device/arena.h"
 #include "runtime/device/result_memory.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 #include "runtime/session/last_binding.h"
 
 #include <optional>

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 #include "runtime/program/slot_check.h"
 
 #include <span>

@@ -1,6 +1,6 @@
 // Widening and packing of a function's classes; then bounds, callees first, and bases, callers
 // first.
-#include "plan/storage/storage_frames.h"
+#include "plan/storage/storage_shares.h"
 
 #include "ir/module/located.h"
 #include "plan/symbols/bucket_boxes.h"

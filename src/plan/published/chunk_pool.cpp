@@ -1,5 +1,5 @@
 // Which free block serves a request.
-#include "plan/published/slot_pool.h"
+#include "plan/published/chunk_pool.h"
 
 #include "support/checked_math.h"
 

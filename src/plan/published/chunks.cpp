@@ -1,9 +1,9 @@
 // Planning by slots: tokens and their uses first, then a walk that hands out blocks.
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 
 #include "ir/module/located.h"
 #include "ir/ops/ops.h"
-#include "plan/published/slot_pool.h"
+#include "plan/published/chunk_pool.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Making of patch programs; see region_class.h.
-#include "runtime/graph/region_class.h"
+// Making of patch programs; see topology_class.h.
+#include "runtime/graph/topology_class.h"
 
 #include "runtime/graph/step_launch.h"
 #include "runtime/program/legality.h"

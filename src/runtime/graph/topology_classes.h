@@ -4,7 +4,7 @@
 // again, and a class costs as much to make as the region has nodes. Used by the session's thread.
 #pragma once
 
-#include "runtime/graph/region_class.h"
+#include "runtime/graph/topology_class.h"
 
 #include <algorithm>
 #include <memory>

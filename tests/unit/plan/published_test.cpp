@@ -1,7 +1,7 @@
 // The seed analysis: each published flaw is mended, and its switch turns it back on. Expected texts
 // follow from the rules; what the flawed pass does was compared with the published one.
 #include "support/catch.h"
-#include "support/seed_text.h"
+#include "support/published_text.h"
 
 #include "ir/text/text.h"
 #include "plan/lower/planner.h"

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "plan/edges/region_levels.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 namespace cugrt::runtime {
 

@@ -1,5 +1,5 @@
-// Evaluation of what steps depend on; see frame.h.
-#include "runtime/program/frame.h"
+// Evaluation of what steps depend on; see run_binding.h.
+#include "runtime/program/run_binding.h"
 
 #include "ir/type/element.h"
 #include "support/check.h"

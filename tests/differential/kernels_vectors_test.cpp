@@ -1,5 +1,5 @@
-// Packs (kernels/packs.cuh): what the kernels that take them make of tensors that begin where packs
-// can lie, and of the same elements one place further, where they cannot.
+// Packs (kernels/vectors.cuh): what the kernels that take them make of tensors that begin where
+// packs can lie, and of the same elements one place further, where they cannot.
 #include "support/catch.h"
 
 #include "ir/text/text.h"

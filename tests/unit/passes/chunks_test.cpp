@@ -5,7 +5,7 @@
 
 #include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/storage/memory_plan.h"
 #include "support/file.h"
 
