@@ -1,4 +1,4 @@
-// Frames, blocks and branches of one function; the loop over a module's functions.
+// Registers, blocks and branches of one function; the loop over a module's functions.
 #include "emulator/decode/decoder.h"
 
 #include "emulator/decode/lowering.h"
@@ -9,7 +9,7 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr uint32_t kMaxFrameBytes = 256u << 20;
+constexpr uint32_t kMaxRegisterBytes = 256u << 20;
 constexpr uint32_t kMaxLocalBytes = 512u << 10; // of one thread: the limit of the architecture
 constexpr uint32_t kMaxSharedBytes = 16u << 20;
 constexpr uint64_t kMaxSwitchTargets = 1u << 20;
@@ -44,8 +44,8 @@ Status Lowering::expect_operands(size_t low, size_t high) const {
 }
 
 uint32_t Lowering::allocate(uint32_t bytes) {
-  uint32_t slot = code_.frame_bytes;
-  code_.frame_bytes += (bytes + 63) & ~63u;
+  uint32_t slot = code_.register_bytes;
+  code_.register_bytes += (bytes + 63) & ~63u;
   return slot;
 }
 
@@ -84,7 +84,7 @@ Status Lowering::place_variables() {
   uint64_t parameter_offset = 0;
   for (size_t i = 0; i < function_.variables.size(); ++i) {
     const ptx::Variable &variable = function_.variables[i];
-    if (variable.bytes > kMaxFrameBytes / kLanes / 4)
+    if (variable.bytes > kMaxRegisterBytes / kLanes / 4)
       return error("variable '" + std::string(variable.name) + "' is too large");
     uint32_t bytes = uint32_t(variable.bytes), mask = variable.align - 1;
     if (variable.space == Space::local) {
@@ -108,7 +108,7 @@ Status Lowering::place_variables() {
     } else {
       places_[i] = allocate(bytes * kLanes);
     }
-    if (code_.frame_bytes > kMaxFrameBytes)
+    if (code_.register_bytes > kMaxRegisterBytes)
       return error("more registers and parameters than the emulator holds");
   }
   auto place = [&](const ptx::Parameter &parameter) {
@@ -153,7 +153,7 @@ Status Lowering::run() {
     first_op_[order[i]] = uint32_t(code_.ops.size());
     uint32_t next = i + 1 < order.size() ? order[i + 1] : kNoSlot;
     CUGRT_TRY(lower_block(blocks_[order[i]], next));
-    if (code_.frame_bytes > kMaxFrameBytes)
+    if (code_.register_bytes > kMaxRegisterBytes)
       return error("more registers than the emulator holds");
   }
   needs_.registers = uint32_t(

@@ -39,7 +39,7 @@ private:
     bool is_signed = false;
   };
 
-  // decoder.cpp: the frame.
+  // decoder.cpp: the registers.
   uint32_t allocate(uint32_t bytes);
   uint32_t temporary(uint32_t bits) { return allocate(bits / 8 * kLanes); }
   uint32_t register_slot(uint32_t index);

@@ -1,5 +1,5 @@
 // Branches, calls, guards, parameters, carry chains: handlers that move the path or look at the
-// frame.
+// call frame.
 #include "emulator/exec/control.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/common.h"
@@ -116,7 +116,7 @@ const Op *load_call_param(const Op *op, Warp &w) {
         continue;
       uint64_t bits = 0;
       std::memcpy(&bits,
-                  w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                  w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
                       n * element.bytes,
                   element.bytes);
       write_lane(w, slots[n], i, element.bytes == 8,
@@ -134,7 +134,7 @@ const Op *store_call_param(const Op *op, Warp &w) {
         continue;
       uint64_t bits =
           element.bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i];
-      std::memcpy(w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+      std::memcpy(w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
                       n * element.bytes,
                   &bits, element.bytes);
     }

@@ -1,4 +1,4 @@
-// Memory, uses and frames of the check of uninitialised reads; see init_check.h.
+// Memory, uses and calls of the check of uninitialised reads; see init_check.h.
 #include "emulator/exec/init_check.h"
 
 #include "emulator/exec/access_rows.h"
@@ -17,7 +17,7 @@ void InitCheck::begin_block() {
   std::fill(shared_.begin(), shared_.end(), kUndefined);
   std::fill(local_.begin(), local_.end(), kUndefined);
   origins_.assign(1, Origin{});
-  frames_.clear();
+  calls_.clear();
   result_count_ = 0;
 }
 
@@ -114,7 +114,7 @@ void InitCheck::use_slot(Warp &w, const Op *op, uint32_t lanes, uint32_t slot,
     return;
   auto lane = uint32_t(__builtin_ctz(found->lanes & lanes));
   use(w, op, lane, found->origin[lane], what);
-  frames_.at(w.current).at(slot).lanes &= ~lanes;
+  calls_.at(w.current).at(slot).lanes &= ~lanes;
 }
 
 void InitCheck::check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t slot) {
@@ -286,7 +286,7 @@ void InitCheck::before(Warp &w, const Op *op) {
   result_count_ = 0;
   uint32_t lanes = w.mask;
   if (op->inner) {
-    if (!frames_.empty())
+    if (!calls_.empty())
       use_slot(w, op, lanes, op->guard, "a branch depends on");
     lanes = executing_lanes(op, w);
     if (!lanes)
@@ -314,25 +314,25 @@ void InitCheck::before(Warp &w, const Op *op) {
   case AccessRow::Kind::none:
     break;
   }
-  if (!frames_.empty())
+  if (!calls_.empty())
     in_registers(w, op, lanes);
 }
 
 void InitCheck::after(Warp &w) {
   if (!result_count_ || w.leave == Leave::waiting || w.leave == Leave::fault)
     return;
-  auto frame = frames_.find(w.current);
+  auto call = calls_.find(w.current);
   for (uint32_t n = 0; n < result_count_; ++n) {
     const Result &result = results_[n];
     const Taint &from = result.taint;
-    if (frame == frames_.end()) {
+    if (call == calls_.end()) {
       if (!from.lanes)
         continue;
-      frame = frames_.try_emplace(w.current).first;
+      call = calls_.try_emplace(w.current).first;
     }
     auto it =
-        from.lanes ? frame->second.try_emplace(result.slot).first : frame->second.find(result.slot);
-    if (it == frame->second.end())
+        from.lanes ? call->second.try_emplace(result.slot).first : call->second.find(result.slot);
+    if (it == call->second.end())
       continue;
     Taint &to = it->second;
     to.lanes = (to.lanes & ~result.lanes) | from.lanes;
@@ -343,24 +343,24 @@ void InitCheck::after(Warp &w) {
       to.origin[lane] = from.origin[lane];
     }
     if (!to.lanes)
-      frame->second.erase(it);
+      call->second.erase(it);
   }
-  if (frame != frames_.end() && frame->second.empty())
-    frames_.erase(frame);
+  if (call != calls_.end() && call->second.empty())
+    calls_.erase(call);
 }
 
 /// Registers and .param variables alike: all that begins within the slot.
-void InitCheck::copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
-                           uint32_t bytes, uint32_t lanes) {
-  auto source = frames_.find(&from);
-  if (source == frames_.end())
+void InitCheck::copy_slots(const CallFrame &from, uint32_t from_slot, const CallFrame &to,
+                           uint32_t to_slot, uint32_t bytes, uint32_t lanes) {
+  auto source = calls_.find(&from);
+  if (source == calls_.end())
     return;
   for (uint32_t at = 0; at < bytes; ++at) {
     auto it = source->second.find(from_slot + at);
     if (it == source->second.end() || !(it->second.lanes & lanes))
       continue;
-    const Taint copied = it->second; // the map of the other frame may move it
-    Taint &target = frames_[&to][to_slot + at];
+    const Taint copied = it->second; // the map of the other call frame may move it
+    Taint &target = calls_[&to][to_slot + at];
     target.lanes = (target.lanes & ~lanes) | (copied.lanes & lanes);
     target.computed = (target.computed & ~lanes) | (copied.computed & copied.lanes & lanes);
     for (uint32_t rest = copied.lanes & lanes; rest; rest &= rest - 1) {
@@ -368,12 +368,12 @@ void InitCheck::copy_slots(const Frame &from, uint32_t from_slot, const Frame &t
       target.bits[lane] = copied.bits[lane];
       target.origin[lane] = copied.origin[lane];
     }
-    source = frames_.find(&from);
+    source = calls_.find(&from);
   }
 }
 
-void InitCheck::called(const Frame &callee, uint32_t lanes) {
-  frames_.erase(&callee); // of an earlier frame at this address
+void InitCheck::called(const CallFrame &callee, uint32_t lanes) {
+  calls_.erase(&callee); // of an earlier call frame at this address
   for (size_t i = 0; i < callee.site->arguments.size(); ++i) {
     const Argument &argument = callee.site->arguments[i];
     copy_slots(*callee.caller, argument.slot, callee, callee.code->parameters[i].slot,
@@ -381,11 +381,11 @@ void InitCheck::called(const Frame &callee, uint32_t lanes) {
   }
 }
 
-void InitCheck::returned(const Frame &callee, uint32_t lanes) {
+void InitCheck::returned(const CallFrame &callee, uint32_t lanes) {
   for (size_t i = 0; i < callee.site->results.size(); ++i) {
     const Argument &to = callee.site->results[i];
-    auto caller = frames_.find(callee.caller);
-    for (uint32_t at = 0; caller != frames_.end() && at < to.bytes; ++at)
+    auto caller = calls_.find(callee.caller);
+    for (uint32_t at = 0; caller != calls_.end() && at < to.bytes; ++at)
       if (auto it = caller->second.find(to.slot + at); it != caller->second.end())
         it->second.lanes &= ~lanes;
     copy_slots(callee, callee.code->returns[i].slot, *callee.caller, to.slot, to.bytes, lanes);

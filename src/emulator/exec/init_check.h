@@ -52,8 +52,8 @@ public:
   /// The operation has been executed, unless the path left because it has to wait.
   void after(Warp &w);
   /// Lanes have entered a callee, or are about to return from it.
-  void called(const Frame &callee, uint32_t lanes);
-  void returned(const Frame &callee, uint32_t lanes);
+  void called(const CallFrame &callee, uint32_t lanes);
+  void returned(const CallFrame &callee, uint32_t lanes);
   /// A cp.async arrives.
   void land(const Warp &w, const PendingCopy &copy);
 
@@ -75,7 +75,7 @@ private:
     bool computed = false;
   };
 
-  // init_check.cpp: memory, uses, frames.
+  // init_check.cpp: memory, uses, calls.
   const OpLocation *location(const Warp &w, const Op *op) const;
   Loaded loaded(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes);
   void stored(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes,
@@ -93,7 +93,7 @@ private:
   void matrix_load(Warp &w, const Op *op, uint32_t lanes);
   void matrix_store(Warp &w, const Op *op, uint32_t lanes);
   void transposed(Warp &w, const Op *op, uint32_t lanes, Result &out);
-  void copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
+  void copy_slots(const CallFrame &from, uint32_t from_slot, const CallFrame &to, uint32_t to_slot,
                   uint32_t bytes, uint32_t lanes);
 
   // init_tiles.cpp: wmma.
@@ -102,7 +102,7 @@ private:
   void tile_product(Warp &w, const Op *op, uint32_t lanes);
 
   // init_rules.cpp: registers.
-  const Taint *taint(const Frame *frame, uint32_t slot) const;
+  const Taint *taint(const CallFrame *call, uint32_t slot) const;
   Result &result(uint32_t slot, uint32_t lanes);
   /// The lane of the result becomes undefined in these bits, as `from`'s lane is.
   static void spread(Result &result, uint32_t lane, uint64_t bits, const Taint &from,
@@ -121,8 +121,8 @@ private:
   const Launch &launch_;
   uint64_t local_bytes_; // of a warp
   std::vector<ByteState> shared_, local_;
-  std::vector<Origin> origins_;                         // 0: not remembered
-  std::unordered_map<const Frame *, Registers> frames_; // those with any
+  std::vector<Origin> origins_;                            // 0: not remembered
+  std::unordered_map<const CallFrame *, Registers> calls_; // those with any
   Result results_[8];
   uint32_t result_count_ = 0;
 };

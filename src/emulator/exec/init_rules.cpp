@@ -219,9 +219,9 @@ constexpr uint8_t kFields[] = {kFieldA, kFieldB, kFieldC, kFieldE};
 
 } // namespace
 
-const Taint *InitCheck::taint(const Frame *frame, uint32_t slot) const {
-  auto registers = frames_.find(frame);
-  if (registers == frames_.end())
+const Taint *InitCheck::taint(const CallFrame *call, uint32_t slot) const {
+  auto registers = calls_.find(call);
+  if (registers == calls_.end())
     return nullptr;
   auto it = registers->second.find(slot);
   return it == registers->second.end() ? nullptr : &it->second;

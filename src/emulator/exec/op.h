@@ -1,9 +1,9 @@
 // The decoded form that the executor runs.
 //
 // A function is an array of Op, one cache line each. Every operand is a slot: a byte offset into
-// the warp's register frame, where the 32 lanes of a value lie side by side:
+// the call's registers, where the 32 lanes of a value lie side by side:
 //
-//     frame ─┬─ constants and special registers   filled when the frame is made
+// registers ─┬─ constants and special registers   filled when the call begins
 //            ├─ registers and temporaries         32 x 4 bytes, or 32 x 8 for 64-bit registers
 //            └─ .param variables of calls         32 x their size, lane after lane
 //

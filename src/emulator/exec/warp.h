@@ -2,8 +2,9 @@
 //
 // A warp is a set of paths: disjoint sets of lanes, each at an operation of its own. The scheduler
 // (scheduler.cpp) always runs the ready path with the lowest operation; where it meets another path
-// of the same frame, the two become one. Block layout puts every join behind the region it closes,
-// so that this reconverges at immediate post-dominators; nothing depends on it for correctness.
+// of the same call frame, the two become one. Block layout puts every join behind the region it
+// closes, so that this reconverges at immediate post-dominators; nothing depends on it for
+// correctness.
 #pragma once
 
 #include "emulator/device/address_space.h"
@@ -73,7 +74,7 @@ struct OpLocation {
   uint32_t instructions = 0; // PTX instructions that the operation stands for
 };
 
-/// Where a .param variable of a function lies in its frame: lane after lane.
+/// Where a .param variable of a function lies in its call frame: lane after lane.
 struct ParamPlace {
   uint32_t slot = 0, bytes = 0;
 };
@@ -84,7 +85,7 @@ struct FunctionCode {
   bool is_kernel = false;
   std::vector<Op> ops;               // ends with an operation that never falls through
   std::vector<OpLocation> locations; // of each op
-  uint32_t frame_bytes = 0;
+  uint32_t register_bytes = 0;
   uint32_t local_bytes = 0; // own .local variables of one thread
   /// Of a thread's stack. A function that is called takes some for where it returns to, so that
   /// every recursion ends.
@@ -115,11 +116,11 @@ struct SwitchTargets {
   std::vector<const Op *> targets;
 };
 
-struct Frame {
+struct CallFrame {
   const FunctionCode *code = nullptr;
   std::byte *registers = nullptr;
-  uint32_t local_base = 0; // of this frame's .local variables in each thread's local memory
-  Frame *caller = nullptr;
+  uint32_t local_base = 0; // of this call frame's .local variables in each thread's local memory
+  CallFrame *caller = nullptr;
   const CallSite *site = nullptr;
   const Op *return_to = nullptr;
   uint32_t lanes = 0; // that have not returned
@@ -131,7 +132,7 @@ enum class PathState : uint8_t { ready, converging, at_barrier };
 
 struct Path {
   const Op *pc = nullptr;
-  Frame *frame = nullptr;
+  CallFrame *call = nullptr;
   uint32_t mask = 0;
   PathState state = PathState::ready;
   uint8_t barrier = 0;
@@ -175,7 +176,7 @@ struct PendingCopy {
 };
 
 struct alignas(64) Warp {
-  std::byte *frame = nullptr;             // registers of the running path
+  std::byte *registers = nullptr;         // registers of the running path
   const Op *stop = nullptr;               // the next operation at which another path waits
   uint32_t mask = 0;                      // of the running path
   int32_t fuel = 0;                       // backward branches until it yields
@@ -187,14 +188,14 @@ struct alignas(64) Warp {
   uint32_t taken = 0, able = 0;
   uint32_t barrier_id = 0, barrier_threads = 0, barrier_ones = 0;
   const Op *at = nullptr, *resume = nullptr;
-  Frame *current = nullptr;
+  CallFrame *current = nullptr;
 
   uint32_t live = 0; // lanes that have not exited
   uint32_t index = 0;
   uint32_t path_count = 0, running = 0;
   Path paths[kLanes];
-  Frame base;
-  std::vector<std::unique_ptr<Frame>> frames; // of calls under way
+  CallFrame base;
+  std::vector<std::unique_ptr<CallFrame>> calls; // of calls under way
   std::vector<PendingCopy> copies;
   uint32_t copy_groups[kLanes] = {}; // committed so far, by lane
 
@@ -210,7 +211,9 @@ struct alignas(64) Warp {
   AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
   const AddressSpace *memory = nullptr;
 
-  template <class T> T *lane(uint32_t slot) const { return reinterpret_cast<T *>(frame + slot); }
+  template <class T> T *lane(uint32_t slot) const {
+    return reinterpret_cast<T *>(registers + slot);
+  }
 };
 
 /// Sets the active lanes of the running path.
@@ -229,7 +232,7 @@ inline uint32_t lanes_set(const Warp &w, uint32_t slot) {
   return mask;
 }
 
-/// The stop of a path that no other of its frame waits for: behind every operation.
+/// The stop of a path that no other of its call frame waits for: behind every operation.
 inline const Op *no_stop() { return reinterpret_cast<const Op *>(UINTPTR_MAX - 63); }
 
 /// Kernel, block, thread and place in the code, for people.

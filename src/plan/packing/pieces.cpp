@@ -125,11 +125,11 @@ uint64_t PackSearch::key_of(Piece piece) const {
 }
 
 /// A state that took long to refute displaces one that took less; others wear it down.
-void PackSearch::remember(const Frame &frame) {
-  Known &known = known_[(frame.key >> 1) & (known_.size() - 1)];
-  int64_t nodes = nodes_ - frame.nodes_before;
+void PackSearch::remember(const Decision &decision) {
+  Known &known = known_[(decision.key >> 1) & (known_.size() - 1)];
+  int64_t nodes = nodes_ - decision.nodes_before;
   if (2 * nodes >= known.nodes)
-    known = {frame.key, nodes};
+    known = {decision.key, nodes};
   else
     --known.nodes;
 }

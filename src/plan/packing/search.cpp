@@ -40,7 +40,7 @@
 // to fill the bottom often leave the same rest. A false hit, one in 2^64, would only hide a
 // packing.
 //
-// No recursion: a frame is a decision, its pieces lie on a stack, and a piece that is solved leaves
+// No recursion: a decision and its pieces lie on a stack, and a piece that is solved leaves
 // nothing but its placements behind.
 #include "plan/packing/search.h"
 
@@ -141,7 +141,7 @@ void PackSearch::reset(int64_t capacity_bytes) {
   trail_.clear();
   candidates_.clear();
   pieces_.clear();
-  frames_.clear();
+  decisions_.clear();
 }
 
 PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int64_t node_limit) {
@@ -152,32 +152,32 @@ PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int
   salt_ = salt_of(strategy, capacity_bytes);
   if (problem_.bound_bytes > capacity_ || (problem_.has_fixed && !settle(0, uint32_t(top_.size()))))
     return Outcome::exhausted;
-  frames_.push_back({}); // the root: no decision, only pieces
+  decisions_.push_back({}); // the root: no decision, only pieces
   split({1, uint32_t(problem_.items.size())});
-  frames_.back().piece_end = pieces_.size();
-  for (bool standing = true;;) { // whether the top frame's current branch still stands
-    Frame &frame = frames_.back();
-    if (standing && frame.piece_next < frame.piece_end) {
-      standing = enter(pieces_[frame.piece_next++]);
-    } else if (frames_.size() == 1) {
+  decisions_.back().piece_end = pieces_.size();
+  for (bool standing = true;;) { // whether the top decision's current branch still stands
+    Decision &decision = decisions_.back();
+    if (standing && decision.piece_next < decision.piece_end) {
+      standing = enter(pieces_[decision.piece_next++]);
+    } else if (decisions_.size() == 1) {
       return standing ? Outcome::solved : Outcome::exhausted;
-    } else if (standing || !advance(frame)) {
+    } else if (standing || !advance(decision)) {
       if (out_of_nodes_)
         return Outcome::limit;
       if (!standing)
-        remember(frame);
-      candidates_.resize(frame.candidate_begin);
-      pieces_.resize(frame.piece_begin);
-      frames_.pop_back();
+        remember(decision);
+      candidates_.resize(decision.candidate_begin);
+      pieces_.resize(decision.piece_begin);
+      decisions_.pop_back();
     } else {
       standing = true;
     }
   }
 }
 
-/// Begins a piece: places a single item, or opens a frame whose first branch is still to be taken.
-/// False in both of these cases: the piece has failed, or its (new) top frame has no branch that
-/// stands.
+/// Begins a piece: places a single item, or opens a decision whose first branch is still to be
+/// taken. False in both of these cases: the piece has failed, or its (new) top decision has no
+/// branch that stands.
 bool PackSearch::enter(Piece piece) {
   if (piece.first == piece.last)
     return place(piece.first - 1);
@@ -190,73 +190,74 @@ bool PackSearch::enter(Piece piece) {
     if (link == piece.last)
       break;
   }
-  Frame frame;
-  frame.piece = piece;
+  Decision decision;
+  decision.piece = piece;
   if (problem_.gapped)
     mark_sections(piece);
-  frame.section =
+  decision.section =
       problem_.gapped ? choose_section<true>(begin, end) : choose_section<false>(begin, end);
-  frame.level = top_[frame.section];
-  frame.candidate_begin = frame.candidate_next = candidates_.size();
-  for (uint32_t item : problem_.members[frame.section])
-    if (!placed_[item] && lowest_[item] == frame.level)
+  decision.level = top_[decision.section];
+  decision.candidate_begin = decision.candidate_next = candidates_.size();
+  for (uint32_t item : problem_.members[decision.section])
+    if (!placed_[item] && lowest_[item] == decision.level)
       candidates_.push_back(item);
-  frame.candidate_end = candidates_.size();
-  std::sort(candidates_.begin() + ptrdiff_t(frame.candidate_begin), candidates_.end(),
+  decision.candidate_end = candidates_.size();
+  std::sort(candidates_.begin() + ptrdiff_t(decision.candidate_begin), candidates_.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
-  frame.piece_begin = frame.piece_next = frame.piece_end = pieces_.size();
-  frame.trail_mark = trail_.size();
-  frame.key = key;
-  frame.nodes_before = nodes_;
-  frames_.push_back(frame);
+  decision.piece_begin = decision.piece_next = decision.piece_end = pieces_.size();
+  decision.trail_mark = trail_.size();
+  decision.key = key;
+  decision.nodes_before = nodes_;
+  decisions_.push_back(decision);
   return false;
 }
 
-/// Takes the frame's next branch that does not fail at once, and lists the pieces that it leaves.
-bool PackSearch::advance(Frame &frame) {
-  undo_to(frame.trail_mark);
-  pieces_.resize(frame.piece_begin);
-  frame.piece_next = frame.piece_begin;
-  while (!frame.waste_tried) {
+/// Takes the decision's next branch that does not fail at once, and lists the pieces that it
+/// leaves.
+bool PackSearch::advance(Decision &decision) {
+  undo_to(decision.trail_mark);
+  pieces_.resize(decision.piece_begin);
+  decision.piece_next = decision.piece_begin;
+  while (!decision.waste_tried) {
     bool stands = false;
-    if (frame.candidate_next < frame.candidate_end) {
-      size_t candidate = frame.candidate_next++;
-      if (redundant(frame, candidate))
+    if (decision.candidate_next < decision.candidate_end) {
+      size_t candidate = decision.candidate_next++;
+      if (redundant(decision, candidate))
         continue;
       uint32_t item = candidates_[candidate];
-      Piece rest = without(frame.piece, item);
+      Piece rest = without(decision.piece, item);
       if ((out_of_nodes_ = nodes_++ >= limit_))
         return false;
       if ((stands = place(item)))
         split(rest);
     } else {
-      frame.waste_tried = true;
-      if (frame.level + unplaced_bytes_[frame.section] >= capacity_)
+      decision.waste_tried = true;
+      if (decision.level + unplaced_bytes_[decision.section] >= capacity_)
         return false;
       if ((out_of_nodes_ = nodes_++ >= limit_))
         return false;
-      if ((stands = waste(frame)))
-        pieces_.push_back(frame.piece);
+      if ((stands = waste(decision)))
+        pieces_.push_back(decision.piece);
     }
-    frame.piece_end = pieces_.size();
+    decision.piece_end = pieces_.size();
     if (stands)
       return true;
-    undo_to(frame.trail_mark);
+    undo_to(decision.trail_mark);
   }
   return false;
 }
 
-bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
+bool PackSearch::redundant(const Decision &decision, size_t candidate) const {
   uint32_t i = candidates_[candidate];
   const PackProblem::Item &item = problem_.items[i];
-  if (candidate > frame.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
+  if (candidate > decision.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
     return true;
   if (topmost_[item.begin] == kNoItem)
     return false;
   uint32_t b = topmost_[item.begin];
   const PackProblem::Item &below = problem_.items[b];
   return below.same_place(item) && !below.fixed() && !item.fixed() &&
-         offsets_[b] + below.bytes == frame.level && rank(b) > rank(i) &&
+         offsets_[b] + below.bytes == decision.level && rank(b) > rank(i) &&
          below.alignment == item.alignment &&
          (below.bytes | item.bytes) % item.alignment ==
              0; // changing places leaves the top as it is
@@ -294,42 +295,43 @@ bool PackSearch::place(uint32_t i) {
   return settle(begin_section, end_section);
 }
 
-/// The least top of what may hold candidate j up at the frame's point, other candidates apart.
-int64_t PackSearch::lift_of(uint32_t j, const Frame &frame) const {
-  int64_t lift = INT64_MAX, end = frame.level + problem_.items[j].bytes;
+/// The least top of what may hold candidate j up at the decision's point, other candidates apart.
+int64_t PackSearch::lift_of(uint32_t j, const Decision &decision) const {
+  int64_t lift = INT64_MAX, end = decision.level + problem_.items[j].bytes;
   for (uint32_t k : problem_.conflicts[j]) {
     if (placed_[k] || lowest_[k] >= end)
       continue;
     const PackProblem::Item &other = problem_.items[k];
-    if (lowest_[k] > frame.level || !problem_.covers(other, frame.section))
+    if (lowest_[k] > decision.level || !problem_.covers(other, decision.section))
       lift = std::min(lift, lowest_[k] + other.bytes);
   }
   return lift;
 }
 
-/// Nothing starts at the frame's point: every candidate is held up.
-bool PackSearch::waste(const Frame &frame) {
-  std::span<const uint32_t> list(candidates_.data() + frame.candidate_begin,
-                                 frame.candidate_end - frame.candidate_begin);
+/// Nothing starts at the decision's point: every candidate is held up.
+bool PackSearch::waste(const Decision &decision) {
+  std::span<const uint32_t> list(candidates_.data() + decision.candidate_begin,
+                                 decision.candidate_end - decision.candidate_begin);
   lifts_.clear(); // all are worked out before any of them is set
   int64_t least = INT64_MAX;
   for (uint32_t j : list) {
     if (problem_.items[j].fixed())
-      return fail_at(frame.section);
-    lifts_.push_back(lift_of(j, frame));
+      return fail_at(decision.section);
+    lifts_.push_back(lift_of(j, decision));
     least = std::min(least, lifts_.back());
   }
   if (least == INT64_MAX && !list.empty())
-    return fail_at(frame.section);
-  uint32_t begin = frame.section, end = begin + 1;
+    return fail_at(decision.section);
+  uint32_t begin = decision.section, end = begin + 1;
   for (size_t c = 0; c < list.size(); ++c) {
     const PackProblem::Item &item = problem_.items[list[c]];
-    if (least < frame.level + item.bytes) // a candidate that is held up may itself hold up this one
+    if (least <
+        decision.level + item.bytes) // a candidate that is held up may itself hold up this one
       for (uint32_t other : list)
         if (other != list[c])
           lifts_[c] = std::min(lifts_[c], least + problem_.items[other].bytes);
     if (lifts_[c] > capacity_ - item.bytes)
-      return fail_at(frame.section);
+      return fail_at(decision.section);
     set_lowest(list[c], align(lifts_[c], item.alignment));
     begin = std::min(begin, item.begin);
     end = std::max(end, item.end);

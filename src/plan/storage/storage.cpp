@@ -1,5 +1,5 @@
 // Storage layout, in three passes over the functions, callees first: what lies where, one packing
-// per function and scope, then frames (plan/storage_frames.h).
+// per function and scope, then shares (plan/storage_frames.h).
 #include "plan/storage/storage.h"
 
 #include "ir/module/located.h"
@@ -358,9 +358,9 @@ Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse) {
     out.summaries[f] = summarize(function, out.liveness[f]);
     CUGRT_ASSIGN(out.functions[f],
                  Placement(module, function, out.liveness[f], out.summaries[f]).run());
-    CUGRT_TRY(pack_frames(module, function, out.liveness[f], reuse, out.functions[f]));
+    CUGRT_TRY(pack_shares(module, function, out.liveness[f], reuse, out.functions[f]));
   }
-  CUGRT_TRY(lay_out_frames(module, out));
+  CUGRT_TRY(lay_out_shares(module, out));
   return out;
 }
 

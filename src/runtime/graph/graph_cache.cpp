@@ -24,22 +24,22 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
     : code_(code), options_(options), counters_(counters), log_(log), give_up_(std::move(give_up)),
       policy_(policy_options(options)) {}
 
-uint32_t GraphCache::add_function(const Frame &frame) {
+uint32_t GraphCache::add_function(const RunBinding &run) {
   auto first = static_cast<uint32_t>(regions_.size());
-  for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    const plan::Region &planned = frame.function.regions[i];
-    CachedRegion region{&frame,
+  for (uint32_t i = 0; i < run.function.regions.size(); ++i) {
+    const plan::Region &planned = run.function.regions[i];
+    CachedRegion region{&run,
                         i,
                         &planned.name,
                         {},
-                        plan::has_conditionals(frame.function, planned),
+                        plan::has_conditionals(run.function, planned),
                         nullptr,
                         std::make_unique<RegionClasses>()};
-    Range steps = frame.function.regions[i].steps;
+    Range steps = run.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-      const Range launches = frame.program.step_launches[step];
+      const Range launches = run.program.step_launches[step];
       if (launches.count > 1 ||
-          (launches.count == 1 && frame.program.launches[launches.begin].predicate.valid()))
+          (launches.count == 1 && run.program.launches[launches.begin].predicate.valid()))
         region.choices.push_back(step);
     }
     regions_.push_back(std::move(region));
@@ -47,10 +47,10 @@ uint32_t GraphCache::add_function(const Frame &frame) {
   return first;
 }
 
-/// The frame has changed since the region's last launch.
+/// The run has changed since the region's last launch.
 Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
   const CachedRegion &region = regions_[number];
-  if (region.last && region.last->can_follow(*region.frame))
+  if (region.last && region.last->can_follow(*region.run))
     return launch_moved(number, stream);
   return launch_by_key(number, stream);
 }
@@ -60,39 +60,39 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return region.last->follow(*region.frame);
+    return region.last->follow(*region.run);
   }();
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
   }
   if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
-    return region.last->after_patch(std::move(status), *region.frame);
+    return region.last->after_patch(std::move(status), *region.run);
   count(*counts);
   return {};
 }
 
-std::vector<int64_t> GraphCache::key_of(uint32_t number, const Frame &frame) const {
+std::vector<int64_t> GraphCache::key_of(uint32_t number, const RunBinding &run) const {
   std::vector<int64_t> key{number};
-  for (ir::SymbolId symbol : frame.function.regions[regions_[number].index].key)
-    key.push_back(frame.symbols[symbol.index]);
+  for (ir::SymbolId symbol : run.function.regions[regions_[number].index].key)
+    key.push_back(run.symbols[symbol.index]);
   return key;
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
 Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
-  const Frame &frame = *region.frame;
+  const RunBinding &run = *region.run;
   chosen_.clear();
   for (uint32_t step : region.choices) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, code_.executable(), step));
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(run, code_.executable(), step));
     chosen_.push_back(launch);
   }
   if (auto known = region.classes->find(chosen_))
     return std::move(*known);
   CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               choose_launches(frame, code_.executable(), region.index));
+               choose_launches(run, code_.executable(), region.index));
   auto made = std::make_shared<const RegionClass>(
-      make_region_class(frame, region.index, std::move(launches)));
+      make_region_class(run, region.index, std::move(launches)));
   return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 
@@ -126,10 +126,10 @@ Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance
 Status GraphCache::launch_logged(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   ProfilerRange range(log_.ranges(), *region.name);
-  LaunchRecord record = log_.begin(*region.frame, region.index, *region.name);
+  LaunchRecord record = log_.begin(*region.run, region.index, *region.name);
   record_ = &record;
   Status status;
-  if (region.last && region.last->bound_to(*region.frame)) {
+  if (region.last && region.last->bound_to(*region.run)) {
     status = launch_instance(region, *region.last, stream);
     counters_.regions_hit += status.ok();
   } else {
@@ -149,7 +149,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     return launch_eagerly(region, EagerReason::conditional, stream);
   if (prepared_.waiting())
     adopt_prepared();
-  key_ = key_of(number, *region.frame);
+  key_ = key_of(number, *region.run);
   CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
@@ -167,7 +167,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   }
   CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));
   if (Status status = launch_instance(region, *region.last, stream); !status.ok())
-    return region.last->after_patch(std::move(status), *region.frame);
+    return region.last->after_patch(std::move(status), *region.run);
   if (rebound.built)
     count_built();
   else
@@ -175,18 +175,18 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-/// Patches an instance to the frame. One that is in no known state afterwards goes.
+/// Patches an instance to the run. One that is in no known state afterwards goes.
 Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
                                                driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *slots_[id].instance;
-  if (!instance.can_patch() && !instance.bound_to(*region.frame)) {
+  if (!instance.can_patch() && !instance.bound_to(*region.run)) {
     CUGRT_TRY(renew(number, id, stream));
     return Rebound{true, {}};
   }
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return instance.rebind(*region.frame, code_);
+    return instance.rebind(*region.run, code_);
   }();
   if (!counts.ok()) {
     if (!instance.is_whole())
@@ -207,11 +207,10 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   }
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, slots_[id].instance->shared_topology(),
-                                stream);
+    return GraphInstance::build(*region.run, code_, slots_[id].instance->shared_topology(), stream);
   }();
   if (!instance.ok())
-    return slots_[id].instance->instead(instance.take_status(), *region.frame);
+    return slots_[id].instance->instead(instance.take_status(), *region.run);
   slots_[id].instance = std::move(*instance);
   region.last = slots_[id].instance.get();
   policy_.rebind(id, key_);
@@ -227,7 +226,7 @@ Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
   }
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, topology.topology, stream);
+    return GraphInstance::build(*region.run, code_, topology.topology, stream);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
@@ -274,12 +273,12 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
 
 Status GraphCache::attribute(uint32_t number, Status status) const {
   const CachedRegion &region = regions_[number];
-  const plan::Function &function = region.frame->function;
+  const plan::Function &function = region.run->function;
   const plan::Region &planned = function.regions[region.index];
   std::string key;
   for (ir::SymbolId symbol : planned.key)
     key += (key.empty() ? " with " : ", ") + function.symbols[symbol.index].name + " = " +
-           std::to_string(region.frame->symbols[symbol.index]);
+           std::to_string(region.run->symbols[symbol.index]);
   return std::move(status)
       .in("region " + *region.name + " of function @" + function.name + key)
       .at(code_.executable().location(function.steps[planned.steps.begin].location));
@@ -363,7 +362,7 @@ std::vector<GraphCache::View> GraphCache::instances() const {
   for (const Slot *slot : alive) {
     const CachedRegion &region = regions_[slot->region];
     views.push_back(
-        {region.frame, &region.frame->function.regions[region.index], slot->instance.get()});
+        {region.run, &region.run->function.regions[region.index], slot->instance.get()});
   }
   return views;
 }

@@ -40,15 +40,15 @@ public:
   GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
              GiveUp give_up);
 
-  /// Makes room for the regions of a function; `frame` must outlive the cache. Returns the number
+  /// Makes room for the regions of a function; `run` must outlive the cache. Returns the number
   /// of the first; the others follow.
-  uint32_t add_function(const Frame &frame);
+  uint32_t add_function(const RunBinding &run);
 
-  /// Launches a region with what its frame holds. Context current. Past the log: launch_logged() is
+  /// Launches a region with what the run binds. Context current. Past the log: launch_logged() is
   /// for sessions that keep one. Inlined into every run, however many files are compiled together.
   [[gnu::always_inline]] Status launch(uint32_t region, driver::StreamRef stream) {
     CachedRegion &cached = regions_[region];
-    if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
+    if (!cached.last || !cached.last->bound_to(*cached.run)) [[unlikely]]
       return launch_changed(region, stream);
     cached.last->last_launch = ++launches_;
     CUGRT_TRY(cached.last->launch(stream, *cached.name));
@@ -57,10 +57,10 @@ public:
   }
   Status launch_logged(uint32_t region, driver::StreamRef stream);
   /// Launches one step alone, `reason` being why. Context current.
-  Status launch_step(const Frame &frame, uint32_t step, EagerReason reason,
+  Status launch_step(const RunBinding &run, uint32_t step, EagerReason reason,
                      driver::StreamRef stream);
   /// An error in strict mode: the plan has the step outside of regions.
-  Status check_outside(const Frame &frame, uint32_t step) const;
+  Status check_outside(const RunBinding &run, uint32_t step) const;
   /// An error in strict mode: the driver cannot have the region as a graph.
   Status check_region(uint32_t region) const;
   bool strict() const { return options_.strict; }
@@ -68,10 +68,10 @@ public:
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;
 
-  /// Makes an instance for the region with what `frame`, a frame of the caller's own, holds, unless
+  /// Makes an instance for the region with what `run`, a run of the caller's own, holds, unless
   /// there is one, uploads it on `stream` and leaves it for the next launch that needs one. Adds to
   /// the report. Any thread. Context current.
-  Status prepare(uint32_t region, const Frame &frame, driver::StreamRef stream,
+  Status prepare(uint32_t region, const RunBinding &run, driver::StreamRef stream,
                  PrepareReport &report);
   /// Takes in what prepare() has made.
   void adopt_prepared();
@@ -103,7 +103,7 @@ public:
   size_t instance_count() const { return policy_.size(); }
 
   struct View {
-    const Frame *frame;
+    const RunBinding *run;
     const plan::Region *region;
     const GraphInstance *instance;
   };
@@ -112,7 +112,7 @@ public:
 
 private:
   struct CachedRegion {
-    const Frame *frame;
+    const RunBinding *run;
     uint32_t index; // Function::regions
     const std::string *name;
     std::vector<uint32_t>
@@ -143,19 +143,19 @@ private:
   };
   Result<Rebound> rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
-  Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
+  Status launch_steps(const RunBinding &run, Range steps, EagerReason reason,
                       driver::StreamRef stream);
-  Status launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
+  Status launch_logged_step(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
-  std::string unbounded_symbol(const Frame &frame, uint32_t step) const;
+  std::string unbounded_symbol(const RunBinding &run, uint32_t step) const;
   /// An error with its step's place in the module.
-  Status at_step(Status status, const Frame &frame, uint32_t step) const;
-  Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
+  Status at_step(Status status, const RunBinding &run, uint32_t step) const;
+  Status launch_conditional(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
   void count_built();
   Result<RegionClasses::Known> find_class(CachedRegion &region);
-  std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
+  std::vector<int64_t> key_of(uint32_t number, const RunBinding &run) const;
   /// Takes in an instance for `key`.
   GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);

@@ -29,8 +29,8 @@ namespace cugrt::runtime {
 
 class NodeAdder {
 public:
-  NodeAdder(GraphInstance &instance, const Frame &frame, const LoadedCode &code)
-      : instance_(instance), topology_(*instance.topology_), frame_(frame), code_(code),
+  NodeAdder(GraphInstance &instance, const RunBinding &run, const LoadedCode &code)
+      : instance_(instance), topology_(*instance.topology_), run_(run), code_(code),
         empty_bodies_(code.device().library().capabilities().empty_bodies),
         graphs_(topology_.levels.levels.size()), has_work_(graphs_.size()),
         may_change_dims_(topology_.node_count()) {
@@ -52,7 +52,7 @@ public:
       }
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
-        return instance_.attribute(std::move(added), frame_, node, "node");
+        return instance_.attribute(std::move(added), run_, node, "node");
     }
     return fill_bodies();
   }
@@ -63,9 +63,9 @@ private:
   };
 
   const LaunchProgram &launch(uint32_t node) const {
-    return frame_.program.launches[topology_.launches[node]];
+    return run_.program.launches[topology_.launches[node]];
   }
-  const plan::Step &step(uint32_t node) const { return frame_.function.steps[launch(node).step]; }
+  const plan::Step &step(uint32_t node) const { return run_.function.steps[launch(node).step]; }
   static bool is_empty(const LaunchProgram &launch) {
     return launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out;
   }
@@ -113,7 +113,7 @@ private:
       if (instance_.fixed_bodies_ && level(node) != 0 && !instance_.dims_[node].enabled)
         return graph.add_kernel(nothing_, after, name);
       if (!own_kind)
-        return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);
+        return graph.add_kernel(instance_.launch_params(run_, code_, node), after, name);
       if (program.kind == LaunchKind::copy)
         return graph.add_memcpy(
             {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
@@ -139,7 +139,7 @@ private:
   Status add_conditional(uint32_t node) {
     const std::string &name = step(node).name;
     const driver::GraphRef graph = graphs_[level(node)];
-    const plan::Conditional &conditional = frame_.function.conditionals[step(node).conditional];
+    const plan::Conditional &conditional = run_.function.conditionals[step(node).conditional];
     const auto bodies = static_cast<uint32_t>(conditional.bodies.size());
     const bool split =
         bodies > 1 && !code_.device().library().capabilities().conditional_else_switch;
@@ -151,7 +151,7 @@ private:
     handles_[step(node).conditional] = handles;
     set_handles(node, handles);
     CUGRT_ASSIGN(driver::GraphNode setter,
-                 graph.add_kernel(instance_.launch_params(frame_, code_, node), after_, name));
+                 graph.add_kernel(instance_.launch_params(run_, code_, node), after_, name));
     instance_.nodes_.push_back(setter);
     has_work_[level(node)] = true;
     const auto type = conditional.kind == plan::ConditionalKind::while_ ? CU_GRAPH_COND_TYPE_WHILE
@@ -182,7 +182,7 @@ private:
 
   GraphInstance &instance_;
   const RegionClass &topology_;
-  const Frame &frame_;
+  const RunBinding &run_;
   const LoadedCode &code_;
   const bool empty_bodies_;              // else a kernel that does nothing stands there
   std::vector<driver::GraphRef> graphs_; // of each level
@@ -195,9 +195,9 @@ private:
   std::vector<driver::GraphNode> after_, early_;
 };
 
-driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const LoadedCode &code,
+driver::LaunchParams GraphInstance::launch_params(const RunBinding &run, const LoadedCode &code,
                                                   uint32_t node) {
-  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+  const LaunchProgram &launch = run.program.launches[topology_->launches[node]];
   driver::LaunchParams params;
   params.function = code.function(launch);
   params.grid = dims_[node].grid;
@@ -208,19 +208,19 @@ driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const Load
   return params;
 }
 
-Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
-  return NodeAdder(*this, frame, code).run();
+Status GraphInstance::add_nodes(const RunBinding &run, const LoadedCode &code) {
+  return NodeAdder(*this, run, code).run();
 }
 
 // --- Setting ------------------------------------------------------------------------------------
 
 /// Addresses only: each dependent argument moves by as much as its base.
-Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
+Result<PatchCounts> GraphInstance::follow(const RunBinding &run) {
   following_ = true;
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
-  uint64_t fields = frame.move_count;
-  for (const Frame::Move *move = frame.moves.data(), *end = move + frame.move_count; move != end;
+  uint64_t fields = run.move_count;
+  for (const RunBinding::Move *move = run.moves.data(), *end = move + run.move_count; move != end;
        ++move) {
     uint64_t by = move->by;
     BasePatch &patch = patches[move->base];
@@ -237,10 +237,10 @@ Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
     }
     CUresult result = set(patch.node, *patch.params);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, patch.number);
+      return setter_failure(result, run, patch.number);
   }
-  CUGRT_TRY(apply(frame));
-  frame_serial_ = frame.serial;
+  CUGRT_TRY(apply(run));
+  frame_serial_ = run.serial;
   return PatchCounts{fields, fields};
 }
 
@@ -262,7 +262,7 @@ uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
 
 /// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
 /// its launch dimensions are not the ones that it will have.
-Status GraphInstance::apply(const Frame &frame) {
+Status GraphInstance::apply(const RunBinding &run) {
   driver::KernelSetter set = exec_.kernel_setter();
   const driver::GraphNode *nodes = nodes_.data();
   const driver::KernelNodeParams *params = params_.data();
@@ -270,36 +270,36 @@ Status GraphInstance::apply(const Frame &frame) {
   const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
   for (const uint32_t *node = touched_.data(); node != end; ++node) {
     if (marks[*node] != (kParams | kListed)) [[unlikely]] {
-      CUGRT_TRY(set_node(frame, *node));
+      CUGRT_TRY(set_node(run, *node));
       continue;
     }
     marks[*node] = 0;
     CUresult result = set(nodes[*node], params[*node]);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, *node);
+      return setter_failure(result, run, *node);
   }
   return {};
 }
 
 /// Of a node that is, was or will be disabled.
-Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
-  const std::string &name = step_of(frame, node).name;
+Status GraphInstance::set_node(const RunBinding &run, uint32_t node) {
+  const std::string &name = step_of(run, node).name;
   uint8_t marks = marks_[node];
   bool enabled = !(marks & kDisabled);
   if (enabled && (marks & kParams))
     if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
         result != CUDA_SUCCESS)
-      return setter_failure(result, frame, node);
+      return setter_failure(result, run, node);
   if (marks & kEnabled)
     if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
-      return attribute(std::move(status), frame, node, "patch");
+      return attribute(std::move(status), run, node, "patch");
   marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }
 
-Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32_t node) const {
-  const std::string &name = step_of(frame, node).name;
-  return attribute(exec_.setter_failure(result, name), frame, node, "patch");
+Status GraphInstance::setter_failure(CUresult result, const RunBinding &run, uint32_t node) const {
+  const std::string &name = step_of(run, node).name;
+  return attribute(exec_.setter_failure(result, name), run, node, "patch");
 }
 
 } // namespace cugrt::runtime

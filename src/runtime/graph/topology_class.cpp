@@ -14,10 +14,9 @@ namespace {
 
 class ClassMaker {
 public:
-  ClassMaker(const Frame &frame, uint32_t region, std::vector<uint32_t> launches)
-      : frame_(frame), region_(frame.function.regions[region]),
-        base_input_(frame.bases.size(), kNone), host_input_(frame.host_values.size(), kNone),
-        symbol_input_(frame.symbols.size(), kNone) {
+  ClassMaker(const RunBinding &run, uint32_t region, std::vector<uint32_t> launches)
+      : run_(run), region_(run.function.regions[region]), base_input_(run.bases.size(), kNone),
+        host_input_(run.host_values.size(), kNone), symbol_input_(run.symbols.size(), kNone) {
     class_.region = region;
     class_.launches = std::move(launches);
   }
@@ -59,7 +58,7 @@ private:
   }
 
   bool has_bucket(uint32_t symbol) const {
-    const std::vector<plan::Bucket> &buckets = frame_.function.buckets;
+    const std::vector<plan::Bucket> &buckets = run_.function.buckets;
     return std::any_of(buckets.begin(), buckets.end(),
                        [&](const plan::Bucket &bucket) { return bucket.of.index == symbol; });
   }
@@ -70,7 +69,7 @@ private:
     if (!expr.valid())
       return;
     used_.clear();
-    frame_.plan.exprs.collect_symbols(expr, used_);
+    run_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
       if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
         add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
@@ -109,7 +108,7 @@ private:
     if (launch.kind != LaunchKind::copy && launch.kind != LaunchKind::fill)
       return {kind};
     const uint32_t size = launch.kind == LaunchKind::copy ? 2 : 1;
-    const ValueSource &bytes = frame_.program.sources[launch.sources.begin + size];
+    const ValueSource &bytes = run_.program.sources[launch.sources.begin + size];
     return {kind, static_cast<uint64_t>(bytes.kind), bytes.expr.index, bytes.bits};
   }
 
@@ -121,7 +120,7 @@ private:
   }
 
   void add_node(uint32_t node) {
-    const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
+    const LaunchProgram &launch = run_.program.launches[class_.launches[node]];
     class_.first_argument.push_back(arguments_);
     for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i)
       add_argument(launch, i, {arguments_++, node});
@@ -140,7 +139,7 @@ private:
     symbols_of(launch.shared_bytes, found_);
     if (launch.kind == LaunchKind::copy || launch.kind == LaunchKind::fill)
       symbols_of(
-          frame_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
+          run_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
               .expr,
           found_);
     CUGRT_CHECK(found_.empty() || can_patch(kind_of(launch), dim_changes));
@@ -149,9 +148,9 @@ private:
   }
 
   void add_argument(const LaunchProgram &launch, uint32_t number, RegionClass::Use use) {
-    const ValueSource &source = frame_.program.sources[number];
+    const ValueSource &source = run_.program.sources[number];
     const bool moves =
-        source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
+        source.kind == ValueSource::Kind::address && source.index < run_.program.first_arena;
     const bool changes = moves || source.kind == ValueSource::Kind::host || source.expr.valid();
     if (!changes)
       return;
@@ -305,7 +304,7 @@ private:
 
   void leave_out(uint32_t node, size_t predecessors, uint32_t waiting) {
     const bool in_no_graph = absent_level_[class_.levels.level_of[node]];
-    const LaunchKind kind = frame_.program.launches[class_.launches[node]].kind;
+    const LaunchKind kind = run_.program.launches[class_.launches[node]].kind;
     if (in_no_graph ||
         (kind == LaunchKind::left_out && class_.levels.level_of[node] == 0 &&
          (predecessors <= 1 || waiting <= 1 || predecessors * waiting <= kEdgesInstead))) {
@@ -315,7 +314,7 @@ private:
   }
 
   void add_levels() {
-    auto levels = plan::find_region_levels(frame_.function, region_.steps);
+    auto levels = plan::find_region_levels(run_.function, region_.steps);
     CUGRT_CHECK(levels);
     class_.levels = std::move(*levels);
     class_.left_out.resize(class_.node_count());
@@ -323,14 +322,14 @@ private:
       absent_level_.push_back(
           level.step != plan::kNone &&
           (absent_level_[level.parent] ||
-           frame_.program.launches[class_.launches[level.step]].kind == LaunchKind::left_out));
+           run_.program.launches[class_.launches[level.step]].kind == LaunchKind::left_out));
     for (const RegionClass::Input &input : class_.inputs)
       class_.for_each_use(input, [&](const RegionClass::Use &use) {
         class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
       });
   }
 
-  const Frame &frame_;
+  const RunBinding &run_;
   const plan::Region &region_;
   std::vector<uint32_t> base_input_, host_input_, symbol_input_; // number of the input, or kNone
   std::vector<Lists> lists_;                                     // of each input
@@ -345,20 +344,21 @@ private:
 
 } // namespace
 
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+Result<std::vector<uint32_t>> choose_launches(const RunBinding &run, const Executable &executable,
                                               uint32_t region) {
-  Range steps = frame.function.regions[region].steps;
+  Range steps = run.function.regions[region].steps;
   std::vector<uint32_t> launches;
   launches.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, executable, step));
+    CUGRT_ASSIGN(uint32_t launch, choose_launch(run, executable, step));
     launches.push_back(launch);
   }
   return launches;
 }
 
-RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches) {
-  return ClassMaker(frame, region, std::move(launches)).make();
+RegionClass make_region_class(const RunBinding &run, uint32_t region,
+                              std::vector<uint32_t> launches) {
+  return ClassMaker(run, region, std::move(launches)).make();
 }
 
 } // namespace cugrt::runtime

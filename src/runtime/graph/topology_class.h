@@ -32,7 +32,7 @@ struct RegionClass {
   };
   struct Input {
     enum class Kind : uint8_t { symbol, base, host } kind;
-    uint32_t index;     // SymbolId, base or host value of the frame
+    uint32_t index;     // SymbolId, base or host value of the run
     Range values, dims; // into `dependents`, for numbers of `values` and `dims`
   };
 
@@ -89,11 +89,12 @@ struct RegionClass {
   }
 };
 
-/// The class that the frame's symbols select: one launch for each step of the region. Errors have
+/// The class that the run's symbols select: one launch for each step of the region. Errors have
 /// the step's place in the module.
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+Result<std::vector<uint32_t>> choose_launches(const RunBinding &run, const Executable &executable,
                                               uint32_t region);
 
-RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches);
+RegionClass make_region_class(const RunBinding &run, uint32_t region,
+                              std::vector<uint32_t> launches);
 
 } // namespace cugrt::runtime

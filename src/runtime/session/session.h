@@ -111,7 +111,7 @@ private:
   Status compute_weights(LoadedWeights &weights);
   Status allocate(const SessionOptions &options);
   Status add_functions();
-  void set_fixed_bases(Frame &frame) const;
+  void set_fixed_bases(RunBinding &run) const;
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
