@@ -1,19 +1,19 @@
-// Packs: PACK neighbouring elements that a thread reads and writes in one access a tensor, 16 bytes
-// of the widest elements of a kernel.
+// Vectors: VECTOR neighbouring elements that a thread reads and writes in one access a tensor, 16
+// bytes of the widest elements of a kernel.
 //
-//   y  | pack 0 | pack 1 | pack 2 | ..        thread t takes the packs t, t + threads, ..
+//   y  | vector 0 | vector 1 | vector 2 | ..        thread t takes the vectors t, t + threads, ..
 //
-// Packs lie at multiples of their size, which is asked when the kernel runs (are_aligned): a tensor
-// may begin anywhere. What is in no pack is taken one by one, by the same function, so that results
-// have the same bits either way.
+// Vectors lie at multiples of their size, which is asked when the kernel runs (are_aligned): a
+// tensor may begin anywhere. What is in no vector is taken one by one, by the same function, so
+// that results have the same bits either way.
 //
-// Options: PACK, a power of two; 1 where the kernel knows none.
+// Options: VECTOR, a power of two; 1 where the kernel knows none.
 #pragma once
 
 #include "assume.cuh"
 
-#ifndef PACK
-#define PACK 1
+#ifndef VECTOR
+#define VECTOR 1
 #endif
 
 template <int kBytes> struct Word; // what one access moves
@@ -23,33 +23,33 @@ template <> struct Word<4> { typedef unsigned int Type; };
 template <> struct Word<8> { typedef uint2 Type; };
 template <> struct Word<16> { typedef uint4 Type; };
 
-template <class E> union Pack {
-  typename Word<PACK * sizeof(E)>::Type word;
-  E element[PACK];
-  __device__ Pack() {}
+template <class E> union Vector {
+  typename Word<VECTOR * sizeof(E)>::Type word;
+  E element[VECTOR];
+  __device__ Vector() {}
 };
 
-template <class E> __device__ __forceinline__ Pack<E> load_pack(const E *tensor, Index number) {
-  Pack<E> pack;
-  pack.word = reinterpret_cast<const typename Word<PACK * sizeof(E)>::Type *>(tensor)[number];
-  return pack;
+template <class E> __device__ __forceinline__ Vector<E> load_vector(const E *tensor, Index number) {
+  Vector<E> vector;
+  vector.word = reinterpret_cast<const typename Word<VECTOR * sizeof(E)>::Type *>(tensor)[number];
+  return vector;
 }
 
-template <class E> __device__ __forceinline__ Pack<E> same_pack(E value) {
-  Pack<E> pack;
+template <class E> __device__ __forceinline__ Vector<E> same_vector(E value) {
+  Vector<E> vector;
 #pragma unroll
-  for (int e = 0; e < PACK; ++e)
-    pack.element[e] = value;
-  return pack;
+  for (int e = 0; e < VECTOR; ++e)
+    vector.element[e] = value;
+  return vector;
 }
 
 template <class E>
-__device__ __forceinline__ void store_pack(E *tensor, Index number, const Pack<E> &pack) {
-  reinterpret_cast<typename Word<PACK * sizeof(E)>::Type *>(tensor)[number] = pack.word;
+__device__ __forceinline__ void store_vector(E *tensor, Index number, const Vector<E> &vector) {
+  reinterpret_cast<typename Word<VECTOR * sizeof(E)>::Type *>(tensor)[number] = vector.word;
 }
 
 template <class... E> __device__ __forceinline__ bool are_aligned(const E *...tensors) {
-  return (((unsigned long long)tensors % (PACK * sizeof(E)) == 0) && ...);
+  return (((unsigned long long)tensors % (VECTOR * sizeof(E)) == 0) && ...);
 }
 
 // Neighbouring elements that are stored in as few accesses as their size allows.
@@ -76,8 +76,8 @@ template <int kCount, class E> union Run {
   }
 };
 
-// The packs that a kernel takes of `count` elements at these places.
+// The vectors that a kernel takes of `count` elements at these places.
 template <class... E>
-__device__ __forceinline__ Index pack_count(long long count, const E *...tensors) {
-  return PACK > 1 && are_aligned(tensors...) ? Index(count) / PACK : 0;
+__device__ __forceinline__ Index vector_count(long long count, const E *...tensors) {
+  return VECTOR > 1 && are_aligned(tensors...) ? Index(count) / VECTOR : 0;
 }

@@ -204,9 +204,10 @@ struct LaunchRunner::Run {
 
   Status step(const ir::Binding &binding);
   Status launch(const ir::Binding &binding);
-  Result<std::string> pack(const ir::Kernel &kernel, std::span<const ir::Operand> operands,
-                           const emulator::KernelInfo &info,
-                           std::span<const int64_t> kernel_symbols);
+  Result<std::string> parameter_bytes(const ir::Kernel &kernel,
+                                      std::span<const ir::Operand> operands,
+                                      const emulator::KernelInfo &info,
+                                      std::span<const int64_t> kernel_symbols);
 };
 
 Status LaunchRunner::Run::step(const ir::Binding &binding) {
@@ -241,10 +242,10 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
   }
 }
 
-Result<std::string> LaunchRunner::Run::pack(const ir::Kernel &kernel,
-                                            std::span<const ir::Operand> operands,
-                                            const emulator::KernelInfo &info,
-                                            std::span<const int64_t> kernel_symbols) {
+Result<std::string> LaunchRunner::Run::parameter_bytes(const ir::Kernel &kernel,
+                                                       std::span<const ir::Operand> operands,
+                                                       const emulator::KernelInfo &info,
+                                                       std::span<const int64_t> kernel_symbols) {
   if (info.params.size() != kernel.params.size() || operands.size() != kernel.params.size())
     return failed("@" + kernel.name + " declares " + std::to_string(kernel.params.size()) +
                   " parameters, the compiled kernel has " + std::to_string(info.params.size()));
@@ -295,7 +296,7 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
     const std::string &entry = variant.entry.empty() ? kernel.entry : variant.entry;
     const emulator::Program *program = nullptr;
     CUGRT_ASSIGN(const emulator::KernelInfo *info, runner.load(kernel, entry, program));
-    CUGRT_ASSIGN(const std::string params, pack(kernel, operands, *info, values));
+    CUGRT_ASSIGN(const std::string params, parameter_bytes(kernel, operands, *info, values));
     config.params = std::as_bytes(std::span(params));
     ++runner.counters_.launches;
     runner.counters_.entries.push_back(entry);

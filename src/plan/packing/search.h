@@ -11,7 +11,7 @@ namespace cugrt::plan {
 
 /// How a search picks the point to decide next, and what it tries there first. No strategy is good
 /// everywhere: run times of one are heavy-tailed, so several are raced.
-struct PackStrategy {
+struct PackingStrategy {
   /// Keys of the order in which items are tried, all descending: T largest section load spanned, W
   /// lifetime, C changes spanned, A bytes times lifetime, B bytes times changes, O conflicts, L
   /// begin (ascending).
@@ -22,14 +22,14 @@ struct PackStrategy {
 };
 
 /// One search engine for one problem; keeps its memory, and what it has learnt, from run to run.
-class PackSearch {
+class PackingSearch {
 public:
   enum class Outcome : uint8_t { solved, exhausted, limit };
 
   /// `memory_nodes`: about as many failed states are remembered. The problem must outlive the
   /// search.
-  PackSearch(const PackProblem &problem, std::span<const PackStrategy> strategies,
-             int64_t memory_nodes);
+  PackingSearch(const PackingProblem &problem, std::span<const PackingStrategy> strategies,
+                int64_t memory_nodes);
 
   /// Looks for a packing of at most `capacity_bytes` with strategy number `strategy`. `exhausted`
   /// means that there is none, as far as the search's exclusions are exact; `limit`: nothing is
@@ -73,7 +73,7 @@ private:
     std::vector<uint32_t> of_item;
   };
   struct Rule {
-    PackStrategy strategy;
+    PackingStrategy strategy;
     size_t order;                  // in ranks_
     std::vector<uint32_t> weights; // of each section: how often it made a search fail
   };
@@ -106,7 +106,7 @@ private:
   void set_lowest(uint32_t item, int64_t value);
   void set_top(uint32_t section, int64_t value);
 
-  const PackProblem &problem_;
+  const PackingProblem &problem_;
   std::vector<Ranks> ranks_; // orders that several strategies have once
   std::vector<Rule> rules_;
   Rule *rule_ = nullptr;

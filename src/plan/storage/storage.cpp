@@ -306,7 +306,7 @@ private:
       return;
     for (const LifeGap &gap : storage_gaps(live_))
       out_.gaps.push_back({out_.places[gap.origin].index, gap.begin, gap.end});
-    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackGap &a, const PackGap &b) {
+    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
       return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
     });
   }
@@ -358,7 +358,7 @@ Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse) {
     out.summaries[f] = summarize(function, out.liveness[f]);
     CUGRT_ASSIGN(out.functions[f],
                  Placement(module, function, out.liveness[f], out.summaries[f]).run());
-    CUGRT_TRY(pack_shares(module, function, out.liveness[f], reuse, out.functions[f]));
+    CUGRT_TRY(fill_shares(module, function, out.liveness[f], reuse, out.functions[f]));
   }
   CUGRT_TRY(lay_out_shares(module, out));
   return out;

@@ -24,7 +24,7 @@ namespace cugrt::plan {
 struct StorageClass {
   uint32_t origin = kNoOrigin; // none: a workspace
   uint32_t scope = 0;          // ir::TypePool
-  PackItem item;
+  PackingItem item;
   int64_t offset_bytes = 0; // within the share
 };
 
@@ -44,7 +44,7 @@ struct FunctionStorage {
   std::vector<uint32_t> result_slot_of; // by result: Function::slots, or kNone
   std::vector<Slot> slots;              // of parameters, then of results; sizes left open
   std::vector<StorageClass> classes;
-  std::vector<PackGap> gaps; // of classes, ascending: nothing in them is alive
+  std::vector<PackingGap> gaps; // of classes, ascending: nothing in them is alive
   std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>>

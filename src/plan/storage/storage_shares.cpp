@@ -21,9 +21,9 @@ namespace {
 /// The classes of one scope, with lives widened to fronts.
 struct ScopeClasses {
   std::vector<uint32_t> members;
-  std::vector<PackItem> items;
-  std::vector<PackGap> gaps; // of items
-  PackInput input() const { return {items, gaps}; }
+  std::vector<PackingItem> items;
+  std::vector<PackingGap> gaps; // of items
+  PackingInput input() const { return {items, gaps}; }
 };
 
 std::vector<ScopeClasses> classes_of(const FunctionStorage &storage, size_t scope_count,
@@ -80,7 +80,7 @@ Result<std::vector<ScopeClasses>> widen(const ir::Module &module, const ir::Func
 
 /// Packs a function's classes, scope by scope, into shares that begin at 0. Keeps their lives as
 /// they were packed.
-Status pack_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storage) {
+Status lay_out_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storage) {
   storage.shares.resize(scopes.size());
   storage.gaps.clear();
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
@@ -89,17 +89,17 @@ Status pack_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storag
     if (classes.items.empty())
       continue;
     CUGRT_ASSIGN(Packing packing,
-                 pack(classes.input(), planner_pack_options(classes.items.size())));
+                 find_packing(classes.input(), planner_packing_options(classes.items.size())));
     for (size_t i = 0; i < classes.members.size(); ++i) {
       StorageClass &k = storage.classes[classes.members[i]];
       k.item = classes.items[i];
       k.offset_bytes = packing.offsets[i];
     }
-    for (const PackGap &gap : classes.gaps)
+    for (const PackingGap &gap : classes.gaps)
       storage.gaps.push_back({classes.members[gap.item], gap.begin, gap.end});
     storage.shares[scope].peak_bytes = packing.peak_bytes;
   }
-  std::sort(storage.gaps.begin(), storage.gaps.end(), [](const PackGap &a, const PackGap &b) {
+  std::sort(storage.gaps.begin(), storage.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
     return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
   });
   return {};
@@ -308,11 +308,11 @@ private:
 
 } // namespace
 
-Status pack_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
+Status fill_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
                    Reuse reuse, FunctionStorage &storage) {
   CUGRT_ASSIGN(const std::vector<ScopeClasses> scopes,
                widen(module, function, live, reuse, storage));
-  return pack_scopes(scopes, storage);
+  return lay_out_scopes(scopes, storage);
 }
 
 Status lay_out_shares(const ir::Module &module, ModuleStorage &storage) {

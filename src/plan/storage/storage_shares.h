@@ -10,7 +10,7 @@ namespace cugrt::plan {
 
 /// Gives the classes offsets from 0 on, and the shares their peaks. Lives are widened to fronts as
 /// far as `reuse` lets storage grow.
-Status pack_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
+Status fill_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
                    Reuse reuse, FunctionStorage &storage);
 
 /// Gives the shares of all functions, which are packed, their lower bounds and bases, and makes the
