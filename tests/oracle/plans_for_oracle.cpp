@@ -30,7 +30,7 @@ using nlohmann::json;
 namespace {
 
 struct Flaws {
-  plan::SlotFlaws slots;
+  plan::ChunkFlaws slots;
   plan::PublishedFlaws seed;
 };
 
@@ -83,7 +83,7 @@ json names_of(const ir::Function &function, std::span<const ir::ValueId> values)
 /// end.
 class Skeleton {
 public:
-  Skeleton(const ir::Module &module, const ir::Function &function, const plan::SlotPlan &plan)
+  Skeleton(const ir::Module &module, const ir::Function &function, const plan::ChunkPlan &plan)
       : module_(module), function_(function), plan_(plan) {
     block(0);
   }
@@ -106,28 +106,28 @@ private:
   }
 
   void alloc(ir::ValueId value) {
-    const plan::SlotTensor &tensor = *plan_.find(value);
+    const plan::ChunkTensor &tensor = *plan_.find(value);
     const std::string name = name_of(function_, value);
-    if (tensor.slot == plan::kNoSlot) {
+    if (tensor.chunk == plan::kNoChunk) {
       add({"alloc", name});
       return;
     }
-    const plan::StorageSlot &slot = plan_.slots[tensor.slot];
-    const std::string storage = "S:" + name_of(function_, slot.first_tensor);
-    if (slot.first_tensor == value)
-      add({"storage", storage, module_.exprs.to_string(slot.bytes, function_.symbol_names()),
-           module_.types.scope_name(slot.scope), std::string(ir::info(slot.dtype).name)});
+    const plan::StorageChunk &chunk = plan_.chunks[tensor.chunk];
+    const std::string storage = "S:" + name_of(function_, chunk.first_tensor);
+    if (chunk.first_tensor == value)
+      add({"storage", storage, module_.exprs.to_string(chunk.bytes, function_.symbol_names()),
+           module_.types.scope_name(chunk.scope), std::string(ir::info(chunk.dtype).name)});
     add({"tensor", name, storage});
   }
 
   const ir::Module &module_;
   const ir::Function &function_;
-  const plan::SlotPlan &plan_;
+  const plan::ChunkPlan &plan_;
 };
 
-/// A slot that is used in a block which its allocation does not dominate: `seed` has no module to
+/// A chunk that is used in a block which its allocation does not dominate: `seed` has no module to
 /// work on.
-bool is_well_formed(const ir::Function &function, const plan::SlotPlan &plan) {
+bool is_well_formed(const ir::Function &function, const plan::ChunkPlan &plan) {
   std::vector<uint32_t> parent(function.blocks.size(), UINT32_MAX);
   std::vector<uint32_t> block_of(function.values.size());
   for (uint32_t number = 0; number < function.blocks.size(); ++number)
@@ -137,11 +137,11 @@ bool is_well_formed(const ir::Function &function, const plan::SlotPlan &plan) {
       if (b.kind == ir::BindingKind::alloc)
         block_of[b.result().index] = number;
     }
-  for (const plan::SlotTensor &tensor : plan.tensors) {
-    if (tensor.slot == plan::kNoSlot)
+  for (const plan::ChunkTensor &tensor : plan.tensors) {
+    if (tensor.chunk == plan::kNoChunk)
       continue;
     uint32_t block = block_of[tensor.tensor.index];
-    while (block != UINT32_MAX && block != plan.slots[tensor.slot].block)
+    while (block != UINT32_MAX && block != plan.chunks[tensor.chunk].block)
       block = parent[block];
     if (block == UINT32_MAX)
       return false;
@@ -202,11 +202,11 @@ json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
   for (size_t i = 0; i < module.functions.size(); ++i)
     out["functions"].push_back(
         seed_function_json(module.functions[i], analysis, analysis.functions[i]));
-  for (const plan::SeedSlot &slot : analysis.slots)
+  for (const plan::SeedSlot &merged : analysis.slots)
     out["slots"].push_back(
-        json::array({slot.bytes, module.types.scope_name(slot.scope), slot.function,
-                     name_of(module.functions[slot.function],
-                             analysis.functions[slot.function].storages[slot.storage].value)}));
+        json::array({merged.bytes, module.types.scope_name(merged.scope), merged.function,
+                     name_of(module.functions[merged.function],
+                             analysis.functions[merged.function].storages[merged.storage].value)}));
   out["merge_fails"] = analysis.merge_fails_on != UINT32_MAX;
   return out;
 }
@@ -288,7 +288,7 @@ json answer(const json &request) {
     out["skeletons"] = json::object();
     ir::Module pools = *module;
     for (const ir::Function &function : module->functions) {
-      Result<plan::SlotPlan> plan = plan::plan_slots(pools, function, flaws.slots);
+      Result<plan::ChunkPlan> plan = plan::plan_chunks(pools, function, flaws.slots);
       if (!plan.ok())
         return error(plan.take_status());
       if (plan->breaks)

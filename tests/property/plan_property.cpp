@@ -342,15 +342,16 @@ TEST_CASE("the order of functions and kernels in the module does not change thei
 TEST_CASE("neither names nor the order of functions change what policy `slots` pairs") {
   uint32_t shared = 0;
   auto pairs = [&](ir::Module module, size_t f) {
-    auto plan = plan::plan_slots(module, module.functions[f]);
+    auto plan = plan::plan_chunks(module, module.functions[f]);
     REQUIRE(plan.ok());
     std::vector<std::string> rows;
-    for (const plan::SlotTensor &tensor : plan->tensors)
-      rows.push_back(std::to_string(tensor.tensor.index) + " in " + std::to_string(tensor.slot));
-    for (const plan::StorageSlot &slot : plan->slots)
-      rows.push_back(module.exprs.to_string(slot.bytes, {}) + " of " + std::to_string(slot.scope) +
-                     " for " + std::to_string(slot.first_tensor.index));
-    shared += plan->tensors.size() > plan->slots.size();
+    for (const plan::ChunkTensor &tensor : plan->tensors)
+      rows.push_back(std::to_string(tensor.tensor.index) + " in " + std::to_string(tensor.chunk));
+    for (const plan::StorageChunk &chunk : plan->chunks)
+      rows.push_back(module.exprs.to_string(chunk.bytes, {}) + " of " +
+                     std::to_string(chunk.scope) + " for " +
+                     std::to_string(chunk.first_tensor.index));
+    shared += plan->tensors.size() > plan->chunks.size();
     return rows;
   };
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed)

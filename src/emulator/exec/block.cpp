@@ -18,8 +18,8 @@ uint32_t threads_of(const Launch &launch) {
   return block[0] * block[1] * block[2];
 }
 
-void fill32(std::byte *registers, uint32_t slot, uint32_t value) {
-  std::fill_n(reinterpret_cast<uint32_t *>(registers + slot), kLanes, value);
+void fill32(std::byte *registers, uint32_t cell, uint32_t value) {
+  std::fill_n(reinterpret_cast<uint32_t *>(registers + cell), kLanes, value);
 }
 
 /// Thread coordinates of a lane along one axis.
@@ -203,21 +203,21 @@ const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std:
 }
 
 void fill_constants(const FunctionCode &code, std::byte *registers) {
-  for (const ConstantSlot &constant : code.constants) {
+  for (const ConstantCell &constant : code.constants) {
     if (constant.wide)
-      std::fill_n(reinterpret_cast<uint64_t *>(registers + constant.slot), kLanes, constant.bits);
+      std::fill_n(reinterpret_cast<uint64_t *>(registers + constant.cell), kLanes, constant.bits);
     else
-      fill32(registers, constant.slot, uint32_t(constant.bits));
+      fill32(registers, constant.cell, uint32_t(constant.bits));
   }
 }
 
 void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers, bool all) {
-  for (const SpecialSlot &special : code.specials) {
+  for (const SpecialCell &special : code.specials) {
     if (is_of_block(special.special))
-      fill32(registers, special.slot, special_value(w, special.special, 0));
+      fill32(registers, special.cell, special_value(w, special.special, 0));
     else if (all)
       for (uint32_t lane = 0; lane < kLanes; ++lane)
-        reinterpret_cast<uint32_t *>(registers + special.slot)[lane] =
+        reinterpret_cast<uint32_t *>(registers + special.cell)[lane] =
             special_value(w, special.special, lane);
   }
 }

@@ -238,8 +238,8 @@ bool call(Warp &w) {
   fill_constants(*callee, call->registers);
   fill_specials(w, *callee, call->registers, true);
   for (size_t i = 0; i < site->arguments.size(); ++i)
-    copy_lanes(caller->registers + site->arguments[i].slot, site->arguments[i].bytes,
-               call->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
+    copy_lanes(caller->registers + site->arguments[i].cell, site->arguments[i].bytes,
+               call->registers + callee->parameters[i].cell, callee->parameters[i].bytes, lanes);
   if (w.block->init)
     w.block->init->called(*call, lanes);
   Turn turn(running(w));
@@ -291,8 +291,8 @@ void return_lanes(Warp &w) {
     return exit_lanes(w, lanes);
   for (size_t i = 0; i < call->site->results.size(); ++i) {
     const Argument &result = call->site->results[i];
-    copy_lanes(call->registers + call->code->returns[i].slot, call->code->returns[i].bytes,
-               call->caller->registers + result.slot, result.bytes, lanes);
+    copy_lanes(call->registers + call->code->returns[i].cell, call->code->returns[i].bytes,
+               call->caller->registers + result.cell, result.bytes, lanes);
   }
   if (w.block->init)
     w.block->init->returned(*call, lanes);

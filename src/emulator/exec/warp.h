@@ -60,13 +60,13 @@ enum class Special : uint8_t {
   globaltimer,
 };
 
-struct ConstantSlot {
-  uint32_t slot;
+struct ConstantCell {
+  uint32_t cell;
   bool wide;
   uint64_t bits;
 };
-struct SpecialSlot {
-  uint32_t slot;
+struct SpecialCell {
+  uint32_t cell;
   Special special;
 };
 struct OpLocation {
@@ -76,7 +76,7 @@ struct OpLocation {
 
 /// Where a .param variable of a function lies in its call frame: lane after lane.
 struct ParamPlace {
-  uint32_t slot = 0, bytes = 0;
+  uint32_t cell = 0, bytes = 0;
 };
 
 /// A decoded function or kernel.
@@ -94,18 +94,18 @@ struct FunctionCode {
     const uint32_t own = (local_bytes + kUnit - 1) / kUnit * kUnit;
     return is_kernel || own ? own : kUnit;
   }
-  std::vector<ConstantSlot> constants;
-  std::vector<SpecialSlot> specials;
+  std::vector<ConstantCell> constants;
+  std::vector<SpecialCell> specials;
   std::vector<ParamPlace> parameters, returns;
   uint32_t parameter_count = 0;
 };
 
 struct Argument {
-  uint32_t slot = 0, bytes = 0;
+  uint32_t cell = 0, bytes = 0;
   bool is_register = false; // 4- or 8-byte lanes
 };
 
-/// What a call needs beyond its slots.
+/// What a call needs beyond its cells.
 struct CallSite {
   const FunctionCode *callee = nullptr; // null: through the register in Op::a, or a builtin
   uint32_t builtin = 0;
@@ -211,8 +211,8 @@ struct alignas(64) Warp {
   AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
   const AddressSpace *memory = nullptr;
 
-  template <class T> T *lane(uint32_t slot) const {
-    return reinterpret_cast<T *>(registers + slot);
+  template <class T> T *lane(uint32_t cell) const {
+    return reinterpret_cast<T *>(registers + cell);
   }
 };
 
@@ -223,9 +223,9 @@ inline void set_mask(Warp &w, uint32_t mask) {
     w.lanes[i] = -int32_t(mask >> i & 1);
 }
 
-/// Bit i: lane i of a predicate slot.
-inline uint32_t lanes_set(const Warp &w, uint32_t slot) {
-  const uint32_t *p = w.lane<uint32_t>(slot);
+/// Bit i: lane i of a predicate cell.
+inline uint32_t lanes_set(const Warp &w, uint32_t cell) {
+  const uint32_t *p = w.lane<uint32_t>(cell);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < kLanes; ++i)
     mask |= p[i] & 1u << i;

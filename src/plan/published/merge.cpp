@@ -1,12 +1,12 @@
 // One allocation for the whole module. Functions never run at the same time, so the k-th largest
-// storage of every function shares slot k, which is as large as the largest of them:
+// storage of every function shares merged storage k, which is as large as the largest of them:
 //
-//   scope      @a         @b          slot
+//   scope      @a         @b          merged
 //   global     256, 128   512, 64     0: 512 of @b   1: 128 of @a
 //   ipc        512        1024        2: 1024 of @b
 //
-// A function that another one calls does run at the same time, so its storages take the slots above
-// those of its callers.
+// A function that another one calls does run at the same time, so its storages are merged into
+// ones above those of its callers.
 #include "plan/analysis/liveness.h"
 #include "plan/published/parts.h"
 

@@ -153,7 +153,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
-                          [&](InstanceId id) { return slots_[id].instance->last_launch; },
+                          [&](InstanceId id) { return cached_[id].instance->last_launch; },
                           launches_};
   InstancePolicy::Decision decision =
       policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
@@ -179,7 +179,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
 Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
                                                driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
-  GraphInstance &instance = *slots_[id].instance;
+  GraphInstance &instance = *cached_[id].instance;
   if (!instance.can_patch() && !instance.bound_to(*region.run)) {
     CUGRT_TRY(renew(number, id, stream));
     return Rebound{true, {}};
@@ -207,12 +207,13 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   }
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.run, code_, slots_[id].instance->shared_topology(), stream);
+    return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(),
+                                stream);
   }();
   if (!instance.ok())
-    return slots_[id].instance->instead(instance.take_status(), *region.run);
-  slots_[id].instance = std::move(*instance);
-  region.last = slots_[id].instance.get();
+    return cached_[id].instance->instead(instance.take_status(), *region.run);
+  cached_[id].instance = std::move(*instance);
+  region.last = cached_[id].instance.get();
   policy_.rebind(id, key_);
   return {};
 }
@@ -244,13 +245,14 @@ Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
 
 GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                                 BudgetShare room, std::unique_ptr<GraphInstance> instance) {
-  slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
+  cached_.resize(
+      std::max(cached_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key, topology, std::move(room));
   const RegionClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
-  slots_[id] = {number, ++built_, std::move(instance)};
-  return slots_[id].instance.get();
+  cached_[id] = {number, ++built_, std::move(instance)};
+  return cached_[id].instance.get();
 }
 
 /// A key that is patched to costs setters each time it comes, an instance of its own one build: it
@@ -286,9 +288,9 @@ Status GraphCache::attribute(uint32_t number, Status status) const {
 
 std::optional<InstanceId> GraphCache::oldest() const {
   std::optional<InstanceId> oldest;
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance &&
-        (!oldest || slots_[id].instance->last_launch < slots_[*oldest].instance->last_launch))
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance &&
+        (!oldest || cached_[id].instance->last_launch < cached_[*oldest].instance->last_launch))
       oldest = id;
   return oldest;
 }
@@ -296,14 +298,14 @@ std::optional<InstanceId> GraphCache::oldest() const {
 std::optional<uint64_t> GraphCache::oldest_use() {
   adopt_prepared();
   std::optional<InstanceId> id = oldest();
-  return id ? std::optional(slots_[*id].instance->last_launch) : std::nullopt;
+  return id ? std::optional(cached_[*id].instance->last_launch) : std::nullopt;
 }
 
 bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
   std::optional<InstanceId> id = oldest();
   if (!id)
     return false;
-  if (slots_[*id].instance->last_launch > completed_) {
+  if (cached_[*id].instance->last_launch > completed_) {
     if (!wait().ok())
       return false;
     completed_ = launches_;
@@ -315,22 +317,22 @@ bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
 
 void GraphCache::drop_all() {
   adopt_prepared();
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance)
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance)
       drop(id);
 }
 
 void GraphCache::drop_last(const CachedRegion &region) {
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance.get() == region.last)
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance.get() == region.last)
       return drop(id);
 }
 
 void GraphCache::drop(InstanceId id) {
-  Slot &slot = slots_[id];
-  if (regions_[slot.region].last == slot.instance.get())
-    regions_[slot.region].last = nullptr;
-  slot.instance.reset();
+  CachedInstance &cached = cached_[id];
+  if (regions_[cached.region].last == cached.instance.get())
+    regions_[cached.region].last = nullptr;
+  cached.instance.reset();
   policy_.remove(id);
 }
 
@@ -341,7 +343,7 @@ bool GraphCache::can_build(const CachedRegion &region) const {
 /// Runs of a session follow each other on the device, so a stream that has nothing left to do means
 /// that every launch so far has ended.
 bool GraphCache::is_idle(InstanceId id, driver::StreamRef stream) {
-  if (slots_[id].instance->last_launch <= completed_)
+  if (cached_[id].instance->last_launch <= completed_)
     return true;
   auto done = stream.query();
   if (!done.ok() || !*done)
@@ -351,18 +353,18 @@ bool GraphCache::is_idle(InstanceId id, driver::StreamRef stream) {
 }
 
 std::vector<GraphCache::View> GraphCache::instances() const {
-  std::vector<const Slot *> alive;
-  for (const Slot &slot : slots_)
-    if (slot.instance)
-      alive.push_back(&slot);
-  std::sort(alive.begin(), alive.end(), [](const Slot *a, const Slot *b) {
+  std::vector<const CachedInstance *> alive;
+  for (const CachedInstance &cached : cached_)
+    if (cached.instance)
+      alive.push_back(&cached);
+  std::sort(alive.begin(), alive.end(), [](const CachedInstance *a, const CachedInstance *b) {
     return a->region != b->region ? a->region < b->region : a->order < b->order;
   });
   std::vector<View> views;
-  for (const Slot *slot : alive) {
-    const CachedRegion &region = regions_[slot->region];
+  for (const CachedInstance *cached : alive) {
+    const CachedRegion &region = regions_[cached->region];
     views.push_back(
-        {region.run, &region.run->function.regions[region.index], slot->instance.get()});
+        {region.run, &region.run->function.regions[region.index], cached->instance.get()});
   }
   return views;
 }

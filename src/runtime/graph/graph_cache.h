@@ -121,7 +121,7 @@ private:
     GraphInstance *last = nullptr;
     std::unique_ptr<RegionClasses> classes;
   };
-  struct Slot {
+  struct CachedInstance {
     uint32_t region = 0;
     uint64_t order = 0;
     std::unique_ptr<GraphInstance> instance;
@@ -178,9 +178,9 @@ private:
   InstancePolicy policy_;
   PreparedInstances prepared_;
   std::vector<CachedRegion> regions_;
-  std::vector<Slot> slots_;      // by InstanceId
-  std::vector<int64_t> key_;     // scratch
-  std::vector<uint32_t> chosen_; // likewise
+  std::vector<CachedInstance> cached_; // by InstanceId
+  std::vector<int64_t> key_;           // scratch
+  std::vector<uint32_t> chosen_;       // likewise
   LaunchScratch scratch_;
   uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
 };
