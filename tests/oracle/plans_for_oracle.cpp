@@ -40,18 +40,18 @@ struct FlawName {
 };
 
 constexpr FlawName kFlaws[] = {
-#define SEED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
+#define PUBLISHED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
     {"pool_outlives_branch",
      [](Flaws &flaws) -> bool & { return flaws.slots.pool_outlives_branch; }},
     {"repeated_part_breaks",
      [](Flaws &flaws) -> bool & { return flaws.slots.repeated_part_breaks; }},
-    SEED_FLAW(control_keeps_region) SEED_FLAW(match_keeps_region) SEED_FLAW(results_are_no_uses)
-        SEED_FLAW(conditions_are_no_uses) SEED_FLAW(matches_are_no_uses)
-            SEED_FLAW(views_hide_results) SEED_FLAW(merge_ignores_calls)
-                SEED_FLAW(unused_storage_breaks_merge) SEED_FLAW(allocation_at_first_storage)
-                    SEED_FLAW(aliases_hide_symbols) SEED_FLAW(results_hide_symbols)
-                        SEED_FLAW(equal_in_any_bounds)
-#undef SEED_FLAW
+    PUBLISHED_FLAW(control_keeps_region) PUBLISHED_FLAW(match_keeps_region)
+        PUBLISHED_FLAW(results_are_no_uses) PUBLISHED_FLAW(conditions_are_no_uses)
+            PUBLISHED_FLAW(matches_are_no_uses) PUBLISHED_FLAW(views_hide_results)
+                PUBLISHED_FLAW(merge_ignores_calls) PUBLISHED_FLAW(unused_storage_breaks_merge)
+                    PUBLISHED_FLAW(allocation_at_first_storage) PUBLISHED_FLAW(aliases_hide_symbols)
+                        PUBLISHED_FLAW(results_hide_symbols) PUBLISHED_FLAW(equal_in_any_bounds)
+#undef PUBLISHED_FLAW
 };
 
 Flaws flaws_of(const json &names) {
@@ -165,8 +165,8 @@ void list_bindings(const ir::Function &function, uint32_t block, json &out) {
   }
 }
 
-json region_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
-                 const plan::SeedRegion &region) {
+json region_json(const ir::Function &function, const plan::PublishedAnalysis &analysis,
+                 const plan::PublishedRegion &region) {
   json symbols = json::array();
   for (ir::SymbolId symbol : region.symbols)
     symbols.push_back(function.symbols[symbol.index].name);
@@ -179,30 +179,31 @@ json region_json(const ir::Function &function, const plan::SeedAnalysis &analysi
           {"function", analysis.lifted[region.lifted].name}};
 }
 
-json seed_function_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
-                        const plan::SeedFunction &seed) {
+json published_function_json(const ir::Function &function, const plan::PublishedAnalysis &analysis,
+                             const plan::PublishedFunction &seed) {
   json out = {{"name", function.name}, {"bindings", json::array()}};
   list_bindings(function, 0, out["bindings"]);
   out["regions"] = json::array();
-  for (const plan::SeedRegion &region : seed.regions)
+  for (const plan::PublishedRegion &region : seed.regions)
     out["regions"].push_back(region_json(function, analysis, region));
   out["storages"] = json::array();
-  for (const plan::SeedStorage &storage : seed.storages)
-    out["storages"].push_back({{"name", name_of(function, storage.value)},
-                               {"lifted", storage.lifted()},
-                               {"slot", storage.slot == UINT32_MAX ? json() : json(storage.slot)}});
+  for (const plan::PublishedStorage &storage : seed.storages)
+    out["storages"].push_back(
+        {{"name", name_of(function, storage.value)},
+         {"lifted", storage.lifted()},
+         {"slot", storage.merged == UINT32_MAX ? json() : json(storage.merged)}});
   out["allocation"] = seed.allocates ? json(seed.allocation) : json();
   out["undefined"] = names_of(function, seed.undefined);
   return out;
 }
 
-json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
-  const plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
+json published_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
+  const plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
   json out = {{"functions", json::array()}, {"slots", json::array()}};
   for (size_t i = 0; i < module.functions.size(); ++i)
     out["functions"].push_back(
-        seed_function_json(module.functions[i], analysis, analysis.functions[i]));
-  for (const plan::SeedSlot &merged : analysis.slots)
+        published_function_json(module.functions[i], analysis, analysis.functions[i]));
+  for (const plan::MergedStorage &merged : analysis.merged)
     out["slots"].push_back(
         json::array({merged.bytes, module.types.scope_name(merged.scope), merged.function,
                      name_of(module.functions[merged.function],
@@ -307,7 +308,7 @@ json answer(const json &request) {
     if (!module.ok())
       return error(module.take_status());
   }
-  out["seed"] = seed_json(*module, flaws.seed);
+  out["seed"] = published_json(*module, flaws.seed);
   return out;
 }
 

@@ -117,8 +117,8 @@ TEST_CASE("a plan, run in any order that its edges allow, does what the module s
     RandomModule random(seed, 24, conditions);
     const ir::Module &module = random.m.module;
     auto main = uint32_t(module.functions.size() - 1);
-    for (Policy policy : {Policy::patch, Policy::seed}) {
-      INFO("seed " << seed << (policy == Policy::seed ? " policy seed" : ""));
+    for (Policy policy : {Policy::patch, Policy::published}) {
+      INFO("seed " << seed << (policy == Policy::published ? " policy seed" : ""));
       Plan plan = planned(module, {.policy = policy});
       Status valid = plan::validate(plan);
       INFO(valid.to_string() << "\n" << plan::describe(plan));
@@ -248,7 +248,7 @@ TEST_CASE("steps of seed's regions are in patch's regions, under any limit of la
   for (uint32_t seed = 2000; seed < 2000 + seeds(); ++seed) {
     INFO("seed " << seed);
     RandomModule random(seed, 40);
-    Plan narrow = planned(random.m.module, {.policy = Policy::seed});
+    Plan narrow = planned(random.m.module, {.policy = Policy::published});
     Plan wide = planned(random.m.module, {.max_inlined_steps = 0, .max_lanes = seed % 4});
     REQUIRE(plan::validate(wide).ok());
     for (const plan::Function &function : narrow.functions) {
@@ -281,7 +281,7 @@ TEST_CASE("plans round-trip through bytes and are the same every time") {
 TEST_CASE("names of functions, kernels and values do not change a plan") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
     for (const ir::Module &module : modules_of(seed))
-      for (Policy policy : {Policy::patch, Policy::seed}) {
+      for (Policy policy : {Policy::patch, Policy::published}) {
         INFO("seed " << seed << " policy " << int(policy));
         Plan a = planned(module, {.policy = policy});
         Plan b = planned(renamed(module), {.policy = policy});
@@ -327,7 +327,7 @@ static std::vector<std::string> texts_of(const Plan &plan) {
 TEST_CASE("the order of functions and kernels in the module does not change their plans") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
     for (const ir::Module &module : modules_of(seed))
-      for (Policy policy : {Policy::patch, Policy::seed}) {
+      for (Policy policy : {Policy::patch, Policy::published}) {
         INFO("seed " << seed << " policy " << int(policy));
         Plan a = planned(module, {.policy = policy});
         Plan b = planned(reversed(module), {.policy = policy});

@@ -1,5 +1,5 @@
-// The seed analysis: each published flaw is mended, and its switch turns it back on. Expected texts
-// follow from the rules; what the flawed pass does was compared with the published one.
+// The published analysis: each published flaw is mended, and its switch turns it back on. Expected
+// texts follow from the rules; what the flawed pass does was compared with the published one.
 #include "support/catch.h"
 #include "support/published_text.h"
 
@@ -25,8 +25,8 @@ ir::Module parse(const std::string &functions) {
 
 std::string analyzed(const std::string &functions, const PublishedFlaws &flaws = {}) {
   ir::Module module = parse(functions);
-  plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
-  return "\n" + test::SeedText(module, analysis).all();
+  plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
+  return "\n" + test::PublishedText(module, analysis).all();
 }
 
 } // namespace
@@ -361,8 +361,8 @@ func @main(%x: tensor<[8], f32>) {
 slots of @cuda_graph_alloc: global 32
 )");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_seed(module).merge_fails_on == UINT32_MAX);
-  CHECK(plan::analyze_seed(module, {.unused_storage_breaks_merge = true}).merge_fails_on == 0);
+  CHECK(plan::analyze_published(module).merge_fails_on == UINT32_MAX);
+  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on == 0);
 }
 
 TEST_CASE("a function all of whose storages are unused allocates nothing") {
@@ -374,7 +374,7 @@ func @main() {
 )";
   CHECK(analyzed(text) == "\n@main\n  %unused: unused\n");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_seed(module, {.unused_storage_breaks_merge = true}).merge_fails_on ==
+  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on ==
         UINT32_MAX);
 }
 
@@ -496,10 +496,10 @@ TEST_CASE("regions that are written alike are one function, unless bounds or sco
   };
   auto lifted = [&](const std::string &text, const PublishedFlaws &flaws = {}) {
     ir::Module module = parse(text);
-    plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
+    plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
     std::vector<std::string> names;
-    for (const plan::SeedFunction &function : analysis.functions)
-      for (const plan::SeedRegion &region : function.regions)
+    for (const plan::PublishedFunction &function : analysis.functions)
+      for (const plan::PublishedRegion &region : function.regions)
         names.push_back(analysis.lifted[region.lifted].name + " " +
                         std::to_string(region.capture_index));
     return names;
