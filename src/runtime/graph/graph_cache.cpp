@@ -50,7 +50,7 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
 /// The run has changed since the region's last launch.
 Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
   const CachedRegion &region = regions_[number];
-  if (region.last && region.last->can_follow(*region.run))
+  if (region.last && region.last->can_move_bases(*region.run))
     return launch_moved(number, stream);
   return launch_by_key(number, stream);
 }
@@ -60,7 +60,7 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return region.last->follow(*region.run);
+    return region.last->move_bases(*region.run);
   }();
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);

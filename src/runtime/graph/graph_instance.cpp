@@ -175,7 +175,7 @@ std::string GraphInstance::changes_text(const RunBinding &run, uint32_t node,
       text += (text.empty() ? "" : ", ") + input_change_text(run, input, before, after);
   };
   for_each_change(run, add);
-  if (!following_ && changes_.empty())
+  if (!moving_ && changes_.empty())
     for (uint32_t i = 0; i < (value ? topology_->inputs.size() : topology_->key_size); ++i)
       add(topology_->inputs[i], std::nullopt, inputs_[i]);
   return text;
@@ -184,7 +184,7 @@ std::string GraphInstance::changes_text(const RunBinding &run, uint32_t node,
 /// visit(input, before, after) of what the rebind on its way, or the last one, changes.
 template <class Visit>
 void GraphInstance::for_each_change(const RunBinding &run, Visit &&visit) const {
-  if (following_) {
+  if (moving_) {
     for (size_t i = 0; i < run.move_count; ++i) {
       const RunBinding::Move &move = run.moves[i];
       if (uint32_t input = topology_->base_uses[move.base].input; input != kNone)
@@ -230,7 +230,7 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
 /// Everything that depends on what has changed; no node is set.
 Status GraphInstance::renew(const RunBinding &run, const LoadedCode &code) {
   counts_ = {};
-  following_ = false;
+  moving_ = false;
   changes_.clear();
   ++rebind_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {

@@ -36,20 +36,20 @@ public:
   bool bound_to(const RunBinding &run) const { return frame_serial_ == run.serial; }
 
   /// Whether nothing but the run's moves is between them and what the instance is bound to.
-  bool can_follow(const RunBinding &run) const {
+  bool can_move_bases(const RunBinding &run) const {
     return frame_serial_ == run.moves_since && can_patch_;
   }
   /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
   /// can change: such an instance stays as it was built.
   bool can_patch() const { return can_patch_; }
-  /// As rebind(), when can_follow(); after an error the instance must be destroyed.
-  Result<PatchCounts> follow(const RunBinding &run);
+  /// As rebind(), when can_move_bases(); after an error the instance must be destroyed.
+  Result<PatchCounts> move_bases(const RunBinding &run);
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
     return exec_.launch(stream, name);
   }
 
-  /// An error of the launch right after rebind() or follow(), with what these changed.
+  /// An error of the launch right after rebind() or move_bases(), with what these changed.
   Status after_patch(Status status, const RunBinding &run) const;
   /// An error of the build that is to take this instance's place, with what it is bound to.
   Status instead(Status status, const RunBinding &run) const;
@@ -76,7 +76,7 @@ private:
     kDisabled = 8, // by its dimensions
   };
 
-  /// What a base that moves changes, with addresses of the fields: what follow() reads.
+  /// What a base that moves changes, with addresses of the fields: what move_bases() reads.
   struct alignas(64) BasePatch {
     uint64_t *value = nullptr; // its only argument; null: there are none or several
     uint64_t *bound = nullptr; // in inputs_
@@ -117,7 +117,7 @@ private:
   bool restore(const RunBinding &run, const LoadedCode &code);
   Status renew_value(const RunBinding &run, uint32_t number);
   Status renew_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
-  uint64_t follow_several(uint32_t base, uint64_t by);
+  uint64_t move_several(uint32_t base, uint64_t by);
   Status apply(const RunBinding &run);
   Status set_node(const RunBinding &run, uint32_t node);
   void touch(uint32_t node, uint8_t what) {
@@ -146,8 +146,8 @@ private:
   uint64_t rebind_ = 0;                          // number of this one
   std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
   PatchCounts counts_;                           // of this rebind
-  std::vector<InputChange> changes_; // likewise; follow() leaves them in the run's moves
-  bool following_ = false;           // which of the two
+  std::vector<InputChange> changes_; // likewise; move_bases() leaves them in the run's moves
+  bool moving_ = false;              // which of the two
   bool can_patch_ = true, whole_ = true;
   uint64_t frame_serial_ = 0;
 };

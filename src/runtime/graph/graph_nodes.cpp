@@ -215,8 +215,8 @@ Status GraphInstance::add_nodes(const RunBinding &run, const LoadedCode &code) {
 // --- Setting ------------------------------------------------------------------------------------
 
 /// Addresses only: each dependent argument moves by as much as its base.
-Result<PatchCounts> GraphInstance::follow(const RunBinding &run) {
-  following_ = true;
+Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
+  moving_ = true;
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
   uint64_t fields = run.move_count;
@@ -225,7 +225,7 @@ Result<PatchCounts> GraphInstance::follow(const RunBinding &run) {
     uint64_t by = move->by;
     BasePatch &patch = patches[move->base];
     if (!patch.value) [[unlikely]] {
-      fields += follow_several(move->base, by) - 1;
+      fields += move_several(move->base, by) - 1;
       continue;
     }
     *patch.value += by;
@@ -245,7 +245,7 @@ Result<PatchCounts> GraphInstance::follow(const RunBinding &run) {
 }
 
 /// Returns the number of fields.
-uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
+uint64_t GraphInstance::move_several(uint32_t base, uint64_t by) {
   uint32_t input = topology_->base_uses[base].input;
   if (input == kNone)
     return 0;

@@ -389,7 +389,7 @@ Result<bool> Session::is_idle() {
   return end_recorded_ ? order_event_.query() : last_stream_.query();
 }
 
-Status Session::follow(Session &other, const RunRequest &request) {
+Status Session::run_after(Session &other, const RunRequest &request) {
   driver::StreamRef stream = stream_of(request);
   if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
     return {};

@@ -65,7 +65,7 @@ public:
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
   /// The stream that `request` will run on waits for what `other`, of the same device, has queued.
-  Status follow(Session &other, const RunRequest &request);
+  Status run_after(Session &other, const RunRequest &request);
 
   /// Makes and uploads the instances of a function's regions for these values of its symbols. May
   /// be called from any thread, also while another one runs the session.
