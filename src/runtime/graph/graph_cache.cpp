@@ -181,7 +181,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *cached_[id].instance;
   if (!instance.can_patch() && !instance.bound_to(*region.run)) {
-    CUGRT_TRY(renew(number, id, stream));
+    CUGRT_TRY(rebuild(number, id, stream));
     return Rebound{true, {}};
   }
   auto counts = [&] {
@@ -199,7 +199,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
 }
 
 /// Builds an instance anew where setters do not reach all of its nodes.
-Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef stream) {
+Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (!is_idle(id, stream)) {
     CUGRT_TRY(stream.synchronize());

@@ -142,7 +142,7 @@ private:
     PatchCounts counts;
   };
   Result<Rebound> rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
-  Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
+  Status rebuild(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status launch_steps(const RunBinding &run, Range steps, EagerReason reason,
                       driver::StreamRef stream);
   Status launch_logged_step(const RunBinding &run, uint32_t step, EagerReason reason,

@@ -215,7 +215,7 @@ Status GraphInstance::instead(Status status, const RunBinding &run) const {
 }
 
 Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCode &code) {
-  if (Status status = renew(run, code); !status.ok()) [[unlikely]] {
+  if (Status status = reevaluate(run, code); !status.ok()) [[unlikely]] {
     whole_ = restore(run, code);
     return status;
   }
@@ -228,7 +228,7 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
 }
 
 /// Everything that depends on what has changed; no node is set.
-Status GraphInstance::renew(const RunBinding &run, const LoadedCode &code) {
+Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) {
   counts_ = {};
   moving_ = false;
   changes_.clear();
@@ -241,15 +241,15 @@ Status GraphInstance::renew(const RunBinding &run, const LoadedCode &code) {
     changes_.push_back({i, inputs_[i]});
     inputs_[i] = value;
     for (uint32_t number : topology_->numbers(input.values))
-      CUGRT_TRY(renew_value(run, number));
+      CUGRT_TRY(reevaluate_value(run, number));
     for (uint32_t number : topology_->numbers(input.dims))
-      CUGRT_TRY(renew_dims(run, code, number));
+      CUGRT_TRY(reevaluate_dims(run, code, number));
   }
   return {};
 }
 
-/// Undoes a renew() that has failed: what it changed is evaluated again, from what it was. Nodes
-/// that it marked are set once more by the next rebind. False when that fails.
+/// Undoes a reevaluate() that has failed: what it changed is evaluated again, from what it was.
+/// Nodes that it marked are set once more by the next rebind. False when that fails.
 bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
   std::vector<InputChange> changes = changes_;
   for (const InputChange &change : changes)
@@ -269,10 +269,10 @@ bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
   for (const InputChange &change : changes) {
     const RegionClass::Input &input = topology_->inputs[change.input];
     for (uint32_t number : topology_->numbers(input.values))
-      if (!renew_value(before, number).ok())
+      if (!reevaluate_value(before, number).ok())
         return false;
     for (uint32_t number : topology_->numbers(input.dims))
-      if (!renew_dims(before, code, number).ok())
+      if (!reevaluate_dims(before, code, number).ok())
         return false;
   }
   return true;
@@ -299,7 +299,7 @@ void GraphInstance::make_base_patches() {
 }
 
 /// Evaluated once in a rebind, whatever it depends on; all arguments that take it have one value.
-Status GraphInstance::renew_value(const RunBinding &run, uint32_t number) {
+Status GraphInstance::reevaluate_value(const RunBinding &run, uint32_t number) {
   if (std::exchange(value_seen_[number], rebind_) == rebind_)
     return {};
   const RegionClass::Shared &shared = topology_->values[number];
@@ -316,7 +316,8 @@ Status GraphInstance::renew_value(const RunBinding &run, uint32_t number) {
   return {};
 }
 
-Status GraphInstance::renew_dims(const RunBinding &run, const LoadedCode &code, uint32_t number) {
+Status GraphInstance::reevaluate_dims(const RunBinding &run, const LoadedCode &code,
+                                      uint32_t number) {
   if (std::exchange(dims_seen_[number], rebind_) == rebind_)
     return {};
   const RegionClass::Shared &shared = topology_->dims[number];

@@ -113,10 +113,10 @@ private:
   Status probe_bodies(const RunBinding &run, const LoadedCode &code);
   Status instantiate(const RunBinding &run);
   Status disable_nodes(const RunBinding &run, const LoadedCode &code);
-  Status renew(const RunBinding &run, const LoadedCode &code);
+  Status reevaluate(const RunBinding &run, const LoadedCode &code);
   bool restore(const RunBinding &run, const LoadedCode &code);
-  Status renew_value(const RunBinding &run, uint32_t number);
-  Status renew_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
+  Status reevaluate_value(const RunBinding &run, uint32_t number);
+  Status reevaluate_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
   uint64_t move_several(uint32_t base, uint64_t by);
   Status apply(const RunBinding &run);
   Status set_node(const RunBinding &run, uint32_t node);

@@ -3,7 +3,7 @@
 //
 // Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
 // values (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered
-// through, slots first, so that a changed address names the arguments to renew whatever kind it is
+// through, slots first, so that a changed address names the arguments to set whatever kind it is
 // of:
 //
 //   [0, slots) slots | params: weights | dynamic allocations | arenas | constants | symbol flag
