@@ -81,23 +81,23 @@ Result<LaunchList> LaunchList::make(const runtime::RunBinding &run, const runtim
   LaunchList list;
   std::vector<size_t> first_value;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    const runtime::LaunchProgram &launch = run.program.launches[topology.launches[node]];
-    if (launch.fixed && launch.kind != runtime::LaunchKind::kernel)
+    const runtime::StepVariant &variant = run.program.variants[topology.variants[node]];
+    if (variant.fixed && variant.kind != runtime::VariantKind::kernel)
       return Status::error(Code::unsupported, "the bench launches kernels only, and step '" +
-                                                  run.function.steps[launch.step].name +
+                                                  run.function.steps[variant.step].name +
                                                   "' is a copy or a fill");
-    CUGRT_ASSIGN(runtime::LaunchDims dims, runtime::launch_dims(run, launch, code.limits()));
+    CUGRT_ASSIGN(runtime::LaunchDims dims, runtime::launch_dims(run, variant, code.limits()));
     Node made;
-    made.empty = launch.kind == runtime::LaunchKind::empty;
+    made.empty = variant.kind == runtime::VariantKind::empty;
     if (!made.empty) {
-      made.params.function = code.function(launch);
+      made.params.function = code.function(variant);
       made.params.grid = dims.grid;
       made.params.block = dims.block;
       made.params.dynamic_shared_bytes = dims.shared_bytes;
-      made.params.attributes = code.attributes(launch);
+      made.params.attributes = code.attributes(variant);
     }
     first_value.push_back(list.values_.size());
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+    for (uint32_t i = variant.sources.begin; i < variant.sources.end(); ++i) {
       CUGRT_ASSIGN(uint64_t value, run.value(run.program.sources[i]));
       list.values_.push_back(value);
     }
@@ -247,9 +247,9 @@ Result<Subject::Shape> Subject::shape(std::span<const int64_t> dims) {
   }));
   if (!run)
     return Status::error(Code::internal, "the run left no instance");
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, runtime::choose_launches(*run, *executable_, 0));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants, runtime::choose_variants(*run, *executable_, 0));
   auto topology = std::make_shared<const runtime::RegionClass>(
-      runtime::make_region_class(*run, 0, std::move(launches)));
+      runtime::make_region_class(*run, 0, std::move(variants)));
   CUGRT_ASSIGN(LaunchList list, LaunchList::make(*run, *code_, *topology));
   CUGRT_TRY(session_->synchronize());
   return Shape{std::move(run), std::move(topology), std::move(list)};

@@ -10,7 +10,7 @@ namespace cugrt::runtime {
 namespace {
 
 const std::string &name_of(const RunBinding &run, const RegionClass &topology, uint32_t node) {
-  return run.function.steps[run.program.launches[topology.launches[node]].step].name;
+  return run.function.steps[run.program.variants[topology.variants[node]].step].name;
 }
 
 } // namespace
@@ -68,9 +68,10 @@ bool is_transient(CUresult result) {
 } // namespace
 
 bool GraphInstance::probes_bodies(const RunBinding &run, uint32_t node) const {
-  const LaunchProgram &launch = run.program.launches[topology_->launches[node]];
-  const bool is_kernel = launch.kind != LaunchKind::empty && launch.kind != LaunchKind::left_out &&
-                         (launch.kind == LaunchKind::kernel || !launch.fixed);
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
+  const bool is_kernel = variant.kind != VariantKind::empty &&
+                         variant.kind != VariantKind::left_out &&
+                         (variant.kind == VariantKind::kernel || !variant.fixed);
   return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
          dims_[node].enabled && params_[node];
 }

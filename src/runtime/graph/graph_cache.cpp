@@ -37,9 +37,9 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
                         std::make_unique<RegionClasses>()};
     Range steps = run.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-      const Range launches = run.program.step_launches[step];
+      const Range launches = run.program.step_variants[step];
       if (launches.count > 1 ||
-          (launches.count == 1 && run.program.launches[launches.begin].predicate.valid()))
+          (launches.count == 1 && run.program.variants[launches.begin].predicate.valid()))
         region.choices.push_back(step);
     }
     regions_.push_back(std::move(region));
@@ -84,15 +84,15 @@ Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const RunBinding &run = *region.run;
   chosen_.clear();
   for (uint32_t step : region.choices) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(run, code_.executable(), step));
-    chosen_.push_back(launch);
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, code_.executable(), step));
+    chosen_.push_back(variant);
   }
   if (auto known = region.classes->find(chosen_))
     return std::move(*known);
-  CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               choose_launches(run, code_.executable(), region.index));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants,
+               choose_variants(run, code_.executable(), region.index));
   auto made = std::make_shared<const RegionClass>(
-      make_region_class(run, region.index, std::move(launches)));
+      make_region_class(run, region.index, std::move(variants)));
   return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 

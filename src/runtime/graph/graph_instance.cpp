@@ -56,7 +56,7 @@ std::string input_change_text(const RunBinding &run, const RegionClass::Input &i
 } // namespace
 
 const plan::Step &GraphInstance::step_of(const RunBinding &run, uint32_t node) const {
-  return run.function.steps[run.program.launches[topology_->launches[node]].step];
+  return run.function.steps[run.program.variants[topology_->variants[node]].step];
 }
 
 Status GraphInstance::evaluate(const RunBinding &run, const LoadedCode &code) {
@@ -94,11 +94,11 @@ void GraphInstance::point_to_arguments(const RunBinding &run) {
   const RegionClass &topology = *topology_;
   pointers_.resize(values_.size());
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    const LaunchProgram &launch = run.program.launches[topology.launches[node]];
+    const StepVariant &variant = run.program.variants[topology.variants[node]];
     const uint32_t first = topology.first_argument[node];
     uint32_t next = first;
-    for (uint32_t i = 0; i < launch.sources.count; ++i)
-      if (!run.program.sources[launch.sources.begin + i].joined)
+    for (uint32_t i = 0; i < variant.sources.count; ++i)
+      if (!run.program.sources[variant.sources.begin + i].joined)
         pointers_[next++] = &values_[first + i];
   }
 }
@@ -112,12 +112,12 @@ Status GraphInstance::evaluate_constant(const RunBinding &run) {
     for (const RegionClass::Use &use : topology.uses_of(shared))
       changes[use.argument] = true;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    const LaunchProgram &launch = run.program.launches[topology.launches[node]];
-    for (uint32_t i = 0; i < launch.sources.count; ++i) {
+    const StepVariant &variant = run.program.variants[topology.variants[node]];
+    for (uint32_t i = 0; i < variant.sources.count; ++i) {
       const uint32_t argument = topology.first_argument[node] + i;
       if (changes[argument])
         continue;
-      auto value = run.value(run.program.sources[launch.sources.begin + i]);
+      auto value = run.value(run.program.sources[variant.sources.begin + i]);
       if (!value.ok())
         return attribute(value.take_status(), run, node, "arguments");
       values_[argument] = *value;
@@ -137,7 +137,7 @@ Result<uint64_t> GraphInstance::value_of(const RunBinding &run,
 
 Result<LaunchDims> GraphInstance::dims_of(const RunBinding &run, const LoadedCode &code,
                                           const RegionClass::Shared &shared) const {
-  auto dims = launch_dims(run, run.program.launches[shared.from], code.limits());
+  auto dims = launch_dims(run, run.program.variants[shared.from], code.limits());
   if (!dims.ok()) [[unlikely]]
     return attribute(dims.take_status(), run, topology_->uses_of(shared)[0].node,
                      "launch dimensions");

@@ -62,12 +62,12 @@ private:
     CUgraphConditionalHandle first = 0, other = 0;
   };
 
-  const LaunchProgram &launch(uint32_t node) const {
-    return run_.program.launches[topology_.launches[node]];
+  const StepVariant &variant_of(uint32_t node) const {
+    return run_.program.variants[topology_.variants[node]];
   }
-  const plan::Step &step(uint32_t node) const { return run_.function.steps[launch(node).step]; }
-  static bool is_empty(const LaunchProgram &launch) {
-    return launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out;
+  const plan::Step &step(uint32_t node) const { return run_.function.steps[variant_of(node).step]; }
+  static bool is_empty(const StepVariant &variant) {
+    return variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out;
   }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
@@ -87,7 +87,7 @@ private:
          ++i) {
       uint32_t from = topology_.predecessors[i];
       bool programmatic =
-          topology_.programmatic[i] && code_.begins_early(launch(from), launch(node));
+          topology_.programmatic[i] && code_.begins_early(variant_of(from), variant_of(node));
       (programmatic ? early_ : after_).push_back(ends_[from]);
       if (programmatic) {
         instance_.early_.resize(topology_.predecessors.size());
@@ -98,23 +98,23 @@ private:
 
   Status add(uint32_t node) {
     const std::string &name = step(node).name;
-    const LaunchProgram &program = launch(node);
+    const StepVariant &program = variant_of(node);
     const driver::GraphRef graph = graphs_[level(node)];
-    if (program.kind == LaunchKind::conditional)
+    if (program.kind == VariantKind::conditional)
       return add_conditional(node);
-    if (program.kind == LaunchKind::set_condition)
+    if (program.kind == VariantKind::set_condition)
       set_handles(node, handles_.at(step(node).conditional));
     auto add_node = [&]() -> Result<driver::GraphNode> {
       const driver::Dependencies after = after_;
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
-      const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
+      const bool own_kind = program.fixed && program.kind != VariantKind::kernel;
       if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
       if (instance_.fixed_bodies_ && level(node) != 0 && !instance_.dims_[node].enabled)
         return graph.add_kernel(nothing_, after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(run_, code_, node), after, name);
-      if (program.kind == LaunchKind::copy)
+      if (program.kind == VariantKind::copy)
         return graph.add_memcpy(
             {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
       return graph.add_memset(
@@ -197,14 +197,14 @@ private:
 
 driver::LaunchParams GraphInstance::launch_params(const RunBinding &run, const LoadedCode &code,
                                                   uint32_t node) {
-  const LaunchProgram &launch = run.program.launches[topology_->launches[node]];
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
   driver::LaunchParams params;
-  params.function = code.function(launch);
+  params.function = code.function(variant);
   params.grid = dims_[node].grid;
   params.block = dims_[node].block;
   params.dynamic_shared_bytes = dims_[node].shared_bytes;
   params.arguments = pointers_.data() + topology_->first_argument[node];
-  params.attributes = code.attributes(launch);
+  params.attributes = code.attributes(variant);
   return params;
 }
 

@@ -14,10 +14,10 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
     ++report.present;
     return {};
   }
-  CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               choose_launches(run, code_.executable(), region.index));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants,
+               choose_variants(run, code_.executable(), region.index));
   auto topology = std::make_shared<const RegionClass>(
-      make_region_class(run, region.index, std::move(launches)));
+      make_region_class(run, region.index, std::move(variants)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());
   uint64_t left = 0;
   auto refuse = [&](EagerReason reason) {
@@ -62,7 +62,7 @@ void GraphCache::adopt_prepared() {
     uint32_t first_step = region.run->function.regions[region.index].steps.begin;
     chosen_.clear();
     for (uint32_t step : region.choices)
-      chosen_.push_back(made.launches[step - first_step]);
+      chosen_.push_back(made.variants[step - first_step]);
     auto known = region.classes->find(chosen_);
     if (!known)
       known = region.classes->add(chosen_, {classes_++, prepared.instance->shared_topology()});

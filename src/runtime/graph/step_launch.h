@@ -20,13 +20,13 @@ struct LaunchDims {
   friend bool operator==(const LaunchDims &, const LaunchDims &) = default;
 };
 
-/// The step's launch whose predicate holds first: an index into FunctionProgram::launches. An error
-/// names the kernel and the symbols' values when there is none, and has the step's place.
-Result<uint32_t> choose_launch(const RunBinding &run, const Executable &executable, uint32_t step);
+/// The step's variant whose predicate holds first: an index into FunctionProgram::variants. An
+/// error names the kernel and the symbols' values when there is none, and has the step's place.
+Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable, uint32_t step);
 
 /// Evaluated and checked against the device's limits. `bytes` is the size of a copy or fill (unused
 /// for kernels).
-Result<LaunchDims> launch_dims(const RunBinding &run, const LaunchProgram &launch,
+Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant,
                                const DeviceLimits &limits);
 
 /// "%b" or "q with q = 5": where an argument's value comes from; for messages.

@@ -14,18 +14,18 @@ namespace {
 
 class ClassMaker {
 public:
-  ClassMaker(const RunBinding &run, uint32_t region, std::vector<uint32_t> launches)
+  ClassMaker(const RunBinding &run, uint32_t region, std::vector<uint32_t> variants)
       : run_(run), region_(run.function.regions[region]), base_input_(run.bases.size(), kNone),
         host_input_(run.host_values.size(), kNone), symbol_input_(run.symbols.size(), kNone) {
     class_.region = region;
-    class_.launches = std::move(launches);
+    class_.variants = std::move(variants);
   }
 
   RegionClass make() {
     for (ir::SymbolId symbol : region_.key)
       add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
     class_.key_size = static_cast<uint32_t>(region_.key.size());
-    for (uint32_t node = 0; node < class_.launches.size(); ++node)
+    for (uint32_t node = 0; node < class_.variants.size(); ++node)
       add_node(node);
     class_.first_argument.push_back(arguments_);
     flatten();
@@ -94,60 +94,60 @@ private:
   }
 
   /// The dimensions of a copy or fill follow from its size, an argument.
-  GroupKey dims_key(const LaunchProgram &launch) const {
-    const auto kind = static_cast<uint64_t>(launch.kind);
-    if (launch.kind == LaunchKind::kernel)
+  GroupKey dims_key(const StepVariant &variant) const {
+    const auto kind = static_cast<uint64_t>(variant.kind);
+    if (variant.kind == VariantKind::kernel)
       return {kind,
-              launch.grid[0].index,
-              launch.grid[1].index,
-              launch.grid[2].index,
-              launch.block[0].index,
-              launch.block[1].index,
-              launch.block[2].index,
-              launch.shared_bytes.index};
-    if (launch.kind != LaunchKind::copy && launch.kind != LaunchKind::fill)
+              variant.grid[0].index,
+              variant.grid[1].index,
+              variant.grid[2].index,
+              variant.block[0].index,
+              variant.block[1].index,
+              variant.block[2].index,
+              variant.shared_bytes.index};
+    if (variant.kind != VariantKind::copy && variant.kind != VariantKind::fill)
       return {kind};
-    const uint32_t size = launch.kind == LaunchKind::copy ? 2 : 1;
-    const ValueSource &bytes = run_.program.sources[launch.sources.begin + size];
+    const uint32_t size = variant.kind == VariantKind::copy ? 2 : 1;
+    const ValueSource &bytes = run_.program.sources[variant.sources.begin + size];
     return {kind, static_cast<uint64_t>(bytes.kind), bytes.expr.index, bytes.bits};
   }
 
   /// Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
-  static NodeKind kind_of(const LaunchProgram &launch) {
-    return launch.kind == LaunchKind::kernel || !launch.fixed ? NodeKind::kernel
-           : launch.kind == LaunchKind::copy                  ? NodeKind::copy
-                                                              : NodeKind::fill;
+  static NodeKind kind_of(const StepVariant &variant) {
+    return variant.kind == VariantKind::kernel || !variant.fixed ? NodeKind::kernel
+           : variant.kind == VariantKind::copy                   ? NodeKind::copy
+                                                                 : NodeKind::fill;
   }
 
   void add_node(uint32_t node) {
-    const LaunchProgram &launch = run_.program.launches[class_.launches[node]];
+    const StepVariant &variant = run_.program.variants[class_.variants[node]];
     class_.first_argument.push_back(arguments_);
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i)
-      add_argument(launch, i, {arguments_++, node});
+    for (uint32_t i = variant.sources.begin; i < variant.sources.end(); ++i)
+      add_argument(variant, i, {arguments_++, node});
     const Change dim_changes[] = {Change::grid, Change::block, Change::shared_bytes,
                                   Change::becomes_empty};
     bool is_new = false;
-    Group &dims = group(known_dims_, dims_, dims_key(launch), class_.launches[node], is_new);
+    Group &dims = group(known_dims_, dims_, dims_key(variant), class_.variants[node], is_new);
     dims.uses.push_back({kNone, node});
     if (!is_new)
       return;
     found_.clear();
     for (int i = 0; i < 3; ++i) {
-      symbols_of(launch.grid[i], found_);
-      symbols_of(launch.block[i], found_);
+      symbols_of(variant.grid[i], found_);
+      symbols_of(variant.block[i], found_);
     }
-    symbols_of(launch.shared_bytes, found_);
-    if (launch.kind == LaunchKind::copy || launch.kind == LaunchKind::fill)
+    symbols_of(variant.shared_bytes, found_);
+    if (variant.kind == VariantKind::copy || variant.kind == VariantKind::fill)
       symbols_of(
-          run_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
+          run_.program.sources[variant.sources.begin + (variant.kind == VariantKind::copy ? 2 : 1)]
               .expr,
           found_);
-    CUGRT_CHECK(found_.empty() || can_patch(kind_of(launch), dim_changes));
+    CUGRT_CHECK(found_.empty() || can_patch(kind_of(variant), dim_changes));
     for (uint32_t input : found_)
       add_dependent(lists_[input].dims, dims_);
   }
 
-  void add_argument(const LaunchProgram &launch, uint32_t number, RegionClass::Use use) {
+  void add_argument(const StepVariant &variant, uint32_t number, RegionClass::Use use) {
     const ValueSource &source = run_.program.sources[number];
     const bool moves =
         source.kind == ValueSource::Kind::address && source.index < run_.program.first_arena;
@@ -156,9 +156,9 @@ private:
       return;
     bool is_new = false;
     group(known_values_, values_, key_of(source), number, is_new).uses.push_back(use);
-    const Change argument_changes[] = {kind_of(launch) == NodeKind::kernel ? Change::argument
-                                                                           : Change::address};
-    CUGRT_CHECK(can_patch(kind_of(launch), argument_changes));
+    const Change argument_changes[] = {kind_of(variant) == NodeKind::kernel ? Change::argument
+                                                                            : Change::address};
+    CUGRT_CHECK(can_patch(kind_of(variant), argument_changes));
     if (!is_new)
       return;
     found_.clear();
@@ -304,9 +304,9 @@ private:
 
   void leave_out(uint32_t node, size_t predecessors, uint32_t waiting) {
     const bool in_no_graph = absent_level_[class_.levels.level_of[node]];
-    const LaunchKind kind = run_.program.launches[class_.launches[node]].kind;
+    const VariantKind kind = run_.program.variants[class_.variants[node]].kind;
     if (in_no_graph ||
-        (kind == LaunchKind::left_out && class_.levels.level_of[node] == 0 &&
+        (kind == VariantKind::left_out && class_.levels.level_of[node] == 0 &&
          (predecessors <= 1 || waiting <= 1 || predecessors * waiting <= kEdgesInstead))) {
       class_.left_out[node] = true;
       ++class_.left_out_count;
@@ -322,7 +322,7 @@ private:
       absent_level_.push_back(
           level.step != plan::kNone &&
           (absent_level_[level.parent] ||
-           run_.program.launches[class_.launches[level.step]].kind == LaunchKind::left_out));
+           run_.program.variants[class_.variants[level.step]].kind == VariantKind::left_out));
     for (const RegionClass::Input &input : class_.inputs)
       class_.for_each_use(input, [&](const RegionClass::Use &use) {
         class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
@@ -344,21 +344,21 @@ private:
 
 } // namespace
 
-Result<std::vector<uint32_t>> choose_launches(const RunBinding &run, const Executable &executable,
+Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
                                               uint32_t region) {
   Range steps = run.function.regions[region].steps;
-  std::vector<uint32_t> launches;
+  std::vector<uint32_t> variants;
   launches.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(run, executable, step));
-    launches.push_back(launch);
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, executable, step));
+    launches.push_back(variant);
   }
   return launches;
 }
 
 RegionClass make_region_class(const RunBinding &run, uint32_t region,
-                              std::vector<uint32_t> launches) {
-  return ClassMaker(run, region, std::move(launches)).make();
+                              std::vector<uint32_t> variants) {
+  return ClassMaker(run, region, std::move(variants)).make();
 }
 
 } // namespace cugrt::runtime

@@ -28,21 +28,21 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
     if (topology.left_out[node])
       continue;
-    const LaunchProgram &launch = view.run->program.launches[topology.launches[node]];
+    const StepVariant &variant = view.run->program.variants[topology.variants[node]];
     NodeRow row;
     row.number = numbers[node] = uint32_t(rows.size());
-    row.name = view.run->function.steps[launch.step].name;
-    if (launch.kind == LaunchKind::kernel) {
+    row.name = view.run->function.steps[variant.step].name;
+    if (variant.kind == VariantKind::kernel) {
       row.kind = "kernel";
-      row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
-    } else if (launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out) {
+      row.kernel = plan.kernels[variant.kernel].entries[variant.variant];
+    } else if (variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out) {
       row.kind = "empty";
-    } else if (view.run->function.steps[launch.step].conditional != plan::kNone) {
-      row.kind = launch.kind == LaunchKind::conditional ? "conditional" : "kernel";
+    } else if (view.run->function.steps[variant.step].conditional != plan::kNone) {
+      row.kind = variant.kind == VariantKind::conditional ? "conditional" : "kernel";
       row.kernel = "control_set";
     } else {
-      row.kind = launch.kind == LaunchKind::copy ? "copy" : "fill";
-      if (!launch.fixed)
+      row.kind = variant.kind == VariantKind::copy ? "copy" : "fill";
+      if (!variant.fixed)
         row.kernel = "transfer_" + row.kind;
     }
     row.dims = view.instance->dims(node);

@@ -39,14 +39,14 @@ DeviceLimits no_limits() {
   return limits;
 }
 
-std::string launch_name(const RunBinding &run, const LaunchProgram &launch) {
-  if (launch.kind != LaunchKind::kernel)
-    return run.function.steps[launch.step].name;
-  return run.plan.kernels[launch.kernel].entries[launch.variant];
+std::string launch_name(const RunBinding &run, const StepVariant &variant) {
+  if (variant.kind != VariantKind::kernel)
+    return run.function.steps[variant.step].name;
+  return run.plan.kernels[variant.kernel].entries[variant.variant];
 }
 
-Status compare_dims(const RunBinding &from, const RunBinding &to, const LaunchProgram &a,
-                    const LaunchProgram &b, std::vector<FieldDifference> &fields) {
+Status compare_dims(const RunBinding &from, const RunBinding &to, const StepVariant &a,
+                    const StepVariant &b, std::vector<FieldDifference> &fields) {
   CUGRT_ASSIGN(LaunchDims before, launch_dims(from, a, no_limits()));
   CUGRT_ASSIGN(LaunchDims after, launch_dims(to, b, no_limits()));
   if (before.enabled != after.enabled) {
@@ -74,11 +74,11 @@ Result<uint64_t> value_of(const RunBinding &run, const ValueSource &source) {
 
 Status compare_node(const RunBinding &from, const RunBinding &to, uint32_t a_index,
                     uint32_t b_index, std::vector<FieldDifference> &fields) {
-  const LaunchProgram &a = from.program.launches[a_index], &b = to.program.launches[b_index];
-  const bool left_out = a.kind == LaunchKind::left_out || b.kind == LaunchKind::left_out;
+  const StepVariant &a = from.program.variants[a_index], &b = to.program.variants[b_index];
+  const bool left_out = a.kind == VariantKind::left_out || b.kind == VariantKind::left_out;
   if (left_out) {
-    auto text = [](const LaunchProgram &launch) {
-      return std::string(launch.kind == LaunchKind::left_out ? "no" : "yes");
+    auto text = [](const StepVariant &variant) {
+      return std::string(variant.kind == VariantKind::left_out ? "no" : "yes");
     };
     if (a_index != b_index)
       fields.push_back({"runs", text(a), text(b)});
@@ -106,8 +106,8 @@ Result<RegionDifference> compare_region(const Executable &executable, const RunB
                                         const RunBinding &to, uint32_t index) {
   RegionDifference difference;
   difference.region = &from.function.regions[index];
-  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_launches(from, executable, index));
-  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_launches(to, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_variants(from, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_variants(to, executable, index));
   difference.node_count = before.size();
   difference.same_class = before == after;
   for (uint32_t node = 0; node < before.size(); ++node) {
