@@ -77,7 +77,7 @@ Result<std::unique_ptr<BenchDriver>> BenchDriver::open(DriverClass kind) {
 // --- Launches ------------------------------------------------------------------------------------
 
 Result<LaunchList> LaunchList::make(const runtime::RunBinding &run, const runtime::LoadedCode &code,
-                                    const runtime::RegionClass &topology) {
+                                    const runtime::TopologyClass &topology) {
   LaunchList list;
   std::vector<size_t> first_value;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
@@ -248,8 +248,8 @@ Result<Subject::Shape> Subject::shape(std::span<const int64_t> dims) {
   if (!run)
     return Status::error(Code::internal, "the run left no instance");
   CUGRT_ASSIGN(std::vector<uint32_t> variants, runtime::choose_variants(*run, *executable_, 0));
-  auto topology = std::make_shared<const runtime::RegionClass>(
-      runtime::make_region_class(*run, 0, std::move(variants)));
+  auto topology = std::make_shared<const runtime::TopologyClass>(
+      runtime::make_topology_class(*run, 0, std::move(variants)));
   CUGRT_ASSIGN(LaunchList list, LaunchList::make(*run, *code_, *topology));
   CUGRT_TRY(session_->synchronize());
   return Shape{std::move(run), std::move(topology), std::move(list)};

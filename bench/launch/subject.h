@@ -35,7 +35,7 @@ class LaunchList {
 public:
   /// The launches of a region as the run binds them.
   static Result<LaunchList> make(const runtime::RunBinding &run, const runtime::LoadedCode &code,
-                                 const runtime::RegionClass &topology);
+                                 const runtime::TopologyClass &topology);
   LaunchList(LaunchList &&) = default; // pointers into the vectors stay right
   LaunchList &operator=(LaunchList &&) = default;
 
@@ -82,7 +82,7 @@ public:
   /// What a run at these dimensions launches, kept by the subject's own session.
   struct Shape {
     std::unique_ptr<runtime::RunBinding> run;
-    std::shared_ptr<const runtime::RegionClass> topology;
+    std::shared_ptr<const runtime::TopologyClass> topology;
     LaunchList launches;
   };
   /// Of two shapes, ask for the larger one first: memory for results never shrinks, but may move.

@@ -9,7 +9,7 @@ namespace cugrt::runtime {
 
 namespace {
 
-const std::string &name_of(const RunBinding &run, const RegionClass &topology, uint32_t node) {
+const std::string &name_of(const RunBinding &run, const TopologyClass &topology, uint32_t node) {
   return run.function.steps[run.program.variants[topology.variants[node]].step].name;
 }
 
@@ -17,7 +17,7 @@ const std::string &name_of(const RunBinding &run, const RegionClass &topology, u
 
 Result<std::unique_ptr<GraphInstance>>
 GraphInstance::build(const RunBinding &run, const LoadedCode &code,
-                     std::shared_ptr<const RegionClass> topology, driver::StreamRef stream) {
+                     std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream) {
   auto make = [&](bool fixed_bodies) -> Result<std::unique_ptr<GraphInstance>> {
     std::unique_ptr<GraphInstance> instance(new GraphInstance);
     instance->topology_ = topology;
@@ -99,7 +99,7 @@ Status GraphInstance::disable_nodes(const RunBinding &run, const LoadedCode &cod
 /// has some, once for each device, with the parameters that the node has. A driver that fails for
 /// another reason is asked again with the next instance.
 Status GraphInstance::probe_bodies(const RunBinding &run, const LoadedCode &code) {
-  const RegionClass &topology = *topology_;
+  const TopologyClass &topology = *topology_;
   if (!topology.changes_bodies)
     return {};
   if (!code.device().setters_reach_bodies())

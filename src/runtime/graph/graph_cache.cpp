@@ -34,7 +34,7 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
                         {},
                         plan::has_conditionals(run.function, planned),
                         nullptr,
-                        std::make_unique<RegionClasses>()};
+                        std::make_unique<TopologyClasses>()};
     Range steps = run.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step) {
       const Range launches = run.program.step_variants[step];
@@ -80,7 +80,7 @@ std::vector<int64_t> GraphCache::key_of(uint32_t number, const RunBinding &run) 
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
-Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
+Result<TopologyClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const RunBinding &run = *region.run;
   chosen_.clear();
   for (uint32_t step : region.choices) {
@@ -91,8 +91,8 @@ Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
     return std::move(*known);
   CUGRT_ASSIGN(std::vector<uint32_t> variants,
                choose_variants(run, code_.executable(), region.index));
-  auto made = std::make_shared<const RegionClass>(
-      make_region_class(run, region.index, std::move(variants)));
+  auto made = std::make_shared<const TopologyClass>(
+      make_topology_class(run, region.index, std::move(variants)));
   return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 
@@ -150,7 +150,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   if (prepared_.waiting())
     adopt_prepared();
   key_ = key_of(number, *region.run);
-  CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
+  CUGRT_ASSIGN(TopologyClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
                           [&](InstanceId id) { return cached_[id].instance->last_launch; },
@@ -218,7 +218,7 @@ Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef str
   return {};
 }
 
-Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
+Status GraphCache::build(uint32_t number, const TopologyClasses::Known &topology,
                          InstancePolicy::Decision decision, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   for (InstanceId id : decision.give_up) {
@@ -248,7 +248,7 @@ GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<co
   cached_.resize(
       std::max(cached_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key, topology, std::move(room));
-  const RegionClass &made = instance->topology();
+  const TopologyClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
   cached_[id] = {number, ++built_, std::move(instance)};
@@ -258,7 +258,7 @@ GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<co
 /// A key that is patched to costs setters each time it comes, an instance of its own one build: it
 /// is worth that once the setters have cost as much, whatever comes later (the ski rental rule: for
 /// each build as much was paid for patching before).
-uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
+uint32_t GraphCache::uses_to_earn(const TopologyClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;

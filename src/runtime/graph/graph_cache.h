@@ -119,7 +119,7 @@ private:
         choices;     // steps whose launch rules have conditions, which tell classes apart
     bool has_bodies; // conditional nodes
     GraphInstance *last = nullptr;
-    std::unique_ptr<RegionClasses> classes;
+    std::unique_ptr<TopologyClasses> classes;
   };
   struct CachedInstance {
     uint32_t region = 0;
@@ -134,7 +134,7 @@ private:
   static std::string region_text(const CachedRegion &region);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
-  Status build(uint32_t number, const RegionClasses::Known &topology,
+  Status build(uint32_t number, const TopologyClasses::Known &topology,
                InstancePolicy::Decision decision, driver::StreamRef stream);
   /// What is to be counted once the region is launched.
   struct Rebound {
@@ -154,12 +154,12 @@ private:
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
   void count_built();
-  Result<RegionClasses::Known> find_class(CachedRegion &region);
+  Result<TopologyClasses::Known> find_class(CachedRegion &region);
   std::vector<int64_t> key_of(uint32_t number, const RunBinding &run) const;
   /// Takes in an instance for `key`.
   GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);
-  uint32_t uses_to_earn(const RegionClass &topology) const;
+  uint32_t uses_to_earn(const TopologyClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);

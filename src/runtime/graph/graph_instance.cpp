@@ -13,11 +13,11 @@ namespace cugrt::runtime {
 namespace {
 
 /// The value of a class's input in a run, as 64 bits.
-Result<uint64_t> input_value(const RunBinding &run, const RegionClass::Input &input) {
+Result<uint64_t> input_value(const RunBinding &run, const TopologyClass::Input &input) {
   switch (input.kind) {
-  case RegionClass::Input::Kind::symbol:
+  case TopologyClass::Input::Kind::symbol:
     return static_cast<uint64_t>(run.symbols[input.index]);
-  case RegionClass::Input::Kind::base:
+  case TopologyClass::Input::Kind::base:
     return run.bases[input.index];
   default:
     return run.host_value(input.index);
@@ -25,9 +25,9 @@ Result<uint64_t> input_value(const RunBinding &run, const RegionClass::Input &in
 }
 
 /// "n from 5 to 40", "%x from 0x7f00 to 0x8000"; without `before`: "n = 5".
-std::string input_change_text(const RunBinding &run, const RegionClass::Input &input,
+std::string input_change_text(const RunBinding &run, const TopologyClass::Input &input,
                               std::optional<uint64_t> before, uint64_t after) {
-  using Kind = RegionClass::Input::Kind;
+  using Kind = TopologyClass::Input::Kind;
   const plan::Function &function = run.function;
   auto number = [](uint64_t bits) { return std::to_string(static_cast<int64_t>(bits)); };
   auto text = [&](const std::string &name, auto &&value) {
@@ -60,21 +60,21 @@ const plan::Step &GraphInstance::step_of(const RunBinding &run, uint32_t node) c
 }
 
 Status GraphInstance::evaluate(const RunBinding &run, const LoadedCode &code) {
-  const RegionClass &topology = *topology_;
-  for (const RegionClass::Input &input : topology.inputs) {
+  const TopologyClass &topology = *topology_;
+  for (const TopologyClass::Input &input : topology.inputs) {
     CUGRT_ASSIGN(uint64_t value, input_value(run, input));
     inputs_.push_back(value);
   }
   CUGRT_TRY(evaluate_constant(run));
-  for (const RegionClass::Shared &shared : topology.values) {
+  for (const TopologyClass::Shared &shared : topology.values) {
     CUGRT_ASSIGN(uint64_t value, value_of(run, shared));
-    for (const RegionClass::Use &use : topology.uses_of(shared))
+    for (const TopologyClass::Use &use : topology.uses_of(shared))
       values_[use.argument] = value;
   }
   dims_.resize(topology.node_count());
-  for (const RegionClass::Shared &shared : topology.dims) {
+  for (const TopologyClass::Shared &shared : topology.dims) {
     CUGRT_ASSIGN(LaunchDims dims, dims_of(run, code, shared));
-    for (const RegionClass::Use &use : topology.uses_of(shared))
+    for (const TopologyClass::Use &use : topology.uses_of(shared))
       dims_[use.node] = dims;
   }
   value_seen_.resize(topology.values.size());
@@ -91,7 +91,7 @@ Status GraphInstance::evaluate(const RunBinding &run, const LoadedCode &code) {
 
 /// A node's pointers stand where its values do; fewer, where an argument has several of these.
 void GraphInstance::point_to_arguments(const RunBinding &run) {
-  const RegionClass &topology = *topology_;
+  const TopologyClass &topology = *topology_;
   pointers_.resize(values_.size());
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
     const StepVariant &variant = run.program.variants[topology.variants[node]];
@@ -105,11 +105,11 @@ void GraphInstance::point_to_arguments(const RunBinding &run) {
 
 /// Arguments that nothing changes; the others' places are left.
 Status GraphInstance::evaluate_constant(const RunBinding &run) {
-  const RegionClass &topology = *topology_;
+  const TopologyClass &topology = *topology_;
   values_.resize(topology.argument_count());
   std::vector<bool> changes(values_.size());
-  for (const RegionClass::Shared &shared : topology.values)
-    for (const RegionClass::Use &use : topology.uses_of(shared))
+  for (const TopologyClass::Shared &shared : topology.values)
+    for (const TopologyClass::Use &use : topology.uses_of(shared))
       changes[use.argument] = true;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
     const StepVariant &variant = run.program.variants[topology.variants[node]];
@@ -127,7 +127,7 @@ Status GraphInstance::evaluate_constant(const RunBinding &run) {
 }
 
 Result<uint64_t> GraphInstance::value_of(const RunBinding &run,
-                                         const RegionClass::Shared &shared) const {
+                                         const TopologyClass::Shared &shared) const {
   auto value = run.value(run.program.sources[shared.from]);
   if (!value.ok()) [[unlikely]]
     return attribute(value.take_status(), run, topology_->uses_of(shared)[0].node, "arguments",
@@ -136,7 +136,7 @@ Result<uint64_t> GraphInstance::value_of(const RunBinding &run,
 }
 
 Result<LaunchDims> GraphInstance::dims_of(const RunBinding &run, const LoadedCode &code,
-                                          const RegionClass::Shared &shared) const {
+                                          const TopologyClass::Shared &shared) const {
   auto dims = launch_dims(run, run.program.variants[shared.from], code.limits());
   if (!dims.ok()) [[unlikely]]
     return attribute(dims.take_status(), run, topology_->uses_of(shared)[0].node,
@@ -148,7 +148,7 @@ Result<LaunchDims> GraphInstance::dims_of(const RunBinding &run, const LoadedCod
 /// on and, while a change is on its way, their old and new values; about a value, with what that
 /// one depends on.
 Status GraphInstance::attribute(Status status, const RunBinding &run, uint32_t node,
-                                const char *what, const RegionClass::Shared *value) const {
+                                const char *what, const TopologyClass::Shared *value) const {
   const plan::Step &step = step_of(run, node);
   std::string changes = changes_text(run, node, value);
   return std::move(status)
@@ -158,19 +158,20 @@ Status GraphInstance::attribute(Status status, const RunBinding &run, uint32_t n
 }
 
 std::string GraphInstance::changes_text(const RunBinding &run, uint32_t node,
-                                        const RegionClass::Shared *value) const {
-  auto depends = [&](const RegionClass::Input &input) {
+                                        const TopologyClass::Shared *value) const {
+  auto depends = [&](const TopologyClass::Input &input) {
     bool found = false;
     if (value)
       for (uint32_t number : topology_->numbers(input.values))
         found = found || &topology_->values[number] == value;
     else
       topology_->for_each_use(
-          input, [&](const RegionClass::Use &use) { found = found || use.node == node; });
+          input, [&](const TopologyClass::Use &use) { found = found || use.node == node; });
     return found;
   };
   std::string text;
-  auto add = [&](const RegionClass::Input &input, std::optional<uint64_t> before, uint64_t after) {
+  auto add = [&](const TopologyClass::Input &input, std::optional<uint64_t> before,
+                 uint64_t after) {
     if (depends(input))
       text += (text.empty() ? "" : ", ") + input_change_text(run, input, before, after);
   };
@@ -198,7 +199,7 @@ void GraphInstance::for_each_change(const RunBinding &run, Visit &&visit) const 
 
 Status GraphInstance::after_patch(Status status, const RunBinding &run) const {
   std::string text;
-  for_each_change(run, [&](const RegionClass::Input &input, uint64_t before, uint64_t now) {
+  for_each_change(run, [&](const TopologyClass::Input &input, uint64_t before, uint64_t now) {
     text += (text.empty() ? "" : ", ") + input_change_text(run, input, before, now);
   });
   return text.empty() ? std::move(status)
@@ -234,7 +235,7 @@ Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) 
   changes_.clear();
   ++rebind_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
-    const RegionClass::Input &input = topology_->inputs[i];
+    const TopologyClass::Input &input = topology_->inputs[i];
     CUGRT_ASSIGN(uint64_t value, input_value(run, input));
     if (value == inputs_[i])
       continue;
@@ -256,10 +257,10 @@ bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
     inputs_[change.input] = change.before;
   RunBinding before = run;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
-    const RegionClass::Input &input = topology_->inputs[i];
-    if (input.kind == RegionClass::Input::Kind::symbol)
+    const TopologyClass::Input &input = topology_->inputs[i];
+    if (input.kind == TopologyClass::Input::Kind::symbol)
       before.symbols[input.index] = static_cast<int64_t>(inputs_[i]);
-    else if (input.kind == RegionClass::Input::Kind::base)
+    else if (input.kind == TopologyClass::Input::Kind::base)
       before.bases[input.index] = inputs_[i];
     else
       before.host_values[input.index] = inputs_[i];
@@ -267,7 +268,7 @@ bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
   ++rebind_;
   changes_.clear();
   for (const InputChange &change : changes) {
-    const RegionClass::Input &input = topology_->inputs[change.input];
+    const TopologyClass::Input &input = topology_->inputs[change.input];
     for (uint32_t number : topology_->numbers(input.values))
       if (!reevaluate_value(before, number).ok())
         return false;
@@ -280,7 +281,7 @@ bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
 
 /// After everything it points to is in its place for good.
 void GraphInstance::make_base_patches() {
-  for (const RegionClass::BaseUse &use : topology_->base_uses) {
+  for (const TopologyClass::BaseUse &use : topology_->base_uses) {
     BasePatch &patch = base_patches_.emplace_back();
     if (use.input == kNone)
       continue;
@@ -302,13 +303,13 @@ void GraphInstance::make_base_patches() {
 Status GraphInstance::reevaluate_value(const RunBinding &run, uint32_t number) {
   if (std::exchange(value_seen_[number], rebind_) == rebind_)
     return {};
-  const RegionClass::Shared &shared = topology_->values[number];
-  std::span<const RegionClass::Use> uses = topology_->uses_of(shared);
+  const TopologyClass::Shared &shared = topology_->values[number];
+  std::span<const TopologyClass::Use> uses = topology_->uses_of(shared);
   ++counts_.evaluated;
   CUGRT_ASSIGN(uint64_t value, value_of(run, shared));
   if (value == values_[uses[0].argument])
     return {};
-  for (const RegionClass::Use &use : uses) {
+  for (const TopologyClass::Use &use : uses) {
     values_[use.argument] = value;
     touch(use.node, kParams);
   }
@@ -320,15 +321,15 @@ Status GraphInstance::reevaluate_dims(const RunBinding &run, const LoadedCode &c
                                       uint32_t number) {
   if (std::exchange(dims_seen_[number], rebind_) == rebind_)
     return {};
-  const RegionClass::Shared &shared = topology_->dims[number];
-  std::span<const RegionClass::Use> uses = topology_->uses_of(shared);
+  const TopologyClass::Shared &shared = topology_->dims[number];
+  std::span<const TopologyClass::Use> uses = topology_->uses_of(shared);
   ++counts_.evaluated;
   CUGRT_ASSIGN(LaunchDims dims, dims_of(run, code, shared));
   const LaunchDims before = dims_[uses[0].node];
   if (dims == before)
     return {};
   const bool switched = dims.enabled != before.enabled;
-  for (const RegionClass::Use &use : uses) {
+  for (const TopologyClass::Use &use : uses) {
     if (switched) {
       touch(use.node, kEnabled);
       marks_[use.node] ^= kDisabled;

@@ -25,7 +25,7 @@ public:
   /// Builds node by node from the class and the run's values, instantiates, and uploads in stream
   /// order. Errors name the step.
   static Result<std::unique_ptr<GraphInstance>> build(const RunBinding &run, const LoadedCode &code,
-                                                      std::shared_ptr<const RegionClass> topology,
+                                                      std::shared_ptr<const TopologyClass> topology,
                                                       driver::StreamRef stream);
 
   /// Patches what differs between the run and what the instance is bound to. After an error it is
@@ -54,10 +54,10 @@ public:
   /// An error of the build that is to take this instance's place, with what it is bound to.
   Status instead(Status status, const RunBinding &run) const;
 
-  const RegionClass &topology() const { return *topology_; }
-  std::shared_ptr<const RegionClass> shared_topology() const { return topology_; }
+  const TopologyClass &topology() const { return *topology_; }
+  std::shared_ptr<const TopologyClass> shared_topology() const { return topology_; }
   /// Takes an equal class in place of its own copy.
-  void share_topology(std::shared_ptr<const RegionClass> same) { topology_ = std::move(same); }
+  void share_topology(std::shared_ptr<const TopologyClass> same) { topology_ = std::move(same); }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
   /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
   bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }
@@ -97,17 +97,17 @@ private:
   const plan::Step &step_of(const RunBinding &run, uint32_t node) const;
   /// `value`: the one of the class's values that the error is about.
   Status attribute(Status status, const RunBinding &run, uint32_t node, const char *what,
-                   const RegionClass::Shared *value = nullptr) const;
+                   const TopologyClass::Shared *value = nullptr) const;
   Status setter_failure(CUresult result, const RunBinding &run, uint32_t node) const;
   std::string changes_text(const RunBinding &run, uint32_t node,
-                           const RegionClass::Shared *value) const;
+                           const TopologyClass::Shared *value) const;
   template <class Visit> void for_each_change(const RunBinding &run, Visit &&visit) const;
   Status evaluate(const RunBinding &run, const LoadedCode &code);
   Status evaluate_constant(const RunBinding &run);
   void point_to_arguments(const RunBinding &run);
-  Result<uint64_t> value_of(const RunBinding &run, const RegionClass::Shared &shared) const;
+  Result<uint64_t> value_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
   Result<LaunchDims> dims_of(const RunBinding &run, const LoadedCode &code,
-                             const RegionClass::Shared &shared) const;
+                             const TopologyClass::Shared &shared) const;
   Status add_nodes(const RunBinding &run, const LoadedCode &code);
   bool probes_bodies(const RunBinding &run, uint32_t node) const;
   Status probe_bodies(const RunBinding &run, const LoadedCode &code);
@@ -129,7 +129,7 @@ private:
 
   const LoadedCode *code_ = nullptr;
   bool fixed_bodies_ = false; // setters do not reach bodies: nodes there are as they will stay
-  std::shared_ptr<const RegionClass> topology_;
+  std::shared_ptr<const TopologyClass> topology_;
   driver::Graph graph_;
   driver::GraphExec exec_;
   std::vector<driver::GraphNode> nodes_;

@@ -35,9 +35,9 @@ public:
         graphs_(topology_.levels.levels.size()), has_work_(graphs_.size()),
         may_change_dims_(topology_.node_count()) {
     graphs_[0] = instance.graph_.ref();
-    for (const RegionClass::Input &input : topology_.inputs)
+    for (const TopologyClass::Input &input : topology_.inputs)
       for (uint32_t number : topology_.numbers(input.dims))
-        for (const RegionClass::Use &use : topology_.uses_of(topology_.dims[number]))
+        for (const TopologyClass::Use &use : topology_.uses_of(topology_.dims[number]))
           may_change_dims_[use.node] = true;
     ends_.reserve(topology_.node_count());
     instance.nodes_.reserve(topology_.node_count());
@@ -181,7 +181,7 @@ private:
   }
 
   GraphInstance &instance_;
-  const RegionClass &topology_;
+  const TopologyClass &topology_;
   const RunBinding &run_;
   const LoadedCode &code_;
   const bool empty_bodies_;              // else a kernel that does nothing stands there
@@ -252,7 +252,7 @@ uint64_t GraphInstance::move_several(uint32_t base, uint64_t by) {
   inputs_[input] += by;
   uint64_t fields = 0;
   for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
-    for (const RegionClass::Use &use : topology_->uses_of(topology_->values[number])) {
+    for (const TopologyClass::Use &use : topology_->uses_of(topology_->values[number])) {
       values_[use.argument] += by;
       touch(use.node, kParams);
       ++fields;

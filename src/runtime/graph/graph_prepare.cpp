@@ -16,8 +16,8 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
   }
   CUGRT_ASSIGN(std::vector<uint32_t> variants,
                choose_variants(run, code_.executable(), region.index));
-  auto topology = std::make_shared<const RegionClass>(
-      make_region_class(run, region.index, std::move(variants)));
+  auto topology = std::make_shared<const TopologyClass>(
+      make_topology_class(run, region.index, std::move(variants)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());
   uint64_t left = 0;
   auto refuse = [&](EagerReason reason) {
@@ -58,7 +58,7 @@ void GraphCache::adopt_prepared() {
     if (policy_.contains(prepared.key))
       return;
     CachedRegion &region = regions_[prepared.region];
-    const RegionClass &made = prepared.instance->topology();
+    const TopologyClass &made = prepared.instance->topology();
     uint32_t first_step = region.run->function.regions[region.index].steps.begin;
     chosen_.clear();
     for (uint32_t step : region.choices)

@@ -21,9 +21,9 @@ public:
     class_.variants = std::move(variants);
   }
 
-  RegionClass make() {
+  TopologyClass make() {
     for (ir::SymbolId symbol : region_.key)
-      add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
+      add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
     class_.key_size = static_cast<uint32_t>(region_.key.size());
     for (uint32_t node = 0; node < class_.variants.size(); ++node)
       add_node(node);
@@ -40,15 +40,16 @@ private:
   struct Lists {
     std::vector<uint32_t> values, dims;
   };
-  /// One of RegionClass::values or dims while it is being collected.
+  /// One of TopologyClass::values or dims while it is being collected.
   struct Group {
     uint32_t from;
-    std::vector<RegionClass::Use> uses;
+    std::vector<TopologyClass::Use> uses;
   };
   /// Kind, dtype, index, expression, bits of a source; or a launch's dimensions.
   using GroupKey = std::array<uint64_t, 8>;
 
-  uint32_t add_input(RegionClass::Input::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
+  uint32_t add_input(TopologyClass::Input::Kind kind, std::vector<uint32_t> &table,
+                     uint32_t index) {
     if (table[index] == kNone) {
       table[index] = static_cast<uint32_t>(class_.inputs.size());
       class_.inputs.push_back({kind, index, {}, {}});
@@ -72,7 +73,7 @@ private:
     run_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
       if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
-        add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
+        add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
       CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
       inputs.push_back(symbol_input_[symbol.index]);
     }
@@ -147,7 +148,7 @@ private:
       add_dependent(lists_[input].dims, dims_);
   }
 
-  void add_argument(const StepVariant &variant, uint32_t number, RegionClass::Use use) {
+  void add_argument(const StepVariant &variant, uint32_t number, TopologyClass::Use use) {
     const ValueSource &source = run_.program.sources[number];
     const bool moves =
         source.kind == ValueSource::Kind::address && source.index < run_.program.first_arena;
@@ -164,9 +165,9 @@ private:
     found_.clear();
     symbols_of(source.expr, found_, source.kind == ValueSource::Kind::expr);
     if (moves)
-      found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
+      found_.push_back(add_input(TopologyClass::Input::Kind::base, base_input_, source.index));
     if (source.kind == ValueSource::Kind::host)
-      found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+      found_.push_back(add_input(TopologyClass::Input::Kind::host, host_input_, source.index));
     for (uint32_t input : found_)
       add_dependent(lists_[input].values, values_);
   }
@@ -202,12 +203,12 @@ private:
     std::vector<bool> of_key(class_.node_count());
     for (uint32_t i = 0; i < class_.key_size; ++i)
       class_.for_each_use(class_.inputs[i],
-                          [&](const RegionClass::Use &use) { of_key[use.node] = true; });
+                          [&](const TopologyClass::Use &use) { of_key[use.node] = true; });
     class_.key_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
     of_key.assign(of_key.size(), false);
     for (uint32_t i = 0; i < class_.key_size; ++i)
       for (uint32_t number : class_.numbers(class_.inputs[i].dims))
-        for (const RegionClass::Use &use : class_.uses_of(class_.dims[number]))
+        for (const TopologyClass::Use &use : class_.uses_of(class_.dims[number]))
           of_key[use.node] = true;
     class_.key_dims_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
   }
@@ -219,10 +220,10 @@ private:
         class_.for_each_use(class_.inputs[input], visit);
     };
     for (uint32_t input : base_input_)
-      for_each_use(input, [&](const RegionClass::Use &use) { ++bases_of_node[use.node]; });
+      for_each_use(input, [&](const TopologyClass::Use &use) { ++bases_of_node[use.node]; });
     for (uint32_t input : base_input_) {
       uint32_t uses = 0, bases = 0;
-      for_each_use(input, [&](const RegionClass::Use &use) {
+      for_each_use(input, [&](const TopologyClass::Use &use) {
         ++uses;
         bases = bases_of_node[use.node];
       });
@@ -323,8 +324,8 @@ private:
           level.step != plan::kNone &&
           (absent_level_[level.parent] ||
            run_.program.variants[class_.variants[level.step]].kind == VariantKind::left_out));
-    for (const RegionClass::Input &input : class_.inputs)
-      class_.for_each_use(input, [&](const RegionClass::Use &use) {
+    for (const TopologyClass::Input &input : class_.inputs)
+      class_.for_each_use(input, [&](const TopologyClass::Use &use) {
         class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
       });
   }
@@ -339,7 +340,7 @@ private:
   uint32_t arguments_ = 0;
   std::vector<ir::SymbolId> used_;
   std::vector<uint32_t> found_;
-  RegionClass class_;
+  TopologyClass class_;
 };
 
 } // namespace
@@ -356,8 +357,8 @@ Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Execu
   return launches;
 }
 
-RegionClass make_region_class(const RunBinding &run, uint32_t region,
-                              std::vector<uint32_t> variants) {
+TopologyClass make_topology_class(const RunBinding &run, uint32_t region,
+                                  std::vector<uint32_t> variants) {
   return ClassMaker(run, region, std::move(variants)).make();
 }
 

@@ -20,7 +20,7 @@ namespace cugrt::runtime {
 
 class Executable;
 
-struct RegionClass {
+struct TopologyClass {
   struct Use {
     uint32_t argument, node; // `argument` of values only
   };
@@ -94,7 +94,7 @@ struct RegionClass {
 Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
                                               uint32_t region);
 
-RegionClass make_region_class(const RunBinding &run, uint32_t region,
-                              std::vector<uint32_t> variants);
+TopologyClass make_topology_class(const RunBinding &run, uint32_t region,
+                                  std::vector<uint32_t> variants);
 
 } // namespace cugrt::runtime

@@ -22,7 +22,7 @@ struct NodeRow {
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 
 std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &view) {
-  const RegionClass &topology = view.instance->topology();
+  const TopologyClass &topology = view.instance->topology();
   std::vector<NodeRow> rows;
   std::vector<uint32_t> numbers(topology.node_count()); // those that are left out have none
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
@@ -72,7 +72,7 @@ std::string title(const GraphCache::View &view) {
 std::string to_text(const plan::Plan &plan, const std::vector<GraphCache::View> &views) {
   std::string text;
   for (const GraphCache::View &view : views) {
-    const RegionClass &topology = view.instance->topology();
+    const TopologyClass &topology = view.instance->topology();
     text += title(view) + ", key " + key_text(view) + ": " +
             std::to_string(topology.graph_node_count()) + " nodes, " +
             std::to_string(topology.edge_count()) + " edges\n";
