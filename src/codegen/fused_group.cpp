@@ -229,14 +229,14 @@ private:
     return text;
   }
 
-  /// An element's arguments; those by value are NAME and `in_pack`, or are read where they lie.
+  /// An element's arguments; those by value are NAME and `in_vector`, or are read where they lie.
   static std::vector<std::string> element_arguments(const ElementCode &code, std::string index,
                                                     const std::string &in_vector) {
     std::vector<std::string> list = named(code.parameters());
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
       if (!is_by_value(code, i))
         continue;
-      if (!in_pack.empty())
+      if (!in_vector.empty())
         list[i] += in_vector;
       else
         list[i] += "[" + (code.row_read(i) ? place(code, i, index) : index) + "]";

@@ -37,7 +37,7 @@ Status LaunchLog::allocate() {
 LaunchRecord LaunchLog::begin(const RunBinding &run, uint32_t region,
                               const std::string &name) const {
   LaunchRecord record;
-  record.run = run;
+  record.run = this->run;
   record.region = region;
   record.function = &run.function;
   record.name = &name;

@@ -349,12 +349,12 @@ Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Execu
                                               uint32_t region) {
   Range steps = run.function.regions[region].steps;
   std::vector<uint32_t> variants;
-  launches.reserve(steps.count);
+  variants.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
     CUGRT_ASSIGN(uint32_t variant, choose_variant(run, executable, step));
-    launches.push_back(variant);
+    variants.push_back(variant);
   }
-  return launches;
+  return variants;
 }
 
 TopologyClass make_topology_class(const RunBinding &run, uint32_t region,

@@ -116,9 +116,9 @@ private:
 
   Status add_kernel(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
-    for (uint32_t variant = 0; variant < step.launches.count; ++variant) {
-      const plan::LaunchRule &rule = function_.launches[step.launches.begin + variant];
-      StepVariant variant{.step = step_index, .kernel = step.kernel, .variant = variant};
+    for (uint32_t v = 0; v < step.launches.count; ++v) {
+      const plan::LaunchRule &rule = function_.launches[step.launches.begin + v];
+      StepVariant variant{.step = step_index, .kernel = step.kernel, .variant = v};
       variant.sources.begin = static_cast<uint32_t>(program_.sources.size());
       for (uint32_t i = 0; i < step.arguments.count; ++i) {
         const plan::Argument &argument = function_.arguments[step.arguments.begin + i];
