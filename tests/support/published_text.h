@@ -1,12 +1,12 @@
 // The published analysis as text, for tests to compare with.
 //
 //   @main
-//     %s1: slot 0
+//     %s1: merged 0
 //     %s3: stays, %s3 holds a result: the next run would overwrite it
 //     allocation before binding 0
 //     region 0 @main_cuda_graph_capture: alloc_tensor %a2; launch @k(%a1, %a2); kill %a1
 //       in (%a1, %s2) out (%a2) symbols (m)
-//   slots global 32, global 32
+//   merged in @cuda_graph_alloc: global 32, global 32
 #pragma once
 
 #include "ir/text/text.h"
@@ -25,10 +25,10 @@ public:
     for (uint32_t f = 0; f < module_.functions.size(); ++f)
       function(f);
     if (!analysis_.merged.empty()) {
-      text_ += "slots of @" + analysis_.allocation_name + ":";
-      for (const plan::MergedStorage &slot : analysis_.merged)
-        text_ += (&slot == analysis_.merged.data() ? " " : ", ") +
-                 module_.types.scope_name(slot.scope) + " " + std::to_string(slot.bytes);
+      text_ += "merged in @" + analysis_.allocation_name + ":";
+      for (const plan::MergedStorage &merged : analysis_.merged)
+        text_ += (&merged == analysis_.merged.data() ? " " : ", ") +
+                 module_.types.scope_name(merged.scope) + " " + std::to_string(merged.bytes);
       text_ += "\n";
     }
     return std::move(text_);
@@ -49,7 +49,7 @@ private:
             published_reason(module_, function, *list_[s.binding], published.bindings[s.binding]) +
             "\n";
       else
-        text_ += s.slot == UINT32_MAX ? "unused\n" : "slot " + std::to_string(s.slot) + "\n";
+        text_ += s.merged == UINT32_MAX ? "unused\n" : "merged " + std::to_string(s.merged) + "\n";
     }
     if (published.allocates)
       text_ += "  allocation before " +
