@@ -69,7 +69,7 @@ typedef int Place;
 #ifdef HAS_PLACES
 #include "positions.cuh"
 #define PLACES_PARAMETER const Place *__restrict__ places,
-#define ROWS_PARAMETER long long rows,
+#define ROWS_PARAMETER long long cache_rows,
 #else
 #define PLACES_PARAMETER
 #define ROWS_PARAMETER
@@ -92,8 +92,8 @@ typedef int Place;
 
 // The positions of sequence `s` that are filled, and its row of keys and values.
 #ifdef HAS_PLACES
-#define ROW_OF(s) nearest(places[s], rows)
-#define CAPACITY (rows > 0 ? capacity : 0)
+#define ROW_OF(s) nearest(places[s], cache_rows)
+#define CAPACITY (cache_rows > 0 ? capacity : 0)
 #else
 #define ROW_OF(s) s
 #define CAPACITY capacity

@@ -99,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
     load_fragments<false>(value_tile + (warp_row + lane % 16) * kMmaStride + d * 16 + lane / 16 * 8,
                           query[d]);
   // The first query of a block sees the first positions; of tiles before these nothing is seen.
-  const int first_at = int(first_seen(seen_by(first, length, queries))) / kMmaPositions * kMmaPositions;
+  const int first_at =
+      int(first_seen(seen_by(first, length, queries))) / kMmaPositions * kMmaPositions;
   copy_rows(key_tile, keys + first_at * stride, stride, most - first_at, int(width), aligned);
 
   const float factor = scale * 1.44269504088896340736f; // scores are powers of 2

@@ -84,6 +84,12 @@ typedef struct cugrt_llm_generate_options {
    * end. Not 0 ends the generation. */
   int32_t (*on_token)(void *user, int32_t token, const char *text, size_t size_bytes);
   void *user;
+  double min_p; /* draws from those only that have this much of the most likely one's probability;
+                 * at most 1; 0: from all */
+  /* Of tokens that the sequence holds, the logits above 0 are divided by it and others multiplied;
+   * 0 or 1: none. Taken from a logit as often as the token was given: 0: none. Both also where the
+   * most likely token is taken. */
+  double repetition_penalty, frequency_penalty;
 } cugrt_llm_generate_options;
 
 typedef struct cugrt_llm_generate_result {

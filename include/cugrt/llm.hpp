@@ -108,6 +108,7 @@ struct GenerateOptions {
   double top_p = 0;
   uint64_t seed = 0;
   std::vector<int32_t> ends = {};
+  double min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
 
   /// Borrows the lists: valid while *this is.
   cugrt_llm_generate_options c_options() const {
@@ -121,6 +122,9 @@ struct GenerateOptions {
     options.seed = seed;
     options.ends = ends.data();
     options.end_count = ends.size();
+    options.min_p = min_p;
+    options.repetition_penalty = repetition_penalty;
+    options.frequency_penalty = frequency_penalty;
     return options;
   }
 };

@@ -146,7 +146,7 @@ Status emit_attention(OpEmitter &op) {
   launch.size("width", q.dims[3]);
   launch.count("capacity", keys.dims[1]);
   if (has_places)
-    launch.count("rows", keys.dims[0]);
+    launch.count("cache_rows", keys.dims[0]);
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
     const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};

@@ -5,6 +5,7 @@
 #include <cugrt/llm.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <new>
@@ -197,10 +198,22 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
               "prompt or ends"));
   if (!(given.temperature >= 0) || given.top_k < 0 || !(given.top_p >= 0))
     return Status::error(Code::invalid_argument, "temperature, top_k and top_p are not negative");
+  if (!(given.min_p >= 0 && given.min_p <= 1))
+    return Status::error(Code::invalid_argument, "min_p is from 0 to 1");
+  if (!(given.repetition_penalty >= 0) || !std::isfinite(given.repetition_penalty) ||
+      !std::isfinite(given.frequency_penalty))
+    return Status::error(Code::invalid_argument,
+                         "penalties are finite, and that of repetition is not negative");
   Request request;
   request.prompt.assign(given.prompt, given.prompt + given.prompt_count);
   request.max_tokens = given.max_tokens;
-  request.sampling = {given.temperature, given.top_k, given.top_p, given.seed};
+  request.sampling = {given.temperature,
+                      given.top_k,
+                      given.top_p,
+                      given.min_p,
+                      given.repetition_penalty > 0 ? given.repetition_penalty : 1,
+                      given.frequency_penalty,
+                      given.seed};
   request.ends.assign(given.ends, given.ends + given.end_count);
   if (given.on_token)
     request.on_token = [on_token = given.on_token, user = given.user](int32_t token,

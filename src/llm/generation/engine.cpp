@@ -17,7 +17,8 @@ constexpr uint64_t kAlignment = 256;
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
 constexpr uint64_t kTokenBytes = sizeof(int32_t);
 constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3; // positions between them
-constexpr size_t kRequest = 4;                                   // numbers
+constexpr int64_t kSamplerWords = 8;
+constexpr size_t kRequest = 4; // numbers
 
 cugrt_value tensor_value(uint64_t address, ir::DType dtype, std::initializer_list<int64_t> dims) {
   cugrt_value value{};
@@ -68,8 +69,8 @@ Status Engine::load(const DecoderModule &built, const std::string &name,
   Handle<cugrt_module, &cugrt_api::module_free> module;
   {
     cugrt_module *parsed = nullptr;
-    CUGRT_TRY(call(
-        api().module_parse(built.text.data(), built.text.size(), name.c_str(), ".", &parsed)));
+    CUGRT_TRY(
+        call(api().module_parse(built.text.data(), built.text.size(), name.c_str(), ".", &parsed)));
     module = Handle<cugrt_module, &cugrt_api::module_free>(parsed);
   }
   auto compile = detail::sized<cugrt_compile_options>();
@@ -106,22 +107,28 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, ir
     // Of what rows beyond the real ones see, nothing may be a NaN.
     return call(api().fill(runtime_, api().buffer_address(made), 0, bytes, nullptr));
   };
-  const uint64_t stride = aligned(built.cache_bytes_per_place * uint64_t(places_));
-  const auto count = static_cast<uint64_t>(2 * decoder.layers);
+  cache_row_bytes_ = built.cache_bytes_per_place / uint64_t(context_);
+  cache_stride_ = aligned(built.cache_bytes_per_place * uint64_t(places_));
+  cache_count_ = static_cast<uint64_t>(2 * decoder.layers);
   state_stride_ = aligned(uint64_t(places_) * kTokenBytes);
-  CUGRT_TRY(make(count * stride, caches_)
+  CUGRT_TRY(make(cache_count_ * cache_stride_, caches_)
                 .in("caches for a context of " + std::to_string(context_) + " positions"));
-  CUGRT_TRY(make(kStateTensors * state_stride_, state_));
+  const uint64_t sampler_bytes = uint64_t(places_ * kSamplerWords) * kTokenBytes;
+  CUGRT_TRY(make(kStateTensors * state_stride_ + sampler_bytes, state_)); // samplers come last
+  CUGRT_TRY(make(uint64_t(places_ * vocabulary_) * kTokenBytes, counts_));
   CUGRT_TRY(make(2 * kAlignment, prompt_)); // ids of kChunk tokens, then a request
   const uint64_t prompt = api().buffer_address(prompt_.get());
   prefill_arguments_ = {tensor_value(prompt, ir::DType::i32, {1}),
                         tensor_value(prompt + kAlignment, ir::DType::i32, {kRequest})};
   for (uint64_t i = 0; i < kStateTensors; ++i)
     prefill_arguments_.push_back(tensor_value(state_address(i, 0), ir::DType::i32, {places_}));
-  for (uint64_t i = 0; i < count; ++i)
-    prefill_arguments_.push_back(
-        tensor_value(api().buffer_address(caches_.get()) + i * stride, dtype,
-                     {places_, context_, decoder.kv_heads, decoder.head_width}));
+  prefill_arguments_.push_back(
+      tensor_value(state_address(kStateTensors, 0), ir::DType::i32, {places_, kSamplerWords}));
+  prefill_arguments_.push_back(
+      tensor_value(api().buffer_address(counts_.get()), ir::DType::i32, {places_, vocabulary_}));
+  for (uint64_t i = 0; i < cache_count_; ++i)
+    prefill_arguments_.push_back(tensor_value(
+        cache_address(i, 0), dtype, {places_, context_, decoder.kv_heads, decoder.head_width}));
   return {};
 }
 
@@ -131,6 +138,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   CUGRT_ASSIGN(const Decoder decoder, read_decoder(model.file));
   CUGRT_TRY(made->choose_context(model, decoder, options));
   made->places_ = options.places;
+  made->dtype_ = options.dtype;
   DecoderOptions wanted;
   wanted.dtype = options.dtype;
   wanted.context = made->context_;
@@ -146,8 +154,14 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   return made;
 }
 
+uint64_t Engine::cache_address(uint64_t cache, int64_t place) const {
+  return api().buffer_address(caches_.get()) + cache * cache_stride_ +
+         uint64_t(place * context_) * cache_row_bytes_;
+}
+
 uint64_t Engine::state_address(uint64_t tensor, int64_t place) const {
-  return api().buffer_address(state_.get()) + tensor * state_stride_ + uint64_t(place) * kTokenBytes;
+  return api().buffer_address(state_.get()) + tensor * state_stride_ +
+         uint64_t(place) * kTokenBytes;
 }
 
 Status Engine::write(uint64_t address, const void *from, uint64_t bytes) {
@@ -208,17 +222,46 @@ Status Engine::read_tokens(std::span<int32_t> tokens) {
                                  tokens.size_bytes(), nullptr));
 }
 
-Status Engine::write_token(int64_t place, int32_t token) {
+Status Engine::set_sampler(int64_t place, const Sampling &sampling) {
+  const std::array<int32_t, kSamplerWords> words = sampler_words(sampling);
   CUGRT_TRY(call(api().session_synchronize(session_.get())));
-  return write(state_address(kTokens, place), &token, sizeof token);
+  return write(state_address(kStateTensors, place * kSamplerWords), words.data(), sizeof words);
+}
+
+Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
+  constexpr int32_t kInPrompt = 1 << 30; // of kernels/sampler.cuh
+  std::vector<int32_t> counts(static_cast<size_t>(vocabulary_));
+  for (const int32_t token : tokens)
+    counts[static_cast<size_t>(token)] = kInPrompt;
+  const uint64_t bytes = counts.size() * kTokenBytes;
+  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  return write(api().buffer_address(counts_.get()) + uint64_t(place) * bytes, counts.data(), bytes);
+}
+
+Status Engine::read_caches(int64_t place, int64_t count, std::string &bytes) {
+  const uint64_t each = uint64_t(count) * cache_row_bytes_;
+  bytes.resize(cache_count_ * each);
+  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  for (uint64_t cache = 0; cache < cache_count_; ++cache)
+    CUGRT_TRY(call(api().copy_to_host(runtime_, bytes.data() + cache * each,
+                                      cache_address(cache, place), each, nullptr)));
+  return {};
+}
+
+Status Engine::write_caches(int64_t place, int64_t count, std::string_view bytes) {
+  const uint64_t each = uint64_t(count) * cache_row_bytes_;
+  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  for (uint64_t cache = 0; cache < cache_count_; ++cache)
+    CUGRT_TRY(write(cache_address(cache, place), bytes.data() + cache * each, each));
+  return {};
 }
 
 Status Engine::read_logits(int64_t row, std::vector<float> &logits) {
   logits.resize(static_cast<size_t>(vocabulary_));
   const uint64_t bytes = logits.size() * sizeof(float);
   CUGRT_TRY(call(api().session_synchronize(session_.get())));
-  return call(api().copy_to_host(runtime_, logits.data(),
-                                 logits_.as.tensor.address + uint64_t(row) * bytes, bytes, nullptr));
+  return call(api().copy_to_host(
+      runtime_, logits.data(), logits_.as.tensor.address + uint64_t(row) * bytes, bytes, nullptr));
 }
 
 Status Engine::close_place(int64_t place) {

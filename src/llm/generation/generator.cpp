@@ -21,20 +21,32 @@ Result<std::unique_ptr<Generator>> Generator::open(std::shared_ptr<const Model> 
   return made;
 }
 
-Status Generator::check(const Request &request, int64_t position) const {
-  if (request.prompt.empty())
+Status Generator::check_tokens(std::span<const int32_t> tokens, int64_t position) const {
+  if (tokens.empty())
     return Status::error(Code::invalid_argument, "there is no prompt: not one token to go on from");
-  for (int32_t token : request.prompt)
+  for (const int32_t token : tokens)
     if (token < 0 || token >= engine_->vocabulary())
       return Status::error(Code::out_of_range, "token " + std::to_string(token) +
                                                    " of the prompt is not one of the model's " +
                                                    std::to_string(engine_->vocabulary()));
-  const auto length = static_cast<int64_t>(request.prompt.size());
+  const auto length = static_cast<int64_t>(tokens.size());
   if (length > engine_->context() - position)
     return Status::error(Code::out_of_range, "a prompt of " + std::to_string(length) +
                                                  " tokens after " + std::to_string(position) +
                                                  " does not fit into a context of " +
                                                  std::to_string(engine_->context()));
+  return {};
+}
+
+Status Generator::check_prefix(const PromptCache &prefix) const {
+  if (prefix.model != model_->identity)
+    return Status::error(Code::invalid_argument, "the prompt's caches are another model's");
+  if (prefix.dtype != engine_->dtype())
+    return Status::error(Code::invalid_argument, "the prompt's caches are of another dtype");
+  CUGRT_TRY(check_tokens(prefix.tokens, 0));
+  const auto count = static_cast<int64_t>(prefix.tokens.size());
+  if (prefix.bytes.size() != engine_->cache_bytes_of(count))
+    return Status::error(Code::invalid_argument, "the prompt's caches have another size");
   return {};
 }
 
@@ -51,17 +63,43 @@ Generator::Sequence &Generator::put(Request request, int64_t place, int64_t posi
   return sequences_.back();
 }
 
-Result<uint64_t> Generator::add(Request request) {
-  CUGRT_TRY(check(request, 0));
+Result<int64_t> Generator::empty_place() const {
   std::vector<bool> is_taken(static_cast<size_t>(engine_->places()));
   for (const Sequence &sequence : sequences_)
     is_taken[static_cast<size_t>(sequence.place)] = true;
   // Place 0 last: it may hold what a generation left.
   for (size_t place = is_taken.size(); place-- > 0;)
     if (!is_taken[place])
-      return put(std::move(request), static_cast<int64_t>(place), 0).number;
+      return static_cast<int64_t>(place);
   return Status::error(Code::busy, "each of the session's " + std::to_string(engine_->places()) +
                                        " places has a sequence");
+}
+
+Result<uint64_t> Generator::add(Request request) {
+  if (request.prefix)
+    CUGRT_TRY(check_prefix(*request.prefix));
+  const auto position =
+      request.prefix ? static_cast<int64_t>(request.prefix->tokens.size()) : int64_t(0);
+  CUGRT_TRY(check_tokens(request.prompt, position));
+  CUGRT_ASSIGN(const int64_t place, empty_place());
+  return put(std::move(request), place, position).number;
+}
+
+Result<PromptCache> Generator::make_prompt(std::vector<int32_t> tokens) {
+  CUGRT_TRY(check_tokens(tokens, 0));
+  CUGRT_ASSIGN(const int64_t place, empty_place());
+  if (place == 0)
+    held_ = {};
+  const auto count = static_cast<int64_t>(tokens.size());
+  for (int64_t at = 0; at < count;) {
+    const int64_t part = engine_->part_of(count - at, at);
+    CUGRT_TRY(
+        engine_->take_in(place, at, std::span(tokens).subspan(size_t(at), size_t(part)), false));
+    at += part;
+  }
+  PromptCache made{model_->identity, engine_->dtype(), std::move(tokens), {}};
+  CUGRT_TRY(engine_->read_caches(place, count, made.bytes));
+  return made;
 }
 
 Status Generator::cancel(uint64_t sequence) {
@@ -74,26 +112,27 @@ Status Generator::cancel(uint64_t sequence) {
   return is_open ? engine_->close_place(place) : Status();
 }
 
+// What `generate` held stays, with its counts.
+Status Generator::begin(Sequence &sequence) {
+  CUGRT_TRY(engine_->set_sampler(sequence.place, sequence.request.sampling));
+  const std::shared_ptr<const PromptCache> prefix = std::move(sequence.request.prefix);
+  if (!prefix)
+    return sequence.position == 0 ? engine_->set_counts(sequence.place, {}) : Status();
+  CUGRT_TRY(engine_->set_counts(sequence.place, prefix->tokens));
+  return engine_->write_caches(sequence.place, sequence.position, prefix->bytes);
+}
+
 Status Generator::take_in(Sequence &sequence) {
   const auto left = std::span<const int32_t>(sequence.request.prompt).subspan(sequence.taken);
   const auto part = left.first(
       static_cast<size_t>(engine_->part_of(static_cast<int64_t>(left.size()), sequence.position)));
   const bool is_last = part.size() == left.size();
+  if (sequence.taken == 0)
+    CUGRT_TRY(begin(sequence));
   CUGRT_TRY(engine_->take_in(sequence.place, sequence.position, part, is_last));
   sequence.taken += part.size();
   sequence.position += static_cast<int64_t>(part.size());
   return {};
-}
-
-// The most likely token is in the state already; another one is written there.
-Status Generator::next_token(Sequence &sequence, int64_t row, std::span<const int32_t> likely) {
-  int32_t token = likely[static_cast<size_t>(sequence.place)];
-  if (sequence.request.sampling.temperature > 0) {
-    CUGRT_TRY(engine_->read_logits(row, logits_));
-    token = sample(logits_, sequence.request.sampling, static_cast<uint64_t>(sequence.position));
-    CUGRT_TRY(engine_->write_token(sequence.place, token));
-  }
-  return give(sequence, token);
 }
 
 Status Generator::give(Sequence &sequence, int32_t token) {
@@ -124,12 +163,12 @@ Status Generator::give(Sequence &sequence, int32_t token) {
 
 Status Generator::decode() {
   CUGRT_TRY(engine_->decode());
-  std::vector<int32_t> likely(static_cast<size_t>(engine_->places()));
-  CUGRT_TRY(engine_->read_tokens(likely));
+  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
+  CUGRT_TRY(engine_->read_tokens(tokens));
   for (Sequence &sequence : sequences_)
     if (sequence.is_in() && !sequence.has_ended()) {
       ++sequence.position;
-      CUGRT_TRY(next_token(sequence, sequence.place, likely));
+      CUGRT_TRY(give(sequence, tokens[static_cast<size_t>(sequence.place)]));
     }
   return {};
 }
@@ -140,9 +179,9 @@ Status Generator::go_on() {
   if (waiting != sequences_.end()) {
     CUGRT_TRY(take_in(*waiting));
     if (waiting->is_in()) {
-      std::vector<int32_t> likely(static_cast<size_t>(engine_->places()));
-      CUGRT_TRY(engine_->read_tokens(likely));
-      CUGRT_TRY(next_token(*waiting, 0, likely));
+      std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
+      CUGRT_TRY(engine_->read_tokens(tokens));
+      CUGRT_TRY(give(*waiting, tokens[static_cast<size_t>(waiting->place)]));
     }
   }
   const bool has_open = std::ranges::any_of(sequences_, [](const Sequence &sequence) {
@@ -161,11 +200,17 @@ Status Generator::generate(Request request, Outcome &outcome) {
   if (!sequences_.empty())
     return Status::error(Code::busy, std::to_string(sequences_.size()) +
                                          " sequences run, which are to end or be cancelled first");
-  const Held held = held_;
-  if (held.pending && !request.prompt.empty())
-    request.prompt.insert(request.prompt.begin(), *held.pending);
-  CUGRT_TRY(check(request, held.position));
-  put(std::move(request), 0, held.position);
+  if (request.prefix && held_.position > 0)
+    return Status::error(Code::invalid_argument,
+                         "the session holds tokens already, which a prompt's caches cannot follow");
+  if (request.prefix)
+    CUGRT_TRY(check_prefix(*request.prefix));
+  if (held_.pending && !request.prompt.empty())
+    request.prompt.insert(request.prompt.begin(), *held_.pending);
+  const int64_t position =
+      request.prefix ? static_cast<int64_t>(request.prefix->tokens.size()) : held_.position;
+  CUGRT_TRY(check_tokens(request.prompt, position));
+  put(std::move(request), 0, position);
   const Sequence &sequence = sequences_.front();
   while (!sequence.has_ended())
     CUGRT_TRY(go_on());

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "llm/generation/engine.h"
-#include "llm/generation/sampler.h"
+#include "llm/generation/prompt_cache.h"
 
 #include <chrono>
 #include <functional>
@@ -17,7 +17,8 @@ struct Request {
   std::vector<int32_t> prompt;
   uint64_t max_tokens = 0; // 0: no limit
   Sampling sampling;
-  std::vector<int32_t> ends; // besides the file's
+  std::vector<int32_t> ends;                 // besides the file's
+  std::shared_ptr<const PromptCache> prefix; // what the sequence begins with, before the prompt
   /// False ends the generation.
   std::function<bool(int32_t token, std::string_view text)> on_token;
 };
@@ -47,6 +48,8 @@ public:
   /// The number of a sequence that has taken an empty place.
   Result<uint64_t> add(Request request);
   Status cancel(uint64_t sequence);
+  /// The caches of tokens; takes an empty place meanwhile.
+  Result<PromptCache> make_prompt(std::vector<int32_t> tokens);
   /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is.
   Status step();
   std::span<const TokenEvent> events() const { return events_; }
@@ -76,19 +79,20 @@ private:
   };
 
   explicit Generator(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
-  Status check(const Request &request, int64_t position) const;
+  Status check_tokens(std::span<const int32_t> tokens, int64_t position) const;
+  Status check_prefix(const PromptCache &prefix) const;
+  Result<int64_t> empty_place() const;
   Sequence &put(Request request, int64_t place, int64_t position);
   Status go_on();
+  Status begin(Sequence &sequence);
   Status take_in(Sequence &sequence);
   Status decode();
-  Status next_token(Sequence &sequence, int64_t row, std::span<const int32_t> likely);
   Status give(Sequence &sequence, int32_t token);
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Engine> engine_;
   std::vector<Sequence> sequences_; // in the order of their numbers
   std::vector<TokenEvent> events_;  // of the last step
-  std::vector<float> logits_;
   Held held_;
   uint64_t last_number_ = 0;
 };

@@ -159,7 +159,8 @@ TEST_CASE("sequences end each by its own rule, and their places are empty then")
         stops[event.sequence] = event.stop;
     }
   }
-  CHECK(stops == std::map<uint64_t, Stop>{{a, Stop::length}, {b, Stop::context}, {c, Stop::caller}});
+  CHECK(stops ==
+        std::map<uint64_t, Stop>{{a, Stop::length}, {b, Stop::context}, {c, Stop::caller}});
   CHECK(counts == std::map<uint64_t, int>{{a, 4}, {b, 5}, {c, 3}}); // of b the last has no place
   CHECK(generator.cancel(a).code() == Code::not_found);
   REQUIRE(generator.step().ok());
@@ -219,7 +220,8 @@ TEST_CASE("a generation goes on behind what it held, until a sequence takes the 
   CHECK(generate({8}, 2) == third);
 }
 
-TEST_CASE("random adds, ends and cancels leave every sequence as it is alone, in graphs that stay") {
+TEST_CASE(
+    "random adds, ends and cancels leave every sequence as it is alone, in graphs that stay") {
   auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(4));
   REQUIRE(made.ok());
   Generator &generator = **made;
@@ -230,7 +232,13 @@ TEST_CASE("random adds, ends and cancels leave every sequence as it is alone, in
   for (size_t i = 0; i < kKinds; ++i) {
     Request request = request_of(1 + random() % 80, int32_t(i), 1 + random() % 12);
     if (i % 2)
-      request.sampling = {1.5, int64_t(i % 3) * 8, i % 4 == 1 ? 0.9 : 0, i};
+      request.sampling = {.temperature = 1.5,
+                          .top_k = int64_t(i % 3) * 8,
+                          .top_p = i % 4 == 1 ? 0.9 : 0,
+                          .min_p = i % 5 == 3 ? 0.05 : 0,
+                          .repetition = i == 7 ? 1.5 : 1,
+                          .frequency = i == 9 ? 0.5 : 0,
+                          .seed = i};
     kinds.push_back(request);
     const uint64_t number = *generator.add(request);
     alone.push_back(run_all(generator)[number]);
