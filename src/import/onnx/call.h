@@ -22,7 +22,7 @@ public:
   Importer &w;
   const Node &node;
 
-  // --- Attributes ---
+  // --- Attributes: numbers are limited to those of 32 bits ---
   const AttributeView *attribute(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double number(std::string_view name, double otherwise) const;

@@ -263,9 +263,11 @@ void einsum(Call &c) {
     for (size_t p = 0; p < term.size(); ++p) // a letter twice: the diagonal
       if (size_t q = term.find(term[p], p + 1); q != std::string::npos) {
         const int64_t n = c.number_of(c.dims(x)[p], "an axis of a diagonal");
+        if (c.failed() || n >= 256)
+          return c.unsupported("a diagonal of so many elements");
         Host eye{c.dtype(x), std::vector<int64_t>(term.size(), 1), {}, {}};
         eye.dims[p] = eye.dims[q] = n;
-        for (int64_t e = 0; e < n * n && n < 256; ++e)
+        for (int64_t e = 0; e < n * n; ++e)
           is_real(eye.dtype) ? eye.reals.push_back(e / n == e % n)
                              : eye.ints.push_back(c.constant(e / n == e % n));
         x = c.reduce(Op::reduce_sum, c.binary(Op::mul, x, c.w.materialize(eye)), {int64_t(q)},

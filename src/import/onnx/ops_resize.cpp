@@ -133,8 +133,8 @@ V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
       continue;
     }
     const double s = scales[i], inverse = std::round(1 / s);
-    if (const auto number = c.known(d))
-      d = c.constant(int64_t(std::floor(double(*number) * s)));
+    if (c.known(d))
+      d = c.constant(int64_t(std::floor(double(c.number_of(d, "a size")) * s)));
     else if (s == std::floor(s))
       d = c.w.exprs().mul(d, c.constant(int64_t(s)));
     else if (float(1 / inverse) == float(s))
@@ -189,12 +189,19 @@ void resize(Call &c) {
     axes = c.axes(c.integers("axes", {}), c.rank(x));
   if (c.failed() || std::max(scales.size(), sizes.size()) != axes.size())
     return c.w.fail(Code::parse_error, "scales or sizes are not one for each axis");
+  constexpr double kMostScale = 1 << 20;
+  for (double s : scales)
+    if (!(s >= 1 / kMostScale && s <= kMostScale))
+      return c.w.fail(Code::parse_error, "a scale that is no scale of an image");
   const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
   double kept = 0;
   if (!sizes.empty() && policy != "stretch")
     for (size_t i = 0; i < axes.size(); ++i) {
-      const double s = double(c.number_of(sizes[i], "a size")) /
-                       double(c.number_of(c.dims(x)[size_t(axes[i])], "a size"));
+      const int64_t to = c.number_of(sizes[i], "a size"),
+                    from = c.number_of(c.dims(x)[size_t(axes[i])], "a size");
+      if (c.failed() || to < 0 || from < 1)
+        return c.unsupported("an aspect ratio of an image of no element");
+      const double s = double(to) / double(from);
       kept = i == 0 ? s : policy == "not_larger" ? std::min(kept, s) : std::max(kept, s);
     }
   const DType dtype = c.dtype(x);
@@ -209,7 +216,8 @@ void resize(Call &c) {
     const bool same = scales.empty() ? sizes[i] == d : scales[i] == 1;
     const bool known = c.known(d) && (sizes.empty() || c.known(sizes[i]));
     on_device |= !same && !known && !mode.antialias && kept == 0 &&
-                 !(mode.kind == "nearest" && whole(i) && repeats(mode, int64_t(scales[i])));
+                 !(mode.kind == "nearest" && whole(i) && scales[i] <= 64 &&
+                   repeats(mode, int64_t(scales[i])));
   }
   if (on_device)
     return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
@@ -232,13 +240,15 @@ void resize(Call &c) {
     }
     Axis a;
     a.in = c.number_of(d, "an axis that is resized");
+    if (c.failed() || a.in < 1)
+      return c.unsupported("an axis of no element");
     if (kept != 0)
       a.out = int64_t(std::floor(kept * double(a.in) + 0.5)), a.scale = kept;
     else if (scales.empty())
       a.out = c.number_of(sizes[i], "a size"), a.scale = double(a.out) / double(a.in);
     else
       a.out = int64_t(std::floor(double(a.in) * scales[i])), a.scale = scales[i];
-    if (c.failed() || a.in < 1 || a.out < 0 || a.in * a.out > (1 << 22))
+    if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
     x = resize_axis(c, x, axis, a, mode);
   }

@@ -11,10 +11,20 @@ namespace cugrt::onnx {
 
 namespace {
 
+/// Planes of a kernel in three dimensions: each is a convolution of its own.
+constexpr int64_t kMostTaps = 64;
+
 struct Window {
   Ints strides, dilation, before, after;
   bool ceil = false;
 };
+
+/// Whether they are numbers of a window: from `least` on, and none so large that no image has it.
+bool sane(const Ints &list, int64_t least) {
+  constexpr int64_t kMost = 1 << 24;
+  return std::all_of(list.begin(), list.end(),
+                     [least](int64_t n) { return n >= least && n <= kMost; });
+}
 
 /// Strides, paddings and dilation, by auto_pad or pads.
 Window window_of(Call &c, const Dims &image, const Ints &kernel) {
@@ -27,6 +37,10 @@ Window window_of(Call &c, const Dims &image, const Ints &kernel) {
   if (out.strides.size() != axes || out.dilation.size() != axes || pads.size() != 2 * axes ||
       kernel.size() != axes) {
     c.w.fail(Code::parse_error, "strides, pads or dilations are not as many as the image's axes");
+    return out;
+  }
+  if (!sane(out.strides, 1) || !sane(out.dilation, 1) || !sane(pads, 0) || !sane(kernel, 0)) {
+    c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
     return out;
   }
   for (size_t i = 0; i < axes; ++i) {
@@ -79,6 +93,8 @@ V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
   const Dims d = c.dims(x), k = c.dims(w);
   const int64_t depth = c.number_of(d[2], "the depth of a volume"),
                 taps = c.number_of(k[2], "a kernel");
+  if (taps > kMostTaps || depth > (1 << 24))
+    c.unsupported("a volume or its kernel of so many planes");
   const int64_t out =
       (depth + win.before[0] + win.after[0] - (taps - 1) * win.dilation[0] - 1) / win.strides[0] +
       1;
@@ -214,13 +230,15 @@ void transposed_convolution(Call &c) {
       more.size() != axes || pads.size() != 2 * axes || groups < 1)
     return c.w.fail(Code::parse_error,
                     "strides, pads or dilations are not as many as the image's axes");
+  if (!sane(strides, 1) || !sane(dilation, 1) || !sane(pads, 0) || !sane(kernel, 0) ||
+      !sane(more, 0) || !sane(shape, 0) || (!shape.empty() && shape.size() < axes))
+    return c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
   for (size_t i = 0; i < axes; ++i) {
     const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
     std::optional<int64_t> total; // given where pads are not
     if (!shape.empty()) {
       const int64_t size = c.number_of(image[i], "an image whose result has a given size");
-      total = strides[i] * (size - 1) + more[i] + reach -
-              shape[std::min(shape.size() - axes + i, shape.size() - 1)];
+      total = strides[i] * (size - 1) + more[i] + reach - shape[shape.size() - axes + i];
     } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       total = reach + more[i] - strides[i];
     } else if (automatic == "VALID") {
@@ -367,6 +385,8 @@ void local_response(Call &c) {
   const int64_t size = c.integer("size", 1);
   if (c.failed() || c.rank(x) < 3)
     return c.unsupported("an image without axes");
+  if (size < 1)
+    return c.w.fail(Code::parse_error, "a neighbourhood of no channel");
   const Dims d = c.dims(x);
   V squares =
       c.reshape(c.binary(Op::mul, x, x), {d[0], c.constant(1), d[1], c.product(image_of(c, x))});
