@@ -1,6 +1,6 @@
 // The importer at work (private to it): what names stand for, and how ops are emitted.
 //
-//   graph ── nodes in order ── Call ── a handler of the op (handlers.h)
+//   graph ── nodes in order ── Call ── a handler of the op (ops/)
 //                                 ├─ host(i)    elements that are known now: constants, expressions
 //                                 └─ value(i)   the value on the device, made when first asked for
 //
