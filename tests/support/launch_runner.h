@@ -6,7 +6,7 @@
 // an access beyond the end both show.
 #pragma once
 
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 #include "ir/module/module.h"
 #include "jit/compiler.h"
 #include "support/reference_ops.h"
