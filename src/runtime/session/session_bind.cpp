@@ -357,10 +357,9 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   if (name >= kFirstArenaRange)
     return "the session's arena '" + executable().plan().arenas[name - kFirstArenaRange].scope +
            "'";
-  const plan::Slot &slot = state.run.function.slots[name];
-  if (slot.kind == plan::SlotKind::param)
-    return "parameter %" + state.run.function.params[slot.index].name;
-  return "result " + std::to_string(slot.index);
+  const plan::Function &function = state.run.function;
+  return (function.slots[name].kind == plan::SlotKind::param ? "parameter " : "") +
+         function.slot_text(name);
 }
 
 /// Remembers the address of a result that lies in another slot's memory, such as a parameter's: the
