@@ -115,7 +115,8 @@ TEST_CASE("elements in vectors are the same as those one by one, with what is le
 }
 
 TEST_CASE(
-    "elements in vectors take fewer operations, where tensors begin at a multiple of a vector") {
+    "elements in vectors take fewer operations, where tensors begin at a multiple of a vector",
+    "[emulated]") {
   for (const Case &c : kCases) {
     INFO(c.body << " of " << c.dtype);
     const Array elements = numbers(4096), flags = numbers(4096, true);
@@ -129,7 +130,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("rows and columns that broadcast are taken in vectors where their sizes fit them") {
+TEST_CASE("rows and columns that broadcast are taken in vectors where their sizes fit them",
+          "[emulated]") {
   auto operations = [](const char *op, const std::string &shape_a, const std::string &shape_b,
                        const std::vector<Array> &inputs) {
     return run("cugrt 1\nfunc @main(%a: tensor<[" + shape_a + "], f32>, %b: tensor<[" + shape_b +
