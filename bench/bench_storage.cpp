@@ -20,18 +20,20 @@ namespace cugrt::bench {
 namespace {
 
 using plan::Effort;
-using plan::PackOptions;
-using plan::PackPolicy;
+using plan::PackingOptions;
+using plan::PackingPolicy;
 
 constexpr int64_t kQuickNodes = 60'000;
 
 struct Policy {
   const char *name;
-  PackOptions options;
+  PackingOptions options;
 };
 constexpr Policy kPolicies[] = {
-    {"greedy", {.policy = PackPolicy::greedy}}, {"portfolio", {.policy = PackPolicy::portfolio}},
-    {"load", {.effort = Effort::load}},         {"quick", {.node_budget = kQuickNodes}},
+    {"greedy", {.policy = PackingPolicy::greedy}},
+    {"portfolio", {.policy = PackingPolicy::portfolio}},
+    {"load", {.effort = Effort::load}},
+    {"quick", {.node_budget = kQuickNodes}},
     {"build", {.effort = Effort::build}},
 };
 
@@ -78,7 +80,7 @@ Result<plan::Packing> measure(const StorageInstance &instance, std::vector<Row> 
   std::optional<plan::Packing> best;
   for (const Policy &policy : kPolicies) {
     double start = thread_cpu_ms();
-    auto packed = plan::pack(instance.input(), policy.options);
+    auto packed = plan::find_packing(instance.input(), policy.options);
     double ms = thread_cpu_ms() - start;
     CUGRT_ASSIGN(plan::Packing packing, std::move(packed));
     CUGRT_TRY(plan::validate_packing(instance.input(), packing));

@@ -98,7 +98,7 @@ struct Header {
 
 using Gap = StorageInstance::Buffer::Gap;
 
-/// A buffer with its times as written, which need not fit into a PackItem.
+/// A buffer with its times as written, which need not fit into a PackingItem.
 struct Line {
   StorageInstance::Buffer buffer;
   int64_t size = 0, alignment = 1;
@@ -264,8 +264,9 @@ Result<StorageInstance> read_instance(const std::string &path) {
 }
 
 std::string offsets_csv(const StorageInstance &instance, const plan::Packing &packing) {
-  const bool aligned = std::any_of(instance.items.begin(), instance.items.end(),
-                                   [](const plan::PackItem &item) { return item.alignment != 1; });
+  const bool aligned =
+      std::any_of(instance.items.begin(), instance.items.end(),
+                  [](const plan::PackingItem &item) { return item.alignment != 1; });
   const bool hinted =
       std::any_of(instance.buffers.begin(), instance.buffers.end(),
                   [](const StorageInstance::Buffer &buffer) { return buffer.hint.has_value(); });

@@ -21,10 +21,10 @@ struct StorageInstance {
     std::vector<Gap> gaps; // ascending
   };
   std::vector<Buffer> buffers;
-  std::vector<plan::PackItem> items; // one for each buffer
-  std::vector<plan::PackGap> gaps;
-  std::vector<plan::PackPlace> fixed;
-  plan::PackInput input() const { return {items, gaps, fixed}; }
+  std::vector<plan::PackingItem> items; // one for each buffer
+  std::vector<plan::PackingGap> gaps;
+  std::vector<plan::PackingPlace> fixed;
+  plan::PackingInput input() const { return {items, gaps, fixed}; }
 };
 
 /// CSV in MiniMalloc's format: the columns id, lower, upper and size, and perhaps alignment, hint

@@ -122,10 +122,10 @@ constexpr int kVectors = (MAX_WIDTH + kStride - 1) / kStride,
 constexpr int kWhole = kEach * kGroup, kRoom = (32 << 10) / (kGroups * int(sizeof(Acc)));
 constexpr int kPanel = kRoom < kWhole ? kRoom : kWhole;
 
-union Vector {
+union Elements {
   uint4 word;
   T element[kVector];
-  __device__ Vector() {}
+  __device__ Elements() {}
 };
 
 __device__ int element_of(int e, int lane) {
@@ -136,7 +136,7 @@ __device__ int element_of(int e, int lane) {
 // Elements beyond the width, which may be there in part where it is not kAligned, are 0.
 template <bool kAligned>
 __device__ __forceinline__ void load_row(const T *row, int width, int lane,
-                                         Vector (&out)[kVectors]) {
+                                         Elements (&out)[kVectors]) {
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     const int first = element_of(v * kVector, lane);
@@ -163,7 +163,7 @@ __device__ __forceinline__ void attend(const T *keys, const T *values, long long
   // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
 #pragma unroll 1
   for (long long begin = first; begin < length; begin += kGroups * kAtOnce) {
-    Vector key[kAtOnce][kVectors], value[kAtOnce][kVectors];
+    Elements key[kAtOnce][kVectors], value[kAtOnce][kVectors];
     long long position[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   Running running[SHARE];
 #pragma unroll
   for (int s = 0; s < SHARE; ++s) {
-    Vector row[kVectors];
+    Elements row[kVectors];
     load_row<false>(q + (first_row + s) * width, elements, lane, row);
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "mma.cuh"
-#include "packs.cuh"
+#include "vectors.cuh"
 
 constexpr int kMmaQueries = 64, kMmaPositions = 64, kMmaThreads = 128;
 constexpr int kMmaWidth = MAX_WIDTH, kMmaStride = kMmaWidth + 8; // off a single bank

@@ -1,12 +1,12 @@
-// Conversion between plain types: y[i] = (TO)x[i], contiguous, in packs.
+// Conversion between plain types: y[i] = (TO)x[i], contiguous, in vectors.
 //
 // Options: -DFROM=f32 -DTO=f16 and the like; those of convert.cuh, which states the rules, of
-// packs.cuh and of assume.cuh.
+// vectors.cuh and of assume.cuh.
 
 #include "assume.cuh"
 #include "convert.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #define ENTRY_(from, to) cast_##from##_##to
 #define ENTRY(from, to) ENTRY_(from, to)
@@ -17,15 +17,15 @@ extern "C" __global__ void ENTRY(FROM, TO)(const type::FROM *__restrict__ x,
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
-  const Index packs = pack_count(count, x, y);
-  for (Index p = first; p < packs; p += step) {
-    const Pack<type::FROM> in = load_pack(x, p);
-    Pack<type::TO> out;
+  const Index vectors = vector_count(count, x, y);
+  for (Index p = first; p < vectors; p += step) {
+    const Vector<type::FROM> in = load_vector(x, p);
+    Vector<type::TO> out;
 #pragma unroll
-    for (int e = 0; e < PACK; ++e)
+    for (int e = 0; e < VECTOR; ++e)
       out.element[e] = convert<type::TO>(in.element[e]);
-    store_pack(y, p, out);
+    store_vector(y, p, out);
   }
-  for (Index i = packs * PACK + first; i < Index(count); i += step)
+  for (Index i = vectors * VECTOR + first; i < Index(count); i += step)
     y[i] = convert<type::TO>(x[i]);
 }

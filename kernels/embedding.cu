@@ -2,16 +2,16 @@
 // only their width matters. An id outside [0, rows) reads the nearest row (of a table without rows,
 // 0): ids come from outside, and memory beyond the table must not be reached.
 //
-// With PACK, which divides the width, packs of a row are moved, where table and y begin at
+// With VECTOR, which divides the width, vectors of a row are moved, where table and y begin at
 // multiples of one.
 //
-// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and assume.cuh.
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
@@ -19,7 +19,7 @@ typedef long long Id;
 typedef int Id;
 #endif
 
-// W: an element, or a pack of kEach of them.
+// W: an element, or a vector of kEach of them.
 template <int kEach, class W>
 __device__ __forceinline__ void read_rows(const W *table, const Id *ids, W *y, long long count,
                                           long long rows, long long width) {
@@ -36,10 +36,10 @@ extern "C" __global__ void embedding(const T *__restrict__ table, const Id *__re
                                      long long width) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  typedef Word<PACK * sizeof(T)>::Type W;
-  if (PACK > 1 && are_aligned(table, y))
-    read_rows<PACK>(reinterpret_cast<const W *>(table), ids, reinterpret_cast<W *>(y), count, rows,
-                    width);
+  typedef Word<VECTOR * sizeof(T)>::Type W;
+  if (VECTOR > 1 && are_aligned(table, y))
+    read_rows<VECTOR>(reinterpret_cast<const W *>(table), ids, reinterpret_cast<W *>(y), count,
+                      rows, width);
   else
     read_rows<1>(table, ids, y, count, rows, width);
 }

@@ -7,16 +7,16 @@
 // (along an axis of none, 0): positions come from outside, and memory beyond x must not be reached.
 // Elements are moved, not read, so that only their width matters.
 //
-// With PACK, which divides inner, gather moves packs, where x and y begin at multiples of one.
+// With VECTOR, which divides inner, gather moves vectors, where x and y begin at multiples of one.
 //
-// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, packs.cuh and
+// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "positions.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
@@ -28,7 +28,7 @@ typedef int Id;
   const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
       long long axis, long long inner, long long length
 
-// W: an element, or a pack of them; then `inner` counts packs.
+// W: an element, or a vector of them; then `inner` counts vectors.
 template <bool kElements, class W>
 __device__ __forceinline__ void gather_along(const W *x, const Id *positions, W *y, long long outer,
                                              long long axis, Index inner, long long length) {
@@ -43,10 +43,10 @@ __device__ __forceinline__ void gather_along(const W *x, const Id *positions, W 
 extern "C" __global__ void gather(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  typedef Word<PACK * sizeof(T)>::Type W;
-  if (PACK > 1 && are_aligned(x, y))
+  typedef Word<VECTOR * sizeof(T)>::Type W;
+  if (VECTOR > 1 && are_aligned(x, y))
     gather_along<false>(reinterpret_cast<const W *>(x), positions, reinterpret_cast<W *>(y), outer,
-                        axis, Index(inner) / PACK, length);
+                        axis, Index(inner) / VECTOR, length);
   else
     gather_along<false>(x, positions, y, outer, axis, Index(inner), length);
 }

@@ -25,7 +25,7 @@ template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
     column[o] = c + (first + o < n ? first + o : n - 1) * k;
 
   Acc sum[kRows][kOut] = {};
-  if (k % kGemvPack == 0 && (((unsigned long long)(a) | (unsigned long long)(c)) & 15) == 0)
+  if (k % kGemvVector == 0 && (((unsigned long long)(a) | (unsigned long long)(c)) & 15) == 0)
     gemv_sums<kRows, kOut, kAhead, true>(row, column, k, sum);
   else
     gemv_sums<kRows, kOut, 1, false>(row, column, k, sum);

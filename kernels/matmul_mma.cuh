@@ -19,7 +19,7 @@
 
 #include "matmul_tile.cuh"
 #include "mma.cuh"
-#include "packs.cuh"
+#include "vectors.cuh"
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 

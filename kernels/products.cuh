@@ -9,14 +9,14 @@
 // order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
-// HAS_FLOATS, HAS_BLOCKS, HAS_REPACKED for the kinds of products; where a norm stands before them
-// NORM_THREADS and NORM_PACKS of a row, and PACK, as norm.cu has them; those of floating.cuh and
+// HAS_FLOATS, HAS_BLOCKS, HAS_REVECTORED for the kinds of products; where a norm stands before them
+// NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh and
 // assume.cuh.
 #pragma once
 
 #include "assume.cuh"
 #include "floating.cuh"
-#include "packs.cuh"
+#include "vectors.cuh"
 #include "programmatic.cuh"
 #include "rotation.cuh"
 
@@ -55,14 +55,14 @@ __device__ __forceinline__ Acc add_up_team(Acc value, Acc *shared) {
   return value;
 }
 
-// f(pack, number) for the packs of a row that thread `lane` of a team has.
+// f(vector, number) for the vectors of a row that thread `lane` of a team has.
 template <class F>
-__device__ __forceinline__ void each_own_pack(Pack<T> (&packs)[NORM_PACKS], int lane, int count,
+__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane, int count,
                                               F f) {
 #pragma unroll
-  for (int j = 0; j < NORM_PACKS; ++j)
+  for (int j = 0; j < NORM_VECTORS; ++j)
     if (const int p = lane + j * NORM_THREADS; p < count)
-      f(packs[j], p);
+      f(vectors[j], p);
 }
 
 // to = norm(x) * scale + bias, of `rows` rows of `columns` elements; kIsRms: norm.cu has both. A team
@@ -73,46 +73,46 @@ __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const
   __shared__ Acc shared[kWarps];
   constexpr int kTeams = kThreads / NORM_THREADS;
   const int thread = threadIdx.y * 32 + threadIdx.x, team = thread / NORM_THREADS;
-  const int lane = thread % NORM_THREADS, count = int(columns / PACK);
+  const int lane = thread % NORM_THREADS, count = int(columns / VECTOR);
 #pragma unroll 1
   for (int first = 0; first < ROWS; first += kTeams) {
     const int r = first + team;
     const int own = team < kTeams && r < ROWS && r < rows ? count : 0; // else there is no row
     const T *row = x + r * columns;
-    Pack<T> packs[NORM_PACKS];
+    Vector<T> vectors[NORM_VECTORS];
     const bool aligned = are_aligned(x);
-    each_own_pack(packs, lane, own, [&](Pack<T> &pack, int p) {
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
       if (aligned)
-        pack = load_pack(row, p);
+        vector = load_vector(row, p);
       else
 #pragma unroll
-        for (int e = 0; e < PACK; ++e)
-          pack.element[e] = row[p * PACK + e];
+        for (int e = 0; e < VECTOR; ++e)
+          vector.element[e] = row[p * VECTOR + e];
     });
     Acc mean = 0;
     if constexpr (!kIsRms) {
-      each_own_pack(packs, lane, own, [&](Pack<T> &pack, int) {
+      each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int) {
 #pragma unroll
-        for (int e = 0; e < PACK; ++e)
-          mean += Acc(pack.element[e]);
+        for (int e = 0; e < VECTOR; ++e)
+          mean += Acc(vector.element[e]);
       });
       mean = add_up_team(mean, shared) / Acc(columns);
     }
     Acc squares = 0;
-    each_own_pack(packs, lane, own, [&](Pack<T> &pack, int) {
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int) {
 #pragma unroll
-      for (int e = 0; e < PACK; ++e) {
-        const Acc value = kIsRms ? Acc(pack.element[e]) : Acc(pack.element[e]) - mean;
+      for (int e = 0; e < VECTOR; ++e) {
+        const Acc value = kIsRms ? Acc(vector.element[e]) : Acc(vector.element[e]) - mean;
         squares = fma(value, value, squares);
       }
     });
     squares = add_up_team(squares, shared) / Acc(columns);
     const Acc factor = 1 / sqrt(squares + epsilon);
-    each_own_pack(packs, lane, own, [&](Pack<T> &pack, int p) {
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
 #pragma unroll
-      for (int e = 0; e < PACK; ++e) {
-        const int i = p * PACK + e;
-        const Acc value = Acc(pack.element[e]), by = scale ? Acc(scale[i]) : Acc(1);
+      for (int e = 0; e < VECTOR; ++e) {
+        const int i = p * VECTOR + e;
+        const Acc value = Acc(vector.element[e]), by = scale ? Acc(scale[i]) : Acc(1);
         to[r * columns + i] = kIsRms ? T(value * factor * by)
                                      : T(fma((value - mean) * factor, by, bias_at(bias, i)));
       }
@@ -162,7 +162,7 @@ __device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T 
   for (int r = 0; r < ROWS; ++r)
     row[r] = x + (r < rows ? r : rows - 1) * k;
   const bool aligned =
-      k % kGemvPack == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
+      k % kGemvVector == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
 #pragma unroll 1
   for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
     const long long at = columns.column(first + c);
@@ -210,7 +210,7 @@ __device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const
 }
 #endif
 
-#ifdef HAS_REPACKED
+#ifdef HAS_REVECTORED
 #include "repacked_sums.cuh"
 
 // Columns of blocks that are repacked, 16 at a time by four warps.
@@ -285,15 +285,15 @@ __device__ __forceinline__ long long appended_at(const int *positions, const int
 template <class Columns>
 __device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Columns columns,
                                                 Acc epsilon) {
-  constexpr int kPack = 16 / sizeof(T);
-  const int heads = COLUMNS / columns.width, packs = columns.width / kPack;
+  constexpr int kVector = 16 / sizeof(T);
+  const int heads = COLUMNS / columns.width, vectors = columns.width / kVector;
 #pragma unroll 1
   for (int i = threadIdx.y; i < ROWS * heads; i += kWarps) {
     T *head = &sums[i / heads][i % heads * columns.width];
     Acc squares = 0;
-    for (int p = threadIdx.x; p < packs; p += 32)
-      for (int e = 0; e < kPack; ++e) {
-        const Acc value = Acc(head[columns.place(p * kPack + e)]);
+    for (int p = threadIdx.x; p < vectors; p += 32)
+      for (int e = 0; e < kVector; ++e) {
+        const Acc value = Acc(head[columns.place(p * kVector + e)]);
         squares = fma(value, value, squares);
       }
 #pragma unroll

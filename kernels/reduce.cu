@@ -79,10 +79,10 @@ __device__ __forceinline__ long long offset_of(long long index, const long long 
 #define ENTRY_(operation, kind) operation##_##kind
 #define ENTRY(operation, kind) ENTRY_(operation, kind)
 
-#if defined(ROW_PACKS) && defined(LOADS_X)
+#if defined(ROW_VECTORS) && defined(LOADS_X)
 #define LOAD_ROW() const Row<T> row(x + begin, reduced)
 #define ELEMENT(place, i) row.at(place, i)
-#elif defined(ROW_PACKS) // in the same order
+#elif defined(ROW_VECTORS) // in the same order
 #define LOAD_ROW()
 #define ELEMENT(place, i) LOAD(begin + i)
 #else
@@ -108,7 +108,7 @@ extern "C" __global__ void ROW_BOUNDS ENTRY(OP, rows)(PARAMETERS) {
     STORE(blockIdx.x, reduction::OP::finish(value, reduced));
 }
 
-#ifndef ROW_PACKS
+#ifndef ROW_VECTORS
 constexpr int kColumns = 32, kSlices = 8;
 
 extern "C" __global__ void __launch_bounds__(kColumns *kSlices) ENTRY(OP, columns)(PARAMETERS) {

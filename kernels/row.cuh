@@ -1,15 +1,15 @@
-// A block's row, as often as a kernel needs it. With ROW_PACKS it is read once, in packs that are
-// all on their way before the first is used, and stays in registers; else each pass reads it from
+// A block's row, as often as a kernel needs it. With ROW_VECTORS it is read once, in vectors that
+// are all on their way before the first is used, and stays in registers; else each pass reads it from
 // memory, an element a thread.
 //
-//   row   | pack 0 | pack 1 | .. | pack THREADS | ..     thread t has the packs t, t + THREADS, ..
+//   row   | 0 | 1 | .. | THREADS | ..     thread t has the vectors t, t + THREADS, ..
 //
-// Options: THREADS of a block; ROW_PACKS, packs a thread, and PACK, where the row's length is
-// known, a multiple of PACK and at most THREADS * ROW_PACKS packs. Packs that do not lie at
+// Options: THREADS of a block; ROW_VECTORS, vectors a thread, and VECTOR, where the row's length is
+// known, a multiple of VECTOR and at most THREADS * ROW_VECTORS vectors. Vectors that do not lie at
 // multiples of their size are read and written element by element, to and from the same registers.
 #pragma once
 
-#include "packs.cuh"
+#include "vectors.cuh"
 
 #ifdef THREADS
 #define BLOCK_THREADS THREADS
@@ -19,56 +19,56 @@
 #define ROW_BOUNDS
 #endif
 
-#ifdef ROW_PACKS
+#ifdef ROW_VECTORS
 
 template <class E> struct Row {
-  const int count; // packs
-  Pack<E> packs[ROW_PACKS];
+  const int count; // vectors
+  Vector<E> vectors[ROW_VECTORS];
 
-  __device__ __forceinline__ Row(const E *x, long long columns) : count(int(columns / PACK)) {
+  __device__ __forceinline__ Row(const E *x, long long columns) : count(int(columns / VECTOR)) {
     if (are_aligned(x)) {
 #pragma unroll
-      for (int j = 0; j < ROW_PACKS; ++j)
+      for (int j = 0; j < ROW_VECTORS; ++j)
         if (const int p = threadIdx.x + j * THREADS; p < count)
-          packs[j] = load_pack(x, p);
+          vectors[j] = load_vector(x, p);
     } else {
 #pragma unroll
-      for (int j = 0; j < ROW_PACKS; ++j)
+      for (int j = 0; j < ROW_VECTORS; ++j)
         if (const int p = threadIdx.x + j * THREADS; p < count)
 #pragma unroll
-          for (int e = 0; e < PACK; ++e)
-            packs[j].element[e] = x[p * PACK + e];
+          for (int e = 0; e < VECTOR; ++e)
+            vectors[j].element[e] = x[p * VECTOR + e];
     }
   }
 
   // The element that `each` has at this place.
   __device__ __forceinline__ E at(int place, long long column) const {
-    return packs[place / PACK].element[place % PACK];
+    return vectors[place / VECTOR].element[place % VECTOR];
   }
 };
 
 // f(place, column), for the columns that are this thread's.
 template <class F> __device__ __forceinline__ void each_column(long long columns, F f) {
 #pragma unroll
-  for (int j = 0; j < ROW_PACKS; ++j)
-    if (const int p = threadIdx.x + j * THREADS; p < int(columns / PACK))
+  for (int j = 0; j < ROW_VECTORS; ++j)
+    if (const int p = threadIdx.x + j * THREADS; p < int(columns / VECTOR))
 #pragma unroll
-      for (int e = 0; e < PACK; ++e)
-        f(j * PACK + e, p * PACK + e);
+      for (int e = 0; e < VECTOR; ++e)
+        f(j * VECTOR + e, p * VECTOR + e);
 }
 
 // y[column] = f(place, column).
 template <class E, class F>
 __device__ __forceinline__ void store_row(E *y, long long columns, F f) {
-  const bool aligned = Run<PACK, E>::is_aligned(y);
+  const bool aligned = Run<VECTOR, E>::is_aligned(y);
 #pragma unroll
-  for (int j = 0; j < ROW_PACKS; ++j)
-    if (const int p = threadIdx.x + j * THREADS; p < int(columns / PACK)) {
-      Run<PACK, E> run;
+  for (int j = 0; j < ROW_VECTORS; ++j)
+    if (const int p = threadIdx.x + j * THREADS; p < int(columns / VECTOR)) {
+      Run<VECTOR, E> run;
 #pragma unroll
-      for (int e = 0; e < PACK; ++e)
-        run.element[e] = f(j * PACK + e, p * PACK + e);
-      run.store(y + p * PACK, aligned);
+      for (int e = 0; e < VECTOR; ++e)
+        run.element[e] = f(j * VECTOR + e, p * VECTOR + e);
+      run.store(y + p * VECTOR, aligned);
     }
 }
 

@@ -43,7 +43,7 @@ extern "C" __global__ void ROW_BOUNDS softmax_rows(const T *__restrict__ x, OUT 
   });
 }
 
-#ifndef ROW_PACKS
+#ifndef ROW_VECTORS
 extern "C" __global__ void softmax_columns(const T *__restrict__ x, OUT *__restrict__ y,
                                            long long outer, long long axis,
                                            long long inner FUSED_PARAMETERS) {

@@ -1,15 +1,15 @@
-// Elementwise operations with one operand: y[i] = OP(x[i]), contiguous, in packs.
+// Elementwise operations with one operand: y[i] = OP(x[i]), contiguous, in vectors.
 //
 // Options: -DOP=relu names the operation (elementwise.cuh, or integers.cuh), and with it the entry,
 // relu_elementwise; PARAMETERS, how many numbers it takes besides (0, 1 or 2); TO_BOOL for tests,
-// whose result is a bool; those of number.cuh, packs.cuh and assume.cuh. x and y may be the same
+// whose result is a bool; those of number.cuh, vectors.cuh and assume.cuh. x and y may be the same
 // tensor, where their elements have one size.
 
 #include "assume.cuh"
 #include "number.cuh"
 #include "operations.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #if PARAMETERS == 2
 #define PARAMETERS_ , Parameter p, Parameter q
@@ -34,15 +34,15 @@ extern "C" __global__ void ENTRY(OP)(const T *x, Result *y, long long count PARA
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
-  const Index packs = pack_count(count, x, y);
-  for (Index at = first; at < packs; at += step) {
-    const Pack<T> in = load_pack(x, at);
-    Pack<Result> out;
+  const Index vectors = vector_count(count, x, y);
+  for (Index at = first; at < vectors; at += step) {
+    const Vector<T> in = load_vector(x, at);
+    Vector<Result> out;
 #pragma unroll
-    for (int e = 0; e < PACK; ++e)
+    for (int e = 0; e < VECTOR; ++e)
       out.element[e] = result_of(in.element[e] ARGUMENTS_);
-    store_pack(y, at, out);
+    store_vector(y, at, out);
   }
-  for (Index i = packs * PACK + first; i < Index(count); i += step)
+  for (Index i = vectors * VECTOR + first; i < Index(count); i += step)
     y[i] = result_of(x[i] ARGUMENTS_);
 }

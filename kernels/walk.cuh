@@ -3,14 +3,14 @@
 // stride a dimension, 0 where it broadcasts. The caller merges dimensions that all operands walk
 // alike; with their sizes in ASSUME, unused dimensions cost nothing.
 //
-// With packs (packs.cuh) they lie along dimension INNERMOST, whose size is a multiple of PACK;
-// along it an operand's stride is 1, and its other ones are multiples of PACK, or 0.
+// With vectors (vectors.cuh) they lie along dimension INNERMOST, whose size is a multiple of
+// VECTOR; along it an operand's stride is 1, and its other ones are multiples of VECTOR, or 0.
 //
 // Options: MAX_RANK 4 or 8; INNERMOST.
 #pragma once
 
 #include "dimensions.cuh"
-#include "packs.cuh"
+#include "vectors.cuh"
 
 #ifndef INNERMOST
 #define INNERMOST 0
@@ -37,11 +37,11 @@ template <int kOperands> struct Walk {
     }
   }
 
-  // A pack of an operand from element `at` on: its own, or one element in all places.
+  // A vector of an operand from element `at` on: its own, or one element in all places.
   template <class E>
-  __device__ __forceinline__ Pack<E> pack_of(int operand, const E *tensor, Index at) const {
+  __device__ __forceinline__ Vector<E> vector_of(int operand, const E *tensor, Index at) const {
     if (stride[operand][INNERMOST] != 0)
-      return load_pack(tensor, at / PACK);
-    return same_pack(tensor[at]);
+      return load_vector(tensor, at / VECTOR);
+    return same_vector(tensor[at]);
   }
 };

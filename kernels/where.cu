@@ -2,25 +2,25 @@
 // Elements are moved, not read, so that only their width matters.
 //
 // where_elementwise: all are contiguous and alike. where_broadcast walks them (walk.cuh). Both take
-// packs.
+// vectors.
 //
-// Options: BROADCAST asks for where_broadcast; those of bytes.cuh, packs.cuh, walk.cuh and
+// Options: BROADCAST asks for where_broadcast; those of bytes.cuh, vectors.cuh, walk.cuh and
 // assume.cuh.
 
 #include "assume.cuh"
 #include "bytes.cuh"
-#include "packs.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 typedef unsigned char Flag;
 
-__device__ __forceinline__ void store_choices(T *y, Index p, const Pack<Flag> &condition,
-                                              const Pack<T> &a, const Pack<T> &b) {
-  Pack<T> out;
+__device__ __forceinline__ void store_choices(T *y, Index p, const Vector<Flag> &condition,
+                                              const Vector<T> &a, const Vector<T> &b) {
+  Vector<T> out;
 #pragma unroll
-  for (int e = 0; e < PACK; ++e)
+  for (int e = 0; e < VECTOR; ++e)
     out.element[e] = condition.element[e] ? a.element[e] : b.element[e];
-  store_pack(y, p, out);
+  store_vector(y, p, out);
 }
 
 #ifndef BROADCAST
@@ -30,10 +30,10 @@ extern "C" __global__ void where_elementwise(const Flag *condition, const T *a, 
   __builtin_assume(ASSUME);
   const Index step = Index(gridDim.x) * blockDim.x;
   const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
-  const Index packs = pack_count(count, condition, a, b, y);
-  for (Index p = first; p < packs; p += step)
-    store_choices(y, p, load_pack(condition, p), load_pack(a, p), load_pack(b, p));
-  for (Index i = packs * PACK + first; i < Index(count); i += step)
+  const Index vectors = vector_count(count, condition, a, b, y);
+  for (Index p = first; p < vectors; p += step)
+    store_choices(y, p, load_vector(condition, p), load_vector(a, p), load_vector(b, p));
+  for (Index i = vectors * VECTOR + first; i < Index(count); i += step)
     y[i] = condition[i] ? a[i] : b[i];
 }
 #else
@@ -49,14 +49,14 @@ extern "C" __global__ void where_broadcast(const Flag *condition, const T *a, co
                         {{EACH(condition_stride)}, {EACH(a_stride)}, {EACH(b_stride)}}};
   const Index step = Index(gridDim.x) * blockDim.x;
   const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
-  const Index packs = pack_count(count, condition, a, b, y);
+  const Index vectors = vector_count(count, condition, a, b, y);
   Index at[3];
-  for (Index p = first; p < packs; p += step) {
-    walk.offsets(p * PACK, at);
-    store_choices(y, p, walk.pack_of(0, condition, at[0]), walk.pack_of(1, a, at[1]),
-                  walk.pack_of(2, b, at[2]));
+  for (Index p = first; p < vectors; p += step) {
+    walk.offsets(p * VECTOR, at);
+    store_choices(y, p, walk.vector_of(0, condition, at[0]), walk.vector_of(1, a, at[1]),
+                  walk.vector_of(2, b, at[2]));
   }
-  for (Index i = packs * PACK + first; i < Index(count); i += step) {
+  for (Index i = vectors * VECTOR + first; i < Index(count); i += step) {
     walk.offsets(i, at);
     y[i] = condition[at[0]] ? a[at[1]] : b[at[2]];
   }

@@ -178,8 +178,7 @@ private:
   }
 
   Result<std::unique_ptr<runtime::GraphInstance>> build_instance() {
-    return runtime::GraphInstance::build(*shape().frame, subject_.code(), shape().topology,
-                                         stream_);
+    return runtime::GraphInstance::build(*shape().run, subject_.code(), shape().topology, stream_);
   }
 
   /// Replaces what `twin` holds; its parts are timed for `figures`.

@@ -7,8 +7,8 @@
 #include "passes/pass.h"
 #include "plan/lower/planner.h"
 #include "runtime/compile/compile.h"
-#include "runtime/graph/region_class.h"
 #include "runtime/graph/step_launch.h"
+#include "runtime/graph/topology_class.h"
 
 #include <algorithm>
 
@@ -76,29 +76,29 @@ Result<std::unique_ptr<BenchDriver>> BenchDriver::open(DriverClass kind) {
 
 // --- Launches ------------------------------------------------------------------------------------
 
-Result<LaunchList> LaunchList::make(const runtime::Frame &frame, const runtime::LoadedCode &code,
-                                    const runtime::RegionClass &topology) {
+Result<LaunchList> LaunchList::make(const runtime::RunBinding &run, const runtime::LoadedCode &code,
+                                    const runtime::TopologyClass &topology) {
   LaunchList list;
   std::vector<size_t> first_value;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
-    const runtime::LaunchProgram &launch = frame.program.launches[topology.launches[node]];
-    if (launch.fixed && launch.kind != runtime::LaunchKind::kernel)
+    const runtime::StepVariant &variant = run.program.variants[topology.variants[node]];
+    if (variant.fixed && variant.kind != runtime::VariantKind::kernel)
       return Status::error(Code::unsupported, "the bench launches kernels only, and step '" +
-                                                  frame.function.steps[launch.step].name +
+                                                  run.function.steps[variant.step].name +
                                                   "' is a copy or a fill");
-    CUGRT_ASSIGN(runtime::LaunchDims dims, runtime::launch_dims(frame, launch, code.limits()));
+    CUGRT_ASSIGN(runtime::LaunchDims dims, runtime::launch_dims(run, variant, code.limits()));
     Node made;
-    made.empty = launch.kind == runtime::LaunchKind::empty;
+    made.empty = variant.kind == runtime::VariantKind::empty;
     if (!made.empty) {
-      made.params.function = code.function(launch);
+      made.params.function = code.function(variant);
       made.params.grid = dims.grid;
       made.params.block = dims.block;
       made.params.dynamic_shared_bytes = dims.shared_bytes;
-      made.params.attributes = code.attributes(launch);
+      made.params.attributes = code.attributes(variant);
     }
     first_value.push_back(list.values_.size());
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
-      CUGRT_ASSIGN(uint64_t value, frame.value(frame.program.sources[i]));
+    for (uint32_t i = variant.sources.begin; i < variant.sources.end(); ++i) {
+      CUGRT_ASSIGN(uint64_t value, run.value(run.program.sources[i]));
       list.values_.push_back(value);
     }
     made.after.assign(topology.predecessors.begin() + topology.first_predecessor[node],
@@ -240,19 +240,19 @@ Status Subject::run(runtime::Session &session, std::span<const int64_t> dims) co
 
 Result<Subject::Shape> Subject::shape(std::span<const int64_t> dims) {
   CUGRT_TRY(run(*session_, dims));
-  std::unique_ptr<runtime::Frame> frame;
+  std::unique_ptr<runtime::RunBinding> run;
   CUGRT_TRY(session_->visit_instances([&](const std::vector<runtime::GraphCache::View> &views) {
     if (!views.empty()) // one for each topology class, all of one function
-      frame = std::make_unique<runtime::Frame>(*views[0].frame);
+      run = std::make_unique<runtime::RunBinding>(*views[0].run);
   }));
-  if (!frame)
+  if (!run)
     return Status::error(Code::internal, "the run left no instance");
-  CUGRT_ASSIGN(std::vector<uint32_t> launches, runtime::choose_launches(*frame, *executable_, 0));
-  auto topology = std::make_shared<const runtime::RegionClass>(
-      runtime::make_region_class(*frame, 0, std::move(launches)));
-  CUGRT_ASSIGN(LaunchList list, LaunchList::make(*frame, *code_, *topology));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants, runtime::choose_variants(*run, *executable_, 0));
+  auto topology = std::make_shared<const runtime::TopologyClass>(
+      runtime::make_topology_class(*run, 0, std::move(variants)));
+  CUGRT_ASSIGN(LaunchList list, LaunchList::make(*run, *code_, *topology));
   CUGRT_TRY(session_->synchronize());
-  return Shape{std::move(frame), std::move(topology), std::move(list)};
+  return Shape{std::move(run), std::move(topology), std::move(list)};
 }
 
 } // namespace cugrt::bench

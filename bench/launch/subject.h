@@ -33,9 +33,9 @@ struct BenchDriver {
 
 class LaunchList {
 public:
-  /// The launches of a region as the frame binds them.
-  static Result<LaunchList> make(const runtime::Frame &frame, const runtime::LoadedCode &code,
-                                 const runtime::RegionClass &topology);
+  /// The launches of a region as the run binds them.
+  static Result<LaunchList> make(const runtime::RunBinding &run, const runtime::LoadedCode &code,
+                                 const runtime::TopologyClass &topology);
   LaunchList(LaunchList &&) = default; // pointers into the vectors stay right
   LaunchList &operator=(LaunchList &&) = default;
 
@@ -81,8 +81,8 @@ public:
 
   /// What a run at these dimensions launches, kept by the subject's own session.
   struct Shape {
-    std::unique_ptr<runtime::Frame> frame;
-    std::shared_ptr<const runtime::RegionClass> topology;
+    std::unique_ptr<runtime::RunBinding> run;
+    std::shared_ptr<const runtime::TopologyClass> topology;
     LaunchList launches;
   };
   /// Of two shapes, ask for the larger one first: memory for results never shrinks, but may move.

@@ -46,19 +46,19 @@ bool walks_alike(OpEmitter &op, const std::vector<Dimension> &walk) {
                                           [&](ir::ExprId stride) { return stride == one; }));
 }
 
-// Whether packs can lie along the innermost dimension (kernels/walk.cuh).
-bool takes_packs(OpEmitter &op, const std::vector<Dimension> &walk, int64_t pack) {
+// Whether vectors can lie along the innermost dimension (kernels/walk.cuh).
+bool takes_vectors(OpEmitter &op, const std::vector<Dimension> &walk, int64_t vector) {
   const Dimension &innermost = walk.back();
-  if (!op.divides(pack, innermost.size))
+  if (!op.divides(vector, innermost.size))
     return false;
   for (size_t i = 0; i < innermost.strides.size(); ++i) {
     const std::optional<int64_t> stride = op.exprs().as_constant(innermost.strides[i]);
     if (stride == 0)
-      continue; // one element for all of a pack
+      continue; // one element for all of a vector
     if (stride != 1)
       return false;
     for (size_t d = 0; d + 1 < walk.size(); ++d)
-      if (!op.divides(pack, walk[d].strides[i]))
+      if (!op.divides(vector, walk[d].strides[i]))
         return false;
   }
   return true;
@@ -66,15 +66,15 @@ bool takes_packs(OpEmitter &op, const std::vector<Dimension> &walk, int64_t pack
 
 size_t max_rank(const std::vector<Dimension> &walk) { return walk.size() <= 4 ? 4 : 8; }
 
-// Options of kernels that broadcast: the walk, and packs where they fit.
+// Options of kernels that broadcast: the walk, and vectors where they fit.
 void broadcast_options(OpEmitter &op, KernelLaunch &launch, const std::vector<Dimension> &walk,
                        uint32_t widest_bytes) {
   launch.option("-DBROADCAST");
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(walk)));
-  if (!takes_packs(op, walk, KernelLaunch::pack_size(widest_bytes)))
+  if (!takes_vectors(op, walk, KernelLaunch::vector_size(widest_bytes)))
     return;
   launch.option("-DINNERMOST=" + std::to_string(walk.size() - 1));
-  launch.packs(widest_bytes);
+  launch.vectors(widest_bytes);
 }
 
 // Parameters size1.. and PREFIX_stride0.. for each operand, by `prefixes`.
@@ -103,7 +103,7 @@ Status emit_elementwise(OpEmitter &op) {
     launch.option("-DPARAMETERS=" + std::to_string(parameters.size()));
   if (to != dtype)
     launch.option("-DTO_BOOL");
-  launch.packs(std::max(element_bytes(dtype), element_bytes(to)));
+  launch.vectors(std::max(element_bytes(dtype), element_bytes(to)));
   launch.index_type({count});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
@@ -131,7 +131,7 @@ Status emit_broadcasting(OpEmitter &op) {
     launch.option("-DTO_BOOL");
   const uint32_t widest_bytes = std::max(element_bytes(dtype), element_bytes(y.dtype));
   if (alike)
-    launch.packs(widest_bytes);
+    launch.vectors(widest_bytes);
   else
     broadcast_options(op, launch, walk, widest_bytes);
   launch.index_type({count});
@@ -172,7 +172,7 @@ Status emit_where(OpEmitter &op) {
   KernelLaunch launch =
       op.moving_launch("where.cu", alike ? "where_elementwise" : "where_broadcast", y.dtype);
   if (alike)
-    launch.packs(element_bytes(y.dtype));
+    launch.vectors(element_bytes(y.dtype));
   else
     broadcast_options(op, launch, walk, element_bytes(y.dtype));
   launch.index_type({count});
@@ -207,7 +207,7 @@ Status emit_cast(OpEmitter &op) {
     launch.option("-DUSES_F16");
   if (from == ir::DType::bf16 || to == ir::DType::bf16)
     launch.option("-DUSES_BF16");
-  launch.packs(std::max(element_bytes(from), element_bytes(to)));
+  launch.vectors(std::max(element_bytes(from), element_bytes(to)));
   launch.index_type({count});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());

@@ -21,8 +21,8 @@ Status emit_gather_along(OpEmitter &op, std::string entry) {
   KernelLaunch launch = op.moving_launch("gather.cu", std::move(entry), x.dtype);
   option_for_ids(launch, ids.dtype);
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
-  if (!elements && op.divides(KernelLaunch::pack_size(bytes), op.count(x, axis + 1)))
-    launch.packs(bytes);
+  if (!elements && op.divides(KernelLaunch::vector_size(bytes), op.count(x, axis + 1)))
+    launch.vectors(bytes);
   launch.index_type({op.count(x), op.count(op.result_type())});
   launch.input("x", op.operand(0));
   launch.input("positions", op.operand(1));

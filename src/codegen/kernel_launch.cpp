@@ -86,10 +86,10 @@ void KernelLaunch::element_bytes(uint32_t bytes) {
   any_dtype_ = true;
 }
 
-void KernelLaunch::packs(uint32_t widest_bytes) {
+void KernelLaunch::vectors(uint32_t widest_bytes) {
   CUGRT_CHECK(kernel_.variants.empty() && widest_bytes <= 8);
-  pack_ = pack_size(widest_bytes);
-  option("-DPACK=" + std::to_string(pack_));
+  pack_ = vector_size(widest_bytes);
+  option("-DVECTOR=" + std::to_string(pack_));
 }
 
 void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
@@ -175,16 +175,18 @@ void KernelLaunch::loop_variant(ir::ExprId count) {
   variant("", {}, exprs().min(blocks, constant(kMaxLoopBlocks)), {256, 1, 1});
 }
 
-// A thread's packs of a row: enough on their way at once, and few enough for its registers.
-constexpr int64_t kPacksEach = 4, kMostPacksEach = 8, kMostThreads = 1024;
+// A thread's vectors of a row: enough on their way at once, and few enough for its registers.
+constexpr int64_t kVectorsEach = 4, kMostVectorsEach = 8, kMostThreads = 1024;
 
 std::optional<RowForm> row_form(std::optional<int64_t> known, uint32_t element_bytes) {
-  const int64_t pack = KernelLaunch::pack_size(element_bytes), count = known.value_or(0) / pack;
-  if (count == 0 || *known % pack != 0 || count > kMostPacksEach * kMostThreads)
+  const int64_t vector = KernelLaunch::vector_size(element_bytes),
+                count = known.value_or(0) / vector;
+  if (count == 0 || *known % vector != 0 || count > kMostVectorsEach * kMostThreads)
     return std::nullopt;
   auto ceildiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t each = count > kPacksEach * kMostThreads ? ceildiv(count, kMostThreads)
-                                                         : std::min(kPacksEach, ceildiv(count, 32));
+  const int64_t each = count > kVectorsEach * kMostThreads
+                           ? ceildiv(count, kMostThreads)
+                           : std::min(kVectorsEach, ceildiv(count, 32));
   return RowForm{ceildiv(ceildiv(count, each), 32) * 32, each};
 }
 
@@ -195,8 +197,8 @@ void KernelLaunch::row_variants(ir::ExprId rows, ir::ExprId length, std::optiona
     variant("", exprs().make(ir::ExprKind::le, length, constant(256)), rows, {32, 1, 1});
     return variant("", {}, rows, {256, 1, 1});
   }
-  packs(element_bytes);
-  option("-DROW_PACKS=" + std::to_string(form->packs));
+  vectors(element_bytes);
+  option("-DROW_VECTORS=" + std::to_string(form->vectors));
   option("-DTHREADS=" + std::to_string(form->threads));
   variant("", {}, rows, {form->threads, 1, 1});
 }

@@ -26,11 +26,11 @@ int64_t integer_within(ir::DType dtype, double value);
 /// The bytes of an element of a plain dtype, low ones first.
 int64_t element_bits(ir::DType dtype, double value);
 
-/// A block whose registers hold a row (kernels/row.cuh): its threads, and packs of each.
+/// A block whose registers hold a row (kernels/row.cuh): its threads, and vectors of each.
 struct RowForm {
-  int64_t threads, packs;
+  int64_t threads, vectors;
 };
-/// None where the length is unknown, is no multiple of a pack or is too long.
+/// None where the length is unknown, is no multiple of a vector or is too long.
 std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_bytes);
 
 class KernelLaunch {
@@ -51,11 +51,11 @@ public:
   void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
-  /// The option PACK, for kernels that take packs (kernels/packs.cuh) of tensors whose widest
-  /// elements have so many bytes; loop_variant then counts packs. Stands before it.
-  void packs(uint32_t widest_bytes);
-  /// How many elements a pack of these has.
-  static uint32_t pack_size(uint32_t widest_bytes) { return 16 / widest_bytes; }
+  /// The option VECTOR, for kernels that take vectors (kernels/vectors.cuh) of tensors whose widest
+  /// elements have so many bytes; loop_variant then counts vectors. Stands before it.
+  void vectors(uint32_t widest_bytes);
+  /// How many elements a vector of these has.
+  static uint32_t vector_size(uint32_t widest_bytes) { return 16 / widest_bytes; }
   /// The option INDEX=unsigned, when each of `counts` and of the fusion's, over the function's
   /// symbols, has an upper bound below 2^31.
   void index_type(std::span<const ir::ExprId> counts);
@@ -94,7 +94,7 @@ public:
   void variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
                std::array<int64_t, 3> threads);
   /// The rule of kernels with a loop over the grid: 256 threads a block, a block for each 256 of
-  /// `count` elements, or of packs of them, at most kMaxLoopBlocks.
+  /// `count` elements, or of vectors of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);
   static constexpr int64_t kMaxLoopBlocks = 4096;
   /// The rule of kernels with a block a row (kernels/row.cuh), for `rows` of `length` elements of

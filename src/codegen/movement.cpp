@@ -17,9 +17,9 @@ void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype
   KernelLaunch launch = op.launch("copy.cu", "copy_rows", bytes_suffix(dtype));
   const uint32_t bytes = ir::info(dtype).bytes_per_block;
   launch.element_bytes(bytes);
-  const int64_t pack = KernelLaunch::pack_size(bytes);
-  if (op.divides(pack, length) && op.divides(pack, x_pitch) && op.divides(pack, y_pitch))
-    launch.packs(bytes);
+  const int64_t vector = KernelLaunch::vector_size(bytes);
+  if (op.divides(vector, length) && op.divides(vector, x_pitch) && op.divides(vector, y_pitch))
+    launch.vectors(bytes);
   launch.index_type({op.exprs().mul(rows, x_pitch), op.exprs().mul(rows, y_pitch)});
   launch.input("x", x);
   launch.output("y", y);
@@ -207,8 +207,8 @@ Status emit_embedding(OpEmitter &op) {
   if (wide)
     launch.option("-DWIDE_IDS");
   const uint32_t bytes = ir::info(table.dtype).bytes_per_block;
-  if (op.divides(KernelLaunch::pack_size(bytes), table.dims[1]))
-    launch.packs(bytes);
+  if (op.divides(KernelLaunch::vector_size(bytes), table.dims[1]))
+    launch.vectors(bytes);
   launch.index_type({op.count(table), op.count(op.result_type())});
   launch.input("table", op.operand(0));
   launch.input("ids", op.operand(1));

@@ -108,6 +108,7 @@ Result<PinnedBuffer> PinnedBuffer::allocate(const Context &context, uint64_t siz
 
 Result<uint64_t> PinnedBuffer::device_address(const Context &context) const {
   const DriverApi &api = context.api();
+  CUGRT_ASSIGN(ContextGuard guard, context.enter());
   CUdeviceptr address = 0;
   if (api.MemHostGetDevicePointer)
     CUGRT_DRIVER(api, MemHostGetDevicePointer, (&address, data(), 0), "a pinned buffer");

@@ -24,10 +24,10 @@ namespace {
 
 /// For each lifted function and input, the bytes of the smallest storage that it is given.
 std::vector<std::vector<int64_t>> least_storages(const ir::Module &source,
-                                                 const plan::SeedAnalysis &analysis) {
+                                                 const plan::PublishedAnalysis &analysis) {
   std::vector<std::vector<int64_t>> least(analysis.lifted.size());
   for (uint32_t f = 0; f < source.functions.size(); ++f)
-    for (const plan::SeedRegion &region : analysis.functions[f].regions) {
+    for (const plan::PublishedRegion &region : analysis.functions[f].regions) {
       std::vector<int64_t> &list = least[region.lifted];
       list.resize(region.inputs.size(), INT64_MAX);
       for (size_t i = 0; i < list.size(); ++i) {
@@ -49,7 +49,7 @@ public:
         symbols_(function.symbols.size()), values_(function.values.size()),
         root_(function.values.size()), written_(function.values.size()) {}
 
-  Result<ir::Function> run(const plan::SeedRegion &region, const std::string &name,
+  Result<ir::Function> run(const plan::PublishedRegion &region, const std::string &name,
                            std::span<const int64_t> storage_bytes) {
     region_ = &region;
     builder_.emplace(target_, name);
@@ -71,7 +71,7 @@ public:
   }
 
 private:
-  void reserve(const plan::SeedRegion &region) {
+  void reserve(const plan::PublishedRegion &region) {
     size_t operands = 0, values = region.inputs.size() + 1;
     for (uint32_t number : region.bindings) {
       operands += bindings_[number]->operands.count;
@@ -230,7 +230,7 @@ private:
   ir::Module &target_;
   const std::vector<const Binding *> bindings_; // by number
   const ReturnedValues returned_;
-  const plan::SeedRegion *region_ = nullptr;
+  const plan::PublishedRegion *region_ = nullptr;
   std::optional<ir::FunctionBuilder> builder_; // of the function that is built
   std::vector<ir::ExprId> symbols_;            // by symbol of the source function
   std::vector<ValueId> values_;                // by value of the source function
@@ -253,7 +253,7 @@ ReturnedValues::ReturnedValues(const ir::Module &module, const ir::Function &fun
       defined_by_[bindings_[number]->result(i).index] = number;
 }
 
-const Binding *ReturnedValues::remade(const plan::SeedRegion &region, ValueId value) const {
+const Binding *ReturnedValues::remade(const plan::PublishedRegion &region, ValueId value) const {
   if (module_.types[function_.value(value).type].kind != ir::TypeKind::tuple)
     return nullptr;
   const uint32_t number = defined_by_[value.index];
@@ -266,7 +266,7 @@ const Binding *ReturnedValues::remade(const plan::SeedRegion &region, ValueId va
              : nullptr;
 }
 
-std::vector<ValueId> ReturnedValues::of(const plan::SeedRegion &region) const {
+std::vector<ValueId> ReturnedValues::of(const plan::PublishedRegion &region) const {
   std::vector<ValueId> list;
   std::unordered_set<uint32_t> seen;
   auto add = [&](auto &self, ValueId value) -> void {
@@ -287,13 +287,13 @@ std::vector<ValueId> ReturnedValues::of(const plan::SeedRegion &region) const {
 }
 
 Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &source,
-                                                         const plan::SeedAnalysis &analysis,
+                                                         const plan::PublishedAnalysis &analysis,
                                                          ir::Module &target) {
   std::vector<std::vector<int64_t>> storage_bytes = least_storages(source, analysis);
   std::vector<ir::Function> functions;
   std::optional<Lifter> lifter; // of the function that the last region was of
   for (uint32_t l = 0; l < analysis.lifted.size(); ++l) {
-    const plan::SeedLifted &lifted = analysis.lifted[l];
+    const plan::PublishedLifted &lifted = analysis.lifted[l];
     if (l == 0 || lifted.function != analysis.lifted[l - 1].function)
       lifter.emplace(source, source.functions[lifted.function], target);
     CUGRT_ASSIGN(ir::Function function,
@@ -316,22 +316,23 @@ ir::TypeId bytes_around(const ir::Type &input, ir::Module &target) {
   return target.types.intern(std::move(bytes));
 }
 
-ir::TypeId slot_type(const plan::SeedSlot &slot, ir::Module &target) {
-  return target.types.storage(slot.scope, target.exprs.constant(slot.bytes));
+ir::TypeId merged_type(const plan::MergedStorage &merged, ir::Module &target) {
+  return target.types.storage(merged.scope, target.exprs.constant(merged.bytes));
 }
 
-ir::Function build_allocation(const ir::Module &source, const plan::SeedAnalysis &analysis,
+ir::Function build_allocation(const ir::Module &source, const plan::PublishedAnalysis &analysis,
                               ir::Module &target) {
   ir::FunctionBuilder builder(target, analysis.allocation_name);
   builder.function().is_private = true;
   std::vector<Operand> results;
-  for (const plan::SeedSlot &slot : analysis.slots) {
-    const ir::Function &survivor = source.functions[slot.function];
-    const plan::SeedStorage &storage = analysis.functions[slot.function].storages[slot.storage];
+  for (const plan::MergedStorage &merged : analysis.merged) {
+    const ir::Function &survivor = source.functions[merged.function];
+    const plan::PublishedStorage &storage =
+        analysis.functions[merged.function].storages[merged.storage];
     results.push_back(Operand::of(builder.alloc_storage(survivor.value(storage.value).name,
-                                                        target.types.scope_name(slot.scope),
-                                                        target.exprs.constant(slot.bytes))));
-    builder.function().result_types.push_back(slot_type(slot, target));
+                                                        target.types.scope_name(merged.scope),
+                                                        target.exprs.constant(merged.bytes))));
+    builder.function().result_types.push_back(merged_type(merged, target));
   }
   return builder.finish(results);
 }

@@ -19,10 +19,10 @@ public:
   ReturnedValues(const ir::Module &module, const ir::Function &function);
 
   /// In order, each once.
-  std::vector<ir::ValueId> of(const plan::SeedRegion &region) const;
+  std::vector<ir::ValueId> of(const plan::PublishedRegion &region) const;
   /// The binding of the region that makes a tuple, which the caller repeats; null for what is
   /// returned or comes from outside.
-  const ir::Binding *remade(const plan::SeedRegion &region, ir::ValueId value) const;
+  const ir::Binding *remade(const plan::PublishedRegion &region, ir::ValueId value) const;
 
 private:
   const ir::Module &module_;
@@ -32,14 +32,14 @@ private:
 };
 
 /// The lifted regions as functions of `target`, whose pools began as those of `source`, in the
-/// order of SeedAnalysis::lifted. Where several regions share one, a storage that it takes is as
-/// large as the smallest that it is given. Error unsupported: a key of more symbols than a shape
+/// order of PublishedAnalysis::lifted. Where several regions share one, a storage that it takes is
+/// as large as the smallest that it is given. Error unsupported: a key of more symbols than a shape
 /// has dimensions.
 Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &source,
-                                                         const plan::SeedAnalysis &analysis,
+                                                         const plan::PublishedAnalysis &analysis,
                                                          ir::Module &target);
 
-ir::Function build_allocation(const ir::Module &source, const plan::SeedAnalysis &analysis,
+ir::Function build_allocation(const ir::Module &source, const plan::PublishedAnalysis &analysis,
                               ir::Module &target);
 
 /// What is passed for a region's input: parameters are contiguous, so in the place of a tensor with
@@ -47,7 +47,7 @@ ir::Function build_allocation(const ir::Module &source, const plan::SeedAnalysis
 /// is passed as it is.
 ir::TypeId bytes_around(const ir::Type &input, ir::Module &target);
 
-/// The type of a slot.
-ir::TypeId slot_type(const plan::SeedSlot &slot, ir::Module &target);
+/// The type of a merged storage.
+ir::TypeId merged_type(const plan::MergedStorage &merged, ir::Module &target);
 
 } // namespace cugrt::passes

@@ -91,19 +91,19 @@ Result<ModulePadding::Results> ModulePadding::effects_of(const ir::Function &fun
 
 Status check_padding_effects(const ir::Module &module, const ir::Function &function,
                              const std::vector<bool> &padded) {
-  ModulePadding follower(module);
+  ModulePadding walk(module);
   std::vector<Symbols> symbols(function.symbols.size());
   Symbols all = 0;
-  for (size_t s = 0; s < padded.size() && follower.names.size() < 64; ++s)
+  for (size_t s = 0; s < padded.size() && walk.names.size() < 64; ++s)
     if (padded[s]) {
-      symbols[s] = Symbols(1) << follower.names.size();
+      symbols[s] = Symbols(1) << walk.names.size();
       all |= symbols[s];
-      follower.names.push_back(function.symbols[s].name);
+      walk.names.push_back(function.symbols[s].name);
     }
   std::vector<Padding> params;
   for (const ir::Parameter &param : function.params)
     params.push_back(ir::reads(param.access) ? Padding{all, 0} : Padding{0, all});
-  return follower.effects_of(function, std::move(symbols), params).take_status();
+  return walk.effects_of(function, std::move(symbols), params).take_status();
 }
 
 } // namespace cugrt::passes

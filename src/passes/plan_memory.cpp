@@ -12,12 +12,12 @@
 // plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
 //
-// Policy `slots` pairs tensors with storages of their own as published (plan/slots.h): each storage
-// stands before its first tensor, and tensors begin at its first byte.
+// Policy `slots` pairs tensors with storages of their own as published (plan/published/chunks.h):
+// each storage stands before its first tensor, and tensors begin at its first byte.
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "passes/all_passes.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/storage/memory_plan.h"
 
 #include "support/check.h"
@@ -118,29 +118,29 @@ private:
   std::vector<StorageValue> storages_; // by scope
 };
 
-class SlotsPlanner : public PlannedCloner {
+class ChunksPlanner : public PlannedCloner {
 public:
-  SlotsPlanner(const ir::Function &source, ir::Module &target, const plan::SlotPlan &plan)
-      : PlannedCloner(source, target), plan_(plan), storages_(plan.slots.size()) {}
+  ChunksPlanner(const ir::Function &source, ir::Module &target, const plan::ChunkPlan &plan)
+      : PlannedCloner(source, target), plan_(plan), storages_(plan.chunks.size()) {}
 
 protected:
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::alloc)
       return PlannedCloner::visit(binding);
-    const plan::SlotTensor *tensor = plan_.find(binding.result());
+    const plan::ChunkTensor *tensor = plan_.find(binding.result());
     CUGRT_CHECK(tensor);
-    if (tensor->slot == plan::kNoSlot)
+    if (tensor->chunk == plan::kNoChunk)
       return copy(binding);
-    const plan::StorageSlot &slot = plan_.slots[tensor->slot];
-    if (slot.first_tensor == tensor->tensor)
-      storages_[tensor->slot] = bind_storage(slot.scope, slot.bytes, binding.location);
-    bind_tensor(binding, storages_[tensor->slot], module().exprs.constant(0));
+    const plan::StorageChunk &chunk = plan_.chunks[tensor->chunk];
+    if (chunk.first_tensor == tensor->tensor)
+      storages_[tensor->chunk] = bind_storage(chunk.scope, chunk.bytes, binding.location);
+    bind_tensor(binding, storages_[tensor->chunk], module().exprs.constant(0));
     return {};
   }
 
 private:
-  const plan::SlotPlan &plan_;
-  std::vector<StorageValue> storages_; // by slot
+  const plan::ChunkPlan &plan_;
+  std::vector<StorageValue> storages_; // by chunk
 };
 
 Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &function,
@@ -151,9 +151,9 @@ Result<ir::Function> plan_packed(const ir::Module &module, const ir::Function &f
   return PackedPlanner(plan.interleaved ? *plan.interleaved : function, target, plan).run();
 }
 
-Result<ir::Function> plan_slots(const ir::Function &function, ir::Module &target) {
-  CUGRT_ASSIGN(const plan::SlotPlan plan, plan::plan_slots(target, function));
-  CUGRT_ASSIGN(ir::Function planned, SlotsPlanner(function, target, plan).run());
+Result<ir::Function> plan_chunks(const ir::Function &function, ir::Module &target) {
+  CUGRT_ASSIGN(const plan::ChunkPlan plan, plan::plan_chunks(target, function));
+  CUGRT_ASSIGN(ir::Function planned, ChunksPlanner(function, target, plan).run());
   std::erase_if(planned.extra_attributes, [](const ir::Attribute &attribute) {
     return attribute.name == plan::kPlanDynamicResults;
   });
@@ -173,9 +173,9 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   options.tables = context.choice("memory.offsets") == "buckets";
   if (context.choice("memory.effort") == "build")
     options.effort = plan::Effort::build;
-  const bool by_slots = context.choice("memory.storage_policy") == "slots";
+  const bool by_chunks = context.choice("memory.storage_policy") == "slots";
   std::vector<plan::FunctionSummary> summaries;
-  if (!by_slots) {
+  if (!by_chunks) {
     CUGRT_ASSIGN(summaries, plan::summarize_all(module));
   }
   ir::Module target = ir::without_functions(module);
@@ -185,8 +185,8 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
     plan::MemoryOptions own = options;
     if (run_as_graphs[f])
       own.reuse = plan::Reuse::smallest; // in program order: only callers know what shares bytes
-    CUGRT_ASSIGN(ir::Function planned, by_slots
-                                           ? plan_slots(function, target)
+    CUGRT_ASSIGN(ir::Function planned, by_chunks
+                                           ? plan_chunks(function, target)
                                            : plan_packed(module, function, summaries, own, target));
     target.functions.push_back(std::move(planned));
   }

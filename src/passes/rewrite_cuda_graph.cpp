@@ -13,8 +13,8 @@
 // A lifted function's parameters are contiguous: of a tensor with strides it takes the bytes that
 // it lies in, and makes the view again.
 //
-// plan/seed_analysis.h decides what is a region. The pass wants storage planned (PlanMemory): an
-// unplanned allocation is fresh in each run, so nothing that touches it is static.
+// plan/published/analysis.h decides what is a region. The pass wants storage planned (PlanMemory):
+// an unplanned allocation is fresh in each run, so nothing that touches it is static.
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/ops/infer.h"
@@ -40,26 +40,27 @@ using ir::ValueId;
 class Rewriter : public ir::FunctionCloner {
 public:
   /// Functions of the target: `allocation`, then the lifted ones from `first_lifted` on.
-  Rewriter(const ir::Module &module, const ir::Function &source, const plan::SeedFunction &seed,
-           const plan::SeedAnalysis &analysis, std::span<const ir::Function> lifted_functions,
-           ir::Module &target, uint32_t allocation, uint32_t first_lifted)
-      : FunctionCloner(source, target), seed_(seed), analysis_(analysis),
+  Rewriter(const ir::Module &module, const ir::Function &source,
+           const plan::PublishedFunction &published, const plan::PublishedAnalysis &analysis,
+           std::span<const ir::Function> lifted_functions, ir::Module &target, uint32_t allocation,
+           uint32_t first_lifted)
+      : FunctionCloner(source, target), published_(published), analysis_(analysis),
         lifted_functions_(lifted_functions), returned_(module, source), allocation_(allocation),
         first_lifted_(first_lifted), lifted_storage_(source.values.size()) {
-    for (const plan::SeedStorage &storage : seed.storages)
+    for (const plan::PublishedStorage &storage : published.storages)
       lifted_storage_[storage.value.index] = storage.lifted();
   }
 
 protected:
   Status visit(const Binding &b) override {
     const uint32_t number = next_++;
-    if (seed_.allocates && number == seed_.allocation)
+    if (published_.allocates && number == published_.allocation)
       get_storages(b.location);
-    const plan::SeedBinding &found = seed_.bindings[number];
-    if (found.rule == plan::SeedRule::names_static)
+    const plan::PublishedBinding &found = published_.bindings[number];
+    if (found.rule == plan::PublishedRule::names_static)
       note_storages(b);
     if (found.region != UINT32_MAX) {
-      const plan::SeedRegion &region = seed_.regions[found.region];
+      const plan::PublishedRegion &region = published_.regions[found.region];
       if (region.bindings.front() == number)
         launch(region, b.location);
       return {};
@@ -81,14 +82,14 @@ protected:
   void add_captures(std::vector<Operand> &operands) override {
     // The blocks have been copied: they hold the bindings from the construct's to next_.
     auto first = std::upper_bound(
-        seed_.storages.begin(), seed_.storages.end(), constructs_.back(),
-        [](uint32_t number, const plan::SeedStorage &s) { return number < s.binding; });
-    for (; first != seed_.storages.end() && first->binding < next_; ++first)
-      if (first->slot != UINT32_MAX)
+        published_.storages.begin(), published_.storages.end(), constructs_.back(),
+        [](uint32_t number, const plan::PublishedStorage &s) { return number < s.binding; });
+    for (; first != published_.storages.end() && first->binding < next_; ++first)
+      if (first->merged != UINT32_MAX)
         operands.push_back(Operand::of(mapped(first->value)));
   }
 
-  /// A slot may be larger than the storage that it stands for, and so differ in type.
+  /// A merged storage may be larger than the storage that it stands for, and so differ in type.
   ir::TypeId result_type(const Binding &b, std::span<const Operand> operands, uint32_t i) override {
     auto type = [&](const Operand &operand) {
       return ir::operand_type(module(), builder().function(), operand);
@@ -128,21 +129,21 @@ private:
   Operand constant(int64_t value) { return Operand::of(module().exprs.constant(value)); }
 
   void get_storages(SourceLocation location) {
-    std::vector<std::string> hints(analysis_.slots.size(), "other");
+    std::vector<std::string> hints(analysis_.merged.size(), "other");
     std::vector<ir::TypeId> types;
-    for (const plan::SeedSlot &slot : analysis_.slots)
-      types.push_back(slot_type(slot, module()));
-    for (const plan::SeedStorage &storage : seed_.storages)
-      if (storage.slot != UINT32_MAX)
-        hints[storage.slot] = source().value(storage.value).name;
+    for (const plan::MergedStorage &merged : analysis_.merged)
+      types.push_back(merged_type(merged, module()));
+    for (const plan::PublishedStorage &storage : published_.storages)
+      if (storage.merged != UINT32_MAX)
+        hints[storage.merged] = source().value(storage.value).name;
     const Operand operands[] = {Operand::of_function(allocation_), constant(0)};
     const ValueId first = host(ir::kGetCachedAlloc, operands, hints, types, location);
-    for (const plan::SeedStorage &storage : seed_.storages)
-      if (storage.slot != UINT32_MAX)
-        map(storage.value, {first.index + storage.slot});
+    for (const plan::PublishedStorage &storage : published_.storages)
+      if (storage.merged != UINT32_MAX)
+        map(storage.value, {first.index + storage.merged});
   }
 
-  void launch(const plan::SeedRegion &region, SourceLocation location) {
+  void launch(const plan::PublishedRegion &region, SourceLocation location) {
     std::vector<Operand> arguments;
     for (ValueId input : region.inputs)
       arguments.push_back(Operand::of(argument(input, location)));
@@ -188,7 +189,7 @@ private:
   }
 
   /// A tuple that the region made is made again, from what came back and from outside.
-  void make_tuples(const plan::SeedRegion &region, ValueId value,
+  void make_tuples(const plan::PublishedRegion &region, ValueId value,
                    std::unordered_set<uint32_t> &made) {
     const Binding *tuple = returned_.remade(region, value);
     if (!tuple || !made.insert(value.index).second)
@@ -213,8 +214,8 @@ private:
         builder().bind(binding, fields, {}, {}, std::span(&hint, 1), std::span(&type, 1)));
   }
 
-  const plan::SeedFunction &seed_;
-  const plan::SeedAnalysis &analysis_;
+  const plan::PublishedFunction &published_;
+  const plan::PublishedAnalysis &analysis_;
   const std::span<const ir::Function> lifted_functions_;
   const ReturnedValues returned_;
   const uint32_t allocation_, first_lifted_;
@@ -228,10 +229,10 @@ private:
 Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContext &context) {
   if (!context.flag("backend.use_cuda_graph"))
     return module;
-  const plan::SeedAnalysis analysis = plan::analyze_seed(module);
+  const plan::PublishedAnalysis analysis = plan::analyze_published(module);
   ir::Module target = ir::without_functions(module);
   const auto count = static_cast<uint32_t>(module.functions.size());
-  const uint32_t first_lifted = count + !analysis.slots.empty();
+  const uint32_t first_lifted = count + !analysis.merged.empty();
   CUGRT_ASSIGN(std::vector<ir::Function> lifted, build_lifted_functions(module, analysis, target));
   for (uint32_t f = 0; f < count; ++f) {
     Rewriter rewriter(module, module.functions[f], analysis.functions[f], analysis, lifted, target,
@@ -239,7 +240,7 @@ Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContex
     CUGRT_ASSIGN(ir::Function rewritten, rewriter.run());
     target.functions.push_back(std::move(rewritten));
   }
-  if (!analysis.slots.empty())
+  if (!analysis.merged.empty())
     target.functions.push_back(build_allocation(module, analysis, target));
   for (ir::Function &function : lifted)
     target.functions.push_back(std::move(function));

@@ -13,10 +13,11 @@ namespace {
 constexpr char kUsage[] =
     "usage: cugrt-conformance [--driver emulated|system|FILE] [--only TEXT] [--opcodes|--scripts]\n"
     "                         [--above COMPUTE]"
-    " [--golden FOLDER] [--record FILE] [--ptx FOLDER] [--citations]\n";
+    " [--golden FOLDER] [--record FILE] [--json FILE] [--ptx FOLDER]\n"
+    "                         [--citations]\n";
 
 struct Options {
-  std::string driver = "emulated", only, golden, record, ptx, child, above = "0";
+  std::string driver = "emulated", only, golden, record, json, ptx, child, above = "0";
   bool opcodes = true, scripts = true, citations = false;
 };
 
@@ -28,8 +29,8 @@ bool parse(int argc, char **argv, Options &options) {
       std::string *value;
     } const valued[] = {{"--driver", &options.driver}, {"--only", &options.only},
                         {"--golden", &options.golden}, {"--record", &options.record},
-                        {"--ptx", &options.ptx},       {"--child", &options.child},
-                        {"--above", &options.above}};
+                        {"--json", &options.json},     {"--ptx", &options.ptx},
+                        {"--child", &options.child},   {"--above", &options.above}};
     bool known = false;
     for (const auto &option : valued)
       if (name == option.name && i + 1 < argc) {
@@ -87,6 +88,8 @@ int main(int argc, char **argv) {
       outcomes.push_back(std::move(outcome));
   compare(outcomes, recordings);
   if (!options.record.empty() && !write_recording(options.record, driver, outcomes, reason))
+    return fail(reason);
+  if (!options.json.empty() && !write_rows(options.json, outcomes, recordings, reason))
     return fail(reason);
   return print_report(driver, outcomes, recordings);
 }

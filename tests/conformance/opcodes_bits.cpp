@@ -104,21 +104,23 @@ void add_funnels(Adder &adder) {
         75, "8.2");
 }
 
-/// Fields: the place and length are the lowest eight bits of their operands.
+/// Fields: the place and the length may be 0 to 255, so the cases bring their inputs there.
 void add_fields(Adder &adder, int width, char kind) {
   const std::string k(1, kind), w = std::to_string(width);
   for (bool is_signed : {false, true}) {
     const std::string type = (is_signed ? ".s" : ".u") + w;
-    adder.add("Integer Arithmetic Instructions: bfe", "bfe" + type, k + k + "rr",
-              "bits beyond the msb are the sign of the field, or zero",
-              [=](Bits a, Bits b, Bits c, Bits) {
-                int position = int(b & 255), length = int(c & 255);
-                int last = std::min(position + length - 1, width - 1);
-                Bits fill = !is_signed || length == 0 ? 0 : bit(a, last), r = 0;
-                for (int i = 0; i < width; ++i)
-                  r |= (i < length && position + i < width ? bit(a, position + i) : fill) << i;
-                return r;
-              });
+    adder.text("Integer Arithmetic Instructions: bfe",
+               "and.b32 %rb, %rb, 255; and.b32 %rc, %rc, 255; bfe" + type + " %" + k + "d, %" + k +
+                   "a, %rb, %rc;",
+               k + k + "rr", "bits beyond the msb are the sign of the field, or zero",
+               [=](Bits a, Bits b, Bits c, Bits) {
+                 int position = int(b & 255), length = int(c & 255);
+                 int last = std::min(position + length - 1, width - 1);
+                 Bits fill = !is_signed || length == 0 ? 0 : bit(a, last), r = 0;
+                 for (int i = 0; i < width; ++i)
+                   r |= (i < length && position + i < width ? bit(a, position + i) : fill) << i;
+                 return r;
+               });
     adder.add("Integer Arithmetic Instructions: bfind", "bfind" + type, "r" + k,
               "0xffffffff when no non-sign bit is found", [=](Bits a, Bits, Bits, Bits) {
                 return Bits(int64_t(highest(a, width, is_signed)));
@@ -130,14 +132,16 @@ void add_fields(Adder &adder, int width, char kind) {
                 return at < 0 ? ~Bits(0) : Bits(width - 1 - at);
               });
   }
-  adder.add("Integer Arithmetic Instructions: bfi", "bfi.b" + w, k + k + k + "rr",
-            "bits of a replace those of b from the position on",
-            [=](Bits a, Bits b, Bits c, Bits e) {
-              int position = int(c & 255), length = int(e & 255);
-              for (int i = 0; i < length && position + i < width; ++i)
-                b = (b & ~(Bits(1) << (position + i))) | bit(a, i) << (position + i);
-              return b;
-            });
+  adder.text("Integer Arithmetic Instructions: bfi",
+             "and.b32 %rc, %rc, 255; and.b32 %re, %re, 255; bfi.b" + w + " %" + k + "d, %" + k +
+                 "a, %" + k + "b, %rc, %re;",
+             k + k + k + "rr", "bits of a replace those of b from the position on",
+             [=](Bits a, Bits b, Bits c, Bits e) {
+               int position = int(c & 255), length = int(e & 255);
+               for (int i = 0; i < length && position + i < width; ++i)
+                 b = (b & ~(Bits(1) << (position + i))) | bit(a, i) << (position + i);
+               return b;
+             });
 }
 
 void add_counts(Adder &adder, int width, char kind) {

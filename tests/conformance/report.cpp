@@ -73,18 +73,28 @@ size_t confirmed_cases(const std::vector<Outcome> &outcomes, const Recording &re
 }
 
 /// Steps that no document states and no recording answers.
-size_t unrecorded_steps(const std::vector<Outcome> &outcomes,
-                        const std::vector<Recording> &recordings) {
+size_t unrecorded_steps(const Outcome &outcome, const std::vector<Recording> &recordings) {
   size_t count = 0;
-  for (const Outcome &outcome : outcomes)
-    for (const Answer &answer : outcome.answers) {
-      bool answered = std::any_of(recordings.begin(), recordings.end(), [&](const Recording &r) {
-        auto it = r.cases.find(outcome.id);
-        return it != r.cases.end() && it->second.answers.count(answer.step);
-      });
-      count += answer.unrecorded && !answered;
-    }
+  for (const Answer &answer : outcome.answers) {
+    bool answered = std::any_of(recordings.begin(), recordings.end(), [&](const Recording &r) {
+      auto it = r.cases.find(outcome.id);
+      return it != r.cases.end() && it->second.answers.count(answer.step);
+    });
+    count += answer.unrecorded && !answered;
+  }
   return count;
+}
+
+std::string quoted(const std::string &text) {
+  std::string out = "\"";
+  for (char c : text)
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  return out + '"';
 }
 
 void print_indented(const std::string &text) {
@@ -113,6 +123,26 @@ bool write_recording(const std::string &file, const Driver &driver,
     out << "\n";
   }
   if (!out.flush()) {
+    reason = file + ": cannot be written";
+    return false;
+  }
+  return true;
+}
+
+bool write_rows(const std::string &file, const std::vector<Outcome> &outcomes,
+                const std::vector<Recording> &recordings, std::string &reason) {
+  std::ofstream out(file);
+  const char *before = "[\n";
+  for (const Outcome &outcome : outcomes) {
+    const char *result = outcome.verdict == Verdict::left_out    ? "skipped"
+                         : outcome.verdict == Verdict::failed    ? "differs"
+                         : unrecorded_steps(outcome, recordings) ? "unrecorded"
+                                                                 : "agrees";
+    out << before << R"( {"case": )" << quoted(outcome.id) << R"(, "result": ")" << result
+        << R"(", "detail": )" << quoted(outcome.detail) << "}";
+    before = ",\n";
+  }
+  if (!(out << "\n]\n").flush()) {
     reason = file + ": cannot be written";
     return false;
   }
@@ -181,8 +211,10 @@ int print_report(const Driver &driver, const std::vector<Outcome> &outcomes,
                 recording.device.c_str(), recording.driver.c_str(), recording.date.c_str());
   if (recordings.empty())
     std::printf("none confirmed on a GPU yet\n");
-  std::printf("%zu answers that no document states are unrecorded\n",
-              unrecorded_steps(outcomes, recordings));
+  size_t unrecorded = 0;
+  for (const Outcome &outcome : outcomes)
+    unrecorded += unrecorded_steps(outcome, recordings);
+  std::printf("%zu answers that no document states are unrecorded\n", unrecorded);
   for (const auto &[reason, count] : reasons)
     std::printf("%zu left out: %s\n", count, reason.c_str());
   std::printf("%zu passed, %zu failed, 0 skipped\n", passed, failed);

@@ -55,6 +55,12 @@ bool write_recording(const std::string &file, const Driver &driver,
 bool read_recordings(const std::string &folder, std::vector<Recording> &recordings,
                      std::string &reason);
 
+/// A JSON array with an object a case: `case`; `result`, which is "agrees", "differs", "skipped" or
+/// "unrecorded" (it agrees, and has an answer that only hardware can give and none gave yet); and
+/// `detail`, which is what failed or why the case was left out.
+bool write_rows(const std::string &file, const std::vector<Outcome> &outcomes,
+                const std::vector<Recording> &recordings, std::string &reason);
+
 /// Fails cases whose answers differ from what hardware answered.
 void compare(std::vector<Outcome> &outcomes, const std::vector<Recording> &recordings);
 

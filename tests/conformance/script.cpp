@@ -57,10 +57,17 @@ void tell(const Outcome &outcome) {
   std::printf("detail\t%s", outcome.detail.c_str());
 }
 
+/// A script that takes longer hangs.
+constexpr unsigned kSeconds = 20;
+
+/// In a process of its own: each step is told as it is taken, for what crashes or hangs behind it.
+bool tells_steps = false;
+
 Outcome told(const ScriptCase &which, const std::string &text, int status) {
   Outcome outcome{which.id, which.kind != ScriptCase::Kind::emulated_only, Verdict::failed, "", {}};
   size_t from = 0;
   bool has_verdict = false;
+  std::string last = "its beginning";
   while (from < text.size()) {
     size_t to = std::min(text.find('\n', from), text.size());
     std::string line = text.substr(from, to - from);
@@ -72,6 +79,8 @@ Outcome told(const ScriptCase &which, const std::string &text, int status) {
       outcome.verdict = Verdict(std::atoi(line.c_str() + 8));
       has_verdict = true;
     }
+    if (line.rfind("step\t", 0) == 0)
+      last = "'" + line.substr(5) + "'";
     if (line.rfind("answer\t", 0) == 0) {
       size_t tab = line.find('\t', 9);
       if (tab != std::string::npos)
@@ -80,7 +89,11 @@ Outcome told(const ScriptCase &which, const std::string &text, int status) {
     from = to + 1;
   }
   if (!has_verdict)
-    outcome.detail = "its process ended with status " + std::to_string(status);
+    outcome.detail =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+            ? "hangs: its process was ended after " + std::to_string(kSeconds) + " s, behind " +
+                  last
+            : "its process ended with status " + std::to_string(status) + ", behind " + last;
   return outcome;
 }
 
@@ -97,6 +110,7 @@ Outcome run_apart(const ScriptCase &which, const std::string &driver_name) {
       putenv(const_cast<char *>(which.environment));
     close(ends[0]);
     close(ends[1]);
+    alarm(kSeconds); // lasts over the new program
     execl("/proc/self/exe", "cugrt-conformance", "--driver", driver_name.c_str(), "--child",
           which.id, nullptr);
     _exit(127);
@@ -132,6 +146,10 @@ void Script::observe(const char *name, uint64_t got, uint64_t emulated) {
 /// An observed step that differs from what the emulated driver is known to answer fails only there.
 void Script::step(const char *name, const std::string &got, const std::string &want,
                   bool unrecorded) {
+  if (tells_steps) {
+    std::printf("step\t%s\n", name);
+    std::fflush(stdout);
+  }
   answers_.push_back({std::to_string(answers_.size() + 1) + " " + name, got, unrecorded});
   if (got != want && !(unrecorded && want.empty()))
     failures_ += std::string(name) + " answers " + got + " instead of " + want + "\n";
@@ -188,7 +206,8 @@ std::vector<Outcome> run_scripts(const Driver &driver, const std::string &driver
       left_out("for the emulated driver only");
     else if (driver.version < script->version)
       left_out("needs a driver of version " + std::to_string(script->version));
-    else if (script->kind == ScriptCase::Kind::faulting || script->environment)
+    // On a real driver each: one that crashes takes no other with it.
+    else if (script->kind == ScriptCase::Kind::faulting || script->environment || !driver.emulated)
       outcomes.push_back(run_apart(*script, driver_name));
     else
       outcomes.push_back(run(driver, *script));
@@ -199,6 +218,7 @@ std::vector<Outcome> run_scripts(const Driver &driver, const std::string &driver
 int run_child(const Driver &driver, const std::string &id) {
   for (const ScriptCase *script : all_scripts())
     if (script->id == id) {
+      tells_steps = true;
       tell(run(driver, *script));
       return 0;
     }

@@ -85,8 +85,6 @@ void old_launch_refusals(Script &s) {
   s.observe("a shape of nothing", api.cuFuncSetBlockShape(f, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
   s.need(api.cuFuncSetBlockShape(f, 1, 1, 1));
   s.expect("a grid of nothing", api.cuLaunchGrid(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
-  s.observe("an argument before the first", api.cuParamSeti(f, -4, 0), CUDA_ERROR_INVALID_VALUE);
-  s.observe("far behind the last", api.cuParamSeti(f, 1 << 30, 0), CUDA_ERROR_INVALID_VALUE);
   s.observe("more than any kernel has", api.cuParamSetSize(f, 1u << 20), CUDA_ERROR_INVALID_VALUE);
   s.need(api.cuParamSetSize(f, 4));
   s.observe("arguments cut short", api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);

@@ -158,17 +158,36 @@ const std::vector<ScriptCase> &context_scripts() {
       {"calls that need a context and have none",
        Kind::shared,
        {{"cuMemAlloc", "CUDA_ERROR_INVALID_CONTEXT"},
-        {"cuCtxSynchronize", "CUDA_ERROR_INVALID_CONTEXT"}},
+        {"cuCtxSynchronize", "CUDA_ERROR_INVALID_CONTEXT"},
+        {"cuMemHostGetDevicePointer", "CUDA_ERROR_INVALID_CONTEXT"}},
        [](Script &s) {
          CUdeviceptr address = 0;
-         CUstream stream = nullptr;
+         CUstream stream = nullptr, made = nullptr;
+         CUevent event = nullptr;
+         CUfunction function = nullptr;
          CUdevice device = 0;
+         void *pinned = nullptr;
+         unsigned int flags = 0;
+         s.need(s.api.cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+         s.need(s.api.cuStreamCreate(&made, 0));
+         s.need(s.api.cuEventCreate(&event, 0));
          s.need(s.api.cuCtxSetCurrent(nullptr));
          s.expect("cuMemAlloc", s.api.cuMemAlloc(&address, 16), CUDA_ERROR_INVALID_CONTEXT);
          s.expect("cuCtxSynchronize", s.api.cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
          s.expect("cuStreamCreate", s.api.cuStreamCreate(&stream, 0), CUDA_ERROR_INVALID_CONTEXT);
          s.expect("cuCtxGetDevice", s.api.cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
+         s.expect("cuMemHostGetDevicePointer", s.api.cuMemHostGetDevicePointer(&address, pinned, 0),
+                  CUDA_ERROR_INVALID_CONTEXT);
+         s.observe("cuMemHostGetFlags", s.api.cuMemHostGetFlags(&flags, pinned), CUDA_SUCCESS);
+         s.observe("cuEventQuery", s.api.cuEventQuery(event), CUDA_SUCCESS);
+         s.observe("cuEventRecord", s.api.cuEventRecord(event, made), CUDA_ERROR_INVALID_CONTEXT);
+         s.observe("cuStreamSynchronize", s.api.cuStreamSynchronize(made), CUDA_SUCCESS);
+         s.observe("cuModuleGetFunction",
+                   s.api.cuModuleGetFunction(&function, s.module, "increment"), CUDA_SUCCESS);
          s.need(s.api.cuCtxSetCurrent(s.context));
+         s.need(s.api.cuEventDestroy(event));
+         s.need(s.api.cuStreamDestroy(made));
+         s.need(s.api.cuMemFreeHost(pinned));
        }},
       {"a created context is current, and destroyed gives back the one before",
        Kind::shared,

@@ -79,6 +79,11 @@ const std::vector<ScriptCase> &handle_scripts() {
          s.need(s.api.cuFuncSetBlockShape(f, 1, 1, 1));
          s.need(s.api.cuParamSetv(f, 0, &a, sizeof a));
          s.need(s.api.cuParamSetSize(f, sizeof a));
+         // Real drivers crash on these two (580 on an H100).
+         s.expect("an argument before the first", s.api.cuParamSeti(f, -4, 0),
+                  CUDA_ERROR_INVALID_VALUE);
+         s.expect("far behind the last", s.api.cuParamSeti(f, 1 << 30, 0),
+                  CUDA_ERROR_INVALID_VALUE);
          s.expect("set", s.api.cuLaunch(f));
          s.need(s.api.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
          s.expect("no longer set", s.api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);

@@ -825,7 +825,8 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>)
   CHECK((run_chain(text, 0) > 0) == knows_programmatic_edges());
 }
 
-TEST_CASE("The emulated driver has found no edge missing and no access before a wait") {
+TEST_CASE("The emulated driver has found no edge missing and no access before a wait",
+          "[emulated]") {
   void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library);
   using GetFindings = CUresult (*)(char *, size_t *);

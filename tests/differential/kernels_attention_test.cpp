@@ -338,7 +338,7 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
     CHECK(outcome.ok);
     return outcome.counters.entries.at(0);
   };
-  // Whole rounds of packs and what is left of one; lengths that are no packs, and none.
+  // Whole rounds of vectors and what is left of one; lengths that are no vectors, and none.
   const Dims columns[] = {{9, 1024}, {17, 72}, {4, 1096}, {3, 37}, {2, 1}, {5, 0}};
   constexpr DType kDTypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
   for (int64_t rows = 1; rows <= 8; ++rows)

@@ -46,7 +46,7 @@ static std::string run(const std::string &command, const std::string &input) {
   if (!plans || !again.ok())
     return printed;
   plan::PlannerOptions options;
-  options.policy = plan::Policy::seed;
+  options.policy = plan::Policy::published;
   Result<plan::Plan> plan = plan::make_plan(*again, options);
   if (!plan.ok())
     return plan.status().location() + ": error: " + plan.status().message() + "\n";

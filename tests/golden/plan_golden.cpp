@@ -12,7 +12,7 @@
 #include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/golden.h"
-#include "support/seed_text.h"
+#include "support/published_text.h"
 
 using namespace cugrt;
 
@@ -63,12 +63,12 @@ static std::string run(const std::string &command, const std::string &input) {
   if (!diagnostics.empty())
     return diagnostics.render("input", input);
   if (command == "seed") {
-    plan::SeedAnalysis analysis = plan::analyze_seed(module);
-    return test::SeedText(module, analysis).all();
+    plan::PublishedAnalysis analysis = plan::analyze_published(module);
+    return test::PublishedText(module, analysis).all();
   }
   plan::PlannerOptions options;
   if (command.ends_with("seed"))
-    options.policy = plan::Policy::seed;
+    options.policy = plan::Policy::published;
   if (command.ends_with("calls"))
     options.max_inlined_steps = 0;
   plan::PlanReport report;

@@ -1,5 +1,6 @@
-// The driver layer over the machine's own driver and its first device. Without them the program
-// ends with 77, "skipped", and its last line says why.
+// The driver layer over the machine's own driver and its first device, or over the driver that
+// CUGRT_TEST_DRIVER names (`system`, `emulated` or a path). Without them the program ends with 77,
+// "skipped", and its last line says why.
 #include "support/driver_under_test.h"
 
 #include <cstdio>
@@ -10,7 +11,9 @@ using namespace cugrt::driver;
 
 const DriverLibrary &driver_under_test() {
   static std::unique_ptr<DriverLibrary> library = [] {
-    auto opened = open_driver({DriverKind::system, {}});
+    const char *name = std::getenv("CUGRT_TEST_DRIVER");
+    auto choice = DriverChoice::parse(name ? name : "system");
+    auto opened = open_driver(choice.ok() ? *choice : DriverChoice());
     if (!opened.ok()) {
       std::printf("%s\n", opened.status().message().c_str());
       std::fflush(stdout);

@@ -18,7 +18,7 @@
 #include "passes/mixed_precision.h"
 #include "passes/pass.h"
 #include "plan/published/analysis.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -30,7 +30,7 @@ using nlohmann::json;
 namespace {
 
 struct Flaws {
-  plan::SlotFlaws slots;
+  plan::ChunkFlaws slots;
   plan::PublishedFlaws seed;
 };
 
@@ -40,18 +40,18 @@ struct FlawName {
 };
 
 constexpr FlawName kFlaws[] = {
-#define SEED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
+#define PUBLISHED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
     {"pool_outlives_branch",
      [](Flaws &flaws) -> bool & { return flaws.slots.pool_outlives_branch; }},
     {"repeated_part_breaks",
      [](Flaws &flaws) -> bool & { return flaws.slots.repeated_part_breaks; }},
-    SEED_FLAW(control_keeps_region) SEED_FLAW(match_keeps_region) SEED_FLAW(results_are_no_uses)
-        SEED_FLAW(conditions_are_no_uses) SEED_FLAW(matches_are_no_uses)
-            SEED_FLAW(views_hide_results) SEED_FLAW(merge_ignores_calls)
-                SEED_FLAW(unused_storage_breaks_merge) SEED_FLAW(allocation_at_first_storage)
-                    SEED_FLAW(aliases_hide_symbols) SEED_FLAW(results_hide_symbols)
-                        SEED_FLAW(equal_in_any_bounds)
-#undef SEED_FLAW
+    PUBLISHED_FLAW(control_keeps_region) PUBLISHED_FLAW(match_keeps_region)
+        PUBLISHED_FLAW(results_are_no_uses) PUBLISHED_FLAW(conditions_are_no_uses)
+            PUBLISHED_FLAW(matches_are_no_uses) PUBLISHED_FLAW(views_hide_results)
+                PUBLISHED_FLAW(merge_ignores_calls) PUBLISHED_FLAW(unused_storage_breaks_merge)
+                    PUBLISHED_FLAW(allocation_at_first_storage) PUBLISHED_FLAW(aliases_hide_symbols)
+                        PUBLISHED_FLAW(results_hide_symbols) PUBLISHED_FLAW(equal_in_any_bounds)
+#undef PUBLISHED_FLAW
 };
 
 Flaws flaws_of(const json &names) {
@@ -83,7 +83,7 @@ json names_of(const ir::Function &function, std::span<const ir::ValueId> values)
 /// end.
 class Skeleton {
 public:
-  Skeleton(const ir::Module &module, const ir::Function &function, const plan::SlotPlan &plan)
+  Skeleton(const ir::Module &module, const ir::Function &function, const plan::ChunkPlan &plan)
       : module_(module), function_(function), plan_(plan) {
     block(0);
   }
@@ -106,28 +106,28 @@ private:
   }
 
   void alloc(ir::ValueId value) {
-    const plan::SlotTensor &tensor = *plan_.find(value);
+    const plan::ChunkTensor &tensor = *plan_.find(value);
     const std::string name = name_of(function_, value);
-    if (tensor.slot == plan::kNoSlot) {
+    if (tensor.chunk == plan::kNoChunk) {
       add({"alloc", name});
       return;
     }
-    const plan::StorageSlot &slot = plan_.slots[tensor.slot];
-    const std::string storage = "S:" + name_of(function_, slot.first_tensor);
-    if (slot.first_tensor == value)
-      add({"storage", storage, module_.exprs.to_string(slot.bytes, function_.symbol_names()),
-           module_.types.scope_name(slot.scope), std::string(ir::info(slot.dtype).name)});
+    const plan::StorageChunk &chunk = plan_.chunks[tensor.chunk];
+    const std::string storage = "S:" + name_of(function_, chunk.first_tensor);
+    if (chunk.first_tensor == value)
+      add({"storage", storage, module_.exprs.to_string(chunk.bytes, function_.symbol_names()),
+           module_.types.scope_name(chunk.scope), std::string(ir::info(chunk.dtype).name)});
     add({"tensor", name, storage});
   }
 
   const ir::Module &module_;
   const ir::Function &function_;
-  const plan::SlotPlan &plan_;
+  const plan::ChunkPlan &plan_;
 };
 
-/// A slot that is used in a block which its allocation does not dominate: `seed` has no module to
+/// A chunk that is used in a block which its allocation does not dominate: `seed` has no module to
 /// work on.
-bool is_well_formed(const ir::Function &function, const plan::SlotPlan &plan) {
+bool is_well_formed(const ir::Function &function, const plan::ChunkPlan &plan) {
   std::vector<uint32_t> parent(function.blocks.size(), UINT32_MAX);
   std::vector<uint32_t> block_of(function.values.size());
   for (uint32_t number = 0; number < function.blocks.size(); ++number)
@@ -137,11 +137,11 @@ bool is_well_formed(const ir::Function &function, const plan::SlotPlan &plan) {
       if (b.kind == ir::BindingKind::alloc)
         block_of[b.result().index] = number;
     }
-  for (const plan::SlotTensor &tensor : plan.tensors) {
-    if (tensor.slot == plan::kNoSlot)
+  for (const plan::ChunkTensor &tensor : plan.tensors) {
+    if (tensor.chunk == plan::kNoChunk)
       continue;
     uint32_t block = block_of[tensor.tensor.index];
-    while (block != UINT32_MAX && block != plan.slots[tensor.slot].block)
+    while (block != UINT32_MAX && block != plan.chunks[tensor.chunk].block)
       block = parent[block];
     if (block == UINT32_MAX)
       return false;
@@ -165,8 +165,8 @@ void list_bindings(const ir::Function &function, uint32_t block, json &out) {
   }
 }
 
-json region_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
-                 const plan::SeedRegion &region) {
+json region_json(const ir::Function &function, const plan::PublishedAnalysis &analysis,
+                 const plan::PublishedRegion &region) {
   json symbols = json::array();
   for (ir::SymbolId symbol : region.symbols)
     symbols.push_back(function.symbols[symbol.index].name);
@@ -179,34 +179,35 @@ json region_json(const ir::Function &function, const plan::SeedAnalysis &analysi
           {"function", analysis.lifted[region.lifted].name}};
 }
 
-json seed_function_json(const ir::Function &function, const plan::SeedAnalysis &analysis,
-                        const plan::SeedFunction &seed) {
+json published_function_json(const ir::Function &function, const plan::PublishedAnalysis &analysis,
+                             const plan::PublishedFunction &seed) {
   json out = {{"name", function.name}, {"bindings", json::array()}};
   list_bindings(function, 0, out["bindings"]);
   out["regions"] = json::array();
-  for (const plan::SeedRegion &region : seed.regions)
+  for (const plan::PublishedRegion &region : seed.regions)
     out["regions"].push_back(region_json(function, analysis, region));
   out["storages"] = json::array();
-  for (const plan::SeedStorage &storage : seed.storages)
-    out["storages"].push_back({{"name", name_of(function, storage.value)},
-                               {"lifted", storage.lifted()},
-                               {"slot", storage.slot == UINT32_MAX ? json() : json(storage.slot)}});
+  for (const plan::PublishedStorage &storage : seed.storages)
+    out["storages"].push_back(
+        {{"name", name_of(function, storage.value)},
+         {"lifted", storage.lifted()},
+         {"slot", storage.merged == UINT32_MAX ? json() : json(storage.merged)}});
   out["allocation"] = seed.allocates ? json(seed.allocation) : json();
   out["undefined"] = names_of(function, seed.undefined);
   return out;
 }
 
-json seed_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
-  const plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
+json published_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
+  const plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
   json out = {{"functions", json::array()}, {"slots", json::array()}};
   for (size_t i = 0; i < module.functions.size(); ++i)
     out["functions"].push_back(
-        seed_function_json(module.functions[i], analysis, analysis.functions[i]));
-  for (const plan::SeedSlot &slot : analysis.slots)
+        published_function_json(module.functions[i], analysis, analysis.functions[i]));
+  for (const plan::MergedStorage &merged : analysis.merged)
     out["slots"].push_back(
-        json::array({slot.bytes, module.types.scope_name(slot.scope), slot.function,
-                     name_of(module.functions[slot.function],
-                             analysis.functions[slot.function].storages[slot.storage].value)}));
+        json::array({merged.bytes, module.types.scope_name(merged.scope), merged.function,
+                     name_of(module.functions[merged.function],
+                             analysis.functions[merged.function].storages[merged.storage].value)}));
   out["merge_fails"] = analysis.merge_fails_on != UINT32_MAX;
   return out;
 }
@@ -288,7 +289,7 @@ json answer(const json &request) {
     out["skeletons"] = json::object();
     ir::Module pools = *module;
     for (const ir::Function &function : module->functions) {
-      Result<plan::SlotPlan> plan = plan::plan_slots(pools, function, flaws.slots);
+      Result<plan::ChunkPlan> plan = plan::plan_chunks(pools, function, flaws.slots);
       if (!plan.ok())
         return error(plan.take_status());
       if (plan->breaks)
@@ -307,7 +308,7 @@ json answer(const json &request) {
     if (!module.ok())
       return error(module.take_status());
   }
-  out["seed"] = seed_json(*module, flaws.seed);
+  out["seed"] = published_json(*module, flaws.seed);
   return out;
 }
 

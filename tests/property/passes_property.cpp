@@ -94,7 +94,7 @@ TEST_CASE("a rewritten module does what the module did, and its graphs are the p
     REQUIRE(ir::print(again) == text);
     REQUIRE(ir::print(rewritten(again)) == text); // there is nothing left to lift
     shared += result.functions.size() > module.functions.size();
-    for (Policy policy : {Policy::seed, Policy::patch}) {
+    for (Policy policy : {Policy::published, Policy::patch}) {
       Result<Plan> before = plan::make_plan(module, {.policy = policy});
       Result<Plan> plan = plan::make_plan(again, {.policy = policy});
       INFO((before.ok() ? "" : before.status().to_string()));
@@ -104,7 +104,7 @@ TEST_CASE("a rewritten module does what the module did, and its graphs are the p
       Status valid = plan::validate(*plan);
       INFO(valid.to_string() << "\n" << plan::describe(*plan));
       REQUIRE(valid.ok());
-      if (policy == Policy::seed) {
+      if (policy == Policy::published) {
         REQUIRE(region_steps(*plan) == region_steps(*before));
         regions += region_steps(*plan).size();
       }

@@ -7,7 +7,7 @@
 #include "plan/analysis/liveness.h"
 #include "plan/bytes/serialize.h"
 #include "plan/lower/planner.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>
@@ -117,8 +117,8 @@ TEST_CASE("a plan, run in any order that its edges allow, does what the module s
     RandomModule random(seed, 24, conditions);
     const ir::Module &module = random.m.module;
     auto main = uint32_t(module.functions.size() - 1);
-    for (Policy policy : {Policy::patch, Policy::seed}) {
-      INFO("seed " << seed << (policy == Policy::seed ? " policy seed" : ""));
+    for (Policy policy : {Policy::patch, Policy::published}) {
+      INFO("seed " << seed << (policy == Policy::published ? " policy seed" : ""));
       Plan plan = planned(module, {.policy = policy});
       Status valid = plan::validate(plan);
       INFO(valid.to_string() << "\n" << plan::describe(plan));
@@ -248,7 +248,7 @@ TEST_CASE("steps of seed's regions are in patch's regions, under any limit of la
   for (uint32_t seed = 2000; seed < 2000 + seeds(); ++seed) {
     INFO("seed " << seed);
     RandomModule random(seed, 40);
-    Plan narrow = planned(random.m.module, {.policy = Policy::seed});
+    Plan narrow = planned(random.m.module, {.policy = Policy::published});
     Plan wide = planned(random.m.module, {.max_inlined_steps = 0, .max_lanes = seed % 4});
     REQUIRE(plan::validate(wide).ok());
     for (const plan::Function &function : narrow.functions) {
@@ -281,7 +281,7 @@ TEST_CASE("plans round-trip through bytes and are the same every time") {
 TEST_CASE("names of functions, kernels and values do not change a plan") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
     for (const ir::Module &module : modules_of(seed))
-      for (Policy policy : {Policy::patch, Policy::seed}) {
+      for (Policy policy : {Policy::patch, Policy::published}) {
         INFO("seed " << seed << " policy " << int(policy));
         Plan a = planned(module, {.policy = policy});
         Plan b = planned(renamed(module), {.policy = policy});
@@ -327,7 +327,7 @@ static std::vector<std::string> texts_of(const Plan &plan) {
 TEST_CASE("the order of functions and kernels in the module does not change their plans") {
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed) {
     for (const ir::Module &module : modules_of(seed))
-      for (Policy policy : {Policy::patch, Policy::seed}) {
+      for (Policy policy : {Policy::patch, Policy::published}) {
         INFO("seed " << seed << " policy " << int(policy));
         Plan a = planned(module, {.policy = policy});
         Plan b = planned(reversed(module), {.policy = policy});
@@ -342,15 +342,16 @@ TEST_CASE("the order of functions and kernels in the module does not change thei
 TEST_CASE("neither names nor the order of functions change what policy `slots` pairs") {
   uint32_t shared = 0;
   auto pairs = [&](ir::Module module, size_t f) {
-    auto plan = plan::plan_slots(module, module.functions[f]);
+    auto plan = plan::plan_chunks(module, module.functions[f]);
     REQUIRE(plan.ok());
     std::vector<std::string> rows;
-    for (const plan::SlotTensor &tensor : plan->tensors)
-      rows.push_back(std::to_string(tensor.tensor.index) + " in " + std::to_string(tensor.slot));
-    for (const plan::StorageSlot &slot : plan->slots)
-      rows.push_back(module.exprs.to_string(slot.bytes, {}) + " of " + std::to_string(slot.scope) +
-                     " for " + std::to_string(slot.first_tensor.index));
-    shared += plan->tensors.size() > plan->slots.size();
+    for (const plan::ChunkTensor &tensor : plan->tensors)
+      rows.push_back(std::to_string(tensor.tensor.index) + " in " + std::to_string(tensor.chunk));
+    for (const plan::StorageChunk &chunk : plan->chunks)
+      rows.push_back(module.exprs.to_string(chunk.bytes, {}) + " of " +
+                     std::to_string(chunk.scope) + " for " +
+                     std::to_string(chunk.first_tensor.index));
+    shared += plan->tensors.size() > plan->chunks.size();
     return rows;
   };
   for (uint32_t seed = 0; seed < seeds() / 4; ++seed)

@@ -78,17 +78,17 @@ public:
   IrRun(const ir::Module &module, Host &host) : m_(module), host_(host) {}
 
   std::vector<View> call(uint32_t function, const std::vector<View> &arguments, bool flag) {
-    Frame frame{m_.functions[function], {}, {}, flag};
-    frame.views.resize(frame.f.values.size());
-    frame.symbols = {0};
-    for (size_t p = 0; p < frame.f.params.size(); ++p)
-      frame.views[frame.f.params[p].value.index] = arguments[p];
-    frame.symbols[0] = int64_t(arguments[0].count / 4);
-    return block(frame, 0);
+    Scope scope{m_.functions[function], {}, {}, flag};
+    scope.views.resize(scope.f.values.size());
+    scope.symbols = {0};
+    for (size_t p = 0; p < scope.f.params.size(); ++p)
+      scope.views[scope.f.params[p].value.index] = arguments[p];
+    scope.symbols[0] = int64_t(arguments[0].count / 4);
+    return block(scope, 0);
   }
 
 private:
-  struct Frame {
+  struct Scope {
     const ir::Function &f;
     std::vector<View> views;
     std::vector<int64_t> symbols;
@@ -96,34 +96,34 @@ private:
     bool condition = false;
   };
 
-  size_t words(const Frame &frame, ir::ValueId value) const {
+  size_t words(const Scope &scope, ir::ValueId value) const {
     size_t n = 1;
-    for (ir::ExprId dim : m_.types[frame.f.value(value).type].dims)
-      n *= size_t(*m_.exprs.evaluate(dim, frame.symbols));
+    for (ir::ExprId dim : m_.types[scope.f.value(value).type].dims)
+      n *= size_t(*m_.exprs.evaluate(dim, scope.symbols));
     return n;
   }
 
-  std::vector<View> block(Frame &frame, uint32_t index) {
-    const ir::Block &block = frame.f.blocks[index];
+  std::vector<View> block(Scope &scope, uint32_t index) {
+    const ir::Block &block = scope.f.blocks[index];
     for (const ir::Binding &b : block.bindings)
-      binding(frame, b);
+      binding(scope, b);
     std::vector<View> results;
-    for (const ir::Operand &r : frame.f.results_of(block))
-      results.push_back(frame.views[r.index]);
+    for (const ir::Operand &r : scope.f.results_of(block))
+      results.push_back(scope.views[r.index]);
     return results;
   }
 
-  void binding(Frame &frame, const ir::Binding &b) {
-    std::span<const ir::Operand> operands = frame.f.operands_of(b);
+  void binding(Scope &scope, const ir::Binding &b) {
+    std::span<const ir::Operand> operands = scope.f.operands_of(b);
     std::vector<View> views;
     for (const ir::Operand &operand : operands)
-      views.push_back(operand.kind == ir::Operand::Kind::value ? frame.views[operand.index]
+      views.push_back(operand.kind == ir::Operand::Kind::value ? scope.views[operand.index]
                                                                : View{});
-    View *result = b.result_count ? &frame.views[b.first_result] : nullptr;
+    View *result = b.result_count ? &scope.views[b.first_result] : nullptr;
     switch (b.kind) {
     case ir::BindingKind::alloc:
     case ir::BindingKind::alloc_tensor:
-      *result = fresh(words(frame, b.result()), 77);
+      *result = fresh(words(scope, b.result()), 77);
       break;
     case ir::BindingKind::alias:
     case ir::BindingKind::match_shape: // of dimensions that agree
@@ -133,39 +133,39 @@ private:
       run_kernel(m_.kernels[b.callee].name, views);
       break;
     case ir::BindingKind::view: {
-      int64_t offset = *m_.exprs.evaluate(frame.f.exprs_of(b)[0], frame.symbols);
-      *result = {views[0].memory, views[0].begin + size_t(offset / 4), words(frame, b.result())};
+      int64_t offset = *m_.exprs.evaluate(scope.f.exprs_of(b)[0], scope.symbols);
+      *result = {views[0].memory, views[0].begin + size_t(offset / 4), words(scope, b.result())};
       break;
     }
     case ir::BindingKind::call: {
-      std::vector<View> results = call(b.callee, views, frame.flag);
+      std::vector<View> results = call(b.callee, views, scope.flag);
       std::copy(results.begin(), results.end(), result);
       break;
     }
     case ir::BindingKind::host_call:
       if (m_.callee_names[b.callee] == "more")
-        frame.condition = host_.more(views[0]);
+        scope.condition = host_.more(views[0]);
       else
         host_.trace.push_back(views[0].hash(2));
       break;
     case ir::BindingKind::if_: {
-      bool holds = views[0].memory ? views[0][0] != 0 : frame.flag;
+      bool holds = views[0].memory ? views[0][0] != 0 : scope.flag;
       if (operands[0].kind == ir::Operand::Kind::expr)
-        holds = *m_.exprs.evaluate(operands[0].expr(), frame.symbols) != 0;
-      View yielded = block(frame, b.blocks.begin + (holds ? 0 : 1))[0];
+        holds = *m_.exprs.evaluate(operands[0].expr(), scope.symbols) != 0;
+      View yielded = block(scope, b.blocks.begin + (holds ? 0 : 1))[0];
       *result = fresh(yielded.count, 0);
       copy(*result, yielded);
       break;
     }
     case ir::BindingKind::while_:
-      loop(frame, b, views);
+      loop(scope, b, views);
       break;
     default:
       break;
     }
   }
 
-  void loop(Frame &frame, const ir::Binding &b, std::vector<View> carried) {
+  void loop(Scope &scope, const ir::Binding &b, std::vector<View> carried) {
     while (true) {
       for (View &view : carried) { // values, not places
         View own = fresh(view.count, 0);
@@ -174,14 +174,14 @@ private:
       }
       for (uint32_t block = b.blocks.begin; block < b.blocks.end(); ++block)
         for (uint32_t i = 0; i < carried.size(); ++i)
-          frame.views[frame.f.blocks[block].first_param + i] = carried[i];
-      View more = block(frame, b.blocks.begin)[0];
-      if (!(more.memory ? more[0] != 0 : frame.condition))
+          scope.views[scope.f.blocks[block].first_param + i] = carried[i];
+      View more = block(scope, b.blocks.begin)[0];
+      if (!(more.memory ? more[0] != 0 : scope.condition))
         break;
-      carried = block(frame, b.blocks.begin + 1);
+      carried = block(scope, b.blocks.begin + 1);
     }
     for (uint32_t i = 0; i < carried.size(); ++i)
-      frame.views[b.first_result + i] = carried[i];
+      scope.views[b.first_result + i] = carried[i];
   }
 
   const ir::Module &m_;
@@ -200,31 +200,31 @@ public:
   /// are the memory of result slots, or empty to have it made.
   std::vector<View> call(uint32_t function, const std::vector<View> &arguments, bool flag,
                          const std::vector<View> &results = {}) {
-    Frame frame{p_.functions[function], {}, {}, {}, {}, flag};
-    frame.symbols.assign(frame.f.symbols.size(), 0);
-    if (!frame.symbols.empty())
-      frame.symbols[0] = int64_t(arguments[0].count / 4);
-    frame.arguments = arguments;
-    frame.dynamic.resize(frame.f.dynamic_count);
-    for (const plan::Slot &slot : frame.f.slots) {
+    Scope scope{p_.functions[function], {}, {}, {}, {}, flag};
+    scope.symbols.assign(scope.f.symbols.size(), 0);
+    if (!scope.symbols.empty())
+      scope.symbols[0] = int64_t(arguments[0].count / 4);
+    scope.arguments = arguments;
+    scope.dynamic.resize(scope.f.dynamic_count);
+    for (const plan::Slot &slot : scope.f.slots) {
       bool param = slot.kind == plan::SlotKind::param;
       if (param)
-        frame.slots.push_back(arguments[slot.index]);
+        scope.slots.push_back(arguments[slot.index]);
       else if (slot.index < results.size() && results[slot.index].memory)
-        frame.slots.push_back(results[slot.index]);
+        scope.slots.push_back(results[slot.index]);
       else
-        frame.slots.push_back(fresh(size_t(value(frame, slot.bytes)) / 4, 99));
-      REQUIRE(frame.slots.back().count * 4 == size_t(value(frame, slot.bytes)));
+        scope.slots.push_back(fresh(size_t(value(scope, slot.bytes)) / 4, 99));
+      REQUIRE(scope.slots.back().count * 4 == size_t(value(scope, slot.bytes)));
     }
-    block(frame, 0);
+    block(scope, 0);
     std::vector<View> out;
-    for (const plan::FunctionResult &result : frame.f.results)
-      out.push_back(view(frame, result.buffer));
+    for (const plan::FunctionResult &result : scope.f.results)
+      out.push_back(view(scope, result.buffer));
     return out;
   }
 
 private:
-  struct Frame {
+  struct Scope {
     const plan::Function &f;
     std::vector<int64_t> symbols;
     std::vector<View> arguments, slots, dynamic;
@@ -232,46 +232,46 @@ private:
     bool condition = false;
   };
 
-  int64_t value(const Frame &frame, ir::ExprId expr) const {
-    return *p_.exprs.evaluate(expr, frame.symbols);
+  int64_t value(const Scope &scope, ir::ExprId expr) const {
+    return *p_.exprs.evaluate(expr, scope.symbols);
   }
 
-  View view(const Frame &frame, uint32_t index) const {
-    const plan::Buffer &b = frame.f.buffers[index];
-    size_t begin = size_t(value(frame, b.offset_bytes)) / 4;
-    size_t count = size_t(value(frame, b.bytes)) / 4;
+  View view(const Scope &scope, uint32_t index) const {
+    const plan::Buffer &b = scope.f.buffers[index];
+    size_t begin = size_t(value(scope, b.offset_bytes)) / 4;
+    size_t count = size_t(value(scope, b.bytes)) / 4;
     View base = b.base == plan::BufferBase::arena    ? arenas_[b.index]
-                : b.base == plan::BufferBase::slot   ? frame.slots[b.index]
-                : b.base == plan::BufferBase::weight ? frame.arguments[b.index]
-                                                     : frame.dynamic[b.index];
+                : b.base == plan::BufferBase::slot   ? scope.slots[b.index]
+                : b.base == plan::BufferBase::weight ? scope.arguments[b.index]
+                                                     : scope.dynamic[b.index];
     REQUIRE(base.memory);
     REQUIRE(begin + count <= base.count);
     return {base.memory, base.begin + begin, count};
   }
 
-  void step(const Frame &frame, const plan::Step &step) {
+  void step(const Scope &scope, const plan::Step &step) {
     if (step.kind == plan::StepKind::copy) {
-      copy(view(frame, frame.f.accesses[step.accesses.begin].buffer),
-           view(frame, frame.f.accesses[step.accesses.begin + 1].buffer));
+      copy(view(scope, scope.f.accesses[step.accesses.begin].buffer),
+           view(scope, scope.f.accesses[step.accesses.begin + 1].buffer));
       return;
     }
     if (step.kind == plan::StepKind::empty)
       return;
     std::vector<View> views;
     for (uint32_t a = step.arguments.begin; a < step.arguments.end(); ++a)
-      views.push_back(view(frame, frame.f.arguments[a].index));
+      views.push_back(view(scope, scope.f.arguments[a].index));
     run_kernel(p_.kernels[step.kernel].name, views);
   }
 
-  void region(const Frame &frame, const plan::Region &region) {
-    auto levels = plan::find_region_levels(frame.f, region.steps);
+  void region(const Scope &scope, const plan::Region &region) {
+    auto levels = plan::find_region_levels(scope.f, region.steps);
     REQUIRE(levels);
-    level(frame, region, *levels, 0);
+    level(scope, region, *levels, 0);
   }
 
   /// A region's own steps, or those of a body, in any order that the edges allow. What a body's
   /// step sets its loop's condition to.
-  bool level(const Frame &frame, const plan::Region &region, const plan::RegionLevels &levels,
+  bool level(const Scope &scope, const plan::Region &region, const plan::RegionLevels &levels,
              uint32_t index) {
     const std::vector<uint32_t> &steps = levels.levels[index].steps;
     std::vector<uint32_t> waits(region.steps.count, 0), ready;
@@ -286,16 +286,16 @@ private:
       size_t i = random_() % ready.size();
       uint32_t s = ready[i];
       ready.erase(ready.begin() + ptrdiff_t(i));
-      const plan::Step &now = frame.f.steps[region.steps.begin + s];
-      const bool runs = !now.when.valid() || value(frame, now.when) != 0;
+      const plan::Step &now = scope.f.steps[region.steps.begin + s];
+      const bool runs = !now.when.valid() || value(scope, now.when) != 0;
       if (!runs)
         ; // of a branch that is not taken
       else if (now.kind == plan::StepKind::conditional)
-        conditional(frame, region, levels, s);
+        conditional(scope, region, levels, s);
       else if (now.kind == plan::StepKind::set_condition)
-        again = condition(frame, now);
+        again = condition(scope, now);
       else
-        step(frame, now);
+        step(scope, now);
       for (const plan::Edge &edge : region.edges)
         if (edge.from == s && --waits[edge.to] == 0)
           ready.push_back(edge.to);
@@ -304,65 +304,65 @@ private:
     return again;
   }
 
-  bool condition(const Frame &frame, const plan::Step &step) const {
-    return view(frame, frame.f.accesses[step.accesses.begin].buffer)[0] != 0;
+  bool condition(const Scope &scope, const plan::Step &step) const {
+    return view(scope, scope.f.accesses[step.accesses.begin].buffer)[0] != 0;
   }
 
-  void conditional(const Frame &frame, const plan::Region &region, const plan::RegionLevels &levels,
+  void conditional(const Scope &scope, const plan::Region &region, const plan::RegionLevels &levels,
                    uint32_t s) {
-    const plan::Step &own = frame.f.steps[region.steps.begin + s];
+    const plan::Step &own = scope.f.steps[region.steps.begin + s];
     auto body = [&](uint32_t number) {
       for (uint32_t l = 1; l < levels.levels.size(); ++l)
         if (levels.levels[l].step == s && levels.levels[l].body == number)
           return l;
       return plan::kNone;
     };
-    bool holds = condition(frame, own);
-    const plan::Conditional &what = frame.f.conditionals[own.conditional];
+    bool holds = condition(scope, own);
+    const plan::Conditional &what = scope.f.conditionals[own.conditional];
     if (what.kind == plan::ConditionalKind::while_) {
       while (holds)
-        holds = level(frame, region, levels, body(0));
+        holds = level(scope, region, levels, body(0));
     } else if (holds || what.bodies.size() > 1) {
-      level(frame, region, levels, body(holds ? 0 : 1));
+      level(scope, region, levels, body(holds ? 0 : 1));
     }
   }
 
-  void block(Frame &frame, uint32_t index) {
-    for (const plan::Item &item : frame.f.blocks[index].items)
-      this->item(frame, item);
+  void block(Scope &scope, uint32_t index) {
+    for (const plan::Item &item : scope.f.blocks[index].items)
+      this->item(scope, item);
   }
 
-  bool holds(const Frame &frame, const plan::OperandRef &condition) const {
-    return holds(frame, condition, frame.flag);
+  bool holds(const Scope &scope, const plan::OperandRef &condition) const {
+    return holds(scope, condition, scope.flag);
   }
-  bool holds(const Frame &frame, const plan::OperandRef &condition, bool of_host) const {
+  bool holds(const Scope &scope, const plan::OperandRef &condition, bool of_host) const {
     if (condition.kind == plan::OperandRef::Kind::expr)
-      return value(frame, {condition.index}) != 0;
-    return condition.kind == plan::OperandRef::Kind::buffer ? view(frame, condition.index)[0] != 0
+      return value(scope, {condition.index}) != 0;
+    return condition.kind == plan::OperandRef::Kind::buffer ? view(scope, condition.index)[0] != 0
                                                             : of_host;
   }
 
-  void item(Frame &frame, const plan::Item &item) {
+  void item(Scope &scope, const plan::Item &item) {
     switch (item.kind) {
     case plan::ItemKind::region:
-      return region(frame, frame.f.regions[item.index]);
+      return region(scope, scope.f.regions[item.index]);
     case plan::ItemKind::step:
-      return step(frame, frame.f.steps[item.index]);
+      return step(scope, scope.f.steps[item.index]);
     case plan::ItemKind::allocate: {
-      const plan::Buffer &b = frame.f.buffers[item.index];
-      frame.dynamic[b.index] = fresh(size_t(value(frame, b.bytes)) / 4, random_());
+      const plan::Buffer &b = scope.f.buffers[item.index];
+      scope.dynamic[b.index] = fresh(size_t(value(scope, b.bytes)) / 4, random_());
       return;
     }
     case plan::ItemKind::release: {
-      const plan::Buffer &b = frame.f.buffers[item.index];
-      REQUIRE(frame.dynamic[b.index].memory);
-      frame.dynamic[b.index] = {};
+      const plan::Buffer &b = scope.f.buffers[item.index];
+      REQUIRE(scope.dynamic[b.index].memory);
+      scope.dynamic[b.index] = {};
       return;
     }
     case plan::ItemKind::host_call: {
-      View seen = view(frame, item.operands[0].index);
+      View seen = view(scope, item.operands[0].index);
       if (item.name == "more")
-        frame.condition = host_.more(seen);
+        scope.condition = host_.more(seen);
       else
         host_.trace.push_back(seen.hash(2));
       return;
@@ -370,10 +370,10 @@ private:
     case plan::ItemKind::call: {
       std::vector<View> arguments, results;
       for (const plan::OperandRef &ref : item.operands)
-        arguments.push_back(view(frame, ref.index));
+        arguments.push_back(view(scope, ref.index));
       for (const plan::OperandRef &ref : item.results)
-        results.push_back(view(frame, ref.index));
-      std::vector<View> lies = call(item.index, arguments, frame.flag, results);
+        results.push_back(view(scope, ref.index));
+      std::vector<View> lies = call(item.index, arguments, scope.flag, results);
       for (size_t i = 0; i < lies.size(); ++i) // where the caller takes it to lie
         REQUIRE((lies[i].memory == results[i].memory && lies[i].begin == results[i].begin));
       return;
@@ -381,11 +381,11 @@ private:
     case plan::ItemKind::match: // of dimensions that agree
       return;
     case plan::ItemKind::if_:
-      return block(frame, item.blocks.begin + (holds(frame, item.operands[0]) ? 0 : 1));
+      return block(scope, item.blocks.begin + (holds(scope, item.operands[0]) ? 0 : 1));
     case plan::ItemKind::while_:
-      while (block(frame, item.blocks.begin),
-             holds(frame, frame.f.blocks[item.blocks.begin].results[0], frame.condition))
-        block(frame, item.blocks.begin + 1);
+      while (block(scope, item.blocks.begin),
+             holds(scope, scope.f.blocks[item.blocks.begin].results[0], scope.condition))
+        block(scope, item.blocks.begin + 1);
       return;
     default:
       FAIL("an item that these modules do not have");

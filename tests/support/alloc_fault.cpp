@@ -38,8 +38,8 @@ void spare(const char *library) {
   if (!library)
     return;
   dl_iterate_phdr(note_spared, nullptr);
-  void *frame;
-  backtrace(&frame, 1); // loads what it needs
+  void *address;
+  backtrace(&address, 1); // loads what it needs
 }
 
 // What the library allocates itself is not even counted; what it has others allocate for it is
@@ -47,11 +47,11 @@ void spare(const char *library) {
 bool spared() {
   if (!state.spared_library)
     return false;
-  void *frames[64];
-  int count = backtrace(frames, 64);
+  void *addresses[64];
+  int count = backtrace(addresses, 64);
   for (int i = 0; i < count; ++i) {
     Dl_info info;
-    if (dladdr(frames[i], &info) && info.dli_fname &&
+    if (dladdr(addresses[i], &info) && info.dli_fname &&
         std::strstr(info.dli_fname, state.spared_library))
       return true;
   }

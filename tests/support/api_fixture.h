@@ -1,5 +1,6 @@
 // What tests through the public C++ API share: a runtime on the emulated driver, buffers of floats.
-// Compile with CUGRT_TEST_EMULATOR, the emulated driver's path.
+// Compile with CUGRT_TEST_EMULATOR, the emulated driver's path; the environment's CUGRT_TEST_DRIVER
+// (`system` or a path) puts another driver in its place.
 #pragma once
 
 #include "support/catch.h"
@@ -7,6 +8,7 @@
 #include <cugrt/cugrt.hpp>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -15,8 +17,10 @@ namespace cugrt::test {
 
 inline RuntimeOptions emulated_options() {
   RuntimeOptions options;
-  options.driver = CUGRT_DRIVER_PATH;
-  options.driver_path = CUGRT_TEST_EMULATOR;
+  const char *other = std::getenv("CUGRT_TEST_DRIVER");
+  const bool system = other && std::string_view(other) == "system";
+  options.driver = system ? CUGRT_DRIVER_SYSTEM : CUGRT_DRIVER_PATH;
+  options.driver_path = system ? "" : other && *other ? other : CUGRT_TEST_EMULATOR;
   return options;
 }
 

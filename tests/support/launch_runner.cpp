@@ -1,4 +1,4 @@
-// Interpretation of straight kernel-level functions over emulated memory.
+// Interpretation of straight kernel-level functions over a device's memory.
 #include "support/launch_runner.h"
 
 #include "kernels/builtin.h"
@@ -10,8 +10,6 @@
 namespace cugrt::test {
 
 namespace {
-
-constexpr uint64_t kMemoryBytes = uint64_t(1) << 30;
 
 // f16 and bf16 by way of their exact doubles.
 uint16_t half_bits(double value, int mantissa, int bias) {
@@ -156,7 +154,7 @@ struct LaunchRunner::Run {
         addresses(function.values.size()) {}
   ~Run() {
     for (uint64_t address : allocations)
-      runner.memory_->free(address);
+      runner.device_->free(address);
   }
 
   const ir::Type &type(ir::ValueId value) const { return module.types[function.value(value).type]; }
@@ -164,7 +162,7 @@ struct LaunchRunner::Run {
 
   Result<uint64_t> allocate(int64_t bytes) {
     CUGRT_ASSIGN(const uint64_t address,
-                 runner.memory_->allocate(uint64_t(std::max(bytes, int64_t(1)))));
+                 runner.device_->allocate(uint64_t(std::max(bytes, int64_t(1)))));
     allocations.push_back(address);
     return address;
   }
@@ -198,15 +196,14 @@ struct LaunchRunner::Run {
       return failed("an input's dimensions are not its parameter's");
     const std::string data = encode(tensor.dtype, input);
     CUGRT_ASSIGN(addresses[param.index], allocate(int64_t(data.size())));
-    std::memcpy(runner.memory_->host(addresses[param.index]), data.data(), data.size());
-    return {};
+    return runner.device_->write(addresses[param.index], data);
   }
 
   Status step(const ir::Binding &binding);
   Status launch(const ir::Binding &binding);
-  Result<std::string> pack(const ir::Kernel &kernel, std::span<const ir::Operand> operands,
-                           const emulator::KernelInfo &info,
-                           std::span<const int64_t> kernel_symbols);
+  Result<std::vector<std::string>> arguments(const ir::Kernel &kernel,
+                                             std::span<const ir::Operand> operands,
+                                             std::span<const int64_t> kernel_symbols);
 };
 
 Status LaunchRunner::Run::step(const ir::Binding &binding) {
@@ -241,17 +238,16 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
   }
 }
 
-Result<std::string> LaunchRunner::Run::pack(const ir::Kernel &kernel,
-                                            std::span<const ir::Operand> operands,
-                                            const emulator::KernelInfo &info,
-                                            std::span<const int64_t> kernel_symbols) {
-  if (info.params.size() != kernel.params.size() || operands.size() != kernel.params.size())
+Result<std::vector<std::string>>
+LaunchRunner::Run::arguments(const ir::Kernel &kernel, std::span<const ir::Operand> operands,
+                             std::span<const int64_t> kernel_symbols) {
+  if (operands.size() != kernel.params.size())
     return failed("@" + kernel.name + " declares " + std::to_string(kernel.params.size()) +
-                  " parameters, the compiled kernel has " + std::to_string(info.params.size()));
-  std::string buffer(info.param_bytes, '\0');
+                  " parameters");
+  std::vector<std::string> all;
   for (size_t i = 0; i < operands.size(); ++i) {
     const ir::KernelParam &param = kernel.params[i];
-    std::string bytes;
+    std::string &bytes = all.emplace_back();
     if (param.kind == ir::KernelParamKind::tensor)
       put(bytes, addresses[operands[i].index]);
     else if (param.kind == ir::KernelParamKind::symbol && param.dtype == ir::DType::i64)
@@ -260,11 +256,8 @@ Result<std::string> LaunchRunner::Run::pack(const ir::Kernel &kernel,
       put_value(bytes, param.dtype, std::get<double>(module.literals[operands[i].index]));
     else
       return failed("a parameter kind that launch_runner does not pass");
-    if (bytes.size() != info.params[i].bytes)
-      return failed("parameter " + param.name + " of @" + kernel.name + " has another size");
-    std::memcpy(buffer.data() + info.params[i].offset, bytes.data(), bytes.size());
   }
-  return buffer;
+  return all;
 }
 
 Status LaunchRunner::Run::launch(const ir::Binding &binding) {
@@ -281,29 +274,26 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
       if (!holds)
         continue;
     }
-    emulator::LaunchConfig config;
+    LaunchDevice::Dim grid, block;
     for (size_t i = 0; i < 3; ++i) {
       CUGRT_ASSIGN(const int64_t blocks, module.exprs.evaluate(variant.grid[i], values));
       CUGRT_ASSIGN(const int64_t threads, module.exprs.evaluate(variant.block[i], values));
-      config.grid[i] = uint32_t(blocks);
-      config.block[i] = uint32_t(threads);
+      grid[i] = uint32_t(blocks);
+      block[i] = uint32_t(threads);
     }
-    if (config.grid[0] == 0) {
+    if (grid[0] == 0) {
       ++runner.counters_.empty_grids;
       return {};
     }
     const std::string &entry = variant.entry.empty() ? kernel.entry : variant.entry;
-    const emulator::Program *program = nullptr;
-    CUGRT_ASSIGN(const emulator::KernelInfo *info, runner.load(kernel, entry, program));
-    CUGRT_ASSIGN(const std::string params, pack(kernel, operands, *info, values));
-    config.params = std::as_bytes(std::span(params));
+    CUGRT_ASSIGN(const size_t code, runner.load(kernel));
+    CUGRT_ASSIGN(const std::vector<std::string> bytes, arguments(kernel, operands, values));
     ++runner.counters_.launches;
     runner.counters_.entries.push_back(entry);
-    emulator::ExecutionCounters counted;
-    config.counters = &counted;
-    if (std::optional<emulator::Fault> fault = program->launch(*info, config))
-      return failed("@" + kernel.name + ": " + fault->message);
-    runner.counters_.lane_operations += counted.lane_operations;
+    Result<uint64_t> counted = runner.device_->launch(code, entry, grid, block, bytes);
+    if (!counted.ok())
+      return failed("@" + kernel.name + ": " + counted.status().message());
+    runner.counters_.lane_operations += *counted;
     return {};
   }
   return failed("no launch variant of @" + kernel.name + " holds");
@@ -312,25 +302,21 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
 // --- The runner ----------------------------------------------------------------------------------
 
 LaunchRunner::LaunchRunner(std::string_view profile)
-    : profile_(*emulator::find_profile(profile)), compiler_([] {
+    : device_(open_launch_device(profile)), compiler_([] {
         jit::CompilerConfig config;
-        config.cache.disk = false;
+        config.cache.disk =
+            std::getenv("CUGRT_TEST_DRIVER") != nullptr; // where others compile ahead
         return config;
-      }()) {
-  auto memory = emulator::AddressSpace::create(kMemoryBytes);
-  CUGRT_CHECK(memory.ok());
-  memory_ = std::move(memory).value();
-}
+      }()) {}
 
 LaunchRunner::~LaunchRunner() = default;
 
-Result<const emulator::KernelInfo *> LaunchRunner::load(const ir::Kernel &kernel,
-                                                        const std::string &entry,
-                                                        const emulator::Program *&program) {
+Result<size_t> LaunchRunner::load(const ir::Kernel &kernel) {
+  constexpr size_t kRefused = SIZE_MAX;
   std::string key = kernel.code;
   for (const std::string &option : kernel.options)
     key += '\n' + option;
-  auto [at, is_new] = programs_.try_emplace(key);
+  auto [at, is_new] = codes_.try_emplace(key, kRefused);
   if (is_new) {
     jit::CompileRequest request;
     request.name = kernel.name;
@@ -347,17 +333,14 @@ Result<const emulator::KernelInfo *> LaunchRunner::load(const ir::Kernel &kernel
     }
     request.options = kernel.options;
     request.kind = jit::OutputKind::ptx;
-    request.architecture = std::string(profile_.name);
+    request.architecture = std::string(device_->architecture());
     CUGRT_ASSIGN(const jit::CompileResult compiled, compiler_.compile(request));
-    CUGRT_ASSIGN(at->second, emulator::Program::load(compiled.bytes, profile_, *memory_));
+    CUGRT_ASSIGN(at->second, device_->load(compiled.bytes, kernel.name));
     ++counters_.compilations;
   }
-  if (!at->second)
+  if (at->second == kRefused)
     return failed("@" + kernel.name + " did not load before");
-  program = at->second.get();
-  if (const emulator::KernelInfo *info = program->find_kernel(entry))
-    return info;
-  return failed("the code of @" + kernel.name + " has no entry " + entry);
+  return at->second;
 }
 
 Result<std::vector<Array>> LaunchRunner::run(const ir::Module &module, const ir::Function &function,
@@ -374,9 +357,9 @@ Result<std::vector<Array>> LaunchRunner::run(const ir::Module &module, const ir:
   for (const ir::Operand &operand : function.results_of(function.body())) {
     CUGRT_ASSIGN(std::vector<int64_t> dims, run.dims(operand.value()));
     CUGRT_ASSIGN(const int64_t size, run.bytes(operand.value()));
-    const auto *bytes = reinterpret_cast<const char *>(memory_->host(run.addresses[operand.index]));
-    results.push_back(
-        {std::move(dims), decode(run.type(operand.value()).dtype, {bytes, size_t(size)})});
+    CUGRT_ASSIGN(const std::string bytes,
+                 device_->read(run.addresses[operand.index], size_t(size)));
+    results.push_back({std::move(dims), decode(run.type(operand.value()).dtype, bytes)});
   }
   return results;
 }

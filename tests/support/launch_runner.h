@@ -1,14 +1,12 @@
-// Runs a kernel-level function on the emulated device's execution core, one launch after the other:
-// no planner, no driver, no graphs. What is compared is kernels, their launch rules and their
-// arguments.
+// Runs a kernel-level function on a LaunchDevice, one launch after the other: no planner, no
+// graphs. What is compared is kernels, their launch rules and their arguments.
 //
-// Every tensor lies in an allocation of exactly its bytes, poisoned, so that a byte not written and
-// an access beyond the end both show.
+// Every tensor lies in an allocation of its bytes, poisoned.
 #pragma once
 
-#include "emulator/exec/executor.h"
 #include "ir/module/module.h"
 #include "jit/compiler.h"
+#include "support/launch_device.h"
 #include "support/reference_ops.h"
 
 #include <map>
@@ -20,7 +18,7 @@ namespace cugrt::test {
 
 class LaunchRunner {
 public:
-  /// `profile` is a row of the emulated devices, such as "sm_90".
+  /// `profile`: see open_launch_device.
   explicit LaunchRunner(std::string_view profile = "sm_90");
   ~LaunchRunner();
 
@@ -33,19 +31,18 @@ public:
   struct Counters {
     uint32_t launches = 0, empty_grids = 0, compilations = 0;
     std::vector<std::string> entries; // launched, in order
-    uint64_t lane_operations = 0;     // of all launches
+    uint64_t lane_operations = 0;     // of all launches, where the device counts them
   };
   const Counters &counters() const { return counters_; }
 
 private:
   struct Run;
-  Result<const emulator::KernelInfo *> load(const ir::Kernel &kernel, const std::string &entry,
-                                            const emulator::Program *&program);
+  /// The number of the kernel's code on the device.
+  Result<size_t> load(const ir::Kernel &kernel);
 
-  emulator::DeviceProfile profile_;
-  std::unique_ptr<emulator::AddressSpace> memory_;
+  std::unique_ptr<LaunchDevice> device_;
   jit::Compiler compiler_;
-  std::map<std::string, std::unique_ptr<emulator::Program>> programs_; // by source and options
+  std::map<std::string, size_t> codes_; // by source and options
   Counters counters_;
 };
 

@@ -72,12 +72,12 @@ public:
 
   /// Of an input that is read at one index only, which moves along the result's innermost dimension
   /// with it, or not at all: where, as a function's body of the linear index, and what must hold
-  /// for PACK neighbours of the result to have PACK neighbours of it, or one element. With
+  /// for VECTOR neighbours of the result to have VECTOR neighbours of it, or one element. With
   /// Names::by_value the input's name stands for the element.
   struct RowRead {
     std::string body;
     bool moves = false;
-    std::vector<std::string> multiples; // sizes and strides that are multiples of PACK
+    std::vector<std::string> multiples; // sizes and strides that are multiples of VECTOR
   };
   const RowRead *row_read(size_t tensor) const {
     const auto at = row_reads_.find(tensor);

@@ -11,7 +11,7 @@ namespace {
 
 /// Of a generated kernel, besides those of its anchor: drivers take 4096 bytes, 8 a parameter.
 constexpr size_t kMaxParameters = 400;
-/// Of a generated kernel that takes packs, which holds the ops' code for each element of one.
+/// Of a generated kernel that takes vectors, which holds the ops' code for each element of one.
 constexpr size_t kMaxPackedOps = 32;
 
 // --- Texts ---------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ private:
                : Status::error(Code::unsupported, "a kernel of so many parameters");
   }
 
-  /// One thread an element of the result, or a pack of them (kernels/packs.cuh).
+  /// One thread an element of the result, or a vector of them (kernels/vectors.cuh).
   Status elements(Generated &made) {
     ElementCode code(module_, group_, part_.ops, {.by_value = true});
     CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
@@ -68,7 +68,7 @@ private:
     if (part_.ops.size() > kMaxPackedOps)
       made.widest_bytes = 0;
     made.text = heading(group_, part_.ops, parameters) +
-                includes(parameters, made.widest_bytes ? "packs" : "", "programmatic") +
+                includes(parameters, made.widest_bytes ? "vectors" : "", "programmatic") +
                 place_functions(code) + element_function(code, lines) + element_kernel(made, code);
     return {};
   }
@@ -123,8 +123,8 @@ private:
            divisors(code.parameters()) +
            "  const Index step = Index(gridDim.x) * blockDim.x;\n"
            "  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;\n" +
-           (made.widest_bytes ? pack_loop(code) : "") +
-           "  for (Index i = " + (made.widest_bytes ? "packs * PACK + first" : "first") +
+           (made.widest_bytes ? vector_loop(code) : "") +
+           "  for (Index i = " + (made.widest_bytes ? "vectors * VECTOR + first" : "first") +
            "; i < Index(count); i += step)\n" +
            wrapped("    y[i] = element(", element_arguments(code, "i", ""), ");\n}\n");
   }
@@ -137,15 +137,15 @@ private:
     return text;
   }
 
-  /// An element's arguments; those by value are NAME and `in_pack`, or are read where they lie.
+  /// An element's arguments; those by value are NAME and `in_vector`, or are read where they lie.
   static std::vector<std::string> element_arguments(const ElementCode &code, std::string index,
-                                                    const std::string &in_pack) {
+                                                    const std::string &in_vector) {
     std::vector<std::string> list = named(code.parameters());
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
       if (!is_by_value(code, i))
         continue;
-      if (!in_pack.empty())
-        list[i] += in_pack;
+      if (!in_vector.empty())
+        list[i] += in_vector;
       else
         list[i] += "[" + (code.row_read(i) ? place(code, i, index) : index) + "]";
     }
@@ -153,7 +153,7 @@ private:
     return list;
   }
 
-  std::string pack_loop(const ElementCode &code) const {
+  std::string vector_loop(const ElementCode &code) const {
     std::vector<std::string> tensors = {"count"};
     std::string loads, when;
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
@@ -163,28 +163,28 @@ private:
       const ElementCode::RowRead *read = code.row_read(i);
       if (read)
         for (const std::string &size : read->multiples)
-          when += (when.empty() ? "" : " && ") + size + " % PACK == 0";
+          when += (when.empty() ? "" : " && ") + size + " % VECTOR == 0";
       if (!read || read->moves)
         tensors.push_back(name);
-      const std::string at = read ? place(code, i, "p * PACK") : "";
-      loads += "    const Pack<" + element(value) + "> " + name + "_pack = " +
-               (!read         ? "load_pack(" + name + ", p)"
-                : read->moves ? "load_pack(" + name + ", " + at + " / PACK)"
-                              : "same_pack(" + name + "[" + at + "])") +
+      const std::string at = read ? place(code, i, "p * VECTOR") : "";
+      loads += "    const Vector<" + element(value) + "> " + name + "_vector = " +
+               (!read         ? "load_vector(" + name + ", p)"
+                : read->moves ? "load_vector(" + name + ", " + at + " / VECTOR)"
+                              : "same_vector(" + name + "[" + at + "])") +
                ";\n";
     }
     tensors.push_back("y");
     if (!when.empty())
       when = "!(" + when + ") ? Index(0) : ";
-    return wrapped("  const Index packs = " + when + "pack_count(", tensors, ");\n") +
-           "  for (Index p = first; p < packs; p += step) {\n" + loads + "    Pack<" +
+    return wrapped("  const Index vectors = " + when + "vector_count(", tensors, ");\n") +
+           "  for (Index p = first; p < vectors; p += step) {\n" + loads + "    Vector<" +
            element(output()) +
-           "> y_pack;\n"
+           "> y_vector;\n"
            "#pragma unroll\n"
-           "    for (int e = 0; e < PACK; ++e)\n" +
-           wrapped("      y_pack.element[e] = element(",
-                   element_arguments(code, "p * PACK + e", "_pack.element[e]"), ");\n") +
-           "    store_pack(y, p, y_pack);\n"
+           "    for (int e = 0; e < VECTOR; ++e)\n" +
+           wrapped("      y_vector.element[e] = element(",
+                   element_arguments(code, "p * VECTOR + e", "_vector.element[e]"), ");\n") +
+           "    store_vector(y, p, y_vector);\n"
            "  }\n";
   }
 
@@ -291,7 +291,7 @@ Status emit_fused(KernelTable &table, ir::FunctionBuilder &builder, const FusedG
   const ir::ExprId count = element_count(builder.module().exprs, type.dims);
   launch.option("-fmad=false"); // kernels/floating.cuh
   if (made.widest_bytes)
-    launch.packs(made.widest_bytes);
+    launch.vectors(made.widest_bytes);
   launch.index_type(made.elements.counts);
   for (const ElementParameters::Tensor &tensor : made.elements.tensors)
     launch.input(tensor.name, group.values[tensor.value].given);

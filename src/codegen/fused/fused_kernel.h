@@ -32,7 +32,7 @@ struct Generated {
   std::string name, text;         // of a kernel without an anchor
   ElementParameters elements;     // its parameters
   std::vector<uint32_t> in_place; // of these: which are read where the result is written
-  uint32_t widest_bytes = 0;      // of elements that are taken in packs; 0: none are
+  uint32_t widest_bytes = 0;      // of elements that are taken in vectors; 0: none are
   Fusion fusion;                  // of one with
 };
 /// Code::unsupported when no kernel can be made.

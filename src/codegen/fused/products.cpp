@@ -1,8 +1,8 @@
 // The text of a kernel of products that share rows, and its launch; see products.h.
 #include "codegen/fused/products.h"
 
-#include "codegen/kernel_launch.h"
 #include "codegen/fused/kernel_text.h"
+#include "codegen/kernel_launch.h"
 #include "codegen/op_emitter.h"
 #include "support/check.h"
 
@@ -103,10 +103,9 @@ private:
         row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
     CUGRT_CHECK(form);
     options_.push_back("-DNORM_THREADS=" + std::to_string(form->threads));
-    options_.push_back("-DNORM_PACKS=" + std::to_string(form->packs));
-    options_.push_back(
-        "-DPACK=" +
-        std::to_string(KernelLaunch::pack_size(uint32_t(element_bytes(kernel_.dtype)))));
+    options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
+    options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
+                                         uint32_t(element_bytes(kernel_.dtype)))));
     const std::string scale = optional_tensor("scale", "T", norm.scale);
     const std::string bias = optional_tensor("norm_bias", "T", norm.bias);
     scalar("epsilon", norm.epsilon);
@@ -119,8 +118,7 @@ private:
   Status write_part(const ProductPart &part, const std::string &p) {
     const std::string n = size("n" + p, part.columns);
     body_ += "\n  const long long tiles" + p + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n" +
-             "  if (tile < tiles" + p + ") {\n" +
-             "    const long long first = tile * COLUMNS;\n";
+             "  if (tile < tiles" + p + ") {\n" + "    const long long first = tile * COLUMNS;\n";
     if (part.turn)
       body_ += "    const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") +
                "> columns = {" + std::to_string(part.turn->width) + ", " +
@@ -140,8 +138,7 @@ private:
     const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
     const ir::DType dtype = type_of(product.w).dtype;
     const bool is_blocks = product.op == ir::Op::matmul_blocks;
-    const std::string w =
-        tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
+    const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
     const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
     std::string function = "multiply_floats";
     if (is_blocks)
@@ -224,8 +221,9 @@ private:
 
   Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store) {
     const ir::DType ids = type_of(turn.positions).dtype;
-    const std::string positions = tensor(
-        "positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions, ir::Access::in);
+    const std::string positions =
+        tensor("positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions,
+               ir::Access::in);
     std::string rotation = "rotation(" + positions + "[r], pair, ";
     if (turn.cosines.valid()) {
       const std::string table = element_of_value(turn.cosines);
@@ -279,8 +277,7 @@ private:
     std::string ops;
     for (ir::Op op : kernel_.named)
       ops += (ops.empty() ? "" : ", ") + std::string(ir::op_info(op).name);
-    std::string name =
-        fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
+    std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
     const std::string text =
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
         wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads) " + name + "(\n    ",
@@ -322,7 +319,7 @@ private:
 std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
   const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));
   if (!form || form->threads > kThreads)
-    return "a block cannot hold a row of " + std::to_string(depth) + " elements in packs";
+    return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
   if (depth * most_rows * element_bytes(dtype) > kMostRowBytes)
     return std::to_string(most_rows) + " rows of " + std::to_string(depth) +
            " elements are more than a block has room for";

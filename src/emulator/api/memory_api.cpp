@@ -170,6 +170,8 @@ CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
 
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
     if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
       return CUDA_ERROR_INVALID_VALUE;
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));

@@ -14,27 +14,27 @@ constexpr uint32_t kGroups = kShapeMask; // place 0 is everybody's
 
 struct Groups {
   struct Group {
-    uint32_t slot = kNoSlot, bytes = 0, used = 0;
+    uint32_t cell = kNoCell, bytes = 0, used = 0;
   };
   std::array<Group, kGroups> groups;
   uint32_t time = 0;
 
   void forget() { groups = {}; }
-  void forget(uint32_t slot) {
+  void forget(uint32_t cell) {
     for (Group &group : groups)
-      if (group.slot == slot)
+      if (group.cell == cell)
         group = {};
   }
   /// The flags of an access.
-  uint16_t join(uint32_t slot, uint32_t bytes) {
+  uint16_t join(uint32_t cell, uint32_t bytes) {
     auto known = std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
-      return group.slot == slot && group.bytes == bytes;
+      return group.cell == cell && group.bytes == bytes;
     });
     bool is_known = known != groups.end();
     if (!is_known)
       known = std::min_element(groups.begin(), groups.end(),
                                [](const Group &a, const Group &b) { return a.used < b.used; });
-    *known = {slot, bytes, ++time};
+    *known = {cell, bytes, ++time};
     return uint16_t(uint16_t(known - groups.begin() + 1) | (is_known ? kFlagKnownShape : 0));
   }
 };
@@ -53,7 +53,7 @@ void group_addresses(Draft &draft) {
     bool has_shape = access.space == ptx::Space::global || access.space == ptx::Space::shared;
     if (access.is_access && has_shape && !op.inner && !(op.flags & kFlagVolatile))
       op.flags |= groups.join(op.a, access.bytes);
-    for_each_slot(op, roles.writes, [&](uint32_t slot) { groups.forget(slot); });
+    for_each_cell(op, roles.writes, [&](uint32_t cell) { groups.forget(cell); });
   }
 }
 

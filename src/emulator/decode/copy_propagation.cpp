@@ -22,16 +22,16 @@ bool is_copy(const Draft &draft, const Op &op) {
 void replace_constants(Draft &draft) {
   std::unordered_map<uint32_t, uint32_t> writes;
   for (const Op &op : draft.code.ops)
-    for_each_slot(op, roles_of(op).writes, [&](uint32_t slot) { ++writes[slot]; });
+    for_each_cell(op, roles_of(op).writes, [&](uint32_t cell) { ++writes[cell]; });
   Sources constants;
   for (const Op &op : draft.code.ops)
     if (is_copy(draft, op) && draft.read_only.count(op.a) && writes[op.d] == 1)
       constants.emplace(op.d, op.a);
   for (Op &op : draft.code.ops) {
     OperandRoles roles = roles_of(op);
-    for_each_slot(op, uint8_t(roles.reads & ~roles.writes), [&](uint32_t &slot) {
-      if (auto it = constants.find(slot); it != constants.end())
-        slot = it->second;
+    for_each_cell(op, uint8_t(roles.reads & ~roles.writes), [&](uint32_t &cell) {
+      if (auto it = constants.find(cell); it != constants.end())
+        cell = it->second;
     });
   }
 }
@@ -46,12 +46,12 @@ void replace_in_blocks(Draft &draft) {
       sources.clear();
     Op &op = draft.code.ops[i];
     OperandRoles roles = roles_of(op);
-    for_each_slot(op, uint8_t(roles.reads & ~roles.writes), [&](uint32_t &slot) {
-      auto it = sources.find(slot);
-      if (it != sources.end() && writes[it->second] == writes_then[slot])
-        slot = it->second;
+    for_each_cell(op, uint8_t(roles.reads & ~roles.writes), [&](uint32_t &cell) {
+      auto it = sources.find(cell);
+      if (it != sources.end() && writes[it->second] == writes_then[cell])
+        cell = it->second;
     });
-    for_each_slot(op, roles.writes, [&](uint32_t written) {
+    for_each_cell(op, roles.writes, [&](uint32_t written) {
       sources.erase(written);
       ++writes[written];
     });
@@ -69,7 +69,7 @@ void propagate_copies(Draft &draft) {
   replace_in_blocks(draft);
   std::unordered_set<uint32_t> read;
   for (const Op &op : draft.code.ops)
-    for_each_slot(op, roles_of(op).reads, [&](uint32_t slot) { read.insert(slot); });
+    for_each_cell(op, roles_of(op).reads, [&](uint32_t cell) { read.insert(cell); });
   for (size_t i = 0; i < draft.code.ops.size(); ++i) {
     const Op &op = draft.code.ops[i];
     draft.removed[i] = draft.removed[i] || (is_copy(draft, op) && !read.count(op.d));

@@ -1,4 +1,4 @@
-// Frames, blocks and branches of one function; the loop over a module's functions.
+// Registers, blocks and branches of one function; the loop over a module's functions.
 #include "emulator/decode/decoder.h"
 
 #include "emulator/decode/lowering.h"
@@ -9,7 +9,7 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr uint32_t kMaxFrameBytes = 256u << 20;
+constexpr uint32_t kMaxRegisterBytes = 256u << 20;
 constexpr uint32_t kMaxLocalBytes = 512u << 10; // of one thread: the limit of the architecture
 constexpr uint32_t kMaxSharedBytes = 16u << 20;
 constexpr uint64_t kMaxSwitchTargets = 1u << 20;
@@ -20,8 +20,8 @@ Lowering::Lowering(const ptx::Module &module, const Placement &placement, Decode
                    uint32_t function)
     : module_(module), placement_(placement), out_(out), function_(module.functions[function]),
       handlers_(handlers()), index_(function), code_(*out.codes[function]),
-      needs_(out.needs[function]), slots_(function_.registers.size(), kNoSlot),
-      offsets_(function_.variables.size()), places_(function_.variables.size(), kNoSlot) {}
+      needs_(out.needs[function]), cells_(function_.registers.size(), kNoCell),
+      offsets_(function_.variables.size()), places_(function_.variables.size(), kNoCell) {}
 
 std::string Lowering::where() const {
   return "ptx line " + std::to_string(instruction_ ? instruction_->line : function_.line);
@@ -44,22 +44,22 @@ Status Lowering::expect_operands(size_t low, size_t high) const {
 }
 
 uint32_t Lowering::allocate(uint32_t bytes) {
-  uint32_t slot = code_.frame_bytes;
-  code_.frame_bytes += (bytes + 63) & ~63u;
-  return slot;
+  uint32_t cell = code_.register_bytes;
+  code_.register_bytes += (bytes + 63) & ~63u;
+  return cell;
 }
 
 uint32_t Lowering::register_bits(uint32_t index) const {
   return lane_bits(function_.registers[index].type);
 }
 
-uint32_t Lowering::register_slot(uint32_t index) {
-  if (slots_[index] == kNoSlot)
-    slots_[index] = temporary(register_bits(index));
-  return slots_[index];
+uint32_t Lowering::register_cell(uint32_t index) {
+  if (cells_[index] == kNoCell)
+    cells_[index] = temporary(register_bits(index));
+  return cells_[index];
 }
 
-uint32_t Lowering::constant_slot(uint64_t bits, bool wide) {
+uint32_t Lowering::constant_cell(uint64_t bits, bool wide) {
   if (!wide)
     bits = uint32_t(bits);
   auto [it, inserted] = constants_.try_emplace({bits, wide}, 0);
@@ -70,7 +70,7 @@ uint32_t Lowering::constant_slot(uint64_t bits, bool wide) {
   return it->second;
 }
 
-uint32_t Lowering::special_slot(Special special) {
+uint32_t Lowering::special_cell(Special special) {
   auto [it, inserted] = specials_.try_emplace(special, 0);
   if (inserted) {
     it->second = temporary(32);
@@ -84,7 +84,7 @@ Status Lowering::place_variables() {
   uint64_t parameter_offset = 0;
   for (size_t i = 0; i < function_.variables.size(); ++i) {
     const ptx::Variable &variable = function_.variables[i];
-    if (variable.bytes > kMaxFrameBytes / kLanes / 4)
+    if (variable.bytes > kMaxRegisterBytes / kLanes / 4)
       return error("variable '" + std::string(variable.name) + "' is too large");
     uint32_t bytes = uint32_t(variable.bytes), mask = variable.align - 1;
     if (variable.space == Space::local) {
@@ -108,12 +108,12 @@ Status Lowering::place_variables() {
     } else {
       places_[i] = allocate(bytes * kLanes);
     }
-    if (code_.frame_bytes > kMaxFrameBytes)
+    if (code_.register_bytes > kMaxRegisterBytes)
       return error("more registers and parameters than the emulator holds");
   }
   auto place = [&](const ptx::Parameter &parameter) {
     if (parameter.is_register)
-      return ParamPlace{register_slot(parameter.variable), register_bits(parameter.variable) / 8};
+      return ParamPlace{register_cell(parameter.variable), register_bits(parameter.variable) / 8};
     return ParamPlace{places_[parameter.variable],
                       uint32_t(function_.variables[parameter.variable].bytes)};
   };
@@ -148,16 +148,16 @@ Status Lowering::run() {
     block_at[blocks_[b].first] = b;
   for (const ptx::Label &label : function_.labels)
     block_of_label_.push_back(block_at[label.instruction]);
-  first_op_.assign(blocks_.size(), kNoSlot);
+  first_op_.assign(blocks_.size(), kNoCell);
   for (size_t i = 0; i < order.size(); ++i) {
     first_op_[order[i]] = uint32_t(code_.ops.size());
-    uint32_t next = i + 1 < order.size() ? order[i + 1] : kNoSlot;
+    uint32_t next = i + 1 < order.size() ? order[i + 1] : kNoCell;
     CUGRT_TRY(lower_block(blocks_[order[i]], next));
-    if (code_.frame_bytes > kMaxFrameBytes)
+    if (code_.register_bytes > kMaxRegisterBytes)
       return error("more registers than the emulator holds");
   }
   needs_.registers = uint32_t(
-      std::count_if(slots_.begin(), slots_.end(), [](uint32_t slot) { return slot != kNoSlot; }));
+      std::count_if(cells_.begin(), cells_.end(), [](uint32_t cell) { return cell != kNoCell; }));
   if (out_.optimize)
     run_passes();
   return resolve_branches();
@@ -165,20 +165,20 @@ Status Lowering::run() {
 
 void Lowering::run_passes() {
   std::unordered_set<uint32_t> read_only;
-  for (const ConstantSlot &constant : code_.constants)
-    read_only.insert(constant.slot);
-  for (const SpecialSlot &special : code_.specials)
-    read_only.insert(special.slot);
+  for (const ConstantCell &constant : code_.constants)
+    read_only.insert(constant.cell);
+  for (const SpecialCell &special : code_.specials)
+    read_only.insert(special.cell);
   for (const auto *places : {&code_.parameters, &code_.returns})
     for (const ParamPlace &place : *places)
-      pinned_.insert(place.slot);
+      pinned_.insert(place.cell);
   for (const Op &op : code_.ops) {
     if (OpId(op.id) != OpId::call)
       continue;
     const auto &site = *static_cast<const CallSite *>(op.extra);
     for (const auto *list : {&site.arguments, &site.results})
       for (const Argument &argument : *list)
-        pinned_.insert(argument.slot);
+        pinned_.insert(argument.cell);
   }
   Draft draft{code_, first_op_, fixups_, pinned_, read_only, {}};
   emulator::optimize(draft);
@@ -247,7 +247,7 @@ Op &Lowering::emit(OpId id, uint32_t d, uint32_t a, uint32_t b, uint32_t c, uint
 
 /// Puts the operations from `first` on under the instruction's guard.
 void Lowering::apply_guard(size_t first) {
-  uint32_t guard = register_slot(uint32_t(instruction_->guard));
+  uint32_t guard = register_cell(uint32_t(instruction_->guard));
   size_t count = code_.ops.size() - first;
   if (count > 1) { // an earlier one may write the guard itself
     uint32_t copy = temporary(32);

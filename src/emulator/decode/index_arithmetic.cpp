@@ -15,7 +15,7 @@ class IndexFusion {
 public:
   explicit IndexFusion(Draft &draft) : draft_(draft), ops_(draft.code.ops) {
     for (const Op &op : ops_)
-      for_each_slot(op, roles_of(op).reads, [&](uint32_t slot) { ++reads_[slot]; });
+      for_each_cell(op, roles_of(op).reads, [&](uint32_t cell) { ++reads_[cell]; });
   }
 
   void run() {
@@ -27,21 +27,21 @@ public:
         continue;
       if (!ops_[i].inner)
         fuse(i);
-      for_each_slot(ops_[i], roles_of(ops_[i]).writes,
-                    [&](uint32_t slot) { definition_[slot] = i; });
+      for_each_cell(ops_[i], roles_of(ops_[i]).writes,
+                    [&](uint32_t cell) { definition_[cell] = i; });
     }
   }
 
 private:
-  /// The operation of this block that computes `slot`, if only one operation reads it, and what it
+  /// The operation of this block that computes `cell`, if only one operation reads it, and what it
   /// was computed from is still there.
-  size_t source(uint32_t slot) const {
-    auto it = definition_.find(slot);
-    if (it == definition_.end() || draft_.pinned.count(slot) || reads_.at(slot) != 1)
+  size_t source(uint32_t cell) const {
+    auto it = definition_.find(cell);
+    if (it == definition_.end() || draft_.pinned.count(cell) || reads_.at(cell) != 1)
       return kNone;
     const Op &op = ops_[it->second];
     bool is_intact = !op.inner && !draft_.removed[it->second];
-    for_each_slot(op, roles_of(op).reads, [&](uint32_t read) {
+    for_each_cell(op, roles_of(op).reads, [&](uint32_t read) {
       auto written = definition_.find(read);
       is_intact = is_intact && (written == definition_.end() || written->second < it->second);
     });
@@ -85,9 +85,9 @@ private:
 
   Draft &draft_;
   std::vector<Op> &ops_;
-  std::unordered_map<uint32_t, uint32_t> reads_; // of each slot, in the function
+  std::unordered_map<uint32_t, uint32_t> reads_; // of each cell, in the function
   std::unordered_map<uint32_t, size_t>
-      definition_; // the last write to each slot, in the block so far
+      definition_; // the last write to each cell, in the block so far
 };
 
 } // namespace

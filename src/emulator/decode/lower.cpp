@@ -133,11 +133,11 @@ Status Lowering::lower_bra(Opcode &) {
   if (target.kind != Kind::label || function_.labels[size_t(target.index)].is_prototype ||
       !function_.labels[size_t(target.index)].targets.empty())
     return error("expected a label");
-  uint32_t guard = kNoSlot;
+  uint32_t guard = kNoCell;
   if (instruction_->guard >= 0)
-    guard = register_slot(uint32_t(instruction_->guard));
+    guard = register_cell(uint32_t(instruction_->guard));
   fixups_.push_back({uint32_t(code_.ops.size()), block_of_label_[size_t(target.index)]});
-  Op &op = emit(guard == kNoSlot ? OpId::bra : OpId::bra_if);
+  Op &op = emit(guard == kNoCell ? OpId::bra : OpId::bra_if);
   op.guard = guard;
   op.flags |= instruction_->guard_negated ? kFlagGuardNegated : 0;
   return {};
@@ -165,12 +165,12 @@ Status Lowering::lower_brx(Opcode &opcode) {
 
 Result<Argument> Lowering::argument(const Operand &operand) {
   if (operand.kind == Kind::variable && !operand.is_module && operand.value == 0 &&
-      places_[size_t(operand.index)] != kNoSlot)
+      places_[size_t(operand.index)] != kNoCell)
     return Argument{places_[size_t(operand.index)],
                     uint32_t(function_.variables[size_t(operand.index)].bytes), false};
   if (operand.kind == Kind::reg && function_.registers[size_t(operand.index)].type != Type::pred) {
     uint32_t index = uint32_t(operand.index);
-    return Argument{register_slot(index), register_bits(index) / 8, true};
+    return Argument{register_cell(index), register_bits(index) / 8, true};
   }
   return unsupported("a call with an argument that is neither .param nor register");
 }

@@ -127,24 +127,24 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
   std::array<Type, 5> types = operand_types(opcode, first, last);
   const uint32_t integers = integer_operands(opcode);
   const bool is_field = opcode.mnemonic() == "bfe" || opcode.mnemonic() == "bfi";
-  uint32_t slots[4] = {};
+  uint32_t cells[4] = {};
   for (int i = 0; i < sources; ++i) {
     const Operand &value = operand(size_t(i) + 1);
     if (is_field && integers >> i & 1 && value.kind == Kind::integer &&
         (value.value < 0 || value.value > 255))
       return error(std::to_string(value.value) + " is no position or length of 0 to 255");
-    CUGRT_ASSIGN(slots[i],
+    CUGRT_ASSIGN(cells[i],
                  source(value, types[size_t(i)], integers >> i & 1 ? Width::integer : Width::same));
   }
   if (opcode.mnemonic() == "slct" && flags & kFlagFtz) {
     const uint32_t flushed = temporary(32);
-    emit(OpId::cvt_f32_f32, flushed, slots[2]).flags |= flags;
-    slots[2] = flushed;
+    emit(OpId::cvt_f32_f32, flushed, cells[2]).flags |= flags;
+    cells[2] = flushed;
   }
   const Width d_width = integers >> 4 & 1 ? Width::integer : Width::same;
   CUGRT_ASSIGN(Destination d, *id == OpId::lop3 ? destination_or_sink(operand(0), types[4])
                                                 : destination(operand(0), types[4], d_width));
-  emit(*id, d.slot, slots[0], slots[1], slots[2], slots[3]).flags |= flags;
+  emit(*id, d.cell, cells[0], cells[1], cells[2], cells[3]).flags |= flags;
   finish(d);
   return {};
 }
@@ -152,7 +152,7 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
 /// add.cc and its like; mad.lo.cc is a product and an addition with carry.
 Status Lowering::lower_carry(Opcode &opcode) {
   Type type = opcode.last_type();
-  if (condition_code_ == kNoSlot)
+  if (condition_code_ == kNoCell)
     condition_code_ = temporary(32);
   bool product = opcode.mnemonic() == "mad" || opcode.mnemonic() == "madc";
   CUGRT_TRY(expect_operands(product ? 4 : 3, product ? 4 : 3));
@@ -174,7 +174,7 @@ Status Lowering::lower_carry(Opcode &opcode) {
   if (!id)
     return refuse();
   CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(*id, d.slot, a, b, 0, condition_code_);
+  emit(*id, d.cell, a, b, 0, condition_code_);
   finish(d);
   return {};
 }
@@ -193,7 +193,7 @@ Status Lowering::lower_mov(Opcode &opcode) {
     return refuse();
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
   CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(*id, d.slot, a);
+  emit(*id, d.cell, a);
   finish(d);
   return {};
 }
@@ -207,7 +207,7 @@ Result<uint32_t> Lowering::real_element(const Operand &part,
                                  [](const Operand *p) { return p->kind == Kind::reg; });
   if (!sized && (is_half || !part.is_float))
     return error("a literal of another type");
-  return constant_slot(is_half ? 0 : uint32_t(part.value), false);
+  return constant_cell(is_half ? 0 : uint32_t(part.value), false);
 }
 
 Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
@@ -221,7 +221,7 @@ Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
     constexpr uint32_t kLowestOfEach = 0x40; // prmt: the second's lowest byte above the first's
     CUGRT_ASSIGN(uint32_t low, source(*parts[0], Type::b8));
     CUGRT_ASSIGN(uint32_t high, source(*parts[1], Type::b8));
-    emit(OpId::prmt, to.slot, low, high, constant_slot(kLowestOfEach, false));
+    emit(OpId::prmt, to.cell, low, high, constant_cell(kLowestOfEach, false));
     finish(to);
     return {};
   }
@@ -229,24 +229,24 @@ Status Lowering::lower_pack(const Operand &d, const Operand &a, Type type) {
   if (ptx::type_bytes(type) < 4 || (lane_bits(type) == 32 && parts.size() != 2) ||
       parts.size() == 3 || parts.size() == 1)
     return refuse();
-  std::vector<uint32_t> slots;
+  std::vector<uint32_t> cells;
   for (const Operand *part : parts) {
     if (part->kind == Kind::real) {
-      CUGRT_ASSIGN(uint32_t slot, real_element(*part, parts, halves));
-      slots.push_back(slot);
+      CUGRT_ASSIGN(uint32_t cell, real_element(*part, parts, halves));
+      cells.push_back(cell);
       continue;
     }
-    CUGRT_ASSIGN(uint32_t slot, source(*part, halves ? Type::b16 : Type::b32));
-    slots.push_back(slot);
+    CUGRT_ASSIGN(uint32_t cell, source(*part, halves ? Type::b16 : Type::b32));
+    cells.push_back(cell);
   }
   if (parts.size() == 4) {
     for (size_t i = 0; i < 2; ++i) {
       uint32_t word = temporary(32);
-      emit(OpId::pack_16, word, slots[2 * i], slots[2 * i + 1]);
-      slots[i] = word;
+      emit(OpId::pack_16, word, cells[2 * i], cells[2 * i + 1]);
+      cells[i] = word;
     }
   }
-  emit(lane_bits(type) == 64 ? OpId::pack_32 : OpId::pack_16, to.slot, slots[0], slots[1]);
+  emit(lane_bits(type) == 64 ? OpId::pack_32 : OpId::pack_16, to.cell, cells[0], cells[1]);
   finish(to);
   return {};
 }
@@ -269,14 +269,14 @@ Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
   uint32_t words[2] = {from, from};
   if (wide) {
     for (size_t i = 0; i < 2; ++i) {
-      words[i] = parts.size() == 2 ? to[i].slot : temporary(32);
+      words[i] = parts.size() == 2 ? to[i].cell : temporary(32);
       emit(i ? OpId::high_word : OpId::narrow, words[i], from);
     }
   }
   if (part_type == Type::b16) {
     // The last part first would do as well: no part is the source, which is wider.
     for (size_t i = 0; i < parts.size(); ++i)
-      emit(i % 2 ? OpId::high_half : OpId::zext16, to[i].slot, words[i / 2]);
+      emit(i % 2 ? OpId::high_half : OpId::zext16, to[i].cell, words[i / 2]);
   }
   for (const Destination &part : to)
     finish(part);
@@ -299,7 +299,7 @@ Status Lowering::lower_cvt_fp8(Opcode &opcode) {
     CUGRT_ASSIGN(b, source(operand(2), from));
   }
   CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::f16x2 : Type::e4m3x2));
-  emit(*id, d.slot, a, b);
+  emit(*id, d.cell, a, b);
   finish(d);
   return {};
 }
@@ -315,7 +315,7 @@ Status Lowering::lower_cvt(Opcode &opcode) {
     CUGRT_TRY(expect_operands(2, 2));
     CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::f32));
     CUGRT_ASSIGN(Destination d, destination(operand(0), Type::tf32));
-    emit(*id, d.slot, a);
+    emit(*id, d.cell, a);
     return {};
   }
   struct Mode {
@@ -362,7 +362,7 @@ Status Lowering::lower_cvt(Opcode &opcode) {
     CUGRT_ASSIGN(b, source(operand(2), from, width));
   }
   CUGRT_ASSIGN(Destination d, destination(operand(0), to, width));
-  emit(*id, d.slot, a, b).flags |= flags;
+  emit(*id, d.cell, a, b).flags |= flags;
   finish(d);
   return {};
 }

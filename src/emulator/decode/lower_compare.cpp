@@ -96,16 +96,16 @@ Status Lowering::lower_lop3(Opcode &opcode) {
     return error("expected a predicate besides the result");
   if (operand(4).kind != Kind::integer)
     return error("expected a constant as the table");
-  uint32_t slots[4] = {};
+  uint32_t cells[4] = {};
   for (size_t i = 0; i < 4; ++i) {
-    CUGRT_ASSIGN(slots[i], source(operand(i + 1), Type::b32));
+    CUGRT_ASSIGN(cells[i], source(operand(i + 1), Type::b32));
   }
   const Pair parts = pair(operand(0));
   CUGRT_ASSIGN(Destination d, destination_or_sink(parts.first, Type::b32));
   CUGRT_ASSIGN(uint32_t p, predicate_destination(parts.second));
   const uint32_t compared = temporary(32);
-  emit(OpId::lop3, d.slot, slots[0], slots[1], slots[2], slots[3]);
-  emit(OpId::setp_ne_u32, compared, d.slot, constant_slot(0, false));
+  emit(OpId::lop3, d.cell, cells[0], cells[1], cells[2], cells[3]);
+  emit(OpId::setp_ne_u32, compared, d.cell, constant_cell(0, false));
   return combine(boolean, p, compared, false, operand(5));
 }
 
@@ -132,13 +132,13 @@ Status Lowering::lower_set(Opcode &opcode) {
                  : to == Type::bf16 || to == Type::bf16x2 ? 0x3f80u
                  : packed || ptx::type_bytes(to) == 2     ? 0xffffu
                                                           : ~0u;
-  uint32_t holds = constant_slot(yes, false), fails = constant_slot(0, false);
+  uint32_t holds = constant_cell(yes, false), fails = constant_cell(0, false);
   uint32_t compared = temporary(32);
   emit(*id, compared, a, b).flags |= flags;
   if (!boolean.empty())
     CUGRT_TRY(combine(boolean, compared, compared, false, operand(3)));
   if (!packed) {
-    emit(OpId::selp_32, d.slot, holds, fails, compared);
+    emit(OpId::selp_32, d.cell, holds, fails, compared);
     finish(d);
     return {};
   }
@@ -149,7 +149,7 @@ Status Lowering::lower_set(Opcode &opcode) {
   emit(OpId::selp_32, low, holds, fails, compared);
   emit(*id, compared, high_a, high_b).flags |= flags;
   emit(OpId::selp_32, high, holds, fails, compared);
-  emit(OpId::pack_16, d.slot, low, high);
+  emit(OpId::pack_16, d.cell, low, high);
   finish(d);
   return {};
 }

@@ -4,12 +4,12 @@
 
 namespace cugrt::emulator {
 
-/// The registers of {a, b, ...}, which hold elements of the type, into `slots`; how many there are.
+/// The registers of {a, b, ...}, which hold elements of the type, into `cells`; how many there are.
 Result<uint32_t> Lowering::fragment(const Operand &operand, bool written, Type type,
-                                    std::array<uint32_t, 8> &slots) {
+                                    std::array<uint32_t, 8> &cells) {
   if (operand.kind != Kind::vector)
     return error("expected a vector");
-  CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(operand, slots.size()));
+  CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(operand, cells.size()));
   CUGRT_TRY(check_agreement(parts));
   const Width width = type == Type::s32 ? Width::integer : Width::same;
   for (const Operand *part : parts)
@@ -19,11 +19,11 @@ Result<uint32_t> Lowering::fragment(const Operand &operand, bool written, Type t
   for (size_t i = 0; i < parts.size(); ++i) {
     if (written) {
       CUGRT_ASSIGN(Destination d, destination_or_sink(*parts[i], type, width));
-      if (d.widen_to != kNoSlot)
+      if (d.widen_to != kNoCell)
         return error("a fragment in registers of 64 bits");
-      slots[i] = d.slot;
+      cells[i] = d.cell;
     } else {
-      CUGRT_ASSIGN(slots[i], source(*parts[i], type, width));
+      CUGRT_ASSIGN(cells[i], source(*parts[i], type, width));
     }
   }
   return uint32_t(parts.size());
@@ -64,9 +64,9 @@ Status Lowering::lower_mma(Opcode &opcode) {
   if (site->a_count != 16 * depth * bits / 1024 || site->b_count != 8 * depth * bits / 1024 ||
       site->c_count != each || site->d_count != each)
     return error("fragments of other sizes than the shape's");
-  for (const auto *slots : {&site->a, &site->b, &site->c, &site->d})
-    for (uint32_t slot : *slots)
-      pinned_.insert(slot);
+  for (const auto *cells : {&site->a, &site->b, &site->c, &site->d})
+    for (uint32_t cell : *cells)
+      pinned_.insert(cell);
   emit(*id).extra = site.get();
   out_.matrices.push_back(std::move(site));
   return {};
@@ -87,11 +87,11 @@ Status Lowering::lower_matrix_access(Opcode &opcode) {
   CUGRT_ASSIGN(Address from, address(operand(is_store ? 0 : 1), space));
   if (from.is_place || (from.space != Space::shared && from.space != Space::none))
     return refuse();
-  std::array<uint32_t, 8> slots{};
-  CUGRT_ASSIGN(uint32_t given, fragment(operand(is_store ? 1 : 0), !is_store, Type::b32, slots));
+  std::array<uint32_t, 8> cells{};
+  CUGRT_ASSIGN(uint32_t given, fragment(operand(is_store ? 1 : 0), !is_store, Type::b32, cells));
   if (given != count)
     return error("expected " + std::to_string(count) + " registers");
-  Op &op = emit(*id, slots[0], from.slot, slots[1], slots[2], slots[3]);
+  Op &op = emit(*id, cells[0], from.cell, cells[1], cells[2], cells[3]);
   op.imm = from.offset;
   op.flags |= uint16_t(uint16_t(from.space) << kSpaceShift | (from.wide ? kFlagWide : 0));
   return {};
@@ -109,7 +109,7 @@ Status Lowering::lower_movmatrix(Opcode &opcode) {
     return error("a literal as a matrix");
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
-  emit(*id, d.slot, a);
+  emit(*id, d.cell, a);
   return {};
 }
 

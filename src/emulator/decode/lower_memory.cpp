@@ -85,8 +85,8 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
     return lower_param_access(where, is_store, type, values);
   if (where.space == Space::param) { // through a register: the window of generic addresses
     uint32_t shifted = temporary(64);
-    emit(OpId::add_64, shifted, where.slot, constant_slot(kParamWindow, true));
-    where.slot = shifted;
+    emit(OpId::add_64, shifted, where.cell, constant_cell(kParamWindow, true));
+    where.cell = shifted;
     where.space = Space::none;
   }
   if (where.space == Space::none && !where.wide)
@@ -96,20 +96,20 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   auto id = find_op(name);
   if (!id)
     return refuse();
-  uint32_t slots[4] = {};
+  uint32_t cells[4] = {};
   std::vector<Destination> destinations;
   for (size_t i = 0; i < count; ++i) {
     if (is_store) {
-      CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
+      CUGRT_ASSIGN(cells[i], source(*values[i], type, Width::any_above));
     } else {
       CUGRT_ASSIGN(Destination d, count == 1
                                       ? destination(*values[i], type, Width::any_above)
                                       : destination_or_sink(*values[i], type, Width::any_above));
-      slots[i] = d.slot;
+      cells[i] = d.cell;
       destinations.push_back(d);
     }
   }
-  Op &op = emit(*id, slots[0], where.slot, slots[1], slots[2], slots[3]);
+  Op &op = emit(*id, cells[0], where.cell, cells[1], cells[2], cells[3]);
   op.imm = where.offset;
   op.flags |= uint16_t(flags | (where.wide ? kFlagWide : 0));
   op.cache = next_cache();
@@ -126,26 +126,26 @@ Status Lowering::lower_param_access(const Address &where, bool is_store, Type ty
   if (where.offset < 0 || uint64_t(where.offset) + bytes > variable.bytes)
     return error("beyond parameter '" + std::string(variable.name) + "' of " +
                  std::to_string(variable.bytes) + " bytes");
-  bool of_kernel = places_[where.place] == kNoSlot;
+  bool of_kernel = places_[where.place] == kNoCell;
   if (of_kernel && is_store)
     return error("a store to a kernel's parameter");
-  uint32_t slots[4] = {};
+  uint32_t cells[4] = {};
   std::vector<Destination> destinations;
   for (size_t i = 0; i < values.size(); ++i) {
     if (is_store) {
-      CUGRT_ASSIGN(slots[i], source(*values[i], type, Width::any_above));
+      CUGRT_ASSIGN(cells[i], source(*values[i], type, Width::any_above));
     } else {
       CUGRT_ASSIGN(Destination d, values.size() == 1
                                       ? destination(*values[i], type, Width::any_above)
                                       : destination_or_sink(*values[i], type, Width::any_above));
-      slots[i] = d.slot;
+      cells[i] = d.cell;
       destinations.push_back(d);
     }
   }
   Op &op = emit(is_store    ? OpId::st_call_param
                 : of_kernel ? OpId::ld_kernel_param
                             : OpId::ld_call_param,
-                slots[0], 0, slots[1], slots[2], slots[3]);
+                cells[0], 0, cells[1], cells[2], cells[3]);
   op.cache = element.pack();
   if (of_kernel) {
     op.imm = int64_t(offsets_[where.place]) + where.offset;
@@ -188,7 +188,7 @@ Status Lowering::lower_atom(Opcode &opcode) {
   Operand nowhere;
   nowhere.kind = Kind::sink;
   CUGRT_ASSIGN(Destination d, destination_or_sink(has_result ? operand(0) : nowhere, type));
-  Op &op = emit(*id, d.slot, where.slot, b, c);
+  Op &op = emit(*id, d.cell, where.cell, b, c);
   op.imm = where.offset;
   op.flags |= uint16_t(uint16_t(where.space) << kSpaceShift | (where.wide ? kFlagWide : 0));
   // Locks are taken by cas and exch, and what adds or ors 0 only reads.
@@ -240,21 +240,21 @@ Status Lowering::lower_cp(Opcode &opcode) {
     return error("a copy of " + std::to_string(bytes) + " bytes: with .cg 16 are possible");
   if (to.offset != int32_t(to.offset) || from.offset != int32_t(from.offset))
     return error("an offset beyond 32 bits");
-  uint32_t source_bytes = constant_slot(bytes, false);
+  uint32_t source_bytes = constant_cell(bytes, false);
   if (count == 4) {
     const Operand &last = operand(3);
     if (last.kind == Kind::reg && function_.registers[size_t(last.index)].type == Type::pred) {
       CUGRT_ASSIGN(uint32_t ignored, source(last, Type::pred));
       uint32_t all_bytes = source_bytes;
       source_bytes = temporary(32);
-      emit(OpId::selp_32, source_bytes, constant_slot(0, false), all_bytes, ignored);
+      emit(OpId::selp_32, source_bytes, constant_cell(0, false), all_bytes, ignored);
     } else {
       if (last.kind == Kind::integer && (last.value < 0 || last.value > 16))
         return error("a copy of " + std::to_string(last.value) + " bytes: 0 to 16 are possible");
       CUGRT_ASSIGN(source_bytes, source(last, Type::u32, Width::integer));
     }
   }
-  Op &op = emit(OpId::cp_async, to.slot, from.slot, 0, source_bytes, bytes);
+  Op &op = emit(OpId::cp_async, to.cell, from.cell, 0, source_bytes, bytes);
   op.imm = int64_t(uint64_t(from.offset) << 32 | uint32_t(to.offset));
   op.flags |= to.wide ? kFlagWide : 0;
   op.cache = next_cache();
@@ -284,9 +284,9 @@ Status Lowering::lower_cvta(Opcode &opcode) {
                     : space == Space::param ? kParamWindow
                                             : 0;
   if (window)
-    emit(OpId::add_64, d.slot, a, constant_slot(to_space ? -window : window, true));
+    emit(OpId::add_64, d.cell, a, constant_cell(to_space ? -window : window, true));
   else
-    emit(OpId::mov_64, d.slot, a);
+    emit(OpId::mov_64, d.cell, a);
   return {};
 }
 
@@ -308,7 +308,7 @@ Status Lowering::lower_isspacep(Opcode &opcode) {
     emit(OpId::widen_u, wide, a);
     a = wide;
   }
-  emit(OpId::isspacep, p.slot, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
+  emit(OpId::isspacep, p.cell, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
   return {};
 }
 

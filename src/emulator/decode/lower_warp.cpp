@@ -37,7 +37,7 @@ Status Lowering::lower_bar(Opcode &opcode) {
     return error("no threads");
   CUGRT_TRY(check_barrier(operand(first), counts ? &operand(first + 1) : nullptr));
   CUGRT_ASSIGN(uint32_t barrier, source(operand(first), Type::u32, Width::integer));
-  uint32_t threads = constant_slot(0, false), predicate = 0, d = 0;
+  uint32_t threads = constant_cell(0, false), predicate = 0, d = 0;
   if (counts) {
     CUGRT_ASSIGN(threads, source(operand(first + 1), Type::u32, Width::integer));
   }
@@ -45,7 +45,7 @@ Status Lowering::lower_bar(Opcode &opcode) {
     CUGRT_ASSIGN(predicate, source(operand(operand_count() - 1), Type::pred));
     Type type = *id == OpId::bar_red_popc ? Type::u32 : Type::pred;
     CUGRT_ASSIGN(Destination to, destination(operand(0), type));
-    d = to.slot;
+    d = to.cell;
   }
   emit(*id, d, barrier, threads, predicate);
   return {};
@@ -68,7 +68,7 @@ Status Lowering::lower_shfl(Opcode &opcode) {
   if (has_predicate) {
     CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
-  Op &op = emit(*id, d.slot, a, b, c, members);
+  Op &op = emit(*id, d.cell, a, b, c, members);
   op.cache = p;
   op.flags |= has_predicate ? kFlagHasPredicate : 0;
   finish(d);
@@ -85,7 +85,7 @@ Status Lowering::lower_vote(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d,
                destination(operand(0), *id == OpId::vote_ballot ? Type::b32 : Type::pred));
-  emit(*id, d.slot, a, 0, 0, members);
+  emit(*id, d.cell, a, 0, 0, members);
   return {};
 }
 
@@ -108,7 +108,7 @@ Status Lowering::lower_match(Opcode &opcode) {
   if (has_predicate) {
     CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
-  Op &op = emit(*id, d.slot, a, 0, 0, members);
+  Op &op = emit(*id, d.cell, a, 0, 0, members);
   op.cache = p;
   op.flags |= has_predicate ? kFlagHasPredicate : 0;
   return {};
@@ -124,14 +124,14 @@ Status Lowering::lower_redux(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
-  emit(*id, d.slot, a, 0, 0, members);
+  emit(*id, d.cell, a, 0, 0, members);
   return {};
 }
 
 Status Lowering::lower_activemask(Opcode &) {
   CUGRT_TRY(expect_operands(1, 1));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
-  emit(OpId::activemask, d.slot, 0);
+  emit(OpId::activemask, d.cell, 0);
   return {};
 }
 
@@ -146,7 +146,7 @@ Status Lowering::lower_elect(Opcode &opcode) {
   const Pair parts = pair(operand(0));
   CUGRT_ASSIGN(Destination d, destination_or_sink(parts.first, Type::u32, Width::integer));
   CUGRT_ASSIGN(uint32_t p, predicate_destination(parts.second));
-  emit(OpId::elect, d.slot, 0, 0, 0, members).cache = p;
+  emit(OpId::elect, d.cell, 0, 0, 0, members).cache = p;
   return {};
 }
 

@@ -53,15 +53,15 @@ uint32_t registers_of(const Tile &tile, std::string_view type) {
 
 /// The registers of a fragment, as many as its type has.
 Status Lowering::tile(const Operand &operand, bool written, std::string_view type, Tile &out) {
-  std::array<uint32_t, 8> slots{};
+  std::array<uint32_t, 8> cells{};
   out.element_bytes = element_bytes(type);
-  CUGRT_ASSIGN(out.count, fragment(operand, written, register_type(type), slots));
-  std::copy(slots.begin(), slots.end(), out.slots);
+  CUGRT_ASSIGN(out.count, fragment(operand, written, register_type(type), cells));
+  std::copy(cells.begin(), cells.end(), out.cells);
   if (out.count != registers_of(out, type))
     return error("a fragment of " + std::to_string(out.count) + " registers instead of " +
                  std::to_string(registers_of(out, type)));
   for (uint32_t i = 0; i < out.count; ++i)
-    pinned_.insert(slots[i]);
+    pinned_.insert(cells[i]);
   return {};
 }
 
@@ -103,16 +103,16 @@ Status Lowering::lower_wmma_access(Opcode &opcode) {
     return error("a generic address of 32 bits");
   CUGRT_TRY(this->tile(operand(is_store ? 1 : 0), !is_store, type, tile));
   // "The default value of stride is the leading dimension": the length of a row, or a column.
-  access->stride_slot = constant_slot(access->by_column ? tile.rows() : tile.columns(), false);
+  access->stride_cell = constant_cell(access->by_column ? tile.rows() : tile.columns(), false);
   if (operand_count() == 3) {
-    CUGRT_ASSIGN(access->stride_slot, source(operand(2), Type::u32, Width::integer));
+    CUGRT_ASSIGN(access->stride_cell, source(operand(2), Type::u32, Width::integer));
   }
-  pinned_.insert(access->stride_slot);
-  uint32_t base = where.slot;
+  pinned_.insert(access->stride_cell);
+  uint32_t base = where.cell;
   if (where.offset) {
     base = temporary(where.wide ? 64 : 32);
-    emit(where.wide ? OpId::add_64 : OpId::add_32, base, where.slot,
-         constant_slot(uint64_t(where.offset), where.wide));
+    emit(where.wide ? OpId::add_64 : OpId::add_32, base, where.cell,
+         constant_cell(uint64_t(where.offset), where.wide));
   }
   pinned_.insert(base);
   Op &op = emit(*id, 0, base);

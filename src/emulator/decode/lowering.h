@@ -1,4 +1,4 @@
-// The lowering of one function: state shared by decoder.cpp (blocks and slots) and the sources that
+// The lowering of one function: state shared by decoder.cpp (blocks and cells) and the sources that
 // lower one family of instructions each. Not for use outside decode/.
 #pragma once
 
@@ -25,7 +25,7 @@ private:
   using Space = ptx::Space;
 
   struct Address {
-    uint32_t slot = 0;
+    uint32_t cell = 0;
     bool wide = true;
     int64_t offset = 0;
     Space space = Space::none; // with `is_place`: a .param variable of this function
@@ -34,18 +34,18 @@ private:
   };
   /// A destination and what must follow when the register is wider than the value.
   struct Destination {
-    uint32_t slot = 0;
-    uint32_t widen_to = kNoSlot;
+    uint32_t cell = 0;
+    uint32_t widen_to = kNoCell;
     bool is_signed = false;
   };
 
-  // decoder.cpp: the frame.
+  // decoder.cpp: the registers.
   uint32_t allocate(uint32_t bytes);
   uint32_t temporary(uint32_t bits) { return allocate(bits / 8 * kLanes); }
-  uint32_t register_slot(uint32_t index);
+  uint32_t register_cell(uint32_t index);
   uint32_t register_bits(uint32_t index) const;
-  uint32_t constant_slot(uint64_t bits, bool wide);
-  uint32_t special_slot(Special special);
+  uint32_t constant_cell(uint64_t bits, bool wide);
+  uint32_t special_cell(Special special);
   Status place_variables();
   Status fall_off_end();
   Status lower_block(const BasicBlock &block, uint32_t next_in_layout);
@@ -121,7 +121,7 @@ private:
 
   // lower_matrix.cpp.
   Result<uint32_t> fragment(const Operand &operand, bool written, Type type,
-                            std::array<uint32_t, 8> &slots);
+                            std::array<uint32_t, 8> &cells);
   Status lower_mma(Opcode &opcode);
   Status lower_matrix_access(Opcode &opcode);
   Status lower_movmatrix(Opcode &opcode);
@@ -168,14 +168,14 @@ private:
   KernelNeeds &needs_;
 
   const ptx::Instruction *instruction_ = nullptr;
-  std::vector<uint32_t> slots_;   // of registers
+  std::vector<uint32_t> cells_;   // of registers
   std::vector<uint32_t> offsets_; // of .local and .shared variables of the function
-  std::vector<uint32_t> places_;  // of .param variables: slot
+  std::vector<uint32_t> places_;  // of .param variables: cell
   std::map<std::pair<uint64_t, bool>, uint32_t> constants_;
   std::map<Special, uint32_t> specials_;
   std::map<uint32_t, uint32_t> module_shared_; // variable to offset
-  std::unordered_set<uint32_t> pinned_;        // slots that no operation names
-  uint32_t condition_code_ = kNoSlot;
+  std::unordered_set<uint32_t> pinned_;        // cells that no operation names
+  uint32_t condition_code_ = kNoCell;
   std::vector<BasicBlock> blocks_;
   std::vector<uint32_t> block_of_label_, first_op_; // by block
   std::vector<BranchFixup> fixups_;

@@ -16,7 +16,7 @@ using s16 = int16_t;
 
 constexpr uint8_t D = kFieldD, A = kFieldA, B = kFieldB, C = kFieldC, E = kFieldE;
 
-/// Element slots of a vector access, in order.
+/// Element cells of a vector access, in order.
 constexpr uint8_t elements(uint32_t count) {
   return count == 1 ? D : count == 2 ? D | B : count == 3 ? D | B | C : D | B | C | E;
 }
@@ -161,7 +161,7 @@ OperandRoles own_roles(const Op &op) {
     return {A | E, D, true};
   if (OpId(op.id) >= OpId::add_cc_32 && OpId(op.id) <= OpId::subc_cc_64)
     return {A | B | E, D | E};
-  return {0, 0, true}; // jumps, ends, fences: no slots; mma and wmma: pinned ones
+  return {0, 0, true}; // jumps, ends, fences: no cells; mma and wmma: pinned ones
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// Which fields of a decoded operation are register slots that it reads or writes: what the passes
+// Which fields of a decoded operation are register cells that it reads or writes: what the passes
 // over decoded code go by.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace cugrt::emulator {
 
-/// Fields of Op that can hold slots.
-enum SlotField : uint8_t {
+/// Fields of Op that can hold cells.
+enum CellField : uint8_t {
   kFieldD = 1,
   kFieldA = 2,
   kFieldB = 4,
@@ -19,18 +19,18 @@ enum SlotField : uint8_t {
 };
 
 struct OperandRoles {
-  uint8_t reads = 0, writes = 0; // of SlotField
+  uint8_t reads = 0, writes = 0; // of CellField
   /// The path may stop here and go on later, after others: nothing is known of the warp's own state
   /// behind it.
   bool leaves = false;
 };
 
-/// A call's arguments and results, and the fragments of mma, are not among them: such slots are
+/// A call's arguments and results, and the fragments of mma, are not among them: such cells are
 /// pinned (decode/passes.h).
 OperandRoles roles_of(const Op &op);
 
-/// The slot in a field; for each bit of `fields`, visit(slot&).
-template <class AnyOp, class Visit> void for_each_slot(AnyOp &op, uint8_t fields, Visit visit) {
+/// The cell in a field; for each bit of `fields`, visit(cell&).
+template <class AnyOp, class Visit> void for_each_cell(AnyOp &op, uint8_t fields, Visit visit) {
   if (fields & kFieldD)
     visit(op.d);
   if (fields & kFieldA)

@@ -1,4 +1,4 @@
-// Operands to slots. Types come from instructions; a register's must agree. Where a register may be
+// Operands to cells. Types come from instructions; a register's must agree. Where a register may be
 // wider than the instruction's type, the value is narrowed or widened.
 #include "emulator/decode/lowering.h"
 #include "emulator/decode/requirements.h"
@@ -171,11 +171,11 @@ Result<uint32_t> Lowering::special_source(const Operand &operand, Type type, Wid
       return error("'" + std::string(row.name) + "' " + lacks);
     if (row.special != Special::clock && row.special != Special::clock64 &&
         row.special != Special::globaltimer)
-      return special_slot(row.special);
+      return special_cell(row.special);
     bool wide = row.special != Special::clock;
-    uint32_t slot = temporary(wide ? 64 : 32);
-    emit(OpId::clock, slot, 0).flags |= wide ? kFlagWide : 0;
-    return slot;
+    uint32_t cell = temporary(wide ? 64 : 32);
+    emit(OpId::clock, cell, 0).flags |= wide ? kFlagWide : 0;
+    return cell;
   }
   std::string name(operand.name.substr(0, 80));
   for (std::string_view known : {"%envreg", "%pm", "%reserved_smem", "%is_explicit_cluster",
@@ -216,39 +216,39 @@ Result<uint32_t> Lowering::variable_source(const Operand &operand, uint32_t bits
     uint64_t address = placement_.address[size_t(operand.index)];
     if (address == 0)
       return error("'" + std::string(variable.name) + "' is declared here and defined nowhere");
-    return constant_slot(address + uint64_t(operand.value), true);
+    return constant_cell(address + uint64_t(operand.value), true);
   }
   case Space::shared: {
     if (variable.bytes == 0 && operand.is_module) { // dynamic shared memory: behind the static part
-      uint32_t slot = special_slot(Special::dynamic_base);
+      uint32_t cell = special_cell(Special::dynamic_base);
       if (operand.value) {
         uint32_t sum = temporary(32);
-        emit(OpId::add_32, sum, slot, constant_slot(uint64_t(operand.value), false));
-        slot = sum;
+        emit(OpId::add_32, sum, cell, constant_cell(uint64_t(operand.value), false));
+        cell = sum;
       }
       if (!wide)
-        return slot;
+        return cell;
       uint32_t widened = temporary(64);
-      emit(OpId::widen_u, widened, slot);
+      emit(OpId::widen_u, widened, cell);
       return widened;
     }
     CUGRT_ASSIGN(uint32_t offset, shared_offset(operand));
-    return constant_slot(offset + uint64_t(operand.value), wide);
+    return constant_cell(offset + uint64_t(operand.value), wide);
   }
   case Space::local: {
     uint64_t offset = offsets_[size_t(operand.index)] + uint64_t(operand.value);
     if (function_.is_kernel)
-      return constant_slot(offset, wide);
-    uint32_t slot = temporary(bits);
-    Op &op = emit(OpId::local_address, slot, 0);
+      return constant_cell(offset, wide);
+    uint32_t cell = temporary(bits);
+    Op &op = emit(OpId::local_address, cell, 0);
     op.imm = int64_t(offset);
     op.flags |= wide ? kFlagWide : 0;
-    return slot;
+    return cell;
   }
   default:
-    if (places_[size_t(operand.index)] != kNoSlot)
+    if (places_[size_t(operand.index)] != kNoCell)
       return unsupported("the address of a parameter of a function that is not a kernel");
-    return constant_slot(offsets_[size_t(operand.index)] + uint64_t(operand.value), wide);
+    return constant_cell(offsets_[size_t(operand.index)] + uint64_t(operand.value), wide);
   }
 }
 
@@ -263,30 +263,30 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type, Width width
   switch (operand.kind) {
   case Kind::reg: {
     CUGRT_TRY(check_register(operand, type, width));
-    uint32_t index = uint32_t(operand.index), slot = register_slot(index);
+    uint32_t index = uint32_t(operand.index), cell = register_cell(index);
     if (register_bits(index) == 64 && bits == 32) {
       uint32_t narrow = temporary(32);
-      emit(OpId::narrow, narrow, slot);
-      slot = narrow;
+      emit(OpId::narrow, narrow, cell);
+      cell = narrow;
     }
     if (operand.is_negated) {
       uint32_t negated = temporary(32);
-      emit(OpId::not_32, negated, slot);
-      slot = negated;
+      emit(OpId::not_32, negated, cell);
+      cell = negated;
     }
-    return slot;
+    return cell;
   }
   case Kind::integer:
   case Kind::real:
     CUGRT_TRY(check_literal(operand, type, width));
-    return constant_slot(literal_bits(operand, type), bits == 64);
+    return constant_cell(literal_bits(operand, type), bits == 64);
   case Kind::special: {
-    CUGRT_ASSIGN(uint32_t slot, special_source(operand, type, width));
+    CUGRT_ASSIGN(uint32_t cell, special_source(operand, type, width));
     bool wide = operand.name == "%clock64" || operand.name == "%globaltimer";
     if (wide == (bits == 64))
-      return slot;
+      return cell;
     uint32_t converted = temporary(bits);
-    emit(wide ? OpId::narrow : OpId::widen_u, converted, slot);
+    emit(wide ? OpId::narrow : OpId::widen_u, converted, cell);
     return converted;
   }
   case Kind::variable:
@@ -298,7 +298,7 @@ Result<uint32_t> Lowering::source(const Operand &operand, Type type, Width width
         function.is_declaration)
       return error("the address of '" + std::string(function.name) +
                    "', which is declared here and defined nowhere");
-    return constant_slot(uint64_t(operand.index) + 1, bits == 64);
+    return constant_cell(uint64_t(operand.index) + 1, bits == 64);
   default:
     return error("an operand that is no value");
   }
@@ -318,11 +318,11 @@ Result<Lowering::Destination> Lowering::destination(const Operand &operand, Type
   CUGRT_TRY(check_register(operand, type, width));
   uint32_t index = uint32_t(operand.index);
   if (register_bits(index) == bits) {
-    result.slot = register_slot(index);
+    result.cell = register_cell(index);
     return result;
   }
-  result.slot = temporary(bits);
-  result.widen_to = register_slot(index);
+  result.cell = temporary(bits);
+  result.widen_to = register_cell(index);
   return result;
 }
 
@@ -331,7 +331,7 @@ Result<Lowering::Destination> Lowering::destination_or_sink(const Operand &opera
   if (operand.kind != Kind::sink || operand.index2 >= 0)
     return destination(operand, type, width);
   Destination result;
-  result.slot = temporary(lane_bits(type));
+  result.cell = temporary(lane_bits(type));
   return result;
 }
 
@@ -346,14 +346,14 @@ Lowering::Pair Lowering::pair(const Operand &operand) const {
 }
 
 void Lowering::finish(const Destination &destination) {
-  if (destination.widen_to != kNoSlot)
+  if (destination.widen_to != kNoCell)
     emit(destination.is_signed ? OpId::widen_s : OpId::widen_u, destination.widen_to,
-         destination.slot);
+         destination.cell);
 }
 
 Result<uint32_t> Lowering::predicate_destination(const Operand &operand) {
   CUGRT_ASSIGN(Destination result, destination_or_sink(operand, Type::pred));
-  return result.slot;
+  return result.cell;
 }
 
 Result<Lowering::Address> Lowering::address(const Operand &operand, Space space) {
@@ -363,7 +363,7 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
     return error("expected an address in brackets");
   if (operand.kind == Kind::reg) {
     uint32_t index = uint32_t(operand.index);
-    result.slot = register_slot(index);
+    result.cell = register_cell(index);
     result.wide = register_bits(index) == 64;
     result.offset = operand.value;
     if (Type held = function_.registers[index].type; held == Type::pred || is_float(held))
@@ -371,8 +371,8 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
     bool may_be_narrow = space == Space::shared || space == Space::local;
     if (!result.wide && !may_be_narrow) {
       uint32_t widened = temporary(64);
-      emit(OpId::widen_u, widened, result.slot);
-      result.slot = widened;
+      emit(OpId::widen_u, widened, result.cell);
+      result.cell = widened;
       result.wide = true;
     }
     return result;
@@ -380,7 +380,7 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
   if (operand.kind == Kind::integer) {
     if (space != Space::local)
       return error("a number as an address, which local memory alone has");
-    result.slot = constant_slot(uint64_t(operand.value), true);
+    result.cell = constant_cell(uint64_t(operand.value), true);
     return result;
   }
   const ptx::Variable &variable = operand.is_module ? module_.variables[size_t(operand.index)]
@@ -404,7 +404,7 @@ Result<Lowering::Address> Lowering::address(const Operand &operand, Space space)
   // A generic access to a named variable is one to the variable's own space.
   result.space = variable.space == Space::constant ? Space::global : variable.space;
   bool narrow = variable.space == Space::shared;
-  CUGRT_ASSIGN(result.slot, variable_source(base, narrow ? 32 : 64));
+  CUGRT_ASSIGN(result.cell, variable_source(base, narrow ? 32 : 64));
   result.wide = !narrow;
   return result;
 }

@@ -15,7 +15,7 @@ void optimize(Draft &draft) {
 std::vector<bool> block_starts(const Draft &draft) {
   std::vector<bool> starts(draft.code.ops.size() + 1);
   for (uint32_t first : draft.first_op)
-    if (first != kNoSlot)
+    if (first != kNoCell)
       starts[first] = true;
   return starts;
 }
@@ -41,7 +41,7 @@ void compact(Draft &draft) {
   ops.resize(kept);
   locations.resize(kept);
   for (uint32_t &first : draft.first_op)
-    first = first == kNoSlot ? kNoSlot : moved[first];
+    first = first == kNoCell ? kNoCell : moved[first];
   for (BranchFixup &fixup : draft.fixups)
     fixup.op = moved[fixup.op];
   draft.removed.assign(kept, false);

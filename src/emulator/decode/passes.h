@@ -17,10 +17,10 @@ struct BranchFixup {
 /// A function after lowering, before its branches have addresses.
 struct Draft {
   FunctionCode &code;
-  std::vector<uint32_t> &first_op;               // of each block; kNoSlot for those left out
+  std::vector<uint32_t> &first_op;               // of each block; kNoCell for those left out
   std::vector<BranchFixup> &fixups;              //
-  const std::unordered_set<uint32_t> &pinned;    // slots that calls and frames name
-  const std::unordered_set<uint32_t> &read_only; // slots of constants and special registers
+  const std::unordered_set<uint32_t> &pinned;    // cells that calls name
+  const std::unordered_set<uint32_t> &read_only; // cells of constants and special registers
   std::vector<bool> removed;                     // of each operation; compact() takes them out
 };
 

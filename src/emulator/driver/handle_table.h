@@ -29,21 +29,21 @@ public:
     std::unique_lock lock(mutex_);
     uint32_t index;
     if (free_.empty()) {
-      if (slots_.size() >= kMaxSlots)
+      if (entries_.size() >= kMaxEntries)
         throw std::bad_alloc();
-      index = uint32_t(slots_.size());
+      index = uint32_t(entries_.size());
       free_.reserve(
-          std::max(slots_.size() + 1, slots_.capacity())); // so that erase never allocates
-      slots_.emplace_back();
+          std::max(entries_.size() + 1, entries_.capacity())); // so that erase never allocates
+      entries_.emplace_back();
     } else {
       index = free_.back();
       free_.pop_back();
     }
-    Slot &slot = slots_[index];
-    slot.object = std::move(object);
+    Entry &entry = entries_[index];
+    entry.object = std::move(object);
     ++live_;
-    Handle handle = encode(slot.generation, index);
-    slot.object->handle = handle;
+    Handle handle = encode(entry.generation, index);
+    entry.object->handle = handle;
     return handle;
   }
 
@@ -63,20 +63,20 @@ public:
   /// nullptr for anything that is not a live handle of this table.
   Pointer find(Handle handle) const {
     std::shared_lock lock(mutex_);
-    const Slot *slot = find_slot(handle);
-    return slot ? slot->object : nullptr;
+    const Entry *entry = find_entry(handle);
+    return entry ? entry->object : nullptr;
   }
 
   /// The object, whose handle is dead from now on; nullptr when it was not alive.
   Pointer erase(Handle handle) {
     std::unique_lock lock(mutex_);
-    auto *slot = const_cast<Slot *>(find_slot(handle));
-    if (!slot)
+    auto *entry = const_cast<Entry *>(find_entry(handle));
+    if (!entry)
       return nullptr;
-    Pointer object = std::move(slot->object);
-    slot->object = nullptr;
-    slot->generation = (slot->generation + 1) & kGenerationMask;
-    free_.push_back(uint32_t(slot - slots_.data()));
+    Pointer object = std::move(entry->object);
+    entry->object = nullptr;
+    entry->generation = (entry->generation + 1) & kGenerationMask;
+    free_.push_back(uint32_t(entry - entries_.data()));
     --live_;
     return object;
   }
@@ -84,17 +84,17 @@ public:
   /// Calls `visit` with every object, under the table's lock.
   template <class Visit> void for_each(Visit &&visit) const {
     std::shared_lock lock(mutex_);
-    for (const Slot &slot : slots_)
-      if (slot.object)
-        visit(slot.object);
+    for (const Entry &entry : entries_)
+      if (entry.object)
+        visit(entry.object);
   }
 
   std::vector<Pointer> all() const {
     std::shared_lock lock(mutex_);
     std::vector<Pointer> objects;
-    for (const Slot &slot : slots_)
-      if (slot.object)
-        objects.push_back(slot.object);
+    for (const Entry &entry : entries_)
+      if (entry.object)
+        objects.push_back(entry.object);
     return objects;
   }
 
@@ -107,9 +107,9 @@ public:
   static bool has_kind(Handle handle) { return bits(handle) >> 48 == kKind; }
 
 private:
-  static constexpr size_t kMaxSlots = size_t(1) << 24;
+  static constexpr size_t kMaxEntries = size_t(1) << 24;
   static constexpr uint32_t kGenerationMask = 0xFFFFF;
-  struct Slot {
+  struct Entry {
     Pointer object;
     uint32_t generation = 1;
   };
@@ -119,17 +119,17 @@ private:
     return reinterpret_cast<Handle>(uint64_t(kKind) << 48 | uint64_t(generation) << 28 |
                                     uint64_t(index) << 4);
   }
-  const Slot *find_slot(Handle handle) const {
+  const Entry *find_entry(Handle handle) const {
     uint64_t value = bits(handle);
-    uint64_t index = (value >> 4) & (kMaxSlots - 1);
-    if (value >> 48 != kKind || (value & 15) || index >= slots_.size())
+    uint64_t index = (value >> 4) & (kMaxEntries - 1);
+    if (value >> 48 != kKind || (value & 15) || index >= entries_.size())
       return nullptr;
-    const Slot &slot = slots_[index];
-    return slot.object && slot.generation == ((value >> 28) & kGenerationMask) ? &slot : nullptr;
+    const Entry &entry = entries_[index];
+    return entry.object && entry.generation == ((value >> 28) & kGenerationMask) ? &entry : nullptr;
   }
 
   mutable std::shared_mutex mutex_;
-  std::vector<Slot> slots_;
+  std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
   size_t live_ = 0;
 };

@@ -23,7 +23,7 @@ void join(StreamClock &clock, const StreamClock &other) {
   }
 }
 
-void follow(StreamClock &clock, const StreamPoint &point) {
+void add_ended(StreamClock &clock, const StreamPoint &point) {
   join(clock, point.at_wait);
   uint64_t &known = clock[point.stream];
   known = std::max(known, point.number);
@@ -69,7 +69,7 @@ void StreamOrder::seen(const StreamPoint &point, bool ended) noexcept {
   std::lock_guard lock(mutex_);
   try {
     if (ended)
-      follow(seen_, point);
+      add_ended(seen_, point);
     else
       join(seen_, point.at_wait);
   } catch (const std::bad_alloc &) {

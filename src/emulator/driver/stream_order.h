@@ -103,7 +103,7 @@ private:
 };
 
 /// Adds what has ended once the point has.
-void follow(StreamClock &clock, const StreamPoint &point);
+void add_ended(StreamClock &clock, const StreamPoint &point);
 void join(StreamClock &clock, const StreamClock &other);
 
 } // namespace cugrt::emulator::api

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxPending = 1 << 14; // of one warp
 
-/// Slots: d the shared and a the global address, c the bytes to read; Op::e the bytes to write,
+/// Cells: d the shared and a the global address, c the bytes to read; Op::e the bytes to write,
 /// Op::imm both offsets.
 const Op *copy_async(const Op *op, Warp &w) {
   const uint32_t bytes = op->e;

@@ -18,8 +18,8 @@ uint32_t threads_of(const Launch &launch) {
   return block[0] * block[1] * block[2];
 }
 
-void fill32(std::byte *registers, uint32_t slot, uint32_t value) {
-  std::fill_n(reinterpret_cast<uint32_t *>(registers + slot), kLanes, value);
+void fill32(std::byte *registers, uint32_t cell, uint32_t value) {
+  std::fill_n(reinterpret_cast<uint32_t *>(registers + cell), kLanes, value);
 }
 
 /// Thread coordinates of a lane along one axis.
@@ -95,8 +95,8 @@ bool is_of_block(Special special) {
          special == Special::ctaid_z || special == Special::smid;
 }
 
-std::string location_of(const Warp &w, const Frame *frame, const Op *op) {
-  const FunctionCode &code = *frame->code;
+std::string location_of(const Warp &w, const CallFrame *call, const Op *op) {
+  const FunctionCode &code = *call->code;
   size_t index = size_t(op - code.ops.data());
   if (index >= code.locations.size())
     return "the end";
@@ -118,7 +118,7 @@ void report_deadlock(Block &block) {
       bool barrier = path.state == PathState::at_barrier;
       text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " + lanes +
               (barrier ? " at barrier " + std::to_string(path.barrier) + ", " : " wait at ") +
-              location_of(*w, path.frame, barrier ? path.barrier_op : path.pc);
+              location_of(*w, path.call, barrier ? path.barrier_op : path.pc);
     }
   }
   if (paths > shown)
@@ -156,7 +156,7 @@ void release(Block &block, uint32_t number) {
       uint32_t value = id == OpId::bar_red_popc  ? barrier.ones
                        : id == OpId::bar_red_and ? 0u - uint32_t(barrier.ones == barrier.arrived)
                                                  : 0u - uint32_t(barrier.ones != 0);
-      auto *d = reinterpret_cast<uint32_t *>(path.frame->registers + path.barrier_op->d);
+      auto *d = reinterpret_cast<uint32_t *>(path.call->registers + path.barrier_op->d);
       for (uint32_t lane = 0; lane < kLanes; ++lane)
         if (path.mask >> lane & 1)
           d[lane] = value;
@@ -203,21 +203,21 @@ const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std:
 }
 
 void fill_constants(const FunctionCode &code, std::byte *registers) {
-  for (const ConstantSlot &constant : code.constants) {
+  for (const ConstantCell &constant : code.constants) {
     if (constant.wide)
-      std::fill_n(reinterpret_cast<uint64_t *>(registers + constant.slot), kLanes, constant.bits);
+      std::fill_n(reinterpret_cast<uint64_t *>(registers + constant.cell), kLanes, constant.bits);
     else
-      fill32(registers, constant.slot, uint32_t(constant.bits));
+      fill32(registers, constant.cell, uint32_t(constant.bits));
   }
 }
 
 void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers, bool all) {
-  for (const SpecialSlot &special : code.specials) {
+  for (const SpecialCell &special : code.specials) {
     if (is_of_block(special.special))
-      fill32(registers, special.slot, special_value(w, special.special, 0));
+      fill32(registers, special.cell, special_value(w, special.special, 0));
     else if (all)
       for (uint32_t lane = 0; lane < kLanes; ++lane)
-        reinterpret_cast<uint32_t *>(registers + special.slot)[lane] =
+        reinterpret_cast<uint32_t *>(registers + special.cell)[lane] =
             special_value(w, special.special, lane);
   }
 }
@@ -226,9 +226,10 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
   auto block = std::make_unique<Block>();
   block->launch = &launch;
   uint32_t warps = (threads_of(launch) + kLanes - 1) / kLanes;
-  uint64_t frame = aligned(launch.code->frame_bytes), local = aligned(launch.local_stride * kLanes);
+  uint64_t registers = aligned(launch.code->register_bytes),
+           local = aligned(launch.local_stride * kLanes);
   uint64_t shared = aligned(launch.shared_bytes);
-  block->storage.reset(new std::byte[shared + warps * (frame + local) + 64]);
+  block->storage.reset(new std::byte[shared + warps * (registers + local) + 64]);
   auto raw = reinterpret_cast<uintptr_t>(block->storage.get());
   auto *cursor = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
   block->shared = cursor;
@@ -243,7 +244,7 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     w->shared_bytes = launch.shared_bytes;
     w->base.code = launch.code;
     w->base.registers = cursor;
-    cursor += frame;
+    cursor += registers;
     w->local = cursor;
     cursor += local;
     w->local_stride = launch.local_stride;
@@ -280,14 +281,14 @@ void begin_block(Block &block, uint64_t linear_index) {
   for (auto &w : block.warps) {
     uint32_t lanes = std::min(block.live_threads - w->index * kLanes, kLanes);
     w->live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
-    w->frames.clear();
+    w->calls.clear();
     w->copies.clear();
     std::fill(std::begin(w->copy_groups), std::end(w->copy_groups), 0u);
     w->base.lanes = w->live;
     w->path_count = 1;
     w->paths[0] = Path{};
     w->paths[0].pc = launch.code->ops.data();
-    w->paths[0].frame = &w->base;
+    w->paths[0].call = &w->base;
     w->paths[0].mask = w->live;
     for (uint32_t lane = 0; lane < kLanes && launch.known_stack_bytes; ++lane)
       std::memset(w->local + lane * launch.local_stride, AddressSpace::kPoison,

@@ -46,14 +46,14 @@ struct Block {
   /// Warps that have executed griddepcontrol.wait, or met one that has at a barrier; a bit each.
   uint32_t waited = 0;
   std::vector<std::unique_ptr<Warp>> warps;
-  std::unique_ptr<std::byte[]> storage; // register frames, shared and local memory
+  std::unique_ptr<std::byte[]> storage; // registers, shared and local memory
   std::byte *shared = nullptr;
   Barrier barriers[kBarriers];
   std::optional<Fault> fault;
   uint64_t warp_instructions = 0, lane_operations = 0; // of operations after decoding
   ExecutionCounters counted;                           // where the launch asks for it
   LaunchAccesses *accesses = nullptr;                  // likewise; of the worker
-  uint64_t call_bytes = 0;                             // of the host, for frames of calls
+  uint64_t call_bytes = 0;                             // of the host, for call frames
   std::unique_ptr<RaceCheck> races;                    // likewise
   std::unique_ptr<InitCheck> init;                     // likewise
 
@@ -85,7 +85,7 @@ std::string location_text(const Launch &launch, const OpLocation &at);
 std::string thread_text(const Block &block, uint32_t warp, uint32_t lane);
 std::string block_text(const Block &block);
 
-/// Constants and special registers of a frame; unless `all`, only those that differ by block.
+/// Constants and special registers of a call frame; unless `all`, only those that differ by block.
 void fill_constants(const FunctionCode &code, std::byte *registers);
 void fill_specials(const Warp &w, const FunctionCode &code, std::byte *registers, bool all);
 

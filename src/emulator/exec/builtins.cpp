@@ -20,7 +20,7 @@ uint64_t argument(const Warp &w, const CallSite &site, size_t index, uint32_t la
     return 0;
   const Argument &a = site.arguments[index];
   uint32_t bytes = std::min<uint32_t>(a.bytes, 8);
-  std::memcpy(&bits, w.frame + a.slot + lane * a.bytes, bytes);
+  std::memcpy(&bits, w.registers + a.cell + lane * a.bytes, bytes);
   return bits;
 }
 
@@ -198,7 +198,7 @@ const Op *call_builtin(const Op *op, Warp &w, const CallSite &site) {
       return w.stop;
     if (site.results.empty())
       continue;
-    std::memcpy(w.frame + site.results[0].slot + lane * site.results[0].bytes, &parsed,
+    std::memcpy(w.registers + site.results[0].cell + lane * site.results[0].bytes, &parsed,
                 std::min<uint32_t>(4, site.results[0].bytes));
   }
   return op + 1;

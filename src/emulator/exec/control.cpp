@@ -1,5 +1,5 @@
 // Branches, calls, guards, parameters, carry chains: handlers that move the path or look at the
-// frame.
+// call frame.
 #include "emulator/exec/control.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/common.h"
@@ -77,11 +77,11 @@ const Op *read_clock(const Op *op, Warp &w) {
   return op + 1;
 }
 
-void write_lane(Warp &w, uint32_t slot, uint32_t lane, bool wide, uint64_t bits) {
+void write_lane(Warp &w, uint32_t cell, uint32_t lane, bool wide, uint64_t bits) {
   if (wide)
-    w.lane<uint64_t>(slot)[lane] = bits;
+    w.lane<uint64_t>(cell)[lane] = bits;
   else
-    w.lane<uint32_t>(slot)[lane] = uint32_t(bits);
+    w.lane<uint32_t>(cell)[lane] = uint32_t(bits);
 }
 
 uint64_t extend(uint64_t bits, uint32_t bytes, bool is_signed) {
@@ -94,14 +94,14 @@ uint64_t extend(uint64_t bits, uint32_t bytes, bool is_signed) {
 
 const Op *load_kernel_param(const Op *op, Warp &w) {
   ParamElement element = ParamElement::unpack(op->cache);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n) {
     uint64_t bits = 0;
     std::memcpy(&bits, w.params + op->imm + n * element.bytes, element.bytes);
     bits = extend(bits, element.bytes, element.is_signed);
     for (uint32_t i = 0; i < kLanes; ++i)
       if (w.mask >> i & 1)
-        write_lane(w, slots[n], i, element.bytes == 8, bits);
+        write_lane(w, cells[n], i, element.bytes == 8, bits);
   }
   return op + 1;
 }
@@ -109,17 +109,17 @@ const Op *load_kernel_param(const Op *op, Warp &w) {
 // Op::a is the place of the variable, element.stride its bytes.
 const Op *load_call_param(const Op *op, Warp &w) {
   ParamElement element = ParamElement::unpack(op->cache);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n)
     for (uint32_t i = 0; i < kLanes; ++i) {
       if (!(w.mask >> i & 1))
         continue;
       uint64_t bits = 0;
       std::memcpy(&bits,
-                  w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+                  w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
                       n * element.bytes,
                   element.bytes);
-      write_lane(w, slots[n], i, element.bytes == 8,
+      write_lane(w, cells[n], i, element.bytes == 8,
                  extend(bits, element.bytes, element.is_signed));
     }
   return op + 1;
@@ -127,14 +127,14 @@ const Op *load_call_param(const Op *op, Warp &w) {
 
 const Op *store_call_param(const Op *op, Warp &w) {
   ParamElement element = ParamElement::unpack(op->cache);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n)
     for (uint32_t i = 0; i < kLanes; ++i) {
       if (!(w.mask >> i & 1))
         continue;
       uint64_t bits =
-          element.bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i];
-      std::memcpy(w.frame + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
+          element.bytes == 8 ? w.lane<uint64_t>(cells[n])[i] : w.lane<uint32_t>(cells[n])[i];
+      std::memcpy(w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
                       n * element.bytes,
                   &bits, element.bytes);
     }

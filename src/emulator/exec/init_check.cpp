@@ -1,4 +1,4 @@
-// Memory, uses and frames of the check of uninitialised reads; see init_check.h.
+// Memory, uses and calls of the check of uninitialised reads; see init_check.h.
 #include "emulator/exec/init_check.h"
 
 #include "emulator/exec/access_rows.h"
@@ -17,7 +17,7 @@ void InitCheck::begin_block() {
   std::fill(shared_.begin(), shared_.end(), kUndefined);
   std::fill(local_.begin(), local_.end(), kUndefined);
   origins_.assign(1, Origin{});
-  frames_.clear();
+  calls_.clear();
   result_count_ = 0;
 }
 
@@ -107,18 +107,18 @@ void InitCheck::use(Warp &w, const Op *op, uint32_t lane, uint32_t index, std::s
   (*launch_.config->report_uninitialized)(site, text);
 }
 
-void InitCheck::use_slot(Warp &w, const Op *op, uint32_t lanes, uint32_t slot,
+void InitCheck::use_cell(Warp &w, const Op *op, uint32_t lanes, uint32_t cell,
                          std::string_view what) {
-  const Taint *found = taint(w.current, slot);
+  const Taint *found = taint(w.current, cell);
   if (!found || !(found->lanes & lanes))
     return;
   auto lane = uint32_t(__builtin_ctz(found->lanes & lanes));
   use(w, op, lane, found->origin[lane], what);
-  frames_.at(w.current).at(slot).lanes &= ~lanes;
+  calls_.at(w.current).at(cell).lanes &= ~lanes;
 }
 
-void InitCheck::check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t slot) {
-  use_slot(w, op, lanes, slot, "an address is computed from");
+void InitCheck::check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t cell) {
+  use_cell(w, op, lanes, cell, "an address is computed from");
 }
 
 void InitCheck::load(Warp &w, const Op *op, uint32_t lanes) {
@@ -126,9 +126,9 @@ void InitCheck::load(Warp &w, const Op *op, uint32_t lanes) {
   const AccessRow &row = access_row(op);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < row.count; ++n)
-    result(slots[n], lanes);
+    result(cells[n], lanes);
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(lanes >> i & 1))
       continue;
@@ -161,10 +161,10 @@ void InitCheck::store(Warp &w, const Op *op, uint32_t lanes) {
   const AccessRow &row = access_row(op);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   const Taint *values[4];
   for (uint32_t n = 0; n < row.count; ++n)
-    values[n] = taint(w.current, slots[n]);
+    values[n] = taint(w.current, cells[n]);
   for (uint32_t i = 0; i < kLanes; ++i) {
     if (!(lanes >> i & 1))
       continue;
@@ -194,8 +194,8 @@ void InitCheck::store(Warp &w, const Op *op, uint32_t lanes) {
 void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
   constexpr std::string_view kWhat = "an atomic operation uses";
   check_addresses(w, op, lanes, op->a);
-  use_slot(w, op, lanes, op->b, kWhat);
-  use_slot(w, op, lanes, op->c, kWhat);
+  use_cell(w, op, lanes, op->b, kWhat);
+  use_cell(w, op, lanes, op->c, kWhat);
   const AccessRow &row = access_row(op);
   bool moves = OpId(op->id) == OpId::atom_exch_32 || OpId(op->id) == OpId::atom_exch_64;
   uint64_t addresses[kLanes];
@@ -229,9 +229,9 @@ void InitCheck::matrix_load(Warp &w, const Op *op, uint32_t lanes) {
   check_addresses(w, op, lanes & named, op->a);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t m = 0; m < row.count; ++m) {
-    Result &out = result(slots[m], lanes);
+    Result &out = result(cells[m], lanes);
     for (uint32_t r = 0; r < 8; ++r) {
       uint64_t address = addresses[8 * m + r];
       ptx::Space space = resolve(ptx::Space(op->space()), address);
@@ -261,9 +261,9 @@ void InitCheck::matrix_store(Warp &w, const Op *op, uint32_t lanes) {
   check_addresses(w, op, lanes & uint32_t((uint64_t(1) << (8 * row.count)) - 1), op->a);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t m = 0; m < row.count; ++m) {
-    const Taint *values = taint(w.current, slots[m]);
+    const Taint *values = taint(w.current, cells[m]);
     for (uint32_t r = 0; r < 8; ++r) {
       Loaded what;
       for (uint32_t column = 0; column < 8; ++column) {
@@ -286,8 +286,8 @@ void InitCheck::before(Warp &w, const Op *op) {
   result_count_ = 0;
   uint32_t lanes = w.mask;
   if (op->inner) {
-    if (!frames_.empty())
-      use_slot(w, op, lanes, op->guard, "a branch depends on");
+    if (!calls_.empty())
+      use_cell(w, op, lanes, op->guard, "a branch depends on");
     lanes = executing_lanes(op, w);
     if (!lanes)
       return;
@@ -306,7 +306,7 @@ void InitCheck::before(Warp &w, const Op *op) {
   case AccessRow::Kind::async_copy:
     check_addresses(w, op, lanes, op->a);
     check_addresses(w, op, lanes, op->d);
-    return use_slot(w, op, lanes, op->c, "the length of a copy depends on");
+    return use_cell(w, op, lanes, op->c, "the length of a copy depends on");
   case AccessRow::Kind::tile_load:
     return tile_load(w, op, lanes);
   case AccessRow::Kind::tile_store:
@@ -314,25 +314,25 @@ void InitCheck::before(Warp &w, const Op *op) {
   case AccessRow::Kind::none:
     break;
   }
-  if (!frames_.empty())
+  if (!calls_.empty())
     in_registers(w, op, lanes);
 }
 
 void InitCheck::after(Warp &w) {
   if (!result_count_ || w.leave == Leave::waiting || w.leave == Leave::fault)
     return;
-  auto frame = frames_.find(w.current);
+  auto call = calls_.find(w.current);
   for (uint32_t n = 0; n < result_count_; ++n) {
     const Result &result = results_[n];
     const Taint &from = result.taint;
-    if (frame == frames_.end()) {
+    if (call == calls_.end()) {
       if (!from.lanes)
         continue;
-      frame = frames_.try_emplace(w.current).first;
+      call = calls_.try_emplace(w.current).first;
     }
     auto it =
-        from.lanes ? frame->second.try_emplace(result.slot).first : frame->second.find(result.slot);
-    if (it == frame->second.end())
+        from.lanes ? call->second.try_emplace(result.cell).first : call->second.find(result.cell);
+    if (it == call->second.end())
       continue;
     Taint &to = it->second;
     to.lanes = (to.lanes & ~result.lanes) | from.lanes;
@@ -343,24 +343,24 @@ void InitCheck::after(Warp &w) {
       to.origin[lane] = from.origin[lane];
     }
     if (!to.lanes)
-      frame->second.erase(it);
+      call->second.erase(it);
   }
-  if (frame != frames_.end() && frame->second.empty())
-    frames_.erase(frame);
+  if (call != calls_.end() && call->second.empty())
+    calls_.erase(call);
 }
 
-/// Registers and .param variables alike: all that begins within the slot.
-void InitCheck::copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
-                           uint32_t bytes, uint32_t lanes) {
-  auto source = frames_.find(&from);
-  if (source == frames_.end())
+/// Registers and .param variables alike: all that begins within the cell.
+void InitCheck::copy_cells(const CallFrame &from, uint32_t from_cell, const CallFrame &to,
+                           uint32_t to_cell, uint32_t bytes, uint32_t lanes) {
+  auto source = calls_.find(&from);
+  if (source == calls_.end())
     return;
   for (uint32_t at = 0; at < bytes; ++at) {
-    auto it = source->second.find(from_slot + at);
+    auto it = source->second.find(from_cell + at);
     if (it == source->second.end() || !(it->second.lanes & lanes))
       continue;
-    const Taint copied = it->second; // the map of the other frame may move it
-    Taint &target = frames_[&to][to_slot + at];
+    const Taint copied = it->second; // the map of the other call frame may move it
+    Taint &target = calls_[&to][to_cell + at];
     target.lanes = (target.lanes & ~lanes) | (copied.lanes & lanes);
     target.computed = (target.computed & ~lanes) | (copied.computed & copied.lanes & lanes);
     for (uint32_t rest = copied.lanes & lanes; rest; rest &= rest - 1) {
@@ -368,27 +368,27 @@ void InitCheck::copy_slots(const Frame &from, uint32_t from_slot, const Frame &t
       target.bits[lane] = copied.bits[lane];
       target.origin[lane] = copied.origin[lane];
     }
-    source = frames_.find(&from);
+    source = calls_.find(&from);
   }
 }
 
-void InitCheck::called(const Frame &callee, uint32_t lanes) {
-  frames_.erase(&callee); // of an earlier frame at this address
+void InitCheck::called(const CallFrame &callee, uint32_t lanes) {
+  calls_.erase(&callee); // of an earlier call frame at this address
   for (size_t i = 0; i < callee.site->arguments.size(); ++i) {
     const Argument &argument = callee.site->arguments[i];
-    copy_slots(*callee.caller, argument.slot, callee, callee.code->parameters[i].slot,
+    copy_cells(*callee.caller, argument.cell, callee, callee.code->parameters[i].cell,
                argument.bytes, lanes);
   }
 }
 
-void InitCheck::returned(const Frame &callee, uint32_t lanes) {
+void InitCheck::returned(const CallFrame &callee, uint32_t lanes) {
   for (size_t i = 0; i < callee.site->results.size(); ++i) {
     const Argument &to = callee.site->results[i];
-    auto caller = frames_.find(callee.caller);
-    for (uint32_t at = 0; caller != frames_.end() && at < to.bytes; ++at)
-      if (auto it = caller->second.find(to.slot + at); it != caller->second.end())
+    auto caller = calls_.find(callee.caller);
+    for (uint32_t at = 0; caller != calls_.end() && at < to.bytes; ++at)
+      if (auto it = caller->second.find(to.cell + at); it != caller->second.end())
         it->second.lanes &= ~lanes;
-    copy_slots(callee, callee.code->returns[i].slot, *callee.caller, to.slot, to.bytes, lanes);
+    copy_cells(callee, callee.code->returns[i].cell, *callee.caller, to.cell, to.bytes, lanes);
   }
 }
 

@@ -33,7 +33,7 @@ namespace cugrt::emulator {
 
 struct Launch;
 
-/// Lanes of one register slot that hold undefined bits.
+/// Lanes of one register cell that hold undefined bits.
 struct Taint {
   uint32_t lanes = 0;    // the others' entries mean nothing
   uint32_t computed = 0; // of them: not merely moved
@@ -52,13 +52,13 @@ public:
   /// The operation has been executed, unless the path left because it has to wait.
   void after(Warp &w);
   /// Lanes have entered a callee, or are about to return from it.
-  void called(const Frame &callee, uint32_t lanes);
-  void returned(const Frame &callee, uint32_t lanes);
+  void called(const CallFrame &callee, uint32_t lanes);
+  void returned(const CallFrame &callee, uint32_t lanes);
   /// A cp.async arrives.
   void land(const Warp &w, const PendingCopy &copy);
 
 private:
-  using Registers = std::unordered_map<uint32_t, Taint>; // by slot
+  using Registers = std::unordered_map<uint32_t, Taint>; // by cell
   enum ByteState : uint8_t { kDefined = 0, kUndefined = 1, kComputed = 3 };
   struct Origin {
     const OpLocation *at = nullptr;
@@ -66,7 +66,7 @@ private:
     uint64_t address = 0;
   };
   struct Result {
-    uint32_t slot = 0, lanes = 0; // all lanes that the operation writes
+    uint32_t cell = 0, lanes = 0; // all lanes that the operation writes
     Taint taint;
   };
   /// Which of a lane's bytes in memory are undefined, a bit each.
@@ -75,7 +75,7 @@ private:
     bool computed = false;
   };
 
-  // init_check.cpp: memory, uses, frames.
+  // init_check.cpp: memory, uses, calls.
   const OpLocation *location(const Warp &w, const Op *op) const;
   Loaded loaded(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes);
   void stored(const Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes,
@@ -84,16 +84,16 @@ private:
                     uint32_t bytes);
   uint32_t new_origin(const Warp &w, const Op *op, ptx::Space space, uint64_t address);
   void use(Warp &w, const Op *op, uint32_t lane, uint32_t origin, std::string_view what);
-  /// Reports the lanes of a slot that are undefined, and takes them for defined from then on.
-  void use_slot(Warp &w, const Op *op, uint32_t lanes, uint32_t slot, std::string_view what);
-  void check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t slot);
+  /// Reports the lanes of a cell that are undefined, and takes them for defined from then on.
+  void use_cell(Warp &w, const Op *op, uint32_t lanes, uint32_t cell, std::string_view what);
+  void check_addresses(Warp &w, const Op *op, uint32_t lanes, uint32_t cell);
   void load(Warp &w, const Op *op, uint32_t lanes);
   void store(Warp &w, const Op *op, uint32_t lanes);
   void atomic(Warp &w, const Op *op, uint32_t lanes);
   void matrix_load(Warp &w, const Op *op, uint32_t lanes);
   void matrix_store(Warp &w, const Op *op, uint32_t lanes);
   void transposed(Warp &w, const Op *op, uint32_t lanes, Result &out);
-  void copy_slots(const Frame &from, uint32_t from_slot, const Frame &to, uint32_t to_slot,
+  void copy_cells(const CallFrame &from, uint32_t from_cell, const CallFrame &to, uint32_t to_cell,
                   uint32_t bytes, uint32_t lanes);
 
   // init_tiles.cpp: wmma.
@@ -102,8 +102,8 @@ private:
   void tile_product(Warp &w, const Op *op, uint32_t lanes);
 
   // init_rules.cpp: registers.
-  const Taint *taint(const Frame *frame, uint32_t slot) const;
-  Result &result(uint32_t slot, uint32_t lanes);
+  const Taint *taint(const CallFrame *call, uint32_t cell) const;
+  Result &result(uint32_t cell, uint32_t lanes);
   /// The lane of the result becomes undefined in these bits, as `from`'s lane is.
   static void spread(Result &result, uint32_t lane, uint64_t bits, const Taint &from,
                      uint32_t from_lane, bool computed);
@@ -121,8 +121,8 @@ private:
   const Launch &launch_;
   uint64_t local_bytes_; // of a warp
   std::vector<ByteState> shared_, local_;
-  std::vector<Origin> origins_;                         // 0: not remembered
-  std::unordered_map<const Frame *, Registers> frames_; // those with any
+  std::vector<Origin> origins_;                            // 0: not remembered
+  std::unordered_map<const CallFrame *, Registers> calls_; // those with any
   Result results_[8];
   uint32_t result_count_ = 0;
 };

@@ -219,17 +219,17 @@ constexpr uint8_t kFields[] = {kFieldA, kFieldB, kFieldC, kFieldE};
 
 } // namespace
 
-const Taint *InitCheck::taint(const Frame *frame, uint32_t slot) const {
-  auto registers = frames_.find(frame);
-  if (registers == frames_.end())
+const Taint *InitCheck::taint(const CallFrame *call, uint32_t cell) const {
+  auto registers = calls_.find(call);
+  if (registers == calls_.end())
     return nullptr;
-  auto it = registers->second.find(slot);
+  auto it = registers->second.find(cell);
   return it == registers->second.end() ? nullptr : &it->second;
 }
 
-InitCheck::Result &InitCheck::result(uint32_t slot, uint32_t lanes) {
+InitCheck::Result &InitCheck::result(uint32_t cell, uint32_t lanes) {
   Result &out = results_[result_count_++];
-  out.slot = slot;
+  out.cell = cell;
   out.lanes = lanes;
   out.taint.lanes = out.taint.computed = 0;
   return out;
@@ -251,11 +251,11 @@ void InitCheck::spread(Result &out, uint32_t lane, uint64_t bits, const Taint &f
 /// Operations that move or compute lane by lane.
 void InitCheck::lane_by_lane(Warp &w, const Op *op, uint32_t lanes, uint8_t reads, Result &out) {
   const Widths &widths = kWidths[op->id];
-  const uint32_t slots[] = {op->a, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->a, op->b, op->c, op->e};
   const Taint *sources[4] = {};
   uint32_t touched = 0;
   for (uint32_t n = 0; n < 4; ++n)
-    if (reads & kFields[n] && (sources[n] = taint(w.current, slots[n])))
+    if (reads & kFields[n] && (sources[n] = taint(w.current, cells[n])))
       touched |= sources[n]->lanes;
   for (uint32_t rest = touched & lanes; rest; rest &= rest - 1) {
     auto lane = uint32_t(__builtin_ctz(rest));
@@ -265,7 +265,7 @@ void InitCheck::lane_by_lane(Warp &w, const Op *op, uint32_t lanes, uint8_t read
       if (!(reads & kFields[n]))
         continue;
       l.value[n] =
-          widths.source[n] == 64 ? w.lane<u64>(slots[n])[lane] : w.lane<u32>(slots[n])[lane];
+          widths.source[n] == 64 ? w.lane<u64>(cells[n])[lane] : w.lane<u32>(cells[n])[lane];
       if (sources[n] && sources[n]->lanes >> lane & 1)
         l.undefined[n] = sources[n]->bits[lane] & mask(widths.source[n]);
       if (l.undefined[n] && (!first || sources[n]->computed >> lane & 1))
@@ -307,8 +307,8 @@ void InitCheck::selected(Warp &w, const Op *op, uint32_t lanes, Result &out) {
 /// shfl: as exec/isa/lanewise.cpp finds the source lane.
 void InitCheck::shuffled(Warp &w, const Op *op, uint32_t lanes, Result &out) {
   const Taint *a = taint(w.current, op->a);
-  for (uint32_t slot : {op->b, op->c})
-    use_slot(w, op, lanes, slot, "the lane of a shuffle depends on");
+  for (uint32_t cell : {op->b, op->c})
+    use_cell(w, op, lanes, cell, "the lane of a shuffle depends on");
   if (!a)
     return;
   const u32 *b = w.lane<u32>(op->b), *c = w.lane<u32>(op->c);
@@ -345,11 +345,11 @@ void InitCheck::across_lanes(Warp &w, const Op *op, uint32_t lanes, Result &out)
 /// A .param variable of a call: what was stored at an offset is loaded from it.
 void InitCheck::call_parameter(Warp &w, const Op *op, uint32_t lanes, bool is_store) {
   ParamElement element = ParamElement::unpack(op->cache);
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n) {
     uint32_t place = op->a + ParamElement::offset(op) + n * element.bytes;
-    const Taint *from = taint(w.current, is_store ? slots[n] : place);
-    Result &out = result(is_store ? place : slots[n], lanes);
+    const Taint *from = taint(w.current, is_store ? cells[n] : place);
+    Result &out = result(is_store ? place : cells[n], lanes);
     for (uint32_t rest = from ? from->lanes & lanes : 0; rest; rest &= rest - 1) {
       auto lane = uint32_t(__builtin_ctz(rest));
       spread(out, lane, from->bits[lane] & mask(8 * element.bytes), *from, lane, false);
@@ -399,10 +399,10 @@ void InitCheck::matrix_product(Warp &w, const Op *op, uint32_t lanes) {
 void InitCheck::call_builtin(Warp &w, const Op *op, uint32_t lanes) {
   const auto &site = *static_cast<const CallSite *>(op->extra);
   if (!site.callee && !site.builtin)
-    return use_slot(w, op, lanes, op->a, "the target of a call depends on");
+    return use_cell(w, op, lanes, op->a, "the target of a call depends on");
   if (Builtin(site.builtin) == Builtin::set_conditional)
     for (const Argument &argument : site.arguments)
-      use_slot(w, op, lanes, argument.slot, "a condition of the graph depends on");
+      use_cell(w, op, lanes, argument.cell, "a condition of the graph depends on");
 }
 
 /// As exec/matrix.cpp transposes: element by element.
@@ -422,9 +422,9 @@ void InitCheck::in_registers(Warp &w, const Op *op, uint32_t lanes) {
   const OpId id = OpId(op->id);
   switch (id) {
   case OpId::bra_if:
-    return use_slot(w, op, lanes, op->guard, "a branch depends on");
+    return use_cell(w, op, lanes, op->guard, "a branch depends on");
   case OpId::brx:
-    return use_slot(w, op, lanes, op->a, "a branch depends on");
+    return use_cell(w, op, lanes, op->a, "a branch depends on");
   case OpId::call:
     return call_builtin(w, op, lanes);
   case OpId::ld_call_param:
@@ -444,7 +444,7 @@ void InitCheck::in_registers(Warp &w, const Op *op, uint32_t lanes) {
     return tile_product(w, op, lanes);
   const OperandRoles roles = roles_of(*op);
   uint32_t written[6], count = 0;
-  for_each_slot(*op, roles.writes, [&](uint32_t slot) { written[count++] = slot; });
+  for_each_cell(*op, roles.writes, [&](uint32_t cell) { written[count++] = cell; });
   for (uint32_t n = 0; n < count; ++n) {
     Result &out = result(written[n], lanes);
     if (id >= OpId::shfl_idx && id <= OpId::shfl_bfly) {

@@ -19,10 +19,10 @@ uint64_t element_bits(const Tile &tile, uint32_t e) {
 void InitCheck::tile_load(Warp &w, const Op *op, uint32_t lanes) {
   const auto &access = *static_cast<const TileAccess *>(op->extra);
   check_addresses(w, op, lanes, op->a);
-  use_slot(w, op, lanes, access.stride_slot, "an address is computed from");
+  use_cell(w, op, lanes, access.stride_cell, "an address is computed from");
   const Tile &tile = access.tile;
   for (uint32_t r = 0; r < tile.count; ++r)
-    result(tile.slots[r], lanes);
+    result(tile.cells[r], lanes);
   for_each_tile_access(op, w, lanes, [&](uint32_t r, uint32_t e, uint32_t lane, uint64_t address) {
     const ptx::Space space = resolve(access_space(op), address);
     const Loaded what = loaded(w, lane, space, address, tile.element_bytes);
@@ -42,11 +42,11 @@ void InitCheck::tile_load(Warp &w, const Op *op, uint32_t lanes) {
 void InitCheck::tile_store(Warp &w, const Op *op, uint32_t lanes) {
   const auto &access = *static_cast<const TileAccess *>(op->extra);
   check_addresses(w, op, lanes, op->a);
-  use_slot(w, op, lanes, access.stride_slot, "an address is computed from");
+  use_cell(w, op, lanes, access.stride_cell, "an address is computed from");
   const Tile &tile = access.tile;
   for_each_tile_access(op, w, lanes, [&](uint32_t r, uint32_t e, uint32_t lane, uint64_t address) {
     const ptx::Space space = resolve(access_space(op), address);
-    const Taint *values = taint(w.current, tile.slots[r]);
+    const Taint *values = taint(w.current, tile.cells[r]);
     Loaded what;
     if (values && values->lanes >> lane & 1 && values->bits[lane] & element_bits(tile, e)) {
       what.undefined = (1u << tile.element_bytes) - 1;
@@ -72,7 +72,7 @@ void InitCheck::tile_product(Warp &w, const Op *op, uint32_t lanes) {
   Source rows[32], columns[32], cells[32][32];
   for (const Tile *tile : {&product.a, &product.b, &product.c})
     for (uint32_t r = 0; r < tile->count; ++r) {
-      const Taint *from = taint(w.current, tile->slots[r]);
+      const Taint *from = taint(w.current, tile->cells[r]);
       for (uint32_t lane = 0; from && lane < kLanes; ++lane)
         for (uint32_t e = 0; e < tile->per_register(); ++e) {
           if (!(from->lanes >> lane & 1) || !(from->bits[lane] & element_bits(*tile, e)))
@@ -84,7 +84,7 @@ void InitCheck::tile_product(Warp &w, const Op *op, uint32_t lanes) {
         }
     }
   for (uint32_t r = 0; r < product.d.count; ++r) {
-    Result &out = result(product.d.slots[r], lanes);
+    Result &out = result(product.d.cells[r], lanes);
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       for (uint32_t e = 0; (lanes >> lane & 1) && e < product.d.per_register(); ++e) {
         const TilePlace at = tile_place(product.d, lane, r, e);

@@ -113,7 +113,7 @@ template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &
   if (!rows_of_matrices(op, w, Count, rows))
     return w.stop;
   const u32 mask = w.mask;
-  const u32 slots[] = {op->d, op->b, op->c, op->e};
+  const u32 cells[] = {op->d, op->b, op->c, op->e};
   u32 result[Count][kLanes];
   for (u32 m = 0; m < Count; ++m)
     for (u32 lane = 0; lane < kLanes; ++lane) {
@@ -128,7 +128,7 @@ template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &
   for (u32 m = 0; m < Count; ++m)
     for (u32 lane = 0; lane < kLanes; ++lane)
       if (mask >> lane & 1)
-        w.lane<u32>(slots[m])[lane] = result[m][lane];
+        w.lane<u32>(cells[m])[lane] = result[m][lane];
   return op + 1;
 }
 
@@ -137,13 +137,13 @@ template <u32 Count, bool Transposed> const Op *store_matrix(const Op *op, Warp 
   std::byte *rows[kLanes];
   if (!rows_of_matrices(op, w, Count, rows))
     return w.stop;
-  const u32 slots[] = {op->d, op->b, op->c, op->e};
+  const u32 cells[] = {op->d, op->b, op->c, op->e};
   for (u32 m = 0; m < Count; ++m)
     for (u32 lane = 0; lane < kLanes; ++lane)
       for (u32 e = 0; e < 2 && (w.mask >> lane & 1); ++e) {
         u32 row = Transposed ? 2 * (lane % 4) + e : lane / 4;
         u32 column = Transposed ? lane / 4 : 2 * (lane % 4) + e;
-        u16 element = u16(w.lane<u32>(slots[m])[lane] >> (16 * e));
+        u16 element = u16(w.lane<u32>(cells[m])[lane] >> (16 * e));
         std::memcpy(rows[8 * m + row] + 2 * column, &element, 2);
       }
   return op + 1;

@@ -166,16 +166,16 @@ const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, 
   if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
     return w.stop;
   w.polled = true;
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t i = 0; i < kLanes; ++i) {
     for (uint32_t n = 0; n < count && (w.mask >> i & 1); ++n) {
       uint64_t bits = load_bits(places[i] + n * bytes, bytes);
       if (is_signed) // T(-1) < 0: extend to the lane
         bits = uint64_t(int64_t(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
       if (bytes == 8)
-        w.lane<uint64_t>(slots[n])[i] = bits;
+        w.lane<uint64_t>(cells[n])[i] = bits;
       else
-        w.lane<uint32_t>(slots[n])[i] = uint32_t(bits);
+        w.lane<uint32_t>(cells[n])[i] = uint32_t(bits);
     }
   }
   return op + 1;
@@ -187,11 +187,11 @@ const Op *store_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes,
   effective_addresses(op, w, addresses);
   if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
     return w.stop;
-  const uint32_t slots[] = {op->d, op->b, op->c, op->e};
+  const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t i = 0; i < kLanes; ++i)
     for (uint32_t n = 0; n < count && (w.mask >> i & 1); ++n)
       store_bits(places[i] + n * bytes, bytes,
-                 bytes == 8 ? w.lane<uint64_t>(slots[n])[i] : w.lane<uint32_t>(slots[n])[i]);
+                 bytes == 8 ? w.lane<uint64_t>(cells[n])[i] : w.lane<uint32_t>(cells[n])[i]);
   return op + 1;
 }
 

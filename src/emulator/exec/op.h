@@ -1,14 +1,14 @@
 // The decoded form that the executor runs.
 //
-// A function is an array of Op, one cache line each. Every operand is a slot: a byte offset into
-// the warp's register frame, where the 32 lanes of a value lie side by side:
+// A function is an array of Op, one cache line each. Every operand is a cell: a byte offset into
+// the call's registers, where the 32 lanes of a value lie side by side:
 //
-//     frame ─┬─ constants and special registers   filled when the frame is made
+// registers ─┬─ constants and special registers   filled when the call begins
 //            ├─ registers and temporaries         32 x 4 bytes, or 32 x 8 for 64-bit registers
 //            └─ .param variables of calls         32 x their size, lane after lane
 //
 // 8- and 16-bit values lie in 4-byte lanes, of which only their own bits count. Predicates are
-// 4-byte lanes of 0 or -1. Since immediates and special registers are slots too, all operands look
+// 4-byte lanes of 0 or -1. Since immediates and special registers are cells too, all operands look
 // alike.
 #pragma once
 
@@ -48,7 +48,7 @@ enum OpFlags : uint16_t {
 
 enum class Rounding : uint8_t { nearest, zero, down, up };
 
-inline constexpr uint32_t kNoSlot = UINT32_MAX;
+inline constexpr uint32_t kNoCell = UINT32_MAX;
 inline constexpr uint32_t kLanes = 32;
 
 struct alignas(64) Op {
@@ -59,8 +59,8 @@ struct alignas(64) Op {
     const Op *target;  // of branches
     const void *extra; // of calls and switches
   };
-  uint32_t d = 0, a = 0, b = 0, c = 0, e = 0; // slots
-  uint32_t guard = kNoSlot;
+  uint32_t d = 0, a = 0, b = 0, c = 0, e = 0; // cells
+  uint32_t guard = kNoCell;
   uint16_t flags = 0;
   uint16_t id = 0;    // row of opcodes.def
   uint32_t cache = 0; // of memory operations: index of the worker's remembered range

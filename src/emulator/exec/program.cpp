@@ -262,7 +262,7 @@ uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &sta
     deepest = std::max(deepest, local_bytes(callee, state, bytes, cyclic, depth + 1));
   state[function] = 2;
   const FunctionCode &code = *decoded_.codes[function];
-  const uint32_t own = code.ops.empty() ? 0 : code.stack_bytes(); // a builtin has no frame
+  const uint32_t own = code.ops.empty() ? 0 : code.stack_bytes(); // a builtin has no call frame
   bytes[function] = uint32_t(std::min<uint64_t>(own + deepest, kMaxStackBytes));
   return bytes[function];
 }

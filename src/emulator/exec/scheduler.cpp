@@ -25,7 +25,7 @@ constexpr int32_t kSliceFuel = 1 << 8, kFirstLoneFuel = 1 << 5, kLoneFuel = 1 <<
 constexpr int32_t kLoneGrowth = 4; // so that no turn of a lone path is as long as kSliceFuel
 constexpr uint32_t kMaxYields = 8; // of one warp, before the others of its block get their turn
 constexpr uint32_t kMaxSlices = 1 << 12;
-constexpr uint64_t kMaxCallBytes = 512 << 20; // of the host, for frames of one block's calls
+constexpr uint64_t kMaxCallBytes = 512 << 20; // of the host, for call frames of one block
 
 /// How often a path gave way to others, and its backward branches since: across operations at which
 /// it stops, calls and splits, so that no loop goes round for ever while others are ready.
@@ -47,12 +47,12 @@ struct Turn {
 
 Path &running(Warp &w) { return w.paths[w.running]; }
 
-void add_path(Warp &w, Frame *frame, const Op *pc, uint32_t mask, PathState state, Turn turn) {
+void add_path(Warp &w, CallFrame *call, const Op *pc, uint32_t mask, PathState state, Turn turn) {
   if (!mask)
     return;
   Path path;
   path.pc = pc;
-  path.frame = frame;
+  path.call = call;
   path.mask = mask;
   path.state = state;
   path.yields = turn.packed();
@@ -82,8 +82,8 @@ bool precedes(const Path &a, const Path &b) {
   uint32_t first = Turn(a).yields, second = Turn(b).yields;
   if (first != second)
     return first < second;
-  if (a.frame->depth != b.frame->depth)
-    return a.frame->depth > b.frame->depth;
+  if (a.call->depth != b.call->depth)
+    return a.call->depth > b.call->depth;
   return a.pc < b.pc;
 }
 
@@ -112,12 +112,12 @@ bool pick(Warp &w) {
   return found;
 }
 
-/// Joins every other path of the running path's frame that stands at its operation.
+/// Joins every other path of the running path's call frame that stands at its operation.
 void join(Warp &w, bool waiting_too) {
   for (uint32_t i = 0; i < w.path_count;) {
     Path &path = running(w), &other = w.paths[i];
     bool joins =
-        i != w.running && other.pc == path.pc && other.frame == path.frame &&
+        i != w.running && other.pc == path.pc && other.call == path.call &&
         (other.state == PathState::ready || (waiting_too && other.state == PathState::converging));
     if (!joins) {
       ++i;
@@ -140,10 +140,10 @@ void join(Warp &w, bool waiting_too) {
 uint64_t fingerprint(const Warp &w) {
   constexpr size_t kStreams = 4; // side by side, so that none waits for the multiplication before
   uint64_t sums[kStreams] = {reinterpret_cast<uintptr_t>(w.resume), 1, 2, 3};
-  size_t words = w.current->code->frame_bytes / sizeof(uint64_t);
+  size_t words = w.current->code->register_bytes / sizeof(uint64_t);
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
-    std::memcpy(&word, w.frame + i * sizeof word, sizeof word);
+    std::memcpy(&word, w.registers + i * sizeof word, sizeof word);
     uint64_t &sum = sums[i % kStreams];
     sum = (sum ^ word) * 0x9E3779B97F4A7C15;
     sum ^= sum >> 32;
@@ -166,13 +166,13 @@ int32_t enter(Warp &w, int32_t lone) {
     if (i == w.running || other.state == PathState::at_barrier)
       continue;
     others |= other.state == PathState::ready;
-    if (other.frame == path.frame && other.pc > path.pc && other.pc < w.stop)
+    if (other.call == path.call && other.pc > path.pc && other.pc < w.stop)
       w.stop = other.pc;
   }
   int32_t slice = others ? kSliceFuel : lone;
   w.fuel = slice - int32_t(Turn(path).branches);
-  w.current = path.frame;
-  w.frame = path.frame->registers;
+  w.current = path.call;
+  w.registers = path.call->registers;
   if (w.mask != path.mask)
     set_mask(w, path.mask);
   return slice;
@@ -199,7 +199,7 @@ const FunctionCode *indirect_callee(Warp &w, uint32_t &lanes) {
 
 bool call(Warp &w) {
   const auto *site = static_cast<const CallSite *>(w.at->extra);
-  Frame *caller = w.current;
+  CallFrame *caller = w.current;
   uint32_t lanes = w.taken;
   const FunctionCode *callee = site->callee ? site->callee : indirect_callee(w, lanes);
   uint32_t first = uint32_t(__builtin_ctz(lanes));
@@ -219,59 +219,59 @@ bool call(Warp &w) {
                     " bytes a thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)");
     return false;
   }
-  block.call_bytes += callee->frame_bytes;
+  block.call_bytes += callee->register_bytes;
   if (callee->local_bytes && stack_end > block.launch->known_stack_bytes)
     for (uint32_t rest = lanes; rest; rest &= rest - 1)
       std::memset(w.local + uint32_t(__builtin_ctz(rest)) * w.local_stride + local_base,
                   AddressSpace::kPoison, callee->local_bytes);
-  auto frame = std::make_unique<Frame>();
-  frame->code = callee;
-  frame->storage.reset(new std::byte[callee->frame_bytes + 64]);
-  auto raw = reinterpret_cast<uintptr_t>(frame->storage.get());
-  frame->registers = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
-  frame->local_base = local_base;
-  frame->caller = caller;
-  frame->site = site;
-  frame->return_to = w.at + 1;
-  frame->lanes = lanes;
-  frame->depth = caller->depth + 1;
-  fill_constants(*callee, frame->registers);
-  fill_specials(w, *callee, frame->registers, true);
+  auto call = std::make_unique<CallFrame>();
+  call->code = callee;
+  call->storage.reset(new std::byte[callee->register_bytes + 64]);
+  auto raw = reinterpret_cast<uintptr_t>(call->storage.get());
+  call->registers = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
+  call->local_base = local_base;
+  call->caller = caller;
+  call->site = site;
+  call->return_to = w.at + 1;
+  call->lanes = lanes;
+  call->depth = caller->depth + 1;
+  fill_constants(*callee, call->registers);
+  fill_specials(w, *callee, call->registers, true);
   for (size_t i = 0; i < site->arguments.size(); ++i)
-    copy_lanes(caller->registers + site->arguments[i].slot, site->arguments[i].bytes,
-               frame->registers + callee->parameters[i].slot, callee->parameters[i].bytes, lanes);
+    copy_lanes(caller->registers + site->arguments[i].cell, site->arguments[i].bytes,
+               call->registers + callee->parameters[i].cell, callee->parameters[i].bytes, lanes);
   if (w.block->init)
-    w.block->init->called(*frame, lanes);
+    w.block->init->called(*call, lanes);
   Turn turn(running(w));
   // Lanes with other callees execute the call again.
   uint32_t again = w.taken & ~lanes;
   detach(w, w.taken, w.at + 1);
   add_path(w, caller, w.at, again, PathState::ready, turn);
-  add_path(w, frame.get(), callee->ops.data(), lanes, PathState::ready, turn);
-  w.frames.push_back(std::move(frame));
+  add_path(w, call.get(), callee->ops.data(), lanes, PathState::ready, turn);
+  w.calls.push_back(std::move(call));
   return true;
 }
 
-/// Lanes leave `frame` for good; a frame that none is in any more goes away.
-void leave_frame(Warp &w, Frame *frame, uint32_t lanes) {
-  frame->lanes &= ~lanes;
-  if (frame->lanes || frame == &w.base)
+/// Lanes leave `call` for good; a call frame that none is in any more goes away.
+void leave_call(Warp &w, CallFrame *call, uint32_t lanes) {
+  call->lanes &= ~lanes;
+  if (call->lanes || call == &w.base)
     return;
-  auto it = std::find_if(w.frames.begin(), w.frames.end(),
-                         [&](const auto &owned) { return owned.get() == frame; });
-  if (it == w.frames.end())
+  auto it = std::find_if(w.calls.begin(), w.calls.end(),
+                         [&](const auto &owned) { return owned.get() == call; });
+  if (it == w.calls.end())
     return;
-  w.block->call_bytes -= frame->code->frame_bytes;
-  w.frames.erase(it);
+  w.block->call_bytes -= call->code->register_bytes;
+  w.calls.erase(it);
 }
 
 void exit_lanes(Warp &w, uint32_t lanes) {
   if (!w.copies.empty())
     land_copies(w, lanes, 0, true);
-  for (Frame *frame = w.current; frame;) {
-    Frame *caller = frame->caller;
-    leave_frame(w, frame, lanes);
-    frame = caller;
+  for (CallFrame *call = w.current; call;) {
+    CallFrame *caller = call->caller;
+    leave_call(w, call, lanes);
+    call = caller;
   }
   detach(w, lanes, w.at + 1);
   w.live &= ~lanes;
@@ -285,23 +285,23 @@ void exit_lanes(Warp &w, uint32_t lanes) {
 }
 
 void return_lanes(Warp &w) {
-  Frame *frame = w.current;
+  CallFrame *call = w.current;
   uint32_t lanes = w.taken;
-  if (frame == &w.base)
+  if (call == &w.base)
     return exit_lanes(w, lanes);
-  for (size_t i = 0; i < frame->site->results.size(); ++i) {
-    const Argument &result = frame->site->results[i];
-    copy_lanes(frame->registers + frame->code->returns[i].slot, frame->code->returns[i].bytes,
-               frame->caller->registers + result.slot, result.bytes, lanes);
+  for (size_t i = 0; i < call->site->results.size(); ++i) {
+    const Argument &result = call->site->results[i];
+    copy_lanes(call->registers + call->code->returns[i].cell, call->code->returns[i].bytes,
+               call->caller->registers + result.cell, result.bytes, lanes);
   }
   if (w.block->init)
-    w.block->init->returned(*frame, lanes);
+    w.block->init->returned(*call, lanes);
   Turn turn(running(w));
-  Frame *caller = frame->caller;
-  const Op *return_to = frame->return_to;
+  CallFrame *caller = call->caller;
+  const Op *return_to = call->return_to;
   detach(w, lanes, w.at + 1);
   add_path(w, caller, return_to, lanes, PathState::ready, turn);
-  leave_frame(w, frame, lanes);
+  leave_call(w, call, lanes);
 }
 
 bool switch_lanes(Warp &w, int32_t slice) {
@@ -309,7 +309,7 @@ bool switch_lanes(Warp &w, int32_t slice) {
   const uint32_t *index = w.lane<uint32_t>(w.at->a);
   const Op *at = w.at;
   Turn turn(running(w));
-  Frame *frame = w.current;
+  CallFrame *call = w.current;
   uint32_t left = w.taken;
   for (uint32_t rest = left; rest; rest &= rest - 1)
     if (uint32_t lane = uint32_t(__builtin_ctz(rest)); index[lane] >= table->targets.size()) {
@@ -322,7 +322,7 @@ bool switch_lanes(Warp &w, int32_t slice) {
     for (uint32_t i = 0; i < kLanes; ++i)
       same |= uint32_t(index[i] == value) << i;
     const Op *target = table->targets[value];
-    add_path(w, frame, target, left & same, PathState::ready, turn_at(turn, slice, at, target, 1));
+    add_path(w, call, target, left & same, PathState::ready, turn_at(turn, slice, at, target, 1));
     left &= ~same;
   }
   return true;
@@ -333,9 +333,9 @@ void wait_at_barrier(Warp &w) {
   uint32_t lanes = w.taken;
   Turn turn(running(w));
   turn.branches = 0; // it makes way until it is released
-  Frame *frame = w.current;
+  CallFrame *call = w.current;
   detach(w, lanes, at + 1);
-  add_path(w, frame, w.resume, lanes, PathState::at_barrier, turn);
+  add_path(w, call, w.resume, lanes, PathState::at_barrier, turn);
   Path &parked = w.paths[w.path_count - 1];
   parked.barrier = uint8_t(w.barrier_id);
   parked.barrier_op = at;
@@ -346,10 +346,10 @@ void wait_for_members(Warp &w) {
   const Op *at = w.at;
   uint32_t able = w.able, waiting = w.taken;
   Turn turn(running(w));
-  Frame *frame = w.current;
+  CallFrame *call = w.current;
   detach(w, able | waiting, at + 1);
-  add_path(w, frame, at, able, PathState::ready, turn);
-  add_path(w, frame, at, waiting, PathState::converging, turn);
+  add_path(w, call, at, able, PathState::ready, turn);
+  add_path(w, call, at, waiting, PathState::converging, turn);
 }
 
 /// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
@@ -367,7 +367,7 @@ bool release_warp_barriers(Warp &w) {
     Path &path = w.paths[i];
     if (!waits(path))
       continue;
-    auto *members = reinterpret_cast<const uint32_t *>(path.frame->registers + path.pc->e);
+    auto *members = reinterpret_cast<const uint32_t *>(path.call->registers + path.pc->e);
     uint32_t needed = 0;
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       needed |= path.mask >> lane & 1 ? members[lane] : 0;

@@ -2,8 +2,9 @@
 //
 // A warp is a set of paths: disjoint sets of lanes, each at an operation of its own. The scheduler
 // (scheduler.cpp) always runs the ready path with the lowest operation; where it meets another path
-// of the same frame, the two become one. Block layout puts every join behind the region it closes,
-// so that this reconverges at immediate post-dominators; nothing depends on it for correctness.
+// of the same call frame, the two become one. Block layout puts every join behind the region it
+// closes, so that this reconverges at immediate post-dominators; nothing depends on it for
+// correctness.
 #pragma once
 
 #include "emulator/device/address_space.h"
@@ -59,13 +60,13 @@ enum class Special : uint8_t {
   globaltimer,
 };
 
-struct ConstantSlot {
-  uint32_t slot;
+struct ConstantCell {
+  uint32_t cell;
   bool wide;
   uint64_t bits;
 };
-struct SpecialSlot {
-  uint32_t slot;
+struct SpecialCell {
+  uint32_t cell;
   Special special;
 };
 struct OpLocation {
@@ -73,9 +74,9 @@ struct OpLocation {
   uint32_t instructions = 0; // PTX instructions that the operation stands for
 };
 
-/// Where a .param variable of a function lies in its frame: lane after lane.
+/// Where a .param variable of a function lies in its call frame: lane after lane.
 struct ParamPlace {
-  uint32_t slot = 0, bytes = 0;
+  uint32_t cell = 0, bytes = 0;
 };
 
 /// A decoded function or kernel.
@@ -84,7 +85,7 @@ struct FunctionCode {
   bool is_kernel = false;
   std::vector<Op> ops;               // ends with an operation that never falls through
   std::vector<OpLocation> locations; // of each op
-  uint32_t frame_bytes = 0;
+  uint32_t register_bytes = 0;
   uint32_t local_bytes = 0; // own .local variables of one thread
   /// Of a thread's stack. A function that is called takes some for where it returns to, so that
   /// every recursion ends.
@@ -93,18 +94,18 @@ struct FunctionCode {
     const uint32_t own = (local_bytes + kUnit - 1) / kUnit * kUnit;
     return is_kernel || own ? own : kUnit;
   }
-  std::vector<ConstantSlot> constants;
-  std::vector<SpecialSlot> specials;
+  std::vector<ConstantCell> constants;
+  std::vector<SpecialCell> specials;
   std::vector<ParamPlace> parameters, returns;
   uint32_t parameter_count = 0;
 };
 
 struct Argument {
-  uint32_t slot = 0, bytes = 0;
+  uint32_t cell = 0, bytes = 0;
   bool is_register = false; // 4- or 8-byte lanes
 };
 
-/// What a call needs beyond its slots.
+/// What a call needs beyond its cells.
 struct CallSite {
   const FunctionCode *callee = nullptr; // null: through the register in Op::a, or a builtin
   uint32_t builtin = 0;
@@ -115,11 +116,11 @@ struct SwitchTargets {
   std::vector<const Op *> targets;
 };
 
-struct Frame {
+struct CallFrame {
   const FunctionCode *code = nullptr;
   std::byte *registers = nullptr;
-  uint32_t local_base = 0; // of this frame's .local variables in each thread's local memory
-  Frame *caller = nullptr;
+  uint32_t local_base = 0; // of this call frame's .local variables in each thread's local memory
+  CallFrame *caller = nullptr;
   const CallSite *site = nullptr;
   const Op *return_to = nullptr;
   uint32_t lanes = 0; // that have not returned
@@ -131,7 +132,7 @@ enum class PathState : uint8_t { ready, converging, at_barrier };
 
 struct Path {
   const Op *pc = nullptr;
-  Frame *frame = nullptr;
+  CallFrame *call = nullptr;
   uint32_t mask = 0;
   PathState state = PathState::ready;
   uint8_t barrier = 0;
@@ -175,7 +176,7 @@ struct PendingCopy {
 };
 
 struct alignas(64) Warp {
-  std::byte *frame = nullptr;             // registers of the running path
+  std::byte *registers = nullptr;         // registers of the running path
   const Op *stop = nullptr;               // the next operation at which another path waits
   uint32_t mask = 0;                      // of the running path
   int32_t fuel = 0;                       // backward branches until it yields
@@ -187,14 +188,14 @@ struct alignas(64) Warp {
   uint32_t taken = 0, able = 0;
   uint32_t barrier_id = 0, barrier_threads = 0, barrier_ones = 0;
   const Op *at = nullptr, *resume = nullptr;
-  Frame *current = nullptr;
+  CallFrame *current = nullptr;
 
   uint32_t live = 0; // lanes that have not exited
   uint32_t index = 0;
   uint32_t path_count = 0, running = 0;
   Path paths[kLanes];
-  Frame base;
-  std::vector<std::unique_ptr<Frame>> frames; // of calls under way
+  CallFrame base;
+  std::vector<std::unique_ptr<CallFrame>> calls; // of calls under way
   std::vector<PendingCopy> copies;
   uint32_t copy_groups[kLanes] = {}; // committed so far, by lane
 
@@ -210,7 +211,9 @@ struct alignas(64) Warp {
   AddressRange *ranges = nullptr; // the worker's remembered ranges, one a memory operation
   const AddressSpace *memory = nullptr;
 
-  template <class T> T *lane(uint32_t slot) const { return reinterpret_cast<T *>(frame + slot); }
+  template <class T> T *lane(uint32_t cell) const {
+    return reinterpret_cast<T *>(registers + cell);
+  }
 };
 
 /// Sets the active lanes of the running path.
@@ -220,16 +223,16 @@ inline void set_mask(Warp &w, uint32_t mask) {
     w.lanes[i] = -int32_t(mask >> i & 1);
 }
 
-/// Bit i: lane i of a predicate slot.
-inline uint32_t lanes_set(const Warp &w, uint32_t slot) {
-  const uint32_t *p = w.lane<uint32_t>(slot);
+/// Bit i: lane i of a predicate cell.
+inline uint32_t lanes_set(const Warp &w, uint32_t cell) {
+  const uint32_t *p = w.lane<uint32_t>(cell);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < kLanes; ++i)
     mask |= p[i] & 1u << i;
   return mask;
 }
 
-/// The stop of a path that no other of its frame waits for: behind every operation.
+/// The stop of a path that no other of its call frame waits for: behind every operation.
 inline const Op *no_stop() { return reinterpret_cast<const Op *>(UINTPTR_MAX - 63); }
 
 /// Kernel, block, thread and place in the code, for people.

@@ -91,7 +91,7 @@ const Op *elect(const Op *op, Warp &w) {
 
 const Op *warp_barrier(const Op *op, Warp &w) { return converged(op, w) ? op + 1 : w.stop; }
 
-/// Modes 0 sync, 1 arrive, 2 red.popc, 3 red.and, 4 red.or. Slots: a the barrier's number, b the
+/// Modes 0 sync, 1 arrive, 2 red.popc, 3 red.and, 4 red.or. Cells: a the barrier's number, b the
 /// number of threads (0: all), c the predicate of bar.red.
 template <int Mode> const Op *block_barrier(const Op *op, Warp &w) {
   u32 first = u32(__builtin_ctz(w.mask));

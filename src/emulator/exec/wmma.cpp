@@ -39,7 +39,7 @@ void tile_addresses(const Op *op, const Warp &w, uint32_t r, uint32_t e, uint64_
   const bool wide = op->flags & kFlagWide;
   for (u32 lane = 0; lane < kLanes; ++lane) {
     const TilePlace place = tile_place(access.tile, lane, r, e);
-    const u64 stride = w.lane<u32>(access.stride_slot)[lane];
+    const u64 stride = w.lane<u32>(access.stride_cell)[lane];
     const u64 index =
         access.by_column ? place.column * stride + place.row : place.row * stride + place.column;
     const u64 base = wide ? w.lane<u64>(op->a)[lane] : w.lane<u32>(op->a)[lane];
@@ -57,7 +57,7 @@ bool check_alignment(const Op *op, Warp &w, const TileAccess &access) {
   const u32 alignment = std::min(16u, access.alignment());
   for (u32 lane = 0; lane < kLanes; ++lane) {
     const u64 base = wide ? w.lane<u64>(op->a)[lane] : w.lane<u32>(op->a)[lane];
-    const u64 step = u64(w.lane<u32>(access.stride_slot)[lane]) * access.tile.element_bytes;
+    const u64 step = u64(w.lane<u32>(access.stride_cell)[lane]) * access.tile.element_bytes;
     if (!((base | step) % alignment))
       continue;
     raise_fault(w, op, FaultKind::misaligned_address, lane,
@@ -101,7 +101,7 @@ template <u32 Bytes> const Op *load_tile(const Op *op, Warp &w) {
   for (u32 i = 0; i < access.tile.count; ++i)
     for (u32 lane = 0; lane < kLanes; ++lane)
       if (w.mask >> lane & 1)
-        w.lane<u32>(access.tile.slots[i])[lane] = words[i][lane];
+        w.lane<u32>(access.tile.cells[i])[lane] = words[i][lane];
   return op + 1;
 }
 
@@ -110,7 +110,7 @@ template <u32 Bytes> const Op *store_tile(const Op *op, Warp &w) {
   if (!all_here(op, w) || !check_alignment(op, w, access))
     return w.stop;
   bool good = for_each_element(op, w, [&](u32 r, u32 lane, u32 shift, std::byte *to) {
-    u32 bits = w.lane<u32>(access.tile.slots[r])[lane] >> shift;
+    u32 bits = w.lane<u32>(access.tile.cells[r])[lane] >> shift;
     std::memcpy(to, &bits, Bytes);
   });
   return good ? op + 1 : w.stop;
@@ -124,7 +124,7 @@ void take(const Warp &w, const Tile &tile, Sum (*out)[Columns]) {
     for (u32 lane = 0; lane < kLanes; ++lane)
       for (u32 e = 0; e < tile.per_register(); ++e) {
         const TilePlace at = tile_place(tile, lane, r, e);
-        out[at.row][at.column] = element<T>(w.lane<u32>(tile.slots[r])[lane], e);
+        out[at.row][at.column] = element<T>(w.lane<u32>(tile.cells[r])[lane], e);
       }
 }
 
@@ -162,7 +162,7 @@ template <class A, class C, class D> const Op *multiply_tiles(const Op *op, Warp
         word |= result_bits<D>(c[at.row][at.column], product.saturates) << (16 * e);
       }
       if (w.mask >> lane & 1)
-        w.lane<u32>(product.d.slots[r])[lane] = word;
+        w.lane<u32>(product.d.cells[r])[lane] = word;
     }
   return op + 1;
 }

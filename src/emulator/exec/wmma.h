@@ -21,13 +21,13 @@ struct TileShape {
 
 enum class TileMatrix : uint8_t { a, b, c };
 
-/// A fragment: which matrix of which shape, and the slots of its registers.
+/// A fragment: which matrix of which shape, and the cells of its registers.
 struct Tile {
   TileMatrix matrix = TileMatrix::a;
   TileShape shape;
   uint32_t element_bytes = 2;
   uint32_t count = 0; // of registers
-  uint32_t slots[8] = {};
+  uint32_t cells[8] = {};
 
   uint32_t rows() const { return matrix == TileMatrix::b ? shape.k : shape.m; }
   uint32_t columns() const { return matrix == TileMatrix::a ? shape.k : shape.n; }
@@ -46,7 +46,7 @@ TilePlace tile_place(const Tile &tile, uint32_t lane, uint32_t r, uint32_t e);
 struct TileAccess {
   Tile tile;
   bool by_column = false;
-  uint32_t stride_slot = 0;
+  uint32_t stride_cell = 0;
   uint32_t alignment() const { return 4 * tile.count; } // of every row, or column
 };
 

@@ -1,4 +1,4 @@
-// The frame of graph calls: find the handle, hold the lock. A dead handle is
+// What graph calls begin with: find the handle, hold the lock. A dead handle is
 // CUDA_ERROR_INVALID_VALUE, which is what the graph functions document.
 #pragma once
 

@@ -87,7 +87,7 @@ std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph 
     const ExecNode &node = graph.nodes[i];
     for (size_t d = 0; d < node.dependencies.size(); ++d)
       if (node.early[d] && runs[i] && runs[node.dependencies[d]])
-        runs[i]->follow(runs[node.dependencies[d]]);
+        runs[i]->run_after(runs[node.dependencies[d]]);
   }
   return runs;
 }

@@ -16,7 +16,7 @@ public:
   NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work);
 
   /// Called before the run is shared.
-  void follow(std::shared_ptr<NodeRun> before) { predecessors_.push_back(std::move(before)); }
+  void run_after(std::shared_ptr<NodeRun> before) { predecessors_.push_back(std::move(before)); }
   CUresult run();
 
 private:

@@ -88,7 +88,7 @@ void TaskBatch::add(TaskPtr task) {
 void TaskBatch::depend(const TaskPtr &task, const TaskPtr &before) {
   submission_.depend(task, before);
   if (point_ && before && before->point && before->point != point_)
-    follow(point_->at_wait, *before->point);
+    add_ended(point_->at_wait, *before->point);
 }
 
 struct TaskBatch::TaskMaker {
@@ -156,7 +156,7 @@ void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task,
     task->beside = before.task;
   else
     submission_.depend(task, stream.tail);
-  run_->follow(before.run);
+  run_->run_after(before.run);
 }
 
 void TaskBatch::name_point(const Stream &stream) {

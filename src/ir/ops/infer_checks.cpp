@@ -154,13 +154,13 @@ Result<ExprId> Inference::broadcast_dim(ExprId a, ExprId b) const {
 Result<Dims> Inference::broadcast(std::span<const ExprId> a, std::span<const ExprId> b) const {
   Dims out(std::max(a.size(), b.size()));
   for (size_t i = 0; i < out.size(); ++i) { // i counts from the last dimension
-    ExprId &slot = out[out.size() - 1 - i];
+    ExprId &dim = out[out.size() - 1 - i];
     if (i >= a.size())
-      slot = b[b.size() - 1 - i];
+      dim = b[b.size() - 1 - i];
     else if (i >= b.size())
-      slot = a[a.size() - 1 - i];
+      dim = a[a.size() - 1 - i];
     else {
-      CUGRT_ASSIGN(slot, broadcast_dim(a[a.size() - 1 - i], b[b.size() - 1 - i]));
+      CUGRT_ASSIGN(dim, broadcast_dim(a[a.size() - 1 - i], b[b.size() - 1 - i]));
     }
   }
   return out;

@@ -1,4 +1,4 @@
-// The parser's frame: tokens, attribute values, the module's items, recovery.
+// The parser's outline: tokens, attribute values, the module's items, recovery.
 #include "ir/text/parser.h"
 
 #include "ir/module/names.h"

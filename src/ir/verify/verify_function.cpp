@@ -172,34 +172,34 @@ void FunctionVerifier::nodes_of_results(const Binding &b) {
   std::span<const Operand> operands = f_.operands_of(b);
   auto first = [&] { return node(operands[0].value()); };
   for (uint32_t i = 0; i < b.result_count; ++i) {
-    uint32_t &slot = node_of_[b.result(i).index];
+    uint32_t &entry = node_of_[b.result(i).index];
     switch (b.kind) {
     case BindingKind::alias:
     case BindingKind::match_shape:
-      slot = first();
+      entry = first();
       break;
     case BindingKind::alloc_tensor:
     case BindingKind::view:
-      slot = add_child(first());
+      entry = add_child(first());
       break;
     case BindingKind::constant:
-      slot = add_node(false, false);
+      entry = add_node(false, false);
       break;
     case BindingKind::tuple:
-      slot = add_node(true, false);
-      nodes_[slot].fields = b.operands;
-      nodes_[slot].is_tuple = true;
+      entry = add_node(true, false);
+      nodes_[entry].fields = b.operands;
+      nodes_[entry].is_tuple = true;
       break;
     case BindingKind::tuple_element: {
       const Node &made = nodes_[first()];
       auto index = static_cast<size_t>(*m_.exprs.as_constant(f_.exprs_of(b)[0]));
       const Operand *field = made.is_tuple ? &f_.operands[made.fields.begin + index] : nullptr;
-      slot = field && field->kind == Operand::Kind::value ? node(field->value())
-                                                          : add_node(true, true);
+      entry = field && field->kind == Operand::Kind::value ? node(field->value())
+                                                           : add_node(true, true);
       break;
     }
     default:
-      slot = add_node(true, true);
+      entry = add_node(true, true);
     }
   }
 }

@@ -10,33 +10,33 @@ using ir::BindingKind;
 using ir::Operand;
 
 Result<std::vector<uint32_t>> callees_first(const ir::Module &module) {
-  struct Frame {
+  struct Visit {
     uint32_t function, block, binding;
   };
   enum class Mark : uint8_t { unseen, open, done };
   std::vector<Mark> marks(module.functions.size(), Mark::unseen);
   std::vector<uint32_t> order;
-  std::vector<Frame> stack;
+  std::vector<Visit> stack;
   for (uint32_t root = 0; root < module.functions.size(); ++root) {
     if (marks[root] != Mark::unseen)
       continue;
     marks[root] = Mark::open;
     stack.push_back({root, 0, 0});
     while (!stack.empty()) {
-      Frame &frame = stack.back();
-      const ir::Function &function = module.functions[frame.function];
-      if (frame.block == function.blocks.size()) {
-        marks[frame.function] = Mark::done;
-        order.push_back(frame.function);
+      Visit &visit = stack.back();
+      const ir::Function &function = module.functions[visit.function];
+      if (visit.block == function.blocks.size()) {
+        marks[visit.function] = Mark::done;
+        order.push_back(visit.function);
         stack.pop_back();
         continue;
       }
-      if (frame.binding == function.blocks[frame.block].bindings.size()) {
-        ++frame.block;
-        frame.binding = 0;
+      if (visit.binding == function.blocks[visit.block].bindings.size()) {
+        ++visit.block;
+        visit.binding = 0;
         continue;
       }
-      const Binding &b = function.blocks[frame.block].bindings[frame.binding++];
+      const Binding &b = function.blocks[visit.block].bindings[visit.binding++];
       if (b.kind != BindingKind::call)
         continue;
       if (marks[b.callee] == Mark::open)

@@ -7,28 +7,28 @@
 
 namespace cugrt::plan {
 
-uint32_t issue_slots(uint32_t nodes, std::span<const Edge> edges, uint32_t lanes) {
-  std::vector<uint32_t> first(nodes, 0); // the earliest slot, as far as is known
-  uint32_t slot = 0, used = 0;
+uint32_t issue_turns(uint32_t nodes, std::span<const Edge> edges, uint32_t lanes) {
+  std::vector<uint32_t> first(nodes, 0); // the earliest turn, as far as is known
+  uint32_t turn = 0, used = 0;
   size_t next = 0;
   for (uint32_t node = 0; node < nodes; ++node) {
-    if (first[node] > slot) {
-      slot = first[node];
+    if (first[node] > turn) {
+      turn = first[node];
       used = 0;
     } else if (used == lanes) {
-      ++slot;
+      ++turn;
       used = 0;
     }
     ++used;
     for (; next < edges.size() && edges[next].from == node; ++next)
-      first[edges[next].to] = std::max(first[edges[next].to], slot + 1);
+      first[edges[next].to] = std::max(first[edges[next].to], turn + 1);
   }
-  return nodes ? slot + 1 : 0;
+  return nodes ? turn + 1 : 0;
 }
 
 std::optional<std::vector<uint32_t>> longest_path_first(uint32_t nodes, std::span<const Edge> edges,
                                                         uint32_t lanes) {
-  const uint32_t as_numbered = issue_slots(nodes, edges, lanes);
+  const uint32_t as_numbered = issue_turns(nodes, edges, lanes);
   std::vector<uint32_t> below(nodes, 1); // nodes on the longest path down, itself included
   std::vector<uint32_t> waits(nodes, 0), begin(size_t(nodes) + 1, 0);
   for (size_t e = edges.size(); e-- > 0;) { // sorted by their begins: what is below is known
@@ -50,19 +50,19 @@ std::optional<std::vector<uint32_t>> longest_path_first(uint32_t nodes, std::spa
       ready.push(node);
   std::vector<uint32_t> order;
   order.reserve(nodes);
-  uint32_t slots = 0;
-  for (; !ready.empty(); ++slots) {
-    const size_t slot_begin = order.size();
+  uint32_t turns = 0;
+  for (; !ready.empty(); ++turns) {
+    const size_t turn_begin = order.size();
     for (uint32_t lane = 0; lane < lanes && !ready.empty(); ++lane) {
       order.push_back(ready.top());
       ready.pop();
     }
-    for (size_t i = slot_begin, end = order.size(); i < end; ++i)
+    for (size_t i = turn_begin, end = order.size(); i < end; ++i)
       for (uint32_t e = begin[order[i]]; e < begin[order[i] + 1]; ++e)
         if (--waits[edges[e].to] == 0)
           ready.push(edges[e].to);
   }
-  if (slots >= as_numbered)
+  if (turns >= as_numbered)
     return std::nullopt;
   return order;
 }

@@ -31,7 +31,7 @@ private:
   std::vector<ExprId> identity_;
 };
 
-struct SeedAnalysis;
+struct PublishedAnalysis;
 struct InlinedGraphs;
 struct InlinedCalls;
 
@@ -54,8 +54,8 @@ struct ModuleContext {
   const PlannerOptions &options;
   const ModuleStorage &storage;
   Plan &plan;
-  PlanReport *report;                    // may be null
-  const SeedAnalysis *seed = nullptr;    // under policy seed
+  PlanReport *report;                           // may be null
+  const PublishedAnalysis *published = nullptr; // under policy seed
   const InlinedCalls *calls = nullptr;   // those that are left, under policy `patch`; may be null
   const Moves *moves = nullptr;          // steps that were moved; may be null
   const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions

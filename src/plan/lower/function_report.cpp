@@ -133,7 +133,7 @@ void FunctionPlanner::storage_notes() {
           note.gaps.push_back({runs[i - 1].second, runs[i].first});
     }
     note.from = calls_from(function_, call_sites[origin.value.index]);
-    const int64_t base_bytes = storage_.frames[k.scope].base_bytes + k.offset_bytes;
+    const int64_t base_bytes = storage_.shares[k.scope].base_bytes + k.offset_bytes;
     for (size_t box = 0; box < boxes.count(); ++box) {
       if (boxes.count() > 1)
         note.bucket = boxes.label(box, names);

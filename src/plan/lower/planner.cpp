@@ -24,7 +24,7 @@ struct Prepared {
 Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
                          const PlannerOptions &options, PlanReport *report) {
   CUGRT_ASSIGN(ModuleStorage storage,
-               plan_storage(module, options.policy == Policy::seed || options.max_lanes == 1
+               plan_storage(module, options.policy == Policy::published || options.max_lanes == 1
                                         ? Reuse::smallest
                                         : Reuse::balanced));
   Plan plan;
@@ -35,10 +35,10 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
   context.graphs = prepared.graphs;
   context.calls = prepared.calls;
   context.moves = prepared.moves;
-  SeedAnalysis seed;
-  if (options.policy == Policy::seed) {
-    seed = analyze_seed_regions(module);
-    context.seed = &seed;
+  PublishedAnalysis published;
+  if (options.policy == Policy::published) {
+    published = analyze_published_regions(module);
+    context.published = &published;
   }
   for (uint32_t function : storage.order)
     CUGRT_TRY(FunctionPlanner(context, function, storage).run());

@@ -8,8 +8,8 @@ namespace cugrt::plan {
 
 /// What makes a static region.
 enum class Policy : uint8_t {
-  patch, // callers' buffers are slots; only true dynamism ends a region
-  seed,  // the published rules: steps on callers' buffers and output storage stay outside
+  patch,     // callers' buffers are slots; only true dynamism ends a region
+  published, // the published rules: steps on callers' buffers and output storage stay outside
 };
 
 struct PlannerOptions {

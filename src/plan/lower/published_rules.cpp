@@ -1,4 +1,4 @@
-// The rules of policy `seed`, as the planner asks for them: what the seed analysis has found,
+// The rules of policy `seed`, as the planner asks for them: what the published analysis has found,
 // binding by binding. The analysis takes an extern call for a launch, as published; here it ends
 // the region, since it is a host function as far as the plan can know, so one region of the
 // analysis may become several.
@@ -15,11 +15,11 @@ namespace cugrt::plan {
 
 namespace {
 
-class SeedRules final : public RegionRules {
+class PublishedRules final : public RegionRules {
 public:
-  SeedRules(const ModuleContext &context, uint32_t function)
+  PublishedRules(const ModuleContext &context, uint32_t function)
       : module_(context.module), function_(context.module.functions[function]),
-        seed_(context.seed->functions[function]),
+        published_(context.published->functions[function]),
         captures_(context.graphs ? context.graphs->captures[function] : Captures()),
         explains_(context.report) {}
 
@@ -31,13 +31,13 @@ public:
     bool changed = capture != std::exchange(last_capture_, capture);
     if (capture != kNoCapture)
       return captured(b, changed);
-    const SeedBinding &found = seed_.bindings[number];
+    const PublishedBinding &found = published_.bindings[number];
     Verdict verdict = b.kind == ir::BindingKind::extern_call ? Verdict::closes : found.verdict;
     if (changed) // the region that is open is a captured one
       verdict = verdict == Verdict::joins        ? Verdict::opens
                 : verdict == Verdict::joins_open ? Verdict::closes
                                                  : verdict;
-    return {verdict, explains_ ? seed_reason(module_, function_, b, found) : std::string()};
+    return {verdict, explains_ ? published_reason(module_, function_, b, found) : std::string()};
   }
 
 private:
@@ -60,7 +60,7 @@ private:
 
   const ir::Module &module_;
   const ir::Function &function_;
-  const SeedFunction &seed_;
+  const PublishedFunction &published_;
   const Captures captures_;
   const bool explains_; // somebody reads the reasons
   uint32_t next_ = 0;   // bindings come in program order
@@ -70,8 +70,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint32_t function) {
-  return std::make_unique<SeedRules>(context, function);
+std::unique_ptr<RegionRules> make_published_rules(const ModuleContext &context, uint32_t function) {
+  return std::make_unique<PublishedRules>(context, function);
 }
 
 } // namespace cugrt::plan

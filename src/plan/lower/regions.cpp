@@ -11,8 +11,8 @@ namespace cugrt::plan {
 
 std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
                                                uint32_t function, const ValueTable &values) {
-  return policy == Policy::seed ? make_seed_rules(context, function)
-                                : make_patch_rules(context, function, values);
+  return policy == Policy::published ? make_published_rules(context, function)
+                                     : make_patch_rules(context, function, values);
 }
 
 namespace {

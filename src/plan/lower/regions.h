@@ -11,7 +11,7 @@ namespace cugrt::plan {
 
 std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
                                               const ValueTable &values);
-std::unique_ptr<RegionRules> make_seed_rules(const ModuleContext &context, uint32_t function);
+std::unique_ptr<RegionRules> make_published_rules(const ModuleContext &context, uint32_t function);
 std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
                                                uint32_t function, const ValueTable &values);
 

@@ -48,7 +48,7 @@ int64_t ValueTable::base_bytes(const Place &place) const {
   if (place.base != BufferBase::arena)
     return 0;
   const StorageClass &k = storage_.classes[place.index];
-  return storage_.frames[k.scope].base_bytes + k.offset_bytes;
+  return storage_.shares[k.scope].base_bytes + k.offset_bytes;
 }
 
 Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::ValueId value) {

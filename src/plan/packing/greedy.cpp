@@ -79,7 +79,7 @@ std::vector<uint32_t> order_by(std::span<const Keys> keys) {
   return order;
 }
 
-Keys keys_of(int order, const PackItem &item, int64_t lifetime, int64_t section_load) {
+Keys keys_of(int order, const PackingItem &item, int64_t lifetime, int64_t section_load) {
   switch (order) {
   case 0:
     return {item.bytes, lifetime};
@@ -122,7 +122,7 @@ public:
 
 private:
   int64_t find_offset(uint32_t i, Fit fit) const {
-    const PackItem &item = items_.items[i];
+    const PackingItem &item = items_.items[i];
     int64_t top = 0; // everything below is taken by items alive together with it, or was looked at
     int64_t best = -1, best_gap = INT64_MAX;
     const bool gapless = items_.gapless();
@@ -144,7 +144,7 @@ private:
   }
 
   void put(uint32_t i, int64_t offset) {
-    const PackItem &item = items_.items[i];
+    const PackingItem &item = items_.items[i];
     packing_.offsets[i] = offset;
     packing_.peak_bytes = std::max(packing_.peak_bytes, offset + item.bytes);
     Placed entry{offset, offset + item.bytes, item.begin, item.end, i};
@@ -223,7 +223,7 @@ private:
 };
 
 /// Calls take(i) for every item in order of begin, after give(j) for every item that has ended.
-void in_time(std::span<const PackItem> items, auto &&take, auto &&give) {
+void in_time(std::span<const PackingItem> items, auto &&take, auto &&give) {
   std::vector<uint32_t> begins(items.size()), ends;
   std::iota(begins.begin(), begins.end(), 0);
   ends = begins;
@@ -245,7 +245,7 @@ constexpr int kGreedyOrders = 7;
 
 /// Order `order` of the portfolio's, from the steps in which each item is alive and the largest sum
 /// of bytes that it is alive with. Order 0 is descending size (ties: longer life, then number).
-std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
+std::vector<uint32_t> greedy_order(int order, std::span<const PackingItem> items,
                                    std::span<const int64_t> lifetimes,
                                    std::span<const int64_t> loads) {
   std::vector<Keys> keys(items.size());
@@ -255,9 +255,9 @@ std::vector<uint32_t> greedy_order(int order, std::span<const PackItem> items,
 }
 
 /// In order of time from a best-fit free list; n log n. Shares nothing in gaps.
-Packing pack_in_time(std::span<const PackItem> items) {
+Packing packing_in_time(std::span<const PackingItem> items) {
   int64_t unit = 1;
-  for (const PackItem &item : items)
+  for (const PackingItem &item : items)
     unit = std::max(unit, item.alignment);
   Packing packing;
   packing.offsets.assign(items.size(), 0);
@@ -274,7 +274,7 @@ Packing pack_in_time(std::span<const PackItem> items) {
 
 } // namespace
 
-Packing pack_greedy(const CanonicalItems &items) {
+Packing greedy_packing(const CanonicalItems &items) {
   std::vector<int64_t> lifetimes;
   for (uint32_t i = 0; i < items.items.size(); ++i)
     lifetimes.push_back(items.life_steps(i));
@@ -282,14 +282,14 @@ Packing pack_greedy(const CanonicalItems &items) {
   return place(items, greedy_order(0, items.items, lifetimes, loads), Fit::best);
 }
 
-Packing pack_portfolio(const CanonicalItems &items, int64_t bound_bytes, size_t greedy_limit) {
+Packing portfolio_packing(const CanonicalItems &items, int64_t bound_bytes, size_t greedy_limit) {
   constexpr size_t kInTimeFirst = 512; // above, the cheap way is tried before the quadratic ones
   const size_t count = items.items.size();
   Packing best;
   if (count > kInTimeFirst && items.fixed.empty())
-    best = pack_in_time(items.items);
+    best = packing_in_time(items.items);
   else if (count > greedy_limit)
-    best = pack_greedy(items);
+    best = greedy_packing(items);
   if (count > greedy_limit || (!best.offsets.empty() && best.peak_bytes <= bound_bytes))
     return best;
   Sections sections(items);

@@ -17,12 +17,12 @@ Status invalid(size_t item, const std::string &what) {
 
 /// Sizes padded for any alignment add up to less than 2^63 above the highest fixed end: no
 /// placement exceeds that.
-Status check_items(std::span<const PackItem> items, int64_t highest_fixed_end) {
+Status check_items(std::span<const PackingItem> items, int64_t highest_fixed_end) {
   int64_t total = highest_fixed_end, largest_alignment = 1;
-  for (const PackItem &item : items)
+  for (const PackingItem &item : items)
     largest_alignment = std::max(largest_alignment, item.alignment);
   for (size_t i = 0; i < items.size(); ++i) {
-    const PackItem &item = items[i];
+    const PackingItem &item = items[i];
     if (item.begin >= item.end || item.bytes < 0 || item.alignment <= 0 ||
         (item.alignment & (item.alignment - 1)) != 0)
       return invalid(i, "needs begin < end, bytes that are not negative and an alignment that is a "
@@ -37,12 +37,12 @@ Status check_items(std::span<const PackItem> items, int64_t highest_fixed_end) {
   return {};
 }
 
-Status check_gaps(const PackInput &input) {
+Status check_gaps(const PackingInput &input) {
   for (size_t g = 0; g < input.gaps.size(); ++g) {
-    const PackGap &gap = input.gaps[g];
+    const PackingGap &gap = input.gaps[g];
     if (gap.item >= input.items.size())
       return Status::error(Code::invalid_argument, "a gap of a packing names no item");
-    const PackItem &item = input.items[gap.item];
+    const PackingItem &item = input.items[gap.item];
     const bool ordered = g == 0 || std::tuple(input.gaps[g - 1].item, input.gaps[g - 1].end) <=
                                        std::tuple(gap.item, gap.begin);
     if (!ordered || gap.begin >= gap.end || gap.begin < item.begin || gap.end > item.end)
@@ -52,14 +52,14 @@ Status check_gaps(const PackInput &input) {
 }
 
 /// Gives the highest end of a fixed item.
-Result<int64_t> check_fixed(const PackInput &input) {
+Result<int64_t> check_fixed(const PackingInput &input) {
   int64_t highest = 0;
   for (size_t f = 0; f < input.fixed.size(); ++f) {
-    const PackPlace &place = input.fixed[f];
+    const PackingPlace &place = input.fixed[f];
     if (place.item >= input.items.size() || (f > 0 && input.fixed[f - 1].item >= place.item))
       return Status::error(Code::invalid_argument,
                            "fixed places of a packing must name items, each once and ascending");
-    const PackItem &item = input.items[place.item];
+    const PackingItem &item = input.items[place.item];
     auto end = checked_add(place.offset_bytes, item.bytes);
     if (place.offset_bytes < 0 || !end ||
         (item.alignment > 0 && place.offset_bytes % item.alignment != 0))
@@ -71,7 +71,7 @@ Result<int64_t> check_fixed(const PackInput &input) {
 }
 
 /// In order of time, with what is occupied in a map by offset.
-Status check_fixed_apart(const PackInput &input) {
+Status check_fixed_apart(const PackingInput &input) {
   struct Event {
     uint32_t time;
     bool begins;
@@ -117,7 +117,7 @@ Status check_fixed_apart(const PackInput &input) {
 /// Lives by the caller's numbers; where there are no gaps, nothing is stored.
 class InputLives {
 public:
-  explicit InputLives(const PackInput &input) : items_(input.items) {
+  explicit InputLives(const PackingInput &input) : items_(input.items) {
     if (input.gaps.empty())
       return;
     starts_.assign(items_.size() + 1, 0);
@@ -136,8 +136,8 @@ public:
   }
   bool alive(uint32_t i) const { return starts_.empty() || starts_[i] < starts_[i + 1]; }
   /// From the first step alive to the last.
-  PackItem trimmed(uint32_t i) const {
-    PackItem item = items_[i];
+  PackingItem trimmed(uint32_t i) const {
+    PackingItem item = items_[i];
     if (!starts_.empty()) {
       item.begin = lives_[starts_[i]].begin;
       item.end = lives_[starts_[i + 1] - 1].end;
@@ -146,31 +146,31 @@ public:
   }
 
 private:
-  std::span<const PackItem> items_;
+  std::span<const PackingItem> items_;
   std::vector<uint32_t> starts_;
   std::vector<CanonicalItems::Steps> lives_;
 };
 
 } // namespace
 
-Status check_input(const PackInput &input) {
+Status check_input(const PackingInput &input) {
   CUGRT_ASSIGN(const int64_t highest, check_fixed(input));
   CUGRT_TRY(check_items(input.items, highest));
   CUGRT_TRY(check_gaps(input));
   return input.fixed.empty() ? Status() : check_fixed_apart(input);
 }
 
-CanonicalItems CanonicalItems::make(const PackInput &input) {
+CanonicalItems CanonicalItems::make(const PackingInput &input) {
   const InputLives lives(input);
   std::vector<int64_t> fixed(input.fixed.empty() ? 0 : input.items.size(), -1);
-  for (const PackPlace &place : input.fixed)
+  for (const PackingPlace &place : input.fixed)
     fixed[place.item] = place.offset_bytes;
   CanonicalItems out;
   for (uint32_t i = 0; i < input.items.size(); ++i)
     if (input.items[i].bytes > 0 && lives.alive(i))
       out.given.push_back(i);
   std::sort(out.given.begin(), out.given.end(), [&](uint32_t a, uint32_t b) {
-    const PackItem x = lives.trimmed(a), y = lives.trimmed(b);
+    const PackingItem x = lives.trimmed(a), y = lives.trimmed(b);
     const auto keys_x = std::tie(x.begin, x.end, x.bytes, x.alignment),
                keys_y = std::tie(y.begin, y.end, y.bytes, y.alignment);
     if (keys_x != keys_y)

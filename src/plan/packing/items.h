@@ -10,13 +10,13 @@ namespace cugrt::plan {
 
 /// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by
 /// item, then begin. The input must have passed check_input().
-template <class Visit> void for_each_life(const PackInput &input, Visit visit) {
+template <class Visit> void for_each_life(const PackingInput &input, Visit visit) {
   size_t g = 0;
   for (uint32_t i = 0; i < input.items.size(); ++i) {
-    const PackItem &item = input.items[i];
+    const PackingItem &item = input.items[i];
     uint32_t begin = item.begin;
     for (; g < input.gaps.size() && input.gaps[g].item == i; ++g) {
-      const PackGap &gap = input.gaps[g];
+      const PackingGap &gap = input.gaps[g];
       if (begin < gap.begin)
         visit(i, begin, gap.begin);
       begin = gap.end;
@@ -33,14 +33,14 @@ struct CanonicalItems {
     uint32_t begin = 0, end = 0;
     friend auto operator<=>(const Steps &, const Steps &) = default;
   };
-  std::vector<PackItem> items;       // begin and end: first and last step alive
+  std::vector<PackingItem> items;    // begin and end: first and last step alive
   std::vector<uint32_t> life_starts; // item i lives in lives[life_starts[i] .. life_starts[i + 1]);
   std::vector<Steps> lives;          // empty where no item has a gap
   std::vector<int64_t> fixed;        // offsets, or -1; empty where no item has a fixed place
   std::vector<uint32_t> given;       // the caller's numbers
 
   /// The input must have passed check_input().
-  static CanonicalItems make(const PackInput &input);
+  static CanonicalItems make(const PackingInput &input);
 
   bool gapless() const { return lives.empty(); }
   int64_t fixed_at(uint32_t i) const { return fixed.empty() ? -1 : fixed[i]; }
@@ -58,6 +58,6 @@ struct CanonicalItems {
 
 /// Malformed items, gaps and places; sizes that overflow; fixed items that overlap. Where it
 /// passes, plain arithmetic on offsets and sizes is safe.
-Status check_input(const PackInput &input);
+Status check_input(const PackingInput &input);
 
 } // namespace cugrt::plan

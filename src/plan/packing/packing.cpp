@@ -22,10 +22,10 @@ constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
 /// The largest sum of bytes alive at a time: by step where steps are about as many as items, else
 /// by event.
-int64_t largest_load(const PackInput &input) {
-  const std::span<const PackItem> items = input.items;
+int64_t largest_load(const PackingInput &input) {
+  const std::span<const PackingItem> items = input.items;
   uint32_t end = 0;
-  for (const PackItem &item : items)
+  for (const PackingItem &item : items)
     end = std::max(end, item.end);
   int64_t load = 0, largest = 0;
   if (end / 8 <= items.size()) {
@@ -50,7 +50,7 @@ int64_t largest_load(const PackInput &input) {
   return largest;
 }
 
-int64_t bound_of(const PackInput &input) {
+int64_t bound_of(const PackingInput &input) {
   int64_t bound = largest_load(input);
   if (input.fixed.empty())
     return bound;
@@ -71,17 +71,17 @@ int64_t goal_of(int64_t bound, int64_t granule_bytes) {
   return end ? *end - *end % granule_bytes : bound;
 }
 
-int64_t node_budget(const PackOptions &options, size_t item_count) {
+int64_t node_budget(const PackingOptions &options, size_t item_count) {
   if (options.node_budget > 0)
     return options.node_budget;
   return options.effort == Effort::build ? kBuildNodes : kLoadNodes + 4 * int64_t(item_count);
 }
 
 /// Replaces the packing by what the search finds, if it is smaller.
-void search(const CanonicalItems &canonical, const PackOptions &options, int64_t goal_bytes,
+void search(const CanonicalItems &canonical, const PackingOptions &options, int64_t goal_bytes,
             Packing &packing) {
-  const std::vector<PackItem> &items = canonical.items;
-  auto problem = PackProblem::make(canonical);
+  const std::vector<PackingItem> &items = canonical.items;
+  auto problem = PackingProblem::make(canonical);
   if (!problem)
     return;
   int64_t rounded_peak = 0; // with sizes rounded up as the search sees them
@@ -98,17 +98,18 @@ void search(const CanonicalItems &canonical, const PackOptions &options, int64_t
     packing = std::move(found);
 }
 
-Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, int64_t goal) {
+Packing canonical_packing(const CanonicalItems &items, const PackingOptions &options,
+                          int64_t goal) {
   switch (options.policy) {
-  case PackPolicy::greedy:
-    return pack_greedy(items);
-  case PackPolicy::portfolio:
-    return pack_portfolio(items, goal, kGreedyAtLoad);
-  case PackPolicy::search:
+  case PackingPolicy::greedy:
+    return greedy_packing(items);
+  case PackingPolicy::portfolio:
+    return portfolio_packing(items, goal, kGreedyAtLoad);
+  case PackingPolicy::search:
     break;
   }
-  Packing packing =
-      pack_portfolio(items, goal, options.effort == Effort::build ? kGreedyAtBuild : kGreedyAtLoad);
+  Packing packing = portfolio_packing(
+      items, goal, options.effort == Effort::build ? kGreedyAtBuild : kGreedyAtLoad);
   if (packing.peak_bytes > goal && items.items.size() <= kSearchedWhole)
     search(items, options, goal, packing);
   else if (packing.peak_bytes > goal)
@@ -118,18 +119,18 @@ Packing pack_canonical(const CanonicalItems &items, const PackOptions &options, 
 
 } // namespace
 
-PackOptions planner_pack_options(size_t item_count, Effort effort) {
+PackingOptions planner_packing_options(size_t item_count, Effort effort) {
   constexpr size_t kToTheByte = 1024;
   const bool to_the_byte = effort == Effort::build || item_count <= kToTheByte;
   return {.effort = effort, .granule_bytes = to_the_byte ? 1 : kPageBytes};
 }
 
-Result<int64_t> lower_bound_bytes(const PackInput &input) {
+Result<int64_t> lower_bound_bytes(const PackingInput &input) {
   CUGRT_TRY(check_input(input));
   return bound_of(input);
 }
 
-Result<Packing> pack(const PackInput &input, const PackOptions &options) {
+Result<Packing> find_packing(const PackingInput &input, const PackingOptions &options) {
   CUGRT_TRY(check_input(input));
   if (options.granule_bytes <= 0 || options.granule_bytes > kLargestGranule)
     return Status::error(Code::invalid_argument,
@@ -138,11 +139,11 @@ Result<Packing> pack(const PackInput &input, const PackOptions &options) {
   const CanonicalItems canonical = CanonicalItems::make(input);
   Packing packing;
   packing.offsets.assign(input.items.size(), 0);
-  for (const PackPlace &place : input.fixed)
+  for (const PackingPlace &place : input.fixed)
     packing.offsets[place.item] = place.offset_bytes;
   if (canonical.items.empty())
     return packing;
-  const Packing found = pack_canonical(canonical, options, goal);
+  const Packing found = canonical_packing(canonical, options, goal);
   packing.peak_bytes = found.peak_bytes;
   for (size_t i = 0; i < canonical.given.size(); ++i)
     packing.offsets[canonical.given[i]] = found.offsets[i];

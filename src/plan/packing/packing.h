@@ -19,35 +19,35 @@
 
 namespace cugrt::plan {
 
-struct PackItem {
+struct PackingItem {
   uint32_t begin = 0, end = 0; // alive in steps [begin, end); begin < end
   int64_t bytes = 0;           // 0 is legal: such an item conflicts with nothing
   int64_t alignment = 1;       // a power of two
 };
 
 /// In steps [begin, end), which lie within the item's life, its bytes are free.
-struct PackGap {
+struct PackingGap {
   uint32_t item = 0;
   uint32_t begin = 0, end = 0;
 };
 
 /// Where an item has to lie.
-struct PackPlace {
+struct PackingPlace {
   uint32_t item = 0;
   int64_t offset_bytes = 0;
 };
 
 /// What is to be packed; owns nothing.
-struct PackInput {
-  std::span<const PackItem> items;
-  std::span<const PackGap> gaps;    // ascending by item, then begin; those of one item are disjoint
-  std::span<const PackPlace> fixed; // ascending by item
+struct PackingInput {
+  std::span<const PackingItem> items;
+  std::span<const PackingGap> gaps; // ascending by item, then begin; those of one item are disjoint
+  std::span<const PackingPlace> fixed; // ascending by item
 
-  PackInput() = default;
+  PackingInput() = default;
   template <class Items>
-  requires std::convertible_to<const Items &, std::span<const PackItem>>
-  PackInput(const Items &items, std::span<const PackGap> gaps = {},
-            std::span<const PackPlace> fixed = {})
+  requires std::convertible_to<const Items &, std::span<const PackingItem>>
+  PackingInput(const Items &items, std::span<const PackingGap> gaps = {},
+               std::span<const PackingPlace> fixed = {})
       : items(items), gaps(gaps), fixed(fixed) {}
 };
 
@@ -65,11 +65,11 @@ enum class Effort : uint8_t {
 inline constexpr int64_t kLoadNodes = 4096, kBuildNodes = 1'500'000;
 
 /// `search` is the planner's; the others are there to compare with (see packing/greedy.h).
-enum class PackPolicy : uint8_t { search, portfolio, greedy };
+enum class PackingPolicy : uint8_t { search, portfolio, greedy };
 
-struct PackOptions {
+struct PackingOptions {
   Effort effort = Effort::load;
-  PackPolicy policy = PackPolicy::search;
+  PackingPolicy policy = PackingPolicy::search;
   int64_t node_budget = 0;   // instead of the effort's, when positive
   int64_t granule_bytes = 1; // memory is had in multiples of it: no search for less than one
 };
@@ -79,17 +79,17 @@ inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 /// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where
 /// the search would cost more than all the rest, memory is had in pages of 2 MiB. With effort
 /// `build` any number is packed to the byte.
-PackOptions planner_pack_options(size_t item_count, Effort effort = Effort::load);
+PackingOptions planner_packing_options(size_t item_count, Effort effort = Effort::load);
 
 /// The largest sum of bytes alive at one step, or the highest end of what has a fixed place and is
 /// ever alive: no packing is smaller.
-Result<int64_t> lower_bound_bytes(const PackInput &input);
+Result<int64_t> lower_bound_bytes(const PackingInput &input);
 /// Code::out_of_range when sizes overflow, Code::invalid_argument when two items are fixed in each
 /// other's bytes. The same items in another order get the same offsets, up to items that are equal
 /// in everything. What is never alive lies at 0, or where it is fixed.
-Result<Packing> pack(const PackInput &input, const PackOptions &options = {});
+Result<Packing> find_packing(const PackingInput &input, const PackingOptions &options = {});
 /// Quadratic: offsets aligned and not negative, fixed ones as asked for, items that are alive at
 /// one step disjoint, peak as stated.
-Status validate_packing(const PackInput &input, const Packing &packing);
+Status validate_packing(const PackingInput &input, const Packing &packing);
 
 } // namespace cugrt::plan

@@ -81,9 +81,9 @@ private:
     numbers_.push_back(i);
   }
 
-  std::vector<PackItem> items_;
-  std::vector<PackGap> gaps_;
-  std::vector<PackPlace> fixed_;
+  std::vector<PackingItem> items_;
+  std::vector<PackingGap> gaps_;
+  std::vector<PackingPlace> fixed_;
   std::vector<uint32_t> numbers_;
 };
 
@@ -94,7 +94,7 @@ static bool place_anew(const CanonicalItems &items, int64_t goal_bytes, int ring
                        int64_t node_budget, Packing &packing) {
   const Part part(items, packing, goal_bytes, rings);
   const CanonicalItems some = part.canonical();
-  const auto problem = PackProblem::make(some);
+  const auto problem = PackingProblem::make(some);
   if (!problem)
     return false;
   int64_t peak = 0; // with sizes rounded up as the search sees them

@@ -14,16 +14,16 @@ static uint64_t mix(uint64_t x) { // the finalizer of a 64-bit multiplicative ha
   return x ^ (x >> 32);
 }
 
-uint64_t PackSearch::salt_of(size_t strategy, int64_t capacity_bytes) {
+uint64_t PackingSearch::salt_of(size_t strategy, int64_t capacity_bytes) {
   return mix(mix(strategy + 1) + uint64_t(capacity_bytes));
 }
 
 /// Lists the pieces into which the unplaced items of `rest` fall.
-void PackSearch::split(Piece rest) {
+void PackingSearch::split(Piece rest) {
   const size_t listed = pieces_.size();
   uint32_t first = rest.first, previous = 0, end = 0;
   for (uint32_t link = rest.first;; link = next_[link]) {
-    const PackProblem::Item &item = problem_.items[link - 1];
+    const PackingProblem::Item &item = problem_.items[link - 1];
     if (previous != 0 && item.begin >= end) {
       pieces_.push_back({first, previous});
       first = link;
@@ -40,7 +40,7 @@ void PackSearch::split(Piece rest) {
 }
 
 /// Splits a listed piece into components, and brings their items next to each other.
-void PackSearch::split_apart(size_t index) {
+void PackingSearch::split_apart(size_t index) {
   const Piece piece = pieces_[index];
   seen_.resize(top_.size());
   parent_.resize(problem_.items.size());
@@ -52,7 +52,7 @@ void PackSearch::split_apart(size_t index) {
   ++mark_;
   for (uint32_t l = piece.first;; l = next_[l]) {
     parent_[l - 1] = l - 1;
-    for (const PackProblem::Span &span : problem_.spans_of(problem_.items[l - 1]))
+    for (const PackingProblem::Span &span : problem_.spans_of(problem_.items[l - 1]))
       for (uint32_t s = span.begin; s < span.end; ++s) {
         if (std::exchange(seen_[s].mark, mark_) == mark_) {
           const uint32_t a = root(seen_[s].item), b = root(l - 1);
@@ -90,24 +90,24 @@ void PackSearch::split_apart(size_t index) {
   link(last, after);
 }
 
-void PackSearch::link(uint32_t from, uint32_t to) {
+void PackingSearch::link(uint32_t from, uint32_t to) {
   trail_.push_back({Undo::next, from, int64_t(next_[from])});
   next_[from] = to;
   previous_[to] = from;
 }
 
-PackSearch::Piece PackSearch::without(Piece piece, uint32_t item) const {
+PackingSearch::Piece PackingSearch::without(Piece piece, uint32_t item) const {
   uint32_t link = item + 1;
   return {link == piece.first ? next_[link] : piece.first,
           link == piece.last ? previous_[link] : piece.last};
 }
 
 /// Marks the sections in which the piece has items.
-void PackSearch::mark_sections(Piece piece) {
+void PackingSearch::mark_sections(Piece piece) {
   seen_.resize(top_.size());
   ++mark_;
   for (uint32_t l = piece.first;; l = next_[l]) {
-    for (const PackProblem::Span &span : problem_.spans_of(problem_.items[l - 1]))
+    for (const PackingProblem::Span &span : problem_.spans_of(problem_.items[l - 1]))
       for (uint32_t s = span.begin; s < span.end; ++s)
         seen_[s].mark = mark_;
     if (l == piece.last)
@@ -115,7 +115,7 @@ void PackSearch::mark_sections(Piece piece) {
   }
 }
 
-uint64_t PackSearch::key_of(Piece piece) const {
+uint64_t PackingSearch::key_of(Piece piece) const {
   uint64_t sum = salt_;
   for (uint32_t link = piece.first;; link = next_[link]) {
     sum += mix(link * uint64_t(0x9e3779b97f4a7c15u) + uint64_t(lowest_[link - 1]));
@@ -125,11 +125,11 @@ uint64_t PackSearch::key_of(Piece piece) const {
 }
 
 /// A state that took long to refute displaces one that took less; others wear it down.
-void PackSearch::remember(const Frame &frame) {
-  Known &known = known_[(frame.key >> 1) & (known_.size() - 1)];
-  int64_t nodes = nodes_ - frame.nodes_before;
+void PackingSearch::remember(const Decision &decision) {
+  Known &known = known_[(decision.key >> 1) & (known_.size() - 1)];
+  int64_t nodes = nodes_ - decision.nodes_before;
   if (2 * nodes >= known.nodes)
-    known = {frame.key, nodes};
+    known = {decision.key, nodes};
   else
     --known.nodes;
 }

@@ -39,12 +39,12 @@ std::vector<uint32_t> sections_before(const CanonicalItems &items,
 
 /// Items with their spans. Two lives with no section between them are one span: nothing else is
 /// alive in the gap alone.
-void list_items(PackProblem &problem, const CanonicalItems &items,
+void list_items(PackingProblem &problem, const CanonicalItems &items,
                 const std::vector<uint32_t> &before, auto &&index) {
   problem.items.reserve(items.items.size());
   for (uint32_t i = 0; i < items.items.size(); ++i) {
-    const PackItem &given = items.items[i];
-    PackProblem::Item item{.bytes = given.bytes, .alignment = given.alignment};
+    const PackingItem &given = items.items[i];
+    PackingProblem::Item item{.bytes = given.bytes, .alignment = given.alignment};
     item.fixed_bytes = items.fixed_at(i);
     item.first_span = uint32_t(problem.spans.size());
     items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
@@ -66,7 +66,7 @@ void list_items(PackProblem &problem, const CanonicalItems &items,
 }
 
 /// Numbers the lists of several spans, equal ones alike.
-void number_shapes(PackProblem &problem) {
+void number_shapes(PackingProblem &problem) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < problem.items.size(); ++i)
     if (problem.items[i].span_count > 1)
@@ -84,7 +84,7 @@ void number_shapes(PackProblem &problem) {
 }
 
 /// Alignment that every item has, and the unit that then divides all offsets.
-void round_sizes(PackProblem &problem) {
+void round_sizes(PackingProblem &problem) {
   int64_t shared = problem.items[0].alignment, unit = 0;
   for (const auto &item : problem.items)
     shared = std::min(shared, item.alignment);
@@ -101,7 +101,7 @@ void round_sizes(PackProblem &problem) {
   problem.unit_bytes = unit;
 }
 
-bool list_members(PackProblem &problem, size_t section_count) {
+bool list_members(PackingProblem &problem, size_t section_count) {
   size_t total = 0;
   for (const auto &span : problem.spans)
     total += span.end - span.begin;
@@ -126,8 +126,8 @@ bool list_members(PackProblem &problem, size_t section_count) {
   return true;
 }
 
-bool share_a_section(const PackProblem &problem, const PackProblem::Item &a,
-                     const PackProblem::Item &b) {
+bool share_a_section(const PackingProblem &problem, const PackingProblem::Item &a,
+                     const PackingProblem::Item &b) {
   const auto x = problem.spans_of(a), y = problem.spans_of(b);
   for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
     if (x[i].begin < y[j].end && y[j].begin < x[i].end)
@@ -137,7 +137,7 @@ bool share_a_section(const PackProblem &problem, const PackProblem::Item &a,
   return false;
 }
 
-bool list_conflicts(PackProblem &problem) {
+bool list_conflicts(PackingProblem &problem) {
   const auto &items = problem.items;
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   for (uint32_t i = 0; i < items.size(); ++i)
@@ -166,7 +166,7 @@ bool list_conflicts(PackProblem &problem) {
 
 } // namespace
 
-std::optional<PackProblem> PackProblem::make(const CanonicalItems &items) {
+std::optional<PackingProblem> PackingProblem::make(const CanonicalItems &items) {
   if (items.items.empty() || items.items.size() > kItemLimit)
     return std::nullopt;
   std::vector<uint32_t> times = change_times(items);
@@ -174,7 +174,7 @@ std::optional<PackProblem> PackProblem::make(const CanonicalItems &items) {
     return uint32_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   };
   std::vector<uint32_t> before = sections_before(items, times, index);
-  PackProblem problem;
+  PackingProblem problem;
   list_items(problem, items, before, index);
   if (problem.gapped)
     number_shapes(problem);

@@ -14,14 +14,14 @@
 namespace cugrt::plan {
 
 /// Lists of numbers, one after the other: list i is values[starts[i] .. starts[i + 1]).
-struct PackLists {
+struct PackingLists {
   std::vector<uint32_t> starts, values;
   std::span<const uint32_t> operator[](size_t i) const {
     return {values.data() + starts[i], values.data() + starts[i + 1]};
   }
 };
 
-struct PackProblem {
+struct PackingProblem {
   struct Span { // sections
     uint32_t begin = 0, end = 0;
     friend auto operator<=>(const Span &, const Span &) = default;
@@ -49,8 +49,8 @@ struct PackProblem {
   bool gapped = false;     // some item has several spans
   bool has_fixed = false;
   std::vector<int64_t> load_bytes; // of each section
-  PackLists members;               // of each section, ascending
-  PackLists conflicts;             // of each item, ascending
+  PackingLists members;            // of each section, ascending
+  PackingLists conflicts;          // of each item, ascending
   int64_t bound_bytes = 0;         // the largest load, or the highest end of a fixed item
   int64_t unit_bytes = 1;          // divides every size and every offset that a search can produce
 
@@ -61,10 +61,10 @@ struct PackProblem {
 
   /// Nothing when there are too many of them, or of their conflicts, for a search to be worth its
   /// memory.
-  static std::optional<PackProblem> make(const CanonicalItems &items);
+  static std::optional<PackingProblem> make(const CanonicalItems &items);
 };
 
-inline bool PackProblem::covers(const Item &item, uint32_t section) const {
+inline bool PackingProblem::covers(const Item &item, uint32_t section) const {
   if (section < item.begin || item.end <= section)
     return false;
   if (item.span_count == 1)

@@ -20,7 +20,7 @@ namespace {
 
 // Measured over instances of the MiniMalloc kind, their mirror images, parts and random relatives:
 // the members that solve some instance ten times sooner than all others do.
-constexpr PackStrategy kStrategies[] = {
+constexpr PackingStrategy kStrategies[] = {
     {"LT", true, false, true},  {"TWL", true, false, false}, {"LT", true, false, false},
     {"TCB", true, true, true},  {"TWL", true, true, true},   {"TBC", true, false, false},
     {"TBC", true, true, false}, {"OTA", true, false, false}, {"TBC", true, false, true},
@@ -32,7 +32,7 @@ constexpr int kSmallestStep = 8; // a 256th of the distance between goal and inc
 
 class Race {
 public:
-  Race(const PackProblem &problem, int64_t peak_bytes, int64_t goal_bytes, int64_t node_budget)
+  Race(const PackingProblem &problem, int64_t peak_bytes, int64_t goal_bytes, int64_t node_budget)
       : problem_(problem), search_(problem, strategies(), node_budget), peak_bytes_(peak_bytes),
         goal_bytes_(goal_bytes), budget_(node_budget) {}
 
@@ -49,8 +49,8 @@ public:
 
 private:
   /// Each of them twice: for the goal, and for the steps towards it.
-  static std::vector<PackStrategy> strategies() {
-    std::vector<PackStrategy> twice(std::begin(kStrategies), std::end(kStrategies));
+  static std::vector<PackingStrategy> strategies() {
+    std::vector<PackingStrategy> twice(std::begin(kStrategies), std::end(kStrategies));
     twice.insert(twice.end(), std::begin(kStrategies), std::end(kStrategies));
     return twice;
   }
@@ -78,10 +78,10 @@ private:
 
   bool attempt(size_t strategy, int64_t capacity_bytes, int64_t limit) {
     auto outcome = search_.run(strategy, capacity_bytes, std::min(limit, budget_));
-    budget_ -= search_.nodes() + 1;                // an attempt that fails at once must not be free
-    if (outcome == PackSearch::Outcome::exhausted) // nothing that small: no use in looking further
+    budget_ -= search_.nodes() + 1; // an attempt that fails at once must not be free
+    if (outcome == PackingSearch::Outcome::exhausted) // nothing so small: no use in going on
       goal_bytes_ = std::max(goal_bytes_, capacity_bytes + problem_.unit_bytes);
-    if (outcome != PackSearch::Outcome::solved)
+    if (outcome != PackingSearch::Outcome::solved)
       return false;
     best_ = search_.offsets();
     peak_bytes_ = 0;
@@ -90,8 +90,8 @@ private:
     return true;
   }
 
-  const PackProblem &problem_;
-  PackSearch search_;
+  const PackingProblem &problem_;
+  PackingSearch search_;
   std::vector<int64_t> best_;
   int64_t peak_bytes_, goal_bytes_, budget_;
   size_t strategy_ = 0;
@@ -100,7 +100,7 @@ private:
 
 } // namespace
 
-std::vector<int64_t> race(const PackProblem &problem, int64_t peak_bytes, int64_t goal_bytes,
+std::vector<int64_t> race(const PackingProblem &problem, int64_t peak_bytes, int64_t goal_bytes,
                           int64_t node_budget) {
   return Race(problem, peak_bytes, std::max(goal_bytes, problem.bound_bytes), node_budget).run();
 }

@@ -40,7 +40,7 @@
 // to fill the bottom often leave the same rest. A false hit, one in 2^64, would only hide a
 // packing.
 //
-// No recursion: a frame is a decision, its pieces lie on a stack, and a piece that is solved leaves
+// No recursion: a decision and its pieces lie on a stack, and a piece that is solved leaves
 // nothing but its placements behind.
 #include "plan/packing/search.h"
 
@@ -56,12 +56,12 @@ namespace {
 constexpr uint32_t kNoItem = UINT32_MAX;
 __extension__ typedef __int128 Wide; // areas do not fit into 64 bits
 
-Wide key_value(char key, const PackProblem &problem, uint32_t i) {
-  const PackProblem::Item &item = problem.items[i];
+Wide key_value(char key, const PackingProblem &problem, uint32_t i) {
+  const PackingProblem::Item &item = problem.items[i];
   switch (key) {
   case 'T': {
     int64_t most = 0;
-    for (const PackProblem::Span &span : problem.spans_of(item))
+    for (const PackingProblem::Span &span : problem.spans_of(item))
       most = std::max(most, *std::max_element(problem.load_bytes.begin() + span.begin,
                                               problem.load_bytes.begin() + span.end));
     return most;
@@ -81,7 +81,7 @@ Wide key_value(char key, const PackProblem &problem, uint32_t i) {
   }
 }
 
-std::vector<uint32_t> ranks(const PackProblem &problem, std::string_view order) {
+std::vector<uint32_t> ranks(const PackingProblem &problem, std::string_view order) {
   constexpr size_t kKeyLimit = 4;
   std::vector<std::array<Wide, kKeyLimit>> keys(problem.items.size());
   for (uint32_t i = 0; i < keys.size(); ++i)
@@ -102,15 +102,15 @@ int64_t align(int64_t value, int64_t alignment) {
 
 } // namespace
 
-PackSearch::PackSearch(const PackProblem &problem, std::span<const PackStrategy> strategies,
-                       int64_t memory_nodes)
+PackingSearch::PackingSearch(const PackingProblem &problem,
+                             std::span<const PackingStrategy> strategies, int64_t memory_nodes)
     : problem_(problem),
       known_(std::bit_ceil(uint64_t(std::clamp<int64_t>(memory_nodes, 64, 1 << 18)))) {
-  for (const PackStrategy &strategy : strategies)
+  for (const PackingStrategy &strategy : strategies)
     rules_.push_back({strategy, add_order(strategy.order), {}});
 }
 
-size_t PackSearch::add_order(std::string_view order) {
+size_t PackingSearch::add_order(std::string_view order) {
   const auto known =
       std::find_if(ranks_.begin(), ranks_.end(), [&](const Ranks &r) { return r.order == order; });
   const auto number = size_t(known - ranks_.begin());
@@ -119,7 +119,7 @@ size_t PackSearch::add_order(std::string_view order) {
   return number;
 }
 
-void PackSearch::reset(int64_t capacity_bytes) {
+void PackingSearch::reset(int64_t capacity_bytes) {
   uint32_t count = uint32_t(problem_.items.size());
   capacity_ = capacity_bytes;
   nodes_ = 0;
@@ -141,10 +141,11 @@ void PackSearch::reset(int64_t capacity_bytes) {
   trail_.clear();
   candidates_.clear();
   pieces_.clear();
-  frames_.clear();
+  decisions_.clear();
 }
 
-PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int64_t node_limit) {
+PackingSearch::Outcome PackingSearch::run(size_t strategy, int64_t capacity_bytes,
+                                          int64_t node_limit) {
   reset(capacity_bytes);
   limit_ = node_limit;
   rule_ = &rules_[strategy];
@@ -152,33 +153,33 @@ PackSearch::Outcome PackSearch::run(size_t strategy, int64_t capacity_bytes, int
   salt_ = salt_of(strategy, capacity_bytes);
   if (problem_.bound_bytes > capacity_ || (problem_.has_fixed && !settle(0, uint32_t(top_.size()))))
     return Outcome::exhausted;
-  frames_.push_back({}); // the root: no decision, only pieces
+  decisions_.push_back({}); // the root: no decision, only pieces
   split({1, uint32_t(problem_.items.size())});
-  frames_.back().piece_end = pieces_.size();
-  for (bool standing = true;;) { // whether the top frame's current branch still stands
-    Frame &frame = frames_.back();
-    if (standing && frame.piece_next < frame.piece_end) {
-      standing = enter(pieces_[frame.piece_next++]);
-    } else if (frames_.size() == 1) {
+  decisions_.back().piece_end = pieces_.size();
+  for (bool standing = true;;) { // whether the top decision's current branch still stands
+    Decision &decision = decisions_.back();
+    if (standing && decision.piece_next < decision.piece_end) {
+      standing = enter(pieces_[decision.piece_next++]);
+    } else if (decisions_.size() == 1) {
       return standing ? Outcome::solved : Outcome::exhausted;
-    } else if (standing || !advance(frame)) {
+    } else if (standing || !advance(decision)) {
       if (out_of_nodes_)
         return Outcome::limit;
       if (!standing)
-        remember(frame);
-      candidates_.resize(frame.candidate_begin);
-      pieces_.resize(frame.piece_begin);
-      frames_.pop_back();
+        remember(decision);
+      candidates_.resize(decision.candidate_begin);
+      pieces_.resize(decision.piece_begin);
+      decisions_.pop_back();
     } else {
       standing = true;
     }
   }
 }
 
-/// Begins a piece: places a single item, or opens a frame whose first branch is still to be taken.
-/// False in both of these cases: the piece has failed, or its (new) top frame has no branch that
-/// stands.
-bool PackSearch::enter(Piece piece) {
+/// Begins a piece: places a single item, or opens a decision whose first branch is still to be
+/// taken. False in both of these cases: the piece has failed, or its (new) top decision has no
+/// branch that stands.
+bool PackingSearch::enter(Piece piece) {
   if (piece.first == piece.last)
     return place(piece.first - 1);
   uint64_t key = key_of(piece);
@@ -190,87 +191,88 @@ bool PackSearch::enter(Piece piece) {
     if (link == piece.last)
       break;
   }
-  Frame frame;
-  frame.piece = piece;
+  Decision decision;
+  decision.piece = piece;
   if (problem_.gapped)
     mark_sections(piece);
-  frame.section =
+  decision.section =
       problem_.gapped ? choose_section<true>(begin, end) : choose_section<false>(begin, end);
-  frame.level = top_[frame.section];
-  frame.candidate_begin = frame.candidate_next = candidates_.size();
-  for (uint32_t item : problem_.members[frame.section])
-    if (!placed_[item] && lowest_[item] == frame.level)
+  decision.level = top_[decision.section];
+  decision.candidate_begin = decision.candidate_next = candidates_.size();
+  for (uint32_t item : problem_.members[decision.section])
+    if (!placed_[item] && lowest_[item] == decision.level)
       candidates_.push_back(item);
-  frame.candidate_end = candidates_.size();
-  std::sort(candidates_.begin() + ptrdiff_t(frame.candidate_begin), candidates_.end(),
+  decision.candidate_end = candidates_.size();
+  std::sort(candidates_.begin() + ptrdiff_t(decision.candidate_begin), candidates_.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
-  frame.piece_begin = frame.piece_next = frame.piece_end = pieces_.size();
-  frame.trail_mark = trail_.size();
-  frame.key = key;
-  frame.nodes_before = nodes_;
-  frames_.push_back(frame);
+  decision.piece_begin = decision.piece_next = decision.piece_end = pieces_.size();
+  decision.trail_mark = trail_.size();
+  decision.key = key;
+  decision.nodes_before = nodes_;
+  decisions_.push_back(decision);
   return false;
 }
 
-/// Takes the frame's next branch that does not fail at once, and lists the pieces that it leaves.
-bool PackSearch::advance(Frame &frame) {
-  undo_to(frame.trail_mark);
-  pieces_.resize(frame.piece_begin);
-  frame.piece_next = frame.piece_begin;
-  while (!frame.waste_tried) {
+/// Takes the decision's next branch that does not fail at once, and lists the pieces that it
+/// leaves.
+bool PackingSearch::advance(Decision &decision) {
+  undo_to(decision.trail_mark);
+  pieces_.resize(decision.piece_begin);
+  decision.piece_next = decision.piece_begin;
+  while (!decision.waste_tried) {
     bool stands = false;
-    if (frame.candidate_next < frame.candidate_end) {
-      size_t candidate = frame.candidate_next++;
-      if (redundant(frame, candidate))
+    if (decision.candidate_next < decision.candidate_end) {
+      size_t candidate = decision.candidate_next++;
+      if (redundant(decision, candidate))
         continue;
       uint32_t item = candidates_[candidate];
-      Piece rest = without(frame.piece, item);
+      Piece rest = without(decision.piece, item);
       if ((out_of_nodes_ = nodes_++ >= limit_))
         return false;
       if ((stands = place(item)))
         split(rest);
     } else {
-      frame.waste_tried = true;
-      if (frame.level + unplaced_bytes_[frame.section] >= capacity_)
+      decision.waste_tried = true;
+      if (decision.level + unplaced_bytes_[decision.section] >= capacity_)
         return false;
       if ((out_of_nodes_ = nodes_++ >= limit_))
         return false;
-      if ((stands = waste(frame)))
-        pieces_.push_back(frame.piece);
+      if ((stands = waste(decision)))
+        pieces_.push_back(decision.piece);
     }
-    frame.piece_end = pieces_.size();
+    decision.piece_end = pieces_.size();
     if (stands)
       return true;
-    undo_to(frame.trail_mark);
+    undo_to(decision.trail_mark);
   }
   return false;
 }
 
-bool PackSearch::redundant(const Frame &frame, size_t candidate) const {
+bool PackingSearch::redundant(const Decision &decision, size_t candidate) const {
   uint32_t i = candidates_[candidate];
-  const PackProblem::Item &item = problem_.items[i];
-  if (candidate > frame.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
+  const PackingProblem::Item &item = problem_.items[i];
+  if (candidate > decision.candidate_begin && problem_.items[candidates_[candidate - 1]].twin(item))
     return true;
   if (topmost_[item.begin] == kNoItem)
     return false;
   uint32_t b = topmost_[item.begin];
-  const PackProblem::Item &below = problem_.items[b];
+  const PackingProblem::Item &below = problem_.items[b];
   return below.same_place(item) && !below.fixed() && !item.fixed() &&
-         offsets_[b] + below.bytes == frame.level && rank(b) > rank(i) &&
+         offsets_[b] + below.bytes == decision.level && rank(b) > rank(i) &&
          below.alignment == item.alignment &&
          (below.bytes | item.bytes) % item.alignment ==
              0; // changing places leaves the top as it is
 }
 
-bool PackSearch::place(uint32_t i) {
-  const PackProblem::Item &item = problem_.items[i];
+bool PackingSearch::place(uint32_t i) {
+  const PackingProblem::Item &item = problem_.items[i];
   int64_t end = lowest_[i] + item.bytes;
   offsets_[i] = lowest_[i];
   placed_[i] = 1;
   trail_.push_back({Undo::placed, i, 0});
   next_[previous_[i + 1]] = next_[i + 1];
   previous_[next_[i + 1]] = previous_[i + 1];
-  for (const PackProblem::Span &span : problem_.spans_of(item))
+  for (const PackingProblem::Span &span : problem_.spans_of(item))
     for (uint32_t s = span.begin; s < span.end; ++s) {
       unplaced_bytes_[s] -= item.bytes;
       set_top(s, end);
@@ -283,7 +285,7 @@ bool PackSearch::place(uint32_t i) {
   for (uint32_t j : problem_.conflicts[i]) {
     if (placed_[j] || lowest_[j] >= end)
       continue;
-    const PackProblem::Item &other = problem_.items[j];
+    const PackingProblem::Item &other = problem_.items[j];
     int64_t lowest = align(end, other.alignment);
     if (lowest + other.bytes > capacity_ || other.fixed())
       return fail_at(std::max(item.begin, other.begin));
@@ -294,42 +296,43 @@ bool PackSearch::place(uint32_t i) {
   return settle(begin_section, end_section);
 }
 
-/// The least top of what may hold candidate j up at the frame's point, other candidates apart.
-int64_t PackSearch::lift_of(uint32_t j, const Frame &frame) const {
-  int64_t lift = INT64_MAX, end = frame.level + problem_.items[j].bytes;
+/// The least top of what may hold candidate j up at the decision's point, other candidates apart.
+int64_t PackingSearch::lift_of(uint32_t j, const Decision &decision) const {
+  int64_t lift = INT64_MAX, end = decision.level + problem_.items[j].bytes;
   for (uint32_t k : problem_.conflicts[j]) {
     if (placed_[k] || lowest_[k] >= end)
       continue;
-    const PackProblem::Item &other = problem_.items[k];
-    if (lowest_[k] > frame.level || !problem_.covers(other, frame.section))
+    const PackingProblem::Item &other = problem_.items[k];
+    if (lowest_[k] > decision.level || !problem_.covers(other, decision.section))
       lift = std::min(lift, lowest_[k] + other.bytes);
   }
   return lift;
 }
 
-/// Nothing starts at the frame's point: every candidate is held up.
-bool PackSearch::waste(const Frame &frame) {
-  std::span<const uint32_t> list(candidates_.data() + frame.candidate_begin,
-                                 frame.candidate_end - frame.candidate_begin);
+/// Nothing starts at the decision's point: every candidate is held up.
+bool PackingSearch::waste(const Decision &decision) {
+  std::span<const uint32_t> list(candidates_.data() + decision.candidate_begin,
+                                 decision.candidate_end - decision.candidate_begin);
   lifts_.clear(); // all are worked out before any of them is set
   int64_t least = INT64_MAX;
   for (uint32_t j : list) {
     if (problem_.items[j].fixed())
-      return fail_at(frame.section);
-    lifts_.push_back(lift_of(j, frame));
+      return fail_at(decision.section);
+    lifts_.push_back(lift_of(j, decision));
     least = std::min(least, lifts_.back());
   }
   if (least == INT64_MAX && !list.empty())
-    return fail_at(frame.section);
-  uint32_t begin = frame.section, end = begin + 1;
+    return fail_at(decision.section);
+  uint32_t begin = decision.section, end = begin + 1;
   for (size_t c = 0; c < list.size(); ++c) {
-    const PackProblem::Item &item = problem_.items[list[c]];
-    if (least < frame.level + item.bytes) // a candidate that is held up may itself hold up this one
+    const PackingProblem::Item &item = problem_.items[list[c]];
+    if (least <
+        decision.level + item.bytes) // a candidate that is held up may itself hold up this one
       for (uint32_t other : list)
         if (other != list[c])
           lifts_[c] = std::min(lifts_[c], least + problem_.items[other].bytes);
     if (lifts_[c] > capacity_ - item.bytes)
-      return fail_at(frame.section);
+      return fail_at(decision.section);
     set_lowest(list[c], align(lifts_[c], item.alignment));
     begin = std::min(begin, item.begin);
     end = std::max(end, item.end);
@@ -337,7 +340,7 @@ bool PackSearch::waste(const Frame &frame) {
   return settle(begin, end);
 }
 
-bool PackSearch::settle(uint32_t begin, uint32_t end) {
+bool PackingSearch::settle(uint32_t begin, uint32_t end) {
   for (uint32_t s = begin; s < end; ++s)
     if (unplaced_bytes_[s] > 0 && !settle(s))
       return false;
@@ -345,7 +348,7 @@ bool PackSearch::settle(uint32_t begin, uint32_t end) {
 }
 
 /// Raises the section's top to where something can start, and compares with the capacity.
-bool PackSearch::settle(uint32_t section) {
+bool PackingSearch::settle(uint32_t section) {
   int64_t floor = INT64_MAX;
   for (uint32_t item : problem_.members[section])
     if (!placed_[item] && (floor = std::min(floor, lowest_[item])) <= top_[section])
@@ -355,13 +358,13 @@ bool PackSearch::settle(uint32_t section) {
   return top_[section] + unplaced_bytes_[section] <= capacity_ || fail_at(section);
 }
 
-bool PackSearch::fail_at(uint32_t section) {
+bool PackingSearch::fail_at(uint32_t section) {
   ++rule_->weights[section];
   last_failed_ = section;
   return false;
 }
 
-void PackSearch::undo_to(size_t trail_mark) {
+void PackingSearch::undo_to(size_t trail_mark) {
   for (; trail_.size() > trail_mark; trail_.pop_back()) {
     const Undo &undo = trail_.back();
     switch (undo.kind) {
@@ -385,17 +388,17 @@ void PackSearch::undo_to(size_t trail_mark) {
   }
 }
 
-void PackSearch::take_back(uint32_t i) {
+void PackingSearch::take_back(uint32_t i) {
   placed_[i] = 0;
   next_[previous_[i + 1]] = i + 1;
   previous_[next_[i + 1]] = i + 1;
-  for (const PackProblem::Span &span : problem_.spans_of(problem_.items[i]))
+  for (const PackingProblem::Span &span : problem_.spans_of(problem_.items[i]))
     for (uint32_t s = span.begin; s < span.end; ++s)
       unplaced_bytes_[s] += problem_.items[i].bytes;
 }
 
 /// Branches at the section's point, scaled down by its weight; less is better.
-uint64_t PackSearch::score(uint32_t section) const {
+uint64_t PackingSearch::score(uint32_t section) const {
   if (rule_->strategy.last_conflict && section == last_failed_)
     return 0;
   uint64_t branches = top_[section] + unplaced_bytes_[section] < capacity_; // waste
@@ -406,12 +409,12 @@ uint64_t PackSearch::score(uint32_t section) const {
 }
 
 /// Whether nothing can come to lie below a candidate with gaps.
-bool PackSearch::may_decide(uint32_t section) const {
+bool PackingSearch::may_decide(uint32_t section) const {
   for (uint32_t i : problem_.members[section]) {
-    const PackProblem::Item &item = problem_.items[i];
+    const PackingProblem::Item &item = problem_.items[i];
     if (placed_[i] || lowest_[i] != top_[section] || item.span_count == 1)
       continue;
-    for (const PackProblem::Span &span : problem_.spans_of(item))
+    for (const PackingProblem::Span &span : problem_.spans_of(item))
       for (uint32_t s = span.begin; s < span.end; ++s)
         if (top_[s] < top_[section])
           return false;
@@ -421,7 +424,7 @@ bool PackSearch::may_decide(uint32_t section) const {
 
 /// Of a piece whose items lie in [begin, end); where items have gaps, its sections are marked, and
 /// others stand around it like walls.
-template <bool kGapped> uint32_t PackSearch::choose_section(uint32_t begin, uint32_t end) const {
+template <bool kGapped> uint32_t PackingSearch::choose_section(uint32_t begin, uint32_t end) const {
   auto height = [&](uint32_t s) { return kGapped && seen_[s].mark != mark_ ? INT64_MAX : top_[s]; };
   uint32_t best = begin;
   uint64_t best_score = UINT64_MAX;
@@ -450,12 +453,12 @@ template <bool kGapped> uint32_t PackSearch::choose_section(uint32_t begin, uint
   return best;
 }
 
-void PackSearch::set_lowest(uint32_t item, int64_t value) {
+void PackingSearch::set_lowest(uint32_t item, int64_t value) {
   trail_.push_back({Undo::lowest, item, lowest_[item]});
   lowest_[item] = value;
 }
 
-void PackSearch::set_top(uint32_t section, int64_t value) {
+void PackingSearch::set_top(uint32_t section, int64_t value) {
   trail_.push_back({Undo::top, section, top_[section]});
   top_[section] = value;
 }

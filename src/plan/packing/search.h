@@ -11,7 +11,7 @@ namespace cugrt::plan {
 
 /// How a search picks the point to decide next, and what it tries there first. No strategy is good
 /// everywhere: run times of one are heavy-tailed, so several are raced.
-struct PackStrategy {
+struct PackingStrategy {
   /// Keys of the order in which items are tried, all descending: T largest section load spanned, W
   /// lifetime, C changes spanned, A bytes times lifetime, B bytes times changes, O conflicts, L
   /// begin (ascending).
@@ -22,14 +22,14 @@ struct PackStrategy {
 };
 
 /// One search engine for one problem; keeps its memory, and what it has learnt, from run to run.
-class PackSearch {
+class PackingSearch {
 public:
   enum class Outcome : uint8_t { solved, exhausted, limit };
 
   /// `memory_nodes`: about as many failed states are remembered. The problem must outlive the
   /// search.
-  PackSearch(const PackProblem &problem, std::span<const PackStrategy> strategies,
-             int64_t memory_nodes);
+  PackingSearch(const PackingProblem &problem, std::span<const PackingStrategy> strategies,
+                int64_t memory_nodes);
 
   /// Looks for a packing of at most `capacity_bytes` with strategy number `strategy`. `exhausted`
   /// means that there is none, as far as the search's exclusions are exact; `limit`: nothing is
@@ -47,7 +47,7 @@ private:
     uint32_t first, last;
   };
   /// A decision: one of the candidates starts at (section, level), or nothing does.
-  struct Frame {
+  struct Decision {
     Piece piece;
     uint32_t section = 0;
     int64_t level = 0;
@@ -73,7 +73,7 @@ private:
     std::vector<uint32_t> of_item;
   };
   struct Rule {
-    PackStrategy strategy;
+    PackingStrategy strategy;
     size_t order;                  // in ranks_
     std::vector<uint32_t> weights; // of each section: how often it made a search fail
   };
@@ -82,11 +82,11 @@ private:
   uint32_t rank(uint32_t item) const { return ranks_[rule_->order].of_item[item]; }
   void reset(int64_t capacity_bytes);
   bool enter(Piece piece);
-  bool advance(Frame &frame);
-  bool redundant(const Frame &frame, size_t candidate) const;
+  bool advance(Decision &decision);
+  bool redundant(const Decision &decision, size_t candidate) const;
   bool place(uint32_t item);
-  int64_t lift_of(uint32_t item, const Frame &frame) const;
-  bool waste(const Frame &frame);
+  int64_t lift_of(uint32_t item, const Decision &decision) const;
+  bool waste(const Decision &decision);
   bool settle(uint32_t begin, uint32_t end);
   bool settle(uint32_t section);
   bool fail_at(uint32_t section);
@@ -101,12 +101,12 @@ private:
   uint64_t score(uint32_t section) const;
   static uint64_t salt_of(size_t strategy, int64_t capacity_bytes);
   uint64_t key_of(Piece piece) const;
-  void remember(const Frame &frame);
+  void remember(const Decision &decision);
   Piece without(Piece piece, uint32_t item) const;
   void set_lowest(uint32_t item, int64_t value);
   void set_top(uint32_t section, int64_t value);
 
-  const PackProblem &problem_;
+  const PackingProblem &problem_;
   std::vector<Ranks> ranks_; // orders that several strategies have once
   std::vector<Rule> rules_;
   Rule *rule_ = nullptr;
@@ -125,7 +125,7 @@ private:
   std::vector<Undo> trail_;
   std::vector<uint32_t> candidates_;
   std::vector<Piece> pieces_;
-  std::vector<Frame> frames_;
+  std::vector<Decision> decisions_;
   std::vector<int64_t> lifts_; // scratch of waste()
   // Scratch where items have gaps. A mark is a number of its own for each use.
   struct Seen {

@@ -13,14 +13,14 @@ namespace {
 /// In which steps each item is alive.
 class Lives {
 public:
-  explicit Lives(const PackInput &input) : input_(input), gaps_(input.items.size()) {
-    for (const PackGap &gap : input.gaps)
+  explicit Lives(const PackingInput &input) : input_(input), gaps_(input.items.size()) {
+    for (const PackingGap &gap : input.gaps)
       gaps_[gap.item].push_back(gap);
   }
   bool ever_alive(size_t i) const { return together(i, i); }
   /// Whether two items are alive at the same step.
   bool together(size_t i, size_t j) const {
-    const PackItem &x = input_.items[i], &y = input_.items[j];
+    const PackingItem &x = input_.items[i], &y = input_.items[j];
     const uint32_t end = std::min(x.end, y.end);
     for (uint32_t step = std::max(x.begin, y.begin); step < end;) {
       const Part a = at(i, step), b = at(j, step);
@@ -38,7 +38,7 @@ private:
   };
   Part at(size_t i, uint32_t step) const {
     uint32_t until = input_.items[i].end;
-    for (const PackGap &gap : gaps_[i]) {
+    for (const PackingGap &gap : gaps_[i]) {
       if (gap.begin <= step && step < gap.end)
         return {false, gap.end};
       if (step < gap.begin)
@@ -47,20 +47,20 @@ private:
     return {true, until};
   }
 
-  const PackInput &input_;
-  std::vector<std::vector<PackGap>> gaps_;
+  const PackingInput &input_;
+  std::vector<std::vector<PackingGap>> gaps_;
 };
 
 } // namespace
 
-Status validate_packing(const PackInput &input, const Packing &packing) {
+Status validate_packing(const PackingInput &input, const Packing &packing) {
   auto fail = [](size_t i, const std::string &what) {
     return Status::error(Code::internal, "packing item " + std::to_string(i) + " " + what);
   };
-  const std::span<const PackItem> items = input.items;
+  const std::span<const PackingItem> items = input.items;
   if (packing.offsets.size() != items.size())
     return Status::error(Code::internal, "packing has another number of offsets than items");
-  for (const PackPlace &place : input.fixed)
+  for (const PackingPlace &place : input.fixed)
     if (packing.offsets[place.item] != place.offset_bytes)
       return fail(place.item, "does not lie where it is fixed");
   const Lives lives(input);

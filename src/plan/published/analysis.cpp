@@ -1,4 +1,5 @@
-// The seed analysis: regions function by function, callees first; then slots and names.
+// The published analysis: regions function by function, callees first; then merged storages and
+// names.
 #include "plan/published/analysis.h"
 
 #include "ir/module/graph_builtins.h"
@@ -20,10 +21,10 @@ static std::vector<bool> captured_functions(const ir::Module &module) {
   return captured;
 }
 
-SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws) {
+PublishedAnalysis analyze_published_regions(const ir::Module &module, const PublishedFlaws &flaws) {
   Result<std::vector<uint32_t>> order = callees_first(module);
   CUGRT_CHECK(order.ok()); // the verifier refuses recursion
-  SeedAnalysis analysis;
+  PublishedAnalysis analysis;
   analysis.functions.resize(module.functions.size());
   std::vector<ResultParameters> parameters(module.functions.size());
   const std::vector<bool> captured = captured_functions(module);
@@ -31,73 +32,73 @@ SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws
     const ir::Function &function = module.functions[f];
     if (captured[f]) {
       analysis.functions[f].bindings.assign(bindings_in_order(function).size(),
-                                            {Verdict::stays, SeedRule::captured});
+                                            {Verdict::stays, PublishedRule::captured});
       parameters[f].assign(function.result_types.size(), UINT32_MAX);
       continue;
     }
     std::vector<bool> result_storages =
         find_result_storages(module, function, parameters, flaws, parameters[f]);
-    analysis.functions[f] = find_seed_regions(module, function, result_storages, flaws);
+    analysis.functions[f] = find_published_regions(module, function, result_storages, flaws);
   }
   return analysis;
 }
 
-SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws) {
-  SeedAnalysis analysis = analyze_seed_regions(module, flaws);
-  merge_seed_storages(module, flaws, analysis);
-  name_seed_functions(module, flaws, analysis);
+PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFlaws &flaws) {
+  PublishedAnalysis analysis = analyze_published_regions(module, flaws);
+  merge_published_storages(module, flaws, analysis);
+  name_published_functions(module, flaws, analysis);
   for (uint32_t f = 0; f < module.functions.size(); ++f)
     analysis.functions[f].undefined = find_undefined(module.functions[f], analysis.functions[f]);
   return analysis;
 }
 
-std::string seed_reason(const ir::Module &module, const ir::Function &function,
-                        const ir::Binding &b, const SeedBinding &decision) {
+std::string published_reason(const ir::Module &module, const ir::Function &function,
+                             const ir::Binding &b, const PublishedBinding &decision) {
   auto value = [&](ir::ValueId id) { return "%" + function.value(id).name; };
   switch (decision.rule) {
-  case SeedRule::launch:
+  case PublishedRule::launch:
     return "a launch whose operands are all static";
-  case SeedRule::extern_call:
+  case PublishedRule::extern_call:
     return "extern \"" + module.callee_names[b.callee] +
            "\" is taken for a launch, its operands are all static; it splits the graph where it is "
            "a host function";
-  case SeedRule::names_static:
+  case PublishedRule::names_static:
     return decision.region == UINT32_MAX
                ? "its operands are static, but only launches open regions, and none is open"
                : "its operands are static: part of the region that is open";
-  case SeedRule::constant:
+  case PublishedRule::constant:
     return "a constant is static";
-  case SeedRule::lifted_storage:
+  case PublishedRule::lifted_storage:
     return value(b.result()) + " has a constant size: lifted";
-  case SeedRule::symbolic_storage:
+  case PublishedRule::symbolic_storage:
     return value(b.result()) + " has a symbolic size, so it cannot be lifted";
-  case SeedRule::result_storage:
+  case PublishedRule::result_storage:
     return value(b.result()) + " holds a result: the next run would overwrite it";
-  case SeedRule::unplanned:
+  case PublishedRule::unplanned:
     return "an unplanned allocation is fresh in each run" +
            unbounded_reason(module, function, b.result(), function.symbol_bounds());
-  case SeedRule::host_value:
+  case PublishedRule::host_value:
     return "a host value: no rule";
-  case SeedRule::operand_not_static:
+  case PublishedRule::operand_not_static:
     return value({decision.subject}) + " is not static";
-  case SeedRule::shape_not_known:
+  case PublishedRule::shape_not_known:
     return "the shape of " + value({decision.subject}) + " is not known";
-  case SeedRule::symbol_not_captured:
+  case PublishedRule::symbol_not_captured:
     return "symbol " + function.symbols[decision.subject].name + " may not be captured";
-  case SeedRule::call:
+  case PublishedRule::call:
     return "calls of other functions are never lifted";
-  case SeedRule::host_builtin:
+  case PublishedRule::host_builtin:
     return "host builtins are never lifted";
-  case SeedRule::builtin_extern:
+  case PublishedRule::builtin_extern:
     return "extern \"" + module.callee_names[b.callee] +
            "\" is a builtin of the host, never lifted";
-  case SeedRule::match:
+  case PublishedRule::match:
     return "a match may fail, so nothing moves across it";
-  case SeedRule::device_read:
+  case PublishedRule::device_read:
     return "a value read from device memory is not static";
-  case SeedRule::control:
+  case PublishedRule::control:
     return "nothing moves across control flow";
-  case SeedRule::captured:
+  case PublishedRule::captured:
     return "in a function that is run as one graph already";
   }
   return "";

@@ -2,7 +2,7 @@
 //
 // Per function: which storages are lifted, and why others are not; what each binding does to the
 // region that may be open in its block; the regions, with what goes in, what comes out and the
-// symbols that make the key. Over the module: the slots of the one allocation that all functions
+// symbols that make the key. Over the module: the storages of the one allocation that all functions
 // share, the index of each capture, and which lifted functions are equal and so have one name. The
 // planner's policy `seed` and the pass RewriteCudaGraph both read it.
 //
@@ -34,7 +34,7 @@ struct PublishedFlaws {
   /// Results are followed to their storage through aliases and tuples only: not through views,
   /// matches, tuple elements, calls that return an operand, nor aliases of storages.
   bool views_hide_results = false;
-  /// Functions share slots even when one calls the other.
+  /// Functions share merged storages even when one calls the other.
   bool merge_ignores_calls = false;
   /// A lifted storage that nothing uses, beside one that is used, ends the pass with an error.
   bool unused_storage_breaks_merge = false;
@@ -50,8 +50,8 @@ struct PublishedFlaws {
   bool equal_in_any_bounds = false;
 };
 
-/// The rule that decided about a binding. `subject` of SeedBinding is what it was about.
-enum class SeedRule : uint8_t {
+/// The rule that decided about a binding. `subject` of PublishedBinding is what it was about.
+enum class PublishedRule : uint8_t {
   launch,              // every operand is static
   extern_call,         // likewise; taken for a launch until it is resolved
   names_static,        // a view, alias, tuple, .. of static things: runs nothing
@@ -73,80 +73,81 @@ enum class SeedRule : uint8_t {
   captured, // stays: the function is run as one graph already
 };
 
-struct SeedBinding {
+struct PublishedBinding {
   Verdict verdict = Verdict::stays;
-  SeedRule rule = SeedRule::host_value;
-  uint32_t subject = UINT32_MAX; // a value or symbol: see SeedRule
-  uint32_t region = UINT32_MAX;  // SeedFunction::regions, of what is in one
+  PublishedRule rule = PublishedRule::host_value;
+  uint32_t subject = UINT32_MAX; // a value or symbol: see PublishedRule
+  uint32_t region = UINT32_MAX;  // PublishedFunction::regions, of what is in one
 };
 
 /// One alloc_storage.
-struct SeedStorage {
+struct PublishedStorage {
   ir::ValueId value;
-  uint32_t binding = 0;                     // its number
-  uint32_t scope = 0;                       // ir::TypePool
-  int64_t bytes = 0;                        // of lifted ones
-  SeedRule rule = SeedRule::lifted_storage; // or why it stays
-  bool used = false;                        // anything names it
-  uint32_t slot = UINT32_MAX; // SeedAnalysis::slots, of storages that are lifted and used
-  bool lifted() const { return rule == SeedRule::lifted_storage; }
+  uint32_t binding = 0;                               // its number
+  uint32_t scope = 0;                                 // ir::TypePool
+  int64_t bytes = 0;                                  // of lifted ones
+  PublishedRule rule = PublishedRule::lifted_storage; // or why it stays
+  bool used = false;                                  // anything names it
+  uint32_t merged = UINT32_MAX; // PublishedAnalysis::merged, of storages that are lifted and used
+  bool lifted() const { return rule == PublishedRule::lifted_storage; }
 };
 
 /// Bindings of one block that become one function.
-struct SeedRegion {
+struct PublishedRegion {
   uint32_t block = 0;
   std::vector<uint32_t> bindings;    // numbers, ascending; the launch stands at the first
   std::vector<ir::ValueId> inputs;   // in order of first use
   std::vector<ir::ValueId> outputs;  // in order of first use outside
   std::vector<ir::SymbolId> symbols; // of the shape argument and the key, in order of occurrence
   uint32_t capture_index = 0;        // within the module
-  uint32_t lifted = 0;               // SeedAnalysis::lifted
+  uint32_t lifted = 0;               // PublishedAnalysis::lifted
 };
 
-struct SeedFunction {
-  std::vector<SeedBinding> bindings;
-  std::vector<SeedStorage> storages; // in program order
-  std::vector<SeedRegion> regions;   // in order of their first bindings
-  bool allocates = false;            // some storage is lifted and used
-  uint32_t allocation = 0;           // the call goes before this binding
+struct PublishedFunction {
+  std::vector<PublishedBinding> bindings;
+  std::vector<PublishedStorage> storages; // in program order
+  std::vector<PublishedRegion> regions;   // in order of their first bindings
+  bool allocates = false;                 // some storage is lifted and used
+  uint32_t allocation = 0;                // the call goes before this binding
   /// Lifted values with a use that nothing defines: flaws that are turned on leave them behind.
   std::vector<ir::ValueId> undefined;
 };
 
 /// A storage of the allocation that all functions share.
-struct SeedSlot {
+struct MergedStorage {
   uint32_t scope = 0;
   int64_t bytes = 0;
   uint32_t function = 0, storage = 0; // the largest of those that share it
 };
 
 /// A function that regions are lifted into; equal regions of one module share it.
-struct SeedLifted {
+struct PublishedLifted {
   std::string name;
   uint32_t function = 0, region = 0; // the first of them
 };
 
-struct SeedAnalysis {
-  std::vector<SeedFunction> functions; // by function of the module
-  std::vector<SeedSlot> slots;
-  std::string allocation_name; // of the function that allocates the slots; empty: no slots
-  std::vector<SeedLifted> lifted;
+struct PublishedAnalysis {
+  std::vector<PublishedFunction> functions; // by function of the module
+  std::vector<MergedStorage> merged;
+  std::string allocation_name; // of the function that allocates `merged`; empty: none
+  std::vector<PublishedLifted> lifted;
   /// With unused_storage_breaks_merge: the storage that the merge fails on is this function's.
   uint32_t merge_fails_on = UINT32_MAX;
 };
 
 /// The module must be verified. Functions that another one runs through run_or_capture, or takes
 /// storages from, are results of the pass and have no regions.
-SeedAnalysis analyze_seed(const ir::Module &module, const PublishedFlaws &flaws = {});
+PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFlaws &flaws = {});
 
-/// The same without slots, names and capture indices, which the planner does not need.
-SeedAnalysis analyze_seed_regions(const ir::Module &module, const PublishedFlaws &flaws = {});
+/// The same without merged storages, names and capture indices, which the planner does not need.
+PublishedAnalysis analyze_published_regions(const ir::Module &module,
+                                            const PublishedFlaws &flaws = {});
 
 /// A function's bindings by number.
 std::vector<const ir::Binding *> bindings_in_order(const ir::Function &function);
 
 /// The rule in words.
-std::string seed_reason(const ir::Module &module, const ir::Function &function,
-                        const ir::Binding &binding, const SeedBinding &decision);
+std::string published_reason(const ir::Module &module, const ir::Function &function,
+                             const ir::Binding &binding, const PublishedBinding &decision);
 
 } // namespace cugrt::plan

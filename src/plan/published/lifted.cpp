@@ -40,7 +40,7 @@ public:
         canonical_(canonical), flaws_(flaws), number_(function.values.size(), UINT32_MAX),
         symbols_(function.symbols.size()) {}
 
-  Key write(const SeedRegion &region, std::span<const Binding *const> bindings) {
+  Key write(const PublishedRegion &region, std::span<const Binding *const> bindings) {
     key_.clear();
     next_ = 0;
     for (ir::SymbolId symbol : numbered_)
@@ -224,16 +224,16 @@ std::vector<const Binding *> bindings_in_order(const ir::Function &function) {
   return list;
 }
 
-void name_seed_functions(const ir::Module &module, const PublishedFlaws &flaws,
-                         SeedAnalysis &analysis) {
+void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
+                              PublishedAnalysis &analysis) {
   Names names(module);
-  if (!analysis.slots.empty())
+  if (!analysis.merged.empty())
     analysis.allocation_name = names.fresh("cuda_graph_alloc");
   ir::ExprPool canonical;
   std::unordered_map<Key, uint32_t, KeyHash> lifted_by_key;
   uint32_t capture_index = 0;
   for (uint32_t f = 0; f < module.functions.size(); ++f) {
-    std::vector<SeedRegion> &regions = analysis.functions[f].regions;
+    std::vector<PublishedRegion> &regions = analysis.functions[f].regions;
     if (regions.empty())
       continue;
     const ir::Function &function = module.functions[f];

@@ -1,8 +1,8 @@
-// The parts of the seed analysis (private to it).
+// The parts of the published analysis (private to it).
 //
-// seed_outputs.cpp: storages that hold results · seed_regions.cpp: the walk that finds regions ·
-// seed_merge.cpp: slots of the shared allocation · seed_lifted.cpp: names and equality ·
-// seed_undefined.cpp: what the published flaws leave undefined.
+// outputs.cpp: storages that hold results · regions.cpp: the walk that finds regions ·
+// merge.cpp: storages of the shared allocation · lifted.cpp: names and equality ·
+// undefined.cpp: what the published flaws leave undefined.
 #pragma once
 
 #include "ir/module/module.h"
@@ -19,19 +19,20 @@ std::vector<bool> find_result_storages(const ir::Module &module, const ir::Funct
                                        std::span<const ResultParameters> callees,
                                        const PublishedFlaws &flaws, ResultParameters &parameters);
 
-SeedFunction find_seed_regions(const ir::Module &module, const ir::Function &function,
-                               const std::vector<bool> &result_storages,
-                               const PublishedFlaws &flaws);
+PublishedFunction find_published_regions(const ir::Module &module, const ir::Function &function,
+                                         const std::vector<bool> &result_storages,
+                                         const PublishedFlaws &flaws);
 
-/// Slots, and the slot of every storage that is lifted and used.
-void merge_seed_storages(const ir::Module &module, const PublishedFlaws &flaws,
-                         SeedAnalysis &analysis);
+/// Merged storages, and that of every storage that is lifted and used.
+void merge_published_storages(const ir::Module &module, const PublishedFlaws &flaws,
+                              PublishedAnalysis &analysis);
 
 /// Capture indices, names, and which regions are one function.
-void name_seed_functions(const ir::Module &module, const PublishedFlaws &flaws,
-                         SeedAnalysis &analysis);
+void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
+                              PublishedAnalysis &analysis);
 
 /// What a rewrite by these regions would use without a definition.
-std::vector<ir::ValueId> find_undefined(const ir::Function &function, const SeedFunction &seed);
+std::vector<ir::ValueId> find_undefined(const ir::Function &function,
+                                        const PublishedFunction &published);
 
 } // namespace cugrt::plan

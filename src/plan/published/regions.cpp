@@ -45,7 +45,7 @@ public:
     fixed_things();
   }
 
-  SeedFunction run() {
+  PublishedFunction run() {
     block(0);
     place_allocation();
     return std::move(out_);
@@ -89,7 +89,7 @@ private:
     used_.clear();
     symbols_.clear();
   }
-  void not_static(SeedRule rule, uint32_t subject) {
+  void not_static(PublishedRule rule, uint32_t subject) {
     if (is_static_)
       finding_ = {Verdict::closes, rule, subject, kNoRegion};
     is_static_ = false;
@@ -104,7 +104,7 @@ private:
       if (capturable_[symbol.index])
         symbols_.push_back(symbol);
       else
-        not_static(SeedRule::symbol_not_captured, symbol.index);
+        not_static(PublishedRule::symbol_not_captured, symbol.index);
   }
 
   void see_type(TypeId id, ValueId value) {
@@ -113,7 +113,7 @@ private:
     case TypeKind::tensor:
     case TypeKind::shape:
       if (!type.known_shape)
-        return not_static(SeedRule::shape_not_known, value.index);
+        return not_static(PublishedRule::shape_not_known, value.index);
       for (ExprId dim : type.dims)
         see(dim);
       for (ExprId stride : type.strides)
@@ -133,7 +133,7 @@ private:
     if (static_[value.index])
       see_type(function_.value(value).type, value);
     else
-      not_static(SeedRule::operand_not_static, value.index);
+      not_static(PublishedRule::operand_not_static, value.index);
   }
 
   void see(std::span<const Operand> operands) {
@@ -172,7 +172,7 @@ private:
   }
 
   void add_inputs() {
-    SeedRegion &region = out_.regions[open_];
+    PublishedRegion &region = out_.regions[open_];
     for (ValueId value : used_) {
       uint32_t &last = input_of_[value.index];
       if (home_[value.index].region == open_ || last == open_)
@@ -189,7 +189,7 @@ private:
   }
 
   /// The binding, all of whose operands are static, joins; `opens`: also where no region is open.
-  SeedBinding join(const Binding &b, SeedRule rule, bool opens) {
+  PublishedBinding join(const Binding &b, PublishedRule rule, bool opens) {
     if (open_ == kNoRegion && opens) {
       open_ = uint32_t(out_.regions.size());
       out_.regions.emplace_back();
@@ -204,8 +204,8 @@ private:
     return {opens ? Verdict::joins : Verdict::joins_open, rule, UINT32_MAX, open_};
   }
 
-  SeedBinding join_or_close(const Binding &b, SeedRule rule, bool opens) {
-    SeedBinding decision = finding_;
+  PublishedBinding join_or_close(const Binding &b, PublishedRule rule, bool opens) {
+    PublishedBinding decision = finding_;
     if (is_static_)
       decision = join(b, rule, opens);
     else
@@ -214,14 +214,14 @@ private:
     return decision;
   }
 
-  SeedBinding close(SeedRule rule) {
+  PublishedBinding close(PublishedRule rule) {
     open_ = kNoRegion;
     use(used_);
     return {Verdict::closes, rule, UINT32_MAX, kNoRegion};
   }
 
   /// A rule that a flaw takes away.
-  SeedBinding close_unless(bool keeps_region, SeedRule rule) {
+  PublishedBinding close_unless(bool keeps_region, PublishedRule rule) {
     if (!keeps_region)
       open_ = kNoRegion;
     return {keeps_region ? Verdict::stays : Verdict::closes, rule, UINT32_MAX, kNoRegion};
@@ -230,7 +230,7 @@ private:
   static bool is_vm_builtin(const std::string &name) { return name.rfind("vm.builtin", 0) == 0; }
 
   /// Bindings that run nothing.
-  SeedBinding name(const Binding &b) {
+  PublishedBinding name(const Binding &b) {
     see(function_.operands_of(b));
     if (b.kind == BindingKind::alloc_tensor) {
       see(function_.exprs_of(b)[0]);
@@ -242,37 +242,37 @@ private:
       if (flaws_.aliases_hide_symbols)
         symbols_.clear();
     }
-    return join_or_close(b, SeedRule::names_static, false);
+    return join_or_close(b, PublishedRule::names_static, false);
   }
 
-  SeedBinding decide(const Binding &b) {
+  PublishedBinding decide(const Binding &b) {
     std::span<const Operand> operands = function_.operands_of(b);
     begin();
     switch (b.kind) {
     case BindingKind::alloc_storage:
       return storage(b);
     case BindingKind::alloc:
-      return {Verdict::stays, SeedRule::unplanned};
+      return {Verdict::stays, PublishedRule::unplanned};
     case BindingKind::shape:
     case BindingKind::literal:
-      return {Verdict::stays, SeedRule::host_value};
+      return {Verdict::stays, PublishedRule::host_value};
     case BindingKind::constant:
-      return join(b, SeedRule::constant, false);
+      return join(b, PublishedRule::constant, false);
     case BindingKind::launch:
       see(operands);
-      return join_or_close(b, SeedRule::launch, true);
+      return join_or_close(b, PublishedRule::launch, true);
     case BindingKind::op:
       see(operands);
       if (ir::op_of(b) == ir::Op::reshape)
-        return join_or_close(b, SeedRule::names_static, false);
-      return join_or_close(b, SeedRule::launch, true);
+        return join_or_close(b, PublishedRule::names_static, false);
+      return join_or_close(b, PublishedRule::launch, true);
     case BindingKind::extern_call:
       see(operands);
       if (is_vm_builtin(module_.callee_names[b.callee]))
-        return close(SeedRule::builtin_extern);
+        return close(PublishedRule::builtin_extern);
       if (!flaws_.results_hide_symbols)
         see_results(b);
-      return join_or_close(b, SeedRule::extern_call, true);
+      return join_or_close(b, PublishedRule::extern_call, true);
     case BindingKind::alloc_tensor:
     case BindingKind::view:
     case BindingKind::kill:
@@ -282,36 +282,36 @@ private:
       return name(b);
     case BindingKind::call:
       see(operands);
-      return close(SeedRule::call);
+      return close(PublishedRule::call);
     case BindingKind::host_call:
       see(operands);
-      return close(SeedRule::host_builtin);
+      return close(PublishedRule::host_builtin);
     case BindingKind::read_symbol:
       see(operands);
-      return close(SeedRule::device_read);
+      return close(PublishedRule::device_read);
     case BindingKind::match_shape: {
       see(operands);
-      SeedBinding decision = close_unless(flaws_.match_keeps_region, SeedRule::match);
+      PublishedBinding decision = close_unless(flaws_.match_keeps_region, PublishedRule::match);
       if (!flaws_.matches_are_no_uses)
         use(used_);
       return decision;
     }
     case BindingKind::if_:
     case BindingKind::while_:
-      return close_unless(flaws_.control_keeps_region, SeedRule::control);
+      return close_unless(flaws_.control_keeps_region, PublishedRule::control);
     }
-    return close(SeedRule::control);
+    return close(PublishedRule::control);
   }
 
-  SeedBinding storage(const Binding &b) {
-    SeedStorage storage;
+  PublishedBinding storage(const Binding &b) {
+    PublishedStorage storage;
     storage.value = b.result();
     storage.binding = number_;
     storage.scope = module_.types[function_.value(b.result()).type].scope;
     if (auto bytes = module_.exprs.as_constant(function_.exprs_of(b)[0]); !bytes)
-      storage.rule = SeedRule::symbolic_storage;
+      storage.rule = PublishedRule::symbolic_storage;
     else if (result_storages_[b.first_result])
-      storage.rule = SeedRule::result_storage;
+      storage.rule = PublishedRule::result_storage;
     else
       storage.bytes = *bytes;
     if (storage.lifted()) {
@@ -340,7 +340,7 @@ private:
       number_ = uint32_t(out_.bindings.size());
       if (index == 0)
         top_ = number_;
-      SeedBinding decision = decide(b);
+      PublishedBinding decision = decide(b);
       out_.bindings.push_back(decision);
       if (b.blocks.count)
         nested(b);
@@ -369,7 +369,7 @@ private:
   /// earlier: before the construct that it is in, or before the first launch that takes a storage.
   void place_allocation() {
     for (uint32_t i = 0; i < out_.storages.size(); ++i) {
-      const SeedStorage &storage = out_.storages[i];
+      const PublishedStorage &storage = out_.storages[i];
       if (!storage.lifted() || !storage.used || out_.allocates)
         continue;
       out_.allocates = true;
@@ -387,7 +387,7 @@ private:
   const ir::Function &function_;
   const std::vector<bool> &result_storages_;
   const PublishedFlaws &flaws_;
-  SeedFunction out_;
+  PublishedFunction out_;
   std::vector<bool> static_;                       // by value
   std::vector<Home> home_;                         // by value
   std::vector<uint32_t> input_of_;                 // by value: the last region that it goes into
@@ -396,7 +396,7 @@ private:
   uint32_t block_ = 0, number_ = 0, top_ = 0;
   uint32_t open_ = kNoRegion;
 
-  SeedBinding finding_;
+  PublishedBinding finding_;
   bool is_static_ = true;
   std::vector<ValueId> used_;
   std::vector<SymbolId> symbols_, scratch_;
@@ -404,9 +404,9 @@ private:
 
 } // namespace
 
-SeedFunction find_seed_regions(const ir::Module &module, const ir::Function &function,
-                               const std::vector<bool> &result_storages,
-                               const PublishedFlaws &flaws) {
+PublishedFunction find_published_regions(const ir::Module &module, const ir::Function &function,
+                                         const std::vector<bool> &result_storages,
+                                         const PublishedFlaws &flaws) {
   return RegionWalk(module, function, result_storages, flaws).run();
 }
 

@@ -13,22 +13,22 @@ namespace {
 
 class UndefinedUses {
 public:
-  UndefinedUses(const ir::Function &function, const SeedFunction &seed)
-      : function_(function), seed_(seed), region_of_(function.values.size(), UINT32_MAX),
+  UndefinedUses(const ir::Function &function, const PublishedFunction &published)
+      : function_(function), published_(published), region_of_(function.values.size(), UINT32_MAX),
         defined_(function.values.size(), true), reported_(function.values.size(), false),
         is_storage_(function.values.size(), false) {
     std::vector<const Binding *> bindings = bindings_in_order(function);
-    for (uint32_t r = 0; r < seed.regions.size(); ++r) {
-      for (uint32_t number : seed.regions[r].bindings)
+    for (uint32_t r = 0; r < published.regions.size(); ++r) {
+      for (uint32_t number : published.regions[r].bindings)
         for (uint32_t i = 0; i < bindings[number]->result_count; ++i) {
           ValueId value = bindings[number]->result(i);
           region_of_[value.index] = r;
           defined_[value.index] = false;
         }
-      for (ValueId output : seed.regions[r].outputs)
+      for (ValueId output : published.regions[r].outputs)
         defined_[output.index] = true;
     }
-    for (const SeedStorage &storage : seed.storages)
+    for (const PublishedStorage &storage : published.storages)
       is_storage_[storage.value.index] = storage.lifted();
     block(0);
   }
@@ -55,11 +55,11 @@ private:
   void block(uint32_t index) {
     bool outer = reaches_;
     for (const Binding &b : function_.blocks[index].bindings) {
-      if (seed_.allocates && number_ == seed_.allocation)
+      if (published_.allocates && number_ == published_.allocation)
         reaches_ = true;
-      uint32_t region = seed_.bindings[number_].region;
-      if (region != UINT32_MAX && seed_.regions[region].bindings.front() == number_)
-        for (ValueId input : seed_.regions[region].inputs)
+      uint32_t region = published_.bindings[number_].region;
+      if (region != UINT32_MAX && published_.regions[region].bindings.front() == number_)
+        for (ValueId input : published_.regions[region].inputs)
           use(input, UINT32_MAX);
       ++number_;
       std::span<const Operand> operands = function_.operands_of(b);
@@ -73,7 +73,7 @@ private:
   }
 
   const ir::Function &function_;
-  const SeedFunction &seed_;
+  const PublishedFunction &published_;
   std::vector<uint32_t> region_of_; // by value
   std::vector<bool> defined_, reported_, is_storage_;
   std::vector<ValueId> out_;
@@ -83,8 +83,9 @@ private:
 
 } // namespace
 
-std::vector<ValueId> find_undefined(const ir::Function &function, const SeedFunction &seed) {
-  return UndefinedUses(function, seed).take();
+std::vector<ValueId> find_undefined(const ir::Function &function,
+                                    const PublishedFunction &published) {
+  return UndefinedUses(function, published).take();
 }
 
 } // namespace cugrt::plan

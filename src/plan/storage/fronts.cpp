@@ -390,10 +390,10 @@ private:
     }
     for (size_t i = 1; i < starts_.size(); ++i)
       starts_[i] += starts_[i - 1];
-    followers_.resize(edges_.size());
+    successors_.resize(edges_.size());
     std::vector<uint32_t> next(starts_.begin(), starts_.end() - 1);
     for (const Edge &edge : edges_)
-      followers_[next[edge.from]++] = edge.to;
+      successors_[next[edge.from]++] = edge.to;
   }
 
   std::vector<uint32_t> list(uint32_t lanes) {
@@ -420,8 +420,8 @@ private:
       }
       for (size_t i = front; i < order.size(); ++i)
         for (uint32_t f = starts_[order[i]]; f < starts_[order[i] + 1]; ++f)
-          if (--waits_[followers_[f]] == 0)
-            ready.insert(followers_[f]);
+          if (--waits_[successors_[f]] == 0)
+            ready.insert(successors_[f]);
     }
     return order;
   }
@@ -454,7 +454,7 @@ private:
   std::vector<uint32_t> launches_; // bindings of the segment
   std::vector<bool> is_construct_; // of each launch
   std::vector<Edge> edges_;        // ascending by `to`
-  std::vector<uint32_t> heights_, waits_, starts_, followers_;
+  std::vector<uint32_t> heights_, waits_, starts_, successors_;
   std::vector<uint32_t> written_by_, read_from_, touched_; // by origin: launch, readers_; origins
   std::vector<Reader> readers_;
   std::vector<uint32_t> maker_; // by value from first_value_ on: binding of the segment

@@ -82,10 +82,10 @@ using Run = std::pair<uint32_t, uint32_t>; // of steps
 
 /// What is packed, item by item.
 struct Items {
-  std::vector<PackItem> items;
-  std::vector<PackGap> gaps;
+  std::vector<PackingItem> items;
+  std::vector<PackingGap> gaps;
   std::vector<size_t> tensors; // of each item, one of ScopeItems::tensors, whose size it has
-  PackInput input() const { return {items, gaps}; }
+  PackingInput input() const { return {items, gaps}; }
 
   /// `runs`, ascending by begin, are its life; they may overlap.
   void add(std::span<const Run> runs, size_t tensor, int64_t bytes) {
@@ -184,20 +184,20 @@ Result<int64_t> bound_bytes(Lives &lives, size_t scope_count) {
   return sum;
 }
 
-Result<Packing> pack_items(const Items &items, Effort effort) {
-  return pack(items.input(), planner_pack_options(items.items.size(), effort));
+Result<Packing> packing_of(const Items &items, Effort effort) {
+  return find_packing(items.input(), planner_packing_options(items.items.size(), effort));
 }
 
 /// Packs each tensor by itself, and, where the bound says that it may pay, with those that may be
 /// written in place. That is kept only where the peak is less.
-Status pack_scope(const ScopeItems &scope, Effort effort, ScopePlan &out) {
-  CUGRT_ASSIGN(Packing packing, pack_items(scope.alone, effort));
+Status lay_out_scope(const ScopeItems &scope, Effort effort, ScopePlan &out) {
+  CUGRT_ASSIGN(Packing packing, packing_of(scope.alone, effort));
   CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.alone.input()));
   bool in_place = false;
   if (!scope.joined_of.empty()) {
     CUGRT_ASSIGN(out.lower_bound_bytes, lower_bound_bytes(scope.joined.input()));
     if (out.lower_bound_bytes < packing.peak_bytes) {
-      CUGRT_ASSIGN(Packing smaller, pack_items(scope.joined, effort));
+      CUGRT_ASSIGN(Packing smaller, packing_of(scope.joined, effort));
       in_place = smaller.peak_bytes < packing.peak_bytes;
       if (in_place)
         packing = std::move(smaller);
@@ -207,7 +207,7 @@ Status pack_scope(const ScopeItems &scope, Effort effort, ScopePlan &out) {
   for (size_t i = 0; i < scope.tensors.size(); ++i) {
     TensorPlan &tensor = *scope.tensors[i];
     tensor.offset_bytes = packing.offsets[in_place ? scope.joined_of[i] : i];
-    out.tensor_bytes += tensor.bytes; // pack() has checked that the sum fits
+    out.tensor_bytes += tensor.bytes; // find_packing() has checked that the sum fits
     if (!in_place)
       tensor.over = {};
   }
@@ -226,16 +226,16 @@ public:
   Tables(const ir::Module &module, const ir::Function &function, Effort effort, MemoryPlan &plan)
       : module_(module), function_(function), effort_(effort), plan_(plan) {}
 
-  /// After pack_scope().
+  /// After lay_out_scope().
   Status improve(const ScopeItems &scope, ScopePlan &out) {
     const Items &fewest = scope.joined_of.empty() ? scope.alone : scope.joined;
     CUGRT_ASSIGN(out.lower_bound_bytes, bound_of(scope, fewest));
     if (out.peak_bytes - out.lower_bound_bytes <= kPageBytes)
       return {};
-    CUGRT_ASSIGN(BoxPackings best, pack_boxes(scope, scope.alone));
+    CUGRT_ASSIGN(BoxPackings best, lay_out_boxes(scope, scope.alone));
     bool in_place = false;
     if (!scope.joined_of.empty()) {
-      CUGRT_ASSIGN(BoxPackings joined, pack_boxes(scope, scope.joined));
+      CUGRT_ASSIGN(BoxPackings joined, lay_out_boxes(scope, scope.joined));
       in_place = joined.peak_bytes < best.peak_bytes;
       if (in_place)
         best = std::move(joined);
@@ -253,7 +253,7 @@ public:
     return {};
   }
 
-  /// Before pack_scope(), which forgets it where nothing is written in place.
+  /// Before lay_out_scope(), which forgets it where nothing is written in place.
   void remember_over(const ScopeItems &scope) {
     for (const TensorPlan *tensor : scope.tensors)
       if (tensor->over.valid())
@@ -281,10 +281,10 @@ private:
     return bound;
   }
 
-  Result<BoxPackings> pack_boxes(const ScopeItems &scope, const Items &items) const {
+  Result<BoxPackings> lay_out_boxes(const ScopeItems &scope, const Items &items) const {
     BoxPackings out;
     for (size_t box = 0; box < plan_.boxes.count(); ++box) {
-      CUGRT_ASSIGN(Packing packing, pack_items(in_box(scope, items, box), effort_));
+      CUGRT_ASSIGN(Packing packing, packing_of(in_box(scope, items, box), effort_));
       out.peak_bytes = std::max(out.peak_bytes, packing.peak_bytes);
       out.packings.push_back(std::move(packing));
     }
@@ -414,7 +414,7 @@ Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &fu
     ScopePlan out;
     out.scope = scope;
     by_bucket.remember_over(scopes[scope]);
-    CUGRT_TRY(pack_scope(scopes[scope], options.effort, out));
+    CUGRT_TRY(lay_out_scope(scopes[scope], options.effort, out));
     if (plan.boxes.count() > 1)
       CUGRT_TRY(by_bucket.improve(scopes[scope], out));
     plan.scopes.push_back(out);

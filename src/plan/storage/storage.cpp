@@ -1,10 +1,10 @@
 // Storage layout, in three passes over the functions, callees first: what lies where, one packing
-// per function and scope, then frames (plan/storage_frames.h).
+// per function and scope, then shares (plan/storage_frames.h).
 #include "plan/storage/storage.h"
 
 #include "ir/module/located.h"
 #include "plan/analysis/in_place.h"
-#include "plan/storage/storage_frames.h"
+#include "plan/storage/storage_shares.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/symbols/module_symbols.h"
 #include "plan/symbols/sizes.h"
@@ -306,7 +306,7 @@ private:
       return;
     for (const LifeGap &gap : storage_gaps(live_))
       out_.gaps.push_back({out_.places[gap.origin].index, gap.begin, gap.end});
-    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackGap &a, const PackGap &b) {
+    std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
       return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
     });
   }
@@ -358,9 +358,9 @@ Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse) {
     out.summaries[f] = summarize(function, out.liveness[f]);
     CUGRT_ASSIGN(out.functions[f],
                  Placement(module, function, out.liveness[f], out.summaries[f]).run());
-    CUGRT_TRY(pack_frames(module, function, out.liveness[f], reuse, out.functions[f]));
+    CUGRT_TRY(fill_shares(module, function, out.liveness[f], reuse, out.functions[f]));
   }
-  CUGRT_TRY(lay_out_frames(module, out));
+  CUGRT_TRY(lay_out_shares(module, out));
   return out;
 }
 

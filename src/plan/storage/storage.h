@@ -1,14 +1,14 @@
 // Storage layout: where the bytes of every origin lie, and the arenas of the whole module.
 //
 // Per function and storage scope, what needs storage becomes classes with lifetimes, packed from
-// offset 0: the function's frame. Frames of functions that never run at the same time start at the
-// arena's beginning; a callee's frame starts above everything that is live at any of its call
+// offset 0: the function's share. Shares of functions that never run at the same time start at the
+// arena's beginning; a callee's share starts above everything that is live at any of its call
 // sites:
 //
-//   offset   ┌──────────────┐    callee's frame: base = the highest live byte of any caller
+//   offset   ┌──────────────┐    callee's share: base = the highest live byte of any caller
 //            └──────────────┘    at the call
 //     ┌────┐ ┌──┐    ┌──┐
-//     │ a  │ │b │    │c │        caller's frame, base 0
+//     │ a  │ │b │    │c │        caller's share, base 0
 //     └────┴─┴──┴────┴──┴──▸ time
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
@@ -24,8 +24,8 @@ namespace cugrt::plan {
 struct StorageClass {
   uint32_t origin = kNoOrigin; // none: a workspace
   uint32_t scope = 0;          // ir::TypePool
-  PackItem item;
-  int64_t offset_bytes = 0; // within the frame
+  PackingItem item;
+  int64_t offset_bytes = 0; // within the share
 };
 
 struct Place {
@@ -33,7 +33,7 @@ struct Place {
   uint32_t index = kNone; // slot, parameter, constant, dynamic number; of an arena: classes
 };
 
-struct Frame {
+struct Share {
   uint32_t scope = 0;
   int64_t base_bytes = 0, peak_bytes = 0;
   int64_t lower_bound_bytes = 0; // callees included
@@ -44,13 +44,13 @@ struct FunctionStorage {
   std::vector<uint32_t> result_slot_of; // by result: Function::slots, or kNone
   std::vector<Slot> slots;              // of parameters, then of results; sizes left open
   std::vector<StorageClass> classes;
-  std::vector<PackGap> gaps; // of classes, ascending: nothing in them is alive
+  std::vector<PackingGap> gaps; // of classes, ascending: nothing in them is alive
   std::vector<std::pair<uint32_t, uint32_t>> workspaces; // (time of the launch, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>>
       in_place;              // (tensor, the one whose bytes it takes over)
                              // by origin, ascending (plan/in_place.h)
-  std::vector<Frame> frames; // by scope number
+  std::vector<Share> shares; // by scope number
   uint32_t dynamic_count = 0;
   int64_t storage_bytes = 0; // of all classes at upper bounds, for reports
   std::vector<int64_t> tensor_bytes_by_scope;

@@ -240,7 +240,7 @@ private:
 /// Callees before callers; the structure check has refused rings.
 void post_order(const Plan &plan, uint32_t root, std::vector<bool> &seen,
                 std::vector<uint32_t> &order) {
-  struct Frame {
+  struct Visit {
     uint32_t function;
     std::vector<uint32_t> callees;
   };
@@ -252,7 +252,7 @@ void post_order(const Plan &plan, uint32_t root, std::vector<bool> &seen,
           callees.push_back(item.index);
     return callees;
   };
-  std::vector<Frame> stack;
+  std::vector<Visit> stack;
   auto enter = [&](uint32_t f) {
     if (seen[f])
       return;

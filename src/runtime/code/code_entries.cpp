@@ -275,9 +275,9 @@ std::optional<std::vector<CodeEntry>> read_code_entries(std::string_view image, 
   return file.open() ? file.entries() : std::nullopt;
 }
 
-std::vector<size_t> argument_bytes(const FunctionProgram &program, const LaunchProgram &launch) {
+std::vector<size_t> argument_bytes(const FunctionProgram &program, const StepVariant &variant) {
   std::vector<size_t> sizes;
-  for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i) {
+  for (uint32_t i = variant.sources.begin; i < variant.sources.end(); ++i) {
     const ValueSource &source = program.sources[i];
     if (source.joined) {
       sizes.back() += sizeof(uint64_t);
@@ -298,16 +298,16 @@ Status check_code(const Executable &executable) {
     CUGRT_TRY(check_kernel(plan.kernels[k], images[executable.image_of(k)]));
   for (size_t f = 0; f < plan.functions.size(); ++f) {
     const FunctionProgram &program = executable.program(f);
-    for (const LaunchProgram &launch : program.launches) {
-      if (launch.kind != LaunchKind::kernel || !images[executable.image_of(launch.kernel)])
+    for (const StepVariant &variant : program.variants) {
+      if (variant.kind != VariantKind::kernel || !images[executable.image_of(variant.kernel)])
         continue;
-      const plan::Kernel &kernel = plan.kernels[launch.kernel];
-      CUGRT_ASSIGN(const CodeEntry *entry, find_entry(*images[executable.image_of(launch.kernel)],
-                                                      kernel.entries[launch.variant]));
-      if (Status status = check_params(*entry, argument_bytes(program, launch)); !status.ok())
+      const plan::Kernel &kernel = plan.kernels[variant.kernel];
+      CUGRT_ASSIGN(const CodeEntry *entry, find_entry(*images[executable.image_of(variant.kernel)],
+                                                      kernel.entries[variant.variant]));
+      if (Status status = check_params(*entry, argument_bytes(program, variant)); !status.ok())
         return std::move(status)
             .in("kernel @" + kernel.name)
-            .at(executable.location(plan.functions[f].steps[launch.step].location));
+            .at(executable.location(plan.functions[f].steps[variant.step].location));
     }
   }
   return {};

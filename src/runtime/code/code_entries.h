@@ -22,7 +22,7 @@ struct CodeEntry {
 std::optional<std::vector<CodeEntry>> read_code_entries(std::string_view image, bool cubin);
 
 /// Bytes of each argument that a launch passes.
-std::vector<size_t> argument_bytes(const FunctionProgram &program, const LaunchProgram &launch);
+std::vector<size_t> argument_bytes(const FunctionProgram &program, const StepVariant &variant);
 
 /// Every kernel of the plan is in its code, and every launch passes what that is compiled with. The
 /// error names the kernel and what its code has.

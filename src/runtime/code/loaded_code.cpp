@@ -127,20 +127,20 @@ Status LoadedCode::set_up_launches() {
     const plan::Function &function = plan.functions[f];
     const FunctionProgram &program = executable_->program(f);
     const ir::SymbolDomain domain = plan::symbol_domain(plan.exprs, function);
-    for (const LaunchProgram &launch : program.launches) {
-      if (launch.kind != LaunchKind::kernel)
+    for (const StepVariant &variant : program.variants) {
+      if (variant.kind != VariantKind::kernel)
         continue;
-      const plan::Step &step = function.steps[launch.step];
-      const driver::Kernel &kernel = kernels_[launch.kernel][launch.variant].kernel;
-      if (Status status = kernel.check_params(argument_bytes(program, launch)); !status.ok())
+      const plan::Step &step = function.steps[variant.step];
+      const driver::Kernel &kernel = kernels_[variant.kernel][variant.variant].kernel;
+      if (Status status = kernel.check_params(argument_bytes(program, variant)); !status.ok())
         return std::move(status)
-            .in("kernel @" + plan.kernels[launch.kernel].name)
+            .in("kernel @" + plan.kernels[variant.kernel].name)
             .at(executable_->location(step.location));
-      if (!launch.shared_bytes.valid())
+      if (!variant.shared_bytes.valid())
         continue;
       // What the kernel has of its own counts too.
       CUGRT_ASSIGN(const int own, kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-      int64_t most = plan.exprs.range(launch.shared_bytes, domain).upper;
+      int64_t most = plan.exprs.range(variant.shared_bytes, domain).upper;
       most = std::min<int64_t>(most, int64_t(limits().shared_bytes_per_block) - own);
       if (most > 0)
         CUGRT_TRY(kernel.allow_dynamic_shared(static_cast<uint32_t>(most)));
@@ -169,37 +169,37 @@ Status LoadedCode::upload_constants() {
   return {};
 }
 
-CUfunction LoadedCode::function(const LaunchProgram &launch) const {
-  switch (launch.kind) {
-  case LaunchKind::copy:
+CUfunction LoadedCode::function(const StepVariant &variant) const {
+  switch (variant.kind) {
+  case VariantKind::copy:
     return copy_kernel_.get();
-  case LaunchKind::fill:
+  case VariantKind::fill:
     return fill_kernel_.get();
-  case LaunchKind::empty:
-  case LaunchKind::left_out:
+  case VariantKind::empty:
+  case VariantKind::left_out:
     return nothing_kernel_.get();
-  case LaunchKind::conditional:
-  case LaunchKind::set_condition:
+  case VariantKind::conditional:
+  case VariantKind::set_condition:
     return set_kernel_.get();
-  case LaunchKind::kernel:
+  case VariantKind::kernel:
     break;
   }
-  return kernels_[launch.kernel][launch.variant].kernel.get();
+  return kernels_[variant.kernel][variant.variant].kernel.get();
 }
 
-bool LoadedCode::begins_early(const LaunchProgram &from, const LaunchProgram &to) const {
+bool LoadedCode::begins_early(const StepVariant &from, const StepVariant &to) const {
   constexpr int kProgrammaticCapability = 90;
-  return from.kind == LaunchKind::kernel && to.kind == LaunchKind::kernel &&
+  return from.kind == VariantKind::kernel && to.kind == VariantKind::kernel &&
          device_->library().capabilities().edge_data &&
          device_->context().capability() >= kProgrammaticCapability &&
          executable_->programmatic(from.kernel, from.variant).triggers &&
          executable_->programmatic(to.kernel, to.variant).waits_first;
 }
 
-std::span<const CUlaunchAttribute> LoadedCode::attributes(const LaunchProgram &launch) const {
-  if (launch.kind != LaunchKind::kernel)
+std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &variant) const {
+  if (variant.kind != VariantKind::kernel)
     return {};
-  return kernels_[launch.kernel][launch.variant].attributes;
+  return kernels_[variant.kernel][variant.variant].attributes;
 }
 
 Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set,

@@ -61,14 +61,14 @@ public:
   Device &device() const { return *device_; }
   const DeviceLimits &limits() const { return device_->limits(); }
   /// Of an empty step: the kernel that does nothing.
-  CUfunction function(const LaunchProgram &launch) const;
+  CUfunction function(const StepVariant &variant) const;
   /// The kernel that does nothing, where the code has conditions.
   CUfunction nothing() const { return nothing_kernel_.get(); }
   /// Cluster shape and cooperative launch, where the kernel asks for them.
-  std::span<const CUlaunchAttribute> attributes(const LaunchProgram &launch) const;
+  std::span<const CUlaunchAttribute> attributes(const StepVariant &variant) const;
   /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code
   /// is written for it, on a device and driver that know such edges.
-  bool begins_early(const LaunchProgram &from, const LaunchProgram &to) const;
+  bool begins_early(const StepVariant &from, const StepVariant &to) const;
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }
 

@@ -12,9 +12,9 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
   passes::PassContext context = options.passes;
   context.collect_notes(notes);
   const plan::PlannerOptions &planner = options.planner;
-  if (planner.policy == plan::Policy::seed || planner.max_lanes == 1)
+  if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
     CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
-  if (planner.policy == plan::Policy::seed) { // as published: calls stay, offsets are numbers
+  if (planner.policy == plan::Policy::published) { // as published: calls stay, offsets are numbers
     CUGRT_TRY(context.set_default("inline.functions", "false"));
     CUGRT_TRY(context.set_default("memory.offsets", "uniform"));
   } else if (planner.programmatic_edges) {

@@ -23,7 +23,8 @@ template <class Options> Result<PlanningOptions> planning_options(const Options 
   if (options.policy != CUGRT_POLICY_PATCH && options.policy != CUGRT_POLICY_SEED)
     return Status::error(Code::invalid_argument,
                          "unknown policy " + std::to_string(options.policy));
-  planner.policy = options.policy == CUGRT_POLICY_SEED ? plan::Policy::seed : plan::Policy::patch;
+  planner.policy =
+      options.policy == CUGRT_POLICY_SEED ? plan::Policy::published : plan::Policy::patch;
   planner.max_lanes = options.max_lanes;
   planner.conditional_nodes = options.host_control == 0;
   planner.programmatic_edges = options.full_edges == 0;

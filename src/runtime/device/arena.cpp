@@ -104,49 +104,49 @@ uint64_t ArenaMemory::committed_bytes() const {
   return range_.address() ? range_.committed_bytes() : block_.size_bytes();
 }
 
-bool ArenaNeeds::cover(const Frame &frame) {
+bool ArenaNeeds::cover(const RunBinding &run) {
   bool covered = !highest_.empty() || !bytes_.empty();
   if (!boxes_) {
-    boxes_ = plan::boxes_of(frame.plan.exprs, frame.function);
+    boxes_ = plan::boxes_of(run.plan.exprs, run.function);
     seen_.assign(boxes_->count(), boxes_->count() == 1);
   }
   if (boxes_->count() > 1)
-    if (auto box = boxes_->find(frame.symbols); box && !seen_[*box]) {
+    if (auto box = boxes_->find(run.symbols); box && !seen_[*box]) {
       seen_[*box] = true;
       covered = false;
     }
-  highest_.resize(frame.symbols.size(), INT64_MIN);
+  highest_.resize(run.symbols.size(), INT64_MIN);
   for (size_t i = 0; i < highest_.size(); ++i) {
-    if (frame.symbols[i] <= highest_[i])
+    if (run.symbols[i] <= highest_[i])
       continue;
     // A little more than asked for, so that a slow climb is not measured at every step.
-    int64_t upper = frame.function.symbols[i].bounds.upper;
+    int64_t upper = run.function.symbols[i].bounds.upper;
     int64_t more = highest_[i] > 0 ? checked_add(highest_[i], highest_[i] / 4).value_or(upper) : 0;
-    highest_[i] = std::max(frame.symbols[i], std::min(more, upper));
+    highest_[i] = std::max(run.symbols[i], std::min(more, upper));
     covered = false;
   }
   if (!covered)
-    measure(frame);
+    measure(run);
   return !covered;
 }
 
-void ArenaNeeds::measure(const Frame &frame) {
-  bytes_.assign(frame.plan.arenas.size(), 0);
+void ArenaNeeds::measure(const RunBinding &run) {
+  bytes_.assign(run.plan.arenas.size(), 0);
   for (size_t box = 0; box < boxes_->count(); ++box)
     if (seen_[box])
-      measure_within(frame, (*boxes_)[box]);
+      measure_within(run, (*boxes_)[box]);
 }
 
-void ArenaNeeds::measure_within(const Frame &frame, const ir::Domain &domain) {
-  const plan::Plan &plan = frame.plan;
+void ArenaNeeds::measure_within(const RunBinding &run, const ir::Domain &domain) {
+  const plan::Plan &plan = run.plan;
   std::vector<ir::Interval> bounds(domain.box.begin(), domain.box.end());
   for (size_t i = 0; i < highest_.size(); ++i)
-    if (frame.function.symbols[i].source != ir::SymbolSource::device)
+    if (run.function.symbols[i].source != ir::SymbolSource::device)
       bounds[i].upper = std::clamp(highest_[i], bounds[i].lower, bounds[i].upper);
   auto upper = [&](ExprId expr) {
     return expr.valid() ? plan.exprs.range(expr, {bounds, domain.limits}).upper : 0;
   };
-  for (const plan::Buffer &buffer : frame.function.buffers) {
+  for (const plan::Buffer &buffer : run.function.buffers) {
     if (buffer.base != plan::BufferBase::arena)
       continue;
     int64_t whole = plan.arenas[buffer.index].bytes;

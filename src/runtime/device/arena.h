@@ -12,7 +12,7 @@
 #include "cugrt/cugrt.h"
 #include "driver/memory.h"
 #include "plan/symbols/bucket_boxes.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <algorithm>
 
@@ -72,16 +72,16 @@ private:
 /// How much of each arena one function needs, for the largest values that its symbols have had.
 class ArenaNeeds {
 public:
-  /// Takes in the frame's values. True when bytes() have changed; costs one comparison a symbol
+  /// Takes in the run's values. True when bytes() have changed; costs one comparison a symbol
   /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone;
   /// where offsets are a table by bucket, over those of the buckets that there have been.
-  bool cover(const Frame &frame);
+  bool cover(const RunBinding &run);
   /// Of each arena of the plan.
   const std::vector<uint64_t> &bytes() const { return bytes_; }
 
 private:
-  void measure(const Frame &frame);
-  void measure_within(const Frame &frame, const ir::Domain &domain);
+  void measure(const RunBinding &run);
+  void measure_within(const RunBinding &run, const ir::Domain &domain);
   std::vector<int64_t> highest_;           // of each symbol
   std::optional<plan::BucketBoxes> boxes_; // several where offsets are a table by bucket
   std::vector<bool> seen_;                 // by box: a run has had it

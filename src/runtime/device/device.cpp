@@ -134,10 +134,10 @@ std::shared_ptr<DeviceHealth> DeviceHealth::of(const std::string &library_path, 
   static std::mutex mutex; // guards open
   static std::map<std::pair<std::string, int>, std::weak_ptr<DeviceHealth>> open;
   std::lock_guard lock(mutex);
-  std::weak_ptr<DeviceHealth> &slot = open[{library_path, ordinal}];
-  std::shared_ptr<DeviceHealth> health = slot.lock();
+  std::weak_ptr<DeviceHealth> &entry = open[{library_path, ordinal}];
+  std::shared_ptr<DeviceHealth> health = entry.lock();
   if (!health)
-    slot = health = std::make_shared<DeviceHealth>();
+    entry = health = std::make_shared<DeviceHealth>();
   return health;
 }
 

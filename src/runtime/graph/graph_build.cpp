@@ -9,31 +9,31 @@ namespace cugrt::runtime {
 
 namespace {
 
-const std::string &name_of(const Frame &frame, const RegionClass &topology, uint32_t node) {
-  return frame.function.steps[frame.program.launches[topology.launches[node]].step].name;
+const std::string &name_of(const RunBinding &run, const TopologyClass &topology, uint32_t node) {
+  return run.function.steps[run.program.variants[topology.variants[node]].step].name;
 }
 
 } // namespace
 
 Result<std::unique_ptr<GraphInstance>>
-GraphInstance::build(const Frame &frame, const LoadedCode &code,
-                     std::shared_ptr<const RegionClass> topology, driver::StreamRef stream) {
+GraphInstance::build(const RunBinding &run, const LoadedCode &code,
+                     std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream) {
   auto make = [&](bool fixed_bodies) -> Result<std::unique_ptr<GraphInstance>> {
     std::unique_ptr<GraphInstance> instance(new GraphInstance);
     instance->topology_ = topology;
     instance->code_ = &code;
     instance->fixed_bodies_ = fixed_bodies;
     instance->changes_.reserve(topology->inputs.size());
-    CUGRT_TRY(instance->evaluate(frame, code));
+    CUGRT_TRY(instance->evaluate(run, code));
     CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
-    CUGRT_TRY(instance->add_nodes(frame, code));
-    CUGRT_TRY(instance->instantiate(frame));
+    CUGRT_TRY(instance->add_nodes(run, code));
+    CUGRT_TRY(instance->instantiate(run));
     // Setters that come before the first upload make every replay slower.
     CUGRT_TRY(instance->exec_.upload(stream));
-    CUGRT_TRY(instance->probe_bodies(frame, code));
-    CUGRT_TRY(instance->disable_nodes(frame, code));
+    CUGRT_TRY(instance->probe_bodies(run, code));
+    CUGRT_TRY(instance->disable_nodes(run, code));
     instance->make_base_patches();
-    instance->frame_serial_ = frame.serial;
+    instance->frame_serial_ = run.serial;
     return instance;
   };
   const auto reached = code.device().setters_reach_bodies();
@@ -44,14 +44,14 @@ GraphInstance::build(const Frame &frame, const LoadedCode &code,
   return make(true);
 }
 
-Status GraphInstance::instantiate(const Frame &frame) {
-  const std::string &region = frame.function.regions[topology_->region].name;
+Status GraphInstance::instantiate(const RunBinding &run) {
+  const std::string &region = run.function.regions[topology_->region].name;
   driver::InstantiateFailure failure;
   auto exec = driver::GraphExec::instantiate(graph_.ref(), region, &failure);
   if (!exec.ok()) {
     for (uint32_t node = 0; failure.node && node < nodes_.size(); ++node)
       if (nodes_[node] == failure.node)
-        return attribute(exec.take_status(), frame, node, "instantiation");
+        return attribute(exec.take_status(), run, node, "instantiation");
     return exec.take_status();
   }
   exec_ = std::move(*exec);
@@ -67,16 +67,17 @@ bool is_transient(CUresult result) {
 
 } // namespace
 
-bool GraphInstance::probes_bodies(const Frame &frame, uint32_t node) const {
-  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
-  const bool is_kernel = launch.kind != LaunchKind::empty && launch.kind != LaunchKind::left_out &&
-                         (launch.kind == LaunchKind::kernel || !launch.fixed);
+bool GraphInstance::probes_bodies(const RunBinding &run, uint32_t node) const {
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
+  const bool is_kernel = variant.kind != VariantKind::empty &&
+                         variant.kind != VariantKind::left_out &&
+                         (variant.kind == VariantKind::kernel || !variant.fixed);
   return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
          dims_[node].enabled && params_[node];
 }
 
 /// Not whole afterwards: the driver does not disable nodes in bodies, and some are to be disabled.
-Status GraphInstance::disable_nodes(const Frame &frame, const LoadedCode &code) {
+Status GraphInstance::disable_nodes(const RunBinding &run, const LoadedCode &code) {
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
     const bool in_body = topology_->levels.level_of[node] != 0;
     if (dims_[node].enabled || (in_body && fixed_bodies_))
@@ -85,7 +86,7 @@ Status GraphInstance::disable_nodes(const Frame &frame, const LoadedCode &code) 
     if (result == CUDA_SUCCESS)
       continue;
     if (!in_body || is_transient(result))
-      return attribute(exec_.enabled_failure(result, name_of(frame, *topology_, node)), frame, node,
+      return attribute(exec_.enabled_failure(result, name_of(run, *topology_, node)), run, node,
                        "node");
     code.device().set_setters_reach_bodies(false);
     whole_ = false;
@@ -97,16 +98,16 @@ Status GraphInstance::disable_nodes(const Frame &frame, const LoadedCode &code) 
 /// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
 /// has some, once for each device, with the parameters that the node has. A driver that fails for
 /// another reason is asked again with the next instance.
-Status GraphInstance::probe_bodies(const Frame &frame, const LoadedCode &code) {
-  const RegionClass &topology = *topology_;
+Status GraphInstance::probe_bodies(const RunBinding &run, const LoadedCode &code) {
+  const TopologyClass &topology = *topology_;
   if (!topology.changes_bodies)
     return {};
   if (!code.device().setters_reach_bodies())
     for (uint32_t node = 0; node < topology.node_count(); ++node)
-      if (probes_bodies(frame, node)) {
+      if (probes_bodies(run, node)) {
         CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
         if (is_transient(result))
-          return setter_failure(result, frame, node);
+          return setter_failure(result, run, node);
         if (result == CUDA_SUCCESS)
           result = exec_.try_enabled(nodes_[node], false);
         if (result == CUDA_SUCCESS) {
@@ -114,8 +115,8 @@ Status GraphInstance::probe_bodies(const Frame &frame, const LoadedCode &code) {
           whole_ = result == CUDA_SUCCESS; // else it stays disabled
         }
         if (is_transient(result))
-          return attribute(exec_.enabled_failure(result, name_of(frame, *topology_, node)), frame,
-                           node, "node");
+          return attribute(exec_.enabled_failure(result, name_of(run, *topology_, node)), run, node,
+                           "node");
         code.device().set_setters_reach_bodies(result == CUDA_SUCCESS);
         break;
       }

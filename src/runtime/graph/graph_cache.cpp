@@ -24,22 +24,22 @@ GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counte
     : code_(code), options_(options), counters_(counters), log_(log), give_up_(std::move(give_up)),
       policy_(policy_options(options)) {}
 
-uint32_t GraphCache::add_function(const Frame &frame) {
+uint32_t GraphCache::add_function(const RunBinding &run) {
   auto first = static_cast<uint32_t>(regions_.size());
-  for (uint32_t i = 0; i < frame.function.regions.size(); ++i) {
-    const plan::Region &planned = frame.function.regions[i];
-    CachedRegion region{&frame,
+  for (uint32_t i = 0; i < run.function.regions.size(); ++i) {
+    const plan::Region &planned = run.function.regions[i];
+    CachedRegion region{&run,
                         i,
                         &planned.name,
                         {},
-                        plan::has_conditionals(frame.function, planned),
+                        plan::has_conditionals(run.function, planned),
                         nullptr,
-                        std::make_unique<RegionClasses>()};
-    Range steps = frame.function.regions[i].steps;
+                        std::make_unique<TopologyClasses>()};
+    Range steps = run.function.regions[i].steps;
     for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-      const Range launches = frame.program.step_launches[step];
+      const Range launches = run.program.step_variants[step];
       if (launches.count > 1 ||
-          (launches.count == 1 && frame.program.launches[launches.begin].predicate.valid()))
+          (launches.count == 1 && run.program.variants[launches.begin].predicate.valid()))
         region.choices.push_back(step);
     }
     regions_.push_back(std::move(region));
@@ -47,10 +47,10 @@ uint32_t GraphCache::add_function(const Frame &frame) {
   return first;
 }
 
-/// The frame has changed since the region's last launch.
+/// The run has changed since the region's last launch.
 Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
   const CachedRegion &region = regions_[number];
-  if (region.last && region.last->can_follow(*region.frame))
+  if (region.last && region.last->can_move_bases(*region.run))
     return launch_moved(number, stream);
   return launch_by_key(number, stream);
 }
@@ -60,39 +60,39 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return region.last->follow(*region.frame);
+    return region.last->move_bases(*region.run);
   }();
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
   }
   if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
-    return region.last->after_patch(std::move(status), *region.frame);
+    return region.last->after_patch(std::move(status), *region.run);
   count(*counts);
   return {};
 }
 
-std::vector<int64_t> GraphCache::key_of(uint32_t number, const Frame &frame) const {
+std::vector<int64_t> GraphCache::key_of(uint32_t number, const RunBinding &run) const {
   std::vector<int64_t> key{number};
-  for (ir::SymbolId symbol : frame.function.regions[regions_[number].index].key)
-    key.push_back(frame.symbols[symbol.index]);
+  for (ir::SymbolId symbol : run.function.regions[regions_[number].index].key)
+    key.push_back(run.symbols[symbol.index]);
   return key;
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
-Result<RegionClasses::Known> GraphCache::find_class(CachedRegion &region) {
-  const Frame &frame = *region.frame;
+Result<TopologyClasses::Known> GraphCache::find_class(CachedRegion &region) {
+  const RunBinding &run = *region.run;
   chosen_.clear();
   for (uint32_t step : region.choices) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, code_.executable(), step));
-    chosen_.push_back(launch);
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, code_.executable(), step));
+    chosen_.push_back(variant);
   }
   if (auto known = region.classes->find(chosen_))
     return std::move(*known);
-  CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               choose_launches(frame, code_.executable(), region.index));
-  auto made = std::make_shared<const RegionClass>(
-      make_region_class(frame, region.index, std::move(launches)));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants,
+               choose_variants(run, code_.executable(), region.index));
+  auto made = std::make_shared<const TopologyClass>(
+      make_topology_class(run, region.index, std::move(variants)));
   return region.classes->add(chosen_, {classes_++, std::move(made)});
 }
 
@@ -126,10 +126,10 @@ Status GraphCache::launch_instance(CachedRegion &region, GraphInstance &instance
 Status GraphCache::launch_logged(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   ProfilerRange range(log_.ranges(), *region.name);
-  LaunchRecord record = log_.begin(*region.frame, region.index, *region.name);
+  LaunchRecord record = log_.begin(*region.run, region.index, *region.name);
   record_ = &record;
   Status status;
-  if (region.last && region.last->bound_to(*region.frame)) {
+  if (region.last && region.last->bound_to(*region.run)) {
     status = launch_instance(region, *region.last, stream);
     counters_.regions_hit += status.ok();
   } else {
@@ -149,11 +149,11 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     return launch_eagerly(region, EagerReason::conditional, stream);
   if (prepared_.waiting())
     adopt_prepared();
-  key_ = key_of(number, *region.frame);
-  CUGRT_ASSIGN(RegionClasses::Known topology, find_class(region));
+  key_ = key_of(number, *region.run);
+  CUGRT_ASSIGN(TopologyClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
-                          [&](InstanceId id) { return slots_[id].instance->last_launch; },
+                          [&](InstanceId id) { return cached_[id].instance->last_launch; },
                           launches_};
   InstancePolicy::Decision decision =
       policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
@@ -167,7 +167,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   }
   CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));
   if (Status status = launch_instance(region, *region.last, stream); !status.ok())
-    return region.last->after_patch(std::move(status), *region.frame);
+    return region.last->after_patch(std::move(status), *region.run);
   if (rebound.built)
     count_built();
   else
@@ -175,18 +175,18 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-/// Patches an instance to the frame. One that is in no known state afterwards goes.
+/// Patches an instance to the run. One that is in no known state afterwards goes.
 Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
                                                driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
-  GraphInstance &instance = *slots_[id].instance;
-  if (!instance.can_patch() && !instance.bound_to(*region.frame)) {
-    CUGRT_TRY(renew(number, id, stream));
+  GraphInstance &instance = *cached_[id].instance;
+  if (!instance.can_patch() && !instance.bound_to(*region.run)) {
+    CUGRT_TRY(rebuild(number, id, stream));
     return Rebound{true, {}};
   }
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return instance.rebind(*region.frame, code_);
+    return instance.rebind(*region.run, code_);
   }();
   if (!counts.ok()) {
     if (!instance.is_whole())
@@ -199,7 +199,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
 }
 
 /// Builds an instance anew where setters do not reach all of its nodes.
-Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef stream) {
+Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (!is_idle(id, stream)) {
     CUGRT_TRY(stream.synchronize());
@@ -207,18 +207,18 @@ Status GraphCache::renew(uint32_t number, InstanceId id, driver::StreamRef strea
   }
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, slots_[id].instance->shared_topology(),
+    return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(),
                                 stream);
   }();
   if (!instance.ok())
-    return slots_[id].instance->instead(instance.take_status(), *region.frame);
-  slots_[id].instance = std::move(*instance);
-  region.last = slots_[id].instance.get();
+    return cached_[id].instance->instead(instance.take_status(), *region.run);
+  cached_[id].instance = std::move(*instance);
+  region.last = cached_[id].instance.get();
   policy_.rebind(id, key_);
   return {};
 }
 
-Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
+Status GraphCache::build(uint32_t number, const TopologyClasses::Known &topology,
                          InstancePolicy::Decision decision, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   for (InstanceId id : decision.give_up) {
@@ -227,7 +227,7 @@ Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
   }
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.frame, code_, topology.topology, stream);
+    return GraphInstance::build(*region.run, code_, topology.topology, stream);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {
@@ -245,19 +245,20 @@ Status GraphCache::build(uint32_t number, const RegionClasses::Known &topology,
 
 GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                                 BudgetShare room, std::unique_ptr<GraphInstance> instance) {
-  slots_.resize(std::max(slots_.size(), policy_.capacity() + 1)); // may fail; what follows may not
+  cached_.resize(
+      std::max(cached_.size(), policy_.capacity() + 1)); // may fail; what follows may not
   InstanceId id = policy_.add(key, topology, std::move(room));
-  const RegionClass &made = instance->topology();
+  const TopologyClass &made = instance->topology();
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
-  slots_[id] = {number, ++built_, std::move(instance)};
-  return slots_[id].instance.get();
+  cached_[id] = {number, ++built_, std::move(instance)};
+  return cached_[id].instance.get();
 }
 
 /// A key that is patched to costs setters each time it comes, an instance of its own one build: it
 /// is worth that once the setters have cost as much, whatever comes later (the ski rental rule: for
 /// each build as much was paid for patching before).
-uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
+uint32_t GraphCache::uses_to_earn(const TopologyClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
@@ -274,12 +275,12 @@ uint32_t GraphCache::uses_to_earn(const RegionClass &topology) const {
 
 Status GraphCache::attribute(uint32_t number, Status status) const {
   const CachedRegion &region = regions_[number];
-  const plan::Function &function = region.frame->function;
+  const plan::Function &function = region.run->function;
   const plan::Region &planned = function.regions[region.index];
   std::string key;
   for (ir::SymbolId symbol : planned.key)
     key += (key.empty() ? " with " : ", ") + function.symbols[symbol.index].name + " = " +
-           std::to_string(region.frame->symbols[symbol.index]);
+           std::to_string(region.run->symbols[symbol.index]);
   return std::move(status)
       .in("region " + *region.name + " of function @" + function.name + key)
       .at(code_.executable().location(function.steps[planned.steps.begin].location));
@@ -287,9 +288,9 @@ Status GraphCache::attribute(uint32_t number, Status status) const {
 
 std::optional<InstanceId> GraphCache::oldest() const {
   std::optional<InstanceId> oldest;
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance &&
-        (!oldest || slots_[id].instance->last_launch < slots_[*oldest].instance->last_launch))
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance &&
+        (!oldest || cached_[id].instance->last_launch < cached_[*oldest].instance->last_launch))
       oldest = id;
   return oldest;
 }
@@ -297,14 +298,14 @@ std::optional<InstanceId> GraphCache::oldest() const {
 std::optional<uint64_t> GraphCache::oldest_use() {
   adopt_prepared();
   std::optional<InstanceId> id = oldest();
-  return id ? std::optional(slots_[*id].instance->last_launch) : std::nullopt;
+  return id ? std::optional(cached_[*id].instance->last_launch) : std::nullopt;
 }
 
 bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
   std::optional<InstanceId> id = oldest();
   if (!id)
     return false;
-  if (slots_[*id].instance->last_launch > completed_) {
+  if (cached_[*id].instance->last_launch > completed_) {
     if (!wait().ok())
       return false;
     completed_ = launches_;
@@ -316,22 +317,22 @@ bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
 
 void GraphCache::drop_all() {
   adopt_prepared();
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance)
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance)
       drop(id);
 }
 
 void GraphCache::drop_last(const CachedRegion &region) {
-  for (InstanceId id = 0; id < slots_.size(); ++id)
-    if (slots_[id].instance.get() == region.last)
+  for (InstanceId id = 0; id < cached_.size(); ++id)
+    if (cached_[id].instance.get() == region.last)
       return drop(id);
 }
 
 void GraphCache::drop(InstanceId id) {
-  Slot &slot = slots_[id];
-  if (regions_[slot.region].last == slot.instance.get())
-    regions_[slot.region].last = nullptr;
-  slot.instance.reset();
+  CachedInstance &cached = cached_[id];
+  if (regions_[cached.region].last == cached.instance.get())
+    regions_[cached.region].last = nullptr;
+  cached.instance.reset();
   policy_.remove(id);
 }
 
@@ -342,7 +343,7 @@ bool GraphCache::can_build(const CachedRegion &region) const {
 /// Runs of a session follow each other on the device, so a stream that has nothing left to do means
 /// that every launch so far has ended.
 bool GraphCache::is_idle(InstanceId id, driver::StreamRef stream) {
-  if (slots_[id].instance->last_launch <= completed_)
+  if (cached_[id].instance->last_launch <= completed_)
     return true;
   auto done = stream.query();
   if (!done.ok() || !*done)
@@ -352,18 +353,18 @@ bool GraphCache::is_idle(InstanceId id, driver::StreamRef stream) {
 }
 
 std::vector<GraphCache::View> GraphCache::instances() const {
-  std::vector<const Slot *> alive;
-  for (const Slot &slot : slots_)
-    if (slot.instance)
-      alive.push_back(&slot);
-  std::sort(alive.begin(), alive.end(), [](const Slot *a, const Slot *b) {
+  std::vector<const CachedInstance *> alive;
+  for (const CachedInstance &cached : cached_)
+    if (cached.instance)
+      alive.push_back(&cached);
+  std::sort(alive.begin(), alive.end(), [](const CachedInstance *a, const CachedInstance *b) {
     return a->region != b->region ? a->region < b->region : a->order < b->order;
   });
   std::vector<View> views;
-  for (const Slot *slot : alive) {
-    const CachedRegion &region = regions_[slot->region];
+  for (const CachedInstance *cached : alive) {
+    const CachedRegion &region = regions_[cached->region];
     views.push_back(
-        {region.frame, &region.frame->function.regions[region.index], slot->instance.get()});
+        {region.run, &region.run->function.regions[region.index], cached->instance.get()});
   }
   return views;
 }

@@ -8,7 +8,7 @@
 #include "runtime/graph/instance_policy.h"
 #include "runtime/graph/launch_log.h"
 #include "runtime/graph/prepared_instances.h"
-#include "runtime/graph/region_classes.h"
+#include "runtime/graph/topology_classes.h"
 
 namespace cugrt::runtime {
 
@@ -40,15 +40,15 @@ public:
   GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
              GiveUp give_up);
 
-  /// Makes room for the regions of a function; `frame` must outlive the cache. Returns the number
+  /// Makes room for the regions of a function; `run` must outlive the cache. Returns the number
   /// of the first; the others follow.
-  uint32_t add_function(const Frame &frame);
+  uint32_t add_function(const RunBinding &run);
 
-  /// Launches a region with what its frame holds. Context current. Past the log: launch_logged() is
+  /// Launches a region with what the run binds. Context current. Past the log: launch_logged() is
   /// for sessions that keep one. Inlined into every run, however many files are compiled together.
   [[gnu::always_inline]] Status launch(uint32_t region, driver::StreamRef stream) {
     CachedRegion &cached = regions_[region];
-    if (!cached.last || !cached.last->bound_to(*cached.frame)) [[unlikely]]
+    if (!cached.last || !cached.last->bound_to(*cached.run)) [[unlikely]]
       return launch_changed(region, stream);
     cached.last->last_launch = ++launches_;
     CUGRT_TRY(cached.last->launch(stream, *cached.name));
@@ -57,10 +57,10 @@ public:
   }
   Status launch_logged(uint32_t region, driver::StreamRef stream);
   /// Launches one step alone, `reason` being why. Context current.
-  Status launch_step(const Frame &frame, uint32_t step, EagerReason reason,
+  Status launch_step(const RunBinding &run, uint32_t step, EagerReason reason,
                      driver::StreamRef stream);
   /// An error in strict mode: the plan has the step outside of regions.
-  Status check_outside(const Frame &frame, uint32_t step) const;
+  Status check_outside(const RunBinding &run, uint32_t step) const;
   /// An error in strict mode: the driver cannot have the region as a graph.
   Status check_region(uint32_t region) const;
   bool strict() const { return options_.strict; }
@@ -68,10 +68,10 @@ public:
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;
 
-  /// Makes an instance for the region with what `frame`, a frame of the caller's own, holds, unless
+  /// Makes an instance for the region with what `run`, a run of the caller's own, holds, unless
   /// there is one, uploads it on `stream` and leaves it for the next launch that needs one. Adds to
   /// the report. Any thread. Context current.
-  Status prepare(uint32_t region, const Frame &frame, driver::StreamRef stream,
+  Status prepare(uint32_t region, const RunBinding &run, driver::StreamRef stream,
                  PrepareReport &report);
   /// Takes in what prepare() has made.
   void adopt_prepared();
@@ -103,7 +103,7 @@ public:
   size_t instance_count() const { return policy_.size(); }
 
   struct View {
-    const Frame *frame;
+    const RunBinding *run;
     const plan::Region *region;
     const GraphInstance *instance;
   };
@@ -112,16 +112,16 @@ public:
 
 private:
   struct CachedRegion {
-    const Frame *frame;
+    const RunBinding *run;
     uint32_t index; // Function::regions
     const std::string *name;
     std::vector<uint32_t>
         choices;     // steps whose launch rules have conditions, which tell classes apart
     bool has_bodies; // conditional nodes
     GraphInstance *last = nullptr;
-    std::unique_ptr<RegionClasses> classes;
+    std::unique_ptr<TopologyClasses> classes;
   };
-  struct Slot {
+  struct CachedInstance {
     uint32_t region = 0;
     uint64_t order = 0;
     std::unique_ptr<GraphInstance> instance;
@@ -134,7 +134,7 @@ private:
   static std::string region_text(const CachedRegion &region);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
-  Status build(uint32_t number, const RegionClasses::Known &topology,
+  Status build(uint32_t number, const TopologyClasses::Known &topology,
                InstancePolicy::Decision decision, driver::StreamRef stream);
   /// What is to be counted once the region is launched.
   struct Rebound {
@@ -142,24 +142,24 @@ private:
     PatchCounts counts;
   };
   Result<Rebound> rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
-  Status renew(uint32_t number, InstanceId id, driver::StreamRef stream);
-  Status launch_steps(const Frame &frame, Range steps, EagerReason reason,
+  Status rebuild(uint32_t number, InstanceId id, driver::StreamRef stream);
+  Status launch_steps(const RunBinding &run, Range steps, EagerReason reason,
                       driver::StreamRef stream);
-  Status launch_logged_step(const Frame &frame, uint32_t step, EagerReason reason,
+  Status launch_logged_step(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
-  std::string unbounded_symbol(const Frame &frame, uint32_t step) const;
+  std::string unbounded_symbol(const RunBinding &run, uint32_t step) const;
   /// An error with its step's place in the module.
-  Status at_step(Status status, const Frame &frame, uint32_t step) const;
-  Status launch_conditional(const Frame &frame, uint32_t step, EagerReason reason,
+  Status at_step(Status status, const RunBinding &run, uint32_t step) const;
+  Status launch_conditional(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   void count(const PatchCounts &counts);
   void count_built();
-  Result<RegionClasses::Known> find_class(CachedRegion &region);
-  std::vector<int64_t> key_of(uint32_t number, const Frame &frame) const;
+  Result<TopologyClasses::Known> find_class(CachedRegion &region);
+  std::vector<int64_t> key_of(uint32_t number, const RunBinding &run) const;
   /// Takes in an instance for `key`.
   GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);
-  uint32_t uses_to_earn(const RegionClass &topology) const;
+  uint32_t uses_to_earn(const TopologyClass &topology) const;
   /// Where the launch that is on its way writes its time; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
@@ -178,9 +178,9 @@ private:
   InstancePolicy policy_;
   PreparedInstances prepared_;
   std::vector<CachedRegion> regions_;
-  std::vector<Slot> slots_;      // by InstanceId
-  std::vector<int64_t> key_;     // scratch
-  std::vector<uint32_t> chosen_; // likewise
+  std::vector<CachedInstance> cached_; // by InstanceId
+  std::vector<int64_t> key_;           // scratch
+  std::vector<uint32_t> chosen_;       // likewise
   LaunchScratch scratch_;
   uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
 };

@@ -29,15 +29,15 @@ namespace cugrt::runtime {
 
 class NodeAdder {
 public:
-  NodeAdder(GraphInstance &instance, const Frame &frame, const LoadedCode &code)
-      : instance_(instance), topology_(*instance.topology_), frame_(frame), code_(code),
+  NodeAdder(GraphInstance &instance, const RunBinding &run, const LoadedCode &code)
+      : instance_(instance), topology_(*instance.topology_), run_(run), code_(code),
         empty_bodies_(code.device().library().capabilities().empty_bodies),
         graphs_(topology_.levels.levels.size()), has_work_(graphs_.size()),
         may_change_dims_(topology_.node_count()) {
     graphs_[0] = instance.graph_.ref();
-    for (const RegionClass::Input &input : topology_.inputs)
+    for (const TopologyClass::Input &input : topology_.inputs)
       for (uint32_t number : topology_.numbers(input.dims))
-        for (const RegionClass::Use &use : topology_.uses_of(topology_.dims[number]))
+        for (const TopologyClass::Use &use : topology_.uses_of(topology_.dims[number]))
           may_change_dims_[use.node] = true;
     ends_.reserve(topology_.node_count());
     instance.nodes_.reserve(topology_.node_count());
@@ -52,7 +52,7 @@ public:
       }
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
-        return instance_.attribute(std::move(added), frame_, node, "node");
+        return instance_.attribute(std::move(added), run_, node, "node");
     }
     return fill_bodies();
   }
@@ -62,12 +62,12 @@ private:
     CUgraphConditionalHandle first = 0, other = 0;
   };
 
-  const LaunchProgram &launch(uint32_t node) const {
-    return frame_.program.launches[topology_.launches[node]];
+  const StepVariant &variant_of(uint32_t node) const {
+    return run_.program.variants[topology_.variants[node]];
   }
-  const plan::Step &step(uint32_t node) const { return frame_.function.steps[launch(node).step]; }
-  static bool is_empty(const LaunchProgram &launch) {
-    return launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out;
+  const plan::Step &step(uint32_t node) const { return run_.function.steps[variant_of(node).step]; }
+  static bool is_empty(const StepVariant &variant) {
+    return variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out;
   }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
@@ -87,7 +87,7 @@ private:
          ++i) {
       uint32_t from = topology_.predecessors[i];
       bool programmatic =
-          topology_.programmatic[i] && code_.begins_early(launch(from), launch(node));
+          topology_.programmatic[i] && code_.begins_early(variant_of(from), variant_of(node));
       (programmatic ? early_ : after_).push_back(ends_[from]);
       if (programmatic) {
         instance_.early_.resize(topology_.predecessors.size());
@@ -98,23 +98,23 @@ private:
 
   Status add(uint32_t node) {
     const std::string &name = step(node).name;
-    const LaunchProgram &program = launch(node);
+    const StepVariant &program = variant_of(node);
     const driver::GraphRef graph = graphs_[level(node)];
-    if (program.kind == LaunchKind::conditional)
+    if (program.kind == VariantKind::conditional)
       return add_conditional(node);
-    if (program.kind == LaunchKind::set_condition)
+    if (program.kind == VariantKind::set_condition)
       set_handles(node, handles_.at(step(node).conditional));
     auto add_node = [&]() -> Result<driver::GraphNode> {
       const driver::Dependencies after = after_;
       const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
-      const bool own_kind = program.fixed && program.kind != LaunchKind::kernel;
+      const bool own_kind = program.fixed && program.kind != VariantKind::kernel;
       if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
       if (instance_.fixed_bodies_ && level(node) != 0 && !instance_.dims_[node].enabled)
         return graph.add_kernel(nothing_, after, name);
       if (!own_kind)
-        return graph.add_kernel(instance_.launch_params(frame_, code_, node), after, name);
-      if (program.kind == LaunchKind::copy)
+        return graph.add_kernel(instance_.launch_params(run_, code_, node), after, name);
+      if (program.kind == VariantKind::copy)
         return graph.add_memcpy(
             {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
       return graph.add_memset(
@@ -139,7 +139,7 @@ private:
   Status add_conditional(uint32_t node) {
     const std::string &name = step(node).name;
     const driver::GraphRef graph = graphs_[level(node)];
-    const plan::Conditional &conditional = frame_.function.conditionals[step(node).conditional];
+    const plan::Conditional &conditional = run_.function.conditionals[step(node).conditional];
     const auto bodies = static_cast<uint32_t>(conditional.bodies.size());
     const bool split =
         bodies > 1 && !code_.device().library().capabilities().conditional_else_switch;
@@ -151,7 +151,7 @@ private:
     handles_[step(node).conditional] = handles;
     set_handles(node, handles);
     CUGRT_ASSIGN(driver::GraphNode setter,
-                 graph.add_kernel(instance_.launch_params(frame_, code_, node), after_, name));
+                 graph.add_kernel(instance_.launch_params(run_, code_, node), after_, name));
     instance_.nodes_.push_back(setter);
     has_work_[level(node)] = true;
     const auto type = conditional.kind == plan::ConditionalKind::while_ ? CU_GRAPH_COND_TYPE_WHILE
@@ -181,8 +181,8 @@ private:
   }
 
   GraphInstance &instance_;
-  const RegionClass &topology_;
-  const Frame &frame_;
+  const TopologyClass &topology_;
+  const RunBinding &run_;
   const LoadedCode &code_;
   const bool empty_bodies_;              // else a kernel that does nothing stands there
   std::vector<driver::GraphRef> graphs_; // of each level
@@ -195,37 +195,37 @@ private:
   std::vector<driver::GraphNode> after_, early_;
 };
 
-driver::LaunchParams GraphInstance::launch_params(const Frame &frame, const LoadedCode &code,
+driver::LaunchParams GraphInstance::launch_params(const RunBinding &run, const LoadedCode &code,
                                                   uint32_t node) {
-  const LaunchProgram &launch = frame.program.launches[topology_->launches[node]];
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
   driver::LaunchParams params;
-  params.function = code.function(launch);
+  params.function = code.function(variant);
   params.grid = dims_[node].grid;
   params.block = dims_[node].block;
   params.dynamic_shared_bytes = dims_[node].shared_bytes;
   params.arguments = pointers_.data() + topology_->first_argument[node];
-  params.attributes = code.attributes(launch);
+  params.attributes = code.attributes(variant);
   return params;
 }
 
-Status GraphInstance::add_nodes(const Frame &frame, const LoadedCode &code) {
-  return NodeAdder(*this, frame, code).run();
+Status GraphInstance::add_nodes(const RunBinding &run, const LoadedCode &code) {
+  return NodeAdder(*this, run, code).run();
 }
 
 // --- Setting ------------------------------------------------------------------------------------
 
 /// Addresses only: each dependent argument moves by as much as its base.
-Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
-  following_ = true;
+Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
+  moving_ = true;
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
-  uint64_t fields = frame.move_count;
-  for (const Frame::Move *move = frame.moves.data(), *end = move + frame.move_count; move != end;
+  uint64_t fields = run.move_count;
+  for (const RunBinding::Move *move = run.moves.data(), *end = move + run.move_count; move != end;
        ++move) {
     uint64_t by = move->by;
     BasePatch &patch = patches[move->base];
     if (!patch.value) [[unlikely]] {
-      fields += follow_several(move->base, by) - 1;
+      fields += move_several(move->base, by) - 1;
       continue;
     }
     *patch.value += by;
@@ -237,22 +237,22 @@ Result<PatchCounts> GraphInstance::follow(const Frame &frame) {
     }
     CUresult result = set(patch.node, *patch.params);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, patch.number);
+      return setter_failure(result, run, patch.number);
   }
-  CUGRT_TRY(apply(frame));
-  frame_serial_ = frame.serial;
+  CUGRT_TRY(apply(run));
+  frame_serial_ = run.serial;
   return PatchCounts{fields, fields};
 }
 
 /// Returns the number of fields.
-uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
+uint64_t GraphInstance::move_several(uint32_t base, uint64_t by) {
   uint32_t input = topology_->base_uses[base].input;
   if (input == kNone)
     return 0;
   inputs_[input] += by;
   uint64_t fields = 0;
   for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
-    for (const RegionClass::Use &use : topology_->uses_of(topology_->values[number])) {
+    for (const TopologyClass::Use &use : topology_->uses_of(topology_->values[number])) {
       values_[use.argument] += by;
       touch(use.node, kParams);
       ++fields;
@@ -262,7 +262,7 @@ uint64_t GraphInstance::follow_several(uint32_t base, uint64_t by) {
 
 /// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
 /// its launch dimensions are not the ones that it will have.
-Status GraphInstance::apply(const Frame &frame) {
+Status GraphInstance::apply(const RunBinding &run) {
   driver::KernelSetter set = exec_.kernel_setter();
   const driver::GraphNode *nodes = nodes_.data();
   const driver::KernelNodeParams *params = params_.data();
@@ -270,36 +270,36 @@ Status GraphInstance::apply(const Frame &frame) {
   const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
   for (const uint32_t *node = touched_.data(); node != end; ++node) {
     if (marks[*node] != (kParams | kListed)) [[unlikely]] {
-      CUGRT_TRY(set_node(frame, *node));
+      CUGRT_TRY(set_node(run, *node));
       continue;
     }
     marks[*node] = 0;
     CUresult result = set(nodes[*node], params[*node]);
     if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, frame, *node);
+      return setter_failure(result, run, *node);
   }
   return {};
 }
 
 /// Of a node that is, was or will be disabled.
-Status GraphInstance::set_node(const Frame &frame, uint32_t node) {
-  const std::string &name = step_of(frame, node).name;
+Status GraphInstance::set_node(const RunBinding &run, uint32_t node) {
+  const std::string &name = step_of(run, node).name;
   uint8_t marks = marks_[node];
   bool enabled = !(marks & kDisabled);
   if (enabled && (marks & kParams))
     if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
         result != CUDA_SUCCESS)
-      return setter_failure(result, frame, node);
+      return setter_failure(result, run, node);
   if (marks & kEnabled)
     if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
-      return attribute(std::move(status), frame, node, "patch");
+      return attribute(std::move(status), run, node, "patch");
   marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }
 
-Status GraphInstance::setter_failure(CUresult result, const Frame &frame, uint32_t node) const {
-  const std::string &name = step_of(frame, node).name;
-  return attribute(exec_.setter_failure(result, name), frame, node, "patch");
+Status GraphInstance::setter_failure(CUresult result, const RunBinding &run, uint32_t node) const {
+  const std::string &name = step_of(run, node).name;
+  return attribute(exec_.setter_failure(result, name), run, node, "patch");
 }
 
 } // namespace cugrt::runtime

@@ -5,19 +5,19 @@
 
 namespace cugrt::runtime {
 
-Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRef stream,
+Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::StreamRef stream,
                            PrepareReport &report) {
   const CachedRegion &region = regions_[number];
-  std::vector<int64_t> key = key_of(number, frame);
+  std::vector<int64_t> key = key_of(number, run);
   PreparedInstances::Claim claim(prepared_, key);
   if (prepared_.contains(key) || policy_.contains(key)) { // in the order of their way
     ++report.present;
     return {};
   }
-  CUGRT_ASSIGN(std::vector<uint32_t> launches,
-               choose_launches(frame, code_.executable(), region.index));
-  auto topology = std::make_shared<const RegionClass>(
-      make_region_class(frame, region.index, std::move(launches)));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants,
+               choose_variants(run, code_.executable(), region.index));
+  auto topology = std::make_shared<const TopologyClass>(
+      make_topology_class(run, region.index, std::move(variants)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());
   uint64_t left = 0;
   auto refuse = [&](EagerReason reason) {
@@ -39,7 +39,7 @@ Status GraphCache::prepare(uint32_t number, const Frame &frame, driver::StreamRe
   if (!room)
     return refuse(bytes > options_.policy.budget_bytes ? EagerReason::too_large
                                                        : EagerReason::budget_full);
-  auto instance = GraphInstance::build(frame, code_, std::move(topology), stream);
+  auto instance = GraphInstance::build(run, code_, std::move(topology), stream);
   if (!instance.ok() && instance.status().code() == Code::out_of_device_memory)
     return refuse(EagerReason::no_memory);
   if (!instance.ok())
@@ -58,11 +58,11 @@ void GraphCache::adopt_prepared() {
     if (policy_.contains(prepared.key))
       return;
     CachedRegion &region = regions_[prepared.region];
-    const RegionClass &made = prepared.instance->topology();
-    uint32_t first_step = region.frame->function.regions[region.index].steps.begin;
+    const TopologyClass &made = prepared.instance->topology();
+    uint32_t first_step = region.run->function.regions[region.index].steps.begin;
     chosen_.clear();
     for (uint32_t step : region.choices)
-      chosen_.push_back(made.launches[step - first_step]);
+      chosen_.push_back(made.variants[step - first_step]);
     auto known = region.classes->find(chosen_);
     if (!known)
       known = region.classes->add(chosen_, {classes_++, prepared.instance->shared_topology()});

@@ -160,13 +160,13 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
   Entry &entry = entries_[instance];
   if (std::equal(key.begin(), key.end(), entry.key.begin(), entry.key.end()))
     return;
-  Key renewed(key.begin(), key.end());
+  Key patched_key(key.begin(), key.end());
   {
     std::lock_guard lock(mutex_);
-    by_key_[renewed] = instance;
+    by_key_[patched_key] = instance;
     by_key_.erase(entry.key);
   }
-  entry.key = std::move(renewed);
+  entry.key = std::move(patched_key);
   entry.bound = ++bindings_;
 }
 

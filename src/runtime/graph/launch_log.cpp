@@ -1,7 +1,7 @@
 // The ring of launch records; see launch_log.h.
 #include "runtime/graph/launch_log.h"
 
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <algorithm>
 
@@ -34,21 +34,22 @@ Status LaunchLog::allocate() {
   return {};
 }
 
-LaunchRecord LaunchLog::begin(const Frame &frame, uint32_t region, const std::string &name) const {
+LaunchRecord LaunchLog::begin(const RunBinding &run, uint32_t region,
+                              const std::string &name) const {
   LaunchRecord record;
-  record.run = run;
+  record.run = this->run;
   record.region = region;
-  record.function = &frame.function;
+  record.function = &run.function;
   record.name = &name;
   record.begin_ns = steady_ns();
   if (region != plan::kNone) {
-    const std::vector<ir::SymbolId> &key = frame.function.regions[region].key;
+    const std::vector<ir::SymbolId> &key = run.function.regions[region].key;
     for (size_t i = 0; i < std::min(key.size(), record.key.size()); ++i)
-      record.key[i] = record.padded_from[i] = frame.symbols[key[i].index];
-    for (const plan::Bucket &bucket : frame.function.buckets)
+      record.key[i] = record.padded_from[i] = run.symbols[key[i].index];
+    for (const plan::Bucket &bucket : run.function.buckets)
       for (size_t i = 0; i < std::min(key.size(), record.key.size()); ++i)
         if (key[i] == bucket.symbol)
-          record.padded_from[i] = frame.symbols[bucket.of.index];
+          record.padded_from[i] = run.symbols[bucket.of.index];
   }
   return record;
 }

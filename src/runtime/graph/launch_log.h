@@ -20,7 +20,7 @@
 
 namespace cugrt::runtime {
 
-struct Frame;
+struct RunBinding;
 
 enum class EagerReason : uint8_t {
   none = CUGRT_EAGER_NOT,
@@ -69,7 +69,7 @@ public:
   bool ranges() const { return options_.ranges; }
 
   /// A record that begins now; to be handed to end().
-  LaunchRecord begin(const Frame &frame, uint32_t region, const std::string &name) const;
+  LaunchRecord begin(const RunBinding &run, uint32_t region, const std::string &name) const;
   /// Takes the record of a launch that succeeded; of a step, with its time.
   void end(LaunchRecord record);
 

@@ -4,7 +4,7 @@
 
 #include "driver/kernel_module.h"
 #include "runtime/device/device.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 namespace cugrt::runtime {
 
@@ -20,17 +20,17 @@ struct LaunchDims {
   friend bool operator==(const LaunchDims &, const LaunchDims &) = default;
 };
 
-/// The step's launch whose predicate holds first: an index into FunctionProgram::launches. An error
-/// names the kernel and the symbols' values when there is none, and has the step's place.
-Result<uint32_t> choose_launch(const Frame &frame, const Executable &executable, uint32_t step);
+/// The step's variant whose predicate holds first: an index into FunctionProgram::variants. An
+/// error names the kernel and the symbols' values when there is none, and has the step's place.
+Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable, uint32_t step);
 
 /// Evaluated and checked against the device's limits. `bytes` is the size of a copy or fill (unused
 /// for kernels).
-Result<LaunchDims> launch_dims(const Frame &frame, const LaunchProgram &launch,
+Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant,
                                const DeviceLimits &limits);
 
 /// "%b" or "q with q = 5": where an argument's value comes from; for messages.
-std::string source_text(const Frame &frame, const ValueSource &source);
+std::string source_text(const RunBinding &run, const ValueSource &source);
 
 /// Argument memory for launches; kept between them, so that a launch allocates nothing.
 struct LaunchScratch {
@@ -39,12 +39,12 @@ struct LaunchScratch {
 };
 
 /// What a condition in device memory says, after waiting for the stream. Context current.
-Result<bool> read_condition(const Frame &frame, const plan::Buffer &buffer,
+Result<bool> read_condition(const RunBinding &run, const plan::Buffer &buffer,
                             driver::StreamRef stream);
 
 /// Launches one step on the stream; of those of conditionals nothing. What the driver refuses names
 /// the step and its symbols. Context current.
-Status launch_step(const Frame &frame, const LoadedCode &code, uint32_t step,
+Status launch_step(const RunBinding &run, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch);
 
 } // namespace cugrt::runtime

@@ -20,19 +20,19 @@ public:
     number_bases();
     CUGRT_TRY(check_results());
     for (uint32_t i = 0; i < function_.steps.size(); ++i) {
-      auto first = static_cast<uint32_t>(program_.launches.size());
+      auto first = static_cast<uint32_t>(program_.variants.size());
       if (function_.steps[i].kind == plan::StepKind::kernel)
         CUGRT_TRY(add_kernel(i));
       else if (function_.steps[i].kind == plan::StepKind::empty)
-        program_.launches.push_back({.kind = LaunchKind::empty, .step = i});
+        program_.variants.push_back({.kind = VariantKind::empty, .step = i});
       else if (function_.steps[i].conditional != kNone)
         add_condition(i);
       else
         add_transfer(i);
       if (function_.steps[i].when.valid())
-        program_.launches.push_back({.kind = LaunchKind::left_out, .step = i});
-      auto count = static_cast<uint32_t>(program_.launches.size()) - first;
-      program_.step_launches.push_back({first, count});
+        program_.variants.push_back({.kind = VariantKind::left_out, .step = i});
+      auto count = static_cast<uint32_t>(program_.variants.size()) - first;
+      program_.step_variants.push_back({first, count});
     }
     return std::move(program_);
   }
@@ -116,10 +116,10 @@ private:
 
   Status add_kernel(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
-    for (uint32_t variant = 0; variant < step.launches.count; ++variant) {
-      const plan::LaunchRule &rule = function_.launches[step.launches.begin + variant];
-      LaunchProgram launch{.step = step_index, .kernel = step.kernel, .variant = variant};
-      launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
+    for (uint32_t v = 0; v < step.launches.count; ++v) {
+      const plan::LaunchRule &rule = function_.launches[step.launches.begin + v];
+      StepVariant variant{.step = step_index, .kernel = step.kernel, .variant = v};
+      variant.sources.begin = static_cast<uint32_t>(program_.sources.size());
       for (uint32_t i = 0; i < step.arguments.count; ++i) {
         const plan::Argument &argument = function_.arguments[step.arguments.begin + i];
         if (argument.kind == plan::ArgumentKind::checked_symbol) {
@@ -131,12 +131,13 @@ private:
       }
       if (rule.workspace != kNone)
         program_.sources.push_back(address_of(rule.workspace));
-      launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
-      launch.predicate = rule.predicate;
-      launch.grid = rule.grid;
-      launch.block = rule.block;
-      launch.shared_bytes = rule.shared_bytes;
-      program_.launches.push_back(launch);
+      variant.sources.count =
+          static_cast<uint32_t>(program_.sources.size()) - variant.sources.begin;
+      variant.predicate = rule.predicate;
+      variant.grid = rule.grid;
+      variant.block = rule.block;
+      variant.shared_bytes = rule.shared_bytes;
+      program_.variants.push_back(variant);
     }
     return {};
   }
@@ -144,15 +145,15 @@ private:
   /// A copy or fill. The destination is the first access, a copy's source the second.
   void add_transfer(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
-    LaunchProgram launch{.kind = step.kind == plan::StepKind::copy ? LaunchKind::copy
-                                                                   : LaunchKind::fill,
-                         .step = step_index};
-    launch.sources.begin = static_cast<uint32_t>(program_.sources.size());
+    StepVariant variant{.kind = step.kind == plan::StepKind::copy ? VariantKind::copy
+                                                                  : VariantKind::fill,
+                        .step = step_index};
+    variant.sources.begin = static_cast<uint32_t>(program_.sources.size());
     uint32_t destination = function_.accesses[step.accesses.begin].buffer;
     std::vector<Change> changes;
     changes_of_place(destination, changes);
     program_.sources.push_back(address_of(destination));
-    if (launch.kind == LaunchKind::copy) {
+    if (variant.kind == VariantKind::copy) {
       uint32_t source = function_.accesses[step.accesses.begin + 1].buffer;
       changes_of_place(source, changes);
       program_.sources.push_back(address_of(source));
@@ -164,17 +165,17 @@ private:
       changes.insert(changes.end(), {Change::size, Change::becomes_empty});
     // A node of its own kind where setters take whatever may change; else our own kernel, which
     // takes any memory and size. One of no bytes cannot be built at all.
-    NodeKind kind = launch.kind == LaunchKind::copy ? NodeKind::copy : NodeKind::fill;
-    launch.fixed = can_patch(kind, changes) && constant && *constant > 0;
+    NodeKind kind = variant.kind == VariantKind::copy ? NodeKind::copy : NodeKind::fill;
+    variant.fixed = can_patch(kind, changes) && constant && *constant > 0;
     if (constant)
       program_.sources.push_back({.bits = static_cast<uint64_t>(*constant)});
     else
       program_.sources.push_back({.kind = ValueSource::Kind::expr, .expr = bytes});
-    if (launch.kind == LaunchKind::fill)
+    if (variant.kind == VariantKind::fill)
       program_.sources.push_back({.dtype = ir::DType::u32, .bits = step.fill_byte});
-    launch.sources.count = static_cast<uint32_t>(program_.sources.size()) - launch.sources.begin;
-    program_.needs_copy_kernels = program_.needs_copy_kernels || !launch.fixed;
-    program_.launches.push_back(launch);
+    variant.sources.count = static_cast<uint32_t>(program_.sources.size()) - variant.sources.begin;
+    program_.needs_copy_kernels = program_.needs_copy_kernels || !variant.fixed;
+    program_.variants.push_back(variant);
   }
 
   /// Reads its first access, a condition.
@@ -183,9 +184,9 @@ private:
     const bool sets = step.kind == plan::StepKind::set_condition;
     uint32_t condition = function_.accesses[step.accesses.begin].buffer;
     uint64_t bytes = ir::info(function_.buffers[condition].dtype).bytes_per_block;
-    LaunchProgram launch{.kind = sets ? LaunchKind::set_condition : LaunchKind::conditional,
-                         .step = step_index};
-    launch.sources = {static_cast<uint32_t>(program_.sources.size()), 4};
+    StepVariant variant{.kind = sets ? VariantKind::set_condition : VariantKind::conditional,
+                        .step = step_index};
+    variant.sources = {static_cast<uint32_t>(program_.sources.size()), 4};
     program_.sources.push_back(address_of(condition));
     program_.sources.push_back({.dtype = ir::DType::u32, .bits = bytes});
     for (uint64_t handle : {0, 1})
@@ -194,7 +195,7 @@ private:
                                   .index = step.conditional,
                                   .bits = handle});
     program_.needs_control_kernels = true;
-    program_.launches.push_back(launch);
+    program_.variants.push_back(variant);
   }
 
   /// What may change about a buffer's place from run to run. Memory that callers bring may be of

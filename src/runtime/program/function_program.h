@@ -3,7 +3,7 @@
 //
 // Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
 // values (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered
-// through, slots first, so that a changed address names the arguments to renew whatever kind it is
+// through, slots first, so that a changed address names the arguments to set whatever kind it is
 // of:
 //
 //   [0, slots) slots | params: weights | dynamic allocations | arenas | constants | symbol flag
@@ -38,7 +38,7 @@ struct ValueSource {
   bool joined = false;
 };
 
-enum class LaunchKind : uint8_t {
+enum class VariantKind : uint8_t {
   kernel,
   copy, // sources: destination, source, bytes
   fill, // sources: destination, bytes, byte
@@ -48,9 +48,9 @@ enum class LaunchKind : uint8_t {
   set_condition, // sources: address, bytes, handle, other handle or 0
 };
 
-/// One launch: a step with one of its variants.
-struct LaunchProgram {
-  LaunchKind kind = LaunchKind::kernel;
+/// A step as one of its kernel's variants, or as a transfer, runs it.
+struct StepVariant {
+  VariantKind kind = VariantKind::kernel;
   /// A copy or fill whose size and addresses never change: it may be a node of its kind. Others are
   /// launches of our own kernels in a graph, since setters refuse new sizes and kinds of memory.
   bool fixed = false;
@@ -64,9 +64,9 @@ struct LaunchProgram {
 
 struct FunctionProgram {
   std::vector<ValueSource> sources;
-  std::vector<LaunchProgram> launches;
-  /// For each step, its variants in `launches`; of one that has a condition the last is `left_out`.
-  std::vector<Range> step_launches;
+  std::vector<StepVariant> variants;
+  /// For each step, its variants in `variants`; of one that has a condition the last is `left_out`.
+  std::vector<Range> step_variants;
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
            symbol_flag = 0, base_count = 0;

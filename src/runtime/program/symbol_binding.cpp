@@ -94,24 +94,24 @@ struct Place {
 /// Which symbols already have their value in this binding.
 class SymbolDefiner {
 public:
-  explicit SymbolDefiner(Frame &frame) : frame_(frame), defined_(frame.symbols.size()) {}
+  explicit SymbolDefiner(RunBinding &run) : run_(run), defined_(run.symbols.size()) {}
 
   /// Defines the symbol that `expr` is, if it is a bare one of parameters' and not defined yet.
   Status define(ExprId expr, int64_t value, const Place &place) {
-    const ir::ExprNode &node = frame_.plan.exprs[expr];
+    const ir::ExprNode &node = run_.plan.exprs[expr];
     if (node.kind != ir::ExprKind::symbol)
       return {};
     auto index = static_cast<uint32_t>(node.value);
-    if (defined_[index] || frame_.function.symbols[index].source != ir::SymbolSource::parameter)
+    if (defined_[index] || run_.function.symbols[index].source != ir::SymbolSource::parameter)
       return {};
     defined_[index] = true;
     CUGRT_TRY(check_bounds(index, value, place));
-    frame_.set_symbol(ir::SymbolId{index}, value);
+    run_.set_symbol(ir::SymbolId{index}, value);
     return {};
   }
 
   Status check_bounds(uint32_t index, int64_t value, const Place &place) const {
-    const plan::Symbol &symbol = frame_.function.symbols[index];
+    const plan::Symbol &symbol = run_.function.symbols[index];
     if (value >= symbol.bounds.lower && value <= symbol.bounds.upper)
       return {};
     return Status::error(Code::out_of_range, place.text() + " gives symbol " + symbol.name +
@@ -121,17 +121,17 @@ public:
   }
 
 private:
-  Frame &frame_;
+  RunBinding &run_;
   std::vector<bool> defined_;
 };
 
-Status check_agrees(const Frame &frame, ExprId expr, int64_t value, const Place &place) {
-  auto expected = frame.evaluate(expr);
+Status check_agrees(const RunBinding &run, ExprId expr, int64_t value, const Place &place) {
+  auto expected = run.evaluate(expr);
   if (!expected.ok())
     return expected.take_status().in(place.text());
   if (*expected == value)
     return {};
-  std::string text = frame.expr_text(expr), symbols = frame.describe_symbols(expr);
+  std::string text = run.expr_text(expr), symbols = run.describe_symbols(expr);
   std::string wanted = std::to_string(*expected);
   if (!symbols.empty())
     wanted += text + " = " == symbols.substr(0, text.size() + 3)
@@ -143,42 +143,42 @@ Status check_agrees(const Frame &frame, ExprId expr, int64_t value, const Place 
 
 /// The constraints that name one of the symbols that a match has `defined`; with none of them those
 /// that parameters decide.
-Status check_constraints(const Frame &frame, std::span<const ir::SymbolId> defined) {
+Status check_constraints(const RunBinding &run, std::span<const ir::SymbolId> defined) {
   std::vector<ir::SymbolId> used;
-  for (const plan::Constraint &constraint : frame.function.constraints) {
+  for (const plan::Constraint &constraint : run.function.constraints) {
     used.clear();
-    frame.plan.exprs.collect_symbols(constraint.expr, used);
+    run.plan.exprs.collect_symbols(constraint.expr, used);
     const bool at_match = std::any_of(used.begin(), used.end(), [&](ir::SymbolId symbol) {
-      return frame.function.symbols[symbol.index].source == ir::SymbolSource::match;
+      return run.function.symbols[symbol.index].source == ir::SymbolSource::match;
     });
     const bool now = defined.empty() ? !at_match
                                      : std::find_first_of(used.begin(), used.end(), defined.begin(),
                                                           defined.end()) != used.end();
     if (now)
-      CUGRT_TRY(check_constraint(frame, constraint));
+      CUGRT_TRY(check_constraint(run, constraint));
   }
   return {};
 }
 
-Status bind_scalar(Frame &frame, const plan::Param &param, const cugrt_value &value) {
+Status bind_scalar(RunBinding &run, const plan::Param &param, const cugrt_value &value) {
   if (param.host_value == kNone)
     return {};
   uint64_t bits = value.kind == CUGRT_VALUE_FLOAT ? std::bit_cast<uint64_t>(value.as.floating)
                                                   : static_cast<uint64_t>(value.as.integer);
-  frame.set_host_value(param.host_value, bits);
+  run.set_host_value(param.host_value, bits);
   return {};
 }
 
-Status bind_tensor(Frame &frame, uint32_t index, const cugrt_tensor &tensor) {
-  const plan::Param &param = frame.function.params[index];
+Status bind_tensor(RunBinding &run, uint32_t index, const cugrt_tensor &tensor) {
+  const plan::Param &param = run.function.params[index];
   auto bytes = tensor_bytes(tensor);
   if (!bytes.ok())
-    return bytes.take_status().in(param_text(frame.function, index));
-  CUGRT_TRY(check_address(frame.function, index, tensor.address, *bytes));
+    return bytes.take_status().in(param_text(run.function, index));
+  CUGRT_TRY(check_address(run.function, index, tensor.address, *bytes));
   if (param.kind == plan::ParamKind::weight)
-    frame.set_base(frame.program.first_weight + index, tensor.address, *bytes);
+    run.set_base(run.program.first_weight + index, tensor.address, *bytes);
   else if (param.slot != kNone)
-    frame.set_base(param.slot, tensor.address, *bytes);
+    run.set_base(param.slot, tensor.address, *bytes);
   return {};
 }
 
@@ -189,17 +189,17 @@ std::string bounds_text(const ir::Interval &bounds) {
          (bounds.upper == INT64_MAX ? "unbounded" : std::to_string(bounds.upper));
 }
 
-Status check_constraint(const Frame &frame, const plan::Constraint &constraint) {
-  const auto value = frame.evaluate(constraint.expr);
+Status check_constraint(const RunBinding &run, const plan::Constraint &constraint) {
+  const auto value = run.evaluate(constraint.expr);
   if (value.ok() && *value <= constraint.most)
     return {};
   return Status::error(Code::out_of_range,
-                       "function @" + frame.function.name + ": constraint " +
-                           frame.expr_text(constraint.expr) +
+                       "function @" + run.function.name + ": constraint " +
+                           run.expr_text(constraint.expr) +
                            " <= " + std::to_string(constraint.most) + " is broken: " +
                            (value.ok() ? "it is " + std::to_string(*value)
                                        : std::string("it does not fit into 64 bits")) +
-                           " with " + frame.describe_symbols(constraint.expr));
+                           " with " + run.describe_symbols(constraint.expr));
 }
 
 Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor) {
@@ -298,57 +298,56 @@ Status check_address(const plan::Function &function, uint32_t param, uint64_t ad
   return {};
 }
 
-Status bind_parameters(Frame &frame, std::span<const cugrt_value> values) {
-  const plan::Function &function = frame.function;
-  SymbolDefiner definer(frame);
+Status bind_parameters(RunBinding &run, std::span<const cugrt_value> values) {
+  const plan::Function &function = run.function;
+  SymbolDefiner definer(run);
   for (uint32_t i = 0; i < values.size(); ++i) {
     CUGRT_TRY(check_argument(function, i, values[i]));
     const std::vector<ExprId> &dims = function.params[i].dims;
     std::span<const int64_t> given = dims_of(values[i]);
     for (size_t d = 0; d < dims.size() && d < given.size(); ++d)
-      if (frame.plan.exprs[dims[d]].kind == ir::ExprKind::symbol)
+      if (run.plan.exprs[dims[d]].kind == ir::ExprKind::symbol)
         CUGRT_TRY(definer.define(dims[d], given[d], Place{function, i, values[i].kind, d}));
   }
-  frame.set_buckets();
-  CUGRT_TRY(check_constraints(frame, {}));
+  run.set_buckets();
+  CUGRT_TRY(check_constraints(run, {}));
   for (uint32_t i = 0; i < values.size(); ++i) {
     const plan::Param &param = function.params[i];
     std::span<const int64_t> given = dims_of(values[i]);
     for (size_t d = 0; d < param.dims.size() && d < given.size(); ++d)
-      CUGRT_TRY(
-          check_agrees(frame, param.dims[d], given[d], Place{function, i, values[i].kind, d}));
+      CUGRT_TRY(check_agrees(run, param.dims[d], given[d], Place{function, i, values[i].kind, d}));
     if (values[i].kind == CUGRT_VALUE_TENSOR)
-      CUGRT_TRY(bind_tensor(frame, i, values[i].as.tensor));
+      CUGRT_TRY(bind_tensor(run, i, values[i].as.tensor));
     else if (param.kind == plan::ParamKind::scalar)
-      CUGRT_TRY(bind_scalar(frame, param, values[i]));
+      CUGRT_TRY(bind_scalar(run, param, values[i]));
   }
   return {};
 }
 
-Status bind_match(Frame &frame, const plan::Item &item, std::span<const int64_t> dims,
+Status bind_match(RunBinding &run, const plan::Item &item, std::span<const int64_t> dims,
                   const std::string &what) {
   if (dims.size() != item.dims.size())
     return Status::error(Code::invalid_argument, what + ": expected rank " +
                                                      std::to_string(item.dims.size()) +
                                                      ", got rank " + std::to_string(dims.size()));
-  std::vector<bool> pending(frame.symbols.size());
+  std::vector<bool> pending(run.symbols.size());
   for (ir::SymbolId symbol : item.defines)
     pending[symbol.index] = true;
-  SymbolDefiner definer(frame);
-  auto place = [&](size_t d) { return Place{frame.function, 0, CUGRT_VALUE_TENSOR, d, &what}; };
+  SymbolDefiner definer(run);
+  auto place = [&](size_t d) { return Place{run.function, 0, CUGRT_VALUE_TENSOR, d, &what}; };
   for (size_t d = 0; d < dims.size(); ++d) {
-    const ir::ExprNode &node = frame.plan.exprs[item.dims[d]];
+    const ir::ExprNode &node = run.plan.exprs[item.dims[d]];
     if (node.kind != ir::ExprKind::symbol || !pending[node.value])
       continue;
     auto symbol = static_cast<uint32_t>(node.value);
     pending[symbol] = false;
     CUGRT_TRY(definer.check_bounds(symbol, dims[d], place(d)));
-    frame.set_symbol(ir::SymbolId{symbol}, dims[d]);
+    run.set_symbol(ir::SymbolId{symbol}, dims[d]);
   }
   if (!item.defines.empty())
-    CUGRT_TRY(check_constraints(frame, item.defines));
+    CUGRT_TRY(check_constraints(run, item.defines));
   for (size_t d = 0; d < dims.size(); ++d)
-    CUGRT_TRY(check_agrees(frame, item.dims[d], dims[d], place(d)));
+    CUGRT_TRY(check_agrees(run, item.dims[d], dims[d], place(d)));
   return {};
 }
 

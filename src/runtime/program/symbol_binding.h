@@ -8,7 +8,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 #include <span>
 
@@ -29,17 +29,17 @@ Status check_address(const plan::Function &function, uint32_t param, uint64_t ad
                      uint64_t bytes);
 
 /// Binds all parameters (`values` has one for each, weights included) and writes symbols, host
-/// scalars and the bases of parameters' slots and weights to the frame. On failure the frame is
+/// scalars and the bases of parameters' slots and weights to the run. On failure the run is
 /// half-written: it must be bound again before it is used.
-Status bind_parameters(Frame &frame, std::span<const cugrt_value> values);
+Status bind_parameters(RunBinding &run, std::span<const cugrt_value> values);
 
 /// A match item: defines the symbols in `defines` from `dims` where they are bare there, then
 /// checks every dimension. `what` names the matched value in messages.
-Status bind_match(Frame &frame, const plan::Item &item, std::span<const int64_t> dims,
+Status bind_match(RunBinding &run, const plan::Item &item, std::span<const int64_t> dims,
                   const std::string &what);
 
 /// Whether a constraint is kept; all of its symbols have their values.
-Status check_constraint(const Frame &frame, const plan::Constraint &constraint);
+Status check_constraint(const RunBinding &run, const plan::Constraint &constraint);
 
 /// The value as users read it in messages: "tensor<[4, 64], f32>", "int 5".
 std::string value_text(const cugrt_value &value);

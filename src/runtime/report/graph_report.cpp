@@ -22,27 +22,27 @@ struct NodeRow {
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 
 std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &view) {
-  const RegionClass &topology = view.instance->topology();
+  const TopologyClass &topology = view.instance->topology();
   std::vector<NodeRow> rows;
   std::vector<uint32_t> numbers(topology.node_count()); // those that are left out have none
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
     if (topology.left_out[node])
       continue;
-    const LaunchProgram &launch = view.frame->program.launches[topology.launches[node]];
+    const StepVariant &variant = view.run->program.variants[topology.variants[node]];
     NodeRow row;
     row.number = numbers[node] = uint32_t(rows.size());
-    row.name = view.frame->function.steps[launch.step].name;
-    if (launch.kind == LaunchKind::kernel) {
+    row.name = view.run->function.steps[variant.step].name;
+    if (variant.kind == VariantKind::kernel) {
       row.kind = "kernel";
-      row.kernel = plan.kernels[launch.kernel].entries[launch.variant];
-    } else if (launch.kind == LaunchKind::empty || launch.kind == LaunchKind::left_out) {
+      row.kernel = plan.kernels[variant.kernel].entries[variant.variant];
+    } else if (variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out) {
       row.kind = "empty";
-    } else if (view.frame->function.steps[launch.step].conditional != plan::kNone) {
-      row.kind = launch.kind == LaunchKind::conditional ? "conditional" : "kernel";
+    } else if (view.run->function.steps[variant.step].conditional != plan::kNone) {
+      row.kind = variant.kind == VariantKind::conditional ? "conditional" : "kernel";
       row.kernel = "control_set";
     } else {
-      row.kind = launch.kind == LaunchKind::copy ? "copy" : "fill";
-      if (!launch.fixed)
+      row.kind = variant.kind == VariantKind::copy ? "copy" : "fill";
+      if (!variant.fixed)
         row.kernel = "transfer_" + row.kind;
     }
     row.dims = view.instance->dims(node);
@@ -60,19 +60,19 @@ std::string key_text(const GraphCache::View &view) {
   std::string text;
   std::span<const uint64_t> key = view.instance->key();
   for (size_t i = 0; i < key.size(); ++i)
-    text += (i ? ", " : "") + view.frame->function.symbols[view.region->key[i].index].name + " = " +
+    text += (i ? ", " : "") + view.run->function.symbols[view.region->key[i].index].name + " = " +
             std::to_string(static_cast<int64_t>(key[i]));
   return text.empty() ? "-" : text;
 }
 
 std::string title(const GraphCache::View &view) {
-  return "@" + view.frame->function.name + " region " + view.region->name;
+  return "@" + view.run->function.name + " region " + view.region->name;
 }
 
 std::string to_text(const plan::Plan &plan, const std::vector<GraphCache::View> &views) {
   std::string text;
   for (const GraphCache::View &view : views) {
-    const RegionClass &topology = view.instance->topology();
+    const TopologyClass &topology = view.instance->topology();
     text += title(view) + ", key " + key_text(view) + ": " +
             std::to_string(topology.graph_node_count()) + " nodes, " +
             std::to_string(topology.edge_count()) + " edges\n";
@@ -95,10 +95,10 @@ std::string to_text(const plan::Plan &plan, const std::vector<GraphCache::View> 
 std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> &views) {
   Json json = Json::array();
   for (const GraphCache::View &view : views) {
-    Json instance{{"function", view.frame->function.name}, {"region", view.region->name}};
+    Json instance{{"function", view.run->function.name}, {"region", view.region->name}};
     Json key = Json::object();
     for (size_t i = 0; i < view.instance->key().size(); ++i)
-      key[view.frame->function.symbols[view.region->key[i].index].name] =
+      key[view.run->function.symbols[view.region->key[i].index].name] =
           static_cast<int64_t>(view.instance->key()[i]);
     instance["key"] = std::move(key);
     Json nodes = Json::array(), edges = Json::array(), programmatic = Json::array();

@@ -1,8 +1,8 @@
 // Comparison of two keys; see key_difference.h.
 #include "runtime/report/key_difference.h"
 
-#include "runtime/graph/region_class.h"
 #include "runtime/graph/step_launch.h"
+#include "runtime/graph/topology_class.h"
 #include "runtime/program/named_symbols.h"
 #include "runtime/report/report_text.h"
 
@@ -39,14 +39,14 @@ DeviceLimits no_limits() {
   return limits;
 }
 
-std::string launch_name(const Frame &frame, const LaunchProgram &launch) {
-  if (launch.kind != LaunchKind::kernel)
-    return frame.function.steps[launch.step].name;
-  return frame.plan.kernels[launch.kernel].entries[launch.variant];
+std::string launch_name(const RunBinding &run, const StepVariant &variant) {
+  if (variant.kind != VariantKind::kernel)
+    return run.function.steps[variant.step].name;
+  return run.plan.kernels[variant.kernel].entries[variant.variant];
 }
 
-Status compare_dims(const Frame &from, const Frame &to, const LaunchProgram &a,
-                    const LaunchProgram &b, std::vector<FieldDifference> &fields) {
+Status compare_dims(const RunBinding &from, const RunBinding &to, const StepVariant &a,
+                    const StepVariant &b, std::vector<FieldDifference> &fields) {
   CUGRT_ASSIGN(LaunchDims before, launch_dims(from, a, no_limits()));
   CUGRT_ASSIGN(LaunchDims after, launch_dims(to, b, no_limits()));
   if (before.enabled != after.enabled) {
@@ -65,20 +65,20 @@ Status compare_dims(const Frame &from, const Frame &to, const LaunchProgram &a,
   return {};
 }
 
-Result<uint64_t> value_of(const Frame &frame, const ValueSource &source) {
-  auto value = frame.value(source);
+Result<uint64_t> value_of(const RunBinding &run, const ValueSource &source) {
+  auto value = run.value(source);
   if (!value.ok())
-    return value.take_status().in("argument " + source_text(frame, source));
+    return value.take_status().in("argument " + source_text(run, source));
   return value;
 }
 
-Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32_t b_index,
-                    std::vector<FieldDifference> &fields) {
-  const LaunchProgram &a = from.program.launches[a_index], &b = to.program.launches[b_index];
-  const bool left_out = a.kind == LaunchKind::left_out || b.kind == LaunchKind::left_out;
+Status compare_node(const RunBinding &from, const RunBinding &to, uint32_t a_index,
+                    uint32_t b_index, std::vector<FieldDifference> &fields) {
+  const StepVariant &a = from.program.variants[a_index], &b = to.program.variants[b_index];
+  const bool left_out = a.kind == VariantKind::left_out || b.kind == VariantKind::left_out;
   if (left_out) {
-    auto text = [](const LaunchProgram &launch) {
-      return std::string(launch.kind == LaunchKind::left_out ? "no" : "yes");
+    auto text = [](const StepVariant &variant) {
+      return std::string(variant.kind == VariantKind::left_out ? "no" : "yes");
     };
     if (a_index != b_index)
       fields.push_back({"runs", text(a), text(b)});
@@ -102,12 +102,12 @@ Status compare_node(const Frame &from, const Frame &to, uint32_t a_index, uint32
   return {};
 }
 
-Result<RegionDifference> compare_region(const Executable &executable, const Frame &from,
-                                        const Frame &to, uint32_t index) {
+Result<RegionDifference> compare_region(const Executable &executable, const RunBinding &from,
+                                        const RunBinding &to, uint32_t index) {
   RegionDifference difference;
   difference.region = &from.function.regions[index];
-  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_launches(from, executable, index));
-  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_launches(to, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_variants(from, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_variants(to, executable, index));
   difference.node_count = before.size();
   difference.same_class = before == after;
   for (uint32_t node = 0; node < before.size(); ++node) {
@@ -124,15 +124,15 @@ Result<RegionDifference> compare_region(const Executable &executable, const Fram
   return difference;
 }
 
-std::string key_text(const Frame &frame, const plan::Region &region) {
+std::string key_text(const RunBinding &run, const plan::Region &region) {
   std::string text;
   for (ir::SymbolId symbol : region.key)
-    text += (text.empty() ? "" : ", ") + frame.function.symbols[symbol.index].name + " = " +
-            std::to_string(frame.symbols[symbol.index]);
+    text += (text.empty() ? "" : ", ") + run.function.symbols[symbol.index].name + " = " +
+            std::to_string(run.symbols[symbol.index]);
   return text.empty() ? "-" : text;
 }
 
-std::string to_text(const Frame &from, const Frame &to,
+std::string to_text(const RunBinding &from, const RunBinding &to,
                     const std::vector<RegionDifference> &regions) {
   std::string text;
   for (const RegionDifference &region : regions) {
@@ -151,13 +151,13 @@ std::string to_text(const Frame &from, const Frame &to,
   return text;
 }
 
-std::string to_json(const Frame &from, const Frame &to,
+std::string to_json(const RunBinding &from, const RunBinding &to,
                     const std::vector<RegionDifference> &regions) {
   Json json = Json::array();
-  auto key = [](const Frame &frame, const plan::Region &region) {
+  auto key = [](const RunBinding &run, const plan::Region &region) {
     Json values = Json::object();
     for (ir::SymbolId symbol : region.key)
-      values[frame.function.symbols[symbol.index].name] = frame.symbols[symbol.index];
+      values[run.function.symbols[symbol.index].name] = run.symbols[symbol.index];
     return values;
   };
   for (const RegionDifference &region : regions) {
@@ -187,7 +187,7 @@ Result<std::string> key_difference(const Executable &executable, uint32_t index,
                                    cugrt_report_format format) {
   const plan::Plan &plan = executable.plan();
   const plan::Function &function = plan.functions[index];
-  Frame from(plan, function, executable.program(index)),
+  RunBinding from(plan, function, executable.program(index)),
       to(plan, function, executable.program(index));
   CUGRT_ASSIGN(GivenSymbols from_given, set_named_symbols(from, from_values));
   CUGRT_ASSIGN(GivenSymbols to_given, set_named_symbols(to, to_values));

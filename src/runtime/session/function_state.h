@@ -4,7 +4,7 @@
 #include "cugrt/cugrt.h"
 #include "runtime/device/arena.h"
 #include "runtime/device/result_memory.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 #include "runtime/session/last_binding.h"
 
 #include <optional>
@@ -14,9 +14,9 @@ namespace cugrt::runtime {
 struct FunctionState {
   FunctionState(const plan::Plan &plan, const plan::Function &function,
                 const FunctionProgram &program)
-      : frame(plan, function, program) {}
+      : run(plan, function, program) {}
 
-  Frame frame;
+  RunBinding run;
   uint32_t first_region = 0; // of the graph cache
 
   // What strict mode refuses of every run, callees included; empty: not known yet.
@@ -38,10 +38,10 @@ struct FunctionState {
   std::vector<uint32_t> result_slots;      // slots of kind result
   std::vector<uint32_t> result_matches;    // of result_slots: the item of the body, a match, after
                                            // which the size is known; kNone: before the run
-  uint64_t checked_serial = 0;             // of the frame in which no results overlap anything
+  uint64_t checked_serial = 0;             // of the run in which no results overlap anything
   std::vector<ResultMemory> result_memory; // by result
   std::vector<cugrt_value> results;        // as last handed out
-  uint64_t results_serial = 0;             // of the frame that `results` describe
+  uint64_t results_serial = 0;             // of the run that `results` describe
   std::vector<uint32_t> results_in_slots;  // those whose address moves with a slot
 
   // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
@@ -55,6 +55,6 @@ Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t bu
 /// A buffer as a tensor value of the public API.
 Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t buffer);
 /// A host scalar likewise.
-Result<cugrt_value> describe_host_value(const Frame &frame, uint32_t index);
+Result<cugrt_value> describe_host_value(const RunBinding &run, uint32_t index);
 
 } // namespace cugrt::runtime

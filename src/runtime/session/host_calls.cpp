@@ -50,15 +50,15 @@ Result<cugrt_value> HostProgram::value_of(const FunctionState &state,
   case Kind::buffer:
     return describe_buffer(state, operand.index);
   case Kind::host_value:
-    return describe_host_value(state.frame, operand.index);
+    return describe_host_value(state.run, operand.index);
   case Kind::expr: {
     value.kind = CUGRT_VALUE_INT;
-    CUGRT_ASSIGN(value.as.integer, state.frame.evaluate(ExprId{operand.index}));
+    CUGRT_ASSIGN(value.as.integer, state.run.evaluate(ExprId{operand.index}));
     break;
   }
   case Kind::string:
     value.kind = CUGRT_VALUE_STRING;
-    value.as.string = state.frame.function.strings[operand.index].c_str();
+    value.as.string = state.run.function.strings[operand.index].c_str();
     break;
   case Kind::dtype:
     value.kind = CUGRT_VALUE_DTYPE;
@@ -88,7 +88,7 @@ Result<std::vector<int64_t>> HostProgram::dims_of(const FunctionState &state,
   std::vector<int64_t> dims;
   if (operand.kind != Kind::list)
     return Status::error(Code::unsupported, "a tensor or a shape was expected");
-  for (const plan::OperandRef &element : state.frame.function.lists[operand.index]) {
+  for (const plan::OperandRef &element : state.run.function.lists[operand.index]) {
     if (element.kind != Kind::expr && element.kind != Kind::host_value)
       return Status::error(Code::unsupported,
                            "tuples of tensors are not passed to functions of the host");
@@ -106,7 +106,7 @@ Status HostProgram::call(FunctionState &state, const plan::Item &item) {
   if (depth_ >= kMaxCallDepth)
     return Status::error(Code::out_of_range, "calls nest deeper than " +
                                                  std::to_string(kMaxCallDepth) + " at @" +
-                                                 callee.frame.function.name);
+                                                 callee.run.function.name);
   callee.last.forget(); // what its own callers bound is overwritten
   CUGRT_TRY(bind_callee(state, item, callee));
   ++depth_;
@@ -114,11 +114,11 @@ Status HostProgram::call(FunctionState &state, const plan::Item &item) {
   --depth_;
   CUGRT_TRY(std::move(status));
   for (size_t i = 0; i < item.results.size(); ++i) {
-    const plan::FunctionResult &result = callee.frame.function.results[i];
+    const plan::FunctionResult &result = callee.run.function.results[i];
     if (item.results[i].kind != plan::OperandRef::Kind::host_value || result.host_value == kNone)
       continue;
-    CUGRT_ASSIGN(uint64_t bits, callee.frame.host_value(result.host_value));
-    state.frame.set_host_value(item.results[i].index, bits);
+    CUGRT_ASSIGN(uint64_t bits, callee.run.host_value(result.host_value));
+    state.run.set_host_value(item.results[i].index, bits);
   }
   return {};
 }
@@ -131,21 +131,21 @@ Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
     CUGRT_ASSIGN(callee.params[i], value_of(state, item.operands[i]));
     // A condition may be a boolean to the caller and an int to the callee, and so on: the verifier
     // has checked the types, the value's bits are what counts.
-    const plan::Param &param = callee.frame.function.params[i];
+    const plan::Param &param = callee.run.function.params[i];
     if (param.kind == plan::ParamKind::scalar && callee.params[i].kind == CUGRT_VALUE_INT &&
         param.scalar == ir::ScalarKind::boolean)
       callee.params[i].kind = CUGRT_VALUE_BOOL;
   }
-  CUGRT_TRY(bind_parameters(callee.frame, callee.params));
+  CUGRT_TRY(bind_parameters(callee.run, callee.params));
   CUGRT_TRY(session_.with_unplanned_given_back([&] { return session_.cover(callee); }));
   for (uint32_t slot : callee.result_slots) {
-    uint32_t result = callee.frame.function.slots[slot].index;
+    uint32_t result = callee.run.function.slots[slot].index;
     CUGRT_CHECK(result < item.results.size() &&
                 item.results[result].kind == plan::OperandRef::Kind::buffer);
-    const plan::Buffer &buffer = state.frame.function.buffers[item.results[result].index];
-    CUGRT_ASSIGN(uint64_t address, state.frame.address(buffer));
-    CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
-    callee.frame.set_base(slot, address, bytes);
+    const plan::Buffer &buffer = state.run.function.buffers[item.results[result].index];
+    CUGRT_ASSIGN(uint64_t address, state.run.address(buffer));
+    CUGRT_ASSIGN(uint64_t bytes, state.run.bytes(buffer));
+    callee.run.set_base(slot, address, bytes);
   }
   return {};
 }
@@ -162,7 +162,7 @@ Status HostProgram::call_host(FunctionState &state, const plan::Item &item) {
   for (const plan::OperandRef &operand : item.results) {
     cugrt_value value{};
     bool unknown = operand.kind == plan::OperandRef::Kind::buffer &&
-                   !state.frame.function.buffers[operand.index].bytes.valid();
+                   !state.run.function.buffers[operand.index].bytes.valid();
     if (unknown)
       value.kind = CUGRT_VALUE_TENSOR; // the callee says where it is and what it is
     else {
@@ -192,12 +192,12 @@ Status HostProgram::take_host_result(FunctionState &state, const plan::Item &ite
                                                      " " + value_text(returned) + ", expected " +
                                                      value_text(given));
   if (operand.kind == plan::OperandRef::Kind::host_value) {
-    state.frame.set_host_value(operand.index, static_cast<uint64_t>(returned.as.integer));
+    state.run.set_host_value(operand.index, static_cast<uint64_t>(returned.as.integer));
     return {};
   }
   if (operand.kind != plan::OperandRef::Kind::buffer)
     return {};
-  const plan::Buffer &buffer = state.frame.function.buffers[operand.index];
+  const plan::Buffer &buffer = state.run.function.buffers[operand.index];
   if (buffer.bytes.valid() || buffer.base != plan::BufferBase::dynamic)
     return check_filled(item, index, given.as.tensor, returned.as.tensor);
   CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(returned.as.tensor));
@@ -208,7 +208,7 @@ Status HostProgram::take_host_result(FunctionState &state, const plan::Item &ite
                                                      "dtype of result " +
                                                      std::to_string(index));
   state.dynamic_tensors[buffer.index] = returned.as.tensor;
-  state.frame.set_base(state.frame.program.base_of(buffer), returned.as.tensor.address, bytes);
+  state.run.set_base(state.run.program.base_of(buffer), returned.as.tensor.address, bytes);
   return {};
 }
 

@@ -9,11 +9,11 @@
 namespace cugrt::runtime {
 
 Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t index) {
-  const plan::Buffer &buffer = state.frame.function.buffers[index];
+  const plan::Buffer &buffer = state.run.function.buffers[index];
   std::vector<int64_t> dims;
   if (buffer.bytes.valid()) {
     for (ExprId dim : buffer.dims) {
-      CUGRT_ASSIGN(int64_t value, state.frame.evaluate(dim));
+      CUGRT_ASSIGN(int64_t value, state.run.evaluate(dim));
       dims.push_back(value);
     }
     return dims;
@@ -22,8 +22,8 @@ Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t in
   if (buffer.base == plan::BufferBase::dynamic) {
     tensor = &state.dynamic_tensors[buffer.index];
   } else if (buffer.base == plan::BufferBase::slot &&
-             state.frame.function.slots[buffer.index].kind == plan::SlotKind::param) {
-    tensor = &state.params[state.frame.function.slots[buffer.index].index].as.tensor;
+             state.run.function.slots[buffer.index].kind == plan::SlotKind::param) {
+    tensor = &state.params[state.run.function.slots[buffer.index].index].as.tensor;
   }
   if (!tensor)
     return Status::error(Code::unsupported,
@@ -33,20 +33,20 @@ Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t in
 }
 
 Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t index) {
-  const plan::Buffer &buffer = state.frame.function.buffers[index];
+  const plan::Buffer &buffer = state.run.function.buffers[index];
   cugrt_value value{};
   value.kind = CUGRT_VALUE_TENSOR;
   CUGRT_ASSIGN(std::vector<int64_t> dims, buffer_dims(state, index));
-  CUGRT_ASSIGN(value.as.tensor.address, state.frame.address(buffer));
+  CUGRT_ASSIGN(value.as.tensor.address, state.run.address(buffer));
   value.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
   value.as.tensor.rank = static_cast<uint32_t>(dims.size());
   std::copy(dims.begin(), dims.end(), value.as.tensor.dims);
   return value;
 }
 
-Result<cugrt_value> describe_host_value(const Frame &frame, uint32_t index) {
-  CUGRT_ASSIGN(uint64_t bits, frame.host_value(index));
-  const plan::HostValue &host = frame.function.host_values[index];
+Result<cugrt_value> describe_host_value(const RunBinding &run, uint32_t index) {
+  CUGRT_ASSIGN(uint64_t bits, run.host_value(index));
+  const plan::HostValue &host = run.function.host_values[index];
   cugrt_value value{};
   value.as.integer = static_cast<int64_t>(bits); // a double's bits lie in the same place
   if (host.kind == plan::HostValueKind::object)
@@ -66,7 +66,7 @@ Status HostProgram::run(uint32_t function) {
   CUGRT_TRY(release_all(state));
   if (depth_ == 0)
     CUGRT_TRY(session_.dynamic_memory_.next_run(stream_));
-  ProfilerRange range(session_.log_.ranges(), state.frame.function.name);
+  ProfilerRange range(session_.log_.ranges(), state.run.function.name);
   return run_block(state, 0);
 }
 
@@ -76,10 +76,10 @@ Status HostProgram::find_refused(const FunctionState &state, uint32_t block,
                                  std::vector<uint32_t> &unknown) const {
   using plan::ItemKind;
   const GraphCache &cache = session_.cache_;
-  for (const plan::Item &item : state.frame.function.blocks[block].items) {
+  for (const plan::Item &item : state.run.function.blocks[block].items) {
     Status status;
     if (item.kind == ItemKind::step)
-      status = cache.check_outside(state.frame, item.index);
+      status = cache.check_outside(state.run, item.index);
     else if (item.kind == ItemKind::copy_back)
       status = check_copy(state, item);
     else if (item.kind == ItemKind::region)
@@ -118,7 +118,7 @@ Status HostProgram::check_strict(uint32_t function) const {
 }
 
 Status HostProgram::run_block(FunctionState &state, uint32_t block) {
-  for (const plan::Item &item : state.frame.function.blocks[block].items) {
+  for (const plan::Item &item : state.run.function.blocks[block].items) {
     if (Status status = run_item(state, item); !status.ok()) [[unlikely]]
       return std::move(status).at(session_.executable().location(item.location));
   }
@@ -135,7 +135,7 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
   case ItemKind::allocate:
     return allocate(state, item);
   case ItemKind::release:
-    return release(state, state.frame.function.buffers[item.index].index);
+    return release(state, state.run.function.buffers[item.index].index);
   case ItemKind::host_call:
   case ItemKind::extern_call:
     return call_host(state, item);
@@ -166,13 +166,13 @@ Status HostProgram::run_region(uint32_t number) {
 }
 
 Status HostProgram::run_step(FunctionState &state, uint32_t step) {
-  return session_.cache_.launch_step(state.frame, step, EagerReason::outside, stream_);
+  return session_.cache_.launch_step(state.run, step, EagerReason::outside, stream_);
 }
 
 Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
-  const plan::Buffer &buffer = state.frame.function.buffers[item.index];
+  const plan::Buffer &buffer = state.run.function.buffers[item.index];
   CUGRT_TRY(release(state, buffer.index)); // of an earlier iteration
-  CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(buffer));
+  CUGRT_ASSIGN(uint64_t bytes, state.run.bytes(buffer));
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
   while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
          (session_.give_back_unplanned() || session_.give_up_one()))
@@ -185,7 +185,7 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
         .in("tensor %" + buffer.name + ", " + std::to_string(bytes) + " bytes");
   }
   state.dynamic_blocks[buffer.index] = *address;
-  state.frame.set_base(state.frame.program.base_of(buffer), *address, bytes);
+  state.run.set_base(state.run.program.base_of(buffer), *address, bytes);
   return {};
 }
 
@@ -202,12 +202,12 @@ Status HostProgram::release_all(FunctionState &state) {
 
 Status HostProgram::match(FunctionState &state, const plan::Item &item) {
   CUGRT_ASSIGN(std::vector<int64_t> dims, dims_of(state, item.operands[0]));
-  std::string what = "function @" + state.frame.function.name + ", match";
+  std::string what = "function @" + state.run.function.name + ", match";
   if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
-    what += " of %" + state.frame.function.buffers[item.operands[0].index].name;
-  CUGRT_TRY(bind_match(state.frame, item, dims, what));
+    what += " of %" + state.run.function.buffers[item.operands[0].index].name;
+  CUGRT_TRY(bind_match(state.run, item, dims, what));
   // In a call the caller has bound the results, and its memory is checked where it is planned.
-  const std::vector<plan::Item> &body = state.frame.function.blocks[0].items;
+  const std::vector<plan::Item> &body = state.run.function.blocks[0].items;
   const bool binds = depth_ == 0 && &item >= body.data() && &item < body.data() + body.size();
   return session_.with_unplanned_given_back([&]() -> Status {
     CUGRT_TRY(session_.cover(state));
@@ -222,7 +222,7 @@ Result<bool> HostProgram::condition(const FunctionState &state, const plan::Oper
     CUGRT_ASSIGN(cugrt_value value, value_of(state, operand));
     return value.as.integer != 0;
   }
-  return read_condition(state.frame, state.frame.function.buffers[operand.index], stream_);
+  return read_condition(state.run, state.run.function.buffers[operand.index], stream_);
 }
 
 Status HostProgram::branch(FunctionState &state, const plan::Item &item) {
@@ -231,12 +231,12 @@ Status HostProgram::branch(FunctionState &state, const plan::Item &item) {
   if (block >= item.blocks.end())
     return {};
   CUGRT_TRY(run_block(state, block));
-  return move(state, state.frame.function.blocks[block].results, item.results);
+  return move(state, state.run.function.blocks[block].results, item.results);
 }
 
 Status HostProgram::loop(FunctionState &state, const plan::Item &item) {
   uint32_t test = item.blocks.begin, body = item.blocks.begin + 1;
-  const std::vector<plan::Block> &blocks = state.frame.function.blocks;
+  const std::vector<plan::Block> &blocks = state.run.function.blocks;
   CUGRT_TRY(move(state, item.operands, blocks[test].params));
   while (true) {
     CUGRT_TRY(run_block(state, test));
@@ -260,16 +260,16 @@ Status HostProgram::move(FunctionState &state, const std::vector<plan::OperandRe
     values.emplace_back(to[i].index, static_cast<uint64_t>(value.as.integer));
   }
   for (const auto &[index, bits] : values)
-    state.frame.set_host_value(index, bits);
+    state.run.set_host_value(index, bits);
   return {};
 }
 
 Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
-  const plan::Buffer &from = state.frame.function.buffers[item.operands[0].index];
-  const plan::Buffer &to = state.frame.function.buffers[item.operands[1].index];
-  CUGRT_ASSIGN(uint64_t source, state.frame.address(from));
-  CUGRT_ASSIGN(uint64_t destination, state.frame.address(to));
-  CUGRT_ASSIGN(uint64_t bytes, state.frame.bytes(from));
+  const plan::Buffer &from = state.run.function.buffers[item.operands[0].index];
+  const plan::Buffer &to = state.run.function.buffers[item.operands[1].index];
+  CUGRT_ASSIGN(uint64_t source, state.run.address(from));
+  CUGRT_ASSIGN(uint64_t destination, state.run.address(to));
+  CUGRT_ASSIGN(uint64_t bytes, state.run.bytes(from));
   CUGRT_TRY(check_copy(state, item));
   if (bytes != 0 && source != destination)
     CUGRT_TRY(driver::copy_async(stream_, destination, source, bytes));
@@ -280,7 +280,7 @@ Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
 
 /// An error in strict mode.
 Status HostProgram::check_copy(const FunctionState &state, const plan::Item &item) const {
-  const plan::Function &function = state.frame.function;
+  const plan::Function &function = state.run.function;
   return session_.cache_.check_strict(
       "the copy of %" + function.buffers[item.operands[0].index].name + " to %" +
           function.buffers[item.operands[1].index].name + " in function @" + function.name,

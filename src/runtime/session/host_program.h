@@ -18,7 +18,7 @@ class HostProgram {
 public:
   HostProgram(Session &session, driver::StreamRef stream) : session_(session), stream_(stream) {}
 
-  /// Runs a function whose frame is bound.
+  /// Runs a function that is bound.
   Status run(uint32_t function);
 
 private:

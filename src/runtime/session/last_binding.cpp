@@ -59,22 +59,21 @@ int32_t form_of(const cugrt_value &value) {
 
 } // namespace
 
-/// Where moves of the frame's bases go; two pointers at hand.
+/// Where moves of the run's bases go; two pointers at hand.
 struct LastBinding::Mover {
-  explicit Mover(Frame &frame)
-      : frame(frame), next(frame.moves.data()), bases(frame.bases.data()) {}
+  explicit Mover(RunBinding &run) : run(run), next(run.moves.data()), bases(run.bases.data()) {}
   void move(uint32_t base, uint64_t by) {
     bases[base] += by;
     next->base = base;
     next->by = by;
     ++next;
   }
-  Frame &frame;
-  Frame::Move *next;
+  RunBinding &run;
+  RunBinding::Move *next;
   uint64_t *bases;
 };
 
-void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments,
+void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> arguments,
                       std::span<const cugrt_value> results, std::vector<Place> places,
                       std::vector<BoundRange> fixed) {
   argument_count_ = arguments.size();
@@ -83,7 +82,7 @@ void LastBinding::set(const Frame &frame, std::span<const cugrt_value> arguments
     entry.value = value;
     entry.place = place;
     if (place.slot != kNone)
-      entry.place.others.fill(place.movable ? frame.bases[place.slot] : value.as.tensor.address);
+      entry.place.others.fill(place.movable ? run.bases[place.slot] : value.as.tensor.address);
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     entries_[i].form = form_of(arguments[i]);
@@ -148,14 +147,14 @@ LastBinding::Comparison LastBinding::compare(std::span<const cugrt_value> argume
   return Comparison(nullptr);
 }
 
-LastBinding::Match LastBinding::match(Comparison compared, Frame &frame,
+LastBinding::Match LastBinding::match(Comparison compared, RunBinding &run,
                                       std::span<const cugrt_value> arguments,
                                       std::span<const cugrt_value> results,
                                       const std::vector<cugrt_value> &handed_out) {
   if (arguments.size() != argument_count_) [[unlikely]]
     return Match::different;
   unchecked_ = false;
-  Mover mover(frame);
+  Mover mover(run);
   const Entry *end = first_difference(arguments.data() + (compared.first_other_ - entries_.data()),
                                       compared.first_other_, [&](uint64_t address, Entry &entry) {
                                         return address == entry.value.as.tensor.address ||
@@ -165,17 +164,17 @@ LastBinding::Match LastBinding::match(Comparison compared, Frame &frame,
     return Match::different;
   if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]
     return Match::different;
-  if (mover.next == frame.moves.data())
+  if (mover.next == run.moves.data())
     return Match::same;
-  frame.end_moves(static_cast<size_t>(mover.next - frame.moves.data()));
-  return !unchecked_ || check_all(frame) ? Match::moved : Match::different;
+  run.end_moves(static_cast<size_t>(mover.next - run.moves.data()));
+  return !unchecked_ || check_all(run) ? Match::moved : Match::different;
 }
 
 /// Another address for a tensor whose shape is the same.
 [[gnu::always_inline]] inline bool LastBinding::take(Mover &mover, Entry &entry, uint64_t address) {
   Place &place = entry.place;
   uint64_t &last = entry.value.as.tensor.address;
-  if (place.others[0] != address && !find_place(mover.frame, place, address)) [[unlikely]]
+  if (place.others[0] != address && !find_place(mover.run, place, address)) [[unlikely]]
     return false;
   place.others[0] = last;
   mover.move(place.slot, address - last);
@@ -184,12 +183,13 @@ LastBinding::Match LastBinding::match(Comparison compared, Frame &frame,
 }
 
 /// Looks further; what is found or found to be good comes first.
-[[gnu::noinline]] bool LastBinding::find_place(const Frame &frame, Place &place, uint64_t address) {
+[[gnu::noinline]] bool LastBinding::find_place(const RunBinding &run, Place &place,
+                                               uint64_t address) {
   if (!place.movable || address % place.alignment_bytes != 0 ||
       (address == 0 && place.bytes != 0) || address + place.bytes < address)
     return false;
   auto known = std::find(place.others.begin(), place.others.end(), address);
-  if (known == place.others.end() && !add_place(frame, place, address))
+  if (known == place.others.end() && !add_place(run, place, address))
     unchecked_ = true;
   if (known == place.others.end())
     --known; // the one that was left longest ago makes way
@@ -199,7 +199,7 @@ LastBinding::Match LastBinding::match(Comparison compared, Frame &frame,
 }
 
 /// Whether the place is apart from all current ones; forgets what it overlaps elsewhere.
-bool LastBinding::add_place(const Frame &frame, Place &place, uint64_t address) {
+bool LastBinding::add_place(const RunBinding &run, Place &place, uint64_t address) {
   for (const BoundRange &range : fixed_)
     if ((place.written || range.written) && overlap(address, place.bytes, range.begin, range.bytes))
       return false;
@@ -207,7 +207,7 @@ bool LastBinding::add_place(const Frame &frame, Place &place, uint64_t address) 
     Place &other = entry.place;
     if (other.slot == kNone || &other == &place || !(place.written || other.written))
       continue;
-    uint64_t current = frame.bases[other.slot];
+    uint64_t current = run.bases[other.slot];
     if (overlap(address, place.bytes, current, other.bytes))
       return false;
     for (uint64_t &known : other.others)
@@ -218,13 +218,13 @@ bool LastBinding::add_place(const Frame &frame, Place &place, uint64_t address) 
 }
 
 /// Checks all current places against each other; no others are known then.
-bool LastBinding::check_all(const Frame &frame) {
+bool LastBinding::check_all(const RunBinding &run) {
   ranges_ = fixed_;
   for (Entry &entry : entries_) {
     Place &place = entry.place;
     if (place.slot == kNone)
       continue;
-    uint64_t current = frame.bases[place.slot];
+    uint64_t current = run.bases[place.slot];
     ranges_.push_back({current, place.bytes, place.written, place.slot});
     place.others.fill(current);
   }

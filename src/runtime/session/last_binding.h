@@ -18,7 +18,7 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 #include "runtime/program/slot_check.h"
 
 #include <span>
@@ -41,15 +41,15 @@ public:
 
   enum class Match {
     same,
-    moved,     // the same at other addresses: the frame has the new ones
-    different, // must be bound again with all checks; the frame is half-written
+    moved,     // the same at other addresses: the run has the new ones
+    different, // must be bound again with all checks; the run is half-written
   };
 
   void forget() { argument_count_ = kForgotten; }
-  /// The frame is bound to `arguments` and `results`, which have passed every check. A result of
+  /// The run is bound to `arguments` and `results`, which have passed every check. A result of
   /// kind NONE is in memory of the session's. `places` has one for each argument and result;
   /// `fixed` are the ranges that no run moves.
-  void set(const Frame &frame, std::span<const cugrt_value> arguments,
+  void set(const RunBinding &run, std::span<const cugrt_value> arguments,
            std::span<const cugrt_value> results, std::vector<Place> places,
            std::vector<BoundRange> fixed);
 
@@ -75,10 +75,10 @@ public:
   /// All that a run pays for its arguments if it repeats the last one; any other goes on with
   /// match().
   Comparison compare(std::span<const cugrt_value> arguments, size_t result_count);
-  /// Compares the rest of a run with the binding and moves the frame's bases; `compared` is
+  /// Compares the rest of a run with the binding and moves the run's bases; `compared` is
   /// compare() of the same arguments. `handed_out` are the results of the last run, which may come
   /// back in the same array.
-  Match match(Comparison compared, Frame &frame, std::span<const cugrt_value> arguments,
+  Match match(Comparison compared, RunBinding &run, std::span<const cugrt_value> arguments,
               std::span<const cugrt_value> results, const std::vector<cugrt_value> &handed_out);
 
 private:
@@ -87,9 +87,9 @@ private:
   template <class SameAddress>
   Entry *first_difference(const cugrt_value *now, Entry *entry, const SameAddress &same_address);
   bool take(Mover &mover, Entry &entry, uint64_t address);
-  bool find_place(const Frame &frame, Place &place, uint64_t address);
-  bool add_place(const Frame &frame, Place &place, uint64_t address);
-  bool check_all(const Frame &frame);
+  bool find_place(const RunBinding &run, Place &place, uint64_t address);
+  bool add_place(const RunBinding &run, Place &place, uint64_t address);
+  bool check_all(const RunBinding &run);
   bool match_results(Mover &mover, std::span<const cugrt_value> results,
                      const std::vector<cugrt_value> &handed_out);
 

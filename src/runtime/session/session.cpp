@@ -69,7 +69,7 @@ Status Session::compute_weights(LoadedWeights &weights) {
     std::vector<cugrt_value> results(wanted.size());
     const FunctionState &state = *session->functions_[function];
     for (uint32_t slot : state.result_slots)
-      if (const uint32_t i = state.frame.function.slots[slot].index; wanted[i].address != 0) {
+      if (const uint32_t i = state.run.function.slots[slot].index; wanted[i].address != 0) {
         results[i].kind = CUGRT_VALUE_TENSOR;
         results[i].as.tensor = wanted[i];
       }
@@ -123,7 +123,7 @@ Status Session::add_functions() {
     const plan::Function &function = plan.functions[f];
     const FunctionProgram &program = executable().program(f);
     auto state = std::make_unique<FunctionState>(plan, function, program);
-    set_fixed_bases(state->frame);
+    set_fixed_bases(state->run);
     for (const plan::Block &block : function.blocks)
       for (const plan::Item &item : block.items)
         state->learns_sizes = state->learns_sizes || item.kind == plan::ItemKind::call ||
@@ -156,22 +156,21 @@ Status Session::add_functions() {
     // A session that keeps a log takes the other path, so that this one need not ask.
     state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
                        items[0].index == 0 && function.dynamic_count == 0 && !log_.on();
-    state->first_region = cache_.add_function(state->frame);
+    state->first_region = cache_.add_function(state->run);
     functions_.push_back(std::move(state));
   }
   return {};
 }
 
 /// Addresses that stay as long as the session; of arenas, until they move.
-void Session::set_fixed_bases(Frame &frame) const {
+void Session::set_fixed_bases(RunBinding &run) const {
   const plan::Plan &plan = executable().plan();
   for (uint32_t i = 0; i < arenas_.size(); ++i)
-    frame.set_base(frame.program.first_arena + i, arenas_[i].address(),
-                   arenas_[i].capacity_bytes());
+    run.set_base(run.program.first_arena + i, arenas_[i].address(), arenas_[i].capacity_bytes());
   for (uint32_t i = 0; i < plan.constants.size(); ++i)
-    frame.set_base(frame.program.first_constant + i, code_->constant_address(i),
-                   plan.constants[i].bytes.size());
-  frame.set_base(frame.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
+    run.set_base(run.program.first_constant + i, code_->constant_address(i),
+                 plan.constants[i].bytes.size());
+  run.set_base(run.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
 }
 
 /// What runs of all frames have released, once the work that uses it has ended.
@@ -270,7 +269,7 @@ Status Session::wait_for_last() const {
     state.last.forget();
     return status;
   }
-  if (state.results_serial != state.frame.serial)
+  if (state.results_serial != state.run.serial)
     CUGRT_TRY(update_results(state));
   std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
   return {};
@@ -281,10 +280,10 @@ Status Session::wait_for_last() const {
   const auto compared = state.last.compare(request.arguments, request.results.size());
   if (compared.repeats()) [[likely]]
     return {};
-  if (state.last.match(compared, state.frame, request.arguments, request.results, state.results) ==
+  if (state.last.match(compared, state.run, request.arguments, request.results, state.results) ==
       LastBinding::Match::different) [[unlikely]] {
     state.last.forget();
-    state.frame.changed(); // some bases may have moved
+    state.run.changed(); // some bases may have moved
     CUGRT_TRY(with_unplanned_given_back([&] { return bind(state, request); }));
     remember(state, request);
   }
@@ -331,7 +330,7 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
   if (!request.own_stream) [[unlikely]]
     return run_on_callers_stream(state, function, request); // the same on another stream
 
-  // 7. Run: every argument is checked, the frame has the values of symbols and the addresses
+  // 7. Run: every argument is checked, state.run has the values of symbols and the addresses
   //    of slots, and what the run writes overlaps nothing else.
   CUGRT_TRY(match_or_bind(state, request));
 
@@ -339,8 +338,8 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
   if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
     CUGRT_TRY(order_on(own_stream_.ref())); // behind the session's last run
 
-  // 8. Region: GraphCache::launch() finds the instance for the frame's key and sets what
-  //    differs, or builds one; then the instance is bound to the frame.
+  // 8. Region: GraphCache::launch() finds the instance for the run's key and sets what
+  //    differs, or builds one; then the instance is bound to the run.
   // 9. Launch: the instance is on the stream, and the results describe what it will write.
   // 10. What is in no region: HostProgram launches it step by step, in program order.
   return launch_bound(state, function, request, last_stream_);
@@ -390,7 +389,7 @@ Result<bool> Session::is_idle() {
   return end_recorded_ ? order_event_.query() : last_stream_.query();
 }
 
-Status Session::follow(Session &other, const RunRequest &request) {
+Status Session::run_after(Session &other, const RunRequest &request) {
   driver::StreamRef stream = stream_of(request);
   if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
     return {};
@@ -452,33 +451,33 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
   return {};
 }
 
-/// On what this thread has to itself: a frame, a stream, and instances that nobody else knows. Of
-/// the session only what stays as it is while it lives is read.
+/// On what this thread has to itself: a run binding, a stream, and instances that nobody else
+/// knows. Of the session only what stays as it is while it lives is read.
 Result<PrepareReport> Session::prepare(uint32_t function,
                                        std::span<const cugrt_symbol_value> symbols) {
   CUGRT_TRY(code_->device().check());
   const plan::Function &planned = executable().plan().functions[function];
-  Frame frame(executable().plan(), planned, executable().program(function));
-  CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(frame, symbols));
+  RunBinding run(executable().plan(), planned, executable().program(function));
+  CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(run, symbols));
   std::shared_lock lock(moving_);
-  set_fixed_bases(frame);
+  set_fixed_bases(run);
   const std::vector<cugrt_value> &params = weights_->params(function);
   for (uint32_t i = 0; i < params.size(); ++i)
     if (params[i].kind == CUGRT_VALUE_TENSOR)
-      frame.set_base(frame.program.first_weight + i, params[i].as.tensor.address, 0);
-  frame.serial = 0; // no frame of the session's: instances are compared before they are used
+      run.set_base(run.program.first_weight + i, params[i].as.tensor.address, 0);
+  run.serial = 0; // no run of the session's: instances are compared before they are used
   PrepareReport report;
   report.regions = planned.regions.size();
   auto make = [&]() -> Status {
     CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
     CUGRT_ASSIGN(driver::Stream stream, driver::Stream::create(code_->device().context()));
     for (uint32_t r = 0; r < planned.regions.size(); ++r) {
-      if (missing_symbol(frame, planned.regions[r], given)) {
+      if (missing_symbol(run, planned.regions[r], given)) {
         ++report.unknown;
         continue;
       }
       uint32_t number = functions_[function]->first_region + r;
-      if (Status status = cache_.prepare(number, frame, stream.ref(), report); !status.ok())
+      if (Status status = cache_.prepare(number, run, stream.ref(), report); !status.ok())
         return std::move(status).in("region " + planned.regions[r].name + " of function @" +
                                     planned.name);
     }

@@ -65,7 +65,7 @@ public:
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
   /// The stream that `request` will run on waits for what `other`, of the same device, has queued.
-  Status follow(Session &other, const RunRequest &request);
+  Status run_after(Session &other, const RunRequest &request);
 
   /// Makes and uploads the instances of a function's regions for these values of its symbols. May
   /// be called from any thread, also while another one runs the session.
@@ -111,7 +111,7 @@ private:
   Status compute_weights(LoadedWeights &weights);
   Status allocate(const SessionOptions &options);
   Status add_functions();
-  void set_fixed_bases(Frame &frame) const;
+  void set_fixed_bases(RunBinding &run) const;
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);

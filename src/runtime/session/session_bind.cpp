@@ -26,8 +26,8 @@ std::string range_text(const BoundRange &range) {
 } // namespace
 
 Status Session::check_counts(const FunctionState &state, const RunRequest &request) const {
-  const plan::Function &function = state.frame.function;
-  size_t params = state.frame.program.call_params.size();
+  const plan::Function &function = state.run.function;
+  size_t params = state.run.program.call_params.size();
   if (request.arguments.size() != params)
     return Status::error(Code::invalid_argument,
                          "function @" + function.name + " takes " + std::to_string(params) +
@@ -44,8 +44,8 @@ Status Session::check_counts(const FunctionState &state, const RunRequest &reque
 Status Session::bind(FunctionState &state, const RunRequest &request) {
   CUGRT_TRY(check_counts(state, request));
   for (size_t i = 0; i < request.arguments.size(); ++i)
-    state.params[state.frame.program.call_params[i]] = request.arguments[i];
-  CUGRT_TRY(bind_parameters(state.frame, state.params));
+    state.params[state.run.program.call_params[i]] = request.arguments[i];
+  CUGRT_TRY(bind_parameters(state.run, state.params));
   CUGRT_TRY(cover_from_start(state));
   for (size_t i = 0; i < state.results.size(); ++i) {
     cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
@@ -59,19 +59,19 @@ Status Session::bind(FunctionState &state, const RunRequest &request) {
 
 /// The binding has passed every check: what the next run is compared with.
 void Session::remember(FunctionState &state, const RunRequest &request) {
-  const Frame &frame = state.frame;
-  const plan::Function &function = frame.function;
+  const RunBinding &run = state.run;
+  const plan::Function &function = run.function;
   size_t arguments = request.arguments.size();
   std::vector<LastBinding::Place> places(arguments + state.results.size());
   auto use_slot = [&](LastBinding::Place &place, uint32_t slot, uint32_t alignment_bytes) {
     place.slot = slot;
     place.movable = true;
     place.written = ir::writes(function.slots[slot].access);
-    place.bytes = frame.base_bytes[slot];
+    place.bytes = run.base_bytes[slot];
     place.alignment_bytes = std::max<uint32_t>(alignment_bytes, 1);
   };
   for (size_t i = 0; i < arguments; ++i) {
-    const plan::Param &param = function.params[frame.program.call_params[i]];
+    const plan::Param &param = function.params[run.program.call_params[i]];
     if (param.slot != kNone)
       use_slot(places[i], param.slot, param.alignment_bytes);
   }
@@ -82,7 +82,7 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
     // Where its size follows from a match, the run itself binds the slot.
     place.movable = state.result_matches[i] == kNone;
   }
-  state.last.set(frame, request.arguments, state.given_results, std::move(places), fixed_ranges());
+  state.last.set(run, request.arguments, state.given_results, std::move(places), fixed_ranges());
 }
 
 /// Ranges that stay as long as the session: nothing that a run writes may overlap them, and it
@@ -108,8 +108,8 @@ Status Session::bind_matched_results(FunctionState &state, uint32_t match) {
       CUGRT_TRY(bind_result(state, state.result_slots[i]));
       any = true;
     }
-  return any && state.checked_serial != state.frame.serial ? check_overlaps(state, match + 1)
-                                                           : Status();
+  return any && state.checked_serial != state.run.serial ? check_overlaps(state, match + 1)
+                                                         : Status();
 }
 
 /// Those whose sizes are known before a run.
@@ -119,23 +119,23 @@ Status Session::bind_results(FunctionState &state) {
       CUGRT_TRY(bind_result(state, state.result_slots[i]));
   // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
   for (size_t i = 0; i < state.results.size(); ++i) {
-    const plan::FunctionResult &result = state.frame.function.results[i];
+    const plan::FunctionResult &result = state.run.function.results[i];
     if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot[i] &&
         result.buffer != kNone)
       return Status::error(Code::invalid_argument,
-                           "function @" + state.frame.function.name + ", result " +
+                           "function @" + state.run.function.name + ", result " +
                                std::to_string(i) + " is tensor %" +
-                               state.frame.function.buffers[result.buffer].name +
+                               state.run.function.buffers[result.buffer].name +
                                " itself and cannot be bound to other memory; leave its address 0");
   }
   return {};
 }
 
 Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
-  const plan::Slot &slot = state.frame.function.slots[slot_index];
-  auto evaluated = state.frame.evaluate(slot.bytes);
+  const plan::Slot &slot = state.run.function.slots[slot_index];
+  auto evaluated = state.run.evaluate(slot.bytes);
   if (!evaluated.ok())
-    return evaluated.take_status().in("function @" + state.frame.function.name + ", result " +
+    return evaluated.take_status().in("function @" + state.run.function.name + ", result " +
                                       std::to_string(slot.index));
   auto bytes = static_cast<uint64_t>(std::max<int64_t>(*evaluated, 0));
   const cugrt_value &given = state.given_results[slot.index];
@@ -145,26 +145,26 @@ Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
     address = given.as.tensor.address;
     if (slot.alignment_bytes > 1 && address % slot.alignment_bytes != 0)
       return Status::error(Code::invalid_argument,
-                           "function @" + state.frame.function.name + ", result " +
+                           "function @" + state.run.function.name + ", result " +
                                std::to_string(slot.index) + ": address " + hex_text(address) +
                                " is not a multiple of " + std::to_string(slot.alignment_bytes) +
                                " bytes");
   } else {
     CUGRT_ASSIGN(address, result_memory(state, slot_index, bytes));
   }
-  state.frame.set_base(slot_index, address, bytes);
+  state.run.set_base(slot_index, address, bytes);
   return {};
 }
 
 /// Memory of the session's for a result: of a bounded one, once and for all at its upper bound;
 /// else it grows.
 Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
-  const plan::Slot &slot = state.frame.function.slots[slot_index];
+  const plan::Slot &slot = state.run.function.slots[slot_index];
   ResultMemory &memory = state.result_memory[slot.index];
   if (memory.size_bytes() >= bytes)
     return memory.address();
   const ir::ExprPool &exprs = executable().plan().exprs;
-  int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.frame.function)).upper;
+  int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.run.function)).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
   auto allocated = wanted > bytes
@@ -174,7 +174,7 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
     allocated = allocate_memory(bytes);
   if (!allocated.ok())
     return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
-                                      " of function @" + state.frame.function.name + ", " +
+                                      " of function @" + state.run.function.name + ", " +
                                       std::to_string(bytes) + " bytes");
   memory.use(std::move(*allocated));
   return memory.address();
@@ -210,7 +210,7 @@ Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
 
 /// Backs the arenas with as much memory as the function needs for its symbols' values.
 Status Session::cover(FunctionState &state) {
-  if (!arenas_grow_ || !state.needs.cover(state.frame))
+  if (!arenas_grow_ || !state.needs.cover(state.run))
     return {};
   arenas_grow_ = false;
   for (size_t i = 0; i < arenas_.size(); ++i) {
@@ -233,7 +233,7 @@ Status Session::arena_error(Status status, const FunctionState &state, size_t ar
   return std::move(status)
       .in(memory_figures())
       .in("arena of storage scope '" + executable().plan().arenas[arena].scope + "', " +
-          std::to_string(bytes) + " bytes for function @" + state.frame.function.name);
+          std::to_string(bytes) + " bytes for function @" + state.run.function.name);
 }
 
 /// As cover(), before anything of a run lies in an arena: only now can one move. What learns sizes
@@ -242,7 +242,7 @@ Status Session::cover_from_start(FunctionState &state) {
   if (!arenas_move_)
     return cover(state);
   ArenaNeeds needs = state.needs;
-  if (!needs.cover(state.frame))
+  if (!needs.cover(state.run))
     return {};
   for (size_t i = 0; i < arenas_.size(); ++i) {
     const ArenaMemory &arena = arenas_[i];
@@ -264,9 +264,9 @@ Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
   Status status = arenas_[arena].move(context, bytes);
   while (status.code() == Code::out_of_device_memory && give_up_one())
     status = arenas_[arena].move(context, bytes);
-  set_fixed_bases(state.frame);
+  set_fixed_bases(state.run);
   for (const auto &other : functions_) {
-    set_fixed_bases(other->frame);
+    set_fixed_bases(other->run);
     other->last.forget();
     other->needs = {}; // what it had is gone
   }
@@ -295,11 +295,11 @@ std::string Session::memory_figures() const {
 
 Status Session::check_given_result(const FunctionState &state, uint32_t result,
                                    const cugrt_tensor &given) const {
-  const plan::Function &function = state.frame.function;
+  const plan::Function &function = state.run.function;
   const plan::Buffer &buffer = function.buffers[function.results[result].buffer];
   std::vector<int64_t> dims;
   for (ExprId dim : buffer.dims) {
-    CUGRT_ASSIGN(int64_t value, state.frame.evaluate(dim));
+    CUGRT_ASSIGN(int64_t value, state.run.evaluate(dim));
     dims.push_back(value);
   }
   bool fits = given.dtype == static_cast<int32_t>(buffer.dtype) && given.rank == dims.size() &&
@@ -320,30 +320,30 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
 
 /// Of what is bound when the first `reached` items of the body have run.
 Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
-  const Frame &frame = state.frame;
-  std::vector<bool> unbound(frame.function.slots.size());
+  const RunBinding &run = state.run;
+  std::vector<bool> unbound(run.function.slots.size());
   for (size_t i = 0; i < state.result_slots.size(); ++i)
     unbound[state.result_slots[i]] =
         state.result_matches[i] != kNone && state.result_matches[i] >= reached;
   ranges_ = fixed_ranges();
-  for (uint32_t s = 0; s < frame.function.slots.size(); ++s) {
+  for (uint32_t s = 0; s < run.function.slots.size(); ++s) {
     if (unbound[s])
       continue;
-    bool written = ir::writes(frame.function.slots[s].access);
-    ranges_.push_back({frame.bases[s], frame.base_bytes[s], written, s});
-    if (frame.bases[s] + frame.base_bytes[s] < frame.bases[s])
+    bool written = ir::writes(run.function.slots[s].access);
+    ranges_.push_back({run.bases[s], run.base_bytes[s], written, s});
+    if (run.bases[s] + run.base_bytes[s] < run.bases[s])
       return Status::error(Code::invalid_argument,
                            range_name(state, s) + " wraps around the end of the address space");
   }
   Overlap overlap;
   if (!find_overlap(ranges_, overlap)) {
     bool all = std::find(unbound.begin(), unbound.end(), true) == unbound.end();
-    state.checked_serial = all ? frame.serial : 0;
+    state.checked_serial = all ? run.serial : 0;
     return {};
   }
   const BoundRange &a = ranges_[overlap.first], &b = ranges_[overlap.second];
   return Status::error(Code::invalid_argument,
-                       "function @" + frame.function.name + ": " + range_name(state, a.name) + " " +
+                       "function @" + run.function.name + ": " + range_name(state, a.name) + " " +
                            range_text(a) + " overlaps " + range_name(state, b.name) + " " +
                            range_text(b) +
                            "; memory that a run writes may not overlap anything else it uses");
@@ -357,9 +357,9 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   if (name >= kFirstArenaRange)
     return "the session's arena '" + executable().plan().arenas[name - kFirstArenaRange].scope +
            "'";
-  const plan::Slot &slot = state.frame.function.slots[name];
+  const plan::Slot &slot = state.run.function.slots[name];
   if (slot.kind == plan::SlotKind::param)
-    return "parameter %" + state.frame.function.params[slot.index].name;
+    return "parameter %" + state.run.function.params[slot.index].name;
   return "result " + std::to_string(slot.index);
 }
 
@@ -371,36 +371,36 @@ void Session::note_place(FunctionState &state, size_t result) {
     state.result_memory[result].found_at(value.as.tensor.address);
 }
 
-/// After a run whose frame is not the one that the results describe.
+/// After a run with another binding than the results describe.
 Status Session::update_results(FunctionState &state) {
-  if (state.results_serial == 0 || state.results_serial != state.frame.moves_since)
+  if (state.results_serial == 0 || state.results_serial != state.run.moves_since)
     return describe_results(state);
-  const plan::Function &function = state.frame.function;
+  const plan::Function &function = state.run.function;
   for (uint32_t result : state.results_in_slots) {
     CUGRT_ASSIGN(uint64_t address,
-                 state.frame.address(function.buffers[function.results[result].buffer]));
+                 state.run.address(function.buffers[function.results[result].buffer]));
     state.results[result].as.tensor.address = address;
     note_place(state, result);
   }
-  state.results_serial = state.frame.serial;
+  state.results_serial = state.run.serial;
   return {};
 }
 
 /// What a run hands out: tensors with dimensions and address, host scalars with their values.
 Status Session::describe_results(FunctionState &state) {
-  const Frame &frame = state.frame;
+  const RunBinding &run = state.run;
   for (size_t i = 0; i < state.results.size(); ++i) {
-    const plan::FunctionResult &result = frame.function.results[i];
+    const plan::FunctionResult &result = run.function.results[i];
     cugrt_value value{};
     if (result.buffer != kNone) {
       CUGRT_ASSIGN(value, describe_buffer(state, result.buffer));
     } else if (result.host_value != kNone) {
-      CUGRT_ASSIGN(value, describe_host_value(frame, result.host_value));
+      CUGRT_ASSIGN(value, describe_host_value(run, result.host_value));
     }
     state.results[i] = value;
     note_place(state, i);
   }
-  state.results_serial = frame.serial;
+  state.results_serial = run.serial;
   return {};
 }
 

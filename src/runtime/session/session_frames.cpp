@@ -163,7 +163,7 @@ Status SessionFrames::wait_for_conflicts(uint32_t taken, std::span<const BoundRa
       other.in_flight = other.touches_everything = false;
       other.ranges.clear();
     } else if (conflict(other, ranges, exclusive)) {
-      CUGRT_TRY(frames_[taken].session->follow(*other.session, request));
+      CUGRT_TRY(frames_[taken].session->run_after(*other.session, request));
     }
   }
   return {};

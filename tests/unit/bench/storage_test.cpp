@@ -84,7 +84,7 @@ TEST_CASE("gaps, alignments, hints and fixed places are read, in whatever order 
   CHECK_FALSE(instance->buffers[0].hint);
   // c lies in [0, 24) and b in [32, 40); a meets c at step 0 and b at step 2, and has no room
   // between.
-  auto packing = plan::pack(instance->input());
+  auto packing = plan::find_packing(instance->input());
   REQUIRE(packing.ok());
   CHECK(plan::validate_packing(instance->input(), *packing).ok());
   CHECK(packing->peak_bytes == 56);
@@ -105,7 +105,7 @@ TEST_CASE("older names of columns are known; an end is then the last step alive"
   CHECK(instance->items[0].end == 4);
   REQUIRE(instance->gaps.size() == 1);
   CHECK(instance->gaps[0].end == 3);
-  CHECK(plan::pack(instance->input())->peak_bytes == 8); // they follow each other
+  CHECK(plan::find_packing(instance->input())->peak_bytes == 8); // they follow each other
   CHECK(read_text("buffer_id,begin,end,size\n0,0,0,4\n").ok());
 }
 
@@ -113,14 +113,14 @@ TEST_CASE("times of any size are read: only their order counts") {
   auto instance = read_all("id,lower,upper,size,gaps\na,-5,9000000000,4,0-8000000000\n"
                            "b,1,7000000000,4,\n");
   REQUIRE(instance.ok());
-  CHECK(plan::pack(instance->input())->peak_bytes == 4);
+  CHECK(plan::find_packing(instance->input())->peak_bytes == 4);
 }
 
 TEST_CASE("packings known beforehand are found again") {
   for (const char *name : {"planted_200", "planted_249"}) {
     auto instance = read_instance(std::string(TEST_DATA_FOLDER) + "/storage/" + name + ".csv");
     REQUIRE(instance.ok());
-    auto packing = plan::pack(instance->items, {.effort = plan::Effort::build});
+    auto packing = plan::find_packing(instance->items, {.effort = plan::Effort::build});
     REQUIRE(packing.ok());
     CHECK(plan::validate_packing(instance->items, *packing).ok());
     CHECK(packing->peak_bytes == 1048576);
@@ -143,12 +143,12 @@ TEST_CASE("the bound of the residual network is where its first stage adds") {
   StorageInstance net = resnet_instance(143);
   CHECK(net.items.size() == 143 * 7 + 1);
   CHECK(*plan::lower_bound_bytes(net.items) == kResnetBound);
-  CHECK(plan::pack(net.items)->peak_bytes == kResnetBound);
+  CHECK(plan::find_packing(net.items)->peak_bytes == kResnetBound);
 }
 
 TEST_CASE("the made-up networks reach their bounds at load") {
   for (const StorageInstance &net : {unet_instance(5), prefill_instance(32, 2048)}) {
-    auto packing = plan::pack(net.items);
+    auto packing = plan::find_packing(net.items);
     REQUIRE(packing.ok());
     CHECK(plan::validate_packing(net.items, *packing).ok());
     CHECK(packing->peak_bytes == *plan::lower_bound_bytes(net.items));

@@ -45,12 +45,12 @@ func @main(%x: tensor<[64], f32>, %y: out tensor<[64], f32>) {
 
 } // namespace
 
-TEST_CASE("chains one after the other take as many slots as the longest, once reordered") {
-  // 0 1 2 and 3 4 5: the second begins in the slot of the first one's last node.
+TEST_CASE("chains one after the other take as many turns as the longest, once reordered") {
+  // 0 1 2 and 3 4 5: the second begins in the turn of the first one's last node.
   const std::vector<Edge> two = {{0, 1}, {1, 2}, {3, 4}, {4, 5}};
-  CHECK(issue_slots(6, two) == 5);
+  CHECK(issue_turns(6, two) == 5);
   CHECK(longest_path_first(6, two) == Order({0, 3, 1, 4, 2, 5}));
-  CHECK(issue_slots(6, two, 1) == 6);
+  CHECK(issue_turns(6, two, 1) == 6);
   CHECK_FALSE(longest_path_first(6, two, 1)); // one lane: any order takes 6
 }
 
@@ -58,23 +58,23 @@ TEST_CASE("of nodes that may begin those with the longest path below them go fir
   // 0 is alone, 1 begins a chain of two and 3 one of three.
   const std::vector<Edge> edges = {{1, 2}, {3, 4}, {4, 5}};
   // As numbered on two lanes: 0 1 | 2 3 | 4 | 5.
-  CHECK(issue_slots(6, edges, 2) == 4);
+  CHECK(issue_turns(6, edges, 2) == 4);
   // 3 (three) and 1 (two) | 4 (two) and, of 0 and 2 (one each), the first | 2 and 5.
   CHECK(longest_path_first(6, edges, 2) == Order({3, 1, 4, 0, 2, 5}));
 }
 
-TEST_CASE("an order that takes no fewer slots leaves the nodes as they are") {
+TEST_CASE("an order that takes no fewer turns leaves the nodes as they are") {
   CHECK_FALSE(longest_path_first(0, {}));
   CHECK_FALSE(longest_path_first(1, {}));
   const std::vector<Edge> chain = {{0, 1}, {1, 2}};
   CHECK_FALSE(longest_path_first(3, chain));
   const std::vector<Edge> side_by_side = {{0, 2}, {1, 3}};
   CHECK_FALSE(longest_path_first(4, side_by_side));
-  CHECK(issue_slots(64, {}) == 2); // 32 lanes
+  CHECK(issue_turns(64, {}) == 2); // 32 lanes
   CHECK_FALSE(longest_path_first(64, {}));
 }
 
-TEST_CASE("an order keeps to the edges, and takes fewer slots by the definition of a slot") {
+TEST_CASE("an order keeps to the edges, and takes fewer turns by the definition of a turn") {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     const uint32_t nodes = 2 + random() % 40, lanes = 1 + random() % 6;
@@ -97,19 +97,19 @@ TEST_CASE("an order keeps to the edges, and takes fewer slots by the definition 
       moved.push_back({place[edge.from], place[edge.to]});
     }
     // Slots again, node by node from the definition.
-    std::vector<uint32_t> slot(nodes, 0);
+    std::vector<uint32_t> turn(nodes, 0);
     for (uint32_t i = 0; i < nodes; ++i) {
       if (i)
-        slot[i] = slot[i - 1];
+        turn[i] = turn[i - 1];
       for (const Edge &edge : moved)
         if (edge.to == i)
-          slot[i] = std::max(slot[i], slot[edge.from] + 1);
-      if (i >= lanes && slot[i - lanes] == slot[i])
-        ++slot[i];
+          turn[i] = std::max(turn[i], turn[edge.from] + 1);
+      if (i >= lanes && turn[i - lanes] == turn[i])
+        ++turn[i];
     }
     std::sort(moved.begin(), moved.end());
-    CHECK(issue_slots(nodes, moved, lanes) == slot.back() + 1);
-    CHECK(slot.back() + 1 < issue_slots(nodes, edges, lanes));
+    CHECK(issue_turns(nodes, moved, lanes) == turn.back() + 1);
+    CHECK(turn.back() + 1 < issue_turns(nodes, edges, lanes));
   }
 }
 

@@ -361,7 +361,7 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
   const std::string why = "; symbol k, defined in line " +
                           line_of(kKernels + function, "%u = match").substr(0, 2) +
                           ", has no upper bound; add `upper_bounds = {k = ...}`";
-  for (Policy policy : {Policy::patch, Policy::seed}) {
+  for (Policy policy : {Policy::patch, Policy::published}) {
     Planned p = planned(function, {.policy = policy});
     INFO(why);
     for (const BindingNote &note : p.report.bindings)

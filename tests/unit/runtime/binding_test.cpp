@@ -21,10 +21,10 @@ struct Binding {
     program = must(make_function_program(maker.plan, maker.function(), 1));
   }
   Status bind(std::vector<cugrt_value> values) {
-    Frame frame(maker.plan, maker.function(), program);
-    Status status = bind_parameters(frame, values);
-    n = frame.symbols[0];
-    bases = frame.bases;
+    RunBinding run(maker.plan, maker.function(), program);
+    Status status = bind_parameters(run, values);
+    n = run.symbols[0];
+    bases = run.bases;
     return status;
   }
   int64_t n = -1;
@@ -96,17 +96,17 @@ TEST_CASE("sizes that overflow are errors, not wraps") {
 TEST_CASE("host scalars become the bits that the same literal has, or are refused") {
   // Literals: "literals become the bits of their parameter's dtype, or are refused" (planner_test).
   Binding binding;
-  Frame frame(binding.maker.plan, binding.maker.function(), binding.program);
-  must(bind_parameters(frame, std::vector<cugrt_value>{tensor(256, {5, 4}), tensor(512, {5, 4}),
-                                                       floating(1 + 0x1p-8 + 0x1p-30)}));
+  RunBinding run(binding.maker.plan, binding.maker.function(), binding.program);
+  must(bind_parameters(run, std::vector<cugrt_value>{tensor(256, {5, 4}), tensor(512, {5, 4}),
+                                                     floating(1 + 0x1p-8 + 0x1p-30)}));
   ValueSource scalar{.kind = ValueSource::Kind::host, .dtype = ir::DType::bf16, .index = 0};
-  CHECK(must(frame.value(scalar)) == 0x3f81u);
+  CHECK(must(run.value(scalar)) == 0x3f81u);
 
   ValueSource minus_one{.kind = ValueSource::Kind::expr, .dtype = ir::DType::i8};
   minus_one.expr = binding.maker.plan.exprs.constant(-1);
-  CHECK(must(frame.value(minus_one)) == 0xffu);
+  CHECK(must(run.value(minus_one)) == 0xffu);
   minus_one.dtype = ir::DType::u64;
-  CHECK(frame.value(minus_one).status().code() == Code::out_of_range);
+  CHECK(run.value(minus_one).status().code() == Code::out_of_range);
 }
 
 TEST_CASE("overlaps are found exactly where a quadratic search finds one") {

@@ -1,7 +1,7 @@
 // runtime: graphs of a region with both branches of an `if` on a symbol.
 #include "chain.h"
 
-#include "runtime/graph/region_classes.h"
+#include "runtime/graph/topology_classes.h"
 
 #include <set>
 
@@ -31,18 +31,18 @@ TEST_CASE("what waits for a branch that is left out waits for what it would wait
 }
 
 TEST_CASE("of classes without an instance a few are kept, those found last") {
-  RegionClasses classes;
+  TopologyClasses classes;
   auto add = [&](uint32_t choice) {
-    return classes.add({{choice, 7}}, {choice, std::make_shared<const RegionClass>()});
+    return classes.add({{choice, 7}}, {choice, std::make_shared<const TopologyClass>()});
   };
   auto knows = [&](uint32_t choice) { return classes.find({{choice, 7}}).has_value(); };
-  RegionClasses::Known held = add(0); // as an instance would
+  TopologyClasses::Known held = add(0); // as an instance would
   for (uint32_t choice = 1; choice <= 1000; ++choice) {
     add(choice);
     CHECK(knows(1)); // comes again and again
-    REQUIRE(classes.size() <= RegionClasses::kSpare + 1);
+    REQUIRE(classes.size() <= TopologyClasses::kSpare + 1);
   }
-  CHECK(classes.size() == RegionClasses::kSpare + 1);
+  CHECK(classes.size() == TopologyClasses::kSpare + 1);
   CHECK(knows(0));
   CHECK(knows(1000));
   CHECK(!knows(2));
@@ -57,7 +57,7 @@ TEST_CASE("an instance that was made ahead and one that a run made are of one cl
   CHECK(must(chain.session->prepare(0, {&n, 1})).built == 1);
   chain.run(9);
   chain.run(10);
-  std::set<const RegionClass *> classes;
+  std::set<const TopologyClass *> classes;
   must(chain.session->visit_instances([&](const std::vector<GraphCache::View> &views) {
     CHECK(views.size() == 2);
     for (const GraphCache::View &view : views)

@@ -506,8 +506,8 @@ TEST_CASE("a launch of no blocks by a kernel with clusters has the dimensions of
   plan::Plan plan = PlanMaker::chain(1);
   plan.kernels[0].clusters = {{2, 1, 4}};
   const FunctionProgram program = must(make_function_program(plan, plan.functions[0], 0));
-  Frame frame(plan, plan.functions[0], program);
-  LaunchDims dims = must(launch_dims(frame, program.launches[0], {}));
+  RunBinding run(plan, plan.functions[0], program);
+  LaunchDims dims = must(launch_dims(run, program.variants[0], {}));
   CHECK_FALSE(dims.enabled);
   CHECK(dims.grid == driver::Dim3{2, 1, 4});
 }

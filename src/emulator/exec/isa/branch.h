@@ -33,8 +33,8 @@ template <bool Full> CUGRT_INLINE const Op *branch_to_target(const Op *op, Warp 
 }
 
 /// The active lanes for which the guard holds.
-template <bool Full> CUGRT_INLINE u32 guard_lanes(const Op *op, const Warp &w, u32 slot) {
-  u32 lanes = true_lanes(w.lane<u32>(slot));
+template <bool Full> CUGRT_INLINE u32 guard_lanes(const Op *op, const Warp &w, u32 cell) {
+  u32 lanes = true_lanes(w.lane<u32>(cell));
   lanes = op->flags & kFlagGuardNegated ? ~lanes : lanes;
   return Full ? lanes : lanes & w.mask;
 }

@@ -58,7 +58,7 @@ template <bool Full, class D> inline void keep(const Warp &w, D *d, u32 i, D val
     d[i] = w.lanes[i] ? value : d[i];
 }
 
-// Slots of one operation are the same or disjoint: no lane depends on another.
+// Cells of one operation are the same or disjoint: no lane depends on another.
 template <bool Full, class D, class A, class F>
 CUGRT_INLINE const Op *unary(const Op *op, Warp &w, F f) {
   auto *d = w.lane<Lane<D>>(op->d);

@@ -25,10 +25,10 @@ constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
                      klocal = ptx::Space::local, kgeneric = ptx::Space::none;
 constexpr u32 kHalf = kLanes / 2;
 
-/// Element slots of a vector access.
-template <u32 N> struct Slots {
-  u32 slot[4];
-  explicit Slots(const Op *op) : slot{op->d, op->b, op->c, op->e} {}
+/// Element cells of a vector access.
+template <u32 N> struct Cells {
+  u32 cell[4];
+  explicit Cells(const Op *op) : cell{op->d, op->b, op->c, op->e} {}
 };
 
 template <class T> inline Lane<T> read_element(const std::byte *p) {
@@ -105,7 +105,7 @@ CUGRT_INLINE void classify(const Warp &w, const A *a, AddressShape &s) {
 // Lanes from and to consecutive elements at p (of lane 0; only active lanes are touched).
 template <bool Full, class T, u32 N>
 CUGRT_INLINE void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
-  Slots<N> slots(op);
+  Cells<N> cells(op);
   if constexpr (Full && sizeof(T) == 4 && N == 4) {
     u32 *const d[4] = {w.lane<u32>(op->d), w.lane<u32>(op->b), w.lane<u32>(op->c),
                        w.lane<u32>(op->e)};
@@ -113,7 +113,7 @@ CUGRT_INLINE void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
     return;
   }
   for (u32 n = 0; n < N; ++n) {
-    auto *d = w.lane<Lane<T>>(slots.slot[n]);
+    auto *d = w.lane<Lane<T>>(cells.cell[n]);
     CUGRT_LANE_LOOP
     for (u32 i = 0; i < kLanes; ++i)
       if (Full || w.lanes[i])
@@ -122,10 +122,10 @@ CUGRT_INLINE void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
 }
 template <bool Full, class T, u32 N>
 CUGRT_INLINE void store_consecutive(const Op *op, Warp &w, std::byte *p) {
-  Slots<N> slots(op);
+  Cells<N> cells(op);
   const Lane<T> *s[N];
   for (u32 n = 0; n < N; ++n)
-    s[n] = w.lane<Lane<T>>(slots.slot[n]);
+    s[n] = w.lane<Lane<T>>(cells.cell[n]);
   CUGRT_LANE_LOOP
   for (u32 i = 0; i < kLanes; ++i)
     if (Full || w.lanes[i])
@@ -135,12 +135,12 @@ CUGRT_INLINE void store_consecutive(const Op *op, Warp &w, std::byte *p) {
 
 template <bool Full, class T, u32 N>
 CUGRT_INLINE void load_uniform(const Op *op, Warp &w, const std::byte *p) {
-  Slots<N> slots(op);
+  Cells<N> cells(op);
   Lane<T> value[N];
   for (u32 n = 0; n < N; ++n)
     value[n] = read_element<T>(p + n * sizeof(T));
   for (u32 n = 0; n < N; ++n) {
-    auto *d = w.lane<Lane<T>>(slots.slot[n]);
+    auto *d = w.lane<Lane<T>>(cells.cell[n]);
     for (u32 i = 0; i < kLanes; ++i)
       keep<Full>(w, d, i, value[n]);
   }
@@ -148,10 +148,10 @@ CUGRT_INLINE void load_uniform(const Op *op, Warp &w, const std::byte *p) {
 
 /// One half of a warp, from lane `begin` on, at p.
 template <class T, u32 N>
-CUGRT_INLINE void load_half(const Slots<N> &slots, Warp &w, u32 begin, const std::byte *p,
+CUGRT_INLINE void load_half(const Cells<N> &cells, Warp &w, u32 begin, const std::byte *p,
                             bool runs) {
   for (u32 n = 0; n < N; ++n) {
-    auto *d = w.lane<Lane<T>>(slots.slot[n]) + begin;
+    auto *d = w.lane<Lane<T>>(cells.cell[n]) + begin;
     if (runs) {
       CUGRT_LANE_LOOP
       for (u32 i = 0; i < kHalf; ++i)
@@ -164,23 +164,23 @@ CUGRT_INLINE void load_half(const Slots<N> &slots, Warp &w, u32 begin, const std
   }
 }
 template <class T, u32 N>
-CUGRT_INLINE void store_half(const Slots<N> &slots, Warp &w, u32 begin, std::byte *p) {
+CUGRT_INLINE void store_half(const Cells<N> &cells, Warp &w, u32 begin, std::byte *p) {
   CUGRT_LANE_LOOP
   for (u32 i = 0; i < kHalf; ++i)
     for (u32 n = 0; n < N; ++n)
-      write_element<T>(p + (i * N + n) * sizeof(T), w.lane<Lane<T>>(slots.slot[n])[begin + i]);
+      write_element<T>(p + (i * N + n) * sizeof(T), w.lane<Lane<T>>(cells.cell[n])[begin + i]);
 }
 
 template <bool Full, class T, u32 N, class Where>
 inline void load_each(const Op *op, Warp &w, Where where) {
-  Slots<N> slots(op);
+  Cells<N> cells(op);
   Lane<T> value[N][kLanes]; // first all loads: a destination may be the address
   for (u32 i = 0; i < kLanes; ++i)
     if (Full || w.lanes[i])
       for (u32 n = 0; n < N; ++n)
         value[n][i] = read_element<T>(where(i) + n * sizeof(T));
   for (u32 n = 0; n < N; ++n) {
-    auto *d = w.lane<Lane<T>>(slots.slot[n]);
+    auto *d = w.lane<Lane<T>>(cells.cell[n]);
     for (u32 i = 0; i < kLanes; ++i)
       if (Full || w.lanes[i])
         d[i] = value[n][i];
@@ -188,11 +188,11 @@ inline void load_each(const Op *op, Warp &w, Where where) {
 }
 template <bool Full, class T, u32 N, class Where>
 inline void store_each(const Op *op, Warp &w, Where where) {
-  Slots<N> slots(op);
+  Cells<N> cells(op);
   for (u32 i = 0; i < kLanes; ++i)
     if (Full || w.lanes[i])
       for (u32 n = 0; n < N; ++n)
-        write_element<T>(where(i) + n * sizeof(T), w.lane<Lane<T>>(slots.slot[n])[i]);
+        write_element<T>(where(i) + n * sizeof(T), w.lane<Lane<T>>(cells.cell[n])[i]);
 }
 
 template <bool Full, class T, u32 N, class Where>
@@ -240,17 +240,17 @@ CUGRT_INLINE const Op *move(const Op *op, Warp &w, const A *a, const AddressShap
     return op + 1;
   case AddressKind::halves:
     if constexpr (Full && !Store) {
-      Slots<N> slots(op);
+      Cells<N> cells(op);
       u64 first = s.first, second = s.second;
       bool lower_runs = s.lower_runs, upper_runs = s.upper_runs;
-      load_half<T, N>(slots, w, 0, place(first), lower_runs);
-      load_half<T, N>(slots, w, kHalf, place(second), upper_runs);
+      load_half<T, N>(cells, w, 0, place(first), lower_runs);
+      load_half<T, N>(cells, w, kHalf, place(second), upper_runs);
       return op + 1;
     } else if constexpr (Full) {
       if (s.lower_runs && s.upper_runs) {
-        Slots<N> slots(op);
-        store_half<T, N>(slots, w, 0, place(s.first));
-        store_half<T, N>(slots, w, kHalf, place(s.second));
+        Cells<N> cells(op);
+        store_half<T, N>(cells, w, 0, place(s.first));
+        store_half<T, N>(cells, w, kHalf, place(s.second));
         return op + 1;
       }
     }

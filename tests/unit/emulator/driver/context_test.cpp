@@ -108,7 +108,7 @@ TEST_CASE("Foreign, freed and twice freed handles are refused, never followed") 
   CHECK(CU(cuStreamSynchronize)(reinterpret_cast<CUstream>(event)) == CUDA_ERROR_INVALID_HANDLE);
   OK(CU(cuEventDestroy_v2)(event));
   CHECK(CU(cuEventDestroy_v2)(event) == CUDA_ERROR_INVALID_HANDLE);
-  CUevent reused = nullptr; // the slot, not the handle
+  CUevent reused = nullptr; // the entry, not the handle
   OK(CU(cuEventCreate)(&reused, 0));
   CHECK(reused != event);
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);

@@ -1,12 +1,12 @@
-// The seed analysis as text, for tests to compare with.
+// The published analysis as text, for tests to compare with.
 //
 //   @main
-//     %s1: slot 0
+//     %s1: merged 0
 //     %s3: stays, %s3 holds a result: the next run would overwrite it
 //     allocation before binding 0
 //     region 0 @main_cuda_graph_capture: alloc_tensor %a2; launch @k(%a1, %a2); kill %a1
 //       in (%a1, %s2) out (%a2) symbols (m)
-//   slots global 32, global 32
+//   merged in @cuda_graph_alloc: global 32, global 32
 #pragma once
 
 #include "ir/text/text.h"
@@ -16,19 +16,19 @@
 
 namespace cugrt::test {
 
-class SeedText {
+class PublishedText {
 public:
-  SeedText(const ir::Module &module, const plan::SeedAnalysis &analysis)
+  PublishedText(const ir::Module &module, const plan::PublishedAnalysis &analysis)
       : module_(module), analysis_(analysis) {}
 
   std::string all() {
     for (uint32_t f = 0; f < module_.functions.size(); ++f)
       function(f);
-    if (!analysis_.slots.empty()) {
-      text_ += "slots of @" + analysis_.allocation_name + ":";
-      for (const plan::SeedSlot &slot : analysis_.slots)
-        text_ += (&slot == analysis_.slots.data() ? " " : ", ") +
-                 module_.types.scope_name(slot.scope) + " " + std::to_string(slot.bytes);
+    if (!analysis_.merged.empty()) {
+      text_ += "merged in @" + analysis_.allocation_name + ":";
+      for (const plan::MergedStorage &merged : analysis_.merged)
+        text_ += (&merged == analysis_.merged.data() ? " " : ", ") +
+                 module_.types.scope_name(merged.scope) + " " + std::to_string(merged.bytes);
       text_ += "\n";
     }
     return std::move(text_);
@@ -37,28 +37,30 @@ public:
 private:
   void function(uint32_t f) {
     const ir::Function &function = module_.functions[f];
-    const plan::SeedFunction &seed = analysis_.functions[f];
+    const plan::PublishedFunction &published = analysis_.functions[f];
     list_.clear();
     collect(function, 0);
     text_ += "@" + function.name + "\n";
-    for (const plan::SeedStorage &s : seed.storages) {
+    for (const plan::PublishedStorage &s : published.storages) {
       text_ += "  %" + function.value(s.value).name + ": ";
       if (!s.lifted())
-        text_ += "stays, " +
-                 seed_reason(module_, function, *list_[s.binding], seed.bindings[s.binding]) + "\n";
+        text_ +=
+            "stays, " +
+            published_reason(module_, function, *list_[s.binding], published.bindings[s.binding]) +
+            "\n";
       else
-        text_ += s.slot == UINT32_MAX ? "unused\n" : "slot " + std::to_string(s.slot) + "\n";
+        text_ += s.merged == UINT32_MAX ? "unused\n" : "merged " + std::to_string(s.merged) + "\n";
     }
-    if (seed.allocates)
+    if (published.allocates)
       text_ += "  allocation before " +
-               ir::print_binding(module_, function, *list_[seed.allocation]) + "\n";
-    for (const plan::SeedRegion &r : seed.regions)
+               ir::print_binding(module_, function, *list_[published.allocation]) + "\n";
+    for (const plan::PublishedRegion &r : published.regions)
       region(function, r);
-    if (!seed.undefined.empty())
-      text_ += "  undefined (" + names(function, seed.undefined) + ")\n";
+    if (!published.undefined.empty())
+      text_ += "  undefined (" + names(function, published.undefined) + ")\n";
   }
 
-  void region(const ir::Function &function, const plan::SeedRegion &r) {
+  void region(const ir::Function &function, const plan::PublishedRegion &r) {
     text_ += "  region " + std::to_string(r.capture_index) + " @" +
              analysis_.lifted[r.lifted].name + "\n";
     for (uint32_t number : r.bindings)
@@ -89,7 +91,7 @@ private:
   }
 
   const ir::Module &module_;
-  const plan::SeedAnalysis &analysis_;
+  const plan::PublishedAnalysis &analysis_;
   std::vector<const ir::Binding *> list_;
   std::string text_;
 };

@@ -1,11 +1,12 @@
-// Storage policy `slots` beside `packed`. Blocks are what the rules of plan/slots.h give, worked
-// out by hand; peaks of packing are the least sum of sizes, rounded up to 256 bytes between
-// tensors, that are alive together. The modules are the inputs of the golden files slots-*.txt.
+// Storage policy `slots` beside `packed`. Blocks are what the rules of plan/published/chunks.h
+// give, worked out by hand; peaks of packing are the least sum of sizes, rounded up to 256 bytes
+// between tensors, that are alive together. The modules are the inputs of the golden files
+// slots-*.txt.
 #include "support/catch.h"
 
 #include "ir/text/text.h"
 #include "passes/pass.h"
-#include "plan/published/slots.h"
+#include "plan/published/chunks.h"
 #include "plan/storage/memory_plan.h"
 #include "support/file.h"
 
@@ -30,25 +31,25 @@ ir::Module golden_module(const std::string &name) {
 }
 
 /// "x: 32 A, y: A, z" for x in a new block of 32 bytes, y in the same one, z unplanned.
-std::string written(ir::Module module, const ir::Function &function, SlotFlaws flaws = {}) {
-  Result<SlotPlan> plan = plan_slots(module, function, flaws);
+std::string written(ir::Module module, const ir::Function &function, ChunkFlaws flaws = {}) {
+  Result<ChunkPlan> plan = plan_chunks(module, function, flaws);
   REQUIRE(plan.ok());
   std::string text;
-  for (const SlotTensor &tensor : plan->tensors) {
+  for (const ChunkTensor &tensor : plan->tensors) {
     text += (text.empty() ? "" : ", ") + function.value(tensor.tensor).name;
-    CHECK((tensor.slot == kNoSlot) != tensor.reason.empty());
-    if (tensor.slot == kNoSlot)
+    CHECK((tensor.chunk == kNoChunk) != tensor.reason.empty());
+    if (tensor.chunk == kNoChunk)
       continue;
-    const StorageSlot &slot = plan->slots[tensor.slot];
+    const StorageChunk &chunk = plan->chunks[tensor.chunk];
     text += ": ";
-    if (slot.first_tensor == tensor.tensor)
-      text += module.exprs.to_string(slot.bytes, function.symbol_names()) + " ";
-    text += char('A' + tensor.slot);
+    if (chunk.first_tensor == tensor.tensor)
+      text += module.exprs.to_string(chunk.bytes, function.symbol_names()) + " ";
+    text += char('A' + tensor.chunk);
   }
   return text;
 }
 
-std::string blocks_of(const std::string &text, SlotFlaws flaws = {}) {
+std::string blocks_of(const std::string &text, ChunkFlaws flaws = {}) {
   const ir::Module module = module_of("cugrt 1\n" + text);
   return written(module, module.functions.front(), flaws);
 }
@@ -193,7 +194,7 @@ TEST_CASE("a block that one branch frees is not used in the other, nor afterward
                  "%b = alloc : tensor<[8], u8>\nlaunch @w(%b)\nyield %x\n}\n"
                  "%d = alloc : tensor<[8], u8>\nlaunch @w(%d)\nreturn %y\n}\n";
   CHECK(blocks_of(branches) == "a: 8 A, b: 8 B, d: 8 C");
-  SlotFlaws published;
+  ChunkFlaws published;
   published.pool_outlives_branch = true;
   CHECK(blocks_of(branches, published) == "a: 8 A, b: A, d: A");
 }
@@ -229,9 +230,9 @@ TEST_CASE("a tuple that names a tensor twice counts two uses, in its own block a
                                     "return %y\n}\n";
   CHECK(blocks_of(nested) == "a");
   ir::Module module = module_of("cugrt 1\n" + nested);
-  SlotFlaws published;
+  ChunkFlaws published;
   published.repeated_part_breaks = true;
-  Result<SlotPlan> plan = plan_slots(module, module.functions.front(), published);
+  Result<ChunkPlan> plan = plan_chunks(module, module.functions.front(), published);
   REQUIRE(plan.ok());
   CHECK(plan->breaks);
 }
@@ -248,7 +249,7 @@ TEST_CASE("a size that overflows is an error with its place") {
       module_of("cugrt 1\n" + kKernels +
                 "func @f(%x: tensor<[n], u8>) attributes {upper_bounds = {n = 4000000000}} {\n"
                 "%a = alloc : tensor<[n, n, n], f32>\nlaunch @w(%a)\nreturn\n}\n");
-  Result<SlotPlan> plan = plan_slots(module, module.functions.front());
+  Result<ChunkPlan> plan = plan_chunks(module, module.functions.front());
   REQUIRE_FALSE(plan.ok());
   CHECK(plan.status().code() == Code::out_of_range);
   CHECK(plan.status().message().find("%a") != std::string::npos);

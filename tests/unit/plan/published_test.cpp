@@ -1,7 +1,7 @@
-// The seed analysis: each published flaw is mended, and its switch turns it back on. Expected texts
-// follow from the rules; what the flawed pass does was compared with the published one.
+// The published analysis: each published flaw is mended, and its switch turns it back on. Expected
+// texts follow from the rules; what the flawed pass does was compared with the published one.
 #include "support/catch.h"
-#include "support/seed_text.h"
+#include "support/published_text.h"
 
 #include "ir/text/text.h"
 #include "plan/lower/planner.h"
@@ -25,8 +25,8 @@ ir::Module parse(const std::string &functions) {
 
 std::string analyzed(const std::string &functions, const PublishedFlaws &flaws = {}) {
   ir::Module module = parse(functions);
-  plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
-  return "\n" + test::SeedText(module, analysis).all();
+  plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
+  return "\n" + test::PublishedText(module, analysis).all();
 }
 
 } // namespace
@@ -49,7 +49,7 @@ func @main(%c: bool, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
 )";
   CHECK(analyzed(text) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
@@ -60,12 +60,12 @@ func @main(%c: bool, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
   region 2 @main_cuda_graph_capture
     launch @k(%w, %a)
     in (%w, %a) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   // The launch after the branch moves above it.
   CHECK(analyzed(text, {.control_keeps_region = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
@@ -74,7 +74,7 @@ slots of @cuda_graph_alloc: global 32
   region 1 @main_cuda_graph_capture1
     launch @k(%w, %a)
     in (%w, %a) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -91,7 +91,7 @@ func @main(%x: tensor<?, f32>, %w: tensor<[8], f32>, %y: tensor<[8], f32>) attri
 )";
   CHECK(analyzed(text) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
@@ -99,17 +99,17 @@ func @main(%x: tensor<?, f32>, %w: tensor<[8], f32>, %y: tensor<[8], f32>) attri
   region 1 @main_cuda_graph_capture
     launch @k(%w, %a)
     in (%w, %a) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   CHECK(analyzed(text, {.match_keeps_region = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     launch @k(%w, %a)
     in (%w, %a) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -125,24 +125,24 @@ func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>) att
 )";
   CHECK(analyzed(text) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %r = alias %w
     in (%w, %a) out (%r)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   CHECK(analyzed(text, {.results_are_no_uses = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %r = alias %w
     in (%w, %a) out ()
   undefined (%r)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -163,24 +163,24 @@ func @main(%w: tensor<[1], i32>) attributes {num_inputs = 0} {
 )";
   CHECK(analyzed(text) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 4
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %c = alias %a
     in (%w, %a) out (%c)
-slots of @cuda_graph_alloc: global 4
+merged in @cuda_graph_alloc: global 4
 )");
   CHECK(analyzed(text, {.conditions_are_no_uses = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 4
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %c = alias %a
     in (%w, %a) out ()
   undefined (%c)
-slots of @cuda_graph_alloc: global 4
+merged in @cuda_graph_alloc: global 4
 )");
 }
 
@@ -197,24 +197,24 @@ func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {
 )";
   CHECK(analyzed(text) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %v = view %a, 0 : tensor<[8], f32>
     in (%w, %a) out (%v)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   CHECK(analyzed(text, {.matches_are_no_uses = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%w, %a)
     %v = view %a, 0 : tensor<[8], f32>
     in (%w, %a) out ()
   undefined (%v)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -249,9 +249,9 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
     CHECK(analyzed(text, {.views_hide_results = true}) == R"(
 @same
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   }
 }
@@ -268,7 +268,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
 )";
   CHECK(analyzed(text) ==
         "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
-  CHECK(analyzed(text, {.views_hide_results = true}).find("%s: slot 0") != std::string::npos);
+  CHECK(analyzed(text, {.views_hide_results = true}).find("%s: merged 0") != std::string::npos);
 }
 
 TEST_CASE("aliases and tuples alone hide no result") {
@@ -317,29 +317,29 @@ func @other(%x: tensor<[8], f32>) {
 )";
   CHECK(analyzed(text) == R"(
 @inner
-  %s: slot 1
+  %s: merged 1
   allocation before %s = alloc_storage "global", 64
 @middle
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
 @other
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 16
-slots of @cuda_graph_alloc: global 32, global 64
+merged in @cuda_graph_alloc: global 32, global 64
 )");
   CHECK(analyzed(text, {.merge_ignores_calls = true}) == R"(
 @inner
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 64
 @middle
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
 @other
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 16
-slots of @cuda_graph_alloc: global 64
+merged in @cuda_graph_alloc: global 64
 )");
 }
 
@@ -356,13 +356,13 @@ func @main(%x: tensor<[8], f32>) {
   CHECK(analyzed(text) == R"(
 @main
   %unused: unused
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_seed(module).merge_fails_on == UINT32_MAX);
-  CHECK(plan::analyze_seed(module, {.unused_storage_breaks_merge = true}).merge_fails_on == 0);
+  CHECK(plan::analyze_published(module).merge_fails_on == UINT32_MAX);
+  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on == 0);
 }
 
 TEST_CASE("a function all of whose storages are unused allocates nothing") {
@@ -374,7 +374,7 @@ func @main() {
 )";
   CHECK(analyzed(text) == "\n@main\n  %unused: unused\n");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_seed(module, {.unused_storage_breaks_merge = true}).merge_fails_on ==
+  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on ==
         UINT32_MAX);
 }
 
@@ -397,18 +397,18 @@ func @main(%c: bool, %x: tensor<[8], f32>) {
 )";
   CHECK(analyzed(in_branch) == R"(
 @main
-  %s: slot 0
-  %t: slot 1
+  %s: merged 0
+  %t: merged 1
   allocation before if %c using (%x) { ... } else { ... }
-slots of @cuda_graph_alloc: global 32, global 32
+merged in @cuda_graph_alloc: global 32, global 32
 )");
   CHECK(analyzed(in_branch, {.allocation_at_first_storage = true}) == R"(
 @main
-  %s: slot 0
-  %t: slot 1
+  %s: merged 0
+  %t: merged 1
   allocation before %s = alloc_storage "global", 32
   undefined (%t)
-slots of @cuda_graph_alloc: global 32, global 32
+merged in @cuda_graph_alloc: global 32, global 32
 )");
   const char *const after_launch = R"(
 func @main(%w: tensor<[8], f32>, %v: tensor<[8], f32>) attributes {num_inputs = 0} {
@@ -421,18 +421,18 @@ func @main(%w: tensor<[8], f32>, %v: tensor<[8], f32>) attributes {num_inputs = 
 )";
   CHECK(analyzed(after_launch) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before extern "touch"(%w)
   region 0 @main_cuda_graph_capture
     extern "touch"(%w)
     %a = alloc_tensor %s, 0 : tensor<[8], f32>
     launch @k(%w, %a)
     in (%w, %s) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
   CHECK(analyzed(after_launch, {.allocation_at_first_storage = true}) == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     extern "touch"(%w)
@@ -440,7 +440,7 @@ slots of @cuda_graph_alloc: global 32
     launch @k(%w, %a)
     in (%w, %s) out ()
   undefined (%s)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -496,10 +496,10 @@ TEST_CASE("regions that are written alike are one function, unless bounds or sco
   };
   auto lifted = [&](const std::string &text, const PublishedFlaws &flaws = {}) {
     ir::Module module = parse(text);
-    plan::SeedAnalysis analysis = plan::analyze_seed(module, flaws);
+    plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
     std::vector<std::string> names;
-    for (const plan::SeedFunction &function : analysis.functions)
-      for (const plan::SeedRegion &region : function.regions)
+    for (const plan::PublishedFunction &function : analysis.functions)
+      for (const plan::PublishedRegion &region : function.regions)
         names.push_back(analysis.lifted[region.lifted].name + " " +
                         std::to_string(region.capture_index));
     return names;
@@ -530,7 +530,7 @@ func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 
             .find(R"(  region 0 @main_cuda_graph_capture2
     launch @k(%w, %a)
     in (%w, %a) out ()
-slots of @cuda_graph_alloc1: global 32
+merged in @cuda_graph_alloc1: global 32
 )") != std::string::npos);
 }
 
@@ -544,12 +544,12 @@ func @main(%v: tensor<[c], f32>, %w: tensor<[b, a], f32>) attributes {num_inputs
 }
 )") == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @kn(%w, %y, c)
     in (%w, %y) out () symbols (b, a, c)
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 
@@ -568,12 +568,12 @@ func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {
 }
 )") == R"(
 @main
-  %s: slot 0
+  %s: merged 0
   allocation before %s = alloc_storage "global", 32
   region 0 @main_cuda_graph_capture
     launch @k(%c, %a)
     in (%c, %a) out ()
-slots of @cuda_graph_alloc: global 32
+merged in @cuda_graph_alloc: global 32
 )");
 }
 

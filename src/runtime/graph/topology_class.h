@@ -1,4 +1,4 @@
-// A topology class of a region: the launches chosen for its steps, and the patch program of its
+// A topology class of a region: the variants chosen for its steps, and the patch program of its
 // instances.
 //
 // Arguments are numbered through all nodes in order (node 0's, node 1's, ...). What several
@@ -14,30 +14,30 @@
 #pragma once
 
 #include "plan/edges/region_levels.h"
-#include "runtime/program/frame.h"
+#include "runtime/program/run_binding.h"
 
 namespace cugrt::runtime {
 
 class Executable;
 
-struct RegionClass {
+struct TopologyClass {
   struct Use {
     uint32_t argument, node; // `argument` of values only
   };
   /// A value (`from` is one of FunctionProgram::sources that gives it) or a node's dimensions (one
-  /// of FunctionProgram::launches that has them), and all that share it.
+  /// of FunctionProgram::variants that has them), and all that share it.
   struct Shared {
     uint32_t from;
     Range uses;
   };
   struct Input {
     enum class Kind : uint8_t { symbol, base, host } kind;
-    uint32_t index;     // SymbolId, base or host value of the frame
+    uint32_t index;     // SymbolId, base or host value of the run
     Range values, dims; // into `dependents`, for numbers of `values` and `dims`
   };
 
   uint32_t region = 0;
-  std::vector<uint32_t> launches;                        // of each node: FunctionProgram::launches
+  std::vector<uint32_t> variants;                        // of each node: FunctionProgram::variants
   std::vector<uint32_t> first_argument;                  // of each node, and the end
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
@@ -67,8 +67,8 @@ struct RegionClass {
   bool changes_bodies = false;
   bool has_bodies() const { return levels.levels.size() > 1; }
 
-  size_t node_count() const { return launches.size(); } // those that are left out included
-  size_t graph_node_count() const { return launches.size() - left_out_count; }
+  size_t node_count() const { return variants.size(); } // those that are left out included
+  size_t graph_node_count() const { return variants.size() - left_out_count; }
   size_t argument_count() const { return first_argument.back(); }
   size_t edge_count() const { return predecessors.size(); }
 
@@ -89,11 +89,12 @@ struct RegionClass {
   }
 };
 
-/// The class that the frame's symbols select: one launch for each step of the region. Errors have
+/// The class that the run's symbols select: one launch for each step of the region. Errors have
 /// the step's place in the module.
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
                                               uint32_t region);
 
-RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches);
+TopologyClass make_topology_class(const RunBinding &run, uint32_t region,
+                                  std::vector<uint32_t> variants);
 
 } // namespace cugrt::runtime

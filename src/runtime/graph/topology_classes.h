@@ -4,7 +4,7 @@
 // again, and a class costs as much to make as the region has nodes. Used by the session's thread.
 #pragma once
 
-#include "runtime/graph/region_class.h"
+#include "runtime/graph/topology_class.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,14 +15,14 @@
 
 namespace cugrt::runtime {
 
-class RegionClasses {
+class TopologyClasses {
 public:
   /// Classes without an instance that are kept.
   static constexpr size_t kSpare = 8;
 
   struct Known {
     uint64_t number = 0; // no other class of the cache has it
-    std::shared_ptr<const RegionClass> topology;
+    std::shared_ptr<const TopologyClass> topology;
   };
 
   /// `choices` are the launches chosen for the steps that have a choice.

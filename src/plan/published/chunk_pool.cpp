@@ -1,19 +1,19 @@
 // Which free block serves a request.
-#include "plan/published/slot_pool.h"
+#include "plan/published/chunk_pool.h"
 
 #include "support/checked_math.h"
 
 namespace cugrt::plan {
 
-uint32_t SlotPool::take(Free &free, Free::iterator entry) {
-  const uint32_t slot = entry->second;
+uint32_t ChunkPool::take(Free &free, Free::iterator entry) {
+  const uint32_t chunk = entry->second;
   free.erase(entry);
-  places_[slot] = {};
-  return slot;
+  places_[chunk] = {};
+  return chunk;
 }
 
-std::optional<uint32_t> SlotPool::take(uint32_t scope, ir::DType dtype, ir::ExprId bytes,
-                                       std::optional<int64_t> constant) {
+std::optional<uint32_t> ChunkPool::take(uint32_t scope, ir::DType dtype, ir::ExprId bytes,
+                                        std::optional<int64_t> constant) {
   auto shelf = shelves_.find({scope, dtype});
   if (shelf == shelves_.end())
     return std::nullopt;
@@ -35,18 +35,18 @@ std::optional<uint32_t> SlotPool::take(uint32_t scope, ir::DType dtype, ir::Expr
   return take(free, std::prev(found));
 }
 
-void SlotPool::give_back(uint32_t slot, uint32_t scope, ir::DType dtype, ir::ExprId bytes,
-                         std::optional<int64_t> constant) {
+void ChunkPool::give_back(uint32_t chunk, uint32_t scope, ir::DType dtype, ir::ExprId bytes,
+                          std::optional<int64_t> constant) {
   Shelf &shelf = shelves_[{scope, dtype}];
   Free &free = constant ? shelf.constant : shelf.symbolic;
-  if (places_.size() <= slot)
-    places_.resize(slot + 1);
-  places_[slot] = {&free, free.emplace(constant.value_or(bytes.index), slot)};
+  if (places_.size() <= chunk)
+    places_.resize(chunk + 1);
+  places_[chunk] = {&free, free.emplace(constant.value_or(bytes.index), chunk)};
 }
 
-void SlotPool::withdraw(uint32_t slot) {
-  if (slot < places_.size() && places_[slot].free)
-    take(*places_[slot].free, places_[slot].entry);
+void ChunkPool::withdraw(uint32_t chunk) {
+  if (chunk < places_.size() && places_[chunk].free)
+    take(*places_[chunk].free, places_[chunk].entry);
 }
 
 } // namespace cugrt::plan

@@ -1,5 +1,5 @@
-// Making of patch programs; see region_class.h.
-#include "runtime/graph/region_class.h"
+// Making of patch programs; see topology_class.h.
+#include "runtime/graph/topology_class.h"
 
 #include "runtime/graph/step_launch.h"
 #include "runtime/program/legality.h"
@@ -14,19 +14,18 @@ namespace {
 
 class ClassMaker {
 public:
-  ClassMaker(const Frame &frame, uint32_t region, std::vector<uint32_t> launches)
-      : frame_(frame), region_(frame.function.regions[region]),
-        base_input_(frame.bases.size(), kNone), host_input_(frame.host_values.size(), kNone),
-        symbol_input_(frame.symbols.size(), kNone) {
+  ClassMaker(const RunBinding &run, uint32_t region, std::vector<uint32_t> variants)
+      : run_(run), region_(run.function.regions[region]), base_input_(run.bases.size(), kNone),
+        host_input_(run.host_values.size(), kNone), symbol_input_(run.symbols.size(), kNone) {
     class_.region = region;
-    class_.launches = std::move(launches);
+    class_.variants = std::move(variants);
   }
 
-  RegionClass make() {
+  TopologyClass make() {
     for (ir::SymbolId symbol : region_.key)
-      add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
+      add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
     class_.key_size = static_cast<uint32_t>(region_.key.size());
-    for (uint32_t node = 0; node < class_.launches.size(); ++node)
+    for (uint32_t node = 0; node < class_.variants.size(); ++node)
       add_node(node);
     class_.first_argument.push_back(arguments_);
     flatten();
@@ -41,15 +40,16 @@ private:
   struct Lists {
     std::vector<uint32_t> values, dims;
   };
-  /// One of RegionClass::values or dims while it is being collected.
+  /// One of TopologyClass::values or dims while it is being collected.
   struct Group {
     uint32_t from;
-    std::vector<RegionClass::Use> uses;
+    std::vector<TopologyClass::Use> uses;
   };
   /// Kind, dtype, index, expression, bits of a source; or a launch's dimensions.
   using GroupKey = std::array<uint64_t, 8>;
 
-  uint32_t add_input(RegionClass::Input::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
+  uint32_t add_input(TopologyClass::Input::Kind kind, std::vector<uint32_t> &table,
+                     uint32_t index) {
     if (table[index] == kNone) {
       table[index] = static_cast<uint32_t>(class_.inputs.size());
       class_.inputs.push_back({kind, index, {}, {}});
@@ -59,7 +59,7 @@ private:
   }
 
   bool has_bucket(uint32_t symbol) const {
-    const std::vector<plan::Bucket> &buckets = frame_.function.buckets;
+    const std::vector<plan::Bucket> &buckets = run_.function.buckets;
     return std::any_of(buckets.begin(), buckets.end(),
                        [&](const plan::Bucket &bucket) { return bucket.of.index == symbol; });
   }
@@ -70,10 +70,10 @@ private:
     if (!expr.valid())
       return;
     used_.clear();
-    frame_.plan.exprs.collect_symbols(expr, used_);
+    run_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
       if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
-        add_input(RegionClass::Input::Kind::symbol, symbol_input_, symbol.index);
+        add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
       CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
       inputs.push_back(symbol_input_[symbol.index]);
     }
@@ -95,79 +95,79 @@ private:
   }
 
   /// The dimensions of a copy or fill follow from its size, an argument.
-  GroupKey dims_key(const LaunchProgram &launch) const {
-    const auto kind = static_cast<uint64_t>(launch.kind);
-    if (launch.kind == LaunchKind::kernel)
+  GroupKey dims_key(const StepVariant &variant) const {
+    const auto kind = static_cast<uint64_t>(variant.kind);
+    if (variant.kind == VariantKind::kernel)
       return {kind,
-              launch.grid[0].index,
-              launch.grid[1].index,
-              launch.grid[2].index,
-              launch.block[0].index,
-              launch.block[1].index,
-              launch.block[2].index,
-              launch.shared_bytes.index};
-    if (launch.kind != LaunchKind::copy && launch.kind != LaunchKind::fill)
+              variant.grid[0].index,
+              variant.grid[1].index,
+              variant.grid[2].index,
+              variant.block[0].index,
+              variant.block[1].index,
+              variant.block[2].index,
+              variant.shared_bytes.index};
+    if (variant.kind != VariantKind::copy && variant.kind != VariantKind::fill)
       return {kind};
-    const uint32_t size = launch.kind == LaunchKind::copy ? 2 : 1;
-    const ValueSource &bytes = frame_.program.sources[launch.sources.begin + size];
+    const uint32_t size = variant.kind == VariantKind::copy ? 2 : 1;
+    const ValueSource &bytes = run_.program.sources[variant.sources.begin + size];
     return {kind, static_cast<uint64_t>(bytes.kind), bytes.expr.index, bytes.bits};
   }
 
   /// Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
-  static NodeKind kind_of(const LaunchProgram &launch) {
-    return launch.kind == LaunchKind::kernel || !launch.fixed ? NodeKind::kernel
-           : launch.kind == LaunchKind::copy                  ? NodeKind::copy
-                                                              : NodeKind::fill;
+  static NodeKind kind_of(const StepVariant &variant) {
+    return variant.kind == VariantKind::kernel || !variant.fixed ? NodeKind::kernel
+           : variant.kind == VariantKind::copy                   ? NodeKind::copy
+                                                                 : NodeKind::fill;
   }
 
   void add_node(uint32_t node) {
-    const LaunchProgram &launch = frame_.program.launches[class_.launches[node]];
+    const StepVariant &variant = run_.program.variants[class_.variants[node]];
     class_.first_argument.push_back(arguments_);
-    for (uint32_t i = launch.sources.begin; i < launch.sources.end(); ++i)
-      add_argument(launch, i, {arguments_++, node});
+    for (uint32_t i = variant.sources.begin; i < variant.sources.end(); ++i)
+      add_argument(variant, i, {arguments_++, node});
     const Change dim_changes[] = {Change::grid, Change::block, Change::shared_bytes,
                                   Change::becomes_empty};
     bool is_new = false;
-    Group &dims = group(known_dims_, dims_, dims_key(launch), class_.launches[node], is_new);
+    Group &dims = group(known_dims_, dims_, dims_key(variant), class_.variants[node], is_new);
     dims.uses.push_back({kNone, node});
     if (!is_new)
       return;
     found_.clear();
     for (int i = 0; i < 3; ++i) {
-      symbols_of(launch.grid[i], found_);
-      symbols_of(launch.block[i], found_);
+      symbols_of(variant.grid[i], found_);
+      symbols_of(variant.block[i], found_);
     }
-    symbols_of(launch.shared_bytes, found_);
-    if (launch.kind == LaunchKind::copy || launch.kind == LaunchKind::fill)
+    symbols_of(variant.shared_bytes, found_);
+    if (variant.kind == VariantKind::copy || variant.kind == VariantKind::fill)
       symbols_of(
-          frame_.program.sources[launch.sources.begin + (launch.kind == LaunchKind::copy ? 2 : 1)]
+          run_.program.sources[variant.sources.begin + (variant.kind == VariantKind::copy ? 2 : 1)]
               .expr,
           found_);
-    CUGRT_CHECK(found_.empty() || can_patch(kind_of(launch), dim_changes));
+    CUGRT_CHECK(found_.empty() || can_patch(kind_of(variant), dim_changes));
     for (uint32_t input : found_)
       add_dependent(lists_[input].dims, dims_);
   }
 
-  void add_argument(const LaunchProgram &launch, uint32_t number, RegionClass::Use use) {
-    const ValueSource &source = frame_.program.sources[number];
+  void add_argument(const StepVariant &variant, uint32_t number, TopologyClass::Use use) {
+    const ValueSource &source = run_.program.sources[number];
     const bool moves =
-        source.kind == ValueSource::Kind::address && source.index < frame_.program.first_arena;
+        source.kind == ValueSource::Kind::address && source.index < run_.program.first_arena;
     const bool changes = moves || source.kind == ValueSource::Kind::host || source.expr.valid();
     if (!changes)
       return;
     bool is_new = false;
     group(known_values_, values_, key_of(source), number, is_new).uses.push_back(use);
-    const Change argument_changes[] = {kind_of(launch) == NodeKind::kernel ? Change::argument
-                                                                           : Change::address};
-    CUGRT_CHECK(can_patch(kind_of(launch), argument_changes));
+    const Change argument_changes[] = {kind_of(variant) == NodeKind::kernel ? Change::argument
+                                                                            : Change::address};
+    CUGRT_CHECK(can_patch(kind_of(variant), argument_changes));
     if (!is_new)
       return;
     found_.clear();
     symbols_of(source.expr, found_, source.kind == ValueSource::Kind::expr);
     if (moves)
-      found_.push_back(add_input(RegionClass::Input::Kind::base, base_input_, source.index));
+      found_.push_back(add_input(TopologyClass::Input::Kind::base, base_input_, source.index));
     if (source.kind == ValueSource::Kind::host)
-      found_.push_back(add_input(RegionClass::Input::Kind::host, host_input_, source.index));
+      found_.push_back(add_input(TopologyClass::Input::Kind::host, host_input_, source.index));
     for (uint32_t input : found_)
       add_dependent(lists_[input].values, values_);
   }
@@ -203,12 +203,12 @@ private:
     std::vector<bool> of_key(class_.node_count());
     for (uint32_t i = 0; i < class_.key_size; ++i)
       class_.for_each_use(class_.inputs[i],
-                          [&](const RegionClass::Use &use) { of_key[use.node] = true; });
+                          [&](const TopologyClass::Use &use) { of_key[use.node] = true; });
     class_.key_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
     of_key.assign(of_key.size(), false);
     for (uint32_t i = 0; i < class_.key_size; ++i)
       for (uint32_t number : class_.numbers(class_.inputs[i].dims))
-        for (const RegionClass::Use &use : class_.uses_of(class_.dims[number]))
+        for (const TopologyClass::Use &use : class_.uses_of(class_.dims[number]))
           of_key[use.node] = true;
     class_.key_dims_nodes = static_cast<size_t>(std::count(of_key.begin(), of_key.end(), true));
   }
@@ -220,10 +220,10 @@ private:
         class_.for_each_use(class_.inputs[input], visit);
     };
     for (uint32_t input : base_input_)
-      for_each_use(input, [&](const RegionClass::Use &use) { ++bases_of_node[use.node]; });
+      for_each_use(input, [&](const TopologyClass::Use &use) { ++bases_of_node[use.node]; });
     for (uint32_t input : base_input_) {
       uint32_t uses = 0, bases = 0;
-      for_each_use(input, [&](const RegionClass::Use &use) {
+      for_each_use(input, [&](const TopologyClass::Use &use) {
         ++uses;
         bases = bases_of_node[use.node];
       });
@@ -305,9 +305,9 @@ private:
 
   void leave_out(uint32_t node, size_t predecessors, uint32_t waiting) {
     const bool in_no_graph = absent_level_[class_.levels.level_of[node]];
-    const LaunchKind kind = frame_.program.launches[class_.launches[node]].kind;
+    const VariantKind kind = run_.program.variants[class_.variants[node]].kind;
     if (in_no_graph ||
-        (kind == LaunchKind::left_out && class_.levels.level_of[node] == 0 &&
+        (kind == VariantKind::left_out && class_.levels.level_of[node] == 0 &&
          (predecessors <= 1 || waiting <= 1 || predecessors * waiting <= kEdgesInstead))) {
       class_.left_out[node] = true;
       ++class_.left_out_count;
@@ -315,7 +315,7 @@ private:
   }
 
   void add_levels() {
-    auto levels = plan::find_region_levels(frame_.function, region_.steps);
+    auto levels = plan::find_region_levels(run_.function, region_.steps);
     CUGRT_CHECK(levels);
     class_.levels = std::move(*levels);
     class_.left_out.resize(class_.node_count());
@@ -323,14 +323,14 @@ private:
       absent_level_.push_back(
           level.step != plan::kNone &&
           (absent_level_[level.parent] ||
-           frame_.program.launches[class_.launches[level.step]].kind == LaunchKind::left_out));
-    for (const RegionClass::Input &input : class_.inputs)
-      class_.for_each_use(input, [&](const RegionClass::Use &use) {
+           run_.program.variants[class_.variants[level.step]].kind == VariantKind::left_out));
+    for (const TopologyClass::Input &input : class_.inputs)
+      class_.for_each_use(input, [&](const TopologyClass::Use &use) {
         class_.changes_bodies = class_.changes_bodies || class_.levels.level_of[use.node] != 0;
       });
   }
 
-  const Frame &frame_;
+  const RunBinding &run_;
   const plan::Region &region_;
   std::vector<uint32_t> base_input_, host_input_, symbol_input_; // number of the input, or kNone
   std::vector<Lists> lists_;                                     // of each input
@@ -340,25 +340,26 @@ private:
   uint32_t arguments_ = 0;
   std::vector<ir::SymbolId> used_;
   std::vector<uint32_t> found_;
-  RegionClass class_;
+  TopologyClass class_;
 };
 
 } // namespace
 
-Result<std::vector<uint32_t>> choose_launches(const Frame &frame, const Executable &executable,
+Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
                                               uint32_t region) {
-  Range steps = frame.function.regions[region].steps;
-  std::vector<uint32_t> launches;
-  launches.reserve(steps.count);
+  Range steps = run.function.regions[region].steps;
+  std::vector<uint32_t> variants;
+  variants.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_ASSIGN(uint32_t launch, choose_launch(frame, executable, step));
-    launches.push_back(launch);
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, executable, step));
+    variants.push_back(variant);
   }
-  return launches;
+  return variants;
 }
 
-RegionClass make_region_class(const Frame &frame, uint32_t region, std::vector<uint32_t> launches) {
-  return ClassMaker(frame, region, std::move(launches)).make();
+TopologyClass make_topology_class(const RunBinding &run, uint32_t region,
+                                  std::vector<uint32_t> variants) {
+  return ClassMaker(run, region, std::move(variants)).make();
 }
 
 } // namespace cugrt::runtime

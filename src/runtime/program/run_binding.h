@@ -1,7 +1,7 @@
-// Frame: what the steps of one function depend on in one run: values of symbols, addresses of
+// RunBinding: what the steps of one function depend on in one run: values of symbols, addresses of
 // bases, host scalars.
 //
-// A frame is filled by symbol_binding.h, by match items and by host calls; everything that is
+// It is filled by symbol_binding.h, by match items and by host calls; everything that is
 // launched reads it. Its serial number changes whenever anything in it does, so that an unchanged
 // run costs one comparison.
 #pragma once
@@ -10,8 +10,9 @@
 
 namespace cugrt::runtime {
 
-struct Frame {
-  Frame(const plan::Plan &plan, const plan::Function &function, const FunctionProgram &program);
+struct RunBinding {
+  RunBinding(const plan::Plan &plan, const plan::Function &function,
+             const FunctionProgram &program);
 
   const plan::Plan &plan;
   const plan::Function &function;
@@ -28,7 +29,7 @@ struct Frame {
     uint32_t base;
     uint64_t by;
   };
-  /// All that has changed since the frame's serial was `moves_since` (0: more has changed): the
+  /// All that has changed since the run's serial was `moves_since` (0: more has changed): the
   /// first `move_count` of `moves`; no base is there twice.
   uint64_t moves_since = 0;
   std::vector<Move> moves; // room for each slot

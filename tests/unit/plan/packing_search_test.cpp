@@ -1,5 +1,5 @@
-// The search behind pack(): exactness against brute force, with gaps and fixed places too, known
-// packings, independence of numbering.
+// The search behind find_packing(): exactness against brute force, with gaps and fixed places too,
+// known packings, independence of numbering.
 #include "plan/packing/packing.h"
 #include "plan/packing/search.h"
 
@@ -15,21 +15,21 @@ using namespace cugrt;
 using namespace cugrt::plan;
 using namespace cugrt::test;
 
-static constexpr PackOptions kBuild = {.effort = Effort::build};
+static constexpr PackingOptions kBuild = {.effort = Effort::build};
 
 static int64_t aligned(int64_t value, int64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
 /// The steps at which each item is alive, one bit each; for lives within 64 steps.
-static std::vector<uint64_t> steps_alive(const PackInput &input) {
+static std::vector<uint64_t> steps_alive(const PackingInput &input) {
   std::vector<uint64_t> steps;
-  for (const PackItem &item : input.items) {
+  for (const PackingItem &item : input.items) {
     steps.push_back(0);
     for (uint32_t step = item.begin; step < item.end; ++step)
       steps.back() |= uint64_t(1) << step;
   }
-  for (const PackGap &gap : input.gaps)
+  for (const PackingGap &gap : input.gaps)
     for (uint32_t step = gap.begin; step < gap.end; ++step)
       steps[gap.item] &= ~(uint64_t(1) << step);
   return steps;
@@ -38,12 +38,12 @@ static std::vector<uint64_t> steps_alive(const PackInput &input) {
 /// The least peak over all orders of lowest placement, what is fixed first. That is the optimum: an
 /// optimal packing pushed down as far as it goes is what placing its items by ascending offset
 /// gives.
-static int64_t optimum(const PackInput &input) {
-  const std::span<const PackItem> items = input.items;
+static int64_t optimum(const PackingInput &input) {
+  const std::span<const PackingItem> items = input.items;
   const std::vector<uint64_t> steps = steps_alive(input);
   std::vector<int64_t> offsets(items.size(), -1);
   int64_t fixed_peak = 0;
-  for (const PackPlace &place : input.fixed) {
+  for (const PackingPlace &place : input.fixed) {
     offsets[place.item] = place.offset_bytes;
     fixed_peak = std::max(fixed_peak, place.offset_bytes + items[place.item].bytes);
   }
@@ -75,9 +75,9 @@ static int64_t optimum(const PackInput &input) {
   return best;
 }
 
-static std::vector<PackItem> random_items(std::mt19937 &random, int count, uint32_t steps,
-                                          uint32_t largest, bool aligned_too) {
-  std::vector<PackItem> items;
+static std::vector<PackingItem> random_items(std::mt19937 &random, int count, uint32_t steps,
+                                             uint32_t largest, bool aligned_too) {
+  std::vector<PackingItem> items;
   for (int i = 0; i < count; ++i) {
     uint32_t begin = random() % steps, length = 1 + random() % (steps / 2);
     items.push_back({begin, begin + length, int64_t(1 + random() % largest),
@@ -90,7 +90,7 @@ TEST_CASE("the search finds the optimum of every small instance") {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
     auto items = random_items(random, 2 + round % 6, 6, 9, false);
-    auto packing = pack(items, kBuild);
+    auto packing = find_packing(items, kBuild);
     REQUIRE(packing.ok());
     REQUIRE(validate_packing(items, *packing).ok());
     CHECK(packing->peak_bytes == optimum(items));
@@ -101,20 +101,21 @@ TEST_CASE("the search finds the optimum of small instances with alignments") {
   std::mt19937 random(5);
   for (int round = 0; round < 400; ++round) {
     auto items = random_items(random, 3 + round % 4, 6, 20, true);
-    auto packing = pack(items, kBuild);
+    auto packing = find_packing(items, kBuild);
     REQUIRE(packing.ok());
     REQUIRE(validate_packing(items, *packing).ok());
     // Sizes are rounded up to the alignment that all share, so only the last bytes may differ.
     int64_t shared = 8;
-    for (const PackItem &item : items)
+    for (const PackingItem &item : items)
       shared = std::min(shared, item.alignment);
     CHECK(packing->peak_bytes < optimum(items) + shared);
   }
 }
 
 /// Up to two gaps in about half of the items, some at the ends of their lives.
-static std::vector<PackGap> random_gaps(std::mt19937 &random, const std::vector<PackItem> &items) {
-  std::vector<PackGap> gaps;
+static std::vector<PackingGap> random_gaps(std::mt19937 &random,
+                                           const std::vector<PackingItem> &items) {
+  std::vector<PackingGap> gaps;
   for (uint32_t i = 0; i < items.size(); ++i) {
     uint32_t step = items[i].begin;
     for (int gap = 0; gap < 2 && random() % 3 != 0; ++gap) {
@@ -135,8 +136,8 @@ TEST_CASE("the search finds the optimum of small instances with gaps") {
   for (int round = 0; round < 600; ++round) {
     auto items = random_items(random, 3 + round % 5, 10, 9, false);
     auto gaps = random_gaps(random, items);
-    const PackInput input(items, gaps);
-    auto packing = pack(input, kBuild);
+    const PackingInput input(items, gaps);
+    auto packing = find_packing(input, kBuild);
     REQUIRE(packing.ok());
     REQUIRE(validate_packing(input, *packing).ok());
     CHECK(packing->peak_bytes == optimum(input));
@@ -152,12 +153,12 @@ TEST_CASE("the search finds the optimum of small instances with fixed places and
   for (int round = 0; round < 600; ++round) {
     auto items = random_items(random, 4 + round % 4, 10, 9, false);
     auto gaps = random_gaps(random, items);
-    std::vector<PackPlace> fixed;
+    std::vector<PackingPlace> fixed;
     for (uint32_t i = 0; i < items.size(); ++i)
       if (random() % 3 == 0)
         fixed.push_back({i, int64_t(random() % 12)});
-    const PackInput input(items, gaps, fixed);
-    auto packing = pack(input, kBuild);
+    const PackingInput input(items, gaps, fixed);
+    auto packing = find_packing(input, kBuild);
     if (!packing.ok()) { // fixed in each other's bytes
       CHECK(packing.status().code() == Code::invalid_argument);
       continue;
@@ -174,12 +175,12 @@ TEST_CASE("a gap holds what is alive in it, at the bound") {
   //                                                  │ ││b│d││ │
   //                                                1 │a│├─┴─┤│a│
   //                                                0 └─┘└─c─┘└─┘ steps 0, 1 to 5, 5
-  std::vector<PackItem> items = {{0, 6, 4}, {1, 3, 3}, {1, 5, 1}, {3, 5, 3}};
-  std::vector<PackGap> gaps = {{0, 1, 5}};
-  CHECK(*lower_bound_bytes(PackInput(items, gaps)) == 4);
+  std::vector<PackingItem> items = {{0, 6, 4}, {1, 3, 3}, {1, 5, 1}, {3, 5, 3}};
+  std::vector<PackingGap> gaps = {{0, 1, 5}};
+  CHECK(*lower_bound_bytes(PackingInput(items, gaps)) == 4);
   CHECK(*lower_bound_bytes(items) == 8);
-  for (auto policy : {PackPolicy::search, PackPolicy::portfolio, PackPolicy::greedy}) {
-    auto packing = pack({items, gaps}, {.policy = policy});
+  for (auto policy : {PackingPolicy::search, PackingPolicy::portfolio, PackingPolicy::greedy}) {
+    auto packing = find_packing({items, gaps}, {.policy = policy});
     REQUIRE(packing.ok());
     CHECK(validate_packing({items, gaps}, *packing).ok());
     CHECK(packing->peak_bytes == 4);
@@ -189,12 +190,12 @@ TEST_CASE("a gap holds what is alive in it, at the bound") {
 TEST_CASE("what lies in another's gap is searched on its own") {
   // a and b are alive at both ends; in the gaps of both stand six bytes without a free one (as in
   // the drawing below), and two halves of six.
-  std::vector<PackItem> items = {{0, 20, 3}, {0, 20, 3}, {4, 6, 4}, {4, 8, 2},
-                                 {6, 8, 2},  {6, 10, 2}, {8, 10, 4}};
-  std::vector<PackGap> gaps = {{0, 2, 18}, {1, 3, 19}};
+  std::vector<PackingItem> items = {{0, 20, 3}, {0, 20, 3}, {4, 6, 4}, {4, 8, 2},
+                                    {6, 8, 2},  {6, 10, 2}, {8, 10, 4}};
+  std::vector<PackingGap> gaps = {{0, 2, 18}, {1, 3, 19}};
   for (uint32_t i = 0; i < 2; ++i)
     items.push_back({12 + i, 14 + i, 3});
-  auto packing = pack({items, gaps}, kBuild);
+  auto packing = find_packing({items, gaps}, kBuild);
   REQUIRE(packing.ok());
   CHECK(validate_packing({items, gaps}, *packing).ok());
   CHECK(packing->peak_bytes == 6);
@@ -203,8 +204,8 @@ TEST_CASE("what lies in another's gap is searched on its own") {
 /// Cuts a rectangle of steps and bytes into pieces, whose optimum is thereby its height; pieces of
 /// the same bytes that do not follow each other at once become one item with gaps.
 struct Tiling {
-  std::vector<PackItem> items;
-  std::vector<PackGap> gaps;
+  std::vector<PackingItem> items;
+  std::vector<PackingGap> gaps;
 
   Tiling(std::mt19937 &random, uint32_t steps, int64_t bytes, size_t pieces) {
     std::vector<Tile> tiles = cut_rectangle(random, steps, bytes, pieces);
@@ -229,8 +230,8 @@ TEST_CASE("packings with gaps and without a free byte are found") {
   int gapped = 0;
   for (int round = 0; round < 40; ++round) {
     const Tiling tiling(random, 40, 24, 40);
-    const PackInput input(tiling.items, tiling.gaps);
-    auto packing = pack(input, kBuild);
+    const PackingInput input(tiling.items, tiling.gaps);
+    auto packing = find_packing(input, kBuild);
     REQUIRE(packing.ok());
     REQUIRE(validate_packing(input, *packing).ok());
     CHECK(packing->peak_bytes == 24);
@@ -244,8 +245,8 @@ TEST_CASE("a packing without a free byte is found") {
   //                                 4 ├───┬───┼───┐   │
   //                                 2 │   ├───┴───┤   │
   //                                 0 └───┴───────┴───┘  (one of the ways)
-  std::vector<PackItem> items = {{0, 2, 4}, {0, 4, 2}, {2, 4, 2}, {2, 6, 2}, {4, 6, 4}};
-  auto packing = pack(items, kBuild);
+  std::vector<PackingItem> items = {{0, 2, 4}, {0, 4, 2}, {2, 4, 2}, {2, 6, 2}, {4, 6, 4}};
+  auto packing = find_packing(items, kBuild);
   REQUIRE(packing.ok());
   REQUIRE(validate_packing(items, *packing).ok());
   CHECK(packing->peak_bytes == 6);
@@ -255,16 +256,16 @@ TEST_CASE("of many items, those where the packing is highest are placed anew") {
   // Among items of a byte, two alive at a time, stand packings without a free byte, for which the
   // order of time is not good enough: it gives them 8 bytes.
   for (uint32_t count : {6000u, 20000u}) {
-    std::vector<PackItem> items;
+    std::vector<PackingItem> items;
     for (uint32_t i = 0; i < count; ++i)
       if (const uint32_t at = 10 * i; i % 1500 == 700) {
-        for (PackItem item : {PackItem{0, 2, 4}, {0, 4, 2}, {2, 4, 2}, {2, 6, 2}, {4, 6, 4}})
+        for (PackingItem item : {PackingItem{0, 2, 4}, {0, 4, 2}, {2, 4, 2}, {2, 6, 2}, {4, 6, 4}})
           items.push_back({at + item.begin, at + item.end, item.bytes});
       } else {
         items.push_back({at, at + (i % 1500 == 699 ? 10 : 15), 1});
       }
-    CHECK(pack(items, {.policy = PackPolicy::portfolio})->peak_bytes == 8);
-    auto packing = pack(items);
+    CHECK(find_packing(items, {.policy = PackingPolicy::portfolio})->peak_bytes == 8);
+    auto packing = find_packing(items);
     REQUIRE(packing.ok());
     CHECK(packing->peak_bytes == 6);
     if (count < 10000)
@@ -275,23 +276,23 @@ TEST_CASE("of many items, those where the packing is highest are placed anew") {
 TEST_CASE("numbering the items differently gives the same packing") {
   std::mt19937 random(17);
   for (auto effort : {Effort::load, Effort::build}) {
-    PackOptions options{.effort = effort, .node_budget = effort == Effort::build ? 20000 : 0};
+    PackingOptions options{.effort = effort, .node_budget = effort == Effort::build ? 20000 : 0};
     auto items = random_items(random, 60, 40, 1000, true);
     auto gaps = random_gaps(random, items);
-    auto first = pack({items, gaps}, options);
+    auto first = find_packing({items, gaps}, options);
     REQUIRE(first.ok());
     std::vector<size_t> order(items.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
-    std::vector<PackItem> shuffled;
-    std::vector<PackGap> shuffled_gaps;
+    std::vector<PackingItem> shuffled;
+    std::vector<PackingGap> shuffled_gaps;
     for (uint32_t place = 0; place < order.size(); ++place) {
       shuffled.push_back(items[order[place]]);
-      for (PackGap gap : gaps)
+      for (PackingGap gap : gaps)
         if (gap.item == order[place])
           shuffled_gaps.push_back({place, gap.begin, gap.end});
     }
-    auto second = pack({shuffled, shuffled_gaps}, options);
+    auto second = find_packing({shuffled, shuffled_gaps}, options);
     REQUIRE(second.ok());
     REQUIRE(second->peak_bytes == first->peak_bytes);
     for (size_t i = 0; i < order.size(); ++i)
@@ -302,8 +303,8 @@ TEST_CASE("numbering the items differently gives the same packing") {
 TEST_CASE("the same items give the same packing every time") {
   std::mt19937 random(23);
   auto items = random_items(random, 80, 50, 500, false);
-  PackOptions options{.node_budget = 30000};
-  auto first = pack(items, options), second = pack(items, options);
+  PackingOptions options{.node_budget = 30000};
+  auto first = find_packing(items, options), second = find_packing(items, options);
   REQUIRE(first.ok());
   CHECK(first->offsets == second->offsets);
 }
@@ -314,15 +315,15 @@ TEST_CASE("more nodes never give a larger peak, and every policy's packing is va
     auto items = random_items(random, 70, 30, 4000, round % 2 == 1);
     int64_t bound = *lower_bound_bytes(items), last = INT64_MAX;
     for (int64_t budget : {1, 100, 2000, 20000}) {
-      auto packing = pack(items, {.node_budget = budget});
+      auto packing = find_packing(items, {.node_budget = budget});
       REQUIRE(packing.ok());
       CHECK(validate_packing(items, *packing).ok());
       CHECK(packing->peak_bytes >= bound);
       CHECK(packing->peak_bytes <= last);
       last = packing->peak_bytes;
     }
-    for (auto policy : {PackPolicy::greedy, PackPolicy::portfolio}) {
-      auto packing = pack(items, {.policy = policy});
+    for (auto policy : {PackingPolicy::greedy, PackingPolicy::portfolio}) {
+      auto packing = find_packing(items, {.policy = policy});
       REQUIRE(packing.ok());
       CHECK(validate_packing(items, *packing).ok());
       CHECK(packing->peak_bytes >= last);
@@ -334,32 +335,32 @@ TEST_CASE("a peak within the granule of the bound is not improved further") {
   std::mt19937 random(31);
   auto items = random_items(random, 60, 40, 1000, false);
   int64_t bound = *lower_bound_bytes(items);
-  auto packing = pack(items, {.effort = Effort::build, .granule_bytes = 1 << 20});
+  auto packing = find_packing(items, {.effort = Effort::build, .granule_bytes = 1 << 20});
   REQUIRE(packing.ok());
   CHECK(packing->peak_bytes >= bound);
   CHECK(packing->peak_bytes <= 1 << 20);
-  CHECK(pack(items, {.granule_bytes = 0}).status().code() == Code::invalid_argument);
-  CHECK(pack(items, {.granule_bytes = kLargestGranule + 1}).status().code() ==
+  CHECK(find_packing(items, {.granule_bytes = 0}).status().code() == Code::invalid_argument);
+  CHECK(find_packing(items, {.granule_bytes = kLargestGranule + 1}).status().code() ==
         Code::invalid_argument);
 }
 
 TEST_CASE("sizes near 2^63 neither overflow nor pass unseen") {
   int64_t half = INT64_MAX / 2;
-  std::vector<PackItem> fits = {{0, 2, half - 8}, {1, 3, half - 8}, {2, 4, half - 8}};
-  CHECK(pack(fits, kBuild).status().code() ==
+  std::vector<PackingItem> fits = {{0, 2, half - 8}, {1, 3, half - 8}, {2, 4, half - 8}};
+  CHECK(find_packing(fits, kBuild).status().code() ==
         Code::out_of_range); // the sum is bounded, not the load
-  std::vector<PackItem> large = {{0, 2, half - 8}, {1, 3, half - 8}};
-  auto packing = pack(large, {.effort = Effort::build, .granule_bytes = kLargestGranule});
+  std::vector<PackingItem> large = {{0, 2, half - 8}, {1, 3, half - 8}};
+  auto packing = find_packing(large, {.effort = Effort::build, .granule_bytes = kLargestGranule});
   REQUIRE(packing.ok());
   CHECK(packing->peak_bytes == 2 * (half - 8));
-  std::vector<PackItem> alignments = {{0, 2, 1, int64_t(1) << 62}, {0, 2, 1, 1}};
-  CHECK(pack(alignments).status().code() == Code::out_of_range);
+  std::vector<PackingItem> alignments = {{0, 2, 1, int64_t(1) << 62}, {0, 2, 1, 1}};
+  CHECK(find_packing(alignments).status().code() == Code::out_of_range);
 }
 
 TEST_CASE("sections are the maximal sets alive at once") {
   // b begins within a and both end together; c follows a gap.
-  std::vector<PackItem> items = {{0, 10, 5}, {4, 10, 7}, {20, 30, 3}};
-  auto problem = PackProblem::make(CanonicalItems::make(items));
+  std::vector<PackingItem> items = {{0, 10, 5}, {4, 10, 7}, {20, 30, 3}};
+  auto problem = PackingProblem::make(CanonicalItems::make(items));
   REQUIRE(problem);
   CHECK(problem->load_bytes == std::vector<int64_t>{12, 3});
   CHECK(problem->bound_bytes == 12);
@@ -370,18 +371,18 @@ TEST_CASE("sections are the maximal sets alive at once") {
 
 TEST_CASE("a search says whether nothing fits or it has run out of nodes") {
   std::mt19937 random(37);
-  PackStrategy strategy{.order = "TWL"};
+  PackingStrategy strategy{.order = "TWL"};
   for (int round = 0; round < 40; ++round) {
     auto items = random_items(random, 6, 6, 9, false);
-    auto gaps = round % 2 ? random_gaps(random, items) : std::vector<PackGap>();
-    const PackInput input(items, gaps);
+    auto gaps = round % 2 ? random_gaps(random, items) : std::vector<PackingGap>();
+    const PackingInput input(items, gaps);
     const CanonicalItems canonical = CanonicalItems::make(input);
-    auto problem = PackProblem::make(canonical);
+    auto problem = PackingProblem::make(canonical);
     REQUIRE(problem);
-    PackSearch search(*problem, {&strategy, 1}, 1000);
+    PackingSearch search(*problem, {&strategy, 1}, 1000);
     int64_t best = optimum(input);
-    CHECK(search.run(0, best - 1, 1 << 20) == PackSearch::Outcome::exhausted);
-    CHECK(search.run(0, best, 1 << 20) == PackSearch::Outcome::solved);
+    CHECK(search.run(0, best - 1, 1 << 20) == PackingSearch::Outcome::exhausted);
+    CHECK(search.run(0, best, 1 << 20) == PackingSearch::Outcome::solved);
     std::vector<int64_t> offsets(items.size(), 0);
     for (size_t i = 0; i < canonical.given.size(); ++i)
       offsets[canonical.given[i]] = search.offsets()[i];

@@ -1,5 +1,5 @@
-// Packs (kernels/packs.cuh): what the kernels that take them make of tensors that begin where packs
-// can lie, and of the same elements one place further, where they cannot.
+// Vectors (kernels/vectors.cuh): what the kernels that take them make of tensors that begin where
+// vectors can lie, and of the same elements one place further, where they cannot.
 #include "support/catch.h"
 
 #include "ir/text/text.h"
@@ -24,7 +24,7 @@ struct Ran {
 /// The one result of a function, after FuseOps, FuseKernels and LegalizeOps.
 Ran run(const std::string &text, const std::vector<Array> &inputs) {
   INFO(text);
-  Result<ir::Module> module = ir::parse_and_verify(text, "packs");
+  Result<ir::Module> module = ir::parse_and_verify(text, "vectors");
   REQUIRE(module.ok());
   for (const char *pass : {"FuseOps", "FuseKernels", "LegalizeOps"}) {
     module = passes::find_pass(pass)->run(*module, {});
@@ -104,7 +104,7 @@ bool alike(const std::vector<double> &a, const std::vector<double> &b) {
 
 } // namespace
 
-TEST_CASE("elements in packs are the same as those one by one, with what is left at the end") {
+TEST_CASE("elements in vectors are the same as those one by one, with what is left at the end") {
   for (const Case &c : kCases)
     for (int64_t count : {1, 3, 4, 16, 19, 1037}) {
       INFO(c.body << " of " << count << " " << c.dtype);
@@ -114,7 +114,9 @@ TEST_CASE("elements in packs are the same as those one by one, with what is left
     }
 }
 
-TEST_CASE("elements in packs take fewer operations, where tensors begin at a multiple of a pack") {
+TEST_CASE(
+    "elements in vectors take fewer operations, where tensors begin at a multiple of a vector",
+    "[emulated]") {
   for (const Case &c : kCases) {
     INFO(c.body << " of " << c.dtype);
     const Array elements = numbers(4096), flags = numbers(4096, true);
@@ -128,7 +130,8 @@ TEST_CASE("elements in packs take fewer operations, where tensors begin at a mul
   }
 }
 
-TEST_CASE("rows and columns that broadcast are taken in packs where their sizes fit them") {
+TEST_CASE("rows and columns that broadcast are taken in vectors where their sizes fit them",
+          "[emulated]") {
   auto operations = [](const char *op, const std::string &shape_a, const std::string &shape_b,
                        const std::vector<Array> &inputs) {
     return run("cugrt 1\nfunc @main(%a: tensor<[" + shape_a + "], f32>, %b: tensor<[" + shape_b +
@@ -143,7 +146,7 @@ TEST_CASE("rows and columns that broadcast are taken in packs where their sizes 
       array.values[i] = double(i % 17);
     return array;
   };
-  // 64 columns are packs of four, 63 and 65 are not; per element.
+  // 64 columns are vectors of four, 63 and 65 are not; per element.
   const double fits = double(operations("add", "32, 64", "64", {of({32, 64}), of({64})})) / 64;
   const double less = double(operations("add", "32, 63", "63", {of({32, 63}), of({63})})) / 63;
   CHECK(fits < less / 2);
@@ -216,8 +219,8 @@ func @main(%s: tensor<[n], i64>, %i: tensor<[n], u32>) -> (tensor<[n], u32>, ten
   CHECK(wrong == 0);
 }
 
-TEST_CASE(
-    "rows that broadcast in generated kernels are taken in packs where sizes fit, with any sizes") {
+TEST_CASE("rows that broadcast in generated kernels are taken in vectors where sizes fit, with any "
+          "sizes") {
   for (int64_t columns : {64, 63, 8, 1})
     for (const char *row : {"[d]", "[n, 1]", "[1, d]"}) {
       const std::string text =

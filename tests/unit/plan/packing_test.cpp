@@ -8,15 +8,15 @@
 using namespace cugrt;
 using namespace cugrt::plan;
 
-static int64_t peak(std::vector<PackItem> items) {
-  auto packing = pack(items);
+static int64_t peak(std::vector<PackingItem> items) {
+  auto packing = find_packing(items);
   REQUIRE(packing.ok());
   REQUIRE(validate_packing(items, *packing).ok());
   return packing->peak_bytes;
 }
 
 TEST_CASE("the lower bound is the largest sum alive at one step") {
-  std::vector<PackItem> items = {{0, 2, 10}, {1, 3, 20}, {2, 4, 30}};
+  std::vector<PackingItem> items = {{0, 2, 10}, {1, 3, 20}, {2, 4, 30}};
   CHECK(*lower_bound_bytes(items) == 50); // the last two at step 2
   CHECK(*lower_bound_bytes({}) == 0);
 }
@@ -36,29 +36,29 @@ TEST_CASE("a tensor fits into the gap between two others") {
 }
 
 TEST_CASE("offsets respect alignment and an empty item takes no place") {
-  std::vector<PackItem> items = {{0, 2, 100, 256}, {0, 2, 100, 256}, {0, 2, 0, 256}};
-  auto packing = pack(items);
+  std::vector<PackingItem> items = {{0, 2, 100, 256}, {0, 2, 100, 256}, {0, 2, 0, 256}};
+  auto packing = find_packing(items);
   REQUIRE(packing.ok());
   CHECK(packing->peak_bytes == 356);
   CHECK(packing->offsets[2] == 0);
 }
 
 TEST_CASE("sizes that add up beyond 63 bits are refused") {
-  std::vector<PackItem> items = {{0, 1, INT64_MAX}, {0, 1, 1}};
-  CHECK(pack(items).status().code() == Code::out_of_range);
+  std::vector<PackingItem> items = {{0, 1, INT64_MAX}, {0, 1, 1}};
+  CHECK(find_packing(items).status().code() == Code::out_of_range);
   CHECK(lower_bound_bytes(items).status().code() == Code::out_of_range);
 }
 
 TEST_CASE("malformed items are refused") {
-  for (PackItem item : {PackItem{2, 2, 8}, PackItem{3, 2, 8}, PackItem{0, 1, -1},
-                        PackItem{0, 1, 8, 3}, PackItem{0, 1, 8, 0}}) {
-    std::vector<PackItem> items = {item};
-    CHECK(pack(items).status().code() == Code::invalid_argument);
+  for (PackingItem item : {PackingItem{2, 2, 8}, PackingItem{3, 2, 8}, PackingItem{0, 1, -1},
+                           PackingItem{0, 1, 8, 3}, PackingItem{0, 1, 8, 0}}) {
+    std::vector<PackingItem> items = {item};
+    CHECK(find_packing(items).status().code() == Code::invalid_argument);
   }
 }
 
 TEST_CASE("the check finds overlaps, bad alignment and a wrong peak") {
-  std::vector<PackItem> items = {{0, 2, 8, 4}, {1, 3, 8, 4}};
+  std::vector<PackingItem> items = {{0, 2, 8, 4}, {1, 3, 8, 4}};
   CHECK(validate_packing(items, {{0, 8}, 16}).ok());
   CHECK_FALSE(validate_packing(items, {{0, 4}, 12}).ok());
   CHECK_FALSE(validate_packing(items, {{0, 10}, 18}).ok());
@@ -67,22 +67,22 @@ TEST_CASE("the check finds overlaps, bad alignment and a wrong peak") {
 }
 
 TEST_CASE("the check knows gaps and fixed places") {
-  std::vector<PackItem> items = {{0, 6, 8}, {2, 4, 8}};
-  std::vector<PackGap> gaps = {{0, 2, 4}}, early = {{0, 1, 3}};
+  std::vector<PackingItem> items = {{0, 6, 8}, {2, 4, 8}};
+  std::vector<PackingGap> gaps = {{0, 2, 4}}, early = {{0, 1, 3}};
   CHECK(validate_packing({items, gaps}, {{0, 0}, 8}).ok());
   CHECK_FALSE(validate_packing(items, {{0, 0}, 8}).ok());
   CHECK_FALSE(validate_packing({items, early}, {{0, 0}, 8}).ok());
   // Two gaps that cover the other's life together.
-  CHECK(validate_packing({items, std::vector<PackGap>{{0, 1, 3}, {0, 3, 5}}}, {{0, 0}, 8}).ok());
-  std::vector<PackPlace> fixed = {{1, 4}};
+  CHECK(validate_packing({items, std::vector<PackingGap>{{0, 1, 3}, {0, 3, 5}}}, {{0, 0}, 8}).ok());
+  std::vector<PackingPlace> fixed = {{1, 4}};
   CHECK(validate_packing({items, gaps, fixed}, {{0, 4}, 12}).ok());
   CHECK_FALSE(validate_packing({items, gaps, fixed}, {{0, 0}, 8}).ok());
 }
 
 TEST_CASE("malformed gaps and places are refused") {
-  std::vector<PackItem> items = {{0, 6, 8, 4}, {2, 4, 8}};
-  auto refused = [&](std::vector<PackGap> gaps, std::vector<PackPlace> fixed) {
-    auto packing = pack({items, gaps, fixed});
+  std::vector<PackingItem> items = {{0, 6, 8, 4}, {2, 4, 8}};
+  auto refused = [&](std::vector<PackingGap> gaps, std::vector<PackingPlace> fixed) {
+    auto packing = find_packing({items, gaps, fixed});
     return !packing.ok() && packing.status().code() == Code::invalid_argument;
   };
   CHECK(refused({{2, 0, 1}}, {}));            // no such item
@@ -96,19 +96,19 @@ TEST_CASE("malformed gaps and places are refused") {
   CHECK(refused({}, {{0, 0}, {1, 7}})); // in each other's bytes
   CHECK_FALSE(refused({}, {{0, 0}, {1, 8}}));
   CHECK_FALSE(refused({{0, 2, 4}}, {{0, 0}, {1, 7}}));
-  CHECK(pack({items, {}, std::vector<PackPlace>{{0, INT64_MAX - 3}}}).status().code() ==
+  CHECK(find_packing({items, {}, std::vector<PackingPlace>{{0, INT64_MAX - 3}}}).status().code() ==
         Code::invalid_argument);
 }
 
 TEST_CASE("what a gap leaves nothing of takes no place, and fixed places count in the bound") {
-  std::vector<PackItem> items = {{0, 4, 8}, {0, 4, 8}};
-  std::vector<PackGap> gaps = {{0, 0, 4}};
+  std::vector<PackingItem> items = {{0, 4, 8}, {0, 4, 8}};
+  std::vector<PackingGap> gaps = {{0, 0, 4}};
   CHECK(*lower_bound_bytes({items, gaps}) == 8);
-  CHECK(pack({items, gaps})->peak_bytes == 8);
-  std::vector<PackPlace> fixed = {{0, 24}};
+  CHECK(find_packing({items, gaps})->peak_bytes == 8);
+  std::vector<PackingPlace> fixed = {{0, 24}};
   CHECK(*lower_bound_bytes({items, gaps, fixed}) == 8); // of what is never alive they do not
   CHECK(*lower_bound_bytes({items, {}, fixed}) == 32);
-  auto packing = pack({items, {}, fixed});
+  auto packing = find_packing({items, {}, fixed});
   REQUIRE(packing.ok());
   CHECK(packing->peak_bytes == 32);
   CHECK(validate_packing({items, {}, fixed}, *packing).ok());
@@ -116,12 +116,12 @@ TEST_CASE("what a gap leaves nothing of takes no place, and fixed places count i
 
 TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
   std::mt19937 random(7);
-  std::vector<PackItem> items;
+  std::vector<PackingItem> items;
   for (uint32_t i = 0; i < 5000; ++i) {
     uint32_t begin = i, end = begin + 1 + random() % 6;
     items.push_back({begin, end, int64_t(random() % 4096), 256});
   }
-  auto packing = pack(items);
+  auto packing = find_packing(items);
   REQUIRE(packing.ok());
   CHECK(validate_packing(items, *packing).ok());
   CHECK(packing->peak_bytes >= *lower_bound_bytes(items));
@@ -129,7 +129,7 @@ TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
 }
 
 /// The least peak over all orders of placement; enough for exactness on small inputs.
-static int64_t brute_force(const std::vector<PackItem> &items) {
+static int64_t brute_force(const std::vector<PackingItem> &items) {
   std::vector<size_t> order(items.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -138,12 +138,12 @@ static int64_t brute_force(const std::vector<PackItem> &items) {
     std::vector<int64_t> offsets(items.size());
     int64_t top = 0;
     for (size_t placed = 0; placed < order.size(); ++placed) {
-      const PackItem &item = items[order[placed]];
+      const PackingItem &item = items[order[placed]];
       int64_t offset = 0;
       for (bool moved = true; moved;) {
         moved = false;
         for (size_t k = 0; k < placed; ++k) {
-          const PackItem &other = items[order[k]];
+          const PackingItem &other = items[order[k]];
           if (item.begin < other.end && other.begin < item.end &&
               offset < offsets[order[k]] + other.bytes && offsets[order[k]] < offset + item.bytes) {
             offset = offsets[order[k]] + other.bytes;
@@ -163,7 +163,7 @@ TEST_CASE("small packings are never below the optimum and rarely above it") {
   std::mt19937 random(11);
   int optimal = 0;
   for (int round = 0; round < 200; ++round) {
-    std::vector<PackItem> items;
+    std::vector<PackingItem> items;
     for (int i = 0; i < 6; ++i) {
       uint32_t begin = random() % 6;
       items.push_back({begin, begin + 1 + uint32_t(random() % 4), int64_t(1 + random() % 9)});
@@ -177,9 +177,9 @@ TEST_CASE("small packings are never below the optimum and rarely above it") {
 }
 
 TEST_CASE("modules are packed to the byte while they are small, or with effort for it") {
-  CHECK(planner_pack_options(1024).granule_bytes == 1);
-  CHECK(planner_pack_options(1025).granule_bytes == kPageBytes);
-  CHECK(planner_pack_options(1025).effort == Effort::load);
-  CHECK(planner_pack_options(1025, Effort::build).granule_bytes == 1);
-  CHECK(planner_pack_options(1, Effort::build).effort == Effort::build);
+  CHECK(planner_packing_options(1024).granule_bytes == 1);
+  CHECK(planner_packing_options(1025).granule_bytes == kPageBytes);
+  CHECK(planner_packing_options(1025).effort == Effort::load);
+  CHECK(planner_packing_options(1025, Effort::build).granule_bytes == 1);
+  CHECK(planner_packing_options(1, Effort::build).effort == Effort::build);
 }

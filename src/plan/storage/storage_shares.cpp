@@ -1,6 +1,6 @@
 // Widening and packing of a function's classes; then bounds, callees first, and bases, callers
 // first.
-#include "plan/storage/storage_frames.h"
+#include "plan/storage/storage_shares.h"
 
 #include "ir/module/located.h"
 #include "plan/symbols/bucket_boxes.h"
@@ -21,9 +21,9 @@ namespace {
 /// The classes of one scope, with lives widened to fronts.
 struct ScopeClasses {
   std::vector<uint32_t> members;
-  std::vector<PackItem> items;
-  std::vector<PackGap> gaps; // of items
-  PackInput input() const { return {items, gaps}; }
+  std::vector<PackingItem> items;
+  std::vector<PackingGap> gaps; // of items
+  PackingInput input() const { return {items, gaps}; }
 };
 
 std::vector<ScopeClasses> classes_of(const FunctionStorage &storage, size_t scope_count,
@@ -78,28 +78,28 @@ Result<std::vector<ScopeClasses>> widen(const ir::Module &module, const ir::Func
   return in_order;
 }
 
-/// Packs a function's classes, scope by scope, into frames that begin at 0. Keeps their lives as
+/// Packs a function's classes, scope by scope, into shares that begin at 0. Keeps their lives as
 /// they were packed.
-Status pack_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storage) {
-  storage.frames.resize(scopes.size());
+Status lay_out_scopes(std::span<const ScopeClasses> scopes, FunctionStorage &storage) {
+  storage.shares.resize(scopes.size());
   storage.gaps.clear();
   for (uint32_t scope = 0; scope < scopes.size(); ++scope) {
     const ScopeClasses &classes = scopes[scope];
-    storage.frames[scope].scope = scope;
+    storage.shares[scope].scope = scope;
     if (classes.items.empty())
       continue;
     CUGRT_ASSIGN(Packing packing,
-                 pack(classes.input(), planner_pack_options(classes.items.size())));
+                 find_packing(classes.input(), planner_packing_options(classes.items.size())));
     for (size_t i = 0; i < classes.members.size(); ++i) {
       StorageClass &k = storage.classes[classes.members[i]];
       k.item = classes.items[i];
       k.offset_bytes = packing.offsets[i];
     }
-    for (const PackGap &gap : classes.gaps)
+    for (const PackingGap &gap : classes.gaps)
       storage.gaps.push_back({classes.members[gap.item], gap.begin, gap.end});
-    storage.frames[scope].peak_bytes = packing.peak_bytes;
+    storage.shares[scope].peak_bytes = packing.peak_bytes;
   }
-  std::sort(storage.gaps.begin(), storage.gaps.end(), [](const PackGap &a, const PackGap &b) {
+  std::sort(storage.gaps.begin(), storage.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
     return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
   });
   return {};
@@ -197,7 +197,7 @@ private:
   /// in the bucket that needs most.
   void lower_bound(uint32_t f, uint32_t scope) {
     const BucketBoxes boxes = boxes_of(module_, module_.functions[f]);
-    int64_t &bound = out_.functions[f].frames[scope].lower_bound_bytes;
+    int64_t &bound = out_.functions[f].shares[scope].lower_bound_bytes;
     for (size_t box = 0; box < boxes.count(); ++box)
       bound = std::max(bound, lower_bound_in(f, scope, boxes[box]));
   }
@@ -228,7 +228,7 @@ private:
                      [&](uint32_t begin, uint32_t end) { add(begin, end, *bytes); });
     }
     for (const CallSite &site : sites_[f])
-      add(site.time, site.time + 1, out_.functions[site.callee].frames[scope].lower_bound_bytes);
+      add(site.time, site.time + 1, out_.functions[site.callee].shares[scope].lower_bound_bytes);
     Wide sum = 0, most = 0;
     for (Wide change : alive)
       most = std::max(most, sum += change);
@@ -243,11 +243,11 @@ private:
       return {};
     std::vector<int64_t> tops = tops_at(sites, storage, scope);
     for (size_t i = 0; i < sites.size(); ++i) {
-      auto top = checked_add(storage.frames[scope].base_bytes, tops[i]);
+      auto top = checked_add(storage.shares[scope].base_bytes, tops[i]);
       auto base = top ? checked_align(*top, kArenaAlignment) : std::nullopt;
       if (!base)
         return frames_overflow(function);
-      int64_t &callee = out_.functions[sites[i].callee].frames[scope].base_bytes;
+      int64_t &callee = out_.functions[sites[i].callee].shares[scope].base_bytes;
       callee = std::max(callee, *base);
     }
     return {};
@@ -258,21 +258,21 @@ private:
     for (uint32_t f = 0; f < out_.functions.size(); ++f) {
       const FunctionStorage &storage = out_.functions[f];
       const ir::Function &function = module_.functions[f];
-      for (const Frame &frame : storage.frames) {
-        if (frame.peak_bytes == 0 && !has_class(storage, frame.scope))
+      for (const Share &share : storage.shares) {
+        if (share.peak_bytes == 0 && !has_class(storage, share.scope))
           continue;
-        Arena &arena = by_name[module_.types.scope_name(frame.scope)];
-        auto end = checked_add(frame.base_bytes, frame.peak_bytes);
-        auto sum = checked_add(arena.tensor_bytes, storage.tensor_bytes_by_scope[frame.scope]);
+        Arena &arena = by_name[module_.types.scope_name(share.scope)];
+        auto end = checked_add(share.base_bytes, share.peak_bytes);
+        auto sum = checked_add(arena.tensor_bytes, storage.tensor_bytes_by_scope[share.scope]);
         if (!end)
           return frames_overflow(function);
         if (!sum)
           return located(Code::out_of_range, function, function.location,
-                         "the tensors of scope " + module_.types.scope_name(frame.scope) +
+                         "the tensors of scope " + module_.types.scope_name(share.scope) +
                              " in all functions add up to more than 2^63 bytes; lower the upper "
                              "bounds of their symbols");
         arena.bytes = std::max(arena.bytes, *end);
-        arena.lower_bound_bytes = std::max(arena.lower_bound_bytes, frame.lower_bound_bytes);
+        arena.lower_bound_bytes = std::max(arena.lower_bound_bytes, share.lower_bound_bytes);
         arena.tensor_bytes = *sum;
       }
     }
@@ -292,7 +292,7 @@ private:
   static Status frames_overflow(const ir::Function &function) {
     return located(
         Code::out_of_range, function, function.location,
-        "frames of nested calls add up to more than 2^63 bytes; lower the upper bounds of "
+        "shares of nested calls add up to more than 2^63 bytes; lower the upper bounds of "
         "their symbols");
   }
 
@@ -308,14 +308,14 @@ private:
 
 } // namespace
 
-Status pack_frames(const ir::Module &module, const ir::Function &function, const Liveness &live,
+Status fill_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
                    Reuse reuse, FunctionStorage &storage) {
   CUGRT_ASSIGN(const std::vector<ScopeClasses> scopes,
                widen(module, function, live, reuse, storage));
-  return pack_scopes(scopes, storage);
+  return lay_out_scopes(scopes, storage);
 }
 
-Status lay_out_frames(const ir::Module &module, ModuleStorage &storage) {
+Status lay_out_shares(const ir::Module &module, ModuleStorage &storage) {
   return Layout(module, storage).run();
 }
 

@@ -1,9 +1,9 @@
-// Planning by slots: tokens and their uses first, then a walk that hands out blocks.
-#include "plan/published/slots.h"
+// Planning by chunks: tokens and their uses first, then a walk that hands out blocks.
+#include "plan/published/chunks.h"
 
 #include "ir/module/located.h"
 #include "ir/ops/ops.h"
-#include "plan/published/slot_pool.h"
+#include "plan/published/chunk_pool.h"
 #include "support/check.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using ir::ExprId;
 using ir::Operand;
 using ir::ValueId;
 
-const SlotTensor *SlotPlan::find(ValueId tensor) const {
+const ChunkTensor *ChunkPlan::find(ValueId tensor) const {
   auto it = std::lower_bound(tensors.begin(), tensors.end(), tensor,
-                             [](const SlotTensor &t, ValueId v) { return t.tensor < v; });
+                             [](const ChunkTensor &t, ValueId v) { return t.tensor < v; });
   return it != tensors.end() && it->tensor == tensor ? &*it : nullptr;
 }
 
@@ -35,27 +35,27 @@ struct Token {
   ExprId bytes;
   uint32_t block = 0;
   uint32_t uses = 0;
-  uint32_t slot = kNoSlot;
+  uint32_t chunk = kNoChunk;
   const char *discarded = nullptr; // why it is not planned
 };
 
-class SlotPlanner {
+class ChunkPlanner {
 public:
-  SlotPlanner(ir::Module &pools, const ir::Function &function, SlotFlaws flaws)
+  ChunkPlanner(ir::Module &pools, const ir::Function &function, ChunkFlaws flaws)
       : pools_(pools), function_(function), flaws_(flaws),
         token_of_(function.values.size(), kNoToken), fields_of_(function.values.size()),
         bounds_(domain_of(pools.exprs, function)) {}
 
-  Result<SlotPlan> run() {
+  Result<ChunkPlan> run() {
     CUGRT_TRY(find_tokens(0));
     CUGRT_TRY(hand_out(0));
     if (plans_dynamic_results())
-      CUGRT_TRY(give_own_slots());
+      CUGRT_TRY(give_own_chunks());
     std::sort(tokens_.begin(), tokens_.end(),
               [](const Token &a, const Token &b) { return a.tensor < b.tensor; });
     for (const Token &token : tokens_) {
-      const bool planned = token.slot != kNoSlot;
-      plan_.tensors.push_back({token.tensor, token.slot, planned ? "" : token.discarded});
+      const bool planned = token.chunk != kNoChunk;
+      plan_.tensors.push_back({token.tensor, token.chunk, planned ? "" : token.discarded});
     }
     return std::move(plan_);
   }
@@ -264,7 +264,7 @@ private:
   // --- Second walk: blocks of memory ---
 
   Status hand_out(uint32_t block) {
-    const size_t first_slot = plan_.slots.size();
+    const size_t first_chunk = plan_.chunks.size();
     for (const Binding &b : function_.blocks[block].bindings) {
       if (b.kind == BindingKind::alloc)
         allocate(tokens_[token_of_[b.result().index]]);
@@ -275,29 +275,29 @@ private:
         CUGRT_TRY(hand_out(nested));
     }
     if (block != 0 && !flaws_.pool_outlives_branch)
-      for (size_t slot = first_slot; slot < plan_.slots.size(); ++slot)
-        pool_.withdraw(static_cast<uint32_t>(slot));
+      for (size_t chunk = first_chunk; chunk < plan_.chunks.size(); ++chunk)
+        pool_.withdraw(static_cast<uint32_t>(chunk));
     return {};
   }
 
   void allocate(Token &token) {
     if (token.discarded)
       return;
-    std::optional<uint32_t> slot;
+    std::optional<uint32_t> chunk;
     if (token.uses > 0)
-      slot =
+      chunk =
           pool_.take(token.scope, token.dtype, token.bytes, pools_.exprs.as_constant(token.bytes));
-    if (!slot)
-      slot = add_slot(token);
+    if (!chunk)
+      chunk = add_chunk(token);
     if (const std::optional<int64_t> bytes = pools_.exprs.as_constant(token.bytes))
-      if (*bytes > *pools_.exprs.as_constant(plan_.slots[*slot].bytes))
-        plan_.slots[*slot].bytes = token.bytes;
-    token.slot = *slot;
+      if (*bytes > *pools_.exprs.as_constant(plan_.chunks[*chunk].bytes))
+        plan_.chunks[*chunk].bytes = token.bytes;
+    token.chunk = *chunk;
   }
 
-  uint32_t add_slot(const Token &token) {
-    plan_.slots.push_back({token.scope, token.dtype, token.bytes, token.block, token.tensor});
-    return static_cast<uint32_t>(plan_.slots.size() - 1);
+  uint32_t add_chunk(const Token &token) {
+    plan_.chunks.push_back({token.scope, token.dtype, token.bytes, token.block, token.tensor});
+    return static_cast<uint32_t>(plan_.chunks.size() - 1);
   }
 
   void release_operands(const Binding &b) {
@@ -310,8 +310,8 @@ private:
           CUGRT_CHECK(token.uses > 0);
           if (--token.uses > 0)
             return;
-          const ExprId bytes = plan_.slots[token.slot].bytes;
-          pool_.give_back(token.slot, token.scope, token.dtype, bytes,
+          const ExprId bytes = plan_.chunks[token.chunk].bytes;
+          pool_.give_back(token.chunk, token.scope, token.dtype, bytes,
                           pools_.exprs.as_constant(bytes));
         });
   }
@@ -326,28 +326,28 @@ private:
     return false;
   }
 
-  Status give_own_slots() {
+  Status give_own_chunks() {
     for (Token &token : tokens_) {
       const ir::Type &type = pools_.types[function_.value(token.tensor).type];
       const bool dynamic = std::any_of(type.dims.begin(), type.dims.end(),
                                        [&](ExprId dim) { return !pools_.exprs.as_constant(dim); });
       if (token.discarded && type.known_shape && dynamic)
-        token.slot = add_slot(token);
+        token.chunk = add_chunk(token);
     }
     return {};
   }
 
   ir::Module &pools_;
   const ir::Function &function_;
-  const SlotFlaws flaws_;
+  const ChunkFlaws flaws_;
   std::vector<Token> tokens_;        // in program order
   std::vector<uint32_t> token_of_;   // by value
   std::vector<ir::Range> fields_of_; // by value: of tuples, into fields_
   std::vector<ValueId> fields_;      // invalid: a field that is no value
   std::vector<uint32_t> lost_;       // tokens discarded by the operand at hand, for the flaw
   const ir::SymbolDomain bounds_;
-  SlotPool pool_;
-  SlotPlan plan_;
+  ChunkPool pool_;
+  ChunkPlan plan_;
 };
 
 // --- Upper bounds that stay symbolic ---
@@ -419,8 +419,8 @@ ExprId bounded_above(ir::ExprPool &exprs, ExprId expr, const ir::Domain &domain)
   return bound.valid() ? bound : expr;
 }
 
-Result<SlotPlan> plan_slots(ir::Module &pools, const ir::Function &function, SlotFlaws flaws) {
-  return SlotPlanner(pools, function, flaws).run();
+Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function, ChunkFlaws flaws) {
+  return ChunkPlanner(pools, function, flaws).run();
 }
 
 } // namespace cugrt::plan

@@ -1,5 +1,5 @@
-// Evaluation of what steps depend on; see frame.h.
-#include "runtime/program/frame.h"
+// Evaluation of what steps depend on; see run_binding.h.
+#include "runtime/program/run_binding.h"
 
 #include "ir/type/element.h"
 #include "support/check.h"
@@ -8,7 +8,8 @@
 
 namespace cugrt::runtime {
 
-Frame::Frame(const plan::Plan &plan, const plan::Function &function, const FunctionProgram &program)
+RunBinding::RunBinding(const plan::Plan &plan, const plan::Function &function,
+                       const FunctionProgram &program)
     : plan(plan), function(function), program(program), symbols(function.symbols.size()),
       bases(program.base_count), base_bytes(program.base_count),
       host_values(function.host_values.size()) {
@@ -18,7 +19,7 @@ Frame::Frame(const plan::Plan &plan, const plan::Function &function, const Funct
       host_values[i] = function.host_values[i].bits;
 }
 
-Result<uint64_t> Frame::host_value(uint32_t index) const {
+Result<uint64_t> RunBinding::host_value(uint32_t index) const {
   const plan::HostValue &value = function.host_values[index];
   if (value.kind != plan::HostValueKind::expr)
     return host_values[index];
@@ -26,7 +27,7 @@ Result<uint64_t> Frame::host_value(uint32_t index) const {
   return static_cast<uint64_t>(number);
 }
 
-Result<uint64_t> Frame::value(const ValueSource &source) const {
+Result<uint64_t> RunBinding::value(const ValueSource &source) const {
   switch (source.kind) {
   case ValueSource::Kind::bits:
     return source.bits;
@@ -52,7 +53,7 @@ Result<uint64_t> Frame::value(const ValueSource &source) const {
   return ir::scalar_bits(source.dtype, static_cast<int64_t>(bits));
 }
 
-Result<uint64_t> Frame::address(const plan::Buffer &buffer) const {
+Result<uint64_t> RunBinding::address(const plan::Buffer &buffer) const {
   uint64_t base = bases[program.base_of(buffer)];
   if (!buffer.offset_bytes.valid())
     return base;
@@ -60,7 +61,7 @@ Result<uint64_t> Frame::address(const plan::Buffer &buffer) const {
   return base + static_cast<uint64_t>(offset);
 }
 
-Result<uint64_t> Frame::bytes(const plan::Buffer &buffer) const {
+Result<uint64_t> RunBinding::bytes(const plan::Buffer &buffer) const {
   if (!buffer.bytes.valid())
     return base_bytes[program.base_of(buffer)];
   CUGRT_ASSIGN(int64_t bytes, evaluate(buffer.bytes));
@@ -71,18 +72,18 @@ Result<uint64_t> Frame::bytes(const plan::Buffer &buffer) const {
   return static_cast<uint64_t>(bytes);
 }
 
-Status Frame::cannot_evaluate(ExprId expr) const {
+Status RunBinding::cannot_evaluate(ExprId expr) const {
   const std::string symbols = describe_symbols(expr);
   return Status::error(Code::out_of_range, "'" + expr_text(expr) +
                                                "' divides by zero or does not fit into 64 bits" +
                                                (symbols.empty() ? "" : " with " + symbols));
 }
 
-std::string Frame::expr_text(ExprId expr) const {
+std::string RunBinding::expr_text(ExprId expr) const {
   return plan.exprs.to_string(expr, function.symbol_names());
 }
 
-std::string Frame::describe_symbols(ExprId expr) const {
+std::string RunBinding::describe_symbols(ExprId expr) const {
   std::vector<ir::SymbolId> used;
   plan.exprs.collect_symbols(expr, used);
   std::string text;

@@ -27,7 +27,7 @@
 namespace cugrt::plan {
 
 /// Published behaviour that loses data, off unless a test asks for it.
-struct SlotFlaws {
+struct ChunkFlaws {
   /// A block freed in one branch is handed on outside of it.
   bool pool_outlives_branch = false;
   /// A tuple that names one tensor twice, used in another block than the one that allocates the
@@ -35,10 +35,10 @@ struct SlotFlaws {
   bool repeated_part_breaks = false;
 };
 
-inline constexpr uint32_t kNoSlot = UINT32_MAX;
+inline constexpr uint32_t kNoChunk = UINT32_MAX;
 
 /// A block of memory: one alloc_storage, just before its first tensor.
-struct StorageSlot {
+struct StorageChunk {
   uint32_t scope = 0; // of the module's TypePool
   ir::DType dtype = ir::DType::f32;
   ir::ExprId bytes;   // grown to the largest tensor
@@ -47,17 +47,17 @@ struct StorageSlot {
 };
 
 /// What becomes of one unplanned allocation.
-struct SlotTensor {
+struct ChunkTensor {
   ir::ValueId tensor;
-  uint32_t slot = kNoSlot; // offset 0 of it
-  std::string reason;      // why it stays unplanned
+  uint32_t chunk = kNoChunk; // offset 0 of it
+  std::string reason;        // why it stays unplanned
 };
 
-struct SlotPlan {
-  std::vector<SlotTensor> tensors; // every alloc, in program order
-  std::vector<StorageSlot> slots;  // in order of allocation
-  bool breaks = false;             // with repeated_part_breaks: the published pass ends here
-  const SlotTensor *find(ir::ValueId tensor) const;
+struct ChunkPlan {
+  std::vector<ChunkTensor> tensors; // every alloc, in program order
+  std::vector<StorageChunk> chunks; // in order of allocation
+  bool breaks = false;              // with repeated_part_breaks: the published pass ends here
+  const ChunkTensor *find(ir::ValueId tensor) const;
 };
 
 /// The boolean function attribute that gives allocations which stay unplanned and have symbolic
@@ -66,7 +66,8 @@ inline constexpr std::string_view kPlanDynamicResults = "plan_dynamic_results";
 
 /// `pools` has the expressions and types of `function`'s module; sizes are added to it. Errors:
 /// out_of_range for sizes that overflow, unsupported for tuples of very many parts.
-Result<SlotPlan> plan_slots(ir::Module &pools, const ir::Function &function, SlotFlaws flaws = {});
+Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function,
+                              ChunkFlaws flaws = {});
 
 /// An upper bound for every value of the symbols that have bounds, as an expression of those that
 /// have none; the expression itself where none is found.

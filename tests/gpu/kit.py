@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""All that is to be done on a machine with a GPU, from a built tree; ./dev gpu calls it.
+
+  kit.py FOLDER [--build FOLDER] [--golden FOLDER] [STAGE...]
+
+The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
+which they run: doctor, conformance, suites, kernels, launch, load, torch, sanitizer. Each writes what it found
+into FOLDER (doctor.json, suites.json, conformance.json, one JSON a bench); one whose file is there is
+not run again, so a run that was cut off goes on where it ended, and a stage is done anew by deleting
+its file. report.md is written anew after each stage: what was found, and what differs from what the
+emulated driver and NVIDIA's documents say, with the command that runs that case alone.
+
+Exits with 0 when nothing differs, 1 otherwise, 2 when a stage could not run.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import catch_report  # noqa: E402
+import suite_plan  # noqa: E402
+
+# Tests that run on the driver that CUGRT_TEST_DRIVER names; the others hold the emulated driver itself
+# or need no driver. Those with an environment of their own ask for one of the emulated devices.
+ON_DRIVER = ("gpu_", "differential_")
+# Cases that are about the emulated driver: its findings, its devices, its faults on request.
+EMULATED_ONLY = "~[emulated]"
+BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"], "load": ["bench/bench_load"]}
+SUITE_SECONDS, BENCH_SECONDS = 240, 1500
+SANITIZED = ("gpu_driver", "differential_runtime")
+
+
+@dataclasses.dataclass
+class Kit:
+    folder: str  # takes the results
+    build: str
+    golden: str
+    driver: str  # "system", "emulated" or a path
+
+    def at(self, name):
+        return os.path.join(self.folder, name)
+
+    def built(self, name):
+        return os.path.join(self.build, name)
+
+    def write(self, name, value):
+        """Whole or not at all: a file that is there tells that its stage is done."""
+        part = self.at(name + ".part")
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+        os.replace(part, self.at(name))
+
+    def read(self, name):
+        try:
+            with open(self.at(name), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    def environment(self):
+        environment = {"CUGRT_TEST_DRIVER": self.driver, "CUGRT_TEST_BUILD": self.build}
+        if self.driver == "emulated":
+            emulator = self.built("src/emulator/libcugrt-emu.so")
+            environment.update(CUGRT_TEST_DRIVER=emulator, CUGRT_DRIVER="emulated", CUGRT_EMULATOR=emulator)
+        return environment
+
+    def run(self, command, seconds, log=None):
+        """The exit status; stdout and stderr go to FOLDER/LOG."""
+        with open(self.at(log) if log else os.devnull, "w", encoding="utf-8") as out:
+            try:
+                return subprocess.run(command, env={**os.environ, **self.environment()}, stdout=out,
+                                      stderr=subprocess.STDOUT, timeout=seconds).returncode
+            except subprocess.TimeoutExpired:
+                return 124
+
+
+# --- Stages: each writes its file and returns nothing, or raises a sentence ----------------------
+
+
+class Failed(Exception):
+    pass
+
+
+def doctor(kit):
+    done = subprocess.run([kit.built("src/tools/cugrt"), "doctor", "--json"], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, **kit.environment()})
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise Failed(f"cugrt doctor ended with {done.returncode} and wrote no JSON") from None
+    kit.write("doctor.json", found)
+
+
+def programs(kit):
+    suite_plan.plain_folder = os.path.relpath(kit.build, ROOT)
+    for suite in ("gpu", "differential"):
+        for program in suite_plan.declared_programs((suite, None), (suite,), SUITE_SECONDS):
+            asks = any(name.startswith("CUGRT_EMU") for name in program.environment)
+            if program.is_catch and program.label.startswith(ON_DRIVER) and not asks:
+                yield suite, dataclasses.replace(
+                    program, command=program.command + [EMULATED_ONLY + "~[.]"],
+                    environment={**program.environment, **kit.environment()}, checks=())
+
+
+def suites(kit):
+    rows = []
+    jobs = 1 if kit.driver == "emulated" else max(1, (os.cpu_count() or 2) // 2)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        running = [(suite, program, pool.submit(catch_report.run, program)) for suite, program in programs(kit)]
+        for suite, program, future in running:
+            outcome = future.result()
+            command = os.path.relpath(program.command[0], ROOT)
+            rows.append({
+                "suite": suite, "test": program.label, "passed": outcome.passed,
+                "skipped": len(outcome.skips), "seconds": round(outcome.seconds, 1),
+                "failed": [{"title": title, "detail": detail,
+                            "command": f"CUGRT_TEST_DRIVER={kit.driver} {command} '{title}'"}
+                           for title, detail in outcome.failures]})
+    kit.write("suites.json", rows)
+
+
+def conformance(kit, only=None):
+    command = [kit.built("tests/conformance/cugrt-conformance"), "--driver", kit.driver, "--golden", kit.golden,
+               "--json", kit.at("conformance.json.part"), "--record", kit.at("conformance.tsv")]
+    status = kit.run(command + (["--only", only] if only else []), 1200, "conformance.log")
+    if status not in (0, 1):
+        raise Failed(f"cugrt-conformance ended with {status}; see conformance.log")
+    os.replace(kit.at("conformance.json.part"), kit.at("conformance.json"))
+
+
+def bench(name):
+    def stage(kit):
+        status = kit.run([kit.built(BENCHES[name][0]), "--json", kit.at(name + ".json.part")], BENCH_SECONDS,
+                         name + ".md")
+        if status != 0:
+            raise Failed(f"bench {name} ended with {status}; see {name}.md")
+        os.replace(kit.at(name + ".json.part"), kit.at(name + ".json"))
+    return stage
+
+
+def torch(kit):
+    rows = kit.at("torch.json.part")
+    status = kit.run([sys.executable, os.path.join(ROOT, "bench", "launch_torch.py"), "--json", rows],
+                     BENCH_SECONDS, "torch.md")
+    if status != 0:
+        raise Failed(f"launch_torch.py ended with {status}; see torch.md")
+    if not os.path.exists(rows):  # no torch or no GPU, as torch.md says
+        kit.write("torch.json", [])
+    else:
+        os.replace(rows, kit.at("torch.json"))
+
+
+def sanitizer(kit):
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    rows = []
+    if tool and kit.driver != "emulated":
+        for suite, program in programs(kit):
+            if program.label in SANITIZED:
+                log = f"sanitizer_{program.label}.log"
+                status = kit.run([tool, "--error-exitcode", "99"] + program.command, 600, log)
+                rows.append({"test": program.label, "status": status, "log": log})
+    kit.write("sanitizer.json", rows)
+
+
+STAGES = {"doctor": doctor, "conformance": conformance, "suites": suites, "kernels": bench("kernels"),
+          "launch": bench("launch"), "load": bench("load"), "torch": torch, "sanitizer": sanitizer}
+
+
+# --- The report ----------------------------------------------------------------------------------
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+
+
+def suites_section(rows):
+    lines = table(("suite", "test", "passed", "failed", "skipped", "s"),
+                  [(row["suite"], row["test"], row["passed"], len(row["failed"]), row["skipped"], row["seconds"])
+                   for row in rows])
+    for row in rows:
+        for failure in row["failed"]:
+            lines += ["", f"**{row['test']}: {failure['title']}**", "", "```sh", failure["command"], "```", "",
+                      "```", *failure["detail"].splitlines()[:20], "```"]
+    return lines
+
+
+def conformance_section(rows, driver):
+    counts = {}
+    for row in rows:
+        counts[row["result"]] = counts.get(row["result"], 0) + 1
+    lines = [f"{len(rows)} cases: " + ", ".join(f"{count} {result}" for result, count in sorted(counts.items())) + "."]
+    for row in rows:
+        if row["result"] == "differs":
+            lines += ["", f"**{row['case']}**", "", "```sh",
+                      f"build/tests/conformance/cugrt-conformance --driver {driver} --only '{row['case']}'", "```", "",
+                      "```", *row["detail"].splitlines()[:20], "```"]
+    return lines
+
+
+def bench_section(rows):
+    keys = [key for key in ("case", "graph", "nodes", "mode", "shape", "dtype", "us", "fraction_of_ceiling",
+                            "host_us_first", "host_us_repeat", "device_us", "kernels", "ms") if any(key in r for r in rows)]
+    def text(value):
+        return f"{value:.3g}" if isinstance(value, float) else "" if value is None else value
+    return table(keys, [[text(row.get(key)) for key in keys] for row in rows])
+
+
+def differing(kit):
+    failed = sum(len(row["failed"]) for row in kit.read("suites.json") or [])
+    differs = sum(row["result"] == "differs" for row in kit.read("conformance.json") or [])
+    faulty = sum(row["status"] != 0 for row in kit.read("sanitizer.json") or [])
+    return failed, differs, faulty
+
+
+def report(kit, problems):
+    found = kit.read("doctor.json") or {}
+    lines = ["# On a device", ""]
+    if kit.driver == "emulated":
+        lines += ["EMULATED: a rehearsal on the emulated driver. Nothing below was seen on a GPU.", ""]
+    driver = found.get("driver", {})
+    for device in driver.get("devices", [])[:1]:
+        version = driver["version"]
+        lines += [f"{device['name']}, {device['architecture']}, {device['memory_bytes'] >> 20} MiB; driver of CUDA "
+                  f"{version // 1000}.{version % 1000 // 10}.", ""]
+    failed, differs, faulty = differing(kit)
+    lines += [f"What differs: {failed} cases of suites, {differs} of conformance, {faulty} programs under "
+              "compute-sanitizer.", ""]
+    lines += [f"- could not run: {name}: {why}" for name, why in problems.items()]
+    for name, section in (("conformance", lambda rows: conformance_section(rows, kit.driver)),
+                          ("suites", suites_section),
+                          ("sanitizer", lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])),
+                          ("kernels", bench_section), ("launch", bench_section), ("load", bench_section),
+                          ("torch", bench_section)):
+        rows = kit.read(name + ".json")
+        if rows is None:
+            lines += ["", f"## {name}", "", "Not done yet."]
+        elif rows or name != "torch":
+            lines += ["", f"## {name}", "", *section(rows)]
+    with open(kit.at("report.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("stages", nargs="*")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--golden", default=os.path.join(ROOT, "tests", "conformance", "golden"))
+    options = parser.parse_args()
+    unknown = [name for name in options.stages if name not in STAGES]
+    if unknown:
+        parser.error(f"no stage {unknown[0]}; stages: {' '.join(STAGES)}")
+    kit = Kit(os.path.abspath(options.folder), os.path.abspath(options.build), options.golden,
+              os.environ.get("CUGRT_DRIVER") or "system")
+    os.makedirs(kit.folder, exist_ok=True)
+    problems = {}
+    for name in options.stages or STAGES:
+        if not os.path.exists(kit.at(name + ".json")):
+            started = time.monotonic()
+            try:
+                STAGES[name](kit)
+            except (Failed, OSError) as error:
+                problems[name] = str(error)
+            print(f"gpu: {name}: {problems.get(name, 'done')} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+        report(kit, problems)
+    print(f"{kit.at('report.md')}: {sum(differing(kit))} differ")
+    return 2 if problems else 1 if sum(differing(kit)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
