@@ -6,8 +6,8 @@
 //   q8_0     scale (f16), 32 signed bytes                            byte * scale
 //
 // The low nibbles of the 16 bytes are elements 0 to 15, the high ones 16 to 31. Blocks begin at
-// even addresses at best, so that they are read byte by byte. Eight lanes share a block. Sums are in
-// Acc, of products with elements that are exact in float.
+// even addresses at best, so that they are read byte by byte. Eight lanes share a block. Sums are
+// in Acc, of products with elements that are exact in float.
 //
 // kFormat is 40, 41 or 80.
 #pragma once
@@ -28,9 +28,8 @@ template <int kFormat> struct StoredBlock {
   }
 
   // The elements of a block that lane `lane` of eight takes, and their places in the block.
-  static __device__ __forceinline__ void load(const Byte *block, int lane,
-                                              float (&element)[kBlockEach],
-                                              int (&place)[kBlockEach]) {
+  static __device__ __forceinline__ void
+  load(const Byte *block, int lane, float (&element)[kBlockEach], int (&place)[kBlockEach]) {
     const float scale = half_at(block), least = kFormat == 41 ? half_at(block + 2) : 0;
 #pragma unroll
     for (int e = 0; e < kBlockEach; ++e) {
@@ -41,8 +40,7 @@ template <int kFormat> struct StoredBlock {
         const int at = lane * 2 + e % 2;
         const int nibble = block[kHead + at] >> (e < 2 ? 0 : 4) & 15;
         place[e] = at + (e < 2 ? 0 : 16);
-        element[e] =
-            kFormat == 41 ? fmaf(float(nibble), scale, least) : float(nibble - 8) * scale;
+        element[e] = kFormat == 41 ? fmaf(float(nibble), scale, least) : float(nibble - 8) * scale;
       }
     }
   }

@@ -1,6 +1,6 @@
 // Products of few rows with columns that are runs of k elements, by a warp: kOut columns for kRows
-// rows. Bound by reading the columns once: the vectors of kAhead rounds are asked for before the first
-// is used.
+// rows. Bound by reading the columns once: the vectors of kAhead rounds are asked for before the
+// first is used.
 //
 //   column | vector 0 | .. | vector 31 | vector 32 | ..     lane t has the vectors t, t + 32, ..
 //

@@ -1,5 +1,5 @@
-// Product with a matrix of repacked blocks, on tensor cores (repacked_sums.cuh): y[r] = x[r] x w^T +
-// bias, of f16 and bf16.
+// Product with a matrix of repacked blocks, on tensor cores (repacked_sums.cuh): y[r] = x[r] x w^T
+// + bias, of f16 and bf16.
 //
 //   x: [rows, k]   w: [n, k], k / 32 blocks a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //

@@ -10,15 +10,15 @@
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
 // HAS_FLOATS, HAS_BLOCKS, HAS_REVECTORED for the kinds of products; where a norm stands before them
-// NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh and
-// assume.cuh.
+// NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh
+// and assume.cuh.
 #pragma once
 
 #include "assume.cuh"
 #include "floating.cuh"
-#include "vectors.cuh"
 #include "programmatic.cuh"
 #include "rotation.cuh"
+#include "vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
@@ -57,16 +57,16 @@ __device__ __forceinline__ Acc add_up_team(Acc value, Acc *shared) {
 
 // f(vector, number) for the vectors of a row that thread `lane` of a team has.
 template <class F>
-__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane, int count,
-                                              F f) {
+__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane,
+                                                int count, F f) {
 #pragma unroll
   for (int j = 0; j < NORM_VECTORS; ++j)
     if (const int p = lane + j * NORM_THREADS; p < count)
       f(vectors[j], p);
 }
 
-// to = norm(x) * scale + bias, of `rows` rows of `columns` elements; kIsRms: norm.cu has both. A team
-// of threads takes a row at a time.
+// to = norm(x) * scale + bias, of `rows` rows of `columns` elements; kIsRms: norm.cu has both. A
+// team of threads takes a row at a time.
 template <bool kIsRms>
 __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const T *bias, T *to,
                                                long long rows, long long columns, Acc epsilon) {
@@ -113,8 +113,8 @@ __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const
       for (int e = 0; e < VECTOR; ++e) {
         const int i = p * VECTOR + e;
         const Acc value = Acc(vector.element[e]), by = scale ? Acc(scale[i]) : Acc(1);
-        to[r * columns + i] = kIsRms ? T(value * factor * by)
-                                     : T(fma((value - mean) * factor, by, bias_at(bias, i)));
+        to[r * columns + i] =
+            kIsRms ? T(value * factor * by) : T(fma((value - mean) * factor, by, bias_at(bias, i)));
       }
     });
   }

@@ -1,5 +1,5 @@
-// Products with a matrix of repacked blocks (repacked.cuh) on tensor cores, by a warp: 16 columns of y
-// for 8 rows of x, of f16 and bf16.
+// Products with a matrix of repacked blocks (repacked.cuh) on tensor cores, by a warp: 16 columns
+// of y for 8 rows of x, of f16 and bf16.
 //
 // An mma has 16 rows of w on the left and rows of x, as columns, on the right. Of a unit, lane
 // 4 g + q reads what is its own of rows g and g + 8 of w, and the same elements of row g of x:
@@ -60,9 +60,9 @@ template <int kFormat, int j> __device__ __forceinline__ unsigned pair_of(const 
 template <int kFormat> struct Lane { // what a lane reads of a unit
   // registers of its word of a block
   static constexpr int kParts = Repacked<kFormat>::kWordBytes / 4;
-  unsigned left[2][kUnit * kParts];            // of rows g and g + 8 of w
+  unsigned left[2][kUnit * kParts];                               // of rows g and g + 8 of w
   unsigned scales[2][kUnit * Repacked<kFormat>::kScaleBytes / 4]; // of both rows
-  uint4 right[kUnit];                          // of row g of x
+  uint4 right[kUnit];                                             // of row g of x
 };
 
 // `kWords` words that lie at a multiple of 16 bytes, or of their size.
@@ -84,8 +84,7 @@ __device__ __forceinline__ float half_of(unsigned word, int which) {
 }
 
 // A block's scale, in q4_1 also its least.
-template <int kFormat>
-__device__ __forceinline__ float scale_of(const unsigned *scales, int i) {
+template <int kFormat> __device__ __forceinline__ float scale_of(const unsigned *scales, int i) {
   return kFormat == 41 ? half_of(scales[i], 0) : half_of(scales[i / 2], i % 2);
 }
 
@@ -96,9 +95,11 @@ __device__ __forceinline__ void add_block(const Lane<kFormat> &lane, int i, floa
   const uint4 &x = lane.right[i];
   const unsigned *up = &lane.left[0][i * kParts], *down = &lane.left[1][i * kParts];
   float products[4] = {};
-  const unsigned first[4] = {pair_of<kFormat, 0>(up), pair_of<kFormat, 0>(down), pair_of<kFormat, 1>(up), pair_of<kFormat, 1>(down)};
+  const unsigned first[4] = {pair_of<kFormat, 0>(up), pair_of<kFormat, 0>(down),
+                             pair_of<kFormat, 1>(up), pair_of<kFormat, 1>(down)};
   multiply(products, first, x.x, x.y);
-  const unsigned second[4] = {pair_of<kFormat, 2>(up), pair_of<kFormat, 2>(down), pair_of<kFormat, 3>(up), pair_of<kFormat, 3>(down)};
+  const unsigned second[4] = {pair_of<kFormat, 2>(up), pair_of<kFormat, 2>(down),
+                              pair_of<kFormat, 3>(up), pair_of<kFormat, 3>(down)};
   multiply(products, second, x.z, x.w);
 #pragma unroll
   for (int e = 0; e < 4; ++e)
@@ -143,9 +144,12 @@ __device__ __forceinline__ void add_unit(const Places &at, long long unit, float
   const long long b = unit * kUnit;
 #pragma unroll
   for (int s = 0; s < 2; ++s) {
-    read_words<kUnit * Lane<kFormat>::kParts>(lane.left[s], at.w + Repacked<kFormat>::template word_at<true>(at.row[s], b, at.q, at.blocks));
-    read_words<kUnit * Repacked<kFormat>::kScaleBytes / 4>(lane.scales[s],
-                                        at.w + Repacked<kFormat>::template scale_at<true>(at.row[s], b, at.n, at.blocks));
+    read_words<kUnit * Lane<kFormat>::kParts>(
+        lane.left[s],
+        at.w + Repacked<kFormat>::template word_at<true>(at.row[s], b, at.q, at.blocks));
+    read_words<kUnit * Repacked<kFormat>::kScaleBytes / 4>(
+        lane.scales[s],
+        at.w + Repacked<kFormat>::template scale_at<true>(at.row[s], b, at.n, at.blocks));
   }
 #pragma unroll
   for (int i = 0; i < kUnit; ++i)
@@ -159,7 +163,8 @@ __device__ __forceinline__ void add_unit(const Places &at, long long unit, float
 // A unit of whatever size, block by block.
 template <int kFormat>
 __device__ __forceinline__ void add_blocks(const Places &at, long long unit, float (&sum)[4]) {
-  const long long begin = unit * kUnit, end = begin + Repacked<kFormat>::blocks_of_unit(begin, at.blocks);
+  const long long begin = unit * kUnit,
+                  end = begin + Repacked<kFormat>::blocks_of_unit(begin, at.blocks);
 #pragma unroll 1
   for (long long b = begin; b < end; ++b) {
     Lane<kFormat> lane;
@@ -169,8 +174,8 @@ __device__ __forceinline__ void add_blocks(const Places &at, long long unit, flo
 #pragma unroll
       for (int j = 0; j < Lane<kFormat>::kParts; ++j)
         lane.left[s][j] = reinterpret_cast<const unsigned *>(word)[j];
-      const unsigned short *scale =
-          reinterpret_cast<const unsigned short *>(at.w + Repacked<kFormat>::scale_at(at.row[s], b, at.n, at.blocks));
+      const unsigned short *scale = reinterpret_cast<const unsigned short *>(
+          at.w + Repacked<kFormat>::scale_at(at.row[s], b, at.n, at.blocks));
       lane.scales[s][0] = kFormat == 41 ? scale[0] | unsigned(scale[1]) << 16 : scale[0];
     }
     lane.right[0] = at.has_row ? read_right(at.right + b * kBlock) : uint4{0, 0, 0, 0};
@@ -178,8 +183,8 @@ __device__ __forceinline__ void add_blocks(const Places &at, long long unit, flo
   }
 }
 
-// The sums of rows of x with 16 rows of w, of the share of a warp: units `warp`, `warp` + `warps`, ..
-// `row` is row g of x; sum[e] is of column g + 8 * (e / 2) and row 2 q + e % 2.
+// The sums of rows of x with 16 rows of w, of the share of a warp: units `warp`, `warp` + `warps`,
+// .. `row` is row g of x; sum[e] is of column g + 8 * (e / 2) and row 2 q + e % 2.
 template <int kFormat>
 __device__ __forceinline__ void repacked_sums(const Places &at, bool aligned, int warp, int warps,
                                               float (&sum)[4]) {

@@ -3,9 +3,9 @@
 //
 //   %h = rms_norm(%x, %scale)
 //   %g = matmul(%h, %gate) {transpose_b = true}     %y = alloc : tensor<[1, 1536], f16>
-//   %u = matmul(%h, %up) {transpose_b = true}       launch @fused_rms_norm_matmul_matmul_silu_mul_f16(
-//   %s = silu(%g)                                       %x, .., %scale, .., %gate, %up, .., %y)
-//   %y = mul(%s, %u)
+//   %u = matmul(%h, %up) {transpose_b = true}       launch
+//   @fused_rms_norm_matmul_matmul_silu_mul_f16( %s = silu(%g) %x, .., %scale, .., %gate, %up, ..,
+//   %y) %y = mul(%s, %u)
 //
 // The kernel is generated (codegen/fused/products.h); results have the same bits.
 #include "codegen/fused/products.h"
@@ -96,8 +96,8 @@ private:
 
   codegen::CacheAppend append_of(const Binding &launch, bool is_value) {
     const std::span<const Operand> operands = source().operands_of(launch);
-    return {given(launch, 2), given(launch, 3), given(launch, is_value ? 5 : 4),
-            operands[7].expr(), operands[8].expr()};
+    return {given(launch, 2), given(launch, 3), given(launch, is_value ? 5 : 4), operands[7].expr(),
+            operands[8].expr()};
   }
 
   codegen::ProductPart part_of(const ProductMatch &match, const ProductMatch::Part &part,
@@ -107,8 +107,8 @@ private:
     made.columns = *module().exprs.as_constant(type_of(w).dims[0]);
     for (const Binding *product : part.products) {
       const Op op = ir::op_of(*product);
-      const bool repacked = op == Op::matmul_blocks &&
-                            ir::op_bool(op, source().attributes_of(*product), "repacked");
+      const bool repacked =
+          op == Op::matmul_blocks && ir::op_bool(op, source().attributes_of(*product), "repacked");
       made.products.push_back({op, repacked, given(*product, 1), given(*product, 2)});
     }
     if (part.rotary)
@@ -127,8 +127,7 @@ private:
     auto value_of = [&](ValueId value, bool is_read) {
       const auto [at, is_new] = known.try_emplace(value.index, uint32_t(group.values.size()));
       if (is_new)
-        group.values.push_back(
-            {source().value(value).type, is_read ? mapped(value) : ValueId()});
+        group.values.push_back({source().value(value).type, is_read ? mapped(value) : ValueId()});
       return at->second;
     };
     for (const Binding *product : part.products)
@@ -176,7 +175,8 @@ private:
 
   codegen::KernelTable &table_;
   std::unordered_map<const Binding *, const ProductMatch *> match_of_;
-  std::unordered_map<const Binding *, const Binding *> waits_for_; // what stands behind a match's last
+  std::unordered_map<const Binding *, const Binding *>
+      waits_for_; // what stands behind a match's last
   std::unordered_map<const Binding *, std::vector<const Binding *>> waiting_;
 };
 
@@ -193,8 +193,8 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
   for (const ir::Function &function : module.functions) {
     const ProductMatches found = match_products(target, function, takes_matmul);
     for (const auto &[text, times] : found.notes)
-      context.note("@" + function.name + ": " + (times > 1 ? std::to_string(times) + " times " : "") +
-                   text);
+      context.note("@" + function.name + ": " +
+                   (times > 1 ? std::to_string(times) + " times " : "") + text);
     CUGRT_ASSIGN(ir::Function fused, PatternFuser(function, target, table, found.matches).run());
     target.functions.push_back(std::move(fused));
   }

@@ -33,10 +33,10 @@ bool writes_nothing(BindingKind kind) {
 class Matcher {
 public:
   Matcher(ir::Module &module, const ir::Function &function, bool takes_matmul)
-      : module_(module), function_(function),
-        domain_(function.symbol_domain(module.exprs)), takes_matmul_(takes_matmul),
-        made_by_(function.values.size()), uses_(function.values.size()),
-        is_yielded_(function.values.size()), is_taken_(function.values.size()) {
+      : module_(module), function_(function), domain_(function.symbol_domain(module.exprs)),
+        takes_matmul_(takes_matmul), made_by_(function.values.size()),
+        uses_(function.values.size()), is_yielded_(function.values.size()),
+        is_taken_(function.values.size()) {
     for (const ir::Block &block : function.blocks) {
       for (const Binding &binding : block.bindings) {
         for (uint32_t i = 0; i < binding.result_count; ++i)
@@ -109,8 +109,8 @@ private:
   /// What a value is a name or a part of.
   ValueId root(ValueId value) const {
     for (const Binding *b = made_by_[value.index];
-         b && (b->kind == BindingKind::view || b->kind == BindingKind::alias ||
-               is_op(*b, Op::reshape));
+         b &&
+         (b->kind == BindingKind::view || b->kind == BindingKind::alias || is_op(*b, Op::reshape));
          b = made_by_[value.index])
       value = operand(*b, 0);
     return value;
@@ -127,6 +127,8 @@ private:
     const ValueId x = operand(b, 0), w = operand(b, 1);
     if (!is_plain(x) || !is_plain(w) || !is_floating(x) || x == w || type(x).dims.size() < 2 ||
         type(w).dims.size() != 2 || !is_plain(b.result()) || !has_bias_of(b, 2, type(x).dtype))
+      return false;
+    if (is_blocks && !codegen::takes_blocks_beside_others(type(w).dtype))
       return false;
     if (!is_blocks && (type(w).dtype != type(x).dtype ||
                        !ir::op_bool(Op::matmul, function_.attributes_of(b), "transpose_b")))
@@ -176,8 +178,9 @@ private:
     if (!pays())
       return note(why_alone.empty() ? "" : names_of(products) + ": " + why_alone);
     if (!finish())
-      return note(names_of(products) + ": not fused: what lies between would have to stand both before "
-                                    "and behind it");
+      return note(names_of(products) +
+                  ": not fused: what lies between would have to stand both before "
+                  "and behind it");
     if (!why_alone.empty())
       note(names_of(match_.bindings) + ": " + why_alone);
     note(names_of(match_.bindings) + ": one launch");
@@ -227,11 +230,11 @@ private:
   bool takes_turn(const Binding &rotary, const Part &part, const Binding *norm) const {
     const ir::Type &x = type(operand(rotary, 0));
     const size_t rank = x.dims.size();
-    const int64_t dims =
-        ir::op_integer(Op::rotary, function_.attributes_of(rotary), "dims");
+    const int64_t dims = ir::op_integer(Op::rotary, function_.attributes_of(rotary), "dims");
     const int64_t width = constant(x.dims.back()).value_or(0), turned = dims ? dims : width;
     const int64_t heads = constant(x.dims[rank - 2]).value_or(0);
-    const ir::ExprId rows = codegen::element_count(module_.exprs, std::span(x.dims).first(rank - 2));
+    const ir::ExprId rows =
+        codegen::element_count(module_.exprs, std::span(x.dims).first(rank - 2));
     if (width % 2 || turned % 2 || heads * width != columns_of(*part.products.front()) ||
         rows != match_.rows)
       return false;
@@ -472,9 +475,9 @@ private:
   std::string names_of(const std::vector<const Binding *> &bindings) const {
     std::string text;
     for (const Binding *b : bindings)
-      text += (text.empty() ? "" : ", ") +
-              (b->kind == BindingKind::op ? std::string(ir::op_info(ir::op_of(*b)).name)
-                                          : module_.kernels[b->callee].name);
+      text += (text.empty() ? "" : ", ") + (b->kind == BindingKind::op
+                                                ? std::string(ir::op_info(ir::op_of(*b)).name)
+                                                : module_.kernels[b->callee].name);
     return text;
   }
 
@@ -482,9 +485,9 @@ private:
   const ir::Function &function_;
   const ir::SymbolDomain domain_;
   const bool takes_matmul_;
-  std::vector<const Binding *> made_by_;            // by value
-  std::vector<std::vector<const Binding *>> uses_;  // by value
-  std::vector<bool> is_yielded_, is_taken_;         // by value
+  std::vector<const Binding *> made_by_;           // by value
+  std::vector<std::vector<const Binding *>> uses_; // by value
+  std::vector<bool> is_yielded_, is_taken_;        // by value
   uint32_t block_ = 0;
   std::map<const Binding *, uint32_t> positions_; // in the block
   std::vector<uint32_t> runs_;                    // by position
@@ -497,8 +500,7 @@ private:
 
 } // namespace
 
-ProductMatches match_products(ir::Module &module, const ir::Function &function,
-                              bool takes_matmul) {
+ProductMatches match_products(ir::Module &module, const ir::Function &function, bool takes_matmul) {
   return Matcher(module, function, takes_matmul).run();
 }
 

@@ -1,5 +1,6 @@
-// Products that share few rows, as FuseOpsByPattern fuses them, against the ops one by one: the same
-// bits, on the emulator's execution core, where outputs are poisoned and every access is checked.
+// Products that share few rows, as FuseOpsByPattern fuses them, against the ops one by one: the
+// same bits, on the emulator's execution core, where outputs are poisoned and every access is
+// checked.
 #include "support/catch.h"
 #include "support/launch_runner.h"
 
@@ -148,7 +149,8 @@ std::vector<std::string> check_same(const std::string &text, const std::vector<A
   const Result<ir::Module> module = ir::parse_and_verify(text, "products");
   INFO((module.ok() ? "" : module.status().to_string()));
   REQUIRE(module.ok());
-  const Ran fused = run(*module, true, inputs, options), plain = run(*module, false, inputs, options);
+  const Ran fused = run(*module, true, inputs, options),
+            plain = run(*module, false, inputs, options);
   REQUIRE(fused.results.size() == plain.results.size());
   for (size_t r = 0; r < plain.results.size(); ++r) {
     const std::vector<double> &got = fused.results[r].values, &want = plain.results[r].values;
@@ -267,18 +269,18 @@ std::vector<std::string> attend(const Attend &a) {
   t.line("%keys = relu(%kc)");
   t.line("%values = neg(%vc)");
   const std::string type = t.tensor(cache, a.dtype);
-  std::string text =
-      t.text("%" + q_last + ", %keys, %values",
-             t.tensor(rows + ", " + std::to_string(a.heads) + ", " + std::to_string(a.head),
-                      a.dtype) +
-                 ", " + type + ", " + type);
+  std::string text = t.text(
+      "%" + q_last + ", %keys, %values",
+      t.tensor(rows + ", " + std::to_string(a.heads) + ", " + std::to_string(a.head), a.dtype) +
+          ", " + type + ", " + type);
   text = replaced(replaced(text, "  %q = alias %" + q_last + "\n", ""),
                   "  %k = alias %" + k_last + "\n", "");
   return check_same(text, t.inputs);
 }
 
 bool is_fused(const std::vector<std::string> &entries) {
-  return std::ranges::any_of(entries, [](const std::string &name) { return name.starts_with("fused_"); });
+  return std::ranges::any_of(entries,
+                             [](const std::string &name) { return name.starts_with("fused_"); });
 }
 
 } // namespace
@@ -352,8 +354,7 @@ TEST_CASE("products beside each other are joined by elementwise ops behind them"
         t.line("%s = silu(%g)");
         t.line("%p = mul(%u, %s)");
         t.line("%y = add(%p, %shift)");
-        const auto entries =
-            check_same(t.text("%y", t.tensor(t.rows(45), dtype)), t.inputs);
+        const auto entries = check_same(t.text("%y", t.tensor(t.rows(45), dtype)), t.inputs);
         CHECK(entries.size() == (repacks ? 3u : 1u)); // both weights are repacked by launches
       }
 }
@@ -416,9 +417,9 @@ TEST_CASE("rows without end, or more than eight, are left to other passes, and t
     REQUIRE(module.ok());
     const Ran ran = run(*module, true, t.inputs);
     CHECK_FALSE(is_fused(ran.entries));
-    CHECK(ran.notes == std::vector<std::string>{"@main: matmul, matmul: not fused: up to " +
-                                                std::to_string(rows) +
-                                                " rows; one launch takes at most 8"});
+    CHECK(ran.notes ==
+          std::vector<std::string>{"@main: matmul, matmul: not fused: up to " +
+                                   std::to_string(rows) + " rows; one launch takes at most 8"});
   }
 }
 

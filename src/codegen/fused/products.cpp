@@ -20,8 +20,12 @@ constexpr int64_t kMostColumns = 64;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
+/// kFormat of the kernels; null: none takes it.
 const char *format_of(ir::DType dtype) {
-  return dtype == ir::DType::q4_0 ? "40" : dtype == ir::DType::q4_1 ? "41" : "80";
+  return dtype == ir::DType::q4_0   ? "40"
+         : dtype == ir::DType::q4_1 ? "41"
+         : dtype == ir::DType::q8_0 ? "80"
+                                    : nullptr;
 }
 
 class Writer {
@@ -315,6 +319,8 @@ private:
 };
 
 } // namespace
+
+bool takes_blocks_beside_others(ir::DType dtype) { return format_of(dtype) != nullptr; }
 
 std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
   const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));

@@ -23,7 +23,7 @@ namespace cugrt::codegen {
 inline constexpr int64_t kMostProductRows = 8;
 
 struct RowNorm {
-  ir::Op op; // rms_norm, layer_norm
+  ir::Op op;               // rms_norm, layer_norm
   ir::ValueId scale, bias; // invalid: none
   double epsilon;
 };
@@ -71,10 +71,13 @@ struct ProductKernel {
   ir::DType dtype;          // of x and the products
 };
 
+/// Whether a product with blocks of that format can stand in such a kernel.
+bool takes_blocks_beside_others(ir::DType dtype);
 /// Why a norm of rows of `depth` elements cannot stand before products; empty: it can.
 std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows);
 
-/// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended then.
+/// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended
+/// then.
 Status emit_products(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel);
 
 } // namespace cugrt::codegen
