@@ -30,8 +30,8 @@ using ir::ValueId;
 class PatternFuser : public ir::FunctionCloner {
 public:
   PatternFuser(const ir::Function &source, ir::Module &target, codegen::KernelTable &table,
-               std::span<const ProductMatch> matches)
-      : FunctionCloner(source, target), table_(table) {
+               std::span<const ProductMatch> matches, const PassContext &context)
+      : FunctionCloner(source, target), table_(table), context_(context) {
     for (const ProductMatch &match : matches) {
       for (const Binding *binding : match.bindings)
         match_of_[binding] = &match;
@@ -52,9 +52,11 @@ protected:
     const ProductMatch &match = *at->second;
     if (&binding != match.bindings.back())
       return {};
-    if (!emit(match).ok()) // the allocations are dead
+    if (Status status = emit(match); !status.ok()) { // the allocations are dead
+      context_.note("@" + source().name + ": not fused after all: " + status.message());
       for (const Binding *part : match.bindings)
         CUGRT_TRY(copy(*part));
+    }
     for (const Binding *next : waiting_[&binding])
       CUGRT_TRY(copy(*next));
     return {};
@@ -174,6 +176,7 @@ private:
   }
 
   codegen::KernelTable &table_;
+  const PassContext &context_;
   std::unordered_map<const Binding *, const ProductMatch *> match_of_;
   std::unordered_map<const Binding *, const Binding *>
       waits_for_; // what stands behind a match's last
@@ -195,7 +198,8 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
     for (const auto &[text, times] : found.notes)
       context.note("@" + function.name + ": " +
                    (times > 1 ? std::to_string(times) + " times " : "") + text);
-    CUGRT_ASSIGN(ir::Function fused, PatternFuser(function, target, table, found.matches).run());
+    CUGRT_ASSIGN(ir::Function fused,
+                 PatternFuser(function, target, table, found.matches, context).run());
     target.functions.push_back(std::move(fused));
   }
   return target;

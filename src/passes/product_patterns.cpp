@@ -339,7 +339,8 @@ private:
     const Binding &launch = bindings[at];
     const ir::Kernel &kernel = module_.kernels[launch.callee];
     if (kernel.code_kind != ir::CodeKind::source_file || kernel.code != kCacheWrite ||
-        operands(launch).size() != 10)
+        operands(launch).size() != 10 ||
+        operands(launch)[6] != Operand::of(match_.rows)) // else another number of rows
       return;
     Part *parts[2] = {};
     std::vector<const Binding *> reshapes;
@@ -399,22 +400,16 @@ private:
     const std::string name(ir::op_info(ir::op_of(*norm)).name);
     const ValueId y = operand(*norm, 0);
     const DType dtype = type(match_.x).dtype;
-    for (const Binding *user : uses_[match_.x.index])
-      if (!members_.contains(user) || operand(*user, 0) != match_.x) {
-        why_not = name + " stays apart: its result is read elsewhere";
-        return;
-      }
-    if (is_yielded_[match_.x.index]) {
-      why_not = name + " stays apart: its result is read elsewhere";
-      return;
-    }
+    std::string why = codegen::why_no_norm(dtype, match_.depth, match_.most_rows);
     if (!is_near(norm) || !is_plain(y) || type(y).dtype != dtype || !has_bias_of(*norm, 1, dtype) ||
-        !has_bias_of(*norm, 2, dtype)) {
-      why_not = name + " stays apart: a launch stands between, or its operands are of other forms";
-      return;
-    }
-    if (std::string why = codegen::why_no_norm(dtype, match_.depth, match_.most_rows);
-        !why.empty()) {
+        !has_bias_of(*norm, 2, dtype))
+      why = "a launch stands between, or its operands are of other forms";
+    if (is_yielded_[match_.x.index] ||
+        !std::ranges::all_of(uses_[match_.x.index], [&](const Binding *user) {
+          return members_.contains(user) && operand(*user, 0) == match_.x;
+        }))
+      why = "its result is read elsewhere";
+    if (!why.empty()) {
       why_not = name + " stays apart: " + why;
       return;
     }

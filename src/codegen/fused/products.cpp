@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 /// Of normalised rows, in shared memory beside the tiles.
-constexpr int64_t kMostRowBytes = 32 << 10;
+constexpr int64_t kMostRowBytes = 24 << 10;
+/// Of a block: what kernels have without asking for more.
+constexpr int64_t kMostSharedBytes = 48 << 10;
 constexpr int64_t kMostColumns = 64;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
@@ -48,7 +50,14 @@ public:
     body_ += "  long long tile = blockIdx.x;\n";
     for (size_t p = 0; p < kernel_.parts.size(); ++p)
       CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
-    emit();
+    const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
+    const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
+    const int64_t tile_bytes = int64_t(most_products_) * kernel_.most_rows * columns * bytes;
+    constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
+    if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
+      return Status::error(Code::unsupported, "a block has no room for tiles of " +
+                                                  std::to_string(columns) + " columns");
+    emit(columns);
     return {};
   }
 
@@ -265,8 +274,7 @@ private:
     return columns;
   }
 
-  void emit() {
-    const int64_t columns = tile_columns();
+  void emit(int64_t columns) {
     std::string defines;
     auto define = [&](bool holds, const std::string &name) {
       defines += holds ? "#define " + name + "\n" : "";
