@@ -142,7 +142,6 @@ private:
   // --- One match ---------------------------------------------------------------------------------
 
   using Part = ProductMatch::Part;
-
   void match(const Binding &first) {
     match_ = {};
     match_.block = block_;
@@ -306,7 +305,7 @@ private:
     }
     if (joined.empty() || products > kMostProducts)
       return false;
-    std::ranges::sort(joined);
+    std::ranges::sort(joined); // into the first
     Part &into = match_.parts[joined.front()];
     for (size_t i = joined.size(); i-- > 1;) {
       Part &from = match_.parts[joined[i]];
@@ -486,10 +485,9 @@ private:
   uint32_t block_ = 0;
   std::map<const Binding *, uint32_t> positions_; // in the block
   std::vector<uint32_t> runs_;                    // by position
-  // The match that is looked for:
   ProductMatch match_;
   uint32_t first_ = 0, run_ = 0;
-  std::unordered_set<const Binding *> members_;
+  std::unordered_set<const Binding *> members_; // of the match that is looked for
   ProductMatches found_;
 };
 
