@@ -92,14 +92,17 @@ void KernelLaunch::vectors(uint32_t widest_bytes) {
   option("-DVECTOR=" + std::to_string(pack_));
 }
 
-void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
+bool KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
   const ir::SymbolDomain bounds = builder_.function().symbol_domain(exprs());
   auto is_small = [&](ir::ExprId count) {
     return exprs().range(count, bounds).upper < int64_t(1) << 31;
   };
-  if (std::all_of(counts.begin(), counts.end(), is_small) &&
-      (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small)))
+  const bool small =
+      std::all_of(counts.begin(), counts.end(), is_small) &&
+      (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small));
+  if (small)
     option("-DINDEX=unsigned");
+  return small;
 }
 
 void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value) {

@@ -57,10 +57,10 @@ public:
   /// How many elements a vector of these has.
   static uint32_t vector_size(uint32_t widest_bytes) { return 16 / widest_bytes; }
   /// The option INDEX=unsigned, when each of `counts` and of the fusion's, over the function's
-  /// symbols, has an upper bound below 2^31.
-  void index_type(std::span<const ir::ExprId> counts);
-  void index_type(std::initializer_list<ir::ExprId> counts) {
-    index_type(std::span(counts.begin(), counts.size()));
+  /// symbols, has an upper bound below 2^31; whether it was.
+  bool index_type(std::span<const ir::ExprId> counts);
+  bool index_type(std::initializer_list<ir::ExprId> counts) {
+    return index_type(std::span(counts.begin(), counts.size()));
   }
 
   void input(std::string name, ir::ValueId value) {
