@@ -26,6 +26,13 @@ int64_t integer_within(ir::DType dtype, double value);
 /// The bytes of an element of a plain dtype, low ones first.
 int64_t element_bits(ir::DType dtype, double value);
 
+/// A block whose registers hold a row (kernels/row.cuh): its threads, and vectors of each.
+struct RowForm {
+  int64_t threads, vectors;
+};
+/// None where the length is unknown, is no multiple of a vector or is too long.
+std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_bytes);
+
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.

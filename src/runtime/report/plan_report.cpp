@@ -279,6 +279,8 @@ std::string plan_text(const PlanView &view) {
   if (view.unfused.launches != view.kernels.launches)
     text += "; without fusion " + counts_text(view.unfused);
   text += "\n";
+  for (const std::string &line : view.fusion)
+    text += "fusion in " + line + "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
   text += "code\n" + code_summary_text(summarize_code(view.plan));
@@ -291,7 +293,8 @@ std::string plan_text(const PlanView &view) {
 std::string plan_json(const PlanView &view) {
   Json json{{"module", view.module_name},
             {"kernels", view.has_notes ? counts_json(view.kernels) : Json()},
-            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()}};
+            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()},
+            {"fusion", view.fusion}};
   Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
        memory = Json::array(), edges = Json::array();
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)

@@ -46,6 +46,8 @@ FOLDERS = {
         "rewrite": ["analysis"], "storage": ["packing", "analysis"], "published": ["analysis"],
         "lower": ["edges", "rewrite", "storage", "published"], "validate": ["edges"], "bytes": ["validate"],
     },
+    # Kernels of several ops; those of one are beside it, and know none of them.
+    "codegen": {"fused": []},
     "runtime": {
         "program": [], "device": ["program"], "code": ["device"], "graph": ["code"], "session": ["graph"],
         "pack": ["code"], "compile": ["pack"], "report": ["graph", "compile"], "api": ["report", "session"],
