@@ -81,7 +81,12 @@ template <class T> std::vector<T> run(const std::string &nodes, const std::vecto
   std::vector<Value> arguments;
   for (const std::string &name : module.input_names())
     for (const Given &one : given)
-      if (one.name == name) {
+      if (one.name == name &&
+          executable.function("main").param(arguments.size()).kind == CUGRT_VALUE_INT) {
+        int64_t integer = 0;
+        std::memcpy(&integer, one.bytes_of.data(), sizeof integer);
+        arguments.push_back(Value(integer));
+      } else if (one.name == name) {
         buffers.push_back(upload(std::vector<char>(one.bytes_of.begin(), one.bytes_of.end())));
         arguments.push_back(buffers.back().tensor(dtype_of(one.dtype), one.dims));
       }
@@ -270,6 +275,43 @@ TEST_CASE("SkipLayerNormalization and FusedMatMul: sums, factors and turned oper
           {floats("x", {1, kRows, kSize}, x), floats("skip", {1, kRows, kSize}, skip),
            weight(floats("scale", {kSize}, scale)), weight(floats("w", {4, kSize}, w))}),
       expected, 1e-5);
+}
+
+TEST_CASE(
+    "a loop of as many turns as an input says, and a scan backwards, give what they collect") {
+  // Each turn: v = 2 v + i; collected.
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {"2"}) +
+                           node("Add", {"v", "v"}, {"twice"}) +
+                           node("Cast", {"i"}, {"place"}, integer_attribute("to", kF32)) +
+                           node("Add", {"twice", "place"}, {"w"}) +
+                           node("Identity", {"w"}, {"row"}) + output("c", 9, {}) +
+                           output("w", kF32, {"2"}) + output("row", kF32, {"2"});
+  const std::vector<float> x = {1, -0.5f};
+  constexpr size_t kTurns = 5;
+  std::vector<double> v = {1, -0.5}, expected;
+  for (size_t i = 0; i < kTurns; ++i)
+    for (double &one : v)
+      expected.push_back(one = 2 * one + double(i));
+  check_close(run<float>(node("Loop", {"n", "", "x"}, {"last", "y"}, graph_attribute("body", body)),
+                         {{"n", kI64, {}, raw(std::vector<int64_t>{kTurns})}, floats("x", {2}, x)}),
+              expected, 1e-6);
+
+  // Backwards over x, sums stand at their own place.
+  const std::string sum = input("s", kF32, {}) + input("one", kF32, {}) +
+                          node("Add", {"s", "one"}, {"t"}) + node("Identity", {"t"}, {"row"}) +
+                          output("t", kF32, {}) + output("row", kF32, {});
+  const std::vector<float> numbers_of = numbers(100, 3);
+  std::vector<double> sums(100);
+  double total = 0.25;
+  for (size_t i = 100; i-- > 0;)
+    sums[i] = total += double(numbers_of[i]);
+  const std::string attributes = graph_attribute("body", sum) +
+                                 integer_attribute("num_scan_inputs", 1) +
+                                 integers_attribute("scan_input_directions", {1}) +
+                                 integers_attribute("scan_output_directions", {1});
+  check_close(run<float>(node("Scan", {"start", "x"}, {"last", "y"}, attributes),
+                         {floats("start", {}, {0.25f}), floats("x", {100}, numbers_of)}),
+              sums, 1e-5);
 }
 
 TEST_CASE("a softmax and a norm are stored as bytes where a quantisation follows them") {
