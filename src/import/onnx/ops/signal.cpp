@@ -119,6 +119,80 @@ void fourier(Call &c) {
   c.result(real_only ? back(out_real) : c.concat({back(out_real), back(out_imaginary)}, rank - 1));
 }
 
+/// Frames of a real signal, each times the window, transformed: [batch, frames, bins, 2].
+void short_time_fourier(Call &c) {
+  V x = c.value(0), window = c.value(2);
+  const Ints step = c.constants(1);
+  if (c.failed())
+    return;
+  if (c.rank(x) == 3 && c.known(c.dims(x)[2]) == 1)
+    x = c.reshape(x, {c.dims(x)[0], c.dims(x)[1]});
+  if (c.rank(x) != 2)
+    return c.unsupported("a transform of frames of a complex signal");
+  const int64_t have = c.number_of(c.dims(x)[1], "the length of a signal");
+  int64_t length = have;
+  if (window.valid())
+    length = c.number_of(c.dims(window)[0], "the length of a window");
+  if (c.has(3)) {
+    const Ints given = c.constants(3);
+    length = given.empty() ? length : given[0];
+  }
+  if (c.failed() || step.at(0) < 1 || length < 1 || length > kMostSamples || length > have)
+    return c.unsupported("frames of so many samples");
+  const int64_t frames = (have - length) / step[0] + 1;
+  if (frames * length > 1 << 20)
+    return c.unsupported("so many frames");
+  Host ids{DType::i64, {frames, length}, {}, {}};
+  for (int64_t f = 0; f < frames; ++f)
+    for (int64_t i = 0; i < length; ++i)
+      ids.ints.push_back(c.constant(f * step[0] + i));
+  V framed = c.gather(x, c.w.materialize(ids), 1);
+  if (window.valid())
+    framed = c.binary(Op::mul, framed, window);
+  const DType dtype = c.dtype(x);
+  const int64_t bins = c.integer("onesided", 1) ? length / 2 + 1 : length;
+  auto part = [&](bool sines) {
+    V y = c.matmul(framed, waves(c, dtype, length, bins, length, sines, sines ? -1 : 1));
+    Dims d = c.dims(y);
+    d.push_back(c.constant(1));
+    return c.failed() ? V() : c.reshape(y, d);
+  };
+  c.result(c.concat({part(false), part(true)}, 3));
+}
+
+/// [bins, mel bins]: triangles over the bins of a spectrum, their corners even on the mel scale.
+void mel_weights(Call &c) {
+  const double mels = c.real(0, 0), length = c.real(1, 0), rate = c.real(2, 0), low = c.real(3, 0),
+               high = c.real(4, 0);
+  const std::optional<DType> dtype =
+      dtype_of(static_cast<int32_t>(c.integer("output_datatype", 1)));
+  if (c.failed() || !dtype || !is_real(*dtype) || !(mels >= 1 && mels <= kMostSamples) ||
+      !(length >= 1 && length <= kMostSamples) || !(rate > 0) || !(low >= 0) || !(high >= low) ||
+      !(high < rate))
+    return c.unsupported("weights of mel bins of such numbers");
+  const auto columns = int64_t(mels), rows = int64_t(length) / 2 + 1;
+  auto mel_of = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double first = mel_of(low), step = (mel_of(high) - first) / double(columns + 2);
+  Ints corners; // their bins
+  for (int64_t i = 0; i < columns + 2; ++i) {
+    const double hertz = 700 * (std::pow(10.0, (first + double(i) * step) / 2595) - 1);
+    corners.push_back(int64_t(std::floor((length + 1) * hertz / rate)));
+  }
+  Host out{*dtype, {rows, columns}, {}, {}};
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < columns; ++i) {
+      const int64_t *corner = &corners[size_t(i)];
+      const int64_t left = corner[0], centre = corner[1], right = corner[2];
+      const double rise =
+          left == centre ? double(row == centre) : double(row - left) / double(centre - left);
+      out.reals.push_back(row < left || row > right ? 0
+                          : row <= centre           ? rise
+                          : row < right             ? double(right - row) / double(right - centre)
+                                                    : 0);
+    }
+  c.result(std::move(out));
+}
+
 void center_crop_pad(Call &c) {
   V x = c.value(0);
   const Ints shape = c.constants(1);
@@ -172,6 +246,8 @@ void running_product(Call &c) {
 void add_signals(HandlerTable &table) {
   table["HannWindow"] = table["HammingWindow"] = table["BlackmanWindow"] = window;
   table["DFT"] = fourier;
+  table["STFT"] = short_time_fourier;
+  table["MelWeightMatrix"] = mel_weights;
   table["CenterCropPad"] = center_crop_pad;
   table["CumProd"] = running_product;
 }

@@ -18,12 +18,21 @@ Handler find_handler(std::string_view domain, std::string_view op) {
     add_control(all);
     add_attention(all);
     add_signals(all);
+    add_states(all);
     return all;
   }();
-  if (!domain.empty())
+  static const HandlerTable microsoft = [] {
+    HandlerTable all;
+    add_microsoft(all);
+    add_microsoft_attention(all);
+    add_microsoft_integers(all);
+    return all;
+  }();
+  if (!domain.empty() && domain != "com.microsoft")
     return nullptr;
-  auto found = table.find(op);
-  return found == table.end() ? nullptr : found->second;
+  const HandlerTable &ops = domain.empty() ? table : microsoft;
+  auto found = ops.find(op);
+  return found == ops.end() ? nullptr : found->second;
 }
 
 } // namespace cugrt::onnx

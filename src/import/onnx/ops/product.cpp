@@ -1,12 +1,98 @@
 // Matrix products, of floats and of integers, and quantisation.
 //
-// Integer products go through f64, which holds them exactly: 8-bit factors give 16 bits, and sums
-// of fewer than 2^37 of those stay whole.
-#include "import/onnx/call.h"
+// Products of bytes are the device's matmul_integer; of shapes that it does not take they go
+// through f64, which holds them exactly: 8-bit factors give 16 bits, and sums of fewer than 2^37 of
+// those stay whole.
+#include "import/onnx/ops/integers.h"
 
 #include <algorithm>
 
 namespace cugrt::onnx {
+
+// --- Shared; see integers.h
+// -----------------------------------------------------------------------
+
+namespace {
+
+std::pair<double, double> limits(DType dtype) {
+  switch (dtype) {
+  case DType::i8:
+    return {-128, 127};
+  case DType::u16:
+    return {0, 65535};
+  case DType::i16:
+    return {-32768, 32767};
+  case DType::i32:
+    return {-2147483648.0, 2147483647.0};
+  default:
+    return {0, 255};
+  }
+}
+
+V saturated(Call &c, V x, DType to) {
+  const auto [least, most] = limits(to);
+  return c.cast(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}), to);
+}
+
+/// x less its zero point, which may be one a row or one a column.
+V centered(Call &c, V x, V zero, bool rows) {
+  x = c.cast(x, DType::f64);
+  if (!zero.valid())
+    return x;
+  zero = c.cast(zero, DType::f64);
+  if (c.rank(zero) == 1 && rows)
+    zero = c.reshape(zero, {c.dims(zero)[0], c.constant(1)});
+  return c.binary(Op::sub, x, zero);
+}
+
+} // namespace
+
+V quantize(Call &c, V x, V scale, V zero, DType to) {
+  V y = c.op(Op::round, {c.binary(Op::div, x, scale)});
+  if (zero.valid())
+    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
+  return saturated(c, y, to);
+}
+
+V dequantize(Call &c, V x, V scale, V zero) {
+  V y = c.cast(x, DType::i32);
+  if (zero.valid())
+    y = c.binary(Op::sub, y, c.cast(zero, DType::i32));
+  return c.binary(Op::mul, c.cast(y, c.dtype(scale)), scale);
+}
+
+Bytes dynamically_quantized(Call &c, V x) {
+  Ints all;
+  for (size_t i = 0; i < c.rank(x); ++i)
+    all.push_back(int64_t(i));
+  V zero = c.like(x, 0);
+  V least = c.binary(Op::minimum, c.reduce(Op::reduce_min, x, all, false), zero);
+  V most = c.binary(Op::maximum, c.reduce(Op::reduce_max, x, all, false), zero);
+  V scale = c.binary(Op::div, c.binary(Op::sub, most, least), c.like(x, 255));
+  V safe = c.op(Op::where, {c.binary(Op::equal, scale, zero), c.like(x, 1), scale});
+  V point =
+      saturated(c, c.op(Op::round, {c.op(Op::neg, {c.binary(Op::div, least, safe)})}), DType::u8);
+  return {quantize(c, x, safe, point, DType::u8), scale, point};
+}
+
+V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
+  if (c.failed() || c.rank(a) < 2 || c.rank(b) < 2)
+    return c.cast(c.matmul(centered(c, a, a_zero, true), centered(c, b, b_zero, false)),
+                  DType::i32);
+  const Dims left = c.dims(a), right = c.dims(b);
+  auto fits = [&](V zero, E length) {
+    return !zero.valid() || c.rank(zero) == 0 ||
+           (c.rank(zero) == 1 && (c.known(c.dims(zero)[0]) == 1 || c.dims(zero)[0] == length));
+  };
+  const bool outer = right.size() == 2 ||
+                     (left.size() == right.size() &&
+                      std::equal(left.begin(), left.end() - 2, right.begin(), right.end() - 2));
+  if (!outer || left.back() != right[right.size() - 2] || !fits(a_zero, left[left.size() - 2]) ||
+      !fits(b_zero, right.back()))
+    return c.cast(c.matmul(centered(c, a, a_zero, true), centered(c, b, b_zero, false)),
+                  DType::i32);
+  return c.op(Op::matmul_integer, {a, b, a_zero, b_zero});
+}
 
 namespace {
 
@@ -81,36 +167,9 @@ V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
   return c.reshape(q, column);
 }
 
-std::pair<double, double> limits(DType dtype) {
-  switch (dtype) {
-  case DType::i8:
-    return {-128, 127};
-  case DType::u16:
-    return {0, 65535};
-  case DType::i16:
-    return {-32768, 32767};
-  case DType::i32:
-    return {-2147483648.0, 2147483647.0};
-  default:
-    return {0, 255};
-  }
-}
-
-V saturated(Call &c, V x, DType to) {
-  const auto [least, most] = limits(to);
-  return c.cast(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}), to);
-}
-
 bool is_quantized(DType dtype) {
   return dtype == DType::u8 || dtype == DType::i8 || dtype == DType::u16 || dtype == DType::i16 ||
          dtype == DType::i32;
-}
-
-V quantize(Call &c, V x, V scale, V zero, DType to) {
-  V y = c.op(Op::round, {c.binary(Op::div, x, scale)});
-  if (zero.valid())
-    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
-  return saturated(c, y, to);
 }
 
 void quantize_linear(Call &c) {
@@ -127,13 +186,6 @@ void quantize_linear(Call &c) {
   if (zero.valid())
     zero = along(c, zero, x, axis, block);
   c.result(quantize(c, x, scale, zero, *to));
-}
-
-V dequantize(Call &c, V x, V scale, V zero) {
-  V y = c.cast(x, DType::i32);
-  if (zero.valid())
-    y = c.binary(Op::sub, y, c.cast(zero, DType::i32));
-  return c.binary(Op::mul, c.cast(y, c.dtype(scale)), scale);
 }
 
 void dequantize_linear(Call &c) {
@@ -154,43 +206,21 @@ void dynamic_quantize(Call &c) {
   V x = c.value(0);
   if (c.failed())
     return;
-  Ints all;
-  for (size_t i = 0; i < c.rank(x); ++i)
-    all.push_back(int64_t(i));
-  V zero = c.like(x, 0);
-  V least = c.binary(Op::minimum, c.reduce(Op::reduce_min, x, all, false), zero);
-  V most = c.binary(Op::maximum, c.reduce(Op::reduce_max, x, all, false), zero);
-  V scale = c.binary(Op::div, c.binary(Op::sub, most, least), c.like(x, 255));
-  V safe = c.op(Op::where, {c.binary(Op::equal, scale, zero), c.like(x, 1), scale});
-  V point =
-      saturated(c, c.op(Op::round, {c.op(Op::neg, {c.binary(Op::div, least, safe)})}), DType::u8);
-  c.result(quantize(c, x, safe, point, DType::u8), 0);
-  c.result(scale, 1);
-  c.result(point, 2);
-}
-
-/// x less its zero point, which may be one a row or one a column.
-V centered(Call &c, V x, V zero, bool rows) {
-  x = c.cast(x, DType::f64);
-  if (!zero.valid())
-    return x;
-  zero = c.cast(zero, DType::f64);
-  if (c.rank(zero) == 1 && rows)
-    zero = c.reshape(zero, {c.dims(zero)[0], c.constant(1)});
-  return c.binary(Op::sub, x, zero);
+  const Bytes made = dynamically_quantized(c, x);
+  c.result(made.values, 0);
+  c.result(made.scale, 1);
+  c.result(made.zero, 2);
 }
 
 void matmul_integer(Call &c) {
-  c.result(c.cast(c.matmul(centered(c, c.value(0), c.value(2), true),
-                           centered(c, c.value(1), c.value(3), false)),
-                  DType::i32));
+  c.result(matmul_bytes(c, c.value(0), c.value(1), c.value(2), c.value(3)));
 }
 
 void qlinear_matmul(Call &c) {
   V a = c.value(0), b = c.value(3), zero = c.value(7);
   if (c.failed())
     return;
-  V y = c.matmul(centered(c, a, c.value(2), true), centered(c, b, c.value(5), false));
+  V y = matmul_bytes(c, a, b, c.value(2), c.value(5));
   V factor = c.binary(Op::mul, c.cast(c.value(1), DType::f32), c.cast(c.value(4), DType::f32));
   V out = c.binary(Op::mul, c.cast(y, DType::f32), factor);
   c.result(quantize(c, out, c.cast(c.value(6), DType::f32), zero, c.dtype(zero)));
@@ -263,9 +293,11 @@ void einsum(Call &c) {
     for (size_t p = 0; p < term.size(); ++p) // a letter twice: the diagonal
       if (size_t q = term.find(term[p], p + 1); q != std::string::npos) {
         const int64_t n = c.number_of(c.dims(x)[p], "an axis of a diagonal");
+        if (c.failed() || n >= 256)
+          return c.unsupported("a diagonal of so many elements");
         Host eye{c.dtype(x), std::vector<int64_t>(term.size(), 1), {}, {}};
         eye.dims[p] = eye.dims[q] = n;
-        for (int64_t e = 0; e < n * n && n < 256; ++e)
+        for (int64_t e = 0; e < n * n; ++e)
           is_real(eye.dtype) ? eye.reals.push_back(e / n == e % n)
                              : eye.ints.push_back(c.constant(e / n == e % n));
         x = c.reduce(Op::reduce_sum, c.binary(Op::mul, x, c.w.materialize(eye)), {int64_t(q)},

@@ -197,29 +197,8 @@ void rotary(Call &c) {
     cosines = c.gather(cosines, ids, 0), sines = c.gather(sines, ids, 0);
   }
   const Dims table = {d[0], d[1], c.constant(1), c.constant(turned / 2)};
-  cosines = c.reshape(cosines, table), sines = c.reshape(sines, table);
-  V head = c.slice(x, 3, c.constant(0), c.constant(turned));
-  const bool interleaved = c.integer("interleaved", 0) != 0;
-  auto part = [&](int64_t i) {
-    if (!interleaved)
-      return c.slice(head, 3, c.constant(i * (turned / 2)), c.constant(turned / 2));
-    V pairs = c.reshape(head, {d[0], d[1], d[2], c.constant(turned / 2), c.constant(2)});
-    return c.reshape(c.slice(pairs, 4, c.constant(i), c.constant(1)),
-                     {d[0], d[1], d[2], c.constant(turned / 2)});
-  };
-  V a = part(0), b = part(1);
-  V real = c.binary(Op::sub, c.binary(Op::mul, cosines, a), c.binary(Op::mul, sines, b));
-  V imaginary = c.binary(Op::add, c.binary(Op::mul, sines, a), c.binary(Op::mul, cosines, b));
-  V y;
-  if (interleaved) {
-    const Dims column = {d[0], d[1], d[2], c.constant(turned / 2), c.constant(1)};
-    y = c.reshape(c.concat({c.reshape(real, column), c.reshape(imaginary, column)}, 4),
-                  {d[0], d[1], d[2], c.constant(turned)});
-  } else {
-    y = c.concat({real, imaginary}, 3);
-  }
-  if (turned < size)
-    y = c.concat({y, c.slice(x, 3, c.constant(turned), c.constant(size - turned))}, 3);
+  V y = rotated(c, x, c.reshape(cosines, table), c.reshape(sines, table),
+                c.integer("interleaved", 0) != 0);
   c.result(flat ? c.reshape(y, original) : c.transpose(y, {0, 2, 1, 3}));
 }
 
@@ -233,6 +212,36 @@ void swiglu(Call &c) {
 }
 
 } // namespace
+
+V rotated(Call &c, V x, V cosines, V sines, bool interleaved) {
+  if (c.failed())
+    return {};
+  const Dims d = c.dims(x);
+  const E half = c.dims(cosines).back();
+  const int64_t size = c.number_of(d[3], "the size of a head"),
+                turned = 2 * c.number_of(half, "the angles of a head");
+  V head = c.slice(x, 3, c.constant(0), c.constant(turned));
+  auto part = [&](int64_t i) {
+    if (!interleaved)
+      return c.slice(head, 3, c.constant(i * (turned / 2)), half);
+    V pairs = c.reshape(head, {d[0], d[1], d[2], half, c.constant(2)});
+    return c.reshape(c.slice(pairs, 4, c.constant(i), c.constant(1)), {d[0], d[1], d[2], half});
+  };
+  V a = part(0), b = part(1);
+  V real = c.binary(Op::sub, c.binary(Op::mul, cosines, a), c.binary(Op::mul, sines, b));
+  V imaginary = c.binary(Op::add, c.binary(Op::mul, sines, a), c.binary(Op::mul, cosines, b));
+  V y;
+  if (interleaved) {
+    const Dims column = {d[0], d[1], d[2], half, c.constant(1)};
+    y = c.reshape(c.concat({c.reshape(real, column), c.reshape(imaginary, column)}, 4),
+                  {d[0], d[1], d[2], c.constant(turned)});
+  } else {
+    y = c.concat({real, imaginary}, 3);
+  }
+  if (turned < size)
+    y = c.concat({y, c.slice(x, 3, c.constant(turned), c.constant(size - turned))}, 3);
+  return y;
+}
 
 void add_attention(HandlerTable &table) {
   table["Attention"] = attention;

@@ -14,14 +14,36 @@ V channel(Call &c, V v, V x) {
 }
 
 void batch_norm(Call &c) {
-  if (c.integer("training_mode", 0) || c.wants(1))
-    return c.unsupported("training");
+  const bool training = c.integer("training_mode", 0) != 0;
+  if (c.wants(1) && !training)
+    return c.unsupported("training before opset 14");
   V x = c.value(0);
   const DType dtype = c.dtype(x);
   V scale = channel(c, c.cast(c.value(1), dtype), x),
     bias = channel(c, c.cast(c.value(2), dtype), x);
   V mean = channel(c, c.cast(c.value(3), dtype), x),
     variance = channel(c, c.cast(c.value(4), dtype), x);
+  if (training) { // by the batch's own, which run into the given ones
+    Ints axes;
+    for (size_t i = 0; i < c.rank(x); ++i)
+      if (i != 1)
+        axes.push_back(int64_t(i));
+    const double momentum = c.number("momentum", 0.9);
+    auto running = [&](V given, V own, size_t result) {
+      V sum = c.binary(Op::add, c.binary(Op::mul, given, c.like(given, momentum)),
+                       c.binary(Op::mul, own, c.like(own, 1 - momentum)));
+      c.result(c.failed() ? V() : c.reshape(sum, c.dims(c.value(3))), result);
+    };
+    auto mean_of = [&](V v) {
+      V kept = c.reduce(Op::reduce_mean, v, axes, true);
+      return c.failed() ? V() : c.reshape(kept, c.dims(mean));
+    };
+    V own_mean = mean_of(x), off = c.binary(Op::sub, x, own_mean);
+    V own_variance = mean_of(c.binary(Op::mul, off, off));
+    running(mean, own_mean, 1);
+    running(variance, own_variance, 2);
+    mean = own_mean, variance = own_variance;
+  }
   // x f + (bias - mean f): both follow from weights alone, so they are made once.
   V factor = c.binary(
       Op::mul, scale,
@@ -118,6 +140,7 @@ void add_norms(HandlerTable &table) {
   table["InstanceNormalization"] = instance_norm;
   table["GroupNormalization"] = group_norm;
   table["LayerNormalization"] = table["RMSNormalization"] = layer_norm;
+  table["SimplifiedLayerNormalization"] = layer_norm; // which ONNX Runtime's tools write
   table["MeanVarianceNormalization"] = mean_variance;
 }
 

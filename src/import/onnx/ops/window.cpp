@@ -1,8 +1,7 @@
 // Convolutions and pools of one to three dimensions.
 //
 // One dimension of a pool is an image of one row; three are pooled as planes, then along the first
-// axis. A transposed convolution is one of the input with zeros between its elements and the
-// kernel turned round.
+// axis.
 #include "import/onnx/call.h"
 
 #include <algorithm>
@@ -16,6 +15,13 @@ struct Window {
   bool ceil = false;
 };
 
+/// Whether they are numbers of a window: from `least` on, and none so large that no image has it.
+bool sane(const Ints &list, int64_t least) {
+  constexpr int64_t kMost = 1 << 24;
+  return std::all_of(list.begin(), list.end(),
+                     [least](int64_t n) { return n >= least && n <= kMost; });
+}
+
 /// Strides, paddings and dilation, by auto_pad or pads.
 Window window_of(Call &c, const Dims &image, const Ints &kernel) {
   const size_t axes = image.size();
@@ -27,6 +33,10 @@ Window window_of(Call &c, const Dims &image, const Ints &kernel) {
   if (out.strides.size() != axes || out.dilation.size() != axes || pads.size() != 2 * axes ||
       kernel.size() != axes) {
     c.w.fail(Code::parse_error, "strides, pads or dilations are not as many as the image's axes");
+    return out;
+  }
+  if (!sane(out.strides, 1) || !sane(out.dilation, 1) || !sane(pads, 0) || !sane(kernel, 0)) {
+    c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
     return out;
   }
   for (size_t i = 0; i < axes; ++i) {
@@ -62,6 +72,11 @@ Ints joined(const Ints &a, const Ints &b) {
   return out;
 }
 
+std::vector<ir::Attribute> attributes_of(const Window &win, int64_t groups) {
+  return {attr("strides", win.strides), attr("padding", joined(win.before, win.after)),
+          attr("dilation", win.dilation), attr("groups", groups)};
+}
+
 /// A convolution of one to three dimensions with an optional bias.
 V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
   const size_t axes = win.strides.size();
@@ -71,48 +86,10 @@ V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
     if (const auto taps = c.known(c.dims(w)[2 + i]))
       c.w.require_at_least(c.dims(x)[2 + i],
                            (*taps - 1) * win.dilation[i] + 1 - win.before[i] - win.after[i]);
-  if (axes <= 2)
-    return c.op(axes == 1 ? Op::conv1d : Op::conv2d, {x, w, bias},
-                {attr("strides", win.strides), attr("padding", joined(win.before, win.after)),
-                 attr("dilation", win.dilation), attr("groups", groups)});
-  // Of three: for each slice of the kernel the planes that it meets, summed.
-  const Dims d = c.dims(x), k = c.dims(w);
-  const int64_t depth = c.number_of(d[2], "the depth of a volume"),
-                taps = c.number_of(k[2], "a kernel");
-  const int64_t out =
-      (depth + win.before[0] + win.after[0] - (taps - 1) * win.dilation[0] - 1) / win.strides[0] +
-      1;
-  if (c.failed() || out < 1)
-    return {};
-  Ints before(5, 0), after(5, 0);
-  before[2] = win.before[0], after[2] = win.after[0];
-  V padded = c.op(Op::pad, {x}, {attr("before", before), attr("after", after)});
-  Window plane{{win.strides[1], win.strides[2]},
-               {win.dilation[1], win.dilation[2]},
-               {win.before[1], win.before[2]},
-               {win.after[1], win.after[2]},
-               false};
-  V sum;
-  for (int64_t tap = 0; tap < taps && !c.failed(); ++tap) {
-    const int64_t first = tap * win.dilation[0];
-    V part = c.op(Op::slice, {padded},
-                  {attr("starts", Ints{first}),
-                   attr("ends", Ints{first + (out - 1) * win.strides[0] + 1}),
-                   attr("axes", Ints{2}), attr("steps", Ints{win.strides[0]})});
-    part = c.reshape(c.transpose(part, {0, 2, 1, 3, 4}),
-                     {c.w.exprs().mul(d[0], c.constant(out)), d[1], d[3], d[4]});
-    V kernel = c.reshape(c.slice(w, 2, c.constant(tap), c.constant(1)), {k[0], k[1], k[3], k[4]});
-    V one = convolve(c, part, kernel, {}, plane, groups);
-    sum = sum.valid() ? c.binary(Op::add, sum, one) : one;
-  }
-  if (c.failed())
-    return {};
-  const Dims s = c.dims(sum);
-  V y = c.transpose(c.reshape(sum, {d[0], c.constant(out), s[1], s[2], s[3]}), {0, 2, 1, 3, 4});
-  return bias.valid()
-             ? c.binary(Op::add, y,
-                        c.reshape(bias, {k[0], c.constant(1), c.constant(1), c.constant(1)}))
-             : y;
+  return c.op(axes == 1   ? Op::conv1d
+              : axes == 2 ? Op::conv2d
+                          : Op::conv3d,
+              {x, w, bias}, attributes_of(win, groups));
 }
 
 Ints kernel_of(Call &c, V w) {
@@ -132,66 +109,43 @@ void convolution(Call &c) {
   c.result(convolve(c, x, w, bias, win, c.integer("group", 1)));
 }
 
-/// Exact: factors of 8 bits, summed in f64.
+/// Of bytes less their zero points, which are a scalar and one of the weights or of each output:
+/// i32. The padding is of zero points.
+V convolve_bytes(Call &c, V x, V w, V x_zero, V w_zero, const Window &win) {
+  return c.op(Op::conv_integer, {x, w, x_zero, w_zero}, attributes_of(win, c.integer("group", 1)));
+}
+
 void convolution_integer(Call &c) {
   V x = c.value(0), w = c.value(1);
-  if (c.failed() || c.rank(x) < 3 || c.rank(x) > 4)
-    return c.unsupported("an integer convolution of other than one or two dimensions");
+  if (c.failed())
+    return;
   const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
-  x = c.cast(x, DType::f64), w = c.cast(w, DType::f64);
-  if (c.has(2)) // the padding is of zero points, so it is 0 after they are taken away
-    x = c.binary(Op::sub, x, c.reshape(c.cast(c.value(2), DType::f64), {}));
-  if (c.has(3)) {
-    V zero = c.cast(c.value(3), DType::f64);
-    Dims column(c.rank(w), c.constant(1));
-    if (c.rank(zero))
-      column[0] = c.dims(zero)[0], zero = c.reshape(zero, column);
-    w = c.binary(Op::sub, w, zero);
-  }
-  c.result(c.cast(convolve(c, x, w, {}, win, c.integer("group", 1)), DType::i32));
+  c.result(convolve_bytes(c, x, w, c.value(2), c.value(3), win));
 }
 
 void qlinear_convolution(Call &c) {
   V x = c.value(0), w = c.value(3), out_zero = c.value(7);
-  if (c.failed() || c.rank(x) < 3 || c.rank(x) > 4)
-    return c.unsupported("an integer convolution of other than one or two dimensions");
+  if (c.failed())
+    return;
   const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
-  Dims column(c.rank(w), c.constant(1)), channel(c.rank(x), c.constant(1));
-  auto shaped = [&](V q, bool of_weight) {
+  Dims channel(c.rank(x), c.constant(1));
+  auto of_channels = [&](V q) {
     if (!c.rank(q))
       return q;
-    Dims to = of_weight ? column : channel;
-    to[of_weight ? 0 : 1] = c.dims(q)[0];
-    return c.reshape(q, to);
+    channel[1] = c.dims(q)[0];
+    return c.reshape(q, channel);
   };
-  x = c.binary(Op::sub, c.cast(x, DType::f64), c.reshape(c.cast(c.value(2), DType::f64), {}));
-  w = c.binary(Op::sub, c.cast(w, DType::f64), shaped(c.cast(c.value(5), DType::f64), true));
-  V bias = c.has(8) ? c.cast(c.value(8), DType::f64) : V();
-  V y = c.cast(convolve(c, x, w, bias, win, c.integer("group", 1)), DType::f32);
-  V factor = c.binary(Op::mul, c.reshape(c.value(1), {}), shaped(c.value(4), false));
+  V y = convolve_bytes(c, x, w, c.value(2), c.value(5), win);
+  if (c.has(8))
+    y = c.binary(Op::add, y, of_channels(c.value(8)));
+  y = c.cast(y, DType::f32);
+  V factor = c.binary(Op::mul, c.reshape(c.value(1), {}), of_channels(c.value(4)));
   y = c.op(Op::round, {c.binary(Op::div, c.binary(Op::mul, y, factor), c.reshape(c.value(6), {}))});
   y = c.binary(Op::add, y, c.reshape(c.cast(out_zero, DType::f32), {}));
   const bool is_signed = c.dtype(out_zero) == DType::i8;
   y = c.op(Op::clip, {y},
            {attr("min", is_signed ? -128.0 : 0.0), attr("max", is_signed ? 127.0 : 255.0)});
   c.result(c.cast(y, c.dtype(out_zero)));
-}
-
-/// x with stride - 1 zeros between neighbours along an image's axis.
-V spread(Call &c, V x, size_t axis, int64_t stride) {
-  if (stride == 1 || c.failed())
-    return x;
-  Dims d = c.dims(x), one = d;
-  if (d.size() + 1 > ir::kMaxRank)
-    return x;
-  one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
-  Ints before(one.size(), 0), after(one.size(), 0);
-  after[axis + 1] = stride - 1;
-  V y = c.op(Op::pad, {c.reshape(x, one)}, {attr("before", before), attr("after", after)});
-  const E size = d[axis];
-  d[axis] = c.w.exprs().mul(size, c.constant(stride));
-  y = c.reshape(y, d); // the zeros behind the last one go
-  return c.slice(y, axis, c.constant(0), c.w.exprs().sub(d[axis], c.constant(stride - 1)));
 }
 
 void transposed_convolution(Call &c) {
@@ -214,13 +168,15 @@ void transposed_convolution(Call &c) {
       more.size() != axes || pads.size() != 2 * axes || groups < 1)
     return c.w.fail(Code::parse_error,
                     "strides, pads or dilations are not as many as the image's axes");
+  if (!sane(strides, 1) || !sane(dilation, 1) || !sane(pads, 0) || !sane(kernel, 0) ||
+      !sane(more, 0) || !sane(shape, 0) || (!shape.empty() && shape.size() < axes))
+    return c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
   for (size_t i = 0; i < axes; ++i) {
     const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
     std::optional<int64_t> total; // given where pads are not
     if (!shape.empty()) {
       const int64_t size = c.number_of(image[i], "an image whose result has a given size");
-      total = strides[i] * (size - 1) + more[i] + reach -
-              shape[std::min(shape.size() - axes + i, shape.size() - 1)];
+      total = strides[i] * (size - 1) + more[i] + reach - shape[shape.size() - axes + i];
     } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       total = reach + more[i] - strides[i];
     } else if (automatic == "VALID") {
@@ -232,42 +188,76 @@ void transposed_convolution(Call &c) {
       pads[axes + i] = *total - pads[i];
     }
   }
-  for (size_t i = 0; i < axes; ++i)
-    x = spread(c, x, 2 + i, strides[i]);
-  // Weights [C, O/g, k..]: turned round, and with outputs first within each group.
-  Ints flip, flip_axes;
-  for (size_t i = 0; i < axes; ++i)
-    flip.push_back(-1), flip_axes.push_back(int64_t(2 + i));
-  w = c.op(Op::slice, {w},
-           {attr("starts", Ints(axes, INT64_MAX)), attr("ends", Ints(axes, INT64_MIN)),
-            attr("axes", flip_axes), attr("steps", flip)});
-  if (c.failed())
-    return;
-  const Dims k = c.dims(w);
-  ir::ExprPool &exprs = c.w.exprs();
-  const E g = c.constant(groups), inner = exprs.floordiv(k[0], g);
-  Dims grouped = {g, inner, k[1]}, last = {exprs.mul(g, k[1]), inner};
-  Ints order = {0, 2, 1};
+  Window win{strides, dilation, {}, {}, false};
+  Ints added = more, before(2 + axes, 0), after(2 + axes, 0);
+  bool wider = false; // than the kernels reach: what is beyond them is the bias alone
   for (size_t i = 0; i < axes; ++i) {
-    grouped.push_back(k[2 + i]), last.push_back(k[2 + i]);
-    order.push_back(int64_t(3 + i));
+    if (more[i] >= std::max(strides[i], dilation[i]))
+      added[i] = 0, pads[axes + i] -= more[i];
+    win.before.push_back(std::max<int64_t>(pads[i], 0));
+    win.after.push_back(std::max<int64_t>(pads[axes + i], 0));
+    before[2 + i] = std::max<int64_t>(-pads[i], 0);
+    after[2 + i] = std::max<int64_t>(-pads[axes + i], 0);
+    wider = wider || before[2 + i] || after[2 + i];
   }
-  w = c.reshape(c.transpose(c.reshape(w, grouped), order), last);
-  Window win{Ints(axes, 1), dilation, {}, {}, false};
-  Ints less_before(axes, 0), less_after(axes, 0);
-  for (size_t i = 0; i < axes; ++i) {
-    const int64_t reach = (kernel[i] - 1) * dilation[i];
-    const int64_t before = reach - pads[i], after = reach - pads[axes + i] + more[i];
-    win.before.push_back(std::max<int64_t>(before, 0)),
-        win.after.push_back(std::max<int64_t>(after, 0));
-    less_before[i] = std::max<int64_t>(-before, 0), less_after[i] = std::max<int64_t>(-after, 0);
+  auto attributes = attributes_of(win, groups);
+  attributes.push_back(attr("output_padding", added));
+  V y = c.op(Op::conv_transpose, {x, w, wider ? V() : bias}, attributes);
+  if (wider) {
+    y = c.op(Op::pad, {y}, {attr("before", before), attr("after", after)});
+    if (bias.valid()) {
+      Dims column(axes + 1, c.constant(1));
+      column[0] = c.dims(bias)[0];
+      y = c.binary(Op::add, y, c.reshape(bias, column));
+    }
   }
-  V y = convolve(c, x, w, bias, win, groups);
-  for (size_t i = 0; i < axes && !c.failed(); ++i)
-    if (less_before[i] || less_after[i])
-      y = c.slice(y, 2 + i, c.constant(less_before[i]),
-                  exprs.sub(c.dims(y)[2 + i], c.constant(less_before[i] + less_after[i])));
   c.result(y);
+}
+
+/// The blocks of an image, [n, c * block, blocks], summed where they overlap.
+void col_to_image(Call &c) {
+  V x = c.value(0);
+  const Ints image = c.constants(1), block = c.constants(2);
+  const size_t axes = image.size();
+  if (c.failed() || c.rank(x) != 3 || axes < 1 || axes > 3 || block.size() != axes)
+    return c.unsupported("blocks of other than one to three dimensions");
+  Window win;
+  win.strides = c.integers("strides", Ints(axes, 1));
+  win.dilation = c.integers("dilations", Ints(axes, 1));
+  const Ints pads = c.integers("pads", Ints(2 * axes, 0));
+  if (win.strides.size() != axes || win.dilation.size() != axes || pads.size() != 2 * axes ||
+      !sane(win.strides, 1) || !sane(win.dilation, 1) || !sane(pads, 0) || !sane(block, 1) ||
+      !sane(image, 0))
+    return c.w.fail(Code::parse_error, "strides, pads, dilations or a block that no image has");
+  int64_t taps = 1;
+  for (int64_t size : block)
+    taps *= std::min<int64_t>(size, 1 << 12);
+  if (taps > 1 << 10)
+    return c.unsupported("blocks of so many elements");
+  // A transposed convolution whose kernels are 1 at their own element, channel by channel.
+  const Dims d = c.dims(x);
+  const E channels = c.w.exprs().floordiv(d[1], c.constant(taps));
+  Dims columns = {c.w.exprs().mul(d[0], channels), c.constant(taps)}, out = {d[0], channels};
+  Host kernel{c.dtype(x), {taps, 1}, {}, {}};
+  kernel.dims.insert(kernel.dims.end(), block.begin(), block.end());
+  for (int64_t i = 0; i < taps * taps; ++i)
+    kernel.reals.push_back(i / taps == i % taps);
+  Ints added;
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t padded = image[i] + pads[i] + pads[axes + i],
+                  room = padded - win.dilation[i] * (block[i] - 1) - 1;
+    if (room < 0)
+      return c.w.fail(Code::parse_error, "the image is smaller than a block");
+    columns.push_back(c.constant(room / win.strides[i] + 1));
+    added.push_back(room % win.strides[i]);
+    out.push_back(c.constant(image[i]));
+  }
+  win.before.assign(pads.begin(), pads.begin() + ptrdiff_t(axes));
+  win.after.assign(pads.begin() + ptrdiff_t(axes), pads.end());
+  auto attributes = attributes_of(win, 1);
+  attributes.push_back(attr("output_padding", added));
+  c.result(c.reshape(
+      c.op(Op::conv_transpose, {c.reshape(x, columns), c.w.materialize(kernel)}, attributes), out));
 }
 
 // --- Pools
@@ -367,6 +357,8 @@ void local_response(Call &c) {
   const int64_t size = c.integer("size", 1);
   if (c.failed() || c.rank(x) < 3)
     return c.unsupported("an image without axes");
+  if (size < 1)
+    return c.w.fail(Code::parse_error, "a neighbourhood of no channel");
   const Dims d = c.dims(x);
   V squares =
       c.reshape(c.binary(Op::mul, x, x), {d[0], c.constant(1), d[1], c.product(image_of(c, x))});
@@ -386,6 +378,7 @@ void add_windows(HandlerTable &table) {
   table["ConvInteger"] = convolution_integer;
   table["QLinearConv"] = qlinear_convolution;
   table["ConvTranspose"] = transposed_convolution;
+  table["Col2Im"] = col_to_image;
   table["MaxPool"] = table["AveragePool"] = table["LpPool"] = pooling;
   table["GlobalAveragePool"] = table["GlobalMaxPool"] = table["GlobalLpPool"] = global_pool;
   table["LRN"] = local_response;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace cugrt::onnx {
 
@@ -133,8 +134,8 @@ V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
       continue;
     }
     const double s = scales[i], inverse = std::round(1 / s);
-    if (const auto number = c.known(d))
-      d = c.constant(int64_t(std::floor(double(*number) * s)));
+    if (c.known(d))
+      d = c.constant(int64_t(std::floor(double(c.number_of(d, "a size")) * s)));
     else if (s == std::floor(s))
       d = c.w.exprs().mul(d, c.constant(int64_t(s)));
     else if (float(1 / inverse) == float(s))
@@ -143,12 +144,68 @@ V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
       c.unsupported("a scale that is no whole factor of a symbol");
   }
   V region = mode.coordinates == "tf_crop_and_resize" ? c.cast(c.value(1), DType::f32) : V();
+  std::vector<size_t> order(axes.size()); // the device's op takes axes as they follow
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return axes[a] < axes[b]; });
+  Ints in_order, places;
+  for (size_t from : order) {
+    in_order.push_back(axes[from]);
+    places.push_back(int64_t(from));
+  }
+  if (!std::is_sorted(axes.begin(), axes.end())) {
+    for (size_t i = 0; i < factors.reals.size(); ++i)
+      factors.reals[i] = scales[order[i]];
+    for (size_t i = 0; region.valid() && i < order.size(); ++i) // starts, then ends
+      places.push_back(places[i] + int64_t(order.size()));
+    if (region.valid()) {
+      Host ids{DType::i64, {int64_t(places.size())}, {}, {}};
+      for (int64_t place : places)
+        ids.ints.push_back(c.constant(place));
+      region = c.gather(region, c.w.materialize(ids), 0);
+    }
+  }
   return c.op("resize",
               {x, c.w.shape(out), scales.empty() ? V() : c.w.materialize(factors), region},
               {attr("mode", mode.kind), attr("coordinates", mode.coordinates),
-               attr("nearest", mode.nearest), attr("axes", axes), attr("cubic_coeff", mode.cubic),
-               attr("exclude_outside", mode.exclude_outside),
+               attr("nearest", mode.nearest), attr("axes", in_order),
+               attr("cubic_coeff", mode.cubic), attr("exclude_outside", mode.exclude_outside),
                attr("extrapolation", c.number("extrapolation_value", 0))});
+}
+
+/// Places of a grid, [n, h, w, 2] or [n, d, h, w, 3], of affine maps [n, 2, 3] or [n, 3, 4].
+void affine_grid(Call &c) {
+  V theta = c.value(0);
+  const Ints size = c.constants(1);
+  const size_t axes = size.size() < 2 ? 0 : size.size() - 2;
+  if (c.failed() || axes < 2 || axes > 3 || c.rank(theta) != 3)
+    return c.unsupported("a grid of other than two or three dimensions");
+  int64_t count = 1;
+  for (size_t i = 0; i < axes; ++i)
+    count *= size[2 + i] < 1 || count > (1 << 22) ? 0 : size[2 + i];
+  if (count < 1 || count > (1 << 22))
+    return c.unsupported("a grid of no place, or of so many");
+  const bool corners = c.integer("align_corners", 0) != 0;
+  Host places{c.dtype(theta), {int64_t(axes + 1), count}, {}, {}};
+  int64_t inner = 1;
+  for (size_t i = axes; i-- > 0;) { // x first, which is the last axis
+    const int64_t n = size[2 + i];
+    for (int64_t at = 0; at < count; ++at) {
+      const double x = double(at / inner % n);
+      places.reals.push_back(corners && n > 1 ? 2 * x / double(n - 1) - 1
+                             : corners        ? -1
+                                              : (2 * x + 1) / double(n) - 1);
+    }
+    inner *= n;
+  }
+  places.reals.insert(places.reals.end(), size_t(count), 1.0);
+  V grid = c.transpose(c.matmul(theta, c.w.materialize(places)), {0, 2, 1});
+  if (c.failed())
+    return;
+  Dims out = {c.dims(theta)[0]};
+  for (size_t i = 0; i < axes; ++i)
+    out.push_back(c.constant(size[2 + i]));
+  out.push_back(c.constant(int64_t(axes)));
+  c.result(c.reshape(grid, out));
 }
 
 void grid_sample(Call &c) {
@@ -189,12 +246,19 @@ void resize(Call &c) {
     axes = c.axes(c.integers("axes", {}), c.rank(x));
   if (c.failed() || std::max(scales.size(), sizes.size()) != axes.size())
     return c.w.fail(Code::parse_error, "scales or sizes are not one for each axis");
+  constexpr double kMostScale = 1 << 20;
+  for (double s : scales)
+    if (!(s >= 1 / kMostScale && s <= kMostScale))
+      return c.w.fail(Code::parse_error, "a scale that is no scale of an image");
   const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
   double kept = 0;
   if (!sizes.empty() && policy != "stretch")
     for (size_t i = 0; i < axes.size(); ++i) {
-      const double s = double(c.number_of(sizes[i], "a size")) /
-                       double(c.number_of(c.dims(x)[size_t(axes[i])], "a size"));
+      const int64_t to = c.number_of(sizes[i], "a size"),
+                    from = c.number_of(c.dims(x)[size_t(axes[i])], "a size");
+      if (c.failed() || to < 0 || from < 1)
+        return c.unsupported("an aspect ratio of an image of no element");
+      const double s = double(to) / double(from);
       kept = i == 0 ? s : policy == "not_larger" ? std::min(kept, s) : std::max(kept, s);
     }
   const DType dtype = c.dtype(x);
@@ -209,7 +273,8 @@ void resize(Call &c) {
     const bool same = scales.empty() ? sizes[i] == d : scales[i] == 1;
     const bool known = c.known(d) && (sizes.empty() || c.known(sizes[i]));
     on_device |= !same && !known && !mode.antialias && kept == 0 &&
-                 !(mode.kind == "nearest" && whole(i) && repeats(mode, int64_t(scales[i])));
+                 !(mode.kind == "nearest" && whole(i) && scales[i] <= 64 &&
+                   repeats(mode, int64_t(scales[i])));
   }
   if (on_device)
     return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
@@ -232,13 +297,15 @@ void resize(Call &c) {
     }
     Axis a;
     a.in = c.number_of(d, "an axis that is resized");
+    if (c.failed() || a.in < 1)
+      return c.unsupported("an axis of no element");
     if (kept != 0)
       a.out = int64_t(std::floor(kept * double(a.in) + 0.5)), a.scale = kept;
     else if (scales.empty())
       a.out = c.number_of(sizes[i], "a size"), a.scale = double(a.out) / double(a.in);
     else
       a.out = int64_t(std::floor(double(a.in) * scales[i])), a.scale = scales[i];
-    if (c.failed() || a.in < 1 || a.out < 0 || a.in * a.out > (1 << 22))
+    if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
     x = resize_axis(c, x, axis, a, mode);
   }
@@ -250,6 +317,7 @@ void resize(Call &c) {
 void add_resizing(HandlerTable &table) {
   table["Resize"] = table["Upsample"] = resize;
   table["GridSample"] = grid_sample;
+  table["AffineGrid"] = affine_grid;
 }
 
 } // namespace cugrt::onnx

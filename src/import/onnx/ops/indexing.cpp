@@ -26,49 +26,15 @@ void gather_elements(Call &c) {
   c.result(c.op(Op::gather_elements, {x, ids}, {attr("axis", static_cast<int64_t>(axis))}));
 }
 
-/// Positions of several axes become one, of a tensor whose axes are joined.
 void gather_nd(Call &c) {
-  V x = c.value(0), ids = c.cast(c.value(1), DType::i64);
+  V x = c.value(0), ids = positions(c, 1);
+  const int64_t batch = c.integer("batch_dims", 0);
   if (c.failed())
     return;
-  const auto batch = static_cast<size_t>(c.integer("batch_dims", 0));
-  const Dims d = c.dims(x), at = c.dims(ids);
-  if (at.empty() || batch >= at.size() || batch >= d.size())
-    return c.w.fail(Code::parse_error, "positions have too few axes");
-  const auto depth = static_cast<size_t>(c.number_of(at.back(), "the number of axes"));
-  if (c.failed() || batch + depth > d.size())
-    return c.w.fail(Code::parse_error, "positions are of more axes than there are");
-  // Axes: batch, chosen, rest. A batch is one more chosen axis, whose position is its own.
-  Dims places(at.begin(), at.end() - 1);
-  V flat;
-  auto add = [&](V one) { flat = flat.valid() ? c.binary(Op::add, flat, one) : one; };
-  auto stride_of = [&](size_t axis) {
-    return c.product(Dims(d.begin() + ptrdiff_t(axis) + 1, d.begin() + ptrdiff_t(batch + depth)));
-  };
-  auto times = [&](V one, E stride) {
-    if (c.known(stride) == 1)
-      return one;
-    Host host{DType::i64, {}, {stride}, {}};
-    return c.binary(Op::mul, one, c.w.materialize(host));
-  };
-  for (size_t b = 0; b < batch; ++b) {
-    Dims own(places.size(), c.constant(1));
-    own[b] = places[b];
-    V own_place =
-        c.op(Op::range, {c.w.shape({d[b]})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
-    add(c.broadcast(c.reshape(times(own_place, stride_of(b)), own), places));
-  }
-  for (size_t i = 0; i < depth; ++i) {
-    V one = c.reshape(c.slice(ids, at.size() - 1, c.constant(int64_t(i)), c.constant(1)), places);
-    Host size{DType::i64, {}, {d[batch + i]}, {}};
-    V length = c.w.materialize(size);
-    V negative = c.binary(Op::less, one, c.like(one, 0));
-    one = c.op(Op::where, {negative, c.binary(Op::add, one, length), one});
-    add(times(one, stride_of(batch + i)));
-  }
-  Dims joined = {c.product(Dims(d.begin(), d.begin() + ptrdiff_t(batch + depth)))};
-  joined.insert(joined.end(), d.begin() + ptrdiff_t(batch + depth), d.end());
-  c.result(c.gather(c.reshape(x, joined), flat, 0));
+  Dims wanted = c.dims(ids); // a batch is the same of both
+  for (size_t i = 0; batch > 0 && i < size_t(batch); ++i)
+    wanted[i] = c.dims(x)[i];
+  c.result(c.op(Op::gather_nd, {x, c.w.match(ids, wanted)}, {attr("batch_dims", batch)}));
 }
 
 void one_hot(Call &c) {

@@ -94,6 +94,8 @@ void unsqueeze(Call &c) {
   if (c.failed())
     return;
   Dims dims = c.dims(x);
+  if (dims.size() + axes.size() > ir::kMaxRank)
+    return c.unsupported("more than " + std::to_string(ir::kMaxRank) + " dimensions");
   axes = c.axes(axes, dims.size() + axes.size());
   std::sort(axes.begin(), axes.end());
   for (int64_t axis : axes) {
@@ -154,12 +156,16 @@ void split(Call &c) {
     return;
   const E whole = c.dims(x)[axis];
   if (sections.empty()) {
+    if (parts == 0)
+      return;
     const auto number = c.known(whole);
-    const int64_t each = number ? (*number + parts - 1) / parts : 0;
-    for (int64_t i = 0; i < parts; ++i)
-      sections.push_back(number
-                             ? c.constant(std::max<int64_t>(0, std::min(each, *number - i * each)))
-                             : c.w.exprs().floordiv(whole, c.constant(parts)));
+    const int64_t each = number ? *number / parts + (*number % parts != 0) : 0;
+    for (int64_t i = 0, left = number.value_or(0); i < parts; ++i) {
+      const int64_t size = std::min(each, left);
+      left -= size;
+      sections.push_back(number ? c.constant(size)
+                                : c.w.exprs().floordiv(whole, c.constant(parts)));
+    }
   }
   E at = c.constant(0);
   for (size_t i = 0; i < sections.size(); ++i) {
@@ -242,6 +248,9 @@ void slice(Call &c) {
 /// Elements along the axis in circle: as many before and after as asked for.
 V wrap(Call &c, V x, size_t axis, int64_t before, int64_t after) {
   const int64_t size = c.number_of(c.dims(x)[axis], "an axis that is padded in circle");
+  constexpr int64_t kMost = 1 << 16; // positions that are written down
+  if (before > kMost || after > kMost || size > kMost)
+    c.unsupported("a circle of so many elements");
   if (c.failed() || size == 0)
     return x;
   Host ids{DType::i64, {before + size + after}, {}, {}};
@@ -374,6 +383,8 @@ void range(Call &c) {
   }
   const std::vector<E> from = c.exprs(0), to = c.exprs(1);
   const Ints by = c.constants(2);
+  if (!by.empty() && std::abs(by[0]) == INT32_MAX)
+    return c.unsupported("a range of so large a step");
   if (c.failed() || from.size() != 1 || to.size() != 1 || by.size() != 1 || by[0] == 0)
     return c.unsupported("a range that is computed on the device");
   ir::ExprPool &exprs = c.w.exprs();
