@@ -31,6 +31,8 @@ ARROWS = {
     # The tool and the examples are users: the public headers are all they see of the library.
     "tools": ["support", "cugrt"],
     "examples": ["cugrt"],
+    # The Python package: over the C ABI alone.
+    "python": ["cugrt"],
     # The bench of the emulator counts inside it; the others see it as a driver. Benches use what
     # tests share.
     "bench": ["runtime", "emulator", "tests"],
@@ -62,7 +64,7 @@ FOLDERS = {
 }
 # Programs: nothing includes them from another layer, so they may name headers of their own by the
 # file's name alone.
-PROGRAMS = {"tools", "examples", "bench"}
+PROGRAMS = {"tools", "examples", "bench", "python"}
 # Who may include a header, or a folder of headers, that is not the project's own.
 FOREIGN = {
     "cuda.h": {"driver", "emulator", "runtime", "bench"},
