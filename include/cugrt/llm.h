@@ -33,6 +33,7 @@ typedef enum cugrt_llm_stop {
 typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
+typedef struct cugrt_llm_prompt cugrt_llm_prompt;   /* tokens and their caches, in host memory */
 
 typedef struct cugrt_llm_model_info {
   size_t struct_size;
@@ -56,6 +57,15 @@ typedef struct cugrt_llm_session_options {
   void *progress_user;
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
 } cugrt_llm_session_options;
+
+/* What a session of a model would take; the arena is told by the plan of its module. */
+typedef struct cugrt_llm_memory {
+  size_t struct_size;
+  int64_t context;       /* as asked for, or what the model was trained for */
+  uint64_t weight_bytes; /* as they stand in the file */
+  uint64_t table_bytes;  /* of positions */
+  uint64_t cache_bytes;  /* of all places */
+} cugrt_llm_memory;
 
 typedef struct cugrt_llm_session_info {
   size_t struct_size;
@@ -90,6 +100,9 @@ typedef struct cugrt_llm_generate_options {
    * 0 or 1: none. Taken from a logit as often as the token was given: 0: none. Both also where the
    * most likely token is taken. */
   double repetition_penalty, frequency_penalty;
+  /* What the sequence begins with, before the prompt, without computing it again; or NULL. Of
+   * `generate` where the session holds nothing. May be freed at any time. */
+  const cugrt_llm_prompt *prefix;
 } cugrt_llm_generate_options;
 
 typedef struct cugrt_llm_generate_result {
@@ -162,6 +175,22 @@ typedef struct cugrt_llm_api {
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
                                      cugrt_llm_event *event);
+
+  /* Prompts that many sequences begin with. Takes an empty place meanwhile, CUGRT_BUSY when there
+   * is none. A prompt fits all sessions of its model and dtype whose context is long enough. */
+  cugrt_status *(*prompt_make)(cugrt_llm_session *session, const int32_t *tokens, size_t count,
+                               cugrt_llm_prompt **prompt);
+  /* What was at `path` stays there when the file cannot be written whole. */
+  cugrt_status *(*prompt_write)(const cugrt_llm_prompt *prompt, const char *path);
+  cugrt_status *(*prompt_read)(const char *path, cugrt_llm_prompt **prompt);
+  const int32_t *(*prompt_tokens)(const cugrt_llm_prompt *prompt, size_t *count);
+  void (*prompt_free)(cugrt_llm_prompt *prompt);
+
+  /* Without a device, and without reading a weight: what a session with these options would take,
+   * and the module that it would compile (`module` may be NULL). */
+  cugrt_status *(*model_plan)(const cugrt_llm_model *model,
+                              const cugrt_llm_session_options *options, cugrt_llm_memory *memory,
+                              cugrt_module **module);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

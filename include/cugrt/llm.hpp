@@ -99,6 +99,28 @@ struct LanguageSessionOptions {
   void *progress_user = nullptr;
 };
 
+/// Tokens that sequences begin with, and their caches, in host memory.
+class LanguagePrompt {
+public:
+  explicit LanguagePrompt(cugrt_llm_prompt *prompt) noexcept : handle_(prompt) {}
+  static LanguagePrompt read(const std::string &path) {
+    cugrt_llm_prompt *prompt = nullptr;
+    check(llm_api().prompt_read(path.c_str(), &prompt));
+    return LanguagePrompt(prompt);
+  }
+  cugrt_llm_prompt *get() const noexcept { return handle_.get(); }
+
+  void write(const std::string &path) const { check(llm_api().prompt_write(get(), path.c_str())); }
+  std::vector<int32_t> tokens() const {
+    size_t count = 0;
+    const int32_t *first = llm_api().prompt_tokens(get(), &count);
+    return {first, first + count};
+  }
+
+private:
+  detail::LlmHandle<cugrt_llm_prompt, &cugrt_llm_api::prompt_free> handle_;
+};
+
 /// The fields of cugrt_llm_generate_options.
 struct GenerateOptions {
   std::vector<int32_t> prompt;
@@ -109,6 +131,7 @@ struct GenerateOptions {
   uint64_t seed = 0;
   std::vector<int32_t> ends = {};
   double min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
+  const LanguagePrompt *prefix = nullptr;
 
   /// Borrows the lists: valid while *this is.
   cugrt_llm_generate_options c_options() const {
@@ -125,6 +148,7 @@ struct GenerateOptions {
     options.min_p = min_p;
     options.repetition_penalty = repetition_penalty;
     options.frequency_penalty = frequency_penalty;
+    options.prefix = prefix ? prefix->get() : nullptr;
     return options;
   }
 };
@@ -184,6 +208,12 @@ public:
     uint64_t sequence = 0;
     check(llm_api().sequence_add(get(), &options, &sequence));
     return sequence;
+  }
+  /// Takes an empty place meanwhile.
+  LanguagePrompt make_prompt(const std::vector<int32_t> &tokens) {
+    cugrt_llm_prompt *prompt = nullptr;
+    check(llm_api().prompt_make(get(), tokens.data(), tokens.size(), &prompt));
+    return LanguagePrompt(prompt);
   }
   void cancel(uint64_t sequence) { check(llm_api().sequence_cancel(get(), sequence)); }
   bool is_running() const {

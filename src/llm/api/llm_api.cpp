@@ -16,6 +16,9 @@ struct cugrt_llm_model {
 struct cugrt_llm_tokens {
   std::vector<int32_t> ids;
 };
+struct cugrt_llm_prompt {
+  std::shared_ptr<const cugrt::llm::PromptCache> cache;
+};
 struct cugrt_llm_session {
   std::unique_ptr<cugrt::llm::Generator> generator;
 };
@@ -24,7 +27,7 @@ namespace cugrt::llm {
 
 namespace {
 
-constexpr int64_t kMaxPlaces = 1024;
+constexpr int64_t kMaxPlaces = 1024, kMaxContext = int64_t(1) << 24;
 
 cugrt_status *to_c(const Status &status) {
   if (status.ok())
@@ -138,25 +141,31 @@ const int32_t *tokens_data(const cugrt_llm_tokens *tokens) {
 size_t tokens_count(const cugrt_llm_tokens *tokens) { return tokens ? tokens->ids.size() : 0; }
 void tokens_free(cugrt_llm_tokens *tokens) { delete tokens; }
 
+/// What the options ask for; they are not null.
+Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options) {
+  CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
+  if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
+    return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
+  if (given.context < 0)
+    return Status::error(Code::invalid_argument, "the context is not negative");
+  if (given.places < 0 || given.places > kMaxPlaces)
+    return Status::error(Code::invalid_argument,
+                         "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
+  EngineOptions wanted;
+  wanted.dtype = static_cast<ir::DType>(given.dtype);
+  wanted.context = given.context;
+  wanted.places = std::max<int64_t>(given.places, 1);
+  wanted.progress = given.progress;
+  wanted.progress_user = given.progress_user;
+  return wanted;
+}
+
 cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
                            const cugrt_llm_session_options *options, cugrt_llm_session **session) {
   return guarded([&]() -> Status {
     CUGRT_TRY(
         require(model && runtime && session && options, "model, runtime, options or session"));
-    CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
-    if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
-      return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
-    if (given.context < 0)
-      return Status::error(Code::invalid_argument, "the context is not negative");
-    if (given.places < 0 || given.places > kMaxPlaces)
-      return Status::error(Code::invalid_argument,
-                           "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
-    EngineOptions wanted;
-    wanted.places = std::max<int64_t>(given.places, 1);
-    wanted.dtype = static_cast<ir::DType>(given.dtype);
-    wanted.context = given.context;
-    wanted.progress = given.progress;
-    wanted.progress_user = given.progress_user;
+    CUGRT_ASSIGN(const EngineOptions wanted, engine_options_of(options));
     CUGRT_ASSIGN(std::unique_ptr<Generator> made, Generator::open(model->model, runtime, wanted));
     *session = new cugrt_llm_session{std::move(made)};
     return {};
@@ -215,6 +224,8 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
                       given.frequency_penalty,
                       given.seed};
   request.ends.assign(given.ends, given.ends + given.end_count);
+  if (given.prefix)
+    request.prefix = given.prefix->cache;
   if (given.on_token)
     request.on_token = [on_token = given.on_token, user = given.user](int32_t token,
                                                                       std::string_view text) {
@@ -285,6 +296,67 @@ cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
   });
 }
 
+cugrt_status *prompt_make(cugrt_llm_session *session, const int32_t *tokens, size_t count,
+                          cugrt_llm_prompt **prompt) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && prompt && (tokens || count == 0), "session, tokens or prompt"));
+    CUGRT_ASSIGN(PromptCache made,
+                 session->generator->make_prompt(std::vector<int32_t>(tokens, tokens + count)));
+    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(made))};
+    return {};
+  });
+}
+
+cugrt_status *prompt_write(const cugrt_llm_prompt *prompt, const char *path) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(prompt && path, "prompt or path"));
+    return prompt->cache->write(path);
+  });
+}
+
+cugrt_status *prompt_read(const char *path, cugrt_llm_prompt **prompt) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(path && prompt, "path or prompt"));
+    CUGRT_ASSIGN(PromptCache read, PromptCache::read(path));
+    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(read))};
+    return {};
+  });
+}
+
+const int32_t *prompt_tokens(const cugrt_llm_prompt *prompt, size_t *count) {
+  if (count)
+    *count = prompt ? prompt->cache->tokens.size() : 0;
+  return prompt ? prompt->cache->tokens.data() : nullptr;
+}
+
+void prompt_free(cugrt_llm_prompt *prompt) { delete prompt; }
+
+cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_options *options,
+                         cugrt_llm_memory *memory, cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && options && memory, "model, options or memory"));
+    CUGRT_ASSIGN(EngineOptions wanted, engine_options_of(options));
+    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+    if (wanted.context == 0)
+      wanted.context = decoder.trained_context;
+    if (wanted.context > kMaxContext)
+      return Status::error(Code::out_of_range,
+                           "a context has at most " + std::to_string(kMaxContext) + " positions");
+    const EngineMemory known = memory_of(*model->model, decoder, wanted);
+    auto made = detail::sized<cugrt_llm_memory>();
+    made.context = wanted.context;
+    made.weight_bytes = known.weight_bytes;
+    made.table_bytes = known.table_bytes;
+    made.cache_bytes = known.cache_bytes;
+    CUGRT_TRY(give_struct(made, memory, "memory"));
+    if (!module)
+      return {};
+    CUGRT_ASSIGN(const DecoderModule built, module_of(*model->model, decoder, wanted));
+    return call(api().module_parse(built.text.data(), built.text.size(),
+                                   model->model->file.name().c_str(), ".", module));
+  });
+}
+
 constexpr cugrt_llm_api kTable = {
     .struct_size = sizeof(cugrt_llm_api),
     .version = CUGRT_LLM_API_VERSION,
@@ -305,6 +377,12 @@ constexpr cugrt_llm_api kTable = {
     .sequence_cancel = sequence_cancel,
     .session_step = session_step,
     .session_get_event = session_get_event,
+    .prompt_make = prompt_make,
+    .prompt_write = prompt_write,
+    .prompt_read = prompt_read,
+    .prompt_tokens = prompt_tokens,
+    .prompt_free = prompt_free,
+    .model_plan = model_plan,
 };
 
 } // namespace

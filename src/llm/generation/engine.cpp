@@ -32,17 +32,38 @@ uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 
 } // namespace
 
+EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options) {
+  EngineMemory memory;
+  for (const gguf::Tensor &tensor : model.file.tensors())
+    memory.weight_bytes += tensor.bytes.size();
+  const uint64_t tables = decoder.whole_every > 0 ? 2 : 1;
+  memory.table_bytes =
+      uint64_t(options.context) * tables * uint64_t(decoder.turned) * sizeof(float);
+  memory.cache_bytes = uint64_t(options.context) * uint64_t(options.places) *
+                       uint64_t(2 * decoder.layers) * uint64_t(decoder.kv_heads) *
+                       uint64_t(decoder.head_width) * ir::info(options.dtype).bytes_per_block;
+  return memory;
+}
+
+Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
+                                const EngineOptions &options) {
+  DecoderOptions wanted;
+  wanted.dtype = options.dtype;
+  wanted.context = options.context;
+  wanted.places = options.places;
+  wanted.chunk = std::min(kChunk, options.context);
+  return build_decoder(model.file, decoder, wanted);
+}
+
 // Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
 // or fits beside the weights into fifteen sixteenths of the device's memory.
 Status Engine::choose_context(const Model &model, const Decoder &decoder,
                               const EngineOptions &options) {
-  const uint64_t per_position = uint64_t(options.places) * uint64_t(2 * decoder.layers) *
-                                    uint64_t(decoder.kv_heads) * uint64_t(decoder.head_width) *
-                                    ir::info(options.dtype).bytes_per_block +
-                                uint64_t(decoder.turned) * sizeof(float); // of the tables
-  uint64_t weight_bytes = 0;
-  for (const gguf::Tensor &tensor : model.file.tensors())
-    weight_bytes += tensor.bytes.size();
+  EngineOptions of_one = options;
+  of_one.context = 1;
+  const EngineMemory one = memory_of(model, decoder, of_one);
+  const uint64_t weight_bytes = one.weight_bytes;
+  const uint64_t per_position = one.table_bytes + one.cache_bytes;
   auto device = detail::sized<cugrt_runtime_info>();
   CUGRT_TRY(call(api().runtime_get_info(runtime_, &device)));
   const uint64_t usable = device.memory_bytes / 16 * 15;
@@ -139,12 +160,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   CUGRT_TRY(made->choose_context(model, decoder, options));
   made->places_ = options.places;
   made->dtype_ = options.dtype;
-  DecoderOptions wanted;
-  wanted.dtype = options.dtype;
-  wanted.context = made->context_;
-  wanted.places = options.places;
-  wanted.chunk = std::min(kChunk, made->context_);
-  CUGRT_ASSIGN(const DecoderModule built, build_decoder(model.file, decoder, wanted));
+  EngineOptions chosen = options;
+  chosen.context = made->context_;
+  CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
   if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
     return Status::error(Code::parse_error,

@@ -23,6 +23,16 @@ struct EngineInfo {
   cugrt_counters counters{};
 };
 
+/// What opening takes, beside the arena.
+struct EngineMemory {
+  uint64_t weight_bytes = 0, table_bytes = 0, cache_bytes = 0;
+};
+EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options);
+
+/// The module for a context and places.
+Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
+                                const EngineOptions &options);
+
 class Engine {
 public:
   static Result<std::unique_ptr<Engine>> open(const Model &model, cugrt_runtime *runtime,

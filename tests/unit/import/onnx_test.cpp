@@ -237,6 +237,56 @@ TEST_CASE("loops within loops are written out up to a number of nodes") {
               Holds("cannot be imported"));
 }
 
+/// y = x doubled in each turn, whose number is `turns`; all of them are `rows`.
+std::string doubling_loop(const std::string &turns, const std::string &around) {
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {"4"}) +
+                           node("Add", {"v", "v"}, {"w"}) + node("Identity", {"w"}, {"row"}) +
+                           output("c", 9, {}) + output("w", kF32, {"4"}) +
+                           output("row", kF32, {"4"});
+  return model(node("Loop", {turns, "", "x"}, {"y", "rows"}, graph_attribute("body", body)) +
+               around + input("x", kF32, {"4"}) + output("y", kF32, {"4"}) +
+               output("rows", kF32, {"turns", "4"}));
+}
+
+TEST_CASE(
+    "a loop of few turns is written out; of many, or as many as an input says, it is a while") {
+  const std::string few = text_of(doubling_loop("n", integers("n", {3})));
+  check_holds(few, !Holds("while"));
+  const std::string many = text_of(doubling_loop("n", integers("n", {500})));
+  check_holds(many, Holds("while (") && Holds("tensor<[500, 4], f32>"));
+  const std::string given = text_of(doubling_loop("n", input("n", kI64, {})));
+  check_holds(given, Holds("%n: int<n>") && Holds("while (") && Holds("tensor<[n, 4], f32>"));
+}
+
+TEST_CASE("a loop whose end the device decides collects nothing") {
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {}) +
+                           node("Add", {"v", "v"}, {"w"}) + node("Less", {"w", "most"}, {"on"}) +
+                           output("on", 9, {}) + output("w", kF32, {});
+  const std::string around =
+      bytes(5, number(2, 1) + bytes(8, "most") + bytes(9, std::string(4, 'B'))) +
+      input("x", kF32, {}) + output("y", kF32, {});
+  check_holds(
+      text_of(model(node("Loop", {"", "", "x"}, {"y"}, graph_attribute("body", body)) + around)),
+      Holds("while (") && Holds("less("));
+  check_holds(error_of(model(node("Loop", {"", "", "x"}, {"y", "rows"},
+                                  graph_attribute("body", body + output("w", kF32, {}))) +
+                             around)),
+              Holds("as many as the device decides"));
+}
+
+TEST_CASE(
+    "a scan over a dimension that varies is a while, and what it collects has that dimension") {
+  const std::string body =
+      input("sum", kF32, {}) + input("one", kF32, {}) + node("Add", {"sum", "one"}, {"next"}) +
+      node("Identity", {"next"}, {"row"}) + output("next", kF32, {}) + output("row", kF32, {});
+  const std::string text =
+      text_of(model(node("Scan", {"start", "x"}, {"y", "rows"},
+                         graph_attribute("body", body) + integer_attribute("num_scan_inputs", 1)) +
+                    input("start", kF32, {}) + input("x", kF32, {"n"}) + output("y", kF32, {}) +
+                    output("rows", kF32, {"n"})));
+  check_holds(text, Holds("while (") && Holds("-> (tensor<[], f32>, tensor<[n], f32>)"));
+}
+
 TEST_CASE("arithmetic over dimensions that is nested without end is refused") {
   std::string nodes = node("Shape", {"x"}, {"s0"});
   for (int i = 0; i < 400; ++i) { // s = s * s / 3: no sum of products

@@ -29,6 +29,14 @@ void identity(Call &c) {
     c.result(x);
 }
 
+/// Of tensors, and of nothing: sequences are not taken.
+void optional(Call &c) {
+  if (c.node.op == "OptionalGetElement")
+    return c.result(c.entry(0));
+  Host there{DType::boolean, {}, {c.constant(c.has(0))}, {}};
+  c.result(std::move(there));
+}
+
 void cast(Call &c) {
   V x = c.value(0);
   std::optional<DType> to;
@@ -321,6 +329,8 @@ void add_elementwise(HandlerTable &table) {
                                                        {"Where", where},
                                                        {"Clip", clip},
                                                        {"Identity", identity},
+                                                       {"OptionalHasElement", optional},
+                                                       {"OptionalGetElement", optional},
                                                        {"Cast", cast},
                                                        {"CastLike", cast},
                                                        {"Gelu", gelu},

@@ -239,7 +239,6 @@ void group_query_attention(Call &c) {
   auto placed = [&](V cache, V fresh) {
     if (!cache.valid() || c.failed() || c.known(before) == 0)
       return fresh;
-    Ints none(4, 0);
     const Dims d = {batch, c.dims(fresh)[1], keys, c.dims(fresh)[3]};
     V row = c.binary(Op::sub, c.reshape(range(c, keys), {one, one, keys, one}),
                      c.reshape(place, {batch, one, one, one}));

@@ -460,14 +460,6 @@ void triangle(Call &c) {
   c.result(c.op(Op::where, {keep, x, c.like(x, 0)}));
 }
 
-/// Of tensors, and of nothing: sequences are not taken.
-void optional(Call &c) {
-  if (c.node.op == "OptionalGetElement")
-    return c.result(c.entry(0));
-  Host there{DType::boolean, {}, {c.constant(c.has(0))}, {}};
-  c.result(std::move(there));
-}
-
 void shape(Call &c) { c.unsupported("the shape of a value that is no tensor"); }
 
 } // namespace
@@ -490,8 +482,6 @@ void add_shapes(HandlerTable &table) {
                                                        {"SpaceToDepth", depth_to_space},
                                                        {"EyeLike", eye_like},
                                                        {"Trilu", triangle},
-                                                       {"OptionalHasElement", optional},
-                                                       {"OptionalGetElement", optional},
                                                        {"Shape", shape},
                                                        {"Size", shape}};
   for (const auto &[name, handler] : rows)

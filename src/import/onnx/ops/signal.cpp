@@ -173,14 +173,16 @@ void mel_weights(Call &c) {
   const auto columns = int64_t(mels), rows = int64_t(length) / 2 + 1;
   auto mel_of = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double first = mel_of(low), step = (mel_of(high) - first) / double(columns + 2);
-  auto bin = [&](int64_t i) { // of a corner
+  Ints corners; // their bins
+  for (int64_t i = 0; i < columns + 2; ++i) {
     const double hertz = 700 * (std::pow(10.0, (first + double(i) * step) / 2595) - 1);
-    return int64_t(std::floor((length + 1) * hertz / rate));
-  };
+    corners.push_back(int64_t(std::floor((length + 1) * hertz / rate)));
+  }
   Host out{*dtype, {rows, columns}, {}, {}};
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < columns; ++i) {
-      const int64_t left = bin(i), centre = bin(i + 1), right = bin(i + 2);
+      const int64_t *corner = &corners[size_t(i)];
+      const int64_t left = corner[0], centre = corner[1], right = corner[2];
       const double rise =
           left == centre ? double(row == centre) : double(row - left) / double(centre - left);
       out.reals.push_back(row < left || row > right ? 0

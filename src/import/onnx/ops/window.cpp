@@ -232,7 +232,7 @@ void col_to_image(Call &c) {
   int64_t taps = 1;
   for (int64_t size : block)
     taps *= std::min<int64_t>(size, 1 << 12);
-  if (taps > 1 << 12)
+  if (taps > 1 << 10)
     return c.unsupported("blocks of so many elements");
   // A transposed convolution whose kernels are 1 at their own element, channel by channel.
   const Dims d = c.dims(x);

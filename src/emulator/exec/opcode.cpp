@@ -1,5 +1,5 @@
 // Splitting of opcodes, and the index over the names in opcodes.def.
-#include "emulator/decode/opcode.h"
+#include "emulator/exec/opcode.h"
 
 #include <unordered_map>
 
@@ -41,7 +41,7 @@ constexpr OpInfo kInfo[] = {
 #define MATRIX(id, names, cls, ...) {names, cls, -1},
 #define TILE(id, names, cls, ...) {names, cls, -1},
 #define ASYNC_COPY(id, names, cls, ...) {names, cls, -1},
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 };
 static_assert(std::size(kInfo) == kOpCount);
 

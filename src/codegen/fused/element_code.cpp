@@ -1,6 +1,6 @@
 // The first of two walks over a group: what is read where. The second one writes
 // (element_text.cpp).
-#include "codegen/element_code.h"
+#include "codegen/fused/element_code.h"
 
 #include "support/check.h"
 
@@ -35,7 +35,8 @@ ElementCode::ElementCode(ir::Module &module, const FusedGroup &group, std::span<
   for (uint32_t op : ops)
     made_by_[group.ops[op].result] = op;
   names_.insert({given_.index, 1});
-  names_.insert({given_.leaf_name, 1});
+  for (const auto &[value, name] : given_.leaves)
+    names_.insert({name, 1});
 }
 
 void ElementCode::note(ir::DType dtype) {
@@ -174,10 +175,12 @@ Result<uint32_t> ElementCode::load(uint32_t value, const Index &index) {
   Node node;
   node.value = value;
   node.space = index.space;
-  if (value == given_.leaf) {
+  const auto leaf = std::find_if(given_.leaves.begin(), given_.leaves.end(),
+                                 [&](const auto &known) { return known.first == value; });
+  if (leaf != given_.leaves.end()) {
     if (!is_root(index.space) || !access(value, index, "").whole || count(value) != root_count_)
       return cannot("a result is used at other indices than where it is computed");
-    node.text = given_.leaf_name;
+    node.text = leaf->second;
   } else {
     if (!group_.values[value].given.valid())
       return cannot("a value is neither computed nor given");

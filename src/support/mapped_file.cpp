@@ -1,5 +1,5 @@
 // Mapping of files; see mapped_file.h.
-#include "import/gguf/mapped_file.h"
+#include "support/mapped_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace cugrt::gguf {
+namespace cugrt {
 
 namespace {
 
@@ -52,4 +52,4 @@ MappedFile::~MappedFile() {
     ::munmap(const_cast<char *>(bytes_.data()), bytes_.size());
 }
 
-} // namespace cugrt::gguf
+} // namespace cugrt

@@ -1,11 +1,11 @@
 // Loading of a module and launching of its kernels.
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/link.h"
+#include "emulator/decode/program.h"
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/coverage.h"
-#include "emulator/exec/executor.h"
 #include "emulator/exec/grid.h"
 #include "emulator/exec/thread_pool.h"
 

@@ -1,5 +1,5 @@
 // Roles by form; rows with handlers of their own are listed one by one.
-#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/operand_roles.h"
 
 #include "emulator/exec/control.h"
 
@@ -50,7 +50,7 @@ constexpr OperandRoles kByForm[] = {
 #define MATRIX(id, ...) {},
 #define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 };
 
 constexpr ptx::Space space_global = ptx::Space::global, space_shared = ptx::Space::shared,
@@ -85,7 +85,7 @@ constexpr AccessInfo kAccesses[] = {
 #define MATRIX UNARY
 #define TILE UNARY
 #define ASYNC_COPY UNARY
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 };
 
 /// LANEWISE, WARP, CONTROL, MATRIX and ASYNC_COPY rows.

@@ -1,5 +1,6 @@
 // The texts of generated kernels, and their launches.
-#include "codegen/fused_kernel.h"
+#include "codegen/fused/fused_kernel.h"
+#include "codegen/fused/kernel_text.h"
 #include "codegen/op_emitter.h"
 
 #include <algorithm>
@@ -23,99 +24,6 @@ std::string kernel_name(const ir::Module &module, const FusedGroup &group,
     fused.push_back(group.ops[op].op);
   const ir::DType dtype = module.types[group.values[group.ops[ops.back()].result].type].dtype;
   return fused_name(fused) + "_" + std::string(ir::info(dtype).name);
-}
-
-constexpr size_t kColumns = 100;
-
-/// A list, broken behind commas where lines would be too long. `between` ends a line and begins the
-/// next.
-std::string wrapped(const std::string &begin, const std::vector<std::string> &items,
-                    const std::string &end, const std::string &between = "\n    ") {
-  std::string text = begin;
-  size_t column = begin.size();
-  for (size_t i = 0; i < items.size(); ++i) {
-    const bool is_last = i + 1 == items.size();
-    const std::string item = items[i] + (is_last ? end : ",");
-    if (i > 0 && column + item.size() + 3 > kColumns) {
-      text += between;
-      column = 4;
-    } else if (i > 0) {
-      text += " ";
-      ++column;
-    }
-    text += item;
-    column += item.size();
-  }
-  return items.empty() ? text + end : text;
-}
-
-/// A macro of a list that begins with a comma, or of nothing.
-std::string list_macro(const std::string &name, const std::vector<std::string> &items) {
-  const std::string begin = "#define " + name;
-  return items.empty() ? begin + "\n" : wrapped(begin + " , ", items, "\n", " \\\n    ");
-}
-
-/// The ops, in a comment, and the options of the headers that follow.
-std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
-                    const ElementParameters &uses) {
-  std::string list;
-  for (uint32_t op : ops)
-    list += (list.empty() ? "" : ", ") + std::string(ir::op_info(group.ops[op].op).name);
-  return "\n// " + list + "\n" + (uses.uses_f16 ? "#define USES_F16\n" : "") +
-         (uses.uses_bf16 ? "#define USES_BF16\n" : "");
-}
-
-std::string includes(const ElementParameters &uses, std::string_view more, std::string_view last) {
-  std::string text;
-  auto include = [&](std::string_view header) {
-    text += "#include \"builtin:" + std::string(header) + ".cuh\"\n";
-  };
-  for (std::string_view header : {"assume", "convert", "elementwise"})
-    include(header);
-  for (const ElementParameters::Size &size : uses.sizes)
-    if (size.divides) {
-      include("divisor");
-      break;
-    }
-  if (uses.uses_integers)
-    include("integers");
-  if (uses.uses_positions)
-    include("positions");
-  if (!more.empty())
-    include(more);
-  include(last);
-  return text + "\n";
-}
-
-std::string element_of(const ir::Module &module, const FusedGroup &group, uint32_t value) {
-  return std::string(element_type(module.types[group.values[value].type].dtype));
-}
-
-/// "long long i_size1", or for a function of a kernel's "Divisor i_size1".
-std::string declared(const ElementParameters::Size &size, bool in_function) {
-  return (in_function && size.divides ? "const Divisor &" : "long long ") + size.name;
-}
-
-/// "const float *x0", "long long i_size1".
-std::vector<std::string> declared(const ir::Module &module, const FusedGroup &group,
-                                  const ElementParameters &parameters, std::string_view qualifier,
-                                  bool in_function = false) {
-  std::vector<std::string> list;
-  for (const ElementParameters::Tensor &tensor : parameters.tensors)
-    list.push_back("const " + element_of(module, group, tensor.value) + " *" +
-                   std::string(qualifier) + tensor.name);
-  for (const ElementParameters::Size &size : parameters.sizes)
-    list.push_back(declared(size, in_function));
-  return list;
-}
-
-std::vector<std::string> named(const ElementParameters &parameters) {
-  std::vector<std::string> list;
-  for (const ElementParameters::Tensor &tensor : parameters.tensors)
-    list.push_back(tensor.name);
-  for (const ElementParameters::Size &size : parameters.sizes)
-    list.push_back(size.divides ? size.name + "_divisor" : size.name);
-  return list;
 }
 
 class Generator {
@@ -304,7 +212,7 @@ private:
     }
     if (!places_.after.empty()) {
       const std::string name(ir::op_info(anchor.op).name);
-      ElementCode code(module_, group_, places_.after, {"j", "x", anchor.result, name});
+      ElementCode code(module_, group_, places_.after, {"j", "x", {{anchor.result, name}}});
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
       const std::string value = is_search(anchor.op) ? "value" : "T(value)";
       macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +

@@ -1,5 +1,5 @@
 // Which ops can be in a generated kernel, and how a group is split into them.
-#include "codegen/fused_kernel.h"
+#include "codegen/fused/fused_kernel.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cugrt::gguf {
+namespace cugrt {
 
 class MappedFile {
 public:
@@ -29,4 +29,4 @@ private:
   std::string_view bytes_;
 };
 
-} // namespace cugrt::gguf
+} // namespace cugrt

@@ -2,8 +2,8 @@
 // fused_parts.cpp asks for.
 #pragma once
 
-#include "codegen/element_code.h"
-#include "codegen/fused_group.h"
+#include "codegen/fused/element_code.h"
+#include "codegen/fused/fused_group.h"
 #include "codegen/fusion.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // The second of two walks over a group (element_code.h): the text.
-#include "codegen/element_code.h"
+#include "codegen/fused/element_code.h"
 
 #include "support/check.h"
 

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "codegen/element_ops.h"
-#include "codegen/fused_group.h"
+#include "codegen/fused/fused_group.h"
 #include "codegen/index_space.h"
 
 #include <map>
@@ -52,11 +52,11 @@ class ElementCode {
 public:
   struct Names {
     std::string index = "i", tensors = "x"; // tensors get numbers
-    uint32_t leaf = FusedGroup::kNoValue; // a value that is there, as a variable of the name below
-    std::string leaf_name{};
+    /// Values that are there, as variables of these names.
+    std::vector<std::pair<uint32_t, std::string>> leaves{};
     bool by_value = false;
   };
-  /// `ops`, of the group, are computed in place; other values but the leaf are loaded.
+  /// `ops`, of the group, are computed in place; other values but leaves are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
               Names names);
 
@@ -136,7 +136,7 @@ private:
   };
   struct Node {
     uint32_t value;
-    uint32_t op = kNone;                // of the group; none: loaded, or the leaf
+    uint32_t op = kNone;                // of the group; none: loaded, or a leaf
     uint32_t space = 0, access = kNone; // of what is loaded, or the coordinate that an op is of;
                                         // the space also of branches
     uint32_t tensor = 0;
