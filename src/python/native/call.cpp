@@ -54,6 +54,11 @@ private:
       check(api().copy_to_host(model_.device().runtime().get(), to, from, bytes,
                                session_.stream.get()));
   }
+  /// The same from Python: a copy to pageable memory waits for the run, and other threads do not.
+  void fetch(void *to, uint64_t from, uint64_t bytes) {
+    nb::gil_scoped_release released;
+    copy_to_host(to, from, bytes);
+  }
   std::string what(size_t index) const { return "input '" + function_.params[index].name + "'"; }
   [[noreturn]] void fail_unknown(nb::dict arrays) const;
 
@@ -274,7 +279,7 @@ nb::object Call::result(size_t index, bool device) {
                                          shape_text(tensor.rank, tensor.dims) +
                                          "; the array that was given for it has " +
                                          shape_text(array.tensor().rank, array.tensor().dims));
-      copy_to_host(array.host(), tensor.address, bytes);
+      fetch(array.host(), tensor.address, bytes);
     }
     return object;
   }
@@ -289,7 +294,7 @@ nb::object Call::result(size_t index, bool device) {
   }
   void *data = nullptr;
   nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
-  copy_to_host(data, tensor.address, bytes);
+  fetch(data, tensor.address, bytes);
   return array;
 }
 
@@ -301,7 +306,7 @@ nb::object Call::allocated_output(size_t which, bool device) {
   }
   void *data = nullptr;
   nb::object host = new_numpy(array.tensor.dtype, array.tensor.rank, array.tensor.dims, &data);
-  copy_to_host(data, array.tensor.address, array.bytes());
+  fetch(data, array.tensor.address, array.bytes());
   return host;
 }
 
