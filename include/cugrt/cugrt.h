@@ -94,7 +94,15 @@ typedef enum cugrt_dtype {
   CUGRT_F64 = 14,
   CUGRT_Q4_0 = 15,
   CUGRT_Q4_1 = 16,
-  CUGRT_Q8_0 = 17
+  CUGRT_Q8_0 = 17,
+  CUGRT_Q5_0 = 18,
+  CUGRT_Q5_1 = 19,
+  CUGRT_Q2_K = 20,
+  CUGRT_Q3_K = 21,
+  CUGRT_Q4_K = 22,
+  CUGRT_Q5_K = 23,
+  CUGRT_Q6_K = 24,
+  CUGRT_IQ4_NL = 25
 } cugrt_dtype;
 
 typedef enum cugrt_driver_kind {

@@ -1,4 +1,4 @@
-// Attention and rotary embedding: kernels/attention.cu, attention_join.cu, rotary.cu.
+// Attention and rotary embedding: kernels/attention.cu, rotary.cu.
 #include "codegen/op_emitter.h"
 
 #include <cmath>
@@ -49,17 +49,6 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
-void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split &split) {
-  KernelLaunch launch = op.floating_launch("attention_join.cu", "attention_join");
-  launch.input("parts", parts);
-  launch.output("y", op.result());
-  const ir::ExprId rows = launch.count("rows", op.count(q, 0, 3));
-  launch.count("splits", split.splits);
-  launch.size("width", q.dims[3]);
-  launch.variant("", {}, rows, {128, 1, 1});
-  launch.emit(op.call().location);
-}
-
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
@@ -90,11 +79,23 @@ int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
   return share;
 }
 
+/// Of the blocks that a part's join counts: as many for all ops that the rule splits, so that they
+/// share them.
+ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
+  ir::ExprPool &exprs = op.exprs();
+  const int64_t few = kFewBlocksEach * op.table().choice().target.multiprocessors;
+  const ir::ExprId blocks = exprs.floordiv(op.count(q, 0, 3), op.constant(share));
+  const ir::Interval range = exprs.range(blocks, op.builder().function().symbol_domain(exprs));
+  return range.upper <= few ? op.constant(few) : blocks;
+}
+
 } // namespace
 
 Status emit_attention(OpEmitter &op) {
   const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
-  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4);
+  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4),
+             has_places = op.has_operand(5);
+  const int64_t window = op.integer("window");
   const int64_t width = *op.exprs().as_constant(q.dims[3]);
   const double scale = op.number("scale");
 
@@ -120,6 +121,12 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DWIDE_LENGTHS");
   if (has_mask)
     launch.option("-DHAS_MASK");
+  if (has_places)
+    launch.option("-DHAS_PLACES");
+  if (has_places && op.operand_type(5).dtype == ir::DType::i64)
+    launch.option("-DWIDE_PLACES");
+  if (window > 0)
+    launch.option("-DWINDOW=" + std::to_string(window));
   launch.input("q", op.operand(0));
   launch.input("keys", op.operand(1));
   launch.input("values", op.operand(2));
@@ -127,14 +134,21 @@ Status emit_attention(OpEmitter &op) {
     launch.input("lengths", op.operand(3));
   if (has_mask)
     launch.input("mask", op.operand(4));
-  const ir::ValueId result = split ? alloc_parts(op, q, *split) : op.result();
-  launch.output(split ? "parts" : "y", result);
+  if (has_places)
+    launch.input("places", op.operand(5));
+  if (split) {
+    launch.output("parts", alloc_parts(op, q, *split));
+    launch.inout("counters", zero_counters(op, counters_of(op, q, share)));
+  }
+  launch.output("y", op.result());
   const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
   const ir::ExprId queries = launch.size("queries", q.dims[1]);
   const ir::ExprId heads = launch.size("heads", q.dims[2]);
   launch.size("kv_heads", keys.dims[2]);
   launch.size("width", q.dims[3]);
   launch.count("capacity", keys.dims[1]);
+  if (has_places)
+    launch.count("cache_rows", keys.dims[0]);
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
     const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
@@ -162,8 +176,6 @@ Status emit_attention(OpEmitter &op) {
   if (tensor_cores != TensorCores::always)
     launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
-  if (split)
-    emit_join(op, q, result, *split);
   return {};
 }
 

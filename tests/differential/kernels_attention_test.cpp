@@ -131,7 +131,7 @@ TEST_CASE("attention over a long cache is split, and joined in the order of the 
     return outcome.counters.entries;
   };
   const std::vector<std::string> whole = {"attention"};
-  const std::vector<std::string> split = {"attention_split", "attention_join"};
+  const std::vector<std::string> split = {"fill", "attention_split"};
   // Around the least length, and where the last chunk is full, one more and one less.
   CHECK(entries(attention({1, 1, 2, 511, 1, 32})) == whole);
   for (int64_t capacity : {512, 513, 767, 768, 769, 1300})
@@ -195,6 +195,40 @@ TEST_CASE("attention of many queries takes tensor cores") {
   OpTest lengths = attention({9, 17, 4, 10, 2, 32}, {kCausal}, DType::f16);
   lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
   check(lengths, 3);
+}
+
+TEST_CASE("attention within a window sees that many positions, up to its own") {
+  const ir::Attribute window = integer("window", 5);
+  check(attention({2, 7, 4, 12, 2, 32}, {kCausal, window}));
+  check(attention({1, 1, 4, 700, 2, 16}, {kCausal, integer("window", 300)})); // split
+  check(attention({1, 3, 2, 2, 1, 16}, {kCausal, window}));
+  OpTest lengths = attention({9, 1, 2, 10, 1, 16}, {kCausal, window});
+  lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
+  check(lengths);
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (int64_t seen : {1, 20, 64, 90, 500})
+      check(attention({1, 70, 2, 200, 1, 64}, {kCausal, integer("window", seen)}, dtype));
+}
+
+TEST_CASE("attention reads the rows of keys and values that places name, the nearest ones") {
+  for (DType dtype : {DType::f32, DType::f16})
+    for (int64_t queries : {1, 3, 17}) {
+      const Dims cache = {4, 20, 2, 32};
+      OpTest test{.op = Op::attention,
+                  .dtype = dtype,
+                  .operands = {{{6, queries, 4, 32}},
+                               {cache},
+                               {cache},
+                               kAbsent,
+                               kAbsent,
+                               given({6}, {2, 0, 2, -1, 9, 3}, DType::i32)},
+                  .attributes = {kCausal}};
+      check(test);
+      test.operands[3] = {{6}, DType::i32};
+      check(test, 4);
+      test.operands[5] = given({6}, {1, 1, 0, 3, 2, 2}, DType::i64);
+      check(test);
+    }
 }
 
 TEST_CASE("attention takes heads of any width") {
@@ -422,7 +456,7 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
           Names{"matmul_tiled"});
   }
   // 64 blocks are four each for 16 multiprocessors; 528 for 132.
-  const Names whole = {"attention"}, split = {"attention_split", "attention_join"};
+  const Names whole = {"attention"}, split = {"fill", "attention_split"};
   CHECK(launched(attention({1, 16, 4, 520, 2, 4}), orin, few) == split);
   CHECK(launched(attention({1, 17, 4, 520, 2, 4}), orin, few) == whole);
   CHECK(launched(attention({1, 17, 4, 520, 2, 4}), runner(), many) == split);
@@ -432,7 +466,7 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
 
 TEST_CASE("attention is split, or is not, where the option says so") {
   using Names = std::vector<std::string>;
-  const Names whole = {"attention"}, split = {"attention_split", "attention_join"};
+  const Names whole = {"attention"}, split = {"fill", "attention_split"};
   CHECK(launched(attention({1, 1, 2, 600, 1, 32}), runner(), {"codegen.attention=whole"}) == whole);
   for (int64_t capacity : {40, 0}) // one chunk, and an empty one
     CHECK(launched(attention({1, 1, 2, capacity, 1, 32}), runner(), {"codegen.attention=split"}) ==
