@@ -18,8 +18,13 @@
 // once, those of kAtOnce positions before the first is used.
 //
 // One query over a long cache would be one block at work for long. With SPLIT the cache is cut into
-// `splits` chunks of `chunk` positions, a block each, whose results attention_join.cu joins. Many
-// queries of f16 and bf16 are for tensor cores: attention_mma.cuh.
+// `splits` chunks of `chunk` positions, a block each. A block leaves its part,
+//
+//   parts: [sequences * queries * heads, splits, width + 2]   weighted values, largest score, sum
+//
+// and counts itself at its heads' counter, [sequences * queries * heads / SHARE]; the last to come
+// joins their parts, in the order of the cache whoever came last. Counters are 0 before a launch,
+// and after it. Many queries of f16 and bf16 are for tensor cores: attention_mma.cuh.
 //
 //   entry             block   grid
 //   attention         256     sequences * queries * heads / SHARE
@@ -76,7 +81,7 @@ typedef int Place;
 #endif
 #ifdef SPLIT
 #define ENTRY attention_split
-#define RESULT Acc *__restrict__ parts
+#define RESULT Acc *parts, unsigned *__restrict__ counters, T *__restrict__ y
 #define SPLIT_PARAMETERS , long long splits, long long chunk
 #else
 #define ENTRY attention
@@ -227,6 +232,21 @@ __device__ __forceinline__ void attend(const T *keys, const T *values, long long
   }
 }
 
+#ifdef SPLIT
+// Joins the parts of the SHARE heads from `parts` on.
+__device__ __forceinline__ void join_parts(const Acc *parts, T *y, int splits, int width) {
+  for (int i = threadIdx.x; i < SHARE * width; i += kThreads) {
+    const int e = i % width, part = width + 2;
+    const Acc *row = parts + i / width * splits * part;
+    auto largest_of = [&](int p) { return row[p * part + width]; };
+    const Joined all = join(splits, largest_of, [&](int p) { return row[p * part + width + 1]; });
+    const Acc value =
+        join_values(splits, all.largest, largest_of, [&](int p) { return row[p * part + e]; });
+    y[i] = T(all.largest == no_score() ? Acc(0) : value * (1 / all.sum));
+  }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) SPLIT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -323,6 +343,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
 #endif
       }
     }
+#ifdef SPLIT
+  __shared__ bool is_last;
+  __syncthreads(); // the block's part is written
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = atomicInc(counters + block, unsigned(splits) - 1) == unsigned(splits) - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  if (is_last)
+    join_parts(parts + first_row * splits * (width + 2), y + first_row * width, int(splits),
+               elements);
+#endif
 }
 
 #endif

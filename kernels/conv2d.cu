@@ -6,11 +6,13 @@
 //
 // A thread computes one pixel of one output channel (conv2d), or of four that share their inputs
 // (conv2d_x4, where out_channels / groups is a multiple of 4: each input is loaded once for four
-// multiplications). Taps are the outer loops and channels the inner one, so that whether a tap lies
-// in the padding is asked once a tap. Sums are in float (double for f64).
+// multiplications). With WITH_MMA there is conv2d_mma, on tensor cores (conv2d_mma.cuh). Taps are
+// the outer loops and channels the inner one, so that whether a tap lies in the padding is asked
+// once a tap. Sums are in float (double for f64).
 //
-// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter. With
-// the kernel's size, strides and channels in ASSUME the loops over taps are unrolled.
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
+// WITH_MMA the entry conv2d_mma, for f16 and bf16 with indices of 32 bits. With the kernel's size,
+// strides and channels in ASSUME the loops over taps are unrolled.
 
 #include "assume.cuh"
 #include "floating.cuh"
@@ -39,6 +41,15 @@
   x, w, BIAS_ARGUMENT y, batch, channels, height, width, out_channels, out_height, out_width,      \
       kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
       groups FUSED_ARGUMENTS
+
+#ifdef WITH_MMA
+#include "conv2d_mma.cuh"
+
+extern "C" __global__ void __launch_bounds__(128) conv2d_mma(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_tiles<2, 2, 2, 8>(ARGUMENTS);
+}
+#endif
 
 // kOut: output channels a thread.
 template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {

@@ -6,13 +6,14 @@
 //   entry           block   grid
 //   repack_blocks   128     at most n
 //
-// Options: those of repacked.cuh and assume.cuh.
+// Options: -DFORMAT=40, 41 or 80; those of assume.cuh.
 
 #include "assume.cuh"
 #include "programmatic.cuh"
 #include "repacked.cuh"
 
 typedef unsigned char Byte;
+typedef Repacked<FORMAT> Layout;
 
 extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__restrict__ y,
                                          long long n, long long k) {
@@ -21,15 +22,15 @@ extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__res
   const long long blocks = k / kBlock;
   for (long long row = blockIdx.x; row < n; row += gridDim.x) {
     for (long long b = threadIdx.x; b < blocks; b += blockDim.x) {
-      const Byte *block = w + (row * blocks + b) * (kScaleBytes + kQuantBytes);
-      Byte *scale = y + scale_at(row, b, n, blocks);
+      const Byte *block = w + (row * blocks + b) * (Layout::kScaleBytes + Layout::kQuantBytes);
+      Byte *scale = y + Layout::scale_at(row, b, n, blocks);
 #pragma unroll
-      for (int e = 0; e < kScaleBytes; ++e)
+      for (int e = 0; e < Layout::kScaleBytes; ++e)
         scale[e] = block[e];
-      const Byte *quants = block + kScaleBytes;
+      const Byte *quants = block + Layout::kScaleBytes;
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        unsigned word[kWordBytes / 4] = {};
+        unsigned word[Layout::kWordBytes / 4] = {};
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
           const int element = q * 8 + e;
@@ -40,9 +41,9 @@ extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__res
           word[0] |= nibble << (e / 2 * 4 + e % 2 * 16);
 #endif
         }
-        unsigned *to = reinterpret_cast<unsigned *>(y + word_at(row, b, q, blocks));
+        unsigned *to = reinterpret_cast<unsigned *>(y + Layout::word_at(row, b, q, blocks));
 #pragma unroll
-        for (int j = 0; j < kWordBytes / 4; ++j)
+        for (int j = 0; j < Layout::kWordBytes / 4; ++j)
           to[j] = word[j];
       }
     }

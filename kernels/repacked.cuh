@@ -12,34 +12,38 @@
 // In a word of 4 bits, elements 2 j and 2 j + 1 are the nibbles at bits 4 j and 16 + 4 j: as halves
 // of one register, when it is shifted by 4 j. Of 8 bits, byte e is element e, with 128 added.
 //
-// Options: -DFORMAT=40, 41 or 80, the formats of matmul_blocks.cu.
+// kFormat is 40, 41 or 80, as in block_sums.cuh.
 #pragma once
 
 constexpr int kBlock = 32, kUnit = 4;
-constexpr int kQuantBytes = FORMAT == 80 ? 32 : 16; // of a block
-constexpr int kWordBytes = kQuantBytes / 4;         // a lane's of a block
-constexpr int kScaleBytes = FORMAT == 41 ? 4 : 2;   // of a block
 
-// The blocks of the unit that block `b` of a row is in; kUnit where it is known to be whole.
-template <bool kWhole = false>
-__device__ __forceinline__ int blocks_of_unit(long long b, long long blocks) {
-  if (kWhole)
-    return kUnit;
-  const long long rest = blocks - b / kUnit * kUnit;
-  return rest < kUnit ? int(rest) : kUnit;
-}
+template <int kFormat> struct Repacked {
+  static constexpr int kQuantBytes = kFormat == 80 ? 32 : 16; // of a block
+  static constexpr int kWordBytes = kQuantBytes / 4;          // a lane's of a block
+  static constexpr int kScaleBytes = kFormat == 41 ? 4 : 2;   // of a block
 
-// Bytes from the beginning on: of lane `q`'s word of block b of row `row`, and of the block's
-// scale.
-template <bool kWhole = false>
-__device__ __forceinline__ long long word_at(long long row, long long b, int q, long long blocks) {
-  return (row * blocks + b / kUnit * kUnit) * kQuantBytes +
-         (q * blocks_of_unit<kWhole>(b, blocks) + b % kUnit) * kWordBytes;
-}
-template <bool kWhole = false>
-__device__ __forceinline__ long long scale_at(long long row, long long b, long long rows,
-                                              long long blocks) {
-  return rows * blocks * kQuantBytes +
-         (b / kUnit * kUnit * rows + row * blocks_of_unit<kWhole>(b, blocks) + b % kUnit) *
-             kScaleBytes;
-}
+  // The blocks of the unit that block `b` of a row is in; kUnit where it is known to be whole.
+  template <bool kWhole = false>
+  static __device__ __forceinline__ int blocks_of_unit(long long b, long long blocks) {
+    if (kWhole)
+      return kUnit;
+    const long long rest = blocks - b / kUnit * kUnit;
+    return rest < kUnit ? int(rest) : kUnit;
+  }
+
+  // Bytes from the beginning on: of lane `q`'s word of block b of row `row`, and of the block's
+  // scale.
+  template <bool kWhole = false>
+  static __device__ __forceinline__ long long word_at(long long row, long long b, int q,
+                                                      long long blocks) {
+    return (row * blocks + b / kUnit * kUnit) * kQuantBytes +
+           (q * blocks_of_unit<kWhole>(b, blocks) + b % kUnit) * kWordBytes;
+  }
+  template <bool kWhole = false>
+  static __device__ __forceinline__ long long scale_at(long long row, long long b, long long rows,
+                                                       long long blocks) {
+    return rows * blocks * kQuantBytes +
+           (b / kUnit * kUnit * rows + row * blocks_of_unit<kWhole>(b, blocks) + b % kUnit) *
+               kScaleBytes;
+  }
+};

@@ -16,6 +16,7 @@
 #include "assume.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
+#include "rotation.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
@@ -45,12 +46,9 @@ extern "C" __global__ void rotary(const T *__restrict__ x, const Id *__restrict_
     }
     const long long position = positions[head / Index(heads)];
 #ifdef HAS_TABLES
-    const long long nearest = position < 0 ? 0 : position >= table_rows ? table_rows - 1 : position;
-    const Acc cosine = table_rows > 0 ? Acc(cosines[nearest * half + item]) : Acc(1);
-    const Acc sine = table_rows > 0 ? Acc(sines[nearest * half + item]) : Acc(0);
+    const Rotation by = rotation(position, item, half, cosines, sines, table_rows);
 #else
-    const Acc angle = Acc(position) * scale * pow(base, Acc(-2) * Acc(item) / Acc(turned));
-    const Acc cosine = cos(angle), sine = sin(angle);
+    const Rotation by = rotation(position, item, turned, base, scale);
 #endif
 #ifdef INTERLEAVED
     const Index first = begin + 2 * item, second = first + 1;
@@ -58,7 +56,7 @@ extern "C" __global__ void rotary(const T *__restrict__ x, const Id *__restrict_
     const Index first = begin + item, second = first + half;
 #endif
     const Acc a = Acc(x[first]), b = Acc(x[second]);
-    y[first] = T(a * cosine - b * sine);
-    y[second] = T(a * sine + b * cosine);
+    y[first] = T(a * by.cosine - b * by.sine);
+    y[second] = T(a * by.sine + b * by.cosine);
   }
 }

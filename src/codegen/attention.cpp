@@ -1,4 +1,4 @@
-// Attention and rotary embedding: kernels/attention.cu, attention_join.cu, rotary.cu.
+// Attention and rotary embedding: kernels/attention.cu, rotary.cu.
 #include "codegen/op_emitter.h"
 
 #include <cmath>
@@ -49,17 +49,6 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
-void emit_join(OpEmitter &op, const ir::Type &q, ir::ValueId parts, const Split &split) {
-  KernelLaunch launch = op.floating_launch("attention_join.cu", "attention_join");
-  launch.input("parts", parts);
-  launch.output("y", op.result());
-  const ir::ExprId rows = launch.count("rows", op.count(q, 0, 3));
-  launch.count("splits", split.splits);
-  launch.size("width", q.dims[3]);
-  launch.variant("", {}, rows, {128, 1, 1});
-  launch.emit(op.call().location);
-}
-
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
@@ -88,6 +77,16 @@ int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
     for (int64_t s = 2; s <= kMostShared; ++s)
       share = *heads / *kv_heads % s == 0 ? s : share;
   return share;
+}
+
+/// Of the blocks that a part's join counts: as many for all ops that the rule splits, so that they
+/// share them.
+ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
+  ir::ExprPool &exprs = op.exprs();
+  const int64_t few = kFewBlocksEach * op.table().choice().target.multiprocessors;
+  const ir::ExprId blocks = exprs.floordiv(op.count(q, 0, 3), op.constant(share));
+  const ir::Interval range = exprs.range(blocks, op.builder().function().symbol_domain(exprs));
+  return range.upper <= few ? op.constant(few) : blocks;
 }
 
 } // namespace
@@ -137,8 +136,11 @@ Status emit_attention(OpEmitter &op) {
     launch.input("mask", op.operand(4));
   if (has_places)
     launch.input("places", op.operand(5));
-  const ir::ValueId result = split ? alloc_parts(op, q, *split) : op.result();
-  launch.output(split ? "parts" : "y", result);
+  if (split) {
+    launch.output("parts", alloc_parts(op, q, *split));
+    launch.inout("counters", zero_counters(op, counters_of(op, q, share)));
+  }
+  launch.output("y", op.result());
   const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
   const ir::ExprId queries = launch.size("queries", q.dims[1]);
   const ir::ExprId heads = launch.size("heads", q.dims[2]);
@@ -174,8 +176,6 @@ Status emit_attention(OpEmitter &op) {
   if (tensor_cores != TensorCores::always)
     launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
-  if (split)
-    emit_join(op, q, result, *split);
   return {};
 }
 

@@ -88,18 +88,21 @@ void KernelLaunch::element_bytes(uint32_t bytes) {
 
 void KernelLaunch::vectors(uint32_t widest_bytes) {
   CUGRT_CHECK(kernel_.variants.empty() && widest_bytes <= 8);
-  pack_ = vector_size(widest_bytes);
-  option("-DVECTOR=" + std::to_string(pack_));
+  vector_ = vector_size(widest_bytes);
+  option("-DVECTOR=" + std::to_string(vector_));
 }
 
-void KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
+bool KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
   const ir::SymbolDomain bounds = builder_.function().symbol_domain(exprs());
   auto is_small = [&](ir::ExprId count) {
     return exprs().range(count, bounds).upper < int64_t(1) << 31;
   };
-  if (std::all_of(counts.begin(), counts.end(), is_small) &&
-      (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small)))
+  const bool small =
+      std::all_of(counts.begin(), counts.end(), is_small) &&
+      (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small));
+  if (small)
     option("-DINDEX=unsigned");
+  return small;
 }
 
 void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value) {
@@ -171,29 +174,36 @@ void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId b
 }
 
 void KernelLaunch::loop_variant(ir::ExprId count) {
-  const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(pack_)));
+  const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(vector_)));
   variant("", {}, exprs().min(blocks, constant(kMaxLoopBlocks)), {256, 1, 1});
 }
 
 // A thread's vectors of a row: enough on their way at once, and few enough for its registers.
 constexpr int64_t kVectorsEach = 4, kMostVectorsEach = 8, kMostThreads = 1024;
 
-void KernelLaunch::row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,
-                                uint32_t element_bytes) {
-  const int64_t vector = vector_size(element_bytes), count = known.value_or(0) / vector;
-  if (count == 0 || *known % vector != 0 || count > kMostVectorsEach * kMostThreads) {
-    variant("", exprs().make(ir::ExprKind::le, length, constant(256)), rows, {32, 1, 1});
-    return variant("", {}, rows, {256, 1, 1});
-  }
+std::optional<RowForm> row_form(std::optional<int64_t> known, uint32_t element_bytes) {
+  const int64_t vector = KernelLaunch::vector_size(element_bytes),
+                count = known.value_or(0) / vector;
+  if (count == 0 || *known % vector != 0 || count > kMostVectorsEach * kMostThreads)
+    return std::nullopt;
   auto ceildiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t each = count > kVectorsEach * kMostThreads
                            ? ceildiv(count, kMostThreads)
                            : std::min(kVectorsEach, ceildiv(count, 32));
-  const int64_t threads = ceildiv(ceildiv(count, each), 32) * 32;
+  return RowForm{ceildiv(ceildiv(count, each), 32) * 32, each};
+}
+
+void KernelLaunch::row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,
+                                uint32_t element_bytes) {
+  const std::optional<RowForm> form = row_form(known, element_bytes);
+  if (!form) {
+    variant("", exprs().make(ir::ExprKind::le, length, constant(256)), rows, {32, 1, 1});
+    return variant("", {}, rows, {256, 1, 1});
+  }
   vectors(element_bytes);
-  option("-DROW_VECTORS=" + std::to_string(each));
-  option("-DTHREADS=" + std::to_string(threads));
-  variant("", {}, rows, {threads, 1, 1});
+  option("-DROW_VECTORS=" + std::to_string(form->vectors));
+  option("-DTHREADS=" + std::to_string(form->threads));
+  variant("", {}, rows, {form->threads, 1, 1});
 }
 
 void KernelLaunch::emit(SourceLocation location) {

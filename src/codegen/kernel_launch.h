@@ -26,6 +26,13 @@ int64_t integer_within(ir::DType dtype, double value);
 /// The bytes of an element of a plain dtype, low ones first.
 int64_t element_bits(ir::DType dtype, double value);
 
+/// A block whose registers hold a row (kernels/row.cuh): its threads, and vectors of each.
+struct RowForm {
+  int64_t threads, vectors;
+};
+/// None where the length is unknown, is no multiple of a vector or is too long.
+std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_bytes);
+
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
@@ -50,10 +57,10 @@ public:
   /// How many elements a vector of these has.
   static uint32_t vector_size(uint32_t widest_bytes) { return 16 / widest_bytes; }
   /// The option INDEX=unsigned, when each of `counts` and of the fusion's, over the function's
-  /// symbols, has an upper bound below 2^31.
-  void index_type(std::span<const ir::ExprId> counts);
-  void index_type(std::initializer_list<ir::ExprId> counts) {
-    index_type(std::span(counts.begin(), counts.size()));
+  /// symbols, has an upper bound below 2^31; whether it was.
+  bool index_type(std::span<const ir::ExprId> counts);
+  bool index_type(std::initializer_list<ir::ExprId> counts) {
+    return index_type(std::span(counts.begin(), counts.size()));
   }
 
   void input(std::string name, ir::ValueId value) {
@@ -112,7 +119,7 @@ private:
   std::vector<ir::Operand> arguments_;
   std::string assumptions_; // "kernel_h==3&&kernel_w==3"
   bool any_dtype_ = false;
-  uint32_t pack_ = 1; // elements
+  uint32_t vector_ = 1; // elements
 };
 
 } // namespace cugrt::codegen

@@ -57,10 +57,15 @@ public:
   /// left out when kMaxSpecializations of the function are there.
   uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
 
+  /// Of the block that is built: counters that its launches share (zero_counters), by the number of
+  /// the expression that counts them. To be cleared where a block begins and ends.
+  std::unordered_map<uint32_t, ir::ValueId> &counters() { return counters_; }
+
 private:
   ir::Module &module_;
   const bool programmatic_;
   KernelChoice choice_;
+  std::unordered_map<uint32_t, ir::ValueId> counters_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the function's text
   /// Of kernels, functions and constants, with the next number to try (ir::unique_name).

@@ -28,6 +28,23 @@ Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &c
   return family(emitter);
 }
 
+ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
+  ir::ValueId &counters = op.table().counters()[count.index];
+  if (counters.valid())
+    return counters;
+  const std::vector<ir::ExprId> dims = {count};
+  counters =
+      op.builder().alloc("counters", op.builder().module().types.tensor(ir::DType::i32, dims));
+  KernelLaunch launch(op.table(), op.builder(), "zero_counters", "fill.cu", "fill");
+  launch.element_bytes(4);
+  launch.output("y", counters);
+  const ir::ExprId counted = launch.count("count", count);
+  launch.count("bits", op.constant(0));
+  launch.loop_variant(counted);
+  launch.emit(op.call().location);
+  return counters;
+}
+
 Status emit_reshape(OpEmitter &op) {
   return op.unsupported(op.operand_type(0).dtype, "it has no kernel: it is a view");
 }

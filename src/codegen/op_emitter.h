@@ -130,6 +130,10 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 /// Appends a launch that copies a contiguous tensor to another of the same type.
 void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 
+/// `count` counters of i32 that are 0: those that KernelTable::counters has of this block, or new
+/// ones, with a launch that makes them 0. Whoever counts leaves them 0.
+ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
+
 /// Parameters PREFIX0.. of the launch, as many as `values`.
 void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values);
 

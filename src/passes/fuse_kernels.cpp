@@ -8,7 +8,7 @@
 // What no kernel can be made of, in whole or in part, becomes its ops again, for LegalizeOps. How a
 // group is split stands in codegen/fused_group.h. Results are the same, bit for bit, as those of
 // the ops one by one. Groups that nothing calls any longer are removed.
-#include "codegen/fused_group.h"
+#include "codegen/fused/fused_group.h"
 #include "ir/module/function_cloner.h"
 #include "ir/ops/infer.h"
 #include "passes/all_passes.h"

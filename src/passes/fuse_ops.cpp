@@ -10,7 +10,7 @@
 // group needs follow from its parameters' types; for the others it takes a shape, its last
 // parameter.
 #include "codegen/element_ops.h"
-#include "codegen/fused_group.h"
+#include "codegen/fused/fused_group.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"
 #include "ir/ops/infer.h"

@@ -28,6 +28,8 @@ public:
       : FunctionCloner(source, target), table_(table) {}
 
 protected:
+  Status enter_block(uint32_t) override { return forget_counters(); }
+  Status leave_block(uint32_t) override { return forget_counters(); }
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::op)
       return copy(binding);
@@ -38,6 +40,10 @@ protected:
   }
 
 private:
+  Status forget_counters() {
+    table_.counters().clear();
+    return {};
+  }
   Status legalize(const ir::Binding &binding);
   Result<bool> legalize_as_view(const ir::Binding &binding, const codegen::OpCall &call);
   Result<ir::ValueId> contiguous(ir::ValueId value, SourceLocation location);

@@ -52,9 +52,18 @@ public:
   std::vector<ir::Op> ops(std::string_view name) const;
   int64_t number(std::string_view name) const;
 
+  /// What passes did and could not do is appended there; it must outlive the context's use.
+  void collect_notes(std::vector<std::string> *notes) { notes_ = notes; }
+  /// A line for reports; nothing where none are collected.
+  void note(std::string line) const {
+    if (notes_)
+      notes_->push_back(std::move(line));
+  }
+
 private:
   std::string_view value(std::string_view name, OptionType type) const;
   std::map<std::string, std::string, std::less<>> values_;
+  std::vector<std::string> *notes_ = nullptr;
 };
 
 struct Pass {

@@ -15,6 +15,9 @@ constexpr Pass kPasses[] = {
     {"LiftTransformParams",
      "put what depends on weights alone into functions that are run once, when a session is opened",
      lift_transform_params},
+    {"FuseOpsByPattern",
+     "make products that share few rows one launch, with norms before and what follows behind them",
+     fuse_ops_by_pattern},
     {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
     {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
     {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
@@ -60,6 +63,7 @@ std::span<const Pass *const> default_pipeline() {
       // What nothing uses would keep others apart.
       find_pass("EliminateDeadBindings"),
       find_pass("LiftTransformParams"),
+      find_pass("FuseOpsByPattern"),
       find_pass("FuseOps"),
       find_pass("FuseKernels"),
       // No tensor-level ops beyond this point.

@@ -212,13 +212,13 @@ void limits_script(Script &s) {
   kernels.affine(bodies[0], cell, 1, 1); // drivers before 12.8 want work in a body
   CUresult result = s.api.cuGraphClone(&clone, g.graph);
   s.expect_true("a clone is refused", result != CUDA_SUCCESS);
-  s.observe("how", result, CUDA_ERROR_INVALID_VALUE);
+  s.observe("how", result, CUDA_ERROR_NOT_SUPPORTED);
   result = s.api.cuGraphAddChildGraphNode(&node, outer.graph, nullptr, 0, g.graph);
   s.expect_true("a child is refused", result != CUDA_SUCCESS);
-  s.observe("how", result, CUDA_ERROR_INVALID_VALUE);
+  s.observe("how", result, CUDA_ERROR_NOT_SUPPORTED);
   CUgraphExec exec = g.instantiate(), second = nullptr;
   result = s.api.cuGraphInstantiate(&second, g.graph, 0);
-  s.observe("a second instance", result, CUDA_ERROR_INVALID_VALUE);
+  s.observe("a second instance", result, CUDA_ERROR_NOT_SUPPORTED);
   s.need(s.api.cuGraphExecDestroy(exec));
   s.need(s.api.cuMemFree(cell));
 }

@@ -178,9 +178,10 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("cuCtxGetDevice", s.api.cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
          s.expect("cuMemHostGetDevicePointer", s.api.cuMemHostGetDevicePointer(&address, pinned, 0),
                   CUDA_ERROR_INVALID_CONTEXT);
-         s.observe("cuMemHostGetFlags", s.api.cuMemHostGetFlags(&flags, pinned), CUDA_SUCCESS);
+         s.observe("cuMemHostGetFlags", s.api.cuMemHostGetFlags(&flags, pinned),
+                   CUDA_ERROR_INVALID_CONTEXT);
          s.observe("cuEventQuery", s.api.cuEventQuery(event), CUDA_SUCCESS);
-         s.observe("cuEventRecord", s.api.cuEventRecord(event, made), CUDA_ERROR_INVALID_CONTEXT);
+         s.observe("cuEventRecord", s.api.cuEventRecord(event, made), CUDA_SUCCESS);
          s.observe("cuStreamSynchronize", s.api.cuStreamSynchronize(made), CUDA_SUCCESS);
          s.observe("cuModuleGetFunction",
                    s.api.cuModuleGetFunction(&function, s.module, "increment"), CUDA_SUCCESS);
@@ -211,7 +212,7 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("set", s.api.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
          s.expect("get", s.api.cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
          s.expect_true("at least what was asked", value >= 4096);
-         s.expect("no limit", s.api.cuCtxSetLimit(CUlimit(15), 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
+         s.expect("no limit", s.api.cuCtxSetLimit(CUlimit(15), 1), CUDA_ERROR_INVALID_VALUE);
        }},
       {"stream priorities have a range, the greatest lowest",
        Kind::shared,

@@ -145,7 +145,7 @@ void conditional_script(Script &s) {
   add(g, CU_GRAPH_COND_TYPE_IF);
   CUgraphNode blamed = add(next, CU_GRAPH_COND_TYPE_WHILE);
   expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
-                {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
+                {CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, blamed, true});
   s.need(s.api.cuMemFree(cell));
 }
 

@@ -171,6 +171,35 @@ TEST_CASE("conv2d agrees with its definition") {
   conv({1, 1, 1, 1}, {1, 1, 1, 1}, false, {});
 }
 
+TEST_CASE("convolutions on tensor cores agree with their definition") {
+  auto conv = [](DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
+                 const char *entry = "conv2d_mma") {
+    OpTest test{.op = Op::conv2d,
+                .dtype = dtype,
+                .operands = {{x}, {w}, {{w[0]}}},
+                .attributes = std::move(attributes)};
+    std::mt19937 random(7);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe());
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+  };
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    conv(dtype, {2, 8, 9, 11}, {24, 8, 3, 3}, {ints("padding", {1, 1})});
+    // Rows of weights that begin at no multiple of 16 bytes, images of no multiple of eight pixels.
+    conv(dtype, {2, 3, 17, 19}, {32, 3, 3, 3}, {ints("strides", {2, 2}), ints("padding", {1, 0})});
+    // More channels and pixels than a block's, in two groups.
+    conv(dtype, {2, 32, 12, 8}, {140, 16, 1, 1}, {integer("groups", 2)});
+    conv(dtype, {3, 16, 8, 8}, {70, 16, 3, 2}, {ints("dilation", {2, 3}), ints("padding", {2, 2})});
+    conv(dtype, {1, 3, 16, 18}, {16, 3, 7, 7}, {ints("strides", {2, 2}), ints("padding", {3, 3})});
+    conv(dtype, {1, 16, 1, 1}, {16, 16, 1, 1}, {});
+    // Too many taps, too few channels: one after the other.
+    conv(dtype, {1, 2, 9, 9}, {16, 2, 8, 8}, {}, "conv2d_x4");
+    conv(dtype, {1, 16, 5, 5}, {8, 16, 3, 3}, {}, "conv2d_x4");
+  }
+}
+
 TEST_CASE("pooling agrees with its definition") {
   auto pool = [](Op op, Dims x, Dims kernel, std::vector<ir::Attribute> more, bool specials) {
     more.push_back(ints("kernel", kernel));

@@ -284,8 +284,8 @@ func @main(%q: tensor<[1, 75, 4, 4], f32>, %k: tensor<[1, 512, 1, 4], f32>)
     Executable executable(emulated_runtime(), Module::parse(text), &options);
     return names;
   };
-  CHECK(kernels({}).find("attention_join") != std::string::npos);
+  CHECK(kernels({}).find("attention_split") != std::string::npos);
   const std::string for_few = kernels({"target.multiprocessors=64"});
   CHECK(for_few.find("attention_f32") != std::string::npos);
-  CHECK(for_few.find("attention_join") == std::string::npos);
+  CHECK(for_few.find("attention_split") == std::string::npos);
 }

@@ -17,6 +17,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def suites(kit):
                 "suite": suite, "test": program.label, "passed": outcome.passed,
                 "skipped": len(outcome.skips), "seconds": round(outcome.seconds, 1),
                 "failed": [{"title": title, "detail": detail,
-                            "command": f"CUGRT_TEST_DRIVER={kit.driver} {command} '{title}'"}
+                            "command": f"CUGRT_TEST_DRIVER={kit.environment()['CUGRT_TEST_DRIVER']} {command} {shlex.quote(title)}"}
                            for title, detail in outcome.failures]})
     kit.write("suites.json", rows)
 
@@ -164,7 +165,7 @@ def sanitizer(kit):
         for suite, program in programs(kit):
             if program.label in SANITIZED:
                 log = f"sanitizer_{program.label}.log"
-                status = kit.run([tool, "--error-exitcode", "99"] + program.command, 600, log)
+                status = kit.run([tool, "--report-api-errors", "no", "--error-exitcode", "99"] + program.command, 600, log)
                 rows.append({"test": program.label, "status": status, "log": log})
     kit.write("sanitizer.json", rows)
 
@@ -192,7 +193,7 @@ def suites_section(rows):
     return lines
 
 
-def conformance_section(rows, driver):
+def conformance_section(kit, rows):
     counts = {}
     for row in rows:
         counts[row["result"]] = counts.get(row["result"], 0) + 1
@@ -200,7 +201,8 @@ def conformance_section(rows, driver):
     for row in rows:
         if row["result"] == "differs":
             lines += ["", f"**{row['case']}**", "", "```sh",
-                      f"build/tests/conformance/cugrt-conformance --driver {driver} --only '{row['case']}'", "```", "",
+                      f"{os.path.relpath(kit.built('tests/conformance/cugrt-conformance'), ROOT)} --driver {kit.driver} "
+                      f"--golden {shlex.quote(os.path.relpath(kit.golden, ROOT))} --only {shlex.quote(row['case'])}", "```", "",
                       "```", *row["detail"].splitlines()[:20], "```"]
     return lines
 
@@ -234,7 +236,7 @@ def report(kit, problems):
     lines += [f"What differs: {failed} cases of suites, {differs} of conformance, {faulty} programs under "
               "compute-sanitizer.", ""]
     lines += [f"- could not run: {name}: {why}" for name, why in problems.items()]
-    for name, section in (("conformance", lambda rows: conformance_section(rows, kit.driver)),
+    for name, section in (("conformance", lambda rows: conformance_section(kit, rows)),
                           ("suites", suites_section),
                           ("sanitizer", lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])),
                           ("kernels", bench_section), ("launch", bench_section), ("load", bench_section),

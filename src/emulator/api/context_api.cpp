@@ -156,7 +156,7 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context_any(driver, &context));
     if (!find_limit(limit))
-      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+      return CUDA_ERROR_INVALID_VALUE;
     if (limit != CU_LIMIT_STACK_SIZE) {
       context->limits[limit] = value;
       return CUDA_SUCCESS;

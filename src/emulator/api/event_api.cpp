@@ -19,7 +19,9 @@ CUresult record(Driver &driver, CUevent handle, CUstream stream_handle, unsigned
   Ref<Stream> stream;
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;
-  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  // With handles of both no context need be current.
+  CUGRT_EMU_TRY(find_stream_any(driver, stream_handle, &stream));
+  CUGRT_EMU_TRY(driver.scheduler->poison());
   // "The event and stream must be from the same context"
   if (event->context != stream->context)
     return CUDA_ERROR_INVALID_HANDLE;

@@ -186,7 +186,9 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
 CUresult CUDAAPI cuGraphClone(CUgraph *out, CUgraph original) {
   return graph_call(original, [&](Driver &driver, Graph &graph) -> CUresult {
     // "Cloning is not supported for graphs which contain [...] conditional nodes."
-    if (!out || has_conditional(graph))
+    if (has_conditional(graph))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    if (!out)
       return CUDA_ERROR_INVALID_VALUE;
     *out = clone_graph(driver, graph)->handle;
     return CUDA_SUCCESS;

@@ -33,6 +33,9 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
   return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
     if (!out || (flags & ~kFlags))
       return CUDA_ERROR_INVALID_VALUE;
+    *out = nullptr;
+    if (bytes == 0)
+      return CUDA_SUCCESS;
     MemoryRange range;
     CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::pinned,
                                                context.get(), flags, &range));
@@ -196,6 +199,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
 
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
   return call([&](Driver &driver) -> CUresult {
+    Ref<Context> context;
+    CUGRT_EMU_TRY(current_context(driver, &context));
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
     if (!flags || !range || range->kind != MemoryKind::pinned)
       return CUDA_ERROR_INVALID_VALUE;

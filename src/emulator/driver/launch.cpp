@@ -37,9 +37,8 @@ CUresult check_shape(const KernelWork &work, bool of_node) {
   }
   if (threads > kMaxThreadsPerBlock)
     return CUDA_ERROR_INVALID_VALUE;
-  // "or the kernel launch specifies too many threads for the kernel's register count"
-  if (threads > info.max_threads_per_block)
-    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (threads > info.max_threads_per_block) // more than .maxntid
+    return CUDA_ERROR_INVALID_VALUE;
   if (info.required_block[0] && info.required_block != work.block)
     return CUDA_ERROR_INVALID_VALUE;
   // More than the function's CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES fails the launch.
@@ -137,6 +136,8 @@ CUresult copy_extra(const KernelInfo &info, void **extra, std::vector<std::byte>
     return CUDA_SUCCESS;
   if (!bytes || (*bytes && !buffer) || *bytes < info.param_bytes)
     return CUDA_ERROR_INVALID_VALUE;
+  if (*bytes > info.param_bytes)
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (info.param_bytes)
     std::memcpy(out->data(), buffer, info.param_bytes);
   return CUDA_SUCCESS;

@@ -51,6 +51,10 @@ CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
   if (bytes == kMaxImageBytes)
     return CUDA_ERROR_INVALID_IMAGE;
   *out = std::string_view(text, bytes);
+  if (out->find(".version") == std::string_view::npos) {
+    driver.set_message("the image is no PTX: it has no .version");
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
   return CUDA_SUCCESS;
 }
 

@@ -255,7 +255,7 @@ CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError
   if (instantiated)
     driver.set_message("a graph with conditional nodes has one instance at a time: destroy it "
                        "first");
-  return instantiated ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return instantiated ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 } // namespace

@@ -92,8 +92,10 @@ CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &param
                : CUDA_ERROR_INVALID_VALUE;
   Ref<Graph> graph = driver.graphs.find(params.graph);
   // "The graph must not contain conditional nodes."
-  if (!graph || has_conditional(*graph))
+  if (!graph)
     return CUDA_ERROR_INVALID_VALUE;
+  if (has_conditional(*graph))
+    return CUDA_ERROR_NOT_SUPPORTED;
   // "The node executes an embedded child graph. The child graph is cloned in this call."
   Ref<Graph> clone = clone_graph(driver, *graph);
   clone->embedded = true;

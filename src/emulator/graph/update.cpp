@@ -195,7 +195,7 @@ bool plan_conditional(Driver &driver, const GraphExec &whole, ExecNode &target,
   const auto &to = std::get<ConditionalWork>(source.work);
   if (from.type != to.type || target.branches.size() != to.bodies.size() ||
       from.conditional->context != to.conditional->context)
-    return fail(info, kParameters, &source), false;
+    return fail(info, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, &source), false;
   for (size_t i = 0; i < to.bodies.size(); ++i)
     if (!plan_update(driver, whole, *target.branches[i], *to.bodies[i], changes, info))
       return false;

@@ -51,6 +51,13 @@ std::vector<V> Importer::emit(Op op, const std::vector<V> &operands,
     fail(Code::unsupported, std::string(ir::op_info(op).name) + ": " + results.status().message());
     return std::vector<V>(8);
   }
+  for (ir::TypeId result : *results)
+    for (E d : result_.module.types[result].dims)
+      if (exprs().depth(d) > kMostDepth) {
+        fail(Code::unsupported, "dimensions follow from one another in more than " +
+                                    std::to_string(kMostDepth) + " steps");
+        return std::vector<V>(8);
+      }
   while (!given.empty() && given.back().kind == ir::Operand::Kind::none)
     given.pop_back();
   for (V v : operands)

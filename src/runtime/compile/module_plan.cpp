@@ -7,8 +7,10 @@
 namespace cugrt::runtime {
 
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const PlanningOptions &options, bool only_count) {
+                         const PlanningOptions &options, bool only_count,
+                         std::vector<std::string> *notes) {
   passes::PassContext context = options.passes;
+  context.collect_notes(notes);
   const plan::PlannerOptions &planner = options.planner;
   if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
     CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
@@ -19,7 +21,7 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
     CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
   }
   if (only_count)
-    for (const char *pass : {"fuse.ops", "fuse.kernels", "memory.plan"})
+    for (const char *pass : {"fuse.patterns", "fuse.ops", "fuse.kernels", "memory.plan"})
       CUGRT_TRY(context.set(pass, "false"));
   auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
   if (!lowered.ok())

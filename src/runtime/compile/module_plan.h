@@ -38,8 +38,9 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
                                const PlanningOptions &options, plan::PlanReport *report);
 
 /// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
-/// goes there, without storage.
+/// goes there, without storage. What passes note is appended to `notes`, which may be null.
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const PlanningOptions &options, bool only_count);
+                         const PlanningOptions &options, bool only_count,
+                         std::vector<std::string> *notes = nullptr);
 
 } // namespace cugrt::runtime

@@ -273,7 +273,8 @@ Result<std::string> show(PlanView view, const PlanReportOptions &options) {
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options) {
   plan::PlanReport report;
-  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning, false));
+  std::vector<std::string> fusion;
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning, false, &fusion));
   CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
   auto plan = plan::make_plan(lowered, options.planning.planner, &report);
   if (!plan.ok())
@@ -281,7 +282,8 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   CUGRT_ASSIGN(const ir::Module used,
                passes::find_pass("EliminateDeadBindings")->run(module, passes::PassContext()));
   note_untold(module, used, *plan, report);
-  auto shown = show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused)},
+  auto shown = show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused),
+                     std::move(fusion)},
                     options);
   if (!shown.ok() && !shown.status().location().empty())
     return in_source(shown.take_status(), name, options.planning.source);
@@ -294,7 +296,7 @@ Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
     return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
                                             "the storage of the module that it was made from");
   const plan::PlanReport no_notes;
-  return show({name, plan, no_notes, false, {}, {}, {}}, options);
+  return show({name, plan, no_notes, false, {}, {}, {}, {}}, options);
 }
 
 } // namespace cugrt::runtime

@@ -267,12 +267,8 @@ std::string body_name(const plan::Function &function, const plan::Region &region
 
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots) {
   std::string text;
-  for (uint32_t index : slots) {
-    const plan::Slot &slot = function.slots[index];
-    text += text.empty() ? "" : ", ";
-    text += slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
-                                               : "result " + std::to_string(slot.index);
-  }
+  for (uint32_t slot : slots)
+    text += (text.empty() ? "" : ", ") + function.slot_text(slot);
   return text.empty() ? "-" : text;
 }
 
@@ -283,6 +279,8 @@ std::string plan_text(const PlanView &view) {
   if (view.unfused.launches != view.kernels.launches)
     text += "; without fusion " + counts_text(view.unfused);
   text += "\n";
+  for (const std::string &line : view.fusion)
+    text += "fusion in " + line + "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
   text += "code\n" + code_summary_text(summarize_code(view.plan));
@@ -295,7 +293,8 @@ std::string plan_text(const PlanView &view) {
 std::string plan_json(const PlanView &view) {
   Json json{{"module", view.module_name},
             {"kernels", view.has_notes ? counts_json(view.kernels) : Json()},
-            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()}};
+            {"kernels_without_fusion", view.has_notes ? counts_json(view.unfused) : Json()},
+            {"fusion", view.fusion}};
   Json functions = Json::array(), arenas = Json::array(), tensors = Json::array(),
        memory = Json::array(), edges = Json::array();
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)

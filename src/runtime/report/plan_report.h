@@ -29,7 +29,8 @@ struct PlanView {
   const plan::PlanReport &report;
   bool has_notes;                // or `report` is empty, since only the plan is known
   std::vector<MemoryRow> memory; // of the public functions
-  KernelCounts kernels, unfused; // as planned, and what it would be without FuseOps; with notes
+  KernelCounts kernels, unfused; // as planned, and what it would be without fusion; with notes
+  std::vector<std::string> fusion{}; // what FuseOpsByPattern did, and what it could not do
 };
 
 std::string plan_text(const PlanView &view);

@@ -1,0 +1,334 @@
+// Products that share few rows x: what their generated kernel (codegen/products.h) is put together
+// from. A block computes the sums of one tile, COLUMNS columns of one product, or of several at the
+// same columns; what stands behind a product is then computed from the tile, in shared memory.
+//
+//   x [rows, k] --(norm)--> rows --(product)--> tile [ROWS][COLUMNS] --(epilogue)--> memory
+//
+// A norm before the products is computed anew by each block: rows are few and short, and come from
+// the nearest cache. Everything is rounded where the ops one by one round, and added up in the same
+// order, so that results have the same bits.
+//
+// Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
+// HAS_FLOATS, HAS_BLOCKS, HAS_REVECTORED for the kinds of products; where a norm stands before them
+// NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh
+// and assume.cuh.
+#pragma once
+
+#include "assume.cuh"
+#include "floating.cuh"
+#include "programmatic.cuh"
+#include "rotation.cuh"
+#include "vectors.cuh"
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+
+typedef T Sums[ROWS][COLUMNS];
+
+__device__ __forceinline__ Acc bias_at(const T *bias, long long column) {
+  return bias ? Acc(bias[column]) : Acc(0);
+}
+
+// --- Norms ---------------------------------------------------------------------------------------
+
+#ifdef NORM_THREADS
+
+// A sum over the NORM_THREADS threads of a team, in the order of block_reduce.cuh; `shared` holds a
+// value a warp of the block. Every thread of the block takes part.
+__device__ __forceinline__ Acc add_up_team(Acc value, Acc *shared) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  constexpr int kTeamWarps = NORM_THREADS / 32;
+  if constexpr (kTeamWarps == 1)
+    return value;
+  __syncthreads(); // the last sum may still be read
+  if (threadIdx.x == 0)
+    shared[threadIdx.y] = value;
+  __syncthreads();
+  const int first = threadIdx.y / kTeamWarps * kTeamWarps;
+  if (first + kTeamWarps > kWarps) // no whole team
+    return value;
+  value = shared[first];
+#pragma unroll
+  for (int w = 1; w < kTeamWarps; ++w)
+    value += shared[first + w];
+  return value;
+}
+
+// f(vector, number) for the vectors of a row that thread `lane` of a team has.
+template <class F>
+__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane,
+                                                int count, F f) {
+#pragma unroll
+  for (int j = 0; j < NORM_VECTORS; ++j)
+    if (const int p = lane + j * NORM_THREADS; p < count)
+      f(vectors[j], p);
+}
+
+// to = norm(x) * scale + bias, of `rows` rows of `columns` elements; kIsRms: norm.cu has both. A
+// team of threads takes a row at a time.
+template <bool kIsRms>
+__device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const T *bias, T *to,
+                                               long long rows, long long columns, Acc epsilon) {
+  __shared__ Acc shared[kWarps];
+  constexpr int kTeams = kThreads / NORM_THREADS;
+  const int thread = threadIdx.y * 32 + threadIdx.x, team = thread / NORM_THREADS;
+  const int lane = thread % NORM_THREADS, count = int(columns / VECTOR);
+#pragma unroll 1
+  for (int first = 0; first < ROWS; first += kTeams) {
+    const int r = first + team;
+    const int own = team < kTeams && r < ROWS && r < rows ? count : 0; // else there is no row
+    const T *row = x + r * columns;
+    Vector<T> vectors[NORM_VECTORS];
+    const bool aligned = are_aligned(x);
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
+      if (aligned)
+        vector = load_vector(row, p);
+      else
+#pragma unroll
+        for (int e = 0; e < VECTOR; ++e)
+          vector.element[e] = row[p * VECTOR + e];
+    });
+    Acc mean = 0;
+    if constexpr (!kIsRms) {
+      each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int) {
+#pragma unroll
+        for (int e = 0; e < VECTOR; ++e)
+          mean += Acc(vector.element[e]);
+      });
+      mean = add_up_team(mean, shared) / Acc(columns);
+    }
+    Acc squares = 0;
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int) {
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e) {
+        const Acc value = kIsRms ? Acc(vector.element[e]) : Acc(vector.element[e]) - mean;
+        squares = fma(value, value, squares);
+      }
+    });
+    squares = add_up_team(squares, shared) / Acc(columns);
+    const Acc factor = 1 / sqrt(squares + epsilon);
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e) {
+        const int i = p * VECTOR + e;
+        const Acc value = Acc(vector.element[e]), by = scale ? Acc(scale[i]) : Acc(1);
+        to[r * columns + i] =
+            kIsRms ? T(value * factor * by) : T(fma((value - mean) * factor, by, bias_at(bias, i)));
+      }
+    });
+  }
+  __syncthreads();
+}
+
+#endif
+
+// --- Which columns a tile has --------------------------------------------------------------------
+
+struct InOrder {
+  __device__ __forceinline__ long long column(long long place) const { return place; }
+};
+
+// Heads whose pairs lie beside each other: the first `turned` elements of a head are pairs, (2 i,
+// 2 i + 1) with kInterleaved, else (i, i + turned / 2).
+template <bool kInterleaved> struct InPairs {
+  int width, turned;
+  __device__ __forceinline__ int element(int place) const { // of a head
+    return kInterleaved || place >= turned ? place : place % 2 * (turned / 2) + place / 2;
+  }
+  __device__ __forceinline__ int place(int element) const {
+    const int half = turned / 2;
+    return kInterleaved || element >= turned ? element
+           : element < half                  ? 2 * element
+                                             : 2 * (element - half) + 1;
+  }
+  __device__ __forceinline__ long long column(long long place) const {
+    return place - place % width + element(int(place % width));
+  }
+};
+
+// --- Products ------------------------------------------------------------------------------------
+
+#ifdef HAS_FLOATS
+#include "gemv_sums.cuh"
+
+// Columns of w that are runs of k elements, a warp each.
+template <class Columns>
+__device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T *bias,
+                                                long long rows, long long n, long long k,
+                                                long long first, Columns columns, Sums &to) {
+  const T *row[ROWS]; // those beyond the last repeat it
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    row[r] = x + (r < rows ? r : rows - 1) * k;
+  const bool aligned =
+      k % kGemvVector == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
+#pragma unroll 1
+  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
+    const long long at = columns.column(first + c);
+    const T *const column[1] = {w + at * k};
+    Acc sum[ROWS][1] = {};
+    if (aligned)
+      gemv_sums<ROWS, 1, 4, true>(row, column, k, sum);
+    else
+      gemv_sums<ROWS, 1, 1, false>(row, column, k, sum);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2)
+        sum[r][0] += __shfl_xor_sync(0xffffffffu, sum[r][0], distance);
+      if (threadIdx.x == 0)
+        to[r][c] = T(sum[r][0] + bias_at(bias, at));
+    }
+  }
+}
+#endif
+
+#ifdef HAS_BLOCKS
+#include "block_sums.cuh"
+
+// Columns of blocks as they are stored, a warp each.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const T *bias,
+                                                long long rows, long long n, long long k,
+                                                long long first, Columns columns, Sums &to) {
+  const T *row[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    row[r] = x + (r < rows ? r : rows - 1) * k;
+  const long long blocks = k / 32;
+#pragma unroll 1
+  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
+    const long long at = columns.column(first + c);
+    Acc sum[ROWS] = {};
+    block_sums<kFormat>(row, w + at * blocks * StoredBlock<kFormat>::kBytes, blocks, sum);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+      if (threadIdx.x == 0)
+        to[r][c] = T(sum[r] + bias_at(bias, at));
+  }
+}
+#endif
+
+#ifdef HAS_REVECTORED
+#include "repacked_sums.cuh"
+
+// Columns of blocks that are repacked, 16 at a time by four warps.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, const T *bias,
+                                                  long long rows, long long n, long long k,
+                                                  long long first, Columns columns, Sums &to) {
+#if __CUDA_ARCH__ >= 800
+  constexpr int kShare = 4, kSets = kWarps / kShare, kWide = 16;
+  __shared__ float partial[kSets][kShare][8][kWide + 1];
+  const int set = threadIdx.y / kShare, share = threadIdx.y % kShare;
+  const int g = threadIdx.x / 4, q = threadIdx.x % 4;
+#pragma unroll 1
+  for (int begin = 0; begin < COLUMNS; begin += kSets * kWide) {
+    const int c = begin + set * kWide;
+    // Columns beyond the last repeat it; they are not stored.
+    auto inside = [&](int o) {
+      const long long place = first + c + o;
+      return columns.column(place < n ? place : n - 1);
+    };
+    if (c < COLUMNS) {
+      const Places at = {x + g * k + q * 8, g < rows, {inside(g), inside(g + 8)}, w, n,
+                         k / kBlock,        q};
+      float sum[4] = {};
+      repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, share, kShare, sum);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        partial[set][share][2 * q + e % 2][g + e / 2 * 8] = sum[e];
+    }
+    __syncthreads();
+    const int thread = share * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
+    if (r < ROWS && c + o < COLUMNS) {
+      float total = bias_at(bias, inside(o));
+#pragma unroll
+      for (int s = 0; s < kShare; ++s)
+        total += partial[set][s][r][o];
+      to[r][c + o] = T(total);
+    }
+    __syncthreads(); // before the next are written
+  }
+#endif
+}
+#endif
+
+// --- Behind a product ----------------------------------------------------------------------------
+
+// f(row, place, column) for the elements of a tile.
+template <class Columns, class F>
+__device__ __forceinline__ void each_element(long long rows, long long n, long long first,
+                                             Columns columns, F f) {
+#pragma unroll 1
+  for (int i = threadIdx.y * 32 + threadIdx.x; i < ROWS * COLUMNS; i += kThreads) {
+    const int r = i / COLUMNS, c = i % COLUMNS;
+    if (r < rows && first + c < n)
+      f(r, c, columns.column(first + c));
+  }
+}
+
+// Where an element goes that is appended to a cache [rows / each, capacity, n], as cache_write.cu
+// has it; less than 0: nowhere.
+__device__ __forceinline__ long long appended_at(const int *positions, const int *lengths, int row,
+                                                 long long column, long long n, long long each,
+                                                 long long capacity) {
+  const long long sequence = row / each, position = positions[row];
+  if (position < 0 || position >= capacity || position >= lengths[sequence])
+    return -1;
+  return (sequence * capacity + position) * n + column;
+}
+
+// The heads of a tile, which has whole ones, normalised one by one, as rms_norm of [heads, width]
+// does it: a warp a head.
+template <class Columns>
+__device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Columns columns,
+                                                Acc epsilon) {
+  constexpr int kVector = 16 / sizeof(T);
+  const int heads = COLUMNS / columns.width, vectors = columns.width / kVector;
+#pragma unroll 1
+  for (int i = threadIdx.y; i < ROWS * heads; i += kWarps) {
+    T *head = &sums[i / heads][i % heads * columns.width];
+    Acc squares = 0;
+    for (int p = threadIdx.x; p < vectors; p += 32)
+      for (int e = 0; e < kVector; ++e) {
+        const Acc value = Acc(head[columns.place(p * kVector + e)]);
+        squares = fma(value, value, squares);
+      }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      squares += __shfl_xor_sync(0xffffffffu, squares, distance);
+    const Acc factor = 1 / sqrt(squares / Acc(columns.width) + epsilon);
+    for (int e = threadIdx.x; e < columns.width; e += 32) {
+      T &value = head[columns.place(e)];
+      value = T(Acc(value) * factor * (scale ? Acc(scale[e]) : Acc(1)));
+    }
+  }
+  __syncthreads();
+}
+
+// f(row, column, value) for the elements of a tile whose pairs are turned, as rotary.cu does it;
+// turn(row, pair) has a pair's cosine and sine.
+template <class Columns, class Turn, class F>
+__device__ __forceinline__ void each_turned(const Sums &sums, long long rows, long long n,
+                                            long long first, Columns columns, Turn turn, F f) {
+#pragma unroll 1
+  for (int i = threadIdx.y * 32 + threadIdx.x; i < ROWS * COLUMNS / 2; i += kThreads) {
+    const int r = i / (COLUMNS / 2), c = i % (COLUMNS / 2) * 2;
+    if (r >= rows || first + c >= n)
+      continue;
+    const int place = int((first + c) % columns.width);
+    const T p = sums[r][c], q = sums[r][c + 1];
+    const long long left = columns.column(first + c), right = columns.column(first + c + 1);
+    if (place >= columns.turned) {
+      f(r, left, p);
+      f(r, right, q);
+      continue;
+    }
+    const Rotation by = turn(r, place / 2);
+    const Acc a = Acc(p), b = Acc(q);
+    f(r, left, T(a * by.cosine - b * by.sine));
+    f(r, right, T(a * by.sine + b * by.cosine));
+  }
+}

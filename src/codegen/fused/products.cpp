@@ -1,0 +1,348 @@
+// The text of a kernel of products that share rows, and its launch; see products.h.
+#include "codegen/fused/products.h"
+
+#include "codegen/fused/kernel_text.h"
+#include "codegen/kernel_launch.h"
+#include "codegen/op_emitter.h"
+#include "support/check.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr int64_t kThreads = 256;
+/// Of normalised rows, in shared memory beside the tiles.
+constexpr int64_t kMostRowBytes = 24 << 10;
+/// Of a block: what kernels have without asking for more.
+constexpr int64_t kMostSharedBytes = 48 << 10;
+constexpr int64_t kMostColumns = 64;
+
+int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
+
+/// kFormat of the kernels; null: none takes it.
+const char *format_of(ir::DType dtype) {
+  return dtype == ir::DType::q4_0   ? "40"
+         : dtype == ir::DType::q4_1 ? "41"
+         : dtype == ir::DType::q8_0 ? "80"
+                                    : nullptr;
+}
+
+class Writer {
+public:
+  Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
+      : table_(table), builder_(builder), kernel_(kernel) {}
+
+  Status run() {
+    const ir::DType wide = kernel_.dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+    wide_ = wide;
+    const std::string element(element_type(kernel_.dtype));
+    const std::string x = tensor("x", element, kernel_.x, ir::Access::in);
+    count("rows", kernel_.rows);
+    size("k", kernel_.depth);
+    body_ += "  if (rows <= 0)\n    return;\n";
+    if (kernel_.norm)
+      write_norm(*kernel_.norm);
+    else
+      body_ += "  const T *const in = x;\n";
+    body_ += "  long long tile = blockIdx.x;\n";
+    for (size_t p = 0; p < kernel_.parts.size(); ++p)
+      CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
+    const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
+    const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
+    const int64_t tile_bytes = int64_t(most_products_) * kernel_.most_rows * columns * bytes;
+    constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
+    if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
+      return Status::error(Code::unsupported, "a block has no room for tiles of " +
+                                                  std::to_string(columns) + " columns");
+    emit(columns);
+    return {};
+  }
+
+private:
+  // --- Parameters: the text's and the launch's, side by side -------------------------------------
+
+  std::string tensor(const std::string &name, const std::string &element, ir::ValueId value,
+                     ir::Access access) {
+    const bool is_read = access == ir::Access::in;
+    declared_.push_back((is_read ? "const " : "") + element + " *__restrict__ " + name);
+    arguments_.push_back([=](KernelLaunch &launch) {
+      if (is_read)
+        launch.input(name, value);
+      else if (access == ir::Access::out)
+        launch.output(name, value);
+      else
+        launch.inout(name, value);
+    });
+    return name;
+  }
+  /// "nullptr" where there is none.
+  std::string optional_tensor(const std::string &name, const std::string &element,
+                              ir::ValueId value) {
+    return value.valid() ? tensor(name, element, value, ir::Access::in) : "nullptr";
+  }
+  std::string count(const std::string &name, ir::ExprId value) {
+    declared_.push_back("long long " + name);
+    arguments_.push_back([=](KernelLaunch &launch) { launch.count(name, value); });
+    return name;
+  }
+  std::string size(const std::string &name, ir::ExprId value) {
+    declared_.push_back("long long " + name);
+    arguments_.push_back([=](KernelLaunch &launch) { launch.size(name, value); });
+    return name;
+  }
+  std::string size(const std::string &name, int64_t value) {
+    return size(name, builder_.module().exprs.constant(value));
+  }
+  std::string scalar(const std::string &name, double value) {
+    declared_.push_back("Acc " + name);
+    arguments_.push_back(
+        [=, dtype = wide_](KernelLaunch &launch) { launch.scalar(name, dtype, value); });
+    return name;
+  }
+  ir::Type type_of(ir::ValueId value) {
+    return builder_.module().types[builder_.function().value(value).type];
+  }
+  std::string element_of_value(ir::ValueId value) {
+    return std::string(element_type(type_of(value).dtype));
+  }
+
+  // --- Text --------------------------------------------------------------------------------------
+
+  void write_norm(const RowNorm &norm) {
+    const std::optional<RowForm> form =
+        row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
+    CUGRT_CHECK(form);
+    options_.push_back("-DNORM_THREADS=" + std::to_string(form->threads));
+    options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
+    options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
+                                         uint32_t(element_bytes(kernel_.dtype)))));
+    const std::string scale = optional_tensor("scale", "T", norm.scale);
+    const std::string bias = optional_tensor("norm_bias", "T", norm.bias);
+    scalar("epsilon", norm.epsilon);
+    const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
+    body_ += "  __shared__ __align__(16) T in[" + elements + "];\n" + "  normalize_rows<" +
+             (norm.op == ir::Op::rms_norm ? "true" : "false") + ">(x, " + scale + ", " + bias +
+             ", in, rows, k, epsilon);\n";
+  }
+
+  Status write_part(const ProductPart &part, const std::string &p) {
+    const std::string n = size("n" + p, part.columns);
+    body_ += "\n  const long long tiles" + p + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n" +
+             "  if (tile < tiles" + p + ") {\n" + "    const long long first = tile * COLUMNS;\n";
+    if (part.turn)
+      body_ += "    const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") +
+               "> columns = {" + std::to_string(part.turn->width) + ", " +
+               std::to_string(part.turn->turned) + "};\n";
+    else
+      body_ += "    const InOrder columns;\n";
+    for (size_t i = 0; i < part.products.size(); ++i)
+      write_product(part.products[i], p, i);
+    most_products_ = std::max(most_products_, part.products.size());
+    body_ += "    __syncthreads();\n";
+    CUGRT_TRY(write_epilogue(part, p));
+    body_ += "    return;\n  }\n  tile -= tiles" + p + ";\n";
+    return {};
+  }
+
+  void write_product(const SharedProduct &product, const std::string &p, size_t i) {
+    const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
+    const ir::DType dtype = type_of(product.w).dtype;
+    const bool is_blocks = product.op == ir::Op::matmul_blocks;
+    const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
+    const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
+    std::string function = "multiply_floats";
+    if (is_blocks)
+      function = (product.repacked ? "multiply_repacked<" : "multiply_blocks<") +
+                 std::string(format_of(dtype)) + ">";
+    (is_blocks ? product.repacked ? has_repacked_ : has_blocks_ : has_floats_) = true;
+    body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
+             ", k, first, columns, sums[" + std::to_string(i) + "]);\n";
+  }
+
+  Status write_epilogue(const ProductPart &part, const std::string &p) {
+    if (part.turn && part.turn->norm)
+      body_ += "    normalize_heads(sums[0], " +
+               optional_tensor("head_scale" + p, "T", part.turn->norm->scale) + ", columns, " +
+               scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
+    std::string store; // of `value`, at row r and the column
+    if (part.append) {
+      const std::string positions =
+          tensor("append_positions" + p, "int", part.append->positions, ir::Access::in);
+      const std::string lengths =
+          tensor("lengths" + p, "int", part.append->lengths, ir::Access::in);
+      const std::string cache = tensor("cache" + p, "T", part.append->cache, ir::Access::inout);
+      const std::string each = size("each" + p, part.append->each);
+      const std::string capacity = count("capacity" + p, part.append->capacity);
+      store = "      const long long to = appended_at(" + positions + ", " + lengths +
+              ", r, column, n" + p + ", " + each + ", " + capacity +
+              ");\n      if (to >= 0)\n        " + cache + "[to] = value;\n";
+    } else {
+      const std::string y =
+          tensor("y" + p, element_of_value(part.result), part.result, ir::Access::out);
+      CUGRT_TRY(write_elements(part, p, store));
+      store = "      const Index j = Index(r) * Index(n" + p + ") + Index(column);\n      " + y +
+              "[j] = " + store + ";\n";
+    }
+    if (part.turn)
+      return write_turn(*part.turn, p, store);
+    if (part.append)
+      store = "      const T value = sums[0][r][c];\n" + store;
+    body_ += "    each_element(rows, n" + p +
+             ", first, columns, [&](int r, int c, long long column) {\n" + store + "    });\n";
+    return {};
+  }
+
+  /// The expression of what is stored at j.
+  Status write_elements(const ProductPart &part, const std::string &p, std::string &value) {
+    if (part.ops.empty()) {
+      value = part.turn ? "value" : "sums[0][r][c]";
+      return {};
+    }
+    ElementCode::Names names{"j" + p, std::string(1, char('a' + (p[0] - '0'))) + "_"};
+    std::vector<std::string> list = {"Index j" + p}, arguments = {"j"};
+    for (size_t i = 0; i < part.leaves.size(); ++i) {
+      const std::string name = "p" + p + "_" + std::to_string(i);
+      names.leaves.push_back({part.leaves[i], name});
+      list.push_back(std::string(element_type(kernel_.dtype)) + " " + name);
+      arguments.push_back("sums[" + std::to_string(i) + "][r][c]");
+    }
+    ir::Module &module = builder_.module();
+    ElementCode code(module, kernel_.group, part.ops, std::move(names));
+    const uint32_t output = kernel_.group.ops[part.ops.back()].result;
+    CUGRT_ASSIGN(const std::string lines, code.lines(output, "  ", "return "));
+    const ElementParameters &uses = code.parameters();
+    for (const std::string &text : declared(module, kernel_.group, uses, ""))
+      list.push_back(text);
+    for (const std::string &text : named(uses))
+      arguments.push_back(text);
+    for (const ElementParameters::Tensor &read : uses.tensors)
+      tensor(read.name, element_of(module, kernel_.group, read.value),
+             kernel_.group.values[read.value].given, ir::Access::in);
+    for (const ElementParameters::Size &known : uses.sizes)
+      size(known.name, known.value);
+    functions_ += wrapped("__device__ __forceinline__ " +
+                              element_of(module, kernel_.group, output) + " stored" + p + "(",
+                          list, ") {\n") +
+                  lines + "}\n\n";
+    uses_.add(uses);
+    value = wrapped("stored" + p + "(", arguments, ")", "\n          ");
+    return {};
+  }
+
+  Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store) {
+    const ir::DType ids = type_of(turn.positions).dtype;
+    const std::string positions =
+        tensor("positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions,
+               ir::Access::in);
+    std::string rotation = "rotation(" + positions + "[r], pair, ";
+    if (turn.cosines.valid()) {
+      const std::string table = element_of_value(turn.cosines);
+      rotation += "columns.turned / 2, " +
+                  tensor("cosines" + p, table, turn.cosines, ir::Access::in) + ", " +
+                  tensor("sines" + p, table, turn.sines, ir::Access::in) + ", " +
+                  count("table_rows" + p, type_of(turn.cosines).dims[0]) + ")";
+    } else {
+      rotation += "columns.turned, " + scalar("base" + p, turn.base) + ", " +
+                  scalar("turn_scale" + p, turn.scale) + ")";
+    }
+    body_ += "    auto turn = [&](int r, int pair) {\n      return " + rotation + ";\n    };\n" +
+             "    each_turned(sums[0], rows, n" + p +
+             ", first, columns, turn, [&](int r, long long column, T value) {\n" + store +
+             "    });\n";
+    return {};
+  }
+
+  // --- The launch --------------------------------------------------------------------------------
+
+  /// Columns of a tile: more than the fewest as long as each multiprocessor has a tile.
+  int64_t tile_columns() const {
+    int64_t total = 0, heads = 0;
+    for (const ProductPart &part : kernel_.parts) {
+      total += part.columns;
+      if (part.turn && part.turn->norm)
+        heads = part.turn->width;
+    }
+    int64_t columns = has_repacked_ ? 16 : 8;
+    while (columns < kMostColumns &&
+           total / (2 * columns) >= table_.choice().target.multiprocessors)
+      columns *= 2;
+    if (heads != 0) // whole heads
+      columns = std::max(columns / heads, int64_t(1)) * heads;
+    return columns;
+  }
+
+  void emit(int64_t columns) {
+    std::string defines;
+    auto define = [&](bool holds, const std::string &name) {
+      defines += holds ? "#define " + name + "\n" : "";
+    };
+    define(has_floats_, "HAS_FLOATS");
+    define(has_blocks_, "HAS_BLOCKS");
+    define(has_repacked_, "HAS_REPACKED");
+    define(true, "ROWS " + std::to_string(kernel_.most_rows));
+    define(true, "COLUMNS " + std::to_string(columns));
+    define(uses_.uses_f16, "USES_F16");
+    define(uses_.uses_bf16, "USES_BF16");
+    std::string ops;
+    for (ir::Op op : kernel_.named)
+      ops += (ops.empty() ? "" : ", ") + std::string(ir::op_info(op).name);
+    std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
+    const std::string text =
+        "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
+        wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads) " + name + "(\n    ",
+                declared_, ") {\n") +
+        "  BEGIN_EARLY();\n  __builtin_assume(ASSUME);\n  __shared__ Sums sums[" +
+        std::to_string(most_products_) + "];\n" + body_ + "}\n";
+    KernelLaunch launch = KernelLaunch::generated(table_, builder_, std::move(name), text);
+    launch.floating_type(kernel_.dtype);
+    for (const std::string &option : options_)
+      launch.option(option);
+    ir::ExprPool &exprs = builder_.module().exprs;
+    std::vector<ir::ExprId> counts = uses_.counts;
+    int64_t tiles = 0;
+    for (const ProductPart &part : kernel_.parts) {
+      tiles += (part.columns + columns - 1) / columns;
+      counts.push_back(exprs.mul(kernel_.rows, exprs.constant(part.columns)));
+    }
+    launch.index_type(counts);
+    for (const auto &argument : arguments_)
+      argument(launch);
+    launch.variant("", {}, exprs.constant(tiles), {32, kThreads / 32, 1});
+    launch.emit(kernel_.group.location);
+  }
+
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  const ProductKernel &kernel_;
+  ir::DType wide_ = ir::DType::f32; // Acc of kernels/floating.cuh
+  std::vector<std::string> declared_, options_;
+  std::vector<std::function<void(KernelLaunch &)>> arguments_;
+  std::string functions_, body_;
+  ElementParameters uses_;
+  size_t most_products_ = 0;
+  bool has_floats_ = false, has_blocks_ = false, has_repacked_ = false;
+};
+
+} // namespace
+
+bool takes_blocks_beside_others(ir::DType dtype) { return format_of(dtype) != nullptr; }
+
+std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
+  const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));
+  if (!form || form->threads > kThreads)
+    return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
+  if (depth * most_rows * element_bytes(dtype) > kMostRowBytes)
+    return std::to_string(most_rows) + " rows of " + std::to_string(depth) +
+           " elements are more than a block has room for";
+  return "";
+}
+
+Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
+                     const ProductKernel &kernel) {
+  return Writer(table, builder, kernel).run();
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,57 @@
+// Which products FuseOpsByPattern makes one launch, and of what else:
+//
+//   rms_norm    --> matmul --> reshape --> rotary --> ..        products that read the same rows,
+//               |-> matmul --> reshape --> rotary --.           at most 8 of them
+//               '-> matmul --------------------------> launch of cache_write.cu
+//
+//   before    a norm of rows, where nothing but the products reads its result
+//   behind    elementwise ops at the product's own indices, which may join several products;
+//             or the heads' norm and rotary embedding, with casts around them; and then, of two
+//             products, their way into a decoder's caches
+//
+// A product alone is left to FuseOps where that can do as much. All bindings of a match lie in one
+// run of bindings that write nothing, but for the launch that ends it: the match is computed where
+// its last binding stood.
+#pragma once
+
+#include "codegen/fused/products.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cugrt::passes {
+
+/// Values and bindings are those of the function that was looked at.
+struct ProductMatch {
+  struct Part {
+    std::vector<const ir::Binding *> products;
+    std::vector<const ir::Binding *> ops; // elementwise, in order
+    const ir::Binding *rotary = nullptr, *head_norm = nullptr;
+    bool is_appended = false, is_value = false; // to the cache of keys, or of values
+    ir::ValueId result;
+  };
+  uint32_t block = 0;
+  std::vector<const ir::Binding *> bindings; // all, in order
+  std::vector<Part> parts;
+  const ir::Binding *norm = nullptr, *append = nullptr;
+  ir::ValueId x; // what the norm reads, or the products
+  ir::ExprId rows;
+  int64_t most_rows = 0, depth = 0;
+  /// Bindings between the first and the last that are no part of it and read its results: they
+  /// stand behind it then.
+  std::vector<const ir::Binding *> after;
+};
+
+struct ProductMatches {
+  std::vector<ProductMatch> matches;
+  /// What was fused, and what stood near and was not, with the reason; how often each.
+  std::map<std::string, int> notes;
+};
+
+/// Of a function whose expressions and types are those of `module`, to whose pool some are added.
+/// `takes_matmul`: whether products of plain elements may be taken.
+ProductMatches match_products(ir::Module &module, const ir::Function &function,
+                              bool takes_matmul);
+
+} // namespace cugrt::passes

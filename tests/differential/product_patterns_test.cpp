@@ -1,0 +1,444 @@
+// Products that share few rows, as FuseOpsByPattern fuses them, against the ops one by one: the
+// same bits, on the emulator's execution core, where outputs are poisoned and every access is
+// checked.
+#include "support/catch.h"
+#include "support/launch_runner.h"
+
+#include "ir/text/text.h"
+#include "passes/pass.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using ir::DType;
+
+namespace {
+
+LaunchRunner &runner() {
+  static LaunchRunner runner;
+  return runner;
+}
+
+struct Weight {
+  int64_t n, k;
+  std::string dtype; // of blocks, or of elements
+};
+
+/// A function's text, put together line by line, and inputs for its parameters.
+class Text {
+public:
+  explicit Text(std::string dtype, int64_t most_rows, std::string rows = "")
+      : dtype_(std::move(dtype)), rows_(rows.empty() ? std::to_string(most_rows) : rows),
+        most_rows_(most_rows) {}
+
+  std::string tensor(const std::string &dims, const std::string &dtype) const {
+    return "tensor<[" + dims + "], " + dtype + ">";
+  }
+  std::string rows(int64_t width) const { return rows_ + ", " + std::to_string(width); }
+  void param(const std::string &name, const std::string &type, Array value,
+             const std::string &access = "") {
+    params_ += (params_.empty() ? "%" : ",\n    %") + name + ": " + access + type;
+    inputs.push_back(std::move(value));
+  }
+  /// A tensor of this dtype with small numbers.
+  void numbers(const std::string &name, const std::string &dims, Array value,
+               const std::string &dtype = "", const std::string &access = "") {
+    for (double &number : value.values)
+      number = double(int(random_() % 257) - 128) / 64;
+    param(name, tensor(dims, dtype.empty() ? dtype_ : dtype), std::move(value), access);
+  }
+  void vector(const std::string &name, int64_t n) {
+    numbers(name, std::to_string(n), Array::of({n}));
+  }
+  void x(const std::string &name, int64_t actual_rows, int64_t width) {
+    numbers(name, rows(width), Array::of({actual_rows, width}));
+  }
+  void weight(const std::string &name, const Weight &w) {
+    const std::string dims = std::to_string(w.n) + ", " + std::to_string(w.k);
+    const ir::DType dtype = *ir::dtype_from_name(w.dtype);
+    if (ir::info(dtype).kind != ir::DTypeKind::block)
+      return numbers(name, dims, Array::of({w.n, w.k}), w.dtype);
+    Array blocks{{w.n, w.k}, {}};
+    const int64_t size = ir::info(dtype).bytes_per_block, head = w.dtype == "q4_1" ? 4 : 2;
+    for (int64_t i = 0; i < w.n * w.k / 32 * size; ++i) {
+      const bool is_high = i % size < head && i % 2 == 1; // of a half: its exponent
+      blocks.values.push_back(is_high ? double(0x2c + (i / 2 % 2) * 0x80)
+                                      : double(random_() % 256));
+    }
+    param(name, tensor(dims, w.dtype), std::move(blocks));
+  }
+  void line(const std::string &text) { lines_ += "  " + text + "\n"; }
+  /// NAME = product of `x` and `w`, which is repacked first with `repacks`.
+  void product(const std::string &name, const std::string &x, const std::string &w,
+               const Weight &weight, const std::string &bias, bool repacks) {
+    const bool is_blocks =
+        ir::info(*ir::dtype_from_name(weight.dtype)).kind == ir::DTypeKind::block;
+    std::string read = w;
+    if (repacks) {
+      line("%" + w + "_r = repack_blocks(%" + w + ")");
+      read = w + "_r";
+    }
+    line("%" + name + " = " + (is_blocks ? "matmul_blocks" : "matmul") + "(%" + x + ", %" + read +
+         (bias.empty() ? "" : ", %" + bias) + ")" +
+         (repacks     ? " {repacked = true}"
+          : is_blocks ? ""
+                      : " {transpose_b = true}"));
+  }
+  std::string text(const std::string &results, const std::string &types) const {
+    const std::string bounds = rows_ == std::to_string(most_rows_)
+                                   ? ""
+                                   : " attributes {lower_bounds = {" + rows_ +
+                                         " = 0}, upper_bounds = {" + rows_ + " = " +
+                                         std::to_string(most_rows_) + "}}";
+    return "cugrt 1\n" + kernels + "func @main(" + params_ + ") -> (" + types + ")" + bounds +
+           " {\n" + lines_ + "  return " + results + "\n}\n";
+  }
+
+  std::vector<Array> inputs;
+  std::string kernels;
+
+private:
+  const std::string dtype_, rows_;
+  const int64_t most_rows_;
+  std::string params_, lines_;
+  std::mt19937 random_{7};
+};
+
+struct Ran {
+  std::vector<Array> results;
+  std::vector<std::string> entries, notes;
+};
+
+Ran run(const ir::Module &module, bool fuses, const std::vector<Array> &inputs,
+        const std::vector<std::string> &options = {}) {
+  passes::PassContext context;
+  for (const std::string &option : options)
+    REQUIRE(context.set_from_text(option).ok());
+  Ran ran;
+  context.collect_notes(&ran.notes);
+  Result<ir::Module> made = module;
+  for (const char *pass : {"FuseOpsByPattern", "LegalizeOps", "EliminateDeadBindings"}) {
+    if (!fuses && pass == std::string("FuseOpsByPattern"))
+      continue;
+    made = passes::find_pass(pass)->run(*made, context);
+    INFO((made.ok() ? "" : made.status().to_string()));
+    REQUIRE(made.ok());
+  }
+  Diagnostics diagnostics;
+  ir::verify(*made, diagnostics);
+  CHECK(diagnostics.empty());
+  const size_t before = runner().counters().entries.size();
+  Result<std::vector<Array>> results = runner().run(*made, made->functions[0], inputs);
+  INFO((results.ok() ? "" : results.status().to_string()));
+  REQUIRE(results.ok());
+  ran.results = *results;
+  const auto &entries = runner().counters().entries;
+  ran.entries.assign(entries.begin() + ptrdiff_t(std::min(before, entries.size())), entries.end());
+  if (ran.entries.empty())
+    ran.entries = entries;
+  return ran;
+}
+
+/// Fused and unfused results have the same bits. Gives what the fused run launched.
+std::vector<std::string> check_same(const std::string &text, const std::vector<Array> &inputs,
+                                    const std::vector<std::string> &options = {}) {
+  INFO(text);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "products");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  const Ran fused = run(*module, true, inputs, options),
+            plain = run(*module, false, inputs, options);
+  REQUIRE(fused.results.size() == plain.results.size());
+  for (size_t r = 0; r < plain.results.size(); ++r) {
+    const std::vector<double> &got = fused.results[r].values, &want = plain.results[r].values;
+    REQUIRE(got.size() == want.size());
+    size_t differ = 0;
+    for (size_t i = 0; i < want.size(); ++i)
+      differ += std::memcmp(&got[i], &want[i], sizeof got[i]) != 0;
+    INFO("result " << r << " of " << want.size() << " elements");
+    CHECK(differ == 0);
+  }
+  return fused.entries;
+}
+
+const char *const kCacheWrite = R"(kernel @cache_write {
+  source "builtin:cache_write.cu"
+  entry "cache_write"
+  options ["-fmad=false"FLAG]
+  params (keys: in DTYPE, values: in DTYPE, positions: in i32, lengths: in i32, key_cache: inout DTYPE,
+          value_cache: inout DTYPE, rows: symbol i64, each: symbol i64, capacity: symbol i64, width: symbol i64)
+  launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
+}
+)";
+
+std::string replaced(std::string text, const std::string &what, const std::string &by) {
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+struct Attend { // queries, keys and values of a decoder's layer
+  std::string dtype = "f32";
+  std::string q = "q4_1", k = "q8_0", v = "q4_0"; // dtypes of weights
+  int64_t rows = 1, most_rows = 1;                // places
+  int64_t width = 96, heads = 4, kv_heads = 2, head = 24, turned = 24;
+  bool is_symbolic = false, repacks = false, has_bias = false, head_norms = false;
+  bool interleaved = true, casts = false, has_tables = true;
+  std::string ids = "i32";
+};
+
+/// A norm, three products, turned heads and their way into the caches.
+std::vector<std::string> attend(const Attend &a) {
+  constexpr int64_t kCapacity = 6;
+  Text t(a.dtype, a.most_rows, a.is_symbolic ? "b" : "");
+  const int64_t q = a.heads * a.head, kv = a.kv_heads * a.head;
+  t.kernels = replaced(replaced(kCacheWrite, "DTYPE", a.dtype), "FLAG",
+                       a.dtype == "f16"    ? ", \"-DDTYPE_F16\""
+                       : a.dtype == "bf16" ? ", \"-DDTYPE_BF16\""
+                       : a.dtype == "f64"  ? ", \"-DDTYPE_F64\""
+                                           : "");
+  t.x("x", a.rows, a.width);
+  Array positions{{a.rows}, {}}, lengths{{a.rows}, {}};
+  for (int64_t r = 0; r < a.rows; ++r) { // the last place is empty where there are several
+    positions.values.push_back(double(r % kCapacity));
+    lengths.values.push_back(r > 0 && r + 1 == a.rows ? 0 : double(r % kCapacity + 1));
+  }
+  const std::string rows = a.is_symbolic ? "b" : std::to_string(a.rows);
+  t.param("positions", t.tensor(rows, a.ids), positions);
+  if (a.ids != "i32")
+    t.param("places", t.tensor(rows, "i32"), positions);
+  t.param("lengths", t.tensor(rows, "i32"), lengths);
+  const std::string cache = rows + ", " + std::to_string(kCapacity) + ", " +
+                            std::to_string(a.kv_heads) + ", " + std::to_string(a.head);
+  for (const char *name : {"kc", "vc"})
+    t.numbers(name, cache, Array::of({a.rows, kCapacity, a.kv_heads, a.head}), "", "inout ");
+  t.vector("norm", a.width);
+  const std::string table = a.casts ? "f32" : a.dtype;
+  for (const char *name : {"cosines", "sines"})
+    t.numbers(name, "5, " + std::to_string(a.turned / 2), Array::of({5, a.turned / 2}), table);
+  const Weight weights[] = {{q, a.width, a.q}, {kv, a.width, a.k}, {kv, a.width, a.v}};
+  const char *const names[] = {"q", "k", "v"};
+  for (int i = 0; i < 3; ++i)
+    t.weight(std::string("w") + names[i], weights[i]);
+  for (int i = 0; i < 3 && a.has_bias; ++i)
+    t.vector(std::string("b") + names[i], weights[i].n);
+  t.vector("qn", a.head);
+  t.vector("kn", a.head);
+  for (int i = 0; i < 3 && a.repacks; ++i)
+    t.line(std::string("%w") + names[i] + "_p = repack_blocks(%w" + names[i] + ")");
+  t.line("%h = rms_norm(%x, %norm) {epsilon = 0.001}");
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = names[i];
+    const bool is_blocks = weights[i].dtype[0] == 'q';
+    t.line("%" + n + "0 = " + (is_blocks ? "matmul_blocks" : "matmul") + "(%h, %w" + n +
+           (a.repacks ? "_p" : "") + (a.has_bias ? ", %b" + n : "") + ")" +
+           (a.repacks   ? " {repacked = true}"
+            : is_blocks ? ""
+                        : " {transpose_b = true}"));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::string n = names[i], heads = std::to_string(i == 0 ? a.heads : a.kv_heads);
+    t.line("%" + n + "s = shape [" + rows + ", " + heads + ", " + std::to_string(a.head) + "]");
+    t.line("%" + n + "1 = reshape(%" + n + "0, %" + n + "s)");
+    std::string last = n + "1";
+    if (a.head_norms) {
+      t.line("%" + n + "2 = rms_norm(%" + last + ", %" + n + "n) {epsilon = 0.01}");
+      last = n + "2";
+    }
+    if (a.casts) {
+      t.line("%" + n + "3 = cast(%" + last + ") {dtype = f32}");
+      last = n + "3";
+    }
+    t.line("%" + n + "4 = rotary(%" + last + ", %positions" +
+           (a.has_tables ? ", %cosines, %sines" : "") + ") {dims = " + std::to_string(a.turned) +
+           ", interleaved = " + (a.interleaved ? "true" : "false") + "}");
+    last = n + "4";
+    if (a.casts) {
+      t.line("%" + n + "5 = cast(%" + last + ") {dtype = " + a.dtype + "}");
+      last = n + "5";
+    }
+    t.line("%" + n + " = alias %" + last);
+  }
+  const std::string k_last = a.casts ? "k5" : "k4", q_last = a.casts ? "q5" : "q4";
+  t.line("launch @cache_write(%" + k_last + ", %v0, %" + (a.ids == "i32" ? "positions" : "places") +
+         ", %lengths, %kc, %vc, " + rows + ", 1, " + std::to_string(kCapacity) + ", " +
+         std::to_string(kv) + ")");
+  t.line("%keys = relu(%kc)");
+  t.line("%values = neg(%vc)");
+  const std::string type = t.tensor(cache, a.dtype);
+  std::string text = t.text(
+      "%" + q_last + ", %keys, %values",
+      t.tensor(rows + ", " + std::to_string(a.heads) + ", " + std::to_string(a.head), a.dtype) +
+          ", " + type + ", " + type);
+  text = replaced(replaced(text, "  %q = alias %" + q_last + "\n", ""),
+                  "  %k = alias %" + k_last + "\n", "");
+  return check_same(text, t.inputs);
+}
+
+bool is_fused(const std::vector<std::string> &entries) {
+  return std::ranges::any_of(entries,
+                             [](const std::string &name) { return name.starts_with("fused_"); });
+}
+
+} // namespace
+
+TEST_CASE("norm, products of three formats, rotary and append are one launch, with the same bits") {
+  const std::vector<std::string> entries = attend({});
+  REQUIRE(entries.size() == 3); // and what reads the caches
+  CHECK(entries[0] == "fused_rms_norm_matmul_blocks_matmul_blocks_matmul_blocks_rotary_rotary_f32");
+  for (int64_t rows : {1, 3, 8}) {
+    CHECK(is_fused(attend({.rows = rows, .most_rows = rows})));
+    CHECK(is_fused(attend({.rows = rows, .most_rows = 8, .is_symbolic = true})));
+  }
+  attend({.rows = 0, .most_rows = 4, .is_symbolic = true});
+}
+
+TEST_CASE("turned heads: halves, parts of heads, without tables, positions of i64") {
+  for (const char *dtype : {"f32", "f16"})
+    for (int64_t turned : {24, 16}) {
+      CHECK(is_fused(attend({.dtype = dtype, .turned = turned, .interleaved = false})));
+      CHECK(is_fused(attend({.dtype = dtype, .turned = turned})));
+    }
+  CHECK(is_fused(attend({.has_tables = false})));
+  CHECK(is_fused(attend({.rows = 2, .most_rows = 2, .ids = "i64"})));
+}
+
+TEST_CASE("products on tensor cores, with biases, norms of heads and casts around rotary") {
+  for (const char *dtype : {"f16", "bf16"}) {
+    CHECK(is_fused(attend({.dtype = dtype, .repacks = true, .has_bias = true, .casts = true})));
+    CHECK(is_fused(attend({.dtype = dtype,
+                           .rows = 3,
+                           .most_rows = 3,
+                           .head = 32,
+                           .turned = 32,
+                           .repacks = true,
+                           .head_norms = true,
+                           .interleaved = false,
+                           .casts = true})));
+  }
+}
+
+TEST_CASE("products of floats, with norms of heads") {
+  for (const char *dtype : {"f32", "f16", "f64"})
+    CHECK(is_fused(attend({.dtype = dtype,
+                           .q = dtype,
+                           .k = dtype,
+                           .v = dtype,
+                           .rows = 2,
+                           .most_rows = 2,
+                           .head = 16,
+                           .turned = 8,
+                           .head_norms = true})));
+}
+
+TEST_CASE("products beside each other are joined by elementwise ops behind them") {
+  for (const char *dtype : {"f32", "f16"})
+    for (int64_t rows : {1, 5})
+      for (const char *format : {"q4_1", "q8_0", "plain"}) {
+        const std::string stored = format == std::string("plain") ? dtype : format;
+        const bool repacks = stored != dtype && dtype == std::string("f16");
+        const Weight up{45, 64, stored}, down{64, 96, stored};
+        Text t(dtype, rows);
+        t.x("x", rows, 64);
+        t.vector("scale", 64);
+        t.vector("bias", 64);
+        t.vector("shift", 45);
+        t.weight("wg", up);
+        t.weight("wu", up);
+        t.line("%h = layer_norm(%x, %scale, %bias)");
+        t.product("g", "h", "wg", up, "shift", repacks);
+        t.product("u", "h", "wu", up, "", repacks);
+        t.line("%s = silu(%g)");
+        t.line("%p = mul(%u, %s)");
+        t.line("%y = add(%p, %shift)");
+        const auto entries = check_same(t.text("%y", t.tensor(t.rows(45), dtype)), t.inputs);
+        CHECK(entries.size() == (repacks ? 3u : 1u)); // both weights are repacked by launches
+      }
+}
+
+TEST_CASE("a residual behind a product of blocks, and one that is read twice") {
+  const Weight w{40, 64, "q4_0"};
+  Text t("f32", 2);
+  t.x("x", 2, 64);
+  t.x("r", 2, 40);
+  t.weight("w", w);
+  t.product("p", "x", "w", w, "", false);
+  t.line("%y = add(%r, %p)");
+  t.line("%z = relu(%y)");
+  const auto entries = check_same(
+      t.text("%y, %z", t.tensor("2, 40", "f32") + ", " + t.tensor("2, 40", "f32")), t.inputs);
+  CHECK(entries.size() == 2);
+  CHECK(entries[0] == "fused_matmul_blocks_add_f32");
+}
+
+TEST_CASE("what reads a product between others stands behind them") {
+  const Weight w{32, 64, "f32"};
+  Text t("f32", 3);
+  t.x("x", 3, 64);
+  t.weight("a", w);
+  t.weight("b", w);
+  t.product("p", "x", "a", w, "", false);
+  t.line("%s = softmax(%p)");
+  t.line("%e = exp(%s)");
+  t.product("q", "x", "b", w, "", false);
+  const auto entries = check_same(
+      t.text("%e, %q", t.tensor("3, 32", "f32") + ", " + t.tensor("3, 32", "f32")), t.inputs);
+  CHECK(is_fused(entries));
+}
+
+TEST_CASE("a product that reads what another becomes is no part of its launch") {
+  const Weight w{64, 64, "f32"};
+  Text t("f32", 1);
+  t.x("x", 1, 64);
+  t.weight("a", w);
+  t.weight("b", w);
+  t.product("p", "x", "a", w, "", false);
+  t.line("%s = softmax(%p)");
+  t.product("q", "x", "b", w, "", false);
+  t.line("%y = add(%q, %s)");
+  check_same(t.text("%y", t.tensor("1, 64", "f32")), t.inputs);
+}
+
+TEST_CASE("rows without end, or more than eight, are left to other passes, and that is noted") {
+  for (int64_t rows : {9, 64}) {
+    const Weight w{32, 64, "f32"};
+    Text t("f32", rows);
+    t.x("x", rows, 64);
+    t.weight("a", w);
+    t.weight("b", w);
+    t.product("p", "x", "a", w, "", false);
+    t.product("q", "x", "b", w, "", false);
+    t.line("%y = add(%p, %q)");
+    const std::string text = t.text("%y", t.tensor(t.rows(32), "f32"));
+    const Result<ir::Module> module = ir::parse_and_verify(text, "products");
+    REQUIRE(module.ok());
+    const Ran ran = run(*module, true, t.inputs);
+    CHECK_FALSE(is_fused(ran.entries));
+    CHECK(ran.notes ==
+          std::vector<std::string>{"@main: matmul, matmul: not fused: up to " +
+                                   std::to_string(rows) + " rows; one launch takes at most 8"});
+  }
+}
+
+TEST_CASE("a norm whose result is read elsewhere stays apart, and that is noted") {
+  const Weight w{32, 64, "q4_0"};
+  Text t("f32", 1);
+  t.x("x", 1, 64);
+  t.weight("a", w);
+  t.line("%h = rms_norm(%x)");
+  t.product("p", "h", "a", w, "", false);
+  t.line("%y = relu(%p)");
+  t.line("%z = exp(%h)");
+  const std::string text =
+      t.text("%y, %z", t.tensor("1, 32", "f32") + ", " + t.tensor("1, 64", "f32"));
+  const Result<ir::Module> module = ir::parse_and_verify(text, "products");
+  REQUIRE(module.ok());
+  CHECK(run(*module, true, t.inputs).notes ==
+        std::vector<std::string>{
+            "@main: matmul_blocks, relu: one launch",
+            "@main: matmul_blocks, relu: rms_norm stays apart: its result is read elsewhere"});
+  check_same(text, t.inputs);
+}

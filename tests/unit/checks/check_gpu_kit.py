@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The script for machines with a GPU, rehearsed on the emulated driver: a planted difference stands
+in its report with the command that shows it alone, and what is done is not done again.
+
+  check_gpu_kit.py BUILD_FOLDER
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path += [os.path.join(ROOT, "tests", "gpu"), os.path.join(ROOT, "tests", "support")]
+import kit  # noqa: E402
+from titled_tests import equal, run_tests, test  # noqa: E402
+
+CASES = "bfe.u32"
+
+
+class Rehearsals:
+    """A folder of results and one of recordings, anew for each test."""
+
+    def __init__(self, build, folder):
+        self.build, self.folder, self.made = os.path.abspath(build), folder, 0
+
+    def begin(self):
+        self.made += 1
+        golden = os.path.join(self.folder, f"golden{self.made}")
+        results = os.path.join(self.folder, f"results{self.made}")
+        for folder in (golden, results):
+            os.makedirs(folder)
+        return kit.Kit(results, self.build, golden, "emulated")
+
+
+def text_of(rehearsal):
+    with open(rehearsal.at("report.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+@test("a report says EMULATED, and what is not done")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    kit.report(rehearsal, {})
+    assert "EMULATED" in text_of(rehearsal)
+    assert "## conformance\n\nNot done yet." in text_of(rehearsal)
+
+
+@test("without recordings all agrees")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    kit.conformance(rehearsal, CASES)
+    equal({row["result"] for row in rehearsal.read("conformance.json")}, {"agrees"})
+    equal(kit.differing(rehearsal), (0, 0, 0))
+
+
+@test("a planted difference is told, with the command that shows it")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    recording = os.path.join(rehearsal.golden, "device.tsv")
+    subprocess.run([rehearsal.built("tests/conformance/cugrt-conformance"), "--only", CASES, "--record", recording],
+                   stdout=subprocess.DEVNULL, check=True)
+    with open(recording, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("case\t"))
+    planted = lines[at].split("\t")[1]
+    lines[at] = lines[at].replace("bits=", "bits=0", 1)
+    with open(recording, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+    kit.conformance(rehearsal, CASES)
+    kit.report(rehearsal, {})
+    rows = rehearsal.read("conformance.json")
+    equal([row["case"] for row in rows if row["result"] == "differs"], [planted])
+    command = next(line for line in text_of(rehearsal).splitlines() if "--only" in line)
+    shown = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    equal(shown.returncode, 1)
+    assert f"failed: {planted}" in shown.stdout, shown.stdout
+
+
+@test("what is done is not done again")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    kept = [{"case": "kept", "result": "agrees", "detail": ""}]
+    rehearsal.write("conformance.json", kept)
+    subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "kit.py"), "--build", rehearsal.build,
+                    rehearsal.folder, "doctor", "conformance"], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, env={**os.environ, "CUGRT_DRIVER": "emulated"})
+    equal(rehearsal.read("conformance.json"), kept)
+    assert rehearsal.read("doctor.json")["driver"]["emulated"]
+    equal(rehearsal.read("suites.json"), None)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        return run_tests(Rehearsals(sys.argv[1], folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
