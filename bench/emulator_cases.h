@@ -3,7 +3,7 @@
 // src/codegen/ gives these kernels.
 #pragma once
 
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 #include "jit/compiler.h"
 
 #include <functional>

@@ -8,6 +8,7 @@
 
 #include "jit/cache_entry.h"
 #include "support/file.h"
+#include "support/path.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -32,11 +33,6 @@ constexpr std::string_view kSuffix = ".code", kNoteSuffix = ".txt";
 constexpr uint64_t kMaxNoteBytes = 64 << 10;
 constexpr size_t kMaxFailureBytes = 4 << 10;
 constexpr int64_t kStaleTemporaryNs = int64_t(3600) * 1000000000; // of a writer that died
-
-std::string environment(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
 
 /// "512M" and the like.
 std::optional<uint64_t> parse_size(const std::string &text) {

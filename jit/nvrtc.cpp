@@ -3,8 +3,8 @@
 
 #include "support/digest.h"
 #include "support/file.h"
+#include "support/path.h"
 
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -59,18 +59,8 @@ bool is_for_another_machine(const std::string &path) {
 bool is_library(const std::string &path) { return is_file(path) && !is_for_another_machine(path); }
 
 std::string resolved(const std::string &path) {
-  char buffer[PATH_MAX];
-  return ::realpath(path.c_str(), buffer) ? buffer : path;
-}
-
-std::string folder_of(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string environment(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
+  const std::string real = real_path(path);
+  return real.empty() ? path : real;
 }
 
 /// The headers that belong to a library: a toolkit, a toolkit with a targets folder, a CUDA 13

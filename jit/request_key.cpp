@@ -4,8 +4,8 @@
 #include "jit/nvrtc_compile.h"
 #include "support/digest.h"
 #include "support/file.h"
+#include "support/path.h"
 
-#include <climits>
 #include <cstdlib>
 #include <deque>
 #include <set>
@@ -31,17 +31,6 @@ bool place_matters(const CompileRequest &request) {
         option.find("device-debug") != std::string::npos)
       return true;
   return mentions_place(request.source);
-}
-
-std::string folder_of(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-/// Empty where there is no such folder.
-std::string real_path(const std::string &path) {
-  char buffer[PATH_MAX];
-  return ::realpath(path.c_str(), buffer) ? buffer : "";
 }
 
 /// What the options say about included files, in the spellings that NVRTC takes.

@@ -8,7 +8,8 @@
 // g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's
 // first `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The
 // queries stand at the last of them, so that with CAUSAL query p sees the positions i <= length -
-// queries + p. Where nothing is seen the result is 0.
+// queries + p, with WINDOW the last WINDOW of these. Where nothing is seen the result is 0. With
+// HAS_PLACES keys and values are [rows, ..], and sequence s has row places[s], the nearest one.
 //
 // A block takes SHARE heads of one query and sequence, which share keys and values. As many lanes
 // as a row has 16 bytes work at one position, so that a block is at many positions at a time; every
@@ -32,7 +33,8 @@
 //
 // Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; SHARE, a
 // divisor of heads / kv_heads, 1 by default; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64
-// (i32 otherwise); HAS_MASK, with a stride for each of the mask's dimensions; WITH_MMA for that
+// (i32 otherwise); HAS_PLACES, with WIDE_PLACES alike; WINDOW, with CAUSAL; HAS_MASK, with a stride
+// for each of the mask's dimensions; WITH_MMA for that
 // entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
@@ -64,6 +66,19 @@ typedef int Length;
 #define MASK_PARAMETER
 #define MASK_STRIDES
 #endif
+#ifdef WIDE_PLACES
+typedef long long Place;
+#else
+typedef int Place;
+#endif
+#ifdef HAS_PLACES
+#include "positions.cuh"
+#define PLACES_PARAMETER const Place *__restrict__ places,
+#define ROWS_PARAMETER long long cache_rows,
+#else
+#define PLACES_PARAMETER
+#define ROWS_PARAMETER
+#endif
 #ifdef SPLIT
 #define ENTRY attention_split
 #define RESULT Acc *parts, unsigned *__restrict__ counters, T *__restrict__ y
@@ -76,15 +91,22 @@ typedef int Length;
 
 #define PARAMETERS(result)                                                                         \
   const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,               \
-      LENGTHS_PARAMETER MASK_PARAMETER result, long long sequences, long long queries,             \
-      long long heads, long long kv_heads, long long width, long long capacity,                    \
-      Acc scale MASK_STRIDES
+      LENGTHS_PARAMETER MASK_PARAMETER PLACES_PARAMETER result, long long sequences,               \
+      long long queries, long long heads, long long kv_heads, long long width, long long capacity, \
+      ROWS_PARAMETER Acc scale MASK_STRIDES
 
-// The positions of sequence `s` that are filled.
-#ifdef HAS_LENGTHS
-#define LENGTH_OF(s) length_within(lengths[s], capacity)
+// The positions of sequence `s` that are filled, and its row of keys and values.
+#ifdef HAS_PLACES
+#define ROW_OF(s) nearest(places[s], cache_rows)
+#define CAPACITY (cache_rows > 0 ? capacity : 0)
 #else
-#define LENGTH_OF(s) capacity
+#define ROW_OF(s) s
+#define CAPACITY capacity
+#endif
+#ifdef HAS_LENGTHS
+#define LENGTH_OF(s) length_within(lengths[s], CAPACITY)
+#else
+#define LENGTH_OF(s) CAPACITY
 #endif
 
 __device__ __forceinline__ long long length_within(long long given, long long capacity) {
@@ -98,6 +120,15 @@ __device__ __forceinline__ long long seen_by(long long place, long long length, 
   return last < 0 ? 0 : last + 1;
 #else
   return length;
+#endif
+}
+
+// The first position of those that a query sees, of which `seen` is the end.
+__device__ __forceinline__ long long first_seen(long long seen) {
+#ifdef WINDOW
+  return seen > WINDOW ? seen - WINDOW : 0;
+#else
+  return 0;
 #endif
 }
 
@@ -232,8 +263,9 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   const long long first_row = block / across * heads + head; // of q and y
   const int elements = int(width);
   const long long stride = kv_heads * width;
-  keys += sequence * capacity * stride + head / (heads / kv_heads) * width;
-  values += sequence * capacity * stride + head / (heads / kv_heads) * width;
+  const long long begin = ROW_OF(sequence) * capacity * stride + head / (heads / kv_heads) * width;
+  keys += begin;
+  values += begin;
   const bool aligned =
       width % kVector == 0 &&
       (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
@@ -261,10 +293,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
     running[s].sum = 0;
     running[s].largest = no_score(); // no position yet
   }
-  long long first_position = 0;
+  long long first_position = first_seen(length);
 #ifdef SPLIT
-  first_position = split * chunk;
-  length = length < first_position + chunk ? length : first_position + chunk;
+  first_position = first_position > split * chunk ? first_position : split * chunk;
+  length = length < (split + 1) * chunk ? length : (split + 1) * chunk;
 #endif
   if (aligned)
     attend<true, 2>(keys, values, stride, elements, first_position, length, mask_at, running);

@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   const long long first = (across - 1 - blockIdx.x % across) * kMmaQueries;
   const long long head = blockIdx.x / across % heads, sequence = blockIdx.x / across / heads;
   const long long stride = kv_heads * width, query_stride = heads * width;
-  const long long begin = sequence * capacity * stride + head / (heads / kv_heads) * width;
+  const long long begin = ROW_OF(sequence) * capacity * stride + head / (heads / kv_heads) * width;
   const long long own = (sequence * queries + first) * query_stride + head * width;
   q += own;
   y += own;
@@ -98,12 +98,15 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int d = 0; d < kWidthSteps; ++d)
     load_fragments<false>(value_tile + (warp_row + lane % 16) * kMmaStride + d * 16 + lane / 16 * 8,
                           query[d]);
-  copy_rows(key_tile, keys, stride, most, int(width), aligned);
+  // The first query of a block sees the first positions; of tiles before these nothing is seen.
+  const int first_at =
+      int(first_seen(seen_by(first, length, queries))) / kMmaPositions * kMmaPositions;
+  copy_rows(key_tile, keys + first_at * stride, stride, most - first_at, int(width), aligned);
 
   const float factor = scale * 1.44269504088896340736f; // scores are powers of 2
   float sum[2] = {}, largest[2] = {-infinity(), -infinity()}, result[kMmaWidth / 8][4] = {};
 #pragma unroll 1
-  for (int at = 0; at < most; at += kMmaPositions) {
+  for (int at = first_at; at < most; at += kMmaPositions) {
     wait_for_copies<0>();
     __syncthreads(); // keys are there, and values, or at first queries, have been read
     copy_rows(value_tile, values + at * stride, stride, most - at, int(width), aligned);
@@ -128,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int position = at + n * 8 + lane % 4 * 2 + e % 2;
-        score[n][e] = position < seen[e / 2] ? score[n][e] * factor : -infinity();
+        const bool is_seen = position < seen[e / 2] && position >= first_seen(seen[e / 2]);
+        score[n][e] = is_seen ? score[n][e] * factor : -infinity();
         next[e / 2] = fmaxf(next[e / 2], score[n][e]);
       }
     float keep[2];

@@ -59,7 +59,7 @@ extern "C" __global__ void ROW_BOUNDS layer_norm(const T *__restrict__ x,
   const Acc factor = 1 / sqrt(variance + epsilon);
   store_row(y + begin, columns, [&](int place, long long i) {
     const Acc normal = (Acc(row.at(place, i)) - mean) * factor;
-    return OUT(RESULT(begin + i, fma(normal, SCALE_AT(place, i), BIAS_AT(place, i))));
+    return static_cast<OUT>(RESULT(begin + i, fma(normal, SCALE_AT(place, i), BIAS_AT(place, i))));
   });
 }
 
@@ -80,6 +80,6 @@ extern "C" __global__ void ROW_BOUNDS rms_norm(const T *__restrict__ x,
   const Acc mean = block_reduce(squares, shared, plus) / Acc(columns);
   const Acc factor = 1 / sqrt(mean + epsilon);
   store_row(y + begin, columns, [&](int place, long long i) {
-    return OUT(RESULT(begin + i, Acc(row.at(place, i)) * factor * SCALE_AT(place, i)));
+    return static_cast<OUT>(RESULT(begin + i, Acc(row.at(place, i)) * factor * SCALE_AT(place, i)));
   });
 }

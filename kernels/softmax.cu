@@ -39,7 +39,7 @@ extern "C" __global__ void ROW_BOUNDS softmax_rows(const T *__restrict__ x, OUT 
   sum = block_reduce(sum, shared, [](Acc p, Acc q) { return p + q; });
   const Acc scale = of_sum(sum);
   store_row(y + begin, axis, [&](int place, long long i) {
-    return OUT(RESULT(begin + i, result(Acc(row.at(place, i)) - largest, scale)));
+    return static_cast<OUT>(RESULT(begin + i, result(Acc(row.at(place, i)) - largest, scale)));
   });
 }
 

@@ -94,7 +94,15 @@ typedef enum cugrt_dtype {
   CUGRT_F64 = 14,
   CUGRT_Q4_0 = 15,
   CUGRT_Q4_1 = 16,
-  CUGRT_Q8_0 = 17
+  CUGRT_Q8_0 = 17,
+  CUGRT_Q5_0 = 18,
+  CUGRT_Q5_1 = 19,
+  CUGRT_Q2_K = 20,
+  CUGRT_Q3_K = 21,
+  CUGRT_Q4_K = 22,
+  CUGRT_Q5_K = 23,
+  CUGRT_Q6_K = 24,
+  CUGRT_IQ4_NL = 25
 } cugrt_dtype;
 
 typedef enum cugrt_driver_kind {
@@ -310,6 +318,17 @@ typedef struct cugrt_pack_options {
   size_t pass_option_count;
 } cugrt_pack_options;
 
+/* How a file of another format becomes a module; docs/onnx.md has the meaning of each for ONNX. */
+typedef struct cugrt_import_options {
+  size_t struct_size;
+  const char *const *dims; /* "NAME=SYMBOL" or "NAME=NUMBER": what dimensions are called, or are */
+  size_t dim_count;
+  const char *const *bounds; /* "SYMBOL=A..B": what a symbol may be */
+  size_t bound_count;
+  const char *const *bind; /* "INPUT=VALUE": inputs that are constants */
+  size_t bind_count;
+} cugrt_import_options;
+
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when
  * there is none; the device's work on a block has ended when it is handed to `free`. Called by the
  * threads that open, run and free sessions; must not call into cugrt. */
@@ -508,7 +527,8 @@ typedef struct cugrt_api {
                                               double *milliseconds);
   void (*event_free)(cugrt_event *event);
 
-  /* Modules. Kernel source paths are relative to the file, or to base_folder. */
+  /* Modules. Kernel source paths are relative to the file, or to base_folder. A file is taken by
+   * its content: text, or what module_import reads. */
   cugrt_status *(*module_load)(const char *path, cugrt_module **module);
   cugrt_status *(*module_parse)(const char *text, size_t size, const char *name,
                                 const char *base_folder, cugrt_module **module);
@@ -637,6 +657,20 @@ typedef struct cugrt_api {
   /* What is put on the stream from now on waits for the work that the event's last record stands
    * for; the caller does not. An event that was never recorded holds nothing back. */
   cugrt_status *(*event_stream_wait)(cugrt_event *event, void *native_stream);
+
+  /* Modules from other formats: an ONNX model, by libcugrt-onnx.so, which is looked for beside this
+   * library and then where the system looks, when the first such file is met. Text is an error. */
+  cugrt_status *(*module_import)(const char *path, const cugrt_import_options *options,
+                                 cugrt_module **module);
+  /* The tensors that the file held, by the names of their parameters. They lie in its pages: the
+   * weights keep the file mapped, which must not change meanwhile. NULL where there are none, as
+   * for every module of text. */
+  cugrt_status *(*module_weights)(const cugrt_module *module, cugrt_weights **weights);
+  /* What main's parameter of that index (weights are not counted) or result is called in the file
+   * that the module, or the one that passes made it from, was imported from; NULL where it was
+   * text, and beyond the last one. */
+  const char *(*module_input_name)(const cugrt_module *module, size_t index);
+  const char *(*module_result_name)(const cugrt_module *module, size_t index);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -1,9 +1,9 @@
 // cugrt: the C++20 API. Header-only and move-only, over the C ABI of cugrt.h.
 //
 //   cugrt::Runtime runtime({.driver = CUGRT_DRIVER_EMULATED});
-//   cugrt::Module module = cugrt::Module::load("model.cugrt");
+//   cugrt::Module module = cugrt::Module::load("model.onnx");
 //   cugrt::Executable executable(runtime, module);
-//   cugrt::Session session(executable, runtime, cugrt::Weights::load("model.safetensors"));
+//   cugrt::Session session(executable, runtime, module.weights());
 //   cugrt::Buffer x(runtime, bytes);
 //   auto results = session.run(executable.function("main"), {x.tensor(CUGRT_F32, {8, 64})});
 //
@@ -264,12 +264,53 @@ inline void fill(Runtime &runtime, uint64_t address, uint8_t byte, uint64_t byte
   check(api().fill(runtime.get(), address, byte, bytes, stream ? stream->get() : nullptr));
 }
 
+/// Host tensors by name.
+class Weights : public detail::Handle<cugrt_weights, &cugrt_api::weights_free> {
+public:
+  Weights() { check(api().weights_create(&handle_)); }
+  static Weights load(const std::string &safetensors_path) {
+    cugrt_weights *weights = nullptr;
+    check(api().weights_load(safetensors_path.c_str(), &weights));
+    return Weights(weights);
+  }
+  /// Copies the bytes.
+  void add(const std::string &name, const void *bytes, cugrt_dtype dtype,
+           std::span<const int64_t> dims) {
+    cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
+    check(api().weights_add(handle_, name.c_str(), &tensor));
+  }
+  size_t count() const { return api().weights_count(handle_); }
+
+private:
+  friend class Module;
+  friend class Pack;
+  explicit Weights(cugrt_weights *weights) : Handle(weights) {}
+};
+
+/// What a file of another format is read with; see cugrt_import_options.
+struct ImportOptions {
+  std::vector<std::string> dims = {}, bounds = {}, bind = {};
+};
+
 /// Verified IR. Immutable.
 class Module : public detail::Handle<cugrt_module, &cugrt_api::module_free> {
 public:
+  /// The file is taken by its content: text, or an ONNX model.
   static Module load(const std::string &path) {
     cugrt_module *module = nullptr;
     check(api().module_load(path.c_str(), &module));
+    return Module(module);
+  }
+  /// Of an ONNX model.
+  static Module load(const std::string &path, const ImportOptions &options) {
+    auto c = detail::sized<cugrt_import_options>();
+    auto dims = detail::pointers(options.dims), bounds = detail::pointers(options.bounds),
+         bind = detail::pointers(options.bind);
+    c.dims = dims.data(), c.dim_count = dims.size();
+    c.bounds = bounds.data(), c.bound_count = bounds.size();
+    c.bind = bind.data(), c.bind_count = bind.size();
+    cugrt_module *module = nullptr;
+    check(api().module_import(path.c_str(), &c, &module));
     return Module(module);
   }
   /// `name` stands for the file in messages; kernel source paths are relative to `base_folder`.
@@ -279,6 +320,15 @@ public:
     check(api().module_parse(text.data(), text.size(), name.c_str(), base_folder.c_str(), &module));
     return Module(module);
   }
+  /// Those that came with the file; without tensors when there were none.
+  Weights weights() const {
+    cugrt_weights *weights = nullptr;
+    check(api().module_weights(handle_, &weights));
+    return weights ? Weights(weights) : Weights();
+  }
+  /// What the file calls main's inputs and results, in order; none where it was text.
+  std::vector<std::string> input_names() const { return names(&cugrt_api::module_input_name); }
+  std::vector<std::string> result_names() const { return names(&cugrt_api::module_result_name); }
   std::string print() const {
     cugrt_text *text = nullptr;
     check(api().module_print(handle_, &text));
@@ -314,28 +364,13 @@ public:
 
 private:
   using Handle::Handle;
-};
-
-/// Host tensors by name.
-class Weights : public detail::Handle<cugrt_weights, &cugrt_api::weights_free> {
-public:
-  Weights() { check(api().weights_create(&handle_)); }
-  static Weights load(const std::string &safetensors_path) {
-    cugrt_weights *weights = nullptr;
-    check(api().weights_load(safetensors_path.c_str(), &weights));
-    return Weights(weights);
+  std::vector<std::string> names(const char *(*cugrt_api::*name_of)(const cugrt_module *,
+                                                                    size_t)) const {
+    std::vector<std::string> list;
+    while (const char *name = (api().*name_of)(handle_, list.size()))
+      list.emplace_back(name);
+    return list;
   }
-  /// Copies the bytes.
-  void add(const std::string &name, const void *bytes, cugrt_dtype dtype,
-           std::span<const int64_t> dims) {
-    cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
-    check(api().weights_add(handle_, name.c_str(), &tensor));
-  }
-  size_t count() const { return api().weights_count(handle_); }
-
-private:
-  friend class Pack;
-  explicit Weights(cugrt_weights *weights) : Handle(weights) {}
 };
 
 /// A module made ready for machines without a compiler. Immutable, shared by threads.

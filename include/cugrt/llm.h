@@ -5,6 +5,10 @@
  * status_free of libcugrt.so, which this library uses and which makes runtimes.
  *
  * Threads. Models and tokens may be used by several threads at once, a session by one at a time.
+ *
+ * A session has places, each of which holds one sequence of tokens. `generate` goes on with one
+ * sequence until it ends. A batch is stepped by the caller: sequence_add takes an empty place,
+ * session_step goes on with all of them at once, and sequences come and go between steps.
  */
 #ifndef CUGRT_LLM_H
 #define CUGRT_LLM_H
@@ -22,12 +26,14 @@ typedef enum cugrt_llm_stop {
   CUGRT_LLM_STOP_END = 0,     /* the model gave a token that ends a text */
   CUGRT_LLM_STOP_LENGTH = 1,  /* max_tokens were given */
   CUGRT_LLM_STOP_CONTEXT = 2, /* the caches are full */
-  CUGRT_LLM_STOP_CALLER = 3   /* on_token asked for it */
+  CUGRT_LLM_STOP_CALLER = 3,  /* on_token asked for it */
+  CUGRT_LLM_STOP_NOT = -1     /* of an event: it goes on */
 } cugrt_llm_stop;
 
 typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
+typedef struct cugrt_llm_prompt cugrt_llm_prompt;   /* tokens and their caches, in host memory */
 
 typedef struct cugrt_llm_model_info {
   size_t struct_size;
@@ -49,7 +55,17 @@ typedef struct cugrt_llm_session_options {
                     * as the device's memory leaves */
   cugrt_progress_callback progress; /* as for compiling */
   void *progress_user;
+  int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
 } cugrt_llm_session_options;
+
+/* What a session of a model would take; the arena is told by the plan of its module. */
+typedef struct cugrt_llm_memory {
+  size_t struct_size;
+  int64_t context;       /* as asked for, or what the model was trained for */
+  uint64_t weight_bytes; /* as they stand in the file */
+  uint64_t table_bytes;  /* of positions */
+  uint64_t cache_bytes;  /* of all places */
+} cugrt_llm_memory;
 
 typedef struct cugrt_llm_session_info {
   size_t struct_size;
@@ -59,16 +75,18 @@ typedef struct cugrt_llm_session_info {
   uint64_t arena_bytes;
   uint64_t decode_nodes; /* of the largest instance of a decode step; 0 before the first */
   uint64_t instances_built, fields_patched; /* since the session was opened */
+  int64_t places, places_empty;
 } cugrt_llm_session_info;
 
 typedef struct cugrt_llm_generate_options {
   size_t struct_size;
-  const int32_t *prompt; /* taken in behind what the session already holds */
-  size_t prompt_count;   /* at least 1 */
-  uint64_t max_tokens;   /* 0: until an end, or until the caches are full */
-  double temperature;    /* 0: the most likely token, whatever the fields below */
-  int64_t top_k;         /* draws from the most likely ones only; 0: from all */
-  double top_p;          /* and of these from the fewest that have this much together; 0: all */
+  /* Of `generate` taken in behind what the session already holds; a sequence begins with it. */
+  const int32_t *prompt;
+  size_t prompt_count; /* at least 1 */
+  uint64_t max_tokens; /* 0: until an end, or until the caches are full */
+  double temperature;  /* 0: the most likely token, whatever the fields below */
+  int64_t top_k;       /* draws from the most likely ones only; 0: from all */
+  double top_p;        /* and of these from the fewest that have this much together; 0: all */
   uint64_t seed;
   const int32_t *ends; /* tokens that end the text besides those that the file names */
   size_t end_count;
@@ -76,6 +94,15 @@ typedef struct cugrt_llm_generate_options {
    * end. Not 0 ends the generation. */
   int32_t (*on_token)(void *user, int32_t token, const char *text, size_t size_bytes);
   void *user;
+  double min_p; /* draws from those only that have this much of the most likely one's probability;
+                 * at most 1; 0: from all */
+  /* Of tokens that the sequence holds, the logits above 0 are divided by it and others multiplied;
+   * 0 or 1: none. Taken from a logit as often as the token was given: 0: none. Both also where the
+   * most likely token is taken. */
+  double repetition_penalty, frequency_penalty;
+  /* What the sequence begins with, before the prompt, without computing it again; or NULL. Of
+   * `generate` where the session holds nothing. May be freed at any time. */
+  const cugrt_llm_prompt *prefix;
 } cugrt_llm_generate_options;
 
 typedef struct cugrt_llm_generate_result {
@@ -85,6 +112,17 @@ typedef struct cugrt_llm_generate_result {
   double prompt_seconds; /* up to the first token */
   double seconds;        /* of the further ones */
 } cugrt_llm_generate_result;
+
+/* A token of a sequence. */
+typedef struct cugrt_llm_event {
+  size_t struct_size;
+  uint64_t sequence;
+  int32_t token;
+  int32_t
+      stop; /* cugrt_llm_stop: of the last token of a sequence why it ended; its place is empty */
+  const char *text; /* what the token adds, as for on_token; lives until the session's next step */
+  size_t size_bytes;
+} cugrt_llm_event;
 
 typedef struct cugrt_llm_api {
   size_t struct_size;
@@ -114,11 +152,45 @@ typedef struct cugrt_llm_api {
                                 cugrt_llm_session **session);
   void (*session_free)(cugrt_llm_session *session);
   cugrt_status *(*session_get_info)(cugrt_llm_session *session, cugrt_llm_session_info *info);
-  /* Forgets all tokens. */
+  /* Forgets all tokens, and ends all sequences. */
   cugrt_status *(*session_clear)(cugrt_llm_session *session);
   /* After a failure the session is to be cleared. */
   cugrt_status *(*generate)(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
                             cugrt_llm_generate_result *result);
+
+  /* Batches. `generate` is refused while sequences run; a sequence may take the place of what
+   * `generate` holds, which is forgotten then. */
+
+  /* Begins a sequence: takes an empty place, and nothing is computed yet. Everything in the options
+   * is as for `generate`, and copied. CUGRT_BUSY when no place is empty. Numbers begin with 1 and
+   * are given once. */
+  cugrt_status *(*sequence_add)(cugrt_llm_session *session,
+                                const cugrt_llm_generate_options *options, uint64_t *sequence);
+  /* Ends a sequence, whose place is empty then. CUGRT_NOT_FOUND of one that has ended. */
+  cugrt_status *(*sequence_cancel)(cugrt_llm_session *session, uint64_t sequence);
+  /* Takes in the next part (at most 64 tokens) of the oldest prompt that is not in yet, and gives a
+   * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
+   * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
+   * step. After a failure the session is to be cleared. */
+  cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
+  cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
+                                     cugrt_llm_event *event);
+
+  /* Prompts that many sequences begin with. Takes an empty place meanwhile, CUGRT_BUSY when there
+   * is none. A prompt fits all sessions of its model and dtype whose context is long enough. */
+  cugrt_status *(*prompt_make)(cugrt_llm_session *session, const int32_t *tokens, size_t count,
+                               cugrt_llm_prompt **prompt);
+  /* What was at `path` stays there when the file cannot be written whole. */
+  cugrt_status *(*prompt_write)(const cugrt_llm_prompt *prompt, const char *path);
+  cugrt_status *(*prompt_read)(const char *path, cugrt_llm_prompt **prompt);
+  const int32_t *(*prompt_tokens)(const cugrt_llm_prompt *prompt, size_t *count);
+  void (*prompt_free)(cugrt_llm_prompt *prompt);
+
+  /* Without a device, and without reading a weight: what a session with these options would take,
+   * and the module that it would compile (`module` may be NULL). */
+  cugrt_status *(*model_plan)(const cugrt_llm_model *model,
+                              const cugrt_llm_session_options *options, cugrt_llm_memory *memory,
+                              cugrt_module **module);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

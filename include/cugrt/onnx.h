@@ -1,6 +1,7 @@
 /* libcugrt-onnx: from an ONNX file to a module's text and its weights.
  *
- * A library of its own, beside libcugrt: what it gives is handed to module_parse and weights_add.
+ * A library of its own, beside libcugrt, whose module_load opens it when it meets an ONNX file; who
+ * wants more than that links it, and hands what it gives to module_parse and weights_add.
  * Nothing prints, nothing aborts, no exception leaves it; a model that cannot be imported is an
  * error that names every node that is in the way. Objects may be used by one thread at a time. */
 #ifndef CUGRT_ONNX_H
@@ -44,6 +45,8 @@ int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_t index, const cha
  * is a host integer. 0 beyond the last one. */
 int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t index, const char **name,
                          const char **parameter, int32_t *is_integer);
+/* A result of the file, in the order of the function's. 0 beyond the last one. */
+int32_t cugrt_onnx_output(const cugrt_onnx_model *model, size_t index, const char **name);
 /* A dimension of the file, and its symbol. 0 beyond the last one. */
 int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index, const char **dimension,
                           const char **symbol);

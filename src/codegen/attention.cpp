@@ -93,7 +93,9 @@ ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
 
 Status emit_attention(OpEmitter &op) {
   const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
-  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4);
+  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4),
+             has_places = op.has_operand(5);
+  const int64_t window = op.integer("window");
   const int64_t width = *op.exprs().as_constant(q.dims[3]);
   const double scale = op.number("scale");
 
@@ -119,6 +121,12 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DWIDE_LENGTHS");
   if (has_mask)
     launch.option("-DHAS_MASK");
+  if (has_places)
+    launch.option("-DHAS_PLACES");
+  if (has_places && op.operand_type(5).dtype == ir::DType::i64)
+    launch.option("-DWIDE_PLACES");
+  if (window > 0)
+    launch.option("-DWINDOW=" + std::to_string(window));
   launch.input("q", op.operand(0));
   launch.input("keys", op.operand(1));
   launch.input("values", op.operand(2));
@@ -126,6 +134,8 @@ Status emit_attention(OpEmitter &op) {
     launch.input("lengths", op.operand(3));
   if (has_mask)
     launch.input("mask", op.operand(4));
+  if (has_places)
+    launch.input("places", op.operand(5));
   if (split) {
     launch.output("parts", alloc_parts(op, q, *split));
     launch.inout("counters", zero_counters(op, counters_of(op, q, share)));
@@ -137,6 +147,8 @@ Status emit_attention(OpEmitter &op) {
   launch.size("kv_heads", keys.dims[2]);
   launch.size("width", q.dims[3]);
   launch.count("capacity", keys.dims[1]);
+  if (has_places)
+    launch.count("cache_rows", keys.dims[0]);
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
     const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};

@@ -88,8 +88,8 @@ void KernelLaunch::element_bytes(uint32_t bytes) {
 
 void KernelLaunch::vectors(uint32_t widest_bytes) {
   CUGRT_CHECK(kernel_.variants.empty() && widest_bytes <= 8);
-  pack_ = vector_size(widest_bytes);
-  option("-DVECTOR=" + std::to_string(pack_));
+  vector_ = vector_size(widest_bytes);
+  option("-DVECTOR=" + std::to_string(vector_));
 }
 
 bool KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
@@ -174,7 +174,7 @@ void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId b
 }
 
 void KernelLaunch::loop_variant(ir::ExprId count) {
-  const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(pack_)));
+  const ir::ExprId blocks = exprs().ceildiv(count, constant(256 * int64_t(vector_)));
   variant("", {}, exprs().min(blocks, constant(kMaxLoopBlocks)), {256, 1, 1});
 }
 

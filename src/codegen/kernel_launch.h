@@ -119,7 +119,7 @@ private:
   std::vector<ir::Operand> arguments_;
   std::string assumptions_; // "kernel_h==3&&kernel_w==3"
   bool any_dtype_ = false;
-  uint32_t pack_ = 1; // elements
+  uint32_t vector_ = 1; // elements
 };
 
 } // namespace cugrt::codegen

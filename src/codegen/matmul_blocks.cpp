@@ -1,34 +1,37 @@
-// Products with matrices of blocks: kernels/matmul_blocks.cu, matmul_repacked.cu, repack_blocks.cu.
+// Products with matrices of blocks: kernels/matmul_blocks.cu, matmul_formats.cu,
+// matmul_repacked.cu, repack_blocks.cu.
 #include "codegen/op_emitter.h"
 
 namespace cugrt::codegen {
 
 namespace {
 
-/// The option FORMAT of the kernels; null: none takes it.
-const char *format_option(ir::DType dtype) {
+/// The formats that matmul_blocks.cu has, and that can be repacked.
+bool is_plain(ir::DType dtype) {
+  return dtype == ir::DType::q4_0 || dtype == ir::DType::q4_1 || dtype == ir::DType::q8_0;
+}
+
+/// The option FORMAT of the kernels: a number, or a name of kernels/block_formats.cuh.
+std::string format_option(ir::DType dtype) {
   return dtype == ir::DType::q4_0   ? "-DFORMAT=40"
          : dtype == ir::DType::q4_1 ? "-DFORMAT=41"
          : dtype == ir::DType::q8_0 ? "-DFORMAT=80"
-                                    : nullptr;
+                                    : "-DFORMAT=FORMAT_" + std::string(ir::info(dtype).name);
 }
-
-constexpr const char *kFormats = "there are kernels for q4_0, q4_1 and q8_0";
 
 } // namespace
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
-  return (x == ir::DType::f16 || x == ir::DType::bf16) && format_option(w) &&
+  return (x == ir::DType::f16 || x == ir::DType::bf16) && is_plain(w) &&
          target.compute_capability >= kTensorCoresSince;
 }
 
 Status emit_repack_blocks(OpEmitter &op) {
   const ir::Type w = op.operand_type(0);
-  const char *format = format_option(w.dtype);
-  if (!format)
-    return op.unsupported(w.dtype, kFormats);
+  if (!is_plain(w.dtype))
+    return op.unsupported(w.dtype, "q4_0, q4_1 and q8_0 can be repacked");
   KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);
-  launch.option(format);
+  launch.option(format_option(w.dtype));
   launch.input("w", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("n", w.dims[0]);
@@ -42,17 +45,16 @@ Status emit_repack_blocks(OpEmitter &op) {
 
 Status emit_matmul_blocks(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1);
-  const char *format = format_option(w.dtype);
-  if (!format)
-    return op.unsupported(w.dtype, kFormats);
   const bool repacked = op.flag("repacked");
   if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
     return op.unsupported(x.dtype,
                           "repacked blocks multiply f16 and bf16, from compute capability 8.0 on");
-  const std::string entry = repacked ? "matmul_repacked" : "matmul_blocks";
+  const std::string entry = repacked            ? "matmul_repacked"
+                            : is_plain(w.dtype) ? "matmul_blocks"
+                                                : "matmul_formats";
   KernelLaunch launch =
       op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
-  launch.option(format);
+  launch.option(format_option(w.dtype));
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   launch.input("x", op.operand(0));

@@ -7,6 +7,7 @@
 #include "driver/driver_api.h"
 
 #include "driver/driver_error.h"
+#include "support/file.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -184,17 +185,6 @@ Result<std::unique_ptr<DriverLibrary>> open_system() {
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
   return Status::error(Code::unsupported, "no CUDA driver (" + reasons + "); " + kNoDriverAdvice);
-}
-
-/// The folder of the file that this code was linked into, with a slash; empty when unknown.
-std::string own_folder() {
-  Dl_info info;
-  static const char anchor = 0;
-  if (!dladdr(&anchor, &info) || !info.dli_fname)
-    return {};
-  std::string path = info.dli_fname;
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
 Result<std::unique_ptr<DriverLibrary>> open_path(const std::string &path, DriverKind kind) {

@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,6 +98,16 @@ Status write_file(const std::string &path, std::string_view bytes) {
   if (!status.ok())
     ::unlink(temporary.c_str());
   return status;
+}
+
+std::string own_folder() {
+  Dl_info info;
+  static const char anchor = 0;
+  if (!::dladdr(&anchor, &info) || !info.dli_fname)
+    return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
 } // namespace cugrt

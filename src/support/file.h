@@ -18,4 +18,8 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 /// what is there and is no regular file (a folder, a device, a pipe) stays, and is an error.
 Status write_file(const std::string &path, std::string_view bytes);
 
+/// The folder of the library or program that this code was linked into, with a slash; empty when
+/// unknown.
+std::string own_folder();
+
 } // namespace cugrt

@@ -3,6 +3,7 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
+#include "language_model.h"
 #include "model.h"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
+  LanguageOptions language;
   double seconds = 0.5;
   unsigned runs = 0;
   bool json = false;
@@ -217,8 +219,23 @@ void add_bench(CLI::App &app) {
       });
   command->add_option("--runs", options->runs, "Timed runs of each key, in place of --seconds")
       ->check(CLI::Range(1, 1000000));
+  command
+      ->add_option("--prompt", options->language.prompt,
+                   "Of a GGUF file: tokens that are taken in; default 512")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--generate", options->language.generate,
+                   "Of a GGUF file: tokens that are given; default 128")
+      ->check(CLI::Range(2, 1 << 20));
+  add_language_options(*command, options->language);
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");
-  command->callback([options] { bench(*options); });
+  command->callback([options] {
+    if (is_gguf(options->model.module))
+      bench_language_model(options->model.module, options->model.driver, options->language,
+                           options->json);
+    else
+      bench(*options);
+  });
 }
 
 } // namespace tool

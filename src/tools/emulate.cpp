@@ -5,8 +5,9 @@
 // its output, signals and exit status are its own. What the emulator's checks find goes to stderr.
 #include "tool.h"
 
+#include "support/path.h"
+
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -21,19 +22,12 @@ constexpr const char *kLibrary = "libcugrt-emu.so", *kFolder = "cugrt-emu";
 // As shells say it.
 constexpr int kNotFound = 127, kNotExecutable = 126;
 
-std::string folder_of(const std::string &path) { return path.substr(0, path.rfind('/') + 1); }
-
 /// Where libcugrt.so is, with a slash at the end.
 std::string library_folder() {
   Dl_info info;
   if (!dladdr(&cugrt::api(), &info) || !info.dli_fname)
     return {};
-  return folder_of(info.dli_fname);
-}
-
-std::string resolved(const std::string &path) {
-  char buffer[PATH_MAX];
-  return realpath(path.c_str(), buffer) ? buffer : path;
+  return cugrt::folder_of(info.dli_fname) + '/';
 }
 
 /// The emulator's library, where the runtime finds it too: CUGRT_EMULATOR, beside libcugrt.so, or
@@ -55,7 +49,7 @@ std::string find_emulator() {
     Dl_info info;
     void *entry = dlsym(handle, "cuEmuGetStatistics");
     if (entry && dladdr(entry, &info) && info.dli_fname)
-      return resolved(info.dli_fname);
+      return cugrt::real_path(info.dli_fname);
     reason = name + " is no emulated driver";
   }
   throw UserError("cannot load the emulated driver: " + reason + "; put " + kLibrary +
@@ -64,7 +58,7 @@ std::string find_emulator() {
 
 /// The folder whose libcuda.so.1 is that library.
 std::string driver_folder(const std::string &library) {
-  std::string folder = folder_of(library) + kFolder, link = folder + "/libcuda.so.1";
+  std::string folder = cugrt::folder_of(library) + '/' + kFolder, link = folder + "/libcuda.so.1";
   struct stat wanted, found;
   if (stat(link.c_str(), &found) != 0)
     throw UserError(link + ": " + std::strerror(errno) + "; it is a link to " + library +

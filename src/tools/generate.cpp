@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -13,10 +14,11 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string model, prompt, driver, dtype = "f32";
+  std::string model, prompt, file, driver, dtype = "f32";
+  std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
   int64_t context = 0, top_k = 0;
-  double temperature = 0, top_p = 0;
+  double temperature = 0, top_p = 0, min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
   bool json = false, chat = false, stats = false;
 };
 
@@ -32,18 +34,48 @@ int64_t context_for(const LlmModel &model, size_t prompt, uint64_t max_tokens) {
       std::min(trained, std::bit_ceil(std::max<uint64_t>(prompt + max_tokens, 256))));
 }
 
+/// The text as it comes, up to the first of the texts that stop it; what may become one of them is
+/// held back until it cannot.
 struct Answer {
-  std::vector<int32_t> ids;
-  std::string text;
-  bool as_json = false;
+  const std::vector<std::string> &stops;
+  const bool as_json;
+  std::vector<int32_t> ids{};
+  std::string text{}, held{};
+  bool has_stopped = false;
 
   static int32_t take(void *user, int32_t token, const char *text, size_t size_bytes) {
     auto &answer = *static_cast<Answer *>(user);
     answer.ids.push_back(token);
-    answer.text.append(text, size_bytes);
-    if (!answer.as_json)
-      std::cout.write(text, static_cast<std::streamsize>(size_bytes)).flush();
-    return !std::cout; // nobody reads on
+    answer.held.append(text, size_bytes);
+    size_t first = answer.held.npos;
+    for (const std::string &stop : answer.stops)
+      first = std::min(first, answer.held.find(stop));
+    answer.has_stopped = first != answer.held.npos;
+    answer.give(answer.has_stopped ? first : answer.held.size() - answer.begun());
+    return answer.has_stopped || !std::cout; // or nobody reads on
+  }
+
+  /// What is held back still, at the end.
+  void finish() {
+    if (!has_stopped)
+      give(held.size());
+  }
+
+private:
+  /// The longest end of what is held that one of the stops begins with.
+  size_t begun() const {
+    size_t longest = 0;
+    for (const std::string &stop : stops)
+      for (size_t size = std::min(stop.size(), held.size()); size > longest; --size)
+        if (std::string_view(held).ends_with(std::string_view(stop).substr(0, size)))
+          longest = size;
+    return longest;
+  }
+  void give(size_t size) {
+    text.append(held, 0, size);
+    if (!as_json)
+      std::cout.write(held.data(), static_cast<std::streamsize>(size)).flush();
+    held.erase(0, size);
   }
 };
 
@@ -56,7 +88,7 @@ void print_json(const std::vector<int32_t> &prompt, const Answer &answer,
       {"prompt_ids", prompt},
       {"ids", answer.ids},
       {"text", answer.text},
-      {"stop", kStops[result.stop]},
+      {"stop", answer.has_stopped ? "text" : kStops[result.stop]},
       {"tokens_per_s", result.seconds > 0 ? further / result.seconds : 0},
       {"prompt_s", result.prompt_seconds},
       {"driver", driver},
@@ -86,12 +118,22 @@ void print_stats(const cugrt_llm_generate_result &result, const cugrt_llm_sessio
       static_cast<long long>(info.context), static_cast<double>(info.arena_bytes) / 1e6);
 }
 
+std::string read_text(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::istream &from = path == "-" ? std::cin : file;
+  std::string text(std::istreambuf_iterator<char>(from), {});
+  if (path != "-" && !file)
+    throw UserError("cannot read '" + path + "'");
+  return text;
+}
+
 /// The tokens to go on from; of a chat also the one that ends the answer.
 std::vector<int32_t> prompt_of(const Options &options, const LlmModel &model,
                                std::optional<int32_t> &end) {
+  const std::string text = options.file.empty() ? options.prompt : read_text(options.file);
   if (!options.chat)
-    return tokenize(model, options.prompt);
-  const cugrt_llm_message message = {"user", options.prompt.c_str()};
+    return tokenize(model, text);
+  const cugrt_llm_message message = {"user", text.c_str()};
   cugrt_llm_tokens *tokens = nullptr;
   cugrt::check(llm().tokenize_chat(model.get(), &message, 1, &tokens, &end.emplace()));
   return list_of(LlmTokens(tokens));
@@ -115,8 +157,7 @@ void run_generate(const Options &options) {
   const cugrt_runtime_info device = runtime.info();
   if (device.emulated)
     std::cerr << "EMULATED text:\n";
-  Answer answer;
-  answer.as_json = options.json;
+  Answer answer{options.stops, options.json};
   auto wanted = cugrt::detail::sized<cugrt_llm_generate_options>();
   wanted.prompt = prompt.data();
   wanted.prompt_count = prompt.size();
@@ -124,6 +165,9 @@ void run_generate(const Options &options) {
   wanted.temperature = options.temperature;
   wanted.top_k = options.top_k;
   wanted.top_p = options.top_p;
+  wanted.min_p = options.min_p;
+  wanted.repetition_penalty = options.repetition_penalty;
+  wanted.frequency_penalty = options.frequency_penalty;
   wanted.seed = options.seed;
   wanted.ends = end ? &*end : nullptr;
   wanted.end_count = end.has_value();
@@ -131,6 +175,7 @@ void run_generate(const Options &options) {
   wanted.user = &answer;
   auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
   cugrt::check(llm().generate(opened, &wanted, &result));
+  answer.finish();
   auto info = cugrt::detail::sized<cugrt_llm_session_info>();
   cugrt::check(llm().session_get_info(opened, &info));
   if (options.json)
@@ -149,7 +194,13 @@ void add_generate(CLI::App &app) {
       app.add_subcommand("generate", "Goes on from a prompt, and prints the text as it comes");
   command->add_option("MODEL", options->model, "A GGUF file; of several parts the first")
       ->required();
-  command->add_option("--prompt", options->prompt, "The text to go on from")->required();
+  CLI::Option_group *const prompt = command->add_option_group("Prompt");
+  prompt->add_option("--prompt", options->prompt, "The text to go on from");
+  prompt->add_option("--file", options->file, "A file with the text; - is standard input");
+  prompt->require_option(1);
+  repeatable(command->add_option("--stop", options->stops,
+                                 "Text that ends the answer, and is no part of it"))
+      ->check([](const std::string &text) { return text.empty() ? "TEXT is empty" : ""; }, "TEXT");
   command->add_option("--max-tokens", options->max_tokens,
                       "How many tokens at most; 0: until the model ends");
   command
@@ -162,6 +213,16 @@ void add_generate(CLI::App &app) {
       ->add_option("--top-p", options->top_p,
                    "Draws from the fewest that have this probability together; 0: from all")
       ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--min-p", options->min_p,
+                   "Draws from those that have this much of the most likely one's probability")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--repetition-penalty", options->repetition_penalty,
+                   "Divides the logits of tokens that came before; 1: none")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--frequency-penalty", options->frequency_penalty,
+                      "Taken from a token's logit as often as it was given; 0: none");
   command->add_option("--seed", options->seed, "Of the draws");
   command->add_option("--dtype", options->dtype, "Of what is computed and cached")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));

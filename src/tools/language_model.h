@@ -25,6 +25,29 @@ using LlmModel = LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
 using LlmTokens = LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free>;
 using LlmSession = LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
 
+/// Whether the file begins as GGUF files do.
+bool is_gguf(const std::string &path);
+
+/// Options of commands that take a GGUF file where others take a module.
+struct LanguageOptions {
+  std::string dtype = "f32";
+  int64_t context = 0, places = 1;
+  uint64_t prompt = 512, generate = 128;
+};
+void add_language_options(CLI::App &command, LanguageOptions &options);
+
+/// Prefill and decode of a random prompt, as rows.
+void bench_language_model(const std::string &path, const std::string &driver,
+                          const LanguageOptions &options, bool json);
+
+/// The module that a session would compile; `memory` is told what it would take.
+cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
+                                  cugrt_llm_memory &memory);
+
+std::string memory_text(const cugrt_llm_memory &memory, int64_t places);
+/// A report in JSON with a member more, "language_model".
+std::string with_memory(const std::string &report, const cugrt_llm_memory &memory);
+
 inline LlmModel open_model(const std::string &path) {
   cugrt_llm_model *model = nullptr;
   cugrt::check(llm().model_open(path.c_str(), &model));

@@ -61,7 +61,9 @@ bool is_file(const std::string &value) {
 } // namespace
 
 bool is_onnx(const std::string &path) {
-  return path.size() > 5 && path.compare(path.size() - 5, 5, ".onnx") == 0;
+  if (path.size() > 5 && path.compare(path.size() - 5, 5, ".onnx") == 0)
+    return true; // where it is none, that is said
+  return path != "-" && std::ifstream(path, std::ios::binary).peek() == 0x08;
 }
 
 void add_import_options(CLI::App &command, ImportOptions &options) {

@@ -11,7 +11,7 @@
 
 namespace tool {
 
-/// Whether the path is an ONNX file's, by its name.
+/// Whether the file is an ONNX model, by its name or its first byte, which no text has.
 bool is_onnx(const std::string &path);
 
 struct ImportOptions {

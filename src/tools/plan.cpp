@@ -1,4 +1,5 @@
 // cugrt plan: regions, storage and memory of a module or a pack, without running anything.
+#include "language_model.h"
 #include "onnx.h"
 #include "tool.h"
 
@@ -13,6 +14,7 @@ struct Options {
   std::string module;
   PlanningOptions planning;
   ImportOptions import;
+  LanguageOptions language;
   std::vector<std::string> settings;
   bool json = false, dot = false, svg = false;
 };
@@ -28,7 +30,11 @@ void plan(const Options &options) {
     return;
   }
   std::vector<std::string> inputs;
-  const cugrt::Module module = load_with_weights(options.module, "", options.import, inputs).module;
+  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
+  const cugrt::Module module =
+      is_gguf(options.module)
+          ? plan_language_model(options.module, options.language, memory)
+          : load_with_weights(options.module, "", options.import, inputs).module;
   Symbols symbols = parse_symbols(options.settings);
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
@@ -38,7 +44,14 @@ void plan(const Options &options) {
   plan_options.format = format;
   plan_options.symbols = values.data();
   plan_options.symbol_count = values.size();
-  std::cout << module.plan_report(plan_options);
+  // The plan has what is the module's own; weights and caches are its callers'.
+  const std::string report = module.plan_report(plan_options);
+  if (memory.context > 0 && format == CUGRT_REPORT_TEXT)
+    std::cout << memory_text(memory, options.language.places) << report;
+  else if (memory.context > 0 && format == CUGRT_REPORT_JSON)
+    std::cout << with_memory(report, memory) << "\n";
+  else
+    std::cout << report;
 }
 
 } // namespace
@@ -54,6 +67,7 @@ void add_plan(CLI::App &app) {
       ->required();
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
+  add_language_options(*command, options->language);
   repeatable(
       command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value"));
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");

@@ -132,6 +132,14 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
                    "The host runs every branch and loop, none becomes a node of a graph");
   command.add_flag("--full-edges", options.full_edges,
                    "No kernel of a graph begins before its predecessors have ended");
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&options](const std::string &dtype) {
+            options.pass_options.push_back("mixed.dtype=" + dtype);
+          },
+          "f16 or bf16: products of an f32 model are computed in it, as --option mixed.dtype says")
+      ->check(CLI::IsMember({"f16", "bf16"}));
   repeatable(command.add_option("--option", options.pass_options,
                                 "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
 }

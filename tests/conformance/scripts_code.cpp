@@ -1,6 +1,8 @@
 // Modules, functions, launches, and what kernels do wrong.
 #include "script.h"
 
+#include <cstddef>
+
 namespace cugrt::conformance {
 
 using Kind = ScriptCase::Kind;

@@ -197,6 +197,40 @@ TEST_CASE("attention of many queries takes tensor cores") {
   check(lengths, 3);
 }
 
+TEST_CASE("attention within a window sees that many positions, up to its own") {
+  const ir::Attribute window = integer("window", 5);
+  check(attention({2, 7, 4, 12, 2, 32}, {kCausal, window}));
+  check(attention({1, 1, 4, 700, 2, 16}, {kCausal, integer("window", 300)})); // split
+  check(attention({1, 3, 2, 2, 1, 16}, {kCausal, window}));
+  OpTest lengths = attention({9, 1, 2, 10, 1, 16}, {kCausal, window});
+  lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
+  check(lengths);
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (int64_t seen : {1, 20, 64, 90, 500})
+      check(attention({1, 70, 2, 200, 1, 64}, {kCausal, integer("window", seen)}, dtype));
+}
+
+TEST_CASE("attention reads the rows of keys and values that places name, the nearest ones") {
+  for (DType dtype : {DType::f32, DType::f16})
+    for (int64_t queries : {1, 3, 17}) {
+      const Dims cache = {4, 20, 2, 32};
+      OpTest test{.op = Op::attention,
+                  .dtype = dtype,
+                  .operands = {{{6, queries, 4, 32}},
+                               {cache},
+                               {cache},
+                               kAbsent,
+                               kAbsent,
+                               given({6}, {2, 0, 2, -1, 9, 3}, DType::i32)},
+                  .attributes = {kCausal}};
+      check(test);
+      test.operands[3] = {{6}, DType::i32};
+      check(test, 4);
+      test.operands[5] = given({6}, {1, 1, 0, 3, 2, 2}, DType::i64);
+      check(test);
+    }
+}
+
 TEST_CASE("attention takes heads of any width") {
   for (int64_t width : {1, 3, 20, 36, 80, 96, 100, 256})
     check(attention({1, 2, 2, 35, 1, width}, {kCausal}));

@@ -1,6 +1,6 @@
 // libFuzzer target: any bytes as PTX are loaded or refused, without a crash and without a leak of
 // device memory. Built with -Dfuzz=true by clang.
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 
 #include <cstdlib>
 

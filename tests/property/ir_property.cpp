@@ -270,7 +270,7 @@ Kernel kernel(Module &m, Draw &d) {
 Constant constant(Module &m, Draw &d, uint32_t number) {
   Constant c;
   c.name = "c" + std::to_string(number);
-  auto dtype = static_cast<DType>(d.below(uint32_t(DType::q8_0) + 1));
+  auto dtype = static_cast<DType>(d.below(uint32_t(DType::iq4_nl) + 1));
   uint32_t count = info(dtype).elements_per_block * d.below(80);
   c.type = m.types.tensor(dtype, {m.exprs.constant(count)});
   uint32_t bytes = count / info(dtype).elements_per_block * info(dtype).bytes_per_block;

@@ -1,7 +1,7 @@
 // A device's memory and a loaded program, for tests of the emulator's execution.
 #pragma once
 
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 #include "support/catch.h"
 #include "support/nvrtc.h"
 

@@ -3,7 +3,7 @@
 
 #include "driver/kernel_module.h"
 #include "driver/memory.h"
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 #include "support/check.h"
 
 #include <algorithm>

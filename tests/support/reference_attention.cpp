@@ -8,7 +8,7 @@ namespace cugrt::test {
 
 std::vector<Array> reference_attention(const Call &call) {
   const Array &q = call.operand(0), &keys = call.operand(1), &values = call.operand(2);
-  const Array *lengths = call.optional(3), *mask = call.optional(4);
+  const Array *lengths = call.optional(3), *mask = call.optional(4), *places = call.optional(5);
   const int64_t capacity = keys.dims[1], width = q.dims[3], share = q.dims[2] / keys.dims[2];
   const double given = call.number("scale"), scale = given == 0 ? 1 / std::sqrt(width) : given;
   Array y = Array::of(q.dims);
@@ -19,13 +19,17 @@ std::vector<Array> reference_attention(const Call &call) {
     length = std::min(std::max(length, int64_t(0)), capacity);
     if (call.flag("causal"))
       length = std::max(int64_t(0), length - q.dims[1] + p + 1);
+    const int64_t window = call.integer("window"),
+                  first = window ? std::max<int64_t>(length - window, 0) : 0;
+    const int64_t row_of =
+        places ? std::clamp<int64_t>(int64_t(places->values[size_t(s)]), 0, keys.dims[0] - 1) : s;
     std::vector<double> scores;
     double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < length; ++i) {
+    for (int64_t i = first; i < length; ++i) {
       double score = 0;
       for (int64_t e = 0; e < width; ++e)
         score += q.values[size_t(row * width + e)] *
-                 keys.values[size_t(index_of({s, i, h / share, e}, keys.dims))];
+                 keys.values[size_t(index_of({row_of, i, h / share, e}, keys.dims))];
       scores.push_back(score * scale + (mask ? broadcast_at(*mask, {s, h, p, i}) : 0));
       largest =
           std::isnan(largest) || std::isnan(scores.back()) ? NAN : std::max(largest, scores.back());
@@ -36,10 +40,10 @@ std::vector<Array> reference_attention(const Call &call) {
     }
     for (int64_t e = 0; e < width && largest != -INFINITY; ++e) {
       double &result = y.values[size_t(row * width + e)];
-      for (int64_t i = 0; i < length; ++i)
-        if (scores[size_t(i)] != 0)
-          result += scores[size_t(i)] / sum *
-                    values.values[size_t(index_of({s, i, h / share, e}, values.dims))];
+      for (int64_t i = first; i < length; ++i)
+        if (scores[size_t(i - first)] != 0)
+          result += scores[size_t(i - first)] / sum *
+                    values.values[size_t(index_of({row_of, i, h / share, e}, values.dims))];
     }
   }
   return {y};

@@ -20,7 +20,7 @@ PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle",
 # Their build folder; run_suites.py --build names another.
 PLAIN_FOLDER = plain_folder = "build"
 # Asked for by name: they take minutes, or what only they need.
-NAMED_SUITES = ("nvrtc12", "sass")
+NAMED_SUITES = ("nvrtc12", "sass", "python")
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
@@ -46,6 +46,7 @@ WITHOUT_CHECKS = {
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
     "fault_demo": ("leak", "as fault_runtime"),
+    "python": ("leak", "what is alive when an interpreter ends goes with the process; its own test counts"),
 }
 
 

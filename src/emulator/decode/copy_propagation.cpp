@@ -2,7 +2,7 @@
 // written; a copy of what never changes is replaced in the whole function, when it is the only
 // write to its register. Lanes need no care: a block is entered at its beginning only, so that
 // whoever reads the copy there has executed the mov.
-#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/operand_roles.h"
 #include "emulator/decode/passes.h"
 
 #include <unordered_map>

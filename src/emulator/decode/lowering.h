@@ -4,7 +4,7 @@
 
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/layout.h"
-#include "emulator/decode/opcode.h"
+#include "emulator/exec/opcode.h"
 #include "emulator/decode/passes.h"
 #include "emulator/exec/control.h"
 

@@ -5,7 +5,7 @@
 
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/scheduler.h"
-#include "emulator/exec/executor.h"
+#include "emulator/decode/program.h"
 
 #include <array>
 #include <atomic>

@@ -61,13 +61,13 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
                      []([[maybe_unused]] T old, T a, [[maybe_unused]] T b,                         \
                         [[maybe_unused]] auto &in_global) -> T { return T(__VA_ARGS__); });        \
   }
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 
 } // namespace
 
 void fill_atomics(HandlerTable &table) {
 #define ATOM(id, ...) table[size_t(OpId::id)] = {id, id};
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator

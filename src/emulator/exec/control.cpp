@@ -202,7 +202,7 @@ template <class T, int Kind, bool Writes> const Op *carry(const Op *op, Warp &w)
 
 void fill_control(HandlerTable &table) {
 #define CONTROL(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator

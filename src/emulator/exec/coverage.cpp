@@ -1,7 +1,7 @@
 // A flag for each row, written out by a static destructor.
 #include "emulator/exec/coverage.h"
 
-#include "emulator/decode/opcode.h"
+#include "emulator/exec/opcode.h"
 
 #include <atomic>
 #include <cstdio>

@@ -1,11 +1,5 @@
-// The seam between the emulated driver's API and the execution of PTX.
-//
-// The driver side (driver/, graph/) loads a Program for each module and launches its kernels; the
-// execution side (ptx/, decode/, exec/) knows nothing of contexts, streams or graphs.
+// What a launch of decoded code is given, and what it ends in; decode/program.h launches.
 #pragma once
-
-#include "emulator/device/address_space.h"
-#include "emulator/device/profile.h"
 
 #include <array>
 #include <cstdint>
@@ -112,32 +106,6 @@ struct LaunchConfig {
   uint64_t grid_workspace = 0;
   /// Null: blocks and warps by their numbers.
   const LaunchOrder *order = nullptr;
-};
-
-struct LoadOptions {
-  bool optimize = true; // false: operations as they were decoded, for comparison
-};
-
-class Program {
-public:
-  virtual ~Program() = default;
-
-  /// Parses, checks and decodes PTX text (a trailing NUL is allowed), and places its globals in
-  /// `memory`, which must outlive the program. Errors: parse_error with line and what was expected;
-  /// unsupported, naming the opcode and its line, for what the emulator does not execute, or a
-  /// .target newer than the profile.
-  static Result<std::unique_ptr<Program>> load(std::string_view ptx, const DeviceProfile &profile,
-                                               AddressSpace &memory,
-                                               const LoadOptions &options = {});
-
-  virtual const KernelInfo *find_kernel(std::string_view name) const = 0;
-  virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
-  virtual std::vector<const KernelInfo *> kernels() const = 0;
-
-  /// Executes the whole grid before it returns. The driver side has checked the configuration
-  /// against the kernel's and the device's limits. Thread-safe.
-  virtual std::optional<Fault> launch(const KernelInfo &kernel,
-                                      const LaunchConfig &config) const = 0;
 };
 
 /// Totals since the process began, of operations after decoding.

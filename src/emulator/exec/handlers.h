@@ -37,7 +37,7 @@ enum class OpId : uint16_t {
 #define MATRIX(id, ...) id,
 #define TILE(id, ...) id,
 #define ASYNC_COPY(id, ...) id,
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
   count
 };
 

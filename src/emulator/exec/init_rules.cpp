@@ -1,7 +1,7 @@
 // How undefined bits go through the registers: a rule for each form of operation; see init_check.h.
 //
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
-#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/operand_roles.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/init_check.h"
@@ -87,7 +87,7 @@ constexpr Widths kWidths[] = {
 #define MATRIX(id, ...) {},
 #define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 };
 
 /// Bits of lop3's result that depend on undefined bits: those that can be 0 and can be 1.

@@ -172,7 +172,7 @@ const Op *transpose_matrix(const Op *op, Warp &w) {
 
 void fill_matrix(HandlerTable &table) {
 #define MATRIX(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator

@@ -1,7 +1,7 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
-#include "emulator/decode/operand_roles.h"
+#include "emulator/exec/operand_roles.h"
 #include "emulator/exec/block.h"
 
 #include <cstring>

@@ -137,7 +137,7 @@ bool members_arrived(const Op *op, Warp &w) {
 
 void fill_warp_ops(HandlerTable &table) {
 #define WARP(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator

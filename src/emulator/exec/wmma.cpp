@@ -171,7 +171,7 @@ template <class A, class C, class D> const Op *multiply_tiles(const Op *op, Warp
 
 void fill_tiles(HandlerTable &table) {
 #define TILE(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator

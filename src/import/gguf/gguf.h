@@ -10,7 +10,7 @@
 // strings and tensors are views of the mapped bytes.
 #pragma once
 
-#include "import/gguf/mapped_file.h"
+#include "support/mapped_file.h"
 
 #include <cstdint>
 #include <optional>

@@ -148,6 +148,14 @@ CUGRT_ONNX_EXPORT int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t
   return 1;
 }
 
+CUGRT_ONNX_EXPORT int32_t cugrt_onnx_output(const cugrt_onnx_model *model, size_t index,
+                                            const char **name) {
+  if (!model || index >= model->imported.outputs.size())
+    return 0;
+  *name = model->imported.outputs[index].c_str();
+  return 1;
+}
+
 CUGRT_ONNX_EXPORT int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index,
                                             const char **dimension, const char **symbol) {
   if (!model || index >= model->imported.symbols.size())

@@ -6,6 +6,15 @@
 
 namespace cugrt::onnx {
 
+namespace {
+
+/// The largest number that a handler reckons with: products of two and sums of those do not
+/// overflow. What is farther from 0 stands for "all" or "to the end", which this says, too.
+constexpr int64_t kMostNumber = INT32_MAX;
+int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostNumber); }
+
+} // namespace
+
 // --- Attributes
 // -----------------------------------------------------------------------------------
 
@@ -18,7 +27,7 @@ const AttributeView *Call::attribute(std::string_view name) const {
 
 int64_t Call::integer(std::string_view name, int64_t otherwise) const {
   const AttributeView *one = attribute(name);
-  return one ? one->integer : otherwise;
+  return one ? bounded(one->integer) : otherwise;
 }
 
 double Call::number(std::string_view name, double otherwise) const {
@@ -34,7 +43,12 @@ std::string Call::text(std::string_view name, const char *otherwise) const {
 
 Ints Call::integers(std::string_view name, Ints otherwise) const {
   const AttributeView *one = attribute(name);
-  return one ? one->integers : std::move(otherwise);
+  if (!one)
+    return otherwise;
+  Ints list = one->integers;
+  for (int64_t &number : list)
+    number = bounded(number);
+  return list;
 }
 
 // --- Inputs and results
@@ -77,7 +91,7 @@ Ints Call::constants(size_t i) {
                                     " must be a constant and depends on a dimension; fix it with "
                                     "--dim NAME=NUMBER");
     }
-    out.push_back(number.value_or(0));
+    out.push_back(bounded(number.value_or(0)));
   }
   return out;
 }
@@ -116,6 +130,12 @@ void Call::result(V v, size_t i) {
 void Call::result(Host host, size_t i) {
   if (!wants(i) || failed())
     return;
+  if (host.dims.size() > ir::kMaxRank)
+    return unsupported("more than " + std::to_string(ir::kMaxRank) + " dimensions");
+  for (E e : host.ints)
+    if (w.exprs().depth(e) > kMostDepth)
+      return unsupported("arithmetic over dimensions that is nested more than " +
+                         std::to_string(kMostDepth) + " deep");
   auto made = std::make_shared<Entry>();
   made->name = node.outputs[i];
   made->host = std::move(host);
@@ -140,8 +160,13 @@ E Call::product(const Dims &dims) {
 }
 
 int64_t Call::number_of(E e, const char *what) {
-  if (auto number = known(e))
+  const auto number = known(e);
+  if (number && *number <= kMostNumber / 2)
     return *number;
+  if (number) {
+    w.fail(Code::unsupported, std::string(what) + " is " + std::to_string(*number));
+    return 1;
+  }
   if (e.valid())
     w.need_constant(e);
   w.fail(Code::unsupported,
@@ -230,7 +255,7 @@ V Call::scalar(DType dtype, double value) {
   if (is_real(dtype))
     host.reals = {value};
   else
-    host.ints = {constant(static_cast<int64_t>(value))};
+    host.ints = {constant(static_cast<int64_t>(std::fabs(value) < 9e18 ? value : 0))};
   return w.materialize(host);
 }
 
@@ -255,7 +280,10 @@ V Call::broadcast(V x, const Dims &to) {
 }
 
 V Call::transpose(V x, const Ints &axes) {
-  if (std::is_sorted(axes.begin(), axes.end()))
+  bool as_it_is = axes.size() == rank(x);
+  for (size_t i = 0; i < axes.size(); ++i)
+    as_it_is = as_it_is && axes[i] == int64_t(i);
+  if (as_it_is)
     return x;
   return op(Op::transpose, {x}, {attr("axes", axes)});
 }

@@ -22,7 +22,7 @@ public:
   Importer &w;
   const Node &node;
 
-  // --- Attributes ---
+  // --- Attributes: numbers are limited to those of 32 bits ---
   const AttributeView *attribute(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double number(std::string_view name, double otherwise) const;
@@ -90,6 +90,10 @@ public:
   E quotient(const Dims &total, const Dims &rest);
 };
 
+/// Heads [batch, length, heads, size] turned by angles [batch or 1, length, 1, half of what is
+/// turned].
+V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
+
 using Handler = void (*)(Call &);
 using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
@@ -104,6 +108,11 @@ void add_control(HandlerTable &table);
 void add_resizing(HandlerTable &table);
 void add_attention(HandlerTable &table);
 void add_signals(HandlerTable &table);
+void add_states(HandlerTable &table);
+/// Of com.microsoft.
+void add_microsoft(HandlerTable &table);
+void add_microsoft_attention(HandlerTable &table);
+void add_microsoft_integers(HandlerTable &table);
 /// Null where an op is not known.
 Handler find_handler(std::string_view domain, std::string_view op);
 

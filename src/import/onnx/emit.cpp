@@ -23,9 +23,15 @@ constexpr int64_t kMostInputElements = 64;
 V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
                    const std::vector<E> &exprs, const std::vector<ir::TypeId> &types,
                    ir::Range blocks, uint32_t carried) {
-  for (const ir::Operand &operand : operands)
-    if (operand.kind == ir::Operand::Kind::value)
-      capture(operand.value());
+  for (const ir::Operand &operand : operands) {
+    if (operand.kind != ir::Operand::Kind::value)
+      continue;
+    if (!operand.value().valid()) {
+      fail(Code::parse_error, "an input that the op needs is missing");
+      return {};
+    }
+    capture(operand.value());
+  }
   ir::Binding binding{};
   binding.kind = kind;
   binding.blocks = blocks;
@@ -51,6 +57,13 @@ std::vector<V> Importer::emit(Op op, const std::vector<V> &operands,
     fail(Code::unsupported, std::string(ir::op_info(op).name) + ": " + results.status().message());
     return std::vector<V>(8);
   }
+  for (ir::TypeId result : *results)
+    for (E d : result_.module.types[result].dims)
+      if (exprs().depth(d) > kMostDepth) {
+        fail(Code::unsupported, "dimensions follow from one another in more than " +
+                                    std::to_string(kMostDepth) + " steps");
+        return std::vector<V>(8);
+      }
   while (!given.empty() && given.back().kind == ir::Operand::Kind::none)
     given.pop_back();
   for (V v : operands)

@@ -17,6 +17,11 @@ constexpr size_t kMostElements = 4096;
 
 using Kind = ir::ExprKind;
 
+bool too_many(const Ints &dims) {
+  const auto count = element_count(dims);
+  return !count || *count > int64_t(kMostElements);
+}
+
 int64_t wrap(DType dtype, int64_t value) {
   std::string bytes;
   ir::append_integer(dtype, value, bytes);
@@ -148,7 +153,7 @@ bool Evaluation::binary() {
   if (a.dtype != b.dtype)
     return false;
   const auto dims = host::broadcast(a.dims, b.dims);
-  if (!dims)
+  if (!dims || too_many(*dims))
     return false;
   const std::string_view op = c_.node.op;
   const bool compares = op == "Equal" || op == "Less" || op == "Greater" || op == "LessOrEqual" ||
@@ -249,7 +254,7 @@ bool Evaluation::where() {
   const Host &condition = *in_[0], &a = *in_[1], &b = *in_[2];
   const auto both = host::broadcast(a.dims, b.dims);
   const auto dims = both ? host::broadcast(condition.dims, *both) : std::nullopt;
-  if (!dims || a.dtype != b.dtype)
+  if (!dims || too_many(*dims) || a.dtype != b.dtype)
     return false;
   const auto from_c = host::stretched(condition.dims, *dims),
              from_a = host::stretched(a.dims, *dims), from_b = host::stretched(b.dims, *dims);
@@ -342,8 +347,12 @@ bool Evaluation::range() {
     if (!first || !limit || !step || *step == 0 ||
         std::fabs(double(*limit) - double(*first)) / std::fabs(double(*step)) > kMostElements)
       return false;
-    for (int64_t i = *first; *step > 0 ? i < *limit : i > *limit; i += *step)
+    int64_t i = *first;
+    bool more = true;
+    while (more && (*step > 0 ? i < *limit : i > *limit)) {
       out.ints.push_back(c_.constant(i));
+      more = !__builtin_add_overflow(i, *step, &i);
+    }
   }
   out.dims = {static_cast<int64_t>(out.size())};
   c_.result(std::move(out));

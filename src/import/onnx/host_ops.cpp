@@ -2,7 +2,6 @@
 #include "import/onnx/host_ops.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace cugrt::onnx::host {
 
@@ -96,13 +95,15 @@ Hosts slice(Call &call, const std::vector<const Host *> &in) {
   if (!starts || !ends || !axes || !steps || starts->size() != ends->size())
     return std::nullopt;
   Ints dims = x.dims, stride = strides_of(x.dims);
+  std::vector<bool> taken(dims.size(), false);
   int64_t begin = 0;
   for (size_t i = 0; i < starts->size(); ++i) {
     const size_t axis = call.axis(i < axes->size() ? (*axes)[i] : int64_t(i), x.dims.size());
-    const int64_t step = i < steps->size() ? (*steps)[i] : 1,
-                  size = x.dims.empty() ? 0 : x.dims[axis];
-    if (call.failed() || step == 0 || step == std::numeric_limits<int64_t>::min())
+    const int64_t wanted = i < steps->size() ? (*steps)[i] : 1, size = x.dims[axis];
+    if (call.failed() || wanted == 0 || taken[axis])
       return std::nullopt;
+    taken[axis] = true;
+    const int64_t step = std::clamp(wanted, -size - 1, size + 1); // beyond it the same elements
     auto place = [&](int64_t at) {
       at = at < 0 ? (at < -size ? -1 : at + size) : at;
       return step > 0 ? std::clamp(at, int64_t(0), size) : std::clamp(at, int64_t(-1), size - 1);
@@ -215,9 +216,11 @@ Hosts transpose(Call &call, const Host &x) {
     return std::nullopt;
   const Ints strides = strides_of(x.dims);
   Ints dims, steps;
+  std::vector<bool> taken(x.dims.size(), false);
   for (int64_t axis : axes) {
-    if (axis < 0 || size_t(axis) >= x.dims.size())
+    if (axis < 0 || size_t(axis) >= x.dims.size() || taken[size_t(axis)])
       return std::nullopt;
+    taken[size_t(axis)] = true;
     dims.push_back(x.dims[size_t(axis)]);
     steps.push_back(strides[size_t(axis)]);
   }

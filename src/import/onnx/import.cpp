@@ -3,6 +3,7 @@
 
 #include "import/onnx/importer.h"
 #include "ir/text/text.h"
+#include "support/path.h"
 
 namespace cugrt::onnx {
 
@@ -48,8 +49,8 @@ Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
 }
 
 Result<std::vector<std::string>> input_names(const std::string &path) {
-  CUGRT_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  CUGRT_ASSIGN(const Model model, read_model(file->bytes()));
+  CUGRT_ASSIGN(const MappedFile file, MappedFile::open(path));
+  CUGRT_ASSIGN(const Model model, read_model(file.bytes()));
   std::set<std::string_view> initialized;
   for (const TensorView &tensor : model.graph.initializers)
     initialized.insert(tensor.name);
@@ -61,10 +62,9 @@ Result<std::vector<std::string>> input_names(const std::string &path) {
 }
 
 Result<Imported> import_file(const std::string &path, const Options &options) {
-  CUGRT_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  auto imported = import_bytes(file->bytes(), folder, options);
+  CUGRT_ASSIGN(MappedFile mapped, MappedFile::open(path));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  auto imported = import_bytes(file->bytes(), folder_of(path), options);
   if (!imported.ok())
     return imported.take_status().in("'" + path + "'");
   imported->files.push_back(file);

@@ -14,6 +14,8 @@ namespace {
 
 /// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
 constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
+/// Nodes of a model, with those of loops and functions as often as they are written out.
+constexpr size_t kMostNodes = 1 << 16;
 
 Result<HostTensor> parse_value(const std::string &name, const std::string &text, DType dtype,
                                size_t rank) {
@@ -34,7 +36,7 @@ Result<HostTensor> parse_value(const std::string &name, const std::string &text,
     if (is_real(dtype))
       ir::append_float(dtype, number, bytes);
     else
-      ir::append_integer(dtype, static_cast<int64_t>(number), bytes);
+      ir::append_integer(dtype, static_cast<int64_t>(std::fabs(number) < 9e18 ? number : 0), bytes);
     ++count;
     at = comma + 1;
   }
@@ -323,6 +325,9 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
 }
 
 void Importer::node(const Node &node) {
+  if (++turns > kMostNodes && !failed())
+    fail(Code::unsupported,
+         "loops and functions written out are more than " + std::to_string(kMostNodes) + " nodes");
   bool missing = false;
   for (std::string_view name : node.inputs)
     if (!name.empty() && find(name)->missing)

@@ -1,6 +1,6 @@
 // The importer at work (private to it): what names stand for, and how ops are emitted.
 //
-//   graph ── nodes in order ── Call ── a handler of the op (handlers.h)
+//   graph ── nodes in order ── Call ── a handler of the op (ops/)
 //                                 ├─ host(i)    elements that are known now: constants, expressions
 //                                 └─ value(i)   the value on the device, made when first asked for
 //
@@ -32,6 +32,8 @@ struct Dims : std::vector<E> {
   E &back() { return at(size() - 1); }
   const E &back() const { return at(size() - 1); }
 };
+/// Of expressions that the importer makes: some room is left below what the IR takes.
+inline constexpr uint32_t kMostDepth = ir::ExprPool::kMaxDepth - 50;
 using Op = ir::Op;
 using DType = ir::DType;
 
@@ -119,6 +121,7 @@ public:
   const Model &model() const { return model_; }
   const Options &options() const { return options_; }
   unsigned depth = 0; // of local functions and subgraphs
+  size_t turns = 0;   // nodes so far, those of what is written out counted each time
   std::string hint;   // names values after the node's results
 
 private:

@@ -6,11 +6,7 @@
 #include "support/checked_math.h"
 
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace cugrt::onnx {
 
@@ -48,35 +44,7 @@ std::optional<ir::DType> dtype_of(int32_t data_type) {
   }
 }
 
-// --- Files
-// ----------------------------------------------------------------------------------------
-
-Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat status {};
-  if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    if (file >= 0)
-      ::close(file);
-    return Status::error(file < 0 ? Code::not_found : Code::io_error,
-                         "cannot read '" + path +
-                             "': " + (file < 0 ? std::strerror(errno) : "no regular file"));
-  }
-  std::shared_ptr<MappedFile> mapped(new MappedFile);
-  if (const auto size = static_cast<size_t>(status.st_size)) {
-    void *address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (address != MAP_FAILED)
-      mapped->bytes_ = {static_cast<const char *>(address), size};
-  }
-  ::close(file);
-  if (mapped->bytes_.empty())
-    return Status::error(Code::io_error, "cannot map '" + path + "', or it is empty");
-  return std::shared_ptr<const MappedFile>(std::move(mapped));
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty())
-    ::munmap(const_cast<char *>(bytes_.data()), bytes_.size());
-}
+// --- Files ---------------------------------------------------------------------------------------
 
 Result<std::string_view> ExternalFiles::read(const TensorView &tensor) {
   namespace fs = std::filesystem;
@@ -99,7 +67,8 @@ Result<std::string_view> ExternalFiles::read(const TensorView &tensor) {
     auto mapped = MappedFile::open(file.string());
     if (!mapped.ok())
       return mapped.take_status().in(where);
-    known = files_.emplace(std::string(tensor.location), std::move(*mapped)).first;
+    auto shared = std::make_shared<const MappedFile>(std::move(*mapped));
+    known = files_.emplace(std::string(tensor.location), std::move(shared)).first;
   }
   const std::string_view all = known->second->bytes();
   if (tensor.offset > all.size() ||

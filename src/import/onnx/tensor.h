@@ -3,24 +3,12 @@
 
 #include "import/onnx/import.h"
 #include "import/onnx/model.h"
+#include "support/mapped_file.h"
 
 namespace cugrt::onnx {
 
 /// None for dtypes that are not ours (strings, complex numbers, 8-bit floats).
 std::optional<ir::DType> dtype_of(int32_t data_type);
-
-/// A file's bytes, mapped for reading.
-class MappedFile {
-public:
-  static Result<std::shared_ptr<const MappedFile>> open(const std::string &path);
-  MappedFile(const MappedFile &) = delete;
-  ~MappedFile();
-  std::string_view bytes() const { return bytes_; }
-
-private:
-  MappedFile() = default;
-  std::string_view bytes_;
-};
 
 /// Files of external data, each mapped once. Paths stay inside of the folder.
 class ExternalFiles {

@@ -14,7 +14,8 @@ Types Inference::attention() const {
   const Dims q = dims(0), keys = dims(1), values = dims(2);
   for (size_t i = 0; i < 4; ++i)
     CUGRT_TRY(check_equal(keys[i], values[i], "dimensions of keys and values"));
-  CUGRT_TRY(check_equal(q[0], keys[0], "sequences of queries and keys"));
+  if (!has(5))
+    CUGRT_TRY(check_equal(q[0], keys[0], "sequences of queries and keys"));
   CUGRT_TRY(check_equal(q[3], keys[3], "elements of a head in queries and keys"));
   const std::optional<int64_t> heads = known(q[2]), kv_heads = known(keys[2]), width = known(q[3]);
   if (!heads || !kv_heads || !width || *heads < 1 || *kv_heads < 1 || *heads % *kv_heads != 0)
@@ -36,6 +37,14 @@ Types Inference::attention() const {
     if (out != scores)
       return wrong("the mask does not stretch to [sequences, heads, queries, positions]");
   }
+  if (has(5)) {
+    CUGRT_TRY(check_ids(5));
+    CUGRT_TRY(check_rank(5, 1));
+    CUGRT_TRY(check_equal(dims(5)[0], q[0], "places and sequences"));
+  }
+  const int64_t window = op_integer(op, attributes, "window");
+  if (window < 0 || (window > 0 && !op_bool(op, attributes, "causal")))
+    return wrong("attribute 'window' is not negative, and goes with 'causal'");
   return one(type(0).dtype, q);
 }
 

@@ -28,12 +28,14 @@ Status Inference::check_blocks(size_t i) const {
   CUGRT_TRY(check_rank(i, 2));
   if (info(type(i).dtype).kind != DTypeKind::block)
     return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
-                 ", a block format (q4_0, q4_1 or q8_0) is needed");
+                 ", a block format, as q4_0, is needed");
   return {};
 }
 
 Types Inference::repack_blocks() const {
   CUGRT_TRY(check_blocks(0));
+  if (info(type(0).dtype).elements_per_block != 32)
+    return wrong("blocks are of 32 elements");
   return one(type(0).dtype, dims(0));
 }
 

@@ -102,7 +102,9 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                  {"activation", AttributeKind::string, false, std::string("tanh")}};
   of(Op::matmul) = {flag("transpose_b", false)};
   of(Op::matmul_blocks) = {flag("repacked", false)};
-  of(Op::attention) = {number("scale", 0), flag("causal", false)};
+  of(Op::attention) = {number("scale", 0),
+                       flag("causal", false),
+                       {"window", AttributeKind::integer, false, int64_t(0)}};
   of(Op::rotary) = {number("base", 10000),
                     number("scale", 1),
                     {"dims", AttributeKind::integer, false, int64_t(0)},

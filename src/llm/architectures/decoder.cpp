@@ -8,11 +8,9 @@
 //   logits = product of norm(last row of x)
 #include "ir/text/text.h"
 #include "llm/architectures/graph.h"
+#include "llm/architectures/rope.h"
 #include "llm/architectures/state_kernels.h"
 #include "support/check.h"
-
-#include <cmath>
-#include <cstring>
 
 namespace cugrt::llm {
 
@@ -27,41 +25,17 @@ struct Architecture {
   Result<Decoder> (*read)(const gguf::File &);
 };
 constexpr Architecture kArchitectures[] = {
-    {"llama", read_llama}, {"qwen2", read_qwen2}, {"qwen3", read_qwen3}};
+    {"llama", read_llama}, {"qwen2", read_qwen2}, {"qwen3", read_qwen3}, {"gemma3", read_gemma3}};
 
-/// Cosines and sines of each position's angles, [context, turned / 2]: computed in double.
-struct RotaryTables {
-  Weight cosines, sines;
+/// Tables of layers that see all positions, and of those that see a window.
+struct LayerTables {
+  RotaryTables whole, local;
 };
-
-RotaryTables rotary_tables(const Decoder &decoder, int64_t context, const gguf::Tensor *divisors) {
-  const auto half = static_cast<size_t>(decoder.turned / 2);
-  auto cosines = std::make_shared<std::string>(), sines = std::make_shared<std::string>();
-  cosines->reserve(static_cast<size_t>(context) * half * sizeof(float));
-  sines->reserve(cosines->capacity());
-  const auto append = [](std::string &to, double value) {
-    const auto rounded = static_cast<float>(value);
-    to.append(reinterpret_cast<const char *>(&rounded), sizeof rounded);
-  };
-  for (int64_t position = 0; position < context; ++position)
-    for (size_t i = 0; i < half; ++i) {
-      float divisor = 1;
-      if (divisors)
-        std::memcpy(&divisor, divisors->bytes.data() + i * sizeof divisor, sizeof divisor);
-      const double angle = double(position) / decoder.rope_factor / double(divisor) *
-                           std::pow(decoder.rope_base, -2.0 * double(i) / double(decoder.turned));
-      append(*cosines, std::cos(angle));
-      append(*sines, std::sin(angle));
-    }
-  const std::vector<int64_t> dims = {context, decoder.turned / 2};
-  return {{"rope.cosines", ir::DType::f32, dims, *cosines, cosines},
-          {"rope.sines", ir::DType::f32, dims, *sines, sines}};
-}
 
 class FunctionWriter {
 public:
   FunctionWriter(ir::Module &module, WeightList &weights, const Decoder &decoder,
-                 const DecoderOptions &options, const RotaryTables &tables, int64_t vocabulary,
+                 const DecoderOptions &options, const LayerTables &tables, int64_t vocabulary,
                  bool is_prefill)
       : d_(decoder), options_(options), tables_(tables), vocabulary_(vocabulary),
         is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places),
@@ -75,14 +49,20 @@ private:
   void inputs();
   void positions();
   ValueId embedding();
+  ValueId looked_up();
   ValueId attention(ValueId x, int64_t layer);
-  ValueId turned(ValueId x, int64_t heads, const std::string &norm);
+  ValueId turned(ValueId x, int64_t heads, const std::string &norm, const RotaryTables &tables);
+  ValueId added(ValueId x, ValueId more, const std::string &norm);
+  /// Whether a layer sees all positions, as far as the model says.
+  bool is_whole(int64_t layer) const {
+    return d_.whole_every > 0 && (layer + 1) % d_.whole_every == 0;
+  }
   ValueId feed_forward(ValueId x, int64_t layer);
   ValueId last_row(ValueId x);
 
   const Decoder &d_;
   const DecoderOptions &options_;
-  const RotaryTables &tables_;
+  const LayerTables &tables_;
   const int64_t vocabulary_;
   const bool is_prefill_;
   const int64_t places_;
@@ -90,7 +70,9 @@ private:
   ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
   ValueId ids_;                                     // what is embedded, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
-  ValueId row_positions_, lengths_;                 // [rows]; [places], with this step's
+  ValueId samplers_, counts_;                       // [places, ..]
+  ValueId request_, place_, own_length_, last_;     // of a prefill
+  ValueId row_positions_, lengths_;                 // [rows]; [places_], with this step's
   std::vector<ValueId> caches_;                     // keys and values of each layer
 };
 
@@ -103,18 +85,22 @@ void FunctionWriter::inputs() {
     symbol.bounds = {1, options_.chunk};
     rows_ = g_.exprs().symbol(g_.builder().symbol(std::move(symbol)));
     ids_ = g_.input("ids", ir::DType::i32, {rows_}, Access::in);
+    request_ = g_.input("request", ir::DType::i32, {c(4)}, Access::in);
   }
-  tokens_ = g_.input("tokens", ir::DType::i32, {c(places_)}, Access::inout);
-  next_positions_ = g_.input("positions", ir::DType::i32, {c(places_)}, Access::inout);
-  state_lengths_ = g_.input("lengths", ir::DType::i32, {c(places_)}, Access::inout);
+  const ir::ExprId places = c(options_.places);
+  tokens_ = g_.input("tokens", ir::DType::i32, {places}, Access::inout);
+  next_positions_ = g_.input("positions", ir::DType::i32, {places}, Access::inout);
+  state_lengths_ = g_.input("lengths", ir::DType::i32, {places}, Access::inout);
+  samplers_ = g_.input("samplers", ir::DType::i32, {places, c(8)}, Access::in);
+  counts_ = g_.input("counts", ir::DType::i32, {places, c(vocabulary_)}, Access::inout);
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     for (const char *name : {"keys.", "values."})
-      caches_.push_back(g_.input(
-          name + std::to_string(layer), options_.dtype,
-          {c(places_), c(options_.context), c(d_.kv_heads), c(d_.head_width)}, Access::inout));
+      caches_.push_back(g_.input(name + std::to_string(layer), options_.dtype,
+                                 {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
+                                 Access::inout));
 }
 
-// Row i of a prefill stands at the state's position + i, and then there are that many + 1.
+// Row i of a prefill stands at the request's position + i.
 void FunctionWriter::positions() {
   if (!is_prefill_) {
     ids_ = tokens_;
@@ -122,19 +108,31 @@ void FunctionWriter::positions() {
     lengths_ = state_lengths_;
     return;
   }
-  const auto counted_from = [&](int64_t start, std::string_view hint) {
-    const ValueId steps =
-        g_.op(Op::range, {g_.shape({rows_})},
-              {{"start", double(start)}, {"dtype", ir::DTypeLiteral(ir::DType::i32)}});
-    return g_.op(Op::add, {steps, next_positions_}, {}, hint);
+  const auto made = [&](ir::ExprId size, std::string_view hint) {
+    return g_.alloc(ir::DType::i32, {size}, hint);
   };
-  row_positions_ = counted_from(0, "row_positions");
-  const ValueId last = g_.shape({g_.exprs().sub(rows_, c(1))});
-  lengths_ = g_.op(Op::slice, {counted_from(1, "row_lengths"), last, g_.shape({c(1)})}, {},
-                   "sequence_length");
+  row_positions_ = made(rows_, "row_positions");
+  place_ = made(c(1), "place");
+  lengths_ = made(c(1), "sequence_length");
+  own_length_ = made(c(1), "own_length");
+  last_ = made(c(1), "last");
+  g_.launch("prompt_rows",
+            {Operand::of(request_), Operand::of(ids_), Operand::of(counts_),
+             Operand::of(row_positions_), Operand::of(place_), Operand::of(lengths_),
+             Operand::of(own_length_), Operand::of(last_), Operand::of(rows_), size(vocabulary_)});
 }
 
 ValueId FunctionWriter::embedding() {
+  const ValueId x = looked_up();
+  if (d_.embedding_scale == 1)
+    return x;
+  const auto scale = static_cast<float>(d_.embedding_scale);
+  auto bytes = std::make_shared<std::string>(reinterpret_cast<const char *>(&scale), sizeof scale);
+  const ValueId factor = g_.made_weight({"token_embd.scale", ir::DType::f32, {1}, *bytes, bytes});
+  return g_.op(Op::mul, {x, g_.cast(factor, options_.dtype)});
+}
+
+ValueId FunctionWriter::looked_up() {
   const ValueId table = g_.weight("token_embd.weight", {vocabulary_, d_.width});
   if (ir::info(g_.dtype_of(table)).kind != ir::DTypeKind::block)
     return g_.cast(g_.op(Op::embedding, {table, ids_}), options_.dtype);
@@ -145,13 +143,14 @@ ValueId FunctionWriter::embedding() {
 }
 
 // Heads, normalised where the architecture says so, turned by their positions in f32.
-ValueId FunctionWriter::turned(ValueId x, int64_t heads, const std::string &norm) {
+ValueId FunctionWriter::turned(ValueId x, int64_t heads, const std::string &norm,
+                               const RotaryTables &tables) {
   x = g_.reshape(x, {rows_, c(heads), c(d_.head_width)});
   if (d_.has_head_norms)
     x = g_.norm(x, norm + ".weight", d_.head_width, d_.epsilon);
   x = g_.op(Op::rotary,
-            {g_.cast(x, ir::DType::f32), row_positions_, g_.made_weight(tables_.cosines),
-             g_.made_weight(tables_.sines)},
+            {g_.cast(x, ir::DType::f32), row_positions_, g_.made_weight(tables.cosines),
+             g_.made_weight(tables.sines)},
             {{"dims", d_.turned}, {"interleaved", d_.rope_interleaved}});
   return g_.cast(x, options_.dtype);
 }
@@ -163,38 +162,55 @@ ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
   ValueId q = g_.product(h, name + "attn_q", q_width, d_.width, d_.has_bias);
   ValueId k = g_.product(h, name + "attn_k", kv_width, d_.width, d_.has_bias);
   const ValueId v = g_.product(h, name + "attn_v", kv_width, d_.width, d_.has_bias);
-  q = turned(q, d_.heads, name + "attn_q_norm");
-  k = turned(k, d_.kv_heads, name + "attn_k_norm");
+  const RotaryTables &tables = is_whole(layer) ? tables_.whole : tables_.local;
+  q = turned(q, d_.heads, name + "attn_q_norm", tables);
+  k = turned(k, d_.kv_heads, name + "attn_k_norm", tables);
 
   const auto at = static_cast<size_t>(2 * layer);
   const ir::ExprId each = is_prefill_ ? rows_ : c(1);
-  g_.launch("cache_write",
-            {Operand::of(k), Operand::of(v), Operand::of(row_positions_), Operand::of(lengths_),
-             Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
-             Operand::of(each), size(options_.context), size(kv_width)});
+  if (is_prefill_)
+    g_.launch("cache_write_at",
+              {Operand::of(k), Operand::of(v), Operand::of(row_positions_),
+               Operand::of(own_length_), Operand::of(place_), Operand::of(caches_[at]),
+               Operand::of(caches_[at + 1]), Operand::of(rows_), size(options_.places),
+               size(options_.context), size(kv_width)});
+  else
+    g_.launch("cache_write",
+              {Operand::of(k), Operand::of(v), Operand::of(row_positions_), Operand::of(lengths_),
+               Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
+               Operand::of(each), size(options_.context), size(kv_width)});
   q = g_.reshape(q, {c(places_), each, c(d_.heads), c(d_.head_width)});
   const ValueId seen =
-      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_}, {{"causal", true}});
+      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_, ValueId(), place_},
+            {{"causal", true},
+             {"window", is_whole(layer) ? int64_t(0) : d_.window},
+             {"scale", d_.attention_scale}});
   const ValueId out =
       g_.product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
-  return g_.op(Op::add, {x, out});
+  return added(x, out, name + "post_attention_norm.weight");
+}
+
+ValueId FunctionWriter::added(ValueId x, ValueId more, const std::string &norm) {
+  return g_.op(Op::add, {x, d_.has_post_norms ? g_.norm(more, norm, d_.width, d_.epsilon) : more});
 }
 
 ValueId FunctionWriter::feed_forward(ValueId x, int64_t layer) {
   const std::string name = "blk." + std::to_string(layer) + ".";
   const ValueId h = g_.norm(x, name + "ffn_norm.weight", d_.width, d_.epsilon);
-  const ValueId gate = g_.op(Op::silu, {g_.product(h, name + "ffn_gate", d_.inner, d_.width)});
+  const ValueId before = g_.product(h, name + "ffn_gate", d_.inner, d_.width);
+  const ValueId gate = d_.activation == Activation::gelu
+                           ? g_.op(Op::gelu, {before}, {{"approximate", std::string("tanh")}})
+                           : g_.op(Op::silu, {before});
   const ValueId up = g_.product(h, name + "ffn_up", d_.inner, d_.width);
   const ValueId down =
       g_.product(g_.op(Op::mul, {gate, up}), name + "ffn_down", d_.width, d_.inner);
-  return g_.op(Op::add, {x, down});
+  return added(x, down, name + "post_ffw_norm.weight");
 }
 
 ValueId FunctionWriter::last_row(ValueId x) {
   if (!is_prefill_)
     return x;
-  return g_.op(Op::slice,
-               {x, g_.shape({g_.exprs().sub(rows_, c(1)), c(0)}), g_.shape({c(1), c(d_.width)})});
+  return g_.op(Op::gather, {x, last_}, {{"axis", int64_t(0)}});
 }
 
 Status FunctionWriter::write() {
@@ -207,11 +223,13 @@ Status FunctionWriter::write() {
   const bool is_tied = !g_.has_tensor("output.weight");
   const ValueId logits = g_.cast(
       g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
-  const ValueId next =
-      g_.cast(g_.op(Op::argmax, {logits}, {{"axis", int64_t(-1)}}), ir::DType::i32);
-  g_.launch("advance", {Operand::of(next), Operand::of(tokens_), Operand::of(next_positions_),
-                        Operand::of(state_lengths_), size(places_),
-                        Operand::of(is_prefill_ ? rows_ : c(1)), size(is_prefill_)});
+  std::vector<Operand> sampled = {Operand::of(logits),          Operand::of(samplers_),
+                                  Operand::of(counts_),         Operand::of(tokens_),
+                                  Operand::of(next_positions_), Operand::of(state_lengths_),
+                                  size(options_.places),        size(vocabulary_)};
+  if (is_prefill_)
+    sampled.insert(sampled.begin(), Operand::of(request_));
+  g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));
   return g_.finish({logits});
 }
 
@@ -246,12 +264,11 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
                            "'" + file.name() + "': tensor 'rope_freqs.weight' is not f32");
   }
   const std::optional<ir::DType> rows = ir::dtype_from_name(gguf::type_info(table->type)->name);
-  if (rows && ir::info(*rows).kind == ir::DTypeKind::block && !has_embedding(*rows))
-    return Status::error(Code::unsupported, "'" + file.name() +
-                                                "': tensor 'token_embd.weight' is of type " +
-                                                std::string(ir::info(*rows).name) +
-                                                ", in which there is no look-up of rows");
-  const RotaryTables tables = rotary_tables(decoder, options.context, divisors);
+  LayerTables tables;
+  tables.whole = rotary_tables(decoder.rope, decoder.turned, options.context, divisors, "rope");
+  tables.local = decoder.whole_every > 0 ? rotary_tables(decoder.local_rope, decoder.turned,
+                                                         options.context, nullptr, "rope.local")
+                                         : tables.whole;
   Diagnostics diagnostics;
   ir::Module module =
       ir::parse(state_kernels(options.dtype, rows.value_or(ir::DType::f32)), diagnostics);

@@ -6,8 +6,8 @@
 //   @prefill  takes the next 1 to `chunk` tokens of one sequence
 //   @decode   takes the token that each of `places` sequences stands at
 //
-// Both append keys and values to the caches, advance the state and give the logits of the last
-// position and, in the state, its most likely token.
+// Both append keys and values to the caches, advance the state, and give the logits of the last
+// position and, in the state, the token that is drawn from them.
 #pragma once
 
 #include "import/gguf/gguf.h"
@@ -18,6 +18,16 @@
 
 namespace cugrt::llm {
 
+enum class RopeScaling : uint8_t { none, linear, yarn };
+enum class Activation : uint8_t { silu, gelu }; // gelu: by tanh
+
+struct Rope {
+  double base = 10000;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1, attention_factor = 1;
+  double original_context = 0, beta_fast = 32, beta_slow = 1; // of yarn
+};
+
 struct Decoder {
   std::string_view architecture;
   int64_t layers = 0, width = 0, inner = 0; // of the rows between layers, and inside them
@@ -25,10 +35,17 @@ struct Decoder {
   int64_t trained_context = 0;
   double epsilon = 0;
   int64_t turned = 0; // elements of a head that its position turns
-  double rope_base = 0, rope_factor = 1;
+  Rope rope;
   bool rope_interleaved = false; // pairs are neighbours, not halves apart
-  bool has_bias = false;         // of queries, keys and values
-  bool has_head_norms = false;   // of queries and keys, over a head
+  int64_t window = 0;            // positions that a layer sees; 0: all
+  int64_t whole_every = 0;    // of so many layers the last sees all positions, and turns by `rope`
+  Rope local_rope;            // of the others
+  double attention_scale = 0; // 0: by the width of a head
+  double embedding_scale = 1;
+  Activation activation = Activation::silu;
+  bool has_post_norms = false; // of what is added to the rows between layers
+  bool has_bias = false;       // of queries, keys and values
+  bool has_head_norms = false; // of queries and keys, over a head
 };
 
 struct DecoderOptions {
@@ -65,5 +82,6 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
 Result<Decoder> read_llama(const gguf::File &file);
 Result<Decoder> read_qwen2(const gguf::File &file);
 Result<Decoder> read_qwen3(const gguf::File &file);
+Result<Decoder> read_gemma3(const gguf::File &file);
 
 } // namespace cugrt::llm

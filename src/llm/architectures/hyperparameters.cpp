@@ -21,6 +21,13 @@ constexpr std::string_view kKnown[] = {"block_count",
                                        "rope.freq_base",
                                        "rope.scaling.type",
                                        "rope.scaling.factor",
+                                       "rope.scaling.attn_factor",
+                                       "rope.scaling.original_context_length",
+                                       "rope.scaling.finetuned",
+                                       "rope.scaling.yarn_beta_fast",
+                                       "rope.scaling.yarn_beta_slow",
+                                       "rope.scaling.yarn_ext_factor",
+                                       "rope.scaling.yarn_attn_factor",
                                        "vocab_size"};
 
 struct Keys {
@@ -45,6 +52,35 @@ struct Keys {
     return value;
   }
 };
+
+Result<Rope> read_rope(const Keys &keys) {
+  Rope rope;
+  CUGRT_ASSIGN(rope.base, keys.positive("rope.freq_base", rope.base));
+  CUGRT_ASSIGN(const std::string_view scaling,
+               keys.file.string(keys.prefix + "rope.scaling.type", "none"));
+  if (scaling == "none")
+    return rope;
+  if (scaling != "linear" && scaling != "yarn")
+    return keys.error("rope.scaling.type", "is '" + std::string(scaling) +
+                                               "', which is not known; known are none, linear, "
+                                               "yarn");
+  CUGRT_ASSIGN(rope.factor, keys.positive("rope.scaling.factor"));
+  CUGRT_ASSIGN(rope.attention_factor, keys.positive("rope.scaling.attn_factor", 1));
+  rope.scaling = scaling == "linear" ? RopeScaling::linear : RopeScaling::yarn;
+  if (rope.scaling == RopeScaling::linear)
+    return rope;
+  CUGRT_ASSIGN(const double extrapolation, keys.positive("rope.scaling.yarn_ext_factor", 1));
+  if (extrapolation != 1)
+    return keys.error("rope.scaling.yarn_ext_factor", "is not 1");
+  CUGRT_ASSIGN(const double attention, keys.positive("rope.scaling.yarn_attn_factor", 1));
+  rope.attention_factor *= attention;
+  CUGRT_ASSIGN(rope.beta_fast, keys.positive("rope.scaling.yarn_beta_fast", rope.beta_fast));
+  CUGRT_ASSIGN(rope.beta_slow, keys.positive("rope.scaling.yarn_beta_slow", rope.beta_slow));
+  CUGRT_ASSIGN(const int64_t original,
+               keys.count("rope.scaling.original_context_length", int64_t(1) << 30));
+  rope.original_context = double(original);
+  return rope;
+}
 
 } // namespace
 
@@ -80,15 +116,7 @@ Result<Decoder> read_hyperparameters(const gguf::File &file, std::string_view ar
   if (decoder.turned % 2 != 0)
     return keys.error("rope.dimension_count", "is odd");
   CUGRT_ASSIGN(decoder.epsilon, keys.positive("attention.layer_norm_rms_epsilon"));
-  CUGRT_ASSIGN(decoder.rope_base, keys.positive("rope.freq_base", 10000));
-  CUGRT_ASSIGN(const std::string_view scaling,
-               file.string(keys.prefix + "rope.scaling.type", "none"));
-  if (scaling == "linear") {
-    CUGRT_ASSIGN(decoder.rope_factor, keys.positive("rope.scaling.factor"));
-  } else if (scaling != "none") {
-    return keys.error("rope.scaling.type", "is '" + std::string(scaling) +
-                                               "', which is not known; known are none, linear");
-  }
+  CUGRT_ASSIGN(decoder.rope, read_rope(keys));
   return decoder;
 }
 

@@ -5,7 +5,12 @@
 namespace cugrt::llm {
 
 Result<Decoder> read_llama(const gguf::File &file) {
-  CUGRT_ASSIGN(Decoder decoder, read_hyperparameters(file, "llama", {}));
+  constexpr std::string_view kMore[] = {"attention.sliding_window"}; // of Mistral's
+  CUGRT_ASSIGN(Decoder decoder, read_hyperparameters(file, "llama", kMore));
+  CUGRT_ASSIGN(decoder.window, file.integer("llama.attention.sliding_window", 0));
+  if (decoder.window < 0)
+    return Status::error(Code::unsupported,
+                         "'" + file.name() + "': key 'llama.attention.sliding_window' is negative");
   decoder.rope_interleaved = true;
   return decoder;
 }

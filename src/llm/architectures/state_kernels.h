@@ -7,11 +7,8 @@
 
 namespace cugrt::llm {
 
-/// Whether @embedding_blocks reads tables of `table`.
-bool has_embedding(ir::DType table);
-
-/// A module with @cache_write and @advance for activations of `dtype`, and @embedding_blocks for a
-/// table of `table`, where it reads such.
+/// A module with what begins and ends a step and writes caches of `dtype`, and @embedding_blocks
+/// for a table of `table`, where it reads such.
 std::string state_kernels(ir::DType dtype, ir::DType table);
 
 } // namespace cugrt::llm

@@ -1,85 +1,100 @@
-// Generation: a model on a device, and the tokens that it has taken in and given.
-//
-// What stands on the device is the state of docs/language_models.md: the token that comes next, its
-// position, the length, and the caches. A step launches one instance and patches nothing; the host
-// reads one token or, where it draws, the logits. One thread at a time.
+// Generation: the sequences of a batch, each in a place of an engine with its own prompt, sampling
+// and end, stepped together; and one sequence by itself. One thread at a time.
 #pragma once
 
-#include "llm/generation/model.h"
-#include "llm/generation/sampler.h"
+#include "llm/generation/engine.h"
+#include "llm/generation/prompt_cache.h"
 
-#include <cugrt/cugrt.hpp>
-
+#include <chrono>
 #include <functional>
+#include <optional>
 
 namespace cugrt::llm {
 
-struct GeneratorOptions {
-  ir::DType dtype = ir::DType::f32;
-  int64_t context = 0; // 0: as the model was trained, or what memory leaves
-  cugrt_progress_callback progress = nullptr;
-  void *progress_user = nullptr;
-};
-
-enum class Stop : int32_t { end, length, context, caller };
+enum class Stop : int32_t { none = -1, end, length, context, caller };
 
 struct Request {
-  std::span<const int32_t> prompt;
+  std::vector<int32_t> prompt;
   uint64_t max_tokens = 0; // 0: no limit
   Sampling sampling;
-  std::span<const int32_t> ends; // besides the file's
+  std::vector<int32_t> ends;                 // besides the file's
+  std::shared_ptr<const PromptCache> prefix; // what the sequence begins with, before the prompt
   /// False ends the generation.
   std::function<bool(int32_t token, std::string_view text)> on_token;
 };
 
 struct Outcome {
-  Stop stop = Stop::end;
+  Stop stop = Stop::none;
   uint64_t tokens = 0;
   double prompt_seconds = 0, seconds = 0;
 };
 
-struct GeneratorInfo {
-  int64_t context = 0;
-  uint64_t cache_bytes = 0, decode_nodes = 0;
-  cugrt_counters counters{};
+/// A token of a sequence; of the last one, why it is that.
+struct TokenEvent {
+  uint64_t sequence = 0;
+  int32_t token = 0;
+  Stop stop = Stop::none;
+  std::string text;
 };
 
 class Generator {
 public:
   static Result<std::unique_ptr<Generator>>
-  open(std::shared_ptr<const Model> model, cugrt_runtime *runtime, const GeneratorOptions &options);
-  Status generate(const Request &request, Outcome &outcome);
+  open(std::shared_ptr<const Model> model, cugrt_runtime *runtime, const EngineOptions &options);
+
+  /// One sequence to its end, behind what the last such call left in place 0.
+  Status generate(Request request, Outcome &outcome);
+
+  /// The number of a sequence that has taken an empty place.
+  Result<uint64_t> add(Request request);
+  Status cancel(uint64_t sequence);
+  /// The caches of tokens; takes an empty place meanwhile.
+  Result<PromptCache> make_prompt(std::vector<int32_t> tokens);
+  /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is.
+  Status step();
+  std::span<const TokenEvent> events() const { return events_; }
+
   Status clear();
-  Result<GeneratorInfo> info();
+  int64_t empty_places() const;
+  const Engine &engine() const { return *engine_; }
+  Result<EngineInfo> info() { return engine_->info(); }
 
 private:
-  template <class T, auto Free> using Handle = detail::Handle<T, Free>;
+  struct Sequence {
+    uint64_t number = 0;
+    int64_t place = 0, position = 0; // tokens that the caches hold of it
+    Request request;
+    size_t taken = 0; // of the prompt
+    Utf8Stream stream;
+    Outcome outcome;
+    std::chrono::steady_clock::time_point begin;
 
-  Generator(std::shared_ptr<const Model> model, cugrt_runtime *runtime)
-      : model_(std::move(model)), runtime_(runtime) {}
-  Status choose_context(const Decoder &decoder, const GeneratorOptions &options);
-  Status load(const DecoderModule &built, const GeneratorOptions &options);
-  Status make_state(const DecoderModule &built, const Decoder &decoder, ir::DType dtype);
-  Status take_in(std::span<const int32_t> tokens);
+    bool is_in() const { return taken == request.prompt.size(); }
+    bool has_ended() const { return outcome.stop != Stop::none; }
+  };
+  /// What `generate` left in place 0: `position` tokens, and one that the caches do not hold.
+  struct Held {
+    int64_t position = 0;
+    std::optional<int32_t> pending;
+  };
+
+  explicit Generator(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+  Status check_tokens(std::span<const int32_t> tokens, int64_t position) const;
+  Status check_prefix(const PromptCache &prefix) const;
+  Result<int64_t> empty_place() const;
+  Sequence &put(Request request, int64_t place, int64_t position);
+  Status go_on();
+  Status begin(Sequence &sequence);
+  Status take_in(Sequence &sequence);
   Status decode();
-  Status next_token(const Sampling &sampling, int32_t &token);
-  Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
-  Status note_decode_nodes();
+  Status give(Sequence &sequence, int32_t token);
 
   std::shared_ptr<const Model> model_;
-  cugrt_runtime *const runtime_; // kept alive by the session
-  Handle<cugrt_executable, &cugrt_api::executable_free> executable_;
-  Handle<cugrt_buffer, &cugrt_api::buffer_free> caches_, state_, ids_;
-  Handle<cugrt_session, &cugrt_api::session_free>
-      session_; // freed first: its work uses the buffers
-  const cugrt_function *prefill_ = nullptr, *decode_ = nullptr;
-  std::vector<cugrt_value> state_arguments_; // tokens, positions, lengths, caches
-  cugrt_value logits_{};                     // of the last run
-  std::vector<float> host_logits_;
-  int64_t context_ = 0, vocabulary_ = 0;
-  int64_t position_ = 0;           // tokens that the caches hold
-  std::optional<int32_t> pending_; // the last token given, which they do not
-  uint64_t decode_nodes_ = 0;
+  std::unique_ptr<Engine> engine_;
+  std::vector<Sequence> sequences_; // in the order of their numbers
+  std::vector<TokenEvent> events_;  // of the last step
+  Held held_;
+  uint64_t last_number_ = 0;
 };
 
 } // namespace cugrt::llm

@@ -3,6 +3,7 @@
 
 #include "llm/architectures/decoder.h"
 #include "llm/tokenizer/chat_template.h"
+#include "support/digest.h"
 
 namespace cugrt::llm {
 
@@ -10,6 +11,7 @@ struct Model {
   gguf::File file;
   std::string architecture;
   std::unique_ptr<Tokenizer> tokenizer; // refers to the file
+  Digest identity{}; // of its architecture's keys, and of its tensors' types, sizes and first bytes
 
   static Result<std::shared_ptr<const Model>> open(const std::string &path);
 };

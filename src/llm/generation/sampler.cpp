@@ -1,69 +1,39 @@
-// Sampling on the host; see sampler.h.
+// Samplers as words; see sampler.h.
 #include "llm/generation/sampler.h"
 
 #include <algorithm>
+#include <bit>
+#include <cfloat>
 #include <cmath>
-#include <numeric>
-#include <vector>
+#include <numbers>
 
 namespace cugrt::llm {
 
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t(0xd2511f53) * counter[0], b = uint64_t(0xcd9e8d57) * counter[2];
-    counter = {uint32_t(b >> 32) ^ counter[1] ^ key[0], uint32_t(b),
-               uint32_t(a >> 32) ^ counter[3] ^ key[1], uint32_t(a)};
-    key = {key[0] + 0x9e3779b9, key[1] + 0xbb67ae85};
-  }
-  return counter;
+namespace {
+
+int32_t word_of(double value) { return std::bit_cast<int32_t>(static_cast<float>(value)); }
+
+/// A fraction of 1 in units of 2^-bits, within [0, 1].
+int32_t fraction_of(double value, int bits) {
+  return std::bit_cast<int32_t>(
+      static_cast<uint32_t>(std::ceil(std::ldexp(std::clamp(value, 0.0, 1.0), bits))));
 }
 
-double uniform_at(uint64_t seed, uint64_t position) {
-  const auto drawn = philox({uint32_t(position), uint32_t(position >> 32), 0, 0},
-                            {uint32_t(seed), uint32_t(seed >> 32)});
-  return double(drawn[0] >> 8) / 16777216.0;
-}
+} // namespace
 
-int32_t sample(std::span<const float> logits, const Sampling &sampling, uint64_t position) {
-  const auto before = [&](int32_t a, int32_t b) {
-    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  std::vector<int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::erase_if(ids, [&](int32_t id) { return std::isnan(logits[static_cast<size_t>(id)]); });
-  if (ids.empty())
-    return 0;
-  const auto kept =
-      sampling.top_k > 0 ? std::min(ids.size(), static_cast<size_t>(sampling.top_k)) : ids.size();
-  if (!(sampling.temperature > 0))
-    return *std::ranges::min_element(ids, before);
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(kept), ids.end(), before);
-  ids.resize(kept);
-
-  std::vector<double> weights;
-  const double largest = logits[static_cast<size_t>(ids[0])];
-  double sum = 0;
-  for (int32_t id : ids) {
-    const double logit = logits[static_cast<size_t>(id)];
-    weights.push_back(logit == largest ? 1 : std::exp((logit - largest) / sampling.temperature));
-    sum += weights.back();
-  }
-  if (sampling.top_p > 0 && sampling.top_p < 1) {
-    double reached = 0;
-    size_t count = 0;
-    while (count < weights.size() && reached < sampling.top_p * sum)
-      reached += weights[count++];
-    weights.resize(count);
-    sum = reached;
-  }
-  double left = uniform_at(sampling.seed, position) * sum;
-  for (size_t i = 0; i + 1 < weights.size(); ++i) {
-    if (left < weights[i])
-      return ids[i];
-    left -= weights[i];
-  }
-  return ids[weights.size() - 1];
+std::array<int32_t, 8> sampler_words(const Sampling &sampling) {
+  std::array<int32_t, 8> words{};
+  if (sampling.temperature > 0)
+    words[0] =
+        word_of(std::clamp<double>(std::numbers::log2e / sampling.temperature, FLT_MIN, FLT_MAX));
+  words[1] = static_cast<int32_t>(std::min<int64_t>(sampling.top_k, INT32_MAX));
+  words[2] = sampling.top_p < 1 ? fraction_of(std::min(sampling.top_p, 1 - 0x1p-32), 32) : 0;
+  words[3] = fraction_of(sampling.min_p, 31);
+  words[4] = word_of(sampling.repetition);
+  words[5] = word_of(sampling.frequency);
+  words[6] = static_cast<int32_t>(static_cast<uint32_t>(sampling.seed));
+  words[7] = static_cast<int32_t>(static_cast<uint32_t>(sampling.seed >> 32));
+  return words;
 }
 
 } // namespace cugrt::llm

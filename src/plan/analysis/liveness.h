@@ -55,6 +55,8 @@ enum class OriginKind : uint8_t {
 
 inline constexpr uint32_t kNoOrigin = UINT32_MAX;
 
+/// Where bytes come from: what a parameter, an allocation or a construct brings into the function.
+/// All names for it, views and parts among them, have one origin; storage gives each its base.
 struct Origin {
   OriginKind kind;
   ir::ValueId value;                    // its first name

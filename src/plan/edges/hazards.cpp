@@ -127,29 +127,6 @@ ByteRanges::ByteRanges(const Plan &plan, const Function &function) {
     starts_.push_back(uint32_t(ranges_.size()));
 }
 
-namespace {
-
-std::string place_text(const Plan &plan, const Function &function, const ByteRange &range) {
-  switch (range.base) {
-  case BufferBase::arena:
-    return "arena " + plan.arenas[range.index].scope;
-  case BufferBase::slot: {
-    const Slot &slot = function.slots[range.index];
-    return slot.kind == SlotKind::param ? "slot %" + function.params[slot.index].name
-                                        : "result " + std::to_string(slot.index);
-  }
-  case BufferBase::weight:
-    return "weight %" + function.params[range.index].name;
-  case BufferBase::constant:
-    return "constant @" + plan.constants[range.index].name;
-  case BufferBase::dynamic:
-    return "allocation " + std::to_string(range.index);
-  }
-  return "";
-}
-
-} // namespace
-
 /// The first pair of ranges that overlap; empty ranges where none do.
 static std::pair<ByteRange, ByteRange> overlap(std::span<const ByteRange> a,
                                                std::span<const ByteRange> b) {
@@ -175,7 +152,7 @@ std::string hazard_between(const Plan &plan, const Function &function, const Byt
           continue;
         return std::string(kNames[kind]) + " %" + function.buffers[y.buffer].name + " [" +
                std::to_string(begin) + ", " + (end == INT64_MAX ? "..." : std::to_string(end)) +
-               ") of " + place_text(plan, function, q);
+               ") of " + plan.place_text(function, q.base, q.index);
       }
   return "";
 }

@@ -364,6 +364,8 @@ struct Function {
   SourceLocation location;
 
   std::vector<std::string> symbol_names() const;
+  /// "%x", or "result 0": what a slot is bound for.
+  std::string slot_text(uint32_t slot) const;
   friend bool operator==(const Function &, const Function &) = default;
 };
 
@@ -377,6 +379,8 @@ struct Plan {
   std::vector<Function> functions;
 
   const Function *find_function(std::string_view name) const;
+  /// What buffers of a base lie in: "arena global", "slot %x", "weight %w".
+  std::string place_text(const Function &function, BufferBase base, uint32_t index) const;
 };
 
 } // namespace cugrt::plan

@@ -60,28 +60,9 @@ private:
     return join(ids, [&](ExprId id) { return expr(id); });
   }
 
-  std::string place(const Buffer &b) const {
-    switch (b.base) {
-    case BufferBase::arena:
-      return "arena " + plan_.arenas[b.index].scope;
-    case BufferBase::slot: {
-      const Slot &slot = f_.slots[b.index];
-      return slot.kind == SlotKind::param ? "slot %" + f_.params[slot.index].name
-                                          : "result " + std::to_string(slot.index);
-    }
-    case BufferBase::weight:
-      return "weight %" + f_.params[b.index].name;
-    case BufferBase::constant:
-      return "constant @" + plan_.constants[b.index].name;
-    case BufferBase::dynamic:
-      return "allocation " + std::to_string(b.index);
-    }
-    return "";
-  }
-
   std::string buffer(uint32_t index) const {
     const Buffer &b = f_.buffers[index];
-    std::string text = "%" + b.name + " = " + place(b);
+    std::string text = "%" + b.name + " = " + plan_.place_text(f_, b.base, b.index);
     if (!b.bytes.valid())
       return text + " (shape not known)";
     return text + " [" + expr(b.offset_bytes) + " + " + expr(b.bytes) + ")";
@@ -173,16 +154,9 @@ private:
   }
 
   void region(int depth, const Region &r) {
-    line(depth,
-         "region " + r.name + " key (" +
-             join(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) + ") slots (" +
-             join(r.slots,
-                  [&](uint32_t s) {
-                    const Slot &slot = f_.slots[s];
-                    return slot.kind == SlotKind::param ? "%" + f_.params[slot.index].name
-                                                        : "result " + std::to_string(slot.index);
-                  }) +
-             ")");
+    line(depth, "region " + r.name + " key (" +
+                    join(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) +
+                    ") slots (" + join(r.slots, [&](uint32_t s) { return f_.slot_text(s); }) + ")");
     steps(depth + 1, r, 0, r.steps.count);
     line(depth + 1, "edges " + (r.edges.empty() ? "none" : join(r.edges, [](const Edge &e) {
                       return std::to_string(e.from) + "->" + std::to_string(e.to);

@@ -90,8 +90,20 @@ Status FunctionPlanner::signature() {
     CUGRT_TRY(parameter(i));
   for (uint32_t s = 0; s < out_.slots.size(); ++s)
     if (out_.slots[s].kind == SlotKind::param)
-      out_.params[out_.slots[s].index].slot = s;
+      finish_slot(s);
   return {};
+}
+
+/// A parameter's slot as storage has made it gets its bytes, now that the plan has the expressions
+/// of the dimensions; a result's gets them when the result is planned.
+void FunctionPlanner::finish_slot(uint32_t slot) {
+  Param &param = out_.params[out_.slots[slot].index];
+  param.slot = slot;
+  if (!param.known_shape)
+    return;
+  ir::Type type = values_.type(function_.params[out_.slots[slot].index].value);
+  type.dims = param.dims;
+  out_.slots[slot].bytes = ir::tensor_bytes(context_.plan.exprs, type);
 }
 
 Status FunctionPlanner::parameter(uint32_t index) {
@@ -119,13 +131,6 @@ Status FunctionPlanner::parameter(uint32_t index) {
     out.scope = context_.module.types.scope_name(type.scope);
     out.alignment_bytes =
         param.alignment_bytes ? param.alignment_bytes : natural_alignment(type.dtype);
-    if (!weight && type.known_shape) {
-      ir::Type copy = type;
-      copy.dims = out.dims;
-      for (Slot &slot : out_.slots)
-        if (slot.kind == SlotKind::param && slot.index == index)
-          slot.bytes = ir::tensor_bytes(context_.plan.exprs, copy);
-    }
   } else if (type.kind == TypeKind::scalar) {
     out.kind = ParamKind::scalar;
     out.scalar = type.scalar;

@@ -28,6 +28,7 @@ private:
   void give_up_tables();
   Status signature();
   Status parameter(uint32_t index);
+  void finish_slot(uint32_t slot);
   Status results();
   Status tensor_result(uint32_t index, ir::ValueId value);
   Status block(uint32_t ir_block, uint32_t plan_block);

@@ -115,10 +115,10 @@ void FunctionPlanner::storage_notes() {
         call_sites[b.result(i).index] = b.call_site;
   for (uint32_t o = 0; o < live_.origins.size(); ++o) {
     const Origin &origin = live_.origins[o];
-    const Place &place = storage_.places[o];
-    if (place.base != BufferBase::arena || origin.kind == OriginKind::storage || !origin.used())
+    const Base &base = storage_.bases[o];
+    if (base.kind != BufferBase::arena || origin.kind == OriginKind::storage || !origin.used())
       continue;
-    const StorageClass &k = storage_.classes[place.index];
+    const StorageClass &k = storage_.classes[base.index];
     const ir::Type &type = values_.type(origin.value);
     StorageNote note;
     note.function = index_;

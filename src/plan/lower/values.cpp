@@ -44,24 +44,24 @@ void ValueTable::set_match(ir::ValueId value, ir::ValueId source) {
 
 // --- Buffers -------------------------------------------------------------------------------------
 
-int64_t ValueTable::base_bytes(const Place &place) const {
-  if (place.base != BufferBase::arena)
+int64_t ValueTable::base_bytes(const Base &base) const {
+  if (base.kind != BufferBase::arena)
     return 0;
-  const StorageClass &k = storage_.classes[place.index];
+  const StorageClass &k = storage_.classes[base.index];
   return storage_.shares[k.scope].base_bytes + k.offset_bytes;
 }
 
-Buffer ValueTable::make(const Place &place, ExprId offset_bytes, ir::ValueId value) {
+Buffer ValueTable::make(const Base &base, ExprId offset_bytes, ir::ValueId value) {
   ir::ExprPool &exprs = context_.plan.exprs;
   Buffer buffer;
-  buffer.base = place.base;
-  buffer.index = place.index;
-  if (place.base == BufferBase::arena)
-    buffer.index = context_.storage.arena_of_scope[storage_.classes[place.index].scope];
-  else if (place.base == BufferBase::constant)
-    buffer.index = context_.constant(place.index);
-  int64_t base = base_bytes(place);
-  buffer.offset_bytes = base == 0 ? offset_bytes : exprs.add(exprs.constant(base), offset_bytes);
+  buffer.base = base.kind;
+  buffer.index = base.index;
+  if (base.kind == BufferBase::arena)
+    buffer.index = context_.storage.arena_of_scope[storage_.classes[base.index].scope];
+  else if (base.kind == BufferBase::constant)
+    buffer.index = context_.constant(base.index);
+  const int64_t begin = base_bytes(base);
+  buffer.offset_bytes = begin == 0 ? offset_bytes : exprs.add(exprs.constant(begin), offset_bytes);
   buffer.dtype = type(value).dtype;
   const TensorExprs &tensor = shape(value);
   buffer.dims = tensor.dims;
@@ -81,33 +81,33 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
     return buffers_[value.index];
   uint32_t origin = live_.origin(value);
   CUGRT_CHECK(origin != kNoOrigin);
-  const Place &place = storage_.places[origin];
+  const Base &base = storage_.bases[origin];
   ExprId relative = offset(value);
-  Buffer buffer = make(place, relative, value);
+  Buffer buffer = make(base, relative, value);
   buffer.name = function_.value(value).name;
   buffer.tensor = tensor_number(origin);
   if (function_.value(value).location.known())
     location = function_.value(value).location;
-  Status within = check_within(live_.origins[origin], place, relative, buffer, value, location);
+  Status within = check_within(live_.origins[origin], base, relative, buffer, value, location);
   auto matched = matched_.find(value.index);
   if (!within.ok() && matched != matched_.end() && shape(matched->second).bytes.valid()) {
     buffer.bytes = shape(matched->second).bytes; // the host has found them to be equal
-    within = check_within(live_.origins[origin], place, relative, buffer, value, location);
+    within = check_within(live_.origins[origin], base, relative, buffer, value, location);
   }
   CUGRT_TRY(std::move(within));
   return buffers_[value.index] = add(std::move(buffer));
 }
 
 /// Steps must not touch bytes that belong to others, for any value of the symbols.
-Status ValueTable::check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
+Status ValueTable::check_within(const Origin &origin, const Base &base, ExprId offset_bytes,
                                 const Buffer &buffer, ir::ValueId value, SourceLocation location) {
   ir::ExprPool &exprs = context_.plan.exprs;
   if (exprs.range(offset_bytes, bounds_).lower < 0)
     return located(Code::verify_error, function_, location,
                    "%" + function_.value(value).name + " may begin before its storage");
-  if (place.base != BufferBase::arena)
+  if (base.kind != BufferBase::arena)
     return check_within_source(origin, offset_bytes, buffer, value, location);
-  const StorageClass &k = storage_.classes[place.index];
+  const StorageClass &k = storage_.classes[base.index];
   int64_t upper;
   auto offset = exprs.as_constant(offset_bytes), bytes = exprs.as_constant(buffer.bytes);
   if (!offset || !bytes || __builtin_add_overflow(*offset, *bytes, &upper))
@@ -203,11 +203,11 @@ Status ValueTable::check_within_source(const Origin &origin, ExprId offset_bytes
 }
 
 uint32_t ValueTable::workspace(uint32_t storage_class, ExprId bytes, std::string name) {
-  Place place{BufferBase::arena, storage_class};
+  Base base{BufferBase::arena, storage_class};
   Buffer buffer;
   buffer.name = std::move(name);
   buffer.index = context_.storage.arena_of_scope[storage_.classes[storage_class].scope];
-  buffer.offset_bytes = context_.plan.exprs.constant(base_bytes(place));
+  buffer.offset_bytes = context_.plan.exprs.constant(base_bytes(base));
   buffer.bytes = bytes;
   buffer.dtype = ir::DType::u8;
   buffer.dims = {bytes};
@@ -281,7 +281,7 @@ void ValueTable::set_element(SymbolId symbol, ir::ValueId tensor, ExprId index) 
   uint32_t origin = live_.origin(tensor);
   ExprId bytes = exprs.constant(ir::info(type(tensor).dtype).bytes_per_block);
   Buffer buffer =
-      make(storage_.places[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), tensor);
+      make(storage_.bases[origin], exprs.add(offset(tensor), exprs.mul(index, bytes)), tensor);
   buffer.dims.clear();
   buffer.strides.clear();
   buffer.bytes = bytes;
@@ -299,7 +299,7 @@ Result<uint32_t> ValueTable::element(SymbolId symbol, SourceLocation location) {
 
 bool ValueTable::is_dynamic(ir::ValueId value) const {
   uint32_t origin = live_.origin(value);
-  return origin != kNoOrigin && storage_.places[origin].base == BufferBase::dynamic;
+  return origin != kNoOrigin && storage_.bases[origin].kind == BufferBase::dynamic;
 }
 
 std::string ValueTable::write_protection(ir::ValueId value) const {
@@ -311,7 +311,7 @@ std::string ValueTable::write_protection(ir::ValueId value) const {
     return "a constant";
   if (o.kind != OriginKind::parameter)
     return "";
-  if (storage_.places[origin].base == BufferBase::weight)
+  if (storage_.bases[origin].kind == BufferBase::weight)
     return "a weight";
   return ir::writes(function_.params[o.index].access)
              ? ""

@@ -40,7 +40,7 @@ public:
   Result<uint32_t> buffer(ir::ValueId value, SourceLocation location);
   /// The same, without a row in the plan.
   Buffer whole_buffer(ir::ValueId value) {
-    return make(storage_.places[live_.origin(value)], offset(value), value);
+    return make(storage_.bases[live_.origin(value)], offset(value), value);
   }
   Result<OperandRef> ref(ir::ValueId value, SourceLocation location);
   Result<OperandRef> ref(const ir::Operand &operand, SourceLocation location);
@@ -64,7 +64,6 @@ public:
   /// Why steps may not write the value: "" when they may.
   std::string write_protection(ir::ValueId value) const;
   bool is_dynamic(ir::ValueId value) const;
-  const Place &place(uint32_t origin) const { return storage_.places[origin]; }
 
   const ir::Type &type(ir::ValueId value) const {
     return context_.module.types[function_.value(value).type];
@@ -74,9 +73,9 @@ public:
   const MatchedSymbols &matched_symbols() const { return matched_symbols_; }
 
 private:
-  Buffer make(const Place &place, ExprId offset_bytes, ir::ValueId value);
-  int64_t base_bytes(const Place &place) const;
-  Status check_within(const Origin &origin, const Place &place, ExprId offset_bytes,
+  Buffer make(const Base &base, ExprId offset_bytes, ir::ValueId value);
+  int64_t base_bytes(const Base &base) const;
+  Status check_within(const Origin &origin, const Base &base, ExprId offset_bytes,
                       const Buffer &buffer, ir::ValueId value, SourceLocation location);
   Status check_within_source(const Origin &origin, ExprId offset_bytes, const Buffer &buffer,
                              ir::ValueId value, SourceLocation location);

@@ -110,7 +110,7 @@ public:
         bounds_(symbol_domain(module, function)) {}
 
   Result<FunctionStorage> run() {
-    out_.places.resize(live_.origins.size());
+    out_.bases.resize(live_.origins.size());
     out_.tensor_bytes_by_scope.assign(module_.types.scope_count(), 0);
     parameters();
     results();
@@ -136,10 +136,10 @@ private:
         continue;
       const ir::Parameter &param = function_.params[origin.index];
       if (function_.is_weight(origin.index) && !function_.is_private) {
-        out_.places[o] = {BufferBase::weight, origin.index};
+        out_.bases[o] = {BufferBase::weight, origin.index};
         continue;
       }
-      out_.places[o] = {BufferBase::slot, uint32_t(out_.slots.size())};
+      out_.bases[o] = {BufferBase::slot, uint32_t(out_.slots.size())};
       uint32_t alignment = param.alignment_bytes ? param.alignment_bytes
                                                  : natural_alignment(type_of(param.value).dtype);
       out_.slots.push_back({SlotKind::param, origin.index, param.access, {}, alignment});
@@ -159,7 +159,7 @@ private:
         continue;
       out_.result_slot_of[i] = uint32_t(out_.slots.size());
       if (live_.whole[value.index] && may_lie_in_slot(live_.origins[origin]))
-        out_.places[origin] = {BufferBase::slot, uint32_t(out_.slots.size())};
+        out_.bases[origin] = {BufferBase::slot, uint32_t(out_.slots.size())};
       out_.slots.push_back({SlotKind::result, i, Access::out, {}, kResultAlignment});
     }
   }
@@ -189,10 +189,10 @@ private:
     case OriginKind::parameter:
       return {};
     case OriginKind::constant:
-      out_.places[o] = {BufferBase::constant, origin.index};
+      out_.bases[o] = {BufferBase::constant, origin.index};
       return {};
     case OriginKind::tensor:
-      out_.places[o] = out_.places[origin.parent];
+      out_.bases[o] = out_.bases[origin.parent];
       return {};
     case OriginKind::storage: {
       const ir::Type &type = type_of(origin.value);
@@ -206,12 +206,12 @@ private:
     default:
       break;
     }
-    if (out_.places[o].base == BufferBase::slot)
+    if (out_.bases[o].kind == BufferBase::slot)
       return {};
     const ir::Type &type = type_of(origin.value);
     auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
     if (origin.kind == OriginKind::alloc || !bytes) {
-      out_.places[o] = {BufferBase::dynamic, out_.dynamic_count++};
+      out_.bases[o] = {BufferBase::dynamic, out_.dynamic_count++};
       return {};
     }
     auto sum = checked_add(out_.tensor_bytes_by_scope[type.scope], *bytes);
@@ -244,7 +244,7 @@ private:
       out_.tensor_bytes_by_scope[scope] = *tensors;
     }
     if (origin != kNoOrigin)
-      out_.places[origin] = {BufferBase::arena, uint32_t(out_.classes.size())};
+      out_.bases[origin] = {BufferBase::arena, uint32_t(out_.classes.size())};
     out_.classes.push_back({origin, scope, {begin, end, bytes, kArenaAlignment}, 0});
     return {};
   }
@@ -305,7 +305,7 @@ private:
     if (out_.classes.size() < 2)
       return;
     for (const LifeGap &gap : storage_gaps(live_))
-      out_.gaps.push_back({out_.places[gap.origin].index, gap.begin, gap.end});
+      out_.gaps.push_back({out_.bases[gap.origin].index, gap.begin, gap.end});
     std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
       return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
     });

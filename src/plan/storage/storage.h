@@ -28,8 +28,10 @@ struct StorageClass {
   int64_t offset_bytes = 0; // within the share
 };
 
-struct Place {
-  BufferBase base = BufferBase::arena;
+/// What an origin's bytes lie in: its tensors become Buffers of this base. A caller's tensor has
+/// the slot that it is bound to.
+struct Base {
+  BufferBase kind = BufferBase::arena;
   uint32_t index = kNone; // slot, parameter, constant, dynamic number; of an arena: classes
 };
 
@@ -40,7 +42,7 @@ struct Share {
 };
 
 struct FunctionStorage {
-  std::vector<Place> places;            // by origin; tensors stand with their storage's class
+  std::vector<Base> bases;              // by origin; tensors stand with their storage's class
   std::vector<uint32_t> result_slot_of; // by result: Function::slots, or kNone
   std::vector<Slot> slots;              // of parameters, then of results; sizes left open
   std::vector<StorageClass> classes;

@@ -308,7 +308,7 @@ private:
     case OperandRef::Kind::string:
       return index(ref.index, f_.strings, "a string");
     case OperandRef::Kind::dtype:
-      return ref.index <= uint32_t(ir::DType::q8_0) ? Status() : fail("a dtype does not exist");
+      return ref.index <= uint32_t(ir::DType::iq4_nl) ? Status() : fail("a dtype does not exist");
     case OperandRef::Kind::list:
       return index(ref.index, f_.lists, "a list");
     }

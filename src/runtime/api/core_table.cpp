@@ -32,6 +32,10 @@ void add_lacking_entries(cugrt_api &table) {
   table.pass_count = []() -> size_t { return 0; };
   table.pass_name = table.pass_description = [](size_t) -> const char * { return nullptr; };
   lack<Lacks::text>(table.module_plan_report);
+  lack<Lacks::text>(table.module_import);
+  lack<Lacks::text>(table.module_weights);
+  table.module_input_name = table.module_result_name =
+      [](const cugrt_module *, size_t) -> const char * { return nullptr; };
   lack<Lacks::compiler>(table.executable_compile);
   lack<Lacks::compiler>(table.pack_write);
   lack<Lacks::compiler>(table.cache_list);

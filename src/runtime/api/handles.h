@@ -11,6 +11,9 @@
 namespace cugrt::ir {
 struct Module; // the library for devices has none
 }
+namespace cugrt::runtime::api {
+struct ImportedFile;
+}
 
 struct cugrt_runtime {
   std::shared_ptr<cugrt::runtime::Device> device;
@@ -37,6 +40,7 @@ struct cugrt_module {
   std::shared_ptr<const cugrt::ir::Module> module;
   std::string name, base_folder;
   std::shared_ptr<const std::string> text; // that it was parsed from, for messages
+  std::shared_ptr<const cugrt::runtime::api::ImportedFile> imported{}; // null: it came as text
 };
 
 struct cugrt_weights {

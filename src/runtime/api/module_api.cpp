@@ -5,17 +5,20 @@
 #include "runtime/api/entries.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
+#include "runtime/api/imported_file.h"
 #include "runtime/report/module_report.h"
 #include "support/file.h"
 #include "support/source_errors.h"
 
 #include <filesystem>
+#include <fstream>
 
 namespace cugrt::runtime::api {
 
 namespace {
 
 constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
+constexpr size_t kImportOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_import_options, bind_count);
 
 Status make_module(std::string_view text, std::string name, std::string base_folder,
                    cugrt_module **module) {
@@ -25,10 +28,34 @@ Status make_module(std::string_view text, std::string name, std::string base_fol
   return {};
 }
 
+Status import_module(const char *path, const cugrt_import_options &options, cugrt_module **module) {
+  CUGRT_ASSIGN(ImportedFile file, import_file(path, options));
+  CUGRT_TRY(make_module(file.text, path, "", module));
+  (*module)->imported = std::make_shared<const ImportedFile>(std::move(file));
+  return {};
+}
+
+/// The file's first bytes; fewer, or none, where it has no more or cannot be read.
+std::string first_bytes(const char *path) {
+  std::string begin(std::string_view(CUGRT_PACK_MAGIC).size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  return begin;
+}
+
 cugrt_status *module_load(const char *path, cugrt_module **module) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(path);
     CUGRT_REQUIRE(module);
+    const std::string begin = first_bytes(path), name = "'" + std::string(path) + "'";
+    if (begins_as_importable(begin))
+      return import_module(path, cugrt_import_options{}, module);
+    if (begin == CUGRT_PACK_MAGIC)
+      return Status::error(Code::invalid_argument, name + " is a pack: pack_load opens it");
+    if (begin.substr(0, 4) == "GGUF")
+      return Status::error(Code::invalid_argument,
+                           name + " is a language model, which libcugrt-llm opens");
     CUGRT_ASSIGN(std::string text, read_file(path, ir::kMaxTextBytes));
     return make_module(text, path, std::filesystem::path(path).parent_path().string(), module);
   });
@@ -46,7 +73,46 @@ cugrt_status *module_parse(const char *text, size_t size, const char *name, cons
   });
 }
 
+cugrt_status *module_import(const char *path, const cugrt_import_options *given,
+                            cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(path);
+    CUGRT_REQUIRE(module);
+    CUGRT_ASSIGN(
+        const cugrt_import_options options,
+        read_struct(given, "cugrt_import_options", kImportOptionsBytes, cugrt_import_options{}));
+    CUGRT_REQUIRE(options.dims || !options.dim_count);
+    CUGRT_REQUIRE(options.bounds || !options.bound_count);
+    CUGRT_REQUIRE(options.bind || !options.bind_count);
+    return import_module(path, options, module);
+  });
+}
+
 void module_free(cugrt_module *module) { delete module; }
+
+cugrt_status *module_weights(const cugrt_module *module, cugrt_weights **weights) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(weights);
+    *weights = module->imported && module->imported->weights.size()
+                   ? new cugrt_weights{module->imported->weights}
+                   : nullptr;
+    return {};
+  });
+}
+
+const char *name_in_file(const cugrt_module *module, size_t index,
+                         std::vector<std::string> ImportedFile::*names) {
+  if (!module || !module->imported || index >= (*module->imported.*names).size())
+    return nullptr;
+  return (*module->imported.*names)[index].c_str();
+}
+const char *module_input_name(const cugrt_module *module, size_t index) {
+  return name_in_file(module, index, &ImportedFile::inputs);
+}
+const char *module_result_name(const cugrt_module *module, size_t index) {
+  return name_in_file(module, index, &ImportedFile::results);
+}
 
 cugrt_status *module_print(const cugrt_module *module, cugrt_text **text) {
   return guarded([&]() -> Status {
@@ -81,7 +147,7 @@ cugrt_status *module_run_passes(const cugrt_module *module, const char *const *n
     if (!made.ok())
       return in_source(made.take_status(), module->name, *module->text);
     *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(*made)), module->name,
-                               module->base_folder, module->text};
+                               module->base_folder, module->text, module->imported};
     return {};
   });
 }
@@ -127,6 +193,10 @@ void add_module_entries(cugrt_api &table) {
   table.pass_name = pass_name;
   table.pass_description = pass_description;
   table.module_plan_report = module_plan_report;
+  table.module_import = module_import;
+  table.module_weights = module_weights;
+  table.module_input_name = module_input_name;
+  table.module_result_name = module_result_name;
 }
 
 } // namespace cugrt::runtime::api

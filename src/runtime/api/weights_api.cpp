@@ -41,7 +41,8 @@ cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_
     HostTensor copy;
     copy.dtype = static_cast<ir::DType>(tensor->dtype);
     copy.dims.assign(tensor->dims, tensor->dims + tensor->rank);
-    copy.storage = std::make_shared<const std::string>(data ? data : "", *bytes);
+    const auto own = std::make_shared<const std::string>(data ? data : "", *bytes);
+    copy.storage = {own, own->data()};
     copy.size_bytes = *bytes;
     return weights->set.add(name, std::move(copy));
   });

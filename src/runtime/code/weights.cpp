@@ -211,7 +211,7 @@ Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, s
     return std::move(status).in("weights file " + name + ", header");
   WeightSet set;
   for (HeaderReader::Entry &entry : reader.entries) {
-    entry.tensor.storage = storage;
+    entry.tensor.storage = {storage, storage->data()};
     entry.tensor.offset_bytes += offset_bytes + kLengthBytes + header_bytes;
     CUGRT_TRY(set.add(std::move(entry.name), std::move(entry.tensor)));
   }

@@ -19,10 +19,10 @@ namespace cugrt::runtime {
 struct HostTensor {
   ir::DType dtype = ir::DType::f32;
   std::vector<int64_t> dims{};
-  std::shared_ptr<const std::string> storage{}; // several tensors may lie in one
+  std::shared_ptr<const char> storage{}; // its first byte; several tensors may lie in one
   size_t offset_bytes = 0, size_bytes = 0;
 
-  const char *data() const { return storage->data() + offset_bytes; }
+  const char *data() const { return storage.get() + offset_bytes; }
   /// In the form of the public API; the address is that of host memory.
   cugrt_tensor describe() const;
   /// Likewise, without an address.

@@ -39,10 +39,7 @@ std::string input_change_text(const RunBinding &run, const TopologyClass::Input 
   if (input.kind == Kind::base) {
     if (input.index >= function.slots.size())
       return text("base " + std::to_string(input.index), hex_text);
-    const plan::Slot &slot = function.slots[input.index];
-    return text(slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
-                                                   : "result " + std::to_string(slot.index),
-                hex_text);
+    return text(function.slot_text(input.index), hex_text);
   }
   const plan::HostValue &value = function.host_values[input.index];
   std::string name = value.kind == plan::HostValueKind::param

@@ -219,7 +219,7 @@ private:
 uint32_t FunctionProgram::base_of(const plan::Buffer &buffer) const {
   switch (buffer.base) {
   case plan::BufferBase::slot:
-    return buffer.index;
+    return base_of_slot(buffer.index);
   case plan::BufferBase::weight:
     return first_weight + buffer.index;
   case plan::BufferBase::dynamic:

@@ -2,9 +2,9 @@
 // argument's bytes come from.
 //
 // Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
-// values (plan's index), and bases, the addresses that buffers are offsets from. Bases are numbered
-// through, slots first, so that a changed address names the arguments to set whatever kind it is
-// of:
+// values (plan's index), and bases, the addresses that buffers are offsets from. The plan tells
+// bases apart by kind and index; from here on they are numbered through, so that a changed address
+// names the arguments to set whatever kind it is of:
 //
 //   [0, slots) slots | params: weights | dynamic allocations | arenas | constants | symbol flag
 //
@@ -73,6 +73,8 @@ struct FunctionProgram {
   bool needs_copy_kernels = false, needs_control_kernels = false, checks_symbols = false;
 
   uint32_t base_of(const plan::Buffer &buffer) const;
+  /// The base that callers' buffers give an address: slots come first.
+  uint32_t base_of_slot(uint32_t slot) const { return slot; }
 };
 
 /// Its first symbol has number `first_symbol` (symbol_flag.h). Fails (unsupported) for what no

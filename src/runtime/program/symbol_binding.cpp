@@ -178,7 +178,7 @@ Status bind_tensor(RunBinding &run, uint32_t index, const cugrt_tensor &tensor) 
   if (param.kind == plan::ParamKind::weight)
     run.set_base(run.program.first_weight + index, tensor.address, *bytes);
   else if (param.slot != kNone)
-    run.set_base(param.slot, tensor.address, *bytes);
+    run.set_base(run.program.base_of_slot(param.slot), tensor.address, *bytes);
   return {};
 }
 

@@ -267,12 +267,8 @@ std::string body_name(const plan::Function &function, const plan::Region &region
 
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots) {
   std::string text;
-  for (uint32_t index : slots) {
-    const plan::Slot &slot = function.slots[index];
-    text += text.empty() ? "" : ", ";
-    text += slot.kind == plan::SlotKind::param ? "%" + function.params[slot.index].name
-                                               : "result " + std::to_string(slot.index);
-  }
+  for (uint32_t slot : slots)
+    text += (text.empty() ? "" : ", ") + function.slot_text(slot);
   return text.empty() ? "-" : text;
 }
 

@@ -145,7 +145,7 @@ Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
     const plan::Buffer &buffer = state.run.function.buffers[item.results[result].index];
     CUGRT_ASSIGN(uint64_t address, state.run.address(buffer));
     CUGRT_ASSIGN(uint64_t bytes, state.run.bytes(buffer));
-    callee.run.set_base(slot, address, bytes);
+    callee.run.set_base(callee.run.program.base_of_slot(slot), address, bytes);
   }
   return {};
 }

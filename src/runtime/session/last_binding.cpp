@@ -81,8 +81,8 @@ void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> argume
   auto set_entry = [&](Entry &entry, const cugrt_value &value, const Place &place) {
     entry.value = value;
     entry.place = place;
-    if (place.slot != kNone)
-      entry.place.others.fill(place.movable ? run.bases[place.slot] : value.as.tensor.address);
+    if (place.base != kNone)
+      entry.place.others.fill(place.movable ? run.bases[place.base] : value.as.tensor.address);
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     entries_[i].form = form_of(arguments[i]);
@@ -177,7 +177,7 @@ LastBinding::Match LastBinding::match(Comparison compared, RunBinding &run,
   if (place.others[0] != address && !find_place(mover.run, place, address)) [[unlikely]]
     return false;
   place.others[0] = last;
-  mover.move(place.slot, address - last);
+  mover.move(place.base, address - last);
   last = address;
   return true;
 }
@@ -205,9 +205,9 @@ bool LastBinding::add_place(const RunBinding &run, Place &place, uint64_t addres
       return false;
   for (Entry &entry : entries_) {
     Place &other = entry.place;
-    if (other.slot == kNone || &other == &place || !(place.written || other.written))
+    if (other.base == kNone || &other == &place || !(place.written || other.written))
       continue;
-    uint64_t current = run.bases[other.slot];
+    uint64_t current = run.bases[other.base];
     if (overlap(address, place.bytes, current, other.bytes))
       return false;
     for (uint64_t &known : other.others)
@@ -222,10 +222,10 @@ bool LastBinding::check_all(const RunBinding &run) {
   ranges_ = fixed_;
   for (Entry &entry : entries_) {
     Place &place = entry.place;
-    if (place.slot == kNone)
+    if (place.base == kNone)
       continue;
-    uint64_t current = run.bases[place.slot];
-    ranges_.push_back({current, place.bytes, place.written, place.slot});
+    uint64_t current = run.bases[place.base];
+    ranges_.push_back({current, place.bytes, place.written, place.base});
     place.others.fill(current);
   }
   Overlap overlap;

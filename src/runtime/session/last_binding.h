@@ -30,7 +30,7 @@ class LastBinding {
 public:
   /// What a tensor argument or result is bound through.
   struct Place {
-    uint32_t slot = kNone; // kNone: no run uses the tensor
+    uint32_t base = kNone; // of its slot; kNone: no run uses the tensor
     bool movable = false;  // a run may bring another address; false in the session's own memory
     bool written = false;
     uint64_t bytes = 0, alignment_bytes = 1;

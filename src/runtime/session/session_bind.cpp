@@ -64,10 +64,10 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
   size_t arguments = request.arguments.size();
   std::vector<LastBinding::Place> places(arguments + state.results.size());
   auto use_slot = [&](LastBinding::Place &place, uint32_t slot, uint32_t alignment_bytes) {
-    place.slot = slot;
+    place.base = run.program.base_of_slot(slot);
     place.movable = true;
     place.written = ir::writes(function.slots[slot].access);
-    place.bytes = run.base_bytes[slot];
+    place.bytes = run.base_bytes[place.base];
     place.alignment_bytes = std::max<uint32_t>(alignment_bytes, 1);
   };
   for (size_t i = 0; i < arguments; ++i) {
@@ -152,7 +152,7 @@ Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
   } else {
     CUGRT_ASSIGN(address, result_memory(state, slot_index, bytes));
   }
-  state.run.set_base(slot_index, address, bytes);
+  state.run.set_base(state.run.program.base_of_slot(slot_index), address, bytes);
   return {};
 }
 
@@ -330,8 +330,10 @@ Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
     if (unbound[s])
       continue;
     bool written = ir::writes(run.function.slots[s].access);
-    ranges_.push_back({run.bases[s], run.base_bytes[s], written, s});
-    if (run.bases[s] + run.base_bytes[s] < run.bases[s])
+    const uint32_t base = run.program.base_of_slot(s);
+    const uint64_t begin = run.bases[base], bytes = run.base_bytes[base];
+    ranges_.push_back({begin, bytes, written, s});
+    if (begin + bytes < begin)
       return Status::error(Code::invalid_argument,
                            range_name(state, s) + " wraps around the end of the address space");
   }
@@ -357,10 +359,9 @@ std::string Session::range_name(const FunctionState &state, uint32_t name) const
   if (name >= kFirstArenaRange)
     return "the session's arena '" + executable().plan().arenas[name - kFirstArenaRange].scope +
            "'";
-  const plan::Slot &slot = state.run.function.slots[name];
-  if (slot.kind == plan::SlotKind::param)
-    return "parameter %" + state.run.function.params[slot.index].name;
-  return "result " + std::to_string(slot.index);
+  const plan::Function &function = state.run.function;
+  return (function.slots[name].kind == plan::SlotKind::param ? "parameter " : "") +
+         function.slot_text(name);
 }
 
 /// Remembers the address of a result that lies in another slot's memory, such as a parameter's: the

@@ -86,6 +86,8 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(module_print);
   CHECK_NULLS(module_run_passes);
   CHECK_NULLS(module_plan_report);
+  CHECK_NULLS(module_import);
+  CHECK_NULLS(module_weights);
   CHECK_NULLS(weights_create);
   CHECK_NULLS(weights_load);
   CHECK_NULLS(weights_add);
@@ -125,7 +127,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(cache_remove_broken);
   CHECK_NULLS(cache_prune);
   CHECK_NULLS(cache_export);
-  const size_t others = 5; // in the next case
+  const size_t others = 7; // in the next case
   const size_t listed = (sizeof(cugrt_api) - offsetof(cugrt_api, status_create)) / sizeof(void *);
   CHECK(called + others == listed); // a new function is listed above, or below
 }
@@ -133,6 +135,8 @@ TEST_CASE("no function of the C ABI takes a null badly") {
 TEST_CASE("names beyond the last are null, and nothing is an error of code ok") {
   CHECK(with_nulls(api().status_create) == nullptr); // of CUGRT_OK
   CHECK(with_nulls(api().function_symbol_name) == nullptr);
+  CHECK(with_nulls(api().module_input_name) == nullptr);
+  CHECK(with_nulls(api().module_result_name) == nullptr);
   const size_t passes = api().pass_count();
   REQUIRE(passes > 0);
   CHECK_FALSE(std::string(api().pass_name(passes - 1)).empty());

@@ -20,14 +20,16 @@ CASES = ("add", "reduce_sum_rows", "matmul")
 LOOKUPS = ("embedding", "gather", "gather_elements")
 # Sources of kernels/ that no case runs.
 WITHOUT_CASE = {
-    "advance.cu": "no op becomes it: language models' modules name it; a thread a sequence",
     "cache_write.cu": "no op becomes it: language models' modules name it; a row a sequence",
+    "cache_write_at.cu": "no op becomes it: language models' modules name it; rows of a sequence",
     "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
     "matmul_repacked.cu": "on weights that a session has repacked; bench sass has its forms",
+    "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
     "control.cu": "sets the conditions of graph nodes: a thread each",
     "fill.cu": "no op becomes it: modules name it themselves",
     "resize.cu": "of PadToBuckets alone; moves rows as copy.cu does",
+    "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
 CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")

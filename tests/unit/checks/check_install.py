@@ -21,6 +21,7 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt", "libexec/cugrt/cugrt-compile",
                   "**/libcugrt.so", "**/libcugrt-core.so", "**/cugrt-core.pc",
                   "**/libcugrt-llm.so", "**/cugrt-llm.pc",
+                  "**/libcugrt-onnx.so", "**/cugrt-onnx.pc", "include/cugrt/onnx.h",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
                   "**/cugrt-config-version.cmake",
                   "**/cugrt-emu/libcuda.so.1", "**/cugrt-emu/libcugrt-emu.so"]
@@ -53,6 +54,24 @@ def expect_message(program, library_folder):
         raise Failure(f"{program} printed no message: {message!r}")
 
 
+def expect_import(program, library_folder, out):
+    """The program finds the importer of ONNX files beside the library."""
+    def field(number, value):
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    def of_four_floats(name):
+        shape = field(2, field(1, b"\x08\x04"))
+        return field(1, name) + field(2, field(1, b"\x08\x01" + shape))
+    graph = (field(1, field(1, b"x") + field(2, b"y") + field(4, b"Relu")) + field(11, of_four_floats(b"x"))
+             + field(12, of_four_floats(b"y")))
+    model = os.path.join(out, "relu.onnx")
+    with open(model, "wb") as file:
+        file.write(b"\x08\x08" + field(8, b"\x10\x11") + field(7, graph))
+    said = run(program, model, LD_LIBRARY_PATH=library_folder)
+    if "relu(%x)" not in said:
+        raise Failure(f"{program} loaded no ONNX model: {said!r}")
+
+
 def flags_of(package, prefix, sysroot):
     search = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, f"**/{package}.pc"))}
     if sysroot:
@@ -72,6 +91,7 @@ def check_pkg_config(prefix, out, sysroot):
         program = os.path.join(out, name.replace(".", "_"))
         run(*compiler, *STRICT, os.path.join(USERS, name), "-o", program, *flags)
         expect_message(program, library_folder)
+    expect_import(program, library_folder, out)
 
 
 def check_device(prefix, out, sysroot):

@@ -71,24 +71,28 @@ def byte_characters():
 class Model:
     """A file and its weights as numbers."""
 
-    def __init__(self, architecture, kinds, tied, seed, scaling=None, divisors=False, drop=None, more=()):
+    def __init__(self, architecture, kinds, tied, seed, scaling=None, divisors=False, drop=None, more=(), window=0,
+                 yarn=None, layers=LAYERS):
         draw = random.Random(seed)
         self.architecture, self.tied, self.weights, self.scaling = architecture, tied, {}, scaling
-        self.interleaved = architecture == "llama"
+        self.interleaved, self.window, self.yarn, self.layers = architecture == "llama", window, yarn, layers
+        self.gemma = architecture == "gemma3"
         infos, blob = [], b""
         shapes = {"token_embd.weight": (VOCABULARY, WIDTH), "output_norm.weight": (WIDTH,)}
         if not tied:
             shapes["output.weight"] = (VOCABULARY, WIDTH)
         if divisors:
             shapes["rope_freqs.weight"] = (HEAD // 2,)
-        for layer in range(LAYERS):
+        for layer in range(layers):
             b = f"blk.{layer}."
+            if self.gemma:
+                shapes |= {b + "post_attention_norm.weight": (WIDTH,), b + "post_ffw_norm.weight": (WIDTH,)}
             for name, rows, columns in (("q", HEADS * HEAD, WIDTH), ("k", KV_HEADS * HEAD, WIDTH),
                                         ("v", KV_HEADS * HEAD, WIDTH), ("output", WIDTH, HEADS * HEAD)):
                 shapes[f"{b}attn_{name}.weight"] = (rows, columns)
                 if architecture == "qwen2" and name != "output":
                     shapes[f"{b}attn_{name}.bias"] = (rows,)
-                if architecture == "qwen3" and name in "qk":
+                if architecture in ("qwen3", "gemma3") and name in "qk":
                     shapes[f"{b}attn_{name}_norm.weight"] = (HEAD,)
             shapes |= {b + "attn_norm.weight": (WIDTH,), b + "ffn_norm.weight": (WIDTH,),
                        b + "ffn_gate.weight": (INNER, WIDTH), b + "ffn_up.weight": (INNER, WIDTH),
@@ -113,22 +117,51 @@ class Model:
         keys += [("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + b"".join(map(text, tokens))),
                  ("tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 2) + text("H e") + text("l l"))]
         keys += [(f"{architecture}.{key}", 4, struct.pack("<I", value)) for key, value in (
-            ("block_count", LAYERS), ("context_length", 300), ("embedding_length", WIDTH),
+            ("block_count", layers), ("context_length", 300), ("embedding_length", WIDTH),
             ("feed_forward_length", INNER), ("attention.head_count", HEADS), ("attention.head_count_kv", KV_HEADS))]
         keys.append((f"{architecture}.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", EPSILON)))
         if scaling:
             keys += [(f"{architecture}.rope.scaling.type", 8, text("linear")),
                      (f"{architecture}.rope.scaling.factor", 6, struct.pack("<f", scaling))]
+        if window:
+            keys.append((f"{architecture}.attention.sliding_window", 4, struct.pack("<I", window)))
+        if yarn:
+            keys += [(f"{architecture}.rope.scaling.type", 8, text("yarn")),
+                     (f"{architecture}.rope.scaling.factor", 6, struct.pack("<f", yarn[0])),
+                     (f"{architecture}.rope.scaling.original_context_length", 4, struct.pack("<I", yarn[1]))]
+        if self.gemma:
+            keys.append(("gemma3.rope.freq_base", 6, struct.pack("<f", 1e6)))
+            keys.append(("gemma3.attention.key_length", 4, struct.pack("<I", HEAD)))
         keys += more
         head = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(keys))
         head += b"".join(text(k) + struct.pack("<I", t) + v for k, t, v in keys) + b"".join(infos)
         self.bytes = head + bytes(-len(head) % 32) + blob
 
+    def activated(self, x):
+        if self.gemma:
+            return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+        return x / (1 + math.exp(-x))
+
+    def turn(self, layer, pair):
+        """A pair's angle a position, and the factor of cosines and sines."""
+        is_local = self.gemma and (layer + 1) % 6 != 0
+        base = 1e6 if self.gemma and not is_local else BASE
+        own = base ** (-2 * pair / HEAD)
+        if not is_local and "rope_freqs.weight" in self.weights:
+            own /= self.weights["rope_freqs.weight"][pair]
+        if not self.yarn:
+            return own / (1 if is_local else self.scaling or 1), 1
+        factor, original = self.yarn
+
+        def pair_of(turns):
+            return HEAD * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+        low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), HEAD - 1)
+        ramp = min(max((pair - low) / max(high - low, 0.001), 0), 1)
+        return own / factor * ramp + own * (1 - ramp), 0.1 * math.log(factor) + 1
+
     def logits(self, ids):
         """Of the last of these tokens: the whole sequence anew."""
         w = self.weights
-        divisors = w.get("rope_freqs.weight", [1.0] * (HEAD // 2))
-
         def product(x, name):
             bias = w.get(name + ".bias", [0.0] * len(w[name + ".weight"]))
             return [[sum(a * b for a, b in zip(row, column)) + c for column, c in zip(w[name + ".weight"], bias)]
@@ -142,19 +175,19 @@ class Model:
             out = []
             for position, row in enumerate(product(x, f"blk.{layer}.attn_{name}")):
                 parts = [row[i:i + HEAD] for i in range(0, len(row), HEAD)]
-                if self.architecture == "qwen3":
+                if self.architecture in ("qwen3", "gemma3"):
                     parts = [norm(part, f"blk.{layer}.attn_{name}_norm.weight") for part in parts]
                 for part in parts:
                     for i in range(HEAD // 2):
-                        angle = position / (self.scaling or 1) / divisors[i] * BASE ** (-2 * i / HEAD)
+                        speed, size = self.turn(layer, i)
+                        c, s = size * math.cos(position * speed), size * math.sin(position * speed)
                         a, b = (2 * i, 2 * i + 1) if self.interleaved else (i, i + HEAD // 2)
-                        part[a], part[b] = (part[a] * math.cos(angle) - part[b] * math.sin(angle),
-                                            part[a] * math.sin(angle) + part[b] * math.cos(angle))
+                        part[a], part[b] = part[a] * c - part[b] * s, part[a] * s + part[b] * c
                 out.append(parts)
             return out
 
-        x = [list(w["token_embd.weight"][i]) for i in ids]
-        for layer in range(LAYERS):
+        x = [[a * (math.sqrt(WIDTH) if self.gemma else 1) for a in w["token_embd.weight"][i]] for i in ids]
+        for layer in range(self.layers):
             b = f"blk.{layer}."
             h = [norm(row, b + "attn_norm.weight") for row in x]
             q, k = heads(h, "q", layer), heads(h, "k", layer)
@@ -164,19 +197,63 @@ class Model:
                 row = []
                 for head in range(HEADS):
                     group = head // (HEADS // KV_HEADS)
+                    is_whole = not self.window or (self.gemma and (layer + 1) % 6 == 0)
+                    first = 0 if is_whole else max(p + 1 - self.window, 0)
                     scores = [sum(a * c for a, c in zip(q[p][head], k[s][group])) / math.sqrt(HEAD)
-                              for s in range(p + 1)]
+                              for s in range(first, p + 1)]
                     weights = [math.exp(s - max(scores)) for s in scores]
-                    row += [sum(a * v[s][group][e] for s, a in enumerate(weights)) / sum(weights)
+                    row += [sum(a * v[first + s][group][e] for s, a in enumerate(weights)) / sum(weights)
                             for e in range(HEAD)]
                 seen.append(row)
-            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, product(seen, b + "attn_output"))]
+            outs = product(seen, b + "attn_output")
+            if self.gemma:
+                outs = [norm(out, b + "post_attention_norm.weight") for out in outs]
+            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, outs)]
             h = [norm(row, b + "ffn_norm.weight") for row in x]
-            h = [[g / (1 + math.exp(-g)) * u for g, u in zip(gates, ups)]
+            h = [[self.activated(g) * u for g, u in zip(gates, ups)]
                  for gates, ups in zip(product(h, b + "ffn_gate"), product(h, b + "ffn_up"))]
-            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, product(h, b + "ffn_down"))]
+            outs = product(h, b + "ffn_down")
+            if self.gemma:
+                outs = [norm(out, b + "post_ffw_norm.weight") for out in outs]
+            x = [[a + c for a, c in zip(row, out)] for row, out in zip(x, outs)]
         last = norm(x[-1], "output_norm.weight")
         return product([last], "token_embd" if self.tied else "output")[0]
+
+
+def write_zeros(path):
+    """A model of eight billion weights in q4_0, all zeros that take no room on the disk; how many bytes they are."""
+    layers, width, inner, kv_width, vocabulary = 32, 4096, 14336, 1024, 128256
+    shapes = {"token_embd.weight": (vocabulary, width), "output.weight": (vocabulary, width),
+              "output_norm.weight": (width,)}
+    for layer in range(layers):
+        b = f"blk.{layer}."
+        shapes |= {b + "attn_norm.weight": (width,), b + "ffn_norm.weight": (width,),
+                   b + "attn_q.weight": (width, width), b + "attn_k.weight": (kv_width, width),
+                   b + "attn_v.weight": (kv_width, width), b + "attn_output.weight": (width, width),
+                   b + "ffn_gate.weight": (inner, width), b + "ffn_up.weight": (inner, width),
+                   b + "ffn_down.weight": (width, inner)}
+    infos, at, weights = [], 0, 0
+    for name, shape in shapes.items():
+        kind = "q4_0" if len(shape) == 2 else "f32"
+        number, elements, size = TYPES[kind]
+        infos.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), number, at))
+        weights += math.prod(shape) // elements * size
+        at += -(-math.prod(shape) // elements * size // 32) * 32
+    tokens = byte_characters()
+    keys = [("general.architecture", 8, text("llama")), ("tokenizer.ggml.model", 8, text("gpt2")),
+            ("tokenizer.ggml.pre", 8, text("gpt-2")),
+            ("tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + b"".join(map(text, tokens))),
+            ("tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 0)),
+            ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", EPSILON))]
+    keys += [(f"llama.{key}", 4, struct.pack("<I", value)) for key, value in (
+        ("block_count", layers), ("context_length", 131072), ("embedding_length", width),
+        ("feed_forward_length", inner), ("attention.head_count", 32), ("attention.head_count_kv", 8))]
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(keys))
+    head += b"".join(text(k) + struct.pack("<I", t) + v for k, t, v in keys) + b"".join(infos)
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % 32))
+        file.truncate(file.tell() + at)
+    return weights
 
 
 class Subject:
@@ -255,6 +332,43 @@ def _(subject):
     follow(model, subject.generate(model), 1e-3)
 
 
+@test("gemma3: windows but for each sixth layer, norms behind, scaled embeddings")
+def _(subject):
+    model = Model("gemma3", ["q8_0", "f32"], True, 12, window=6, layers=6)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("llama with a window, as Mistral's models")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 13, window=7)
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("positions beyond the trained ones, by YaRN")
+def _(subject):
+    model = Model("qwen2", ["f32"], True, 14, yarn=(4.0, 64))
+    follow(model, subject.generate(model), 1e-3)
+
+
+@test("text that stops an answer is no part of it, nor what comes behind")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1)
+    whole = subject.generate(model)["text"]
+    stop = whole[4:6]
+    answer = subject.generate(model, "--stop", "never to be found", "--stop", stop)
+    equal((answer["text"], answer["stop"]), (whole[:whole.index(stop)], "text"))
+    path = subject.write(model.bytes)
+    with open(path + ".txt", "w") as file:
+        file.write(PROMPT)
+    options = ("--max-tokens", str(TOKENS), "--file")
+    done = subject.run("generate", path, *options, path + ".txt")
+    equal(done.stdout, whole + "\n")
+    equal(subject.run("generate", path, *options, "-", input=PROMPT).stdout, whole + "\n")
+    error = subject.run("generate", path, *options, path + ".none")
+    equal((error.returncode, error.stderr.replace(subject.folder + "/", "")),
+          (1, "cugrt: error: cannot read 'm.gguf.none'\n"))
+
+
 @test("f16 and bf16 stay near")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 1)
@@ -307,7 +421,7 @@ def _(subject):
 def _(subject):
     good = ["q8_0"]
     says = {
-        "architecture 'mamba' is not known; known are llama, qwen2, qwen3": Model("mamba", good, True, 1),
+        "architecture 'mamba' is not known; known are llama, qwen2, qwen3, gemma3": Model("mamba", good, True, 1),
         "key 'llama.expert_count' is not known":
             Model("llama", good, True, 1, more=[("llama.expert_count", 4, struct.pack("<I", 8))]),
         "has no tensor 'blk.1.ffn_up.weight'": Model("llama", good, True, 1, drop="blk.1.ffn_up.weight"),
@@ -339,6 +453,41 @@ def _(subject):
     assert " nodes; 2 instances built, 0 fields patched; weights " in first.stderr, first.stderr
     equal(subject.error(Model("llama", ["q8_0"], True, 1), "--chat"),
           "cugrt: error: 'm.gguf' has no key 'tokenizer.chat_template'")
+
+
+@test("a model above 4 GiB is planned without being read, and the error of one that does not fit names the context")
+def _(subject):
+    path = os.path.join(subject.folder, "zeros.gguf")
+    weights = write_zeros(path)
+    assert os.path.getsize(path) > 1 << 32
+    done = subject.run("plan", path, "--context", "8192", "--json")
+    equal(done.returncode, 0)
+    position = 2 * 32 * 1024 * 4  # keys and values of 32 layers, in f32
+    equal(json.loads(done.stdout)["language_model"],
+          {"context": 8192, "weight_bytes": weights, "table_bytes": 8192 * 512, "cache_bytes": 8192 * position})
+    done = subject.run("plan", path, "--context", "1000", "--dtype", "f16", "--places", "2")
+    equal(done.stdout.splitlines()[0], f"weights {weights / 1e6:.1f} MB, tables of positions 0.5 MB, caches "
+          f"{1000 * position / 1e6:.1f} MB: 1000 positions of 2 sequences")
+    fits = ((8 << 30) // 16 * 15 - weights) // (position + 512)
+    subject.environment["CUGRT_EMU_MEMORY"] = "8G"
+    done = subject.run("generate", path, "--prompt", "a", "--context", "131072")
+    del subject.environment["CUGRT_EMU_MEMORY"]
+    os.remove(path)
+    equal(done.returncode, 1)
+    assert done.stderr.endswith(f"; at most {fits} positions fit\n"), done.stderr
+
+
+@test("bench times prompt and answer of a file")
+def _(subject):
+    path = subject.write(Model("llama", ["q8_0"], True, 1).bytes)
+    done = subject.run("bench", path, "--prompt", "40", "--generate", "9", "--json")
+    equal(done.returncode, 0)
+    rows = json.loads(done.stdout)
+    equal([(row["bench"], row["case"], row["tokens"], row["driver"]) for row in rows],
+          [("language_model", "prefill", 40, "EMULATED"), ("language_model", "decode", 8, "EMULATED")])
+    assert all(row["tokens_per_s"] > 0 and row["decode_nodes"] > 0 for row in rows)
+    done = subject.run("bench", path, "--prompt", "3", "--generate", "2")
+    equal([line.split()[0] for line in done.stdout.splitlines()], ["llama", "case", "prefill", "decode"])
 
 
 @test("tokenize reads JSON strings and writes JSON lists")

@@ -4,11 +4,13 @@
 #include "import/onnx/model.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
+#include "support/onnx_bytes.h"
 #include "support/temporary_folder.h"
 
 #include <fstream>
 
 using namespace cugrt;
+using namespace cugrt::test::onnx_bytes;
 
 namespace {
 
@@ -37,59 +39,6 @@ void check_holds(const std::string &text, const Holds &holds) {
   }
 }
 
-// --- Writing messages
-// -----------------------------------------------------------------------------
-
-std::string varint(uint64_t value) {
-  std::string out;
-  for (; value > 127; value >>= 7)
-    out += char(value | 128);
-  return out + char(value);
-}
-std::string number(unsigned field, uint64_t value) { return varint(field << 3) + varint(value); }
-std::string bytes(unsigned field, const std::string &value) {
-  return varint(field << 3 | 2) + varint(value.size()) + value;
-}
-std::string node(const std::string &op, const std::vector<std::string> &inputs,
-                 const std::vector<std::string> &outputs, const std::string &attributes = "") {
-  std::string out;
-  for (const std::string &one : inputs)
-    out += bytes(1, one);
-  for (const std::string &one : outputs)
-    out += bytes(2, one);
-  return bytes(1, out + bytes(4, op) + attributes);
-}
-std::string integer_attribute(const std::string &name, uint64_t value) {
-  return bytes(5, bytes(1, name) + number(3, value) + number(20, 2));
-}
-std::string graph_attribute(const std::string &name, const std::string &graph) {
-  return bytes(5, bytes(1, name) + bytes(6, graph) + number(20, 5));
-}
-/// A dimension that is all digits is a number.
-std::string value(unsigned field, const std::string &name, unsigned dtype,
-                  const std::vector<std::string> &dims) {
-  std::string shape;
-  for (const std::string &dim : dims)
-    shape += bytes(1, !dim.empty() && std::isdigit(static_cast<unsigned char>(dim[0]))
-                          ? number(1, std::stoul(dim))
-                      : dim.empty() ? ""
-                                    : bytes(2, dim));
-  return bytes(field, bytes(1, name) + bytes(2, bytes(1, number(1, dtype) + bytes(2, shape))));
-}
-std::string input(const std::string &name, unsigned dtype, const std::vector<std::string> &dims) {
-  return value(11, name, dtype, dims);
-}
-std::string output(const std::string &name, unsigned dtype, const std::vector<std::string> &dims) {
-  return value(12, name, dtype, dims);
-}
-std::string integers(const std::string &name, const std::vector<int64_t> &list) {
-  std::string raw(reinterpret_cast<const char *>(list.data()), list.size() * 8);
-  return bytes(5, number(1, list.size()) + number(2, 7) + bytes(8, name) + bytes(9, raw));
-}
-std::string model(const std::string &graph, uint64_t opset = 17, uint64_t ir = 8) {
-  return number(1, ir) + bytes(8, number(2, opset)) + bytes(7, graph);
-}
-
 std::string message_of(const Result<onnx::Imported> &imported) {
   return imported.ok() ? "" : imported.status().message();
 }
@@ -107,7 +56,7 @@ std::string text_of(const std::string &file, const onnx::Options &options = {}) 
 const std::string kRelu =
     model(node("Relu", {"x"}, {"y"}) + input("x", 1, {"n", "4"}) + output("y", 1, {"n", "4"}));
 
-constexpr unsigned kF32 = 1, kI64 = 7;
+using Ints = std::vector<int64_t>;
 
 } // namespace
 
@@ -190,10 +139,171 @@ TEST_CASE("control flow without an input that it needs is refused") {
               Holds("input 0 is missing"));
   const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", 1, {"4"}) +
                            output("c", 9, {}) + output("v", 1, {"4"});
-  check_holds(error_of(model(integers("n", {1}) +
-                             node("Loop", {"n", "", ""}, {"y"}, graph_attribute("body", body)) +
+  check_holds(
+      error_of(model(integers("n", {1}) +
+                     node("Loop", {"n", "", ""}, {"y"}, graph_attribute("body", body)) + around)),
+      Holds("input 2 is missing"));
+}
+
+TEST_CASE("windows that no image has are refused: strides of 0, numbers whose products overflow") {
+  const std::string around = input("x", kF32, {"1", "1", "8", "8"}) +
+                             input("w", kF32, {"1", "1", "3", "3"}) +
+                             output("y", kF32, {"1", "1", "8", "8"});
+  auto with = [&](const std::string &op, const std::string &attributes) {
+    return error_of(model(node(op, {"x", "w"}, {"y"}, attributes) + around));
+  };
+  const int64_t huge = INT64_MAX;
+  for (const char *op : {"Conv", "ConvTranspose", "ConvInteger"})
+    for (const char *name : {"strides", "dilations", "pads"}) {
+      INFO(op << " " << name);
+      const size_t count = std::string(name) == "pads" ? 4 : 2;
+      check_holds(with(op, integers_attribute(name, Ints(count, huge))), Holds("no window has"));
+      check_holds(with(op, integers_attribute(name, Ints(count, -1)) +
+                               text_attribute("auto_pad", "NOTSET")),
+                  Holds("no window has"));
+    }
+  check_holds(with("Conv", integers_attribute("strides", {0, 0}) +
+                               text_attribute("auto_pad", "SAME_LOWER")),
+              Holds("no window has"));
+  check_holds(with("Conv", integer_attribute("group", 0)), Holds("conv2d"));
+  check_holds(with("LRN", integer_attribute("size", 0)), Holds("no channel"));
+}
+
+TEST_CASE("lists on the host: axes that are named twice, steps that overflow, numbers to the end") {
+  // y = Reshape(x, op(shape)): the op works on known elements.
+  auto shaped = [&](const std::string &op, const std::vector<std::string> &more,
+                    const std::string &attributes, const std::string &initial) {
+    std::vector<std::string> inputs = {"list"};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return error_of(model(node(op, inputs, {"s"}, attributes) + node("Reshape", {"x", "s"}, {"y"}) +
+                          initial + input("x", kF32, {"4"}) + output("y", kF32, {})));
+  };
+  const std::string list = integers("list", {2, 2, 7});
+  const std::string zero = integers("zero", {0}), end = integers("end", {INT64_MAX});
+  CHECK(shaped("Slice", {"zero", "two", "zero", "step"}, "",
+               list + zero + integers("two", {2}) + integers("step", {1}))
+            .empty());
+  // Of a step that no list has, the first element alone.
+  check_holds(shaped("Slice", {"zero", "end", "zero", "step"}, "",
+                     list + zero + end + integers("step", {INT64_MAX})),
+              Holds("can never be"));
+  check_holds(shaped("Slice", {"twice", "ends", "twice", "steps"}, "",
+                     list + integers("twice", {0, 0}) + integers("ends", {3, 3}) +
+                         integers("steps", {2, 2})),
+              Holds("slice"));
+  const std::string square = bytes(5, number(1, 3) + number(1, 2) + number(2, kI64) +
+                                          bytes(8, "list") + bytes(9, std::string(48, '\1')));
+  check_holds(shaped("Transpose", {}, integers_attribute("perm", {0, 0}), square),
+              Holds("transpose"));
+  check_holds(error_of(model(node("Range", {"a", "b", "c"}, {"y"}) +
+                             integers("a", {INT64_MAX - 1}) + integers("b", {INT64_MAX}) +
+                             integers("c", {INT64_MAX / 2}) + output("y", kI64, {}))),
+              Holds(""));
+}
+
+TEST_CASE("a split into no part, scales and diagonals that no tensor has") {
+  check_holds(error_of(model(node("Split", {"x"}, {}) + input("x", kF32, {"4"}) +
+                             output("x", kF32, {"4"}))),
+              Holds(""));
+  std::string scales(8, '\0');
+  scales.replace(4, 4, std::string("\xff\xff\x7f\x7f", 4));
+  const std::string tensor =
+      bytes(5, number(1, 2) + number(2, 1) + bytes(8, "scales") + bytes(9, scales));
+  check_holds(error_of(model(node("Resize", {"x", "", "scales"}, {"y"}) + tensor +
+                             input("x", kF32, {"4", "4"}) + output("y", kF32, {}))),
+              Holds("no scale of an image"));
+  check_holds(
+      error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", "ii->i")) +
+                     input("x", kF32, {"4294967296", "4294967296"}) + output("y", kF32, {}))),
+      Holds("an axis of a diagonal is 4294967296"));
+}
+
+TEST_CASE("loops within loops are written out up to a number of nodes") {
+  std::string body = node("Identity", {"v"}, {"w"}) + output("c", 9, {}) + output("w", kF32, {});
+  for (int i = 0; i < 6; ++i) {
+    const std::string at = std::to_string(i);
+    const std::string inner = input("i" + at, kI64, {}) + input("c" + at, 9, {}) +
+                              input(i ? "v" + at : "v", kF32, {}) + body;
+    body = node("Loop", {"turns", "c", i == 5 ? "x" : "v" + std::to_string(i + 1)}, {"w" + at},
+                graph_attribute("body", inner)) +
+           output("c", 9, {}) + output("w" + at, kF32, {});
+  }
+  const std::string turns = integers("turns", {64});
+  const std::string yes = bytes(5, number(2, 9) + bytes(8, "c") + bytes(9, std::string(1, '\1')));
+  const size_t cut = body.find(output("c", 9, {}) + output("w5", kF32, {}));
+  REQUIRE(cut != std::string::npos);
+  check_holds(error_of(model(turns + yes + body.substr(0, cut) + input("x", kF32, {}) +
+                             output("w5", kF32, {}))),
+              Holds("cannot be imported"));
+}
+
+/// y = x doubled in each turn, whose number is `turns`; all of them are `rows`.
+std::string doubling_loop(const std::string &turns, const std::string &around) {
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {"4"}) +
+                           node("Add", {"v", "v"}, {"w"}) + node("Identity", {"w"}, {"row"}) +
+                           output("c", 9, {}) + output("w", kF32, {"4"}) +
+                           output("row", kF32, {"4"});
+  return model(node("Loop", {turns, "", "x"}, {"y", "rows"}, graph_attribute("body", body)) +
+               around + input("x", kF32, {"4"}) + output("y", kF32, {"4"}) +
+               output("rows", kF32, {"turns", "4"}));
+}
+
+TEST_CASE(
+    "a loop of few turns is written out; of many, or as many as an input says, it is a while") {
+  const std::string few = text_of(doubling_loop("n", integers("n", {3})));
+  check_holds(few, !Holds("while"));
+  const std::string many = text_of(doubling_loop("n", integers("n", {500})));
+  check_holds(many, Holds("while (") && Holds("tensor<[500, 4], f32>"));
+  const std::string given = text_of(doubling_loop("n", input("n", kI64, {})));
+  check_holds(given, Holds("%n: int<n>") && Holds("while (") && Holds("tensor<[n, 4], f32>"));
+}
+
+TEST_CASE("a loop whose end the device decides collects nothing") {
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {}) +
+                           node("Add", {"v", "v"}, {"w"}) + node("Less", {"w", "most"}, {"on"}) +
+                           output("on", 9, {}) + output("w", kF32, {});
+  const std::string around =
+      bytes(5, number(2, 1) + bytes(8, "most") + bytes(9, std::string(4, 'B'))) +
+      input("x", kF32, {}) + output("y", kF32, {});
+  check_holds(
+      text_of(model(node("Loop", {"", "", "x"}, {"y"}, graph_attribute("body", body)) + around)),
+      Holds("while (") && Holds("less("));
+  check_holds(error_of(model(node("Loop", {"", "", "x"}, {"y", "rows"},
+                                  graph_attribute("body", body + output("w", kF32, {}))) +
                              around)),
-              Holds("input 2 is missing"));
+              Holds("as many as the device decides"));
+}
+
+TEST_CASE(
+    "a scan over a dimension that varies is a while, and what it collects has that dimension") {
+  const std::string body =
+      input("sum", kF32, {}) + input("one", kF32, {}) + node("Add", {"sum", "one"}, {"next"}) +
+      node("Identity", {"next"}, {"row"}) + output("next", kF32, {}) + output("row", kF32, {});
+  const std::string text =
+      text_of(model(node("Scan", {"start", "x"}, {"y", "rows"},
+                         graph_attribute("body", body) + integer_attribute("num_scan_inputs", 1)) +
+                    input("start", kF32, {}) + input("x", kF32, {"n"}) + output("y", kF32, {}) +
+                    output("rows", kF32, {"n"})));
+  check_holds(text, Holds("while (") && Holds("-> (tensor<[], f32>, tensor<[n], f32>)"));
+}
+
+TEST_CASE("arithmetic over dimensions that is nested without end is refused") {
+  std::string nodes = node("Shape", {"x"}, {"s0"});
+  for (int i = 0; i < 400; ++i) { // s = s * s / 3: no sum of products
+    const std::string s = "s" + std::to_string(i), next = "s" + std::to_string(i + 1);
+    nodes += node("Div", {s, "three"}, {"d" + s}) + node("Max", {"d" + s, "three"}, {"m" + s}) +
+             node("Add", {"m" + s, "three"}, {next});
+  }
+  check_holds(error_of(model(nodes + node("Expand", {"x", "s400"}, {"y"}) + integers("three", {3}) +
+                             input("x", kF32, {"n"}) + output("y", kF32, {}))),
+              Holds("nested more than"));
+}
+
+TEST_CASE("a view of an input that is not there is refused") {
+  check_holds(error_of(model(node("BitCast", {}, {"y"}, integer_attribute("to", 6)) +
+                                 input("x", kF32, {"3"}) + output("y", 6, {"3"}),
+                             26)),
+              Holds("an input that the op needs is missing"));
 }
 
 TEST_CASE("external data: the file must be there, inside of the folder, and long enough") {

@@ -40,6 +40,8 @@ int main(void) {
   REFUSED(module_print, (NULL, NULL));
   REFUSED(module_run_passes, (NULL, NULL, 0, NULL, 0, NULL));
   REFUSED(module_plan_report, (NULL, NULL, NULL));
+  REFUSED(module_import, (NULL, NULL, NULL));
+  REFUSED(module_weights, (NULL, NULL));
   REFUSED(executable_compile, (NULL, NULL, NULL, NULL));
   REFUSED(pack_write, (NULL, NULL, NULL, NULL));
   REFUSED(pack_report, (NULL, NULL, NULL));
@@ -50,6 +52,8 @@ int main(void) {
   REFUSED(cache_prune, (NULL, 0, NULL));
   REFUSED(cache_export, (NULL, NULL, NULL));
   api->module_free(NULL);
+  if (api->module_input_name(NULL, 0) || api->module_result_name(NULL, 0))
+    wrong = 1;
   if (api->pass_count() != 0 || api->pass_name(0) || api->pass_description(0))
     wrong = 1;
   status = api->doctor(NULL, CUGRT_REPORT_JSON, &report, &usable); /* its half of the device */

@@ -50,6 +50,12 @@ TEST_CASE("ops on numbers give the types that their rules say") {
   CHECK(infer("%r = cumsum(%x)", "[n, 3], i64").type == "tensor<[n, 3], i64>");
   CHECK(infer("%r = matmul_blocks(%x, %y)", "[n, 3, 64], f16", "[8, 64], q4_1").type ==
         "tensor<[n, 3, 8], f16>");
+  CHECK(infer("%r = matmul_blocks(%x, %y)", "[n, 512], f32", "[8, 512], q6_k").type ==
+        "tensor<[n, 8], f32>");
+  const std::string places = "%i = range() {dtype = i32, length = 3}\n";
+  CHECK(infer(places + "%r = attention(%x, %y, %y, none, none, %i) {causal = true, window = 4}",
+              "[3, 2, 8, 16], f16", "[5, n, 4, 16], f16")
+            .error == "");
   CHECK(infer("%r = reduce_min(%x) {axes = [0]}", "[n, 3], u16").type == "tensor<[3], u16>");
 }
 
@@ -195,6 +201,15 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = range()", "[4], f32"), "either a shape");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 32], f32", "[8, 32], f16"), "a block format");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 40], f32", "[8, 40], q4_0"), "multiple of the 32");
+  says(error("%r = matmul_blocks(%x, %y)", "[2, 288], f32", "[8, 288], q4_k"),
+       "multiple of the 256");
+  says(error("%r = repack_blocks(%x)", "[8, 256], q4_k"), "blocks are of 32 elements");
+  says(error("%r = attention(%x, %y, %y) {window = 4}", "[3, 2, 8, 16], f16", "[3, 5, 4, 16], f16"),
+       "goes with 'causal'");
+  says(error("%r = attention(%x, %y, %y)", "[3, 2, 8, 16], f16", "[5, 5, 4, 16], f16"), "differ");
+  says(error("%i = range() {dtype = i32, length = 2}\n%r = attention(%x, %y, %y, none, none, %i)",
+             "[3, 2, 8, 16], f16", "[5, 5, 4, 16], f16"),
+       "differ");
   says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
 }
 

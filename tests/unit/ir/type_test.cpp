@@ -9,7 +9,7 @@ using namespace cugrt::ir;
 
 TEST_CASE("every data type is found by its name and has a whole number of bits an element") {
   std::vector<std::string_view> names;
-  for (int i = 0; i <= int(DType::q8_0); ++i) {
+  for (int i = 0; i <= int(DType::iq4_nl); ++i) {
     auto dtype = static_cast<DType>(i);
     CHECK(dtype_from_name(info(dtype).name) == dtype);
     CHECK(info(dtype).elements_per_block > 0);
@@ -45,6 +45,7 @@ TEST_CASE("a tensor's bytes follow its blocks, which never cross rows") {
   CHECK(bytes_of(DType::q4_0, {4, 64}) == 4 * 2 * 18);
   CHECK(bytes_of(DType::q4_0, {2, 33}) == 2 * 2 * 18);
   CHECK(bytes_of(DType::q8_0, {32}) == 34);
+  CHECK(bytes_of(DType::q6_k, {3, 512}) == 3 * 2 * 210);
   CHECK(bytes_of(DType::f32, {4, 0, 8}) == 0);
   CHECK(bytes_of(DType::f32, {4, 3}, {8, 1}) == 4 * (3 * 8 + 2 + 1));
   CHECK(bytes_of(DType::f32, {0, 3}, {8, 1}) == 0);

@@ -287,7 +287,7 @@ func @main(%x: tensor<[8], f32>) -> (tuple<tensor<[8], f32>>) {
           "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
 }
 
-TEST_CASE("a callee's storages lie in slots above those of its callers") {
+TEST_CASE("a callee's storages are merged above those of its callers") {
   const char *const text = R"(
 private func @inner(%p: tensor<[8], f32>, %q: out tensor<[8], f32>) {
   %s = alloc_storage "global", 64

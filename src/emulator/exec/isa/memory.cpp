@@ -347,14 +347,14 @@ CUGRT_INLINE const Op *access(const Op *op, Warp &w, ptx::Space space) {
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     return access<Full, true, T, count>(op, w, k##space);                                          \
   }
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 
 } // namespace
 
 void fill_memory(HandlerTable &table) {
 #define LOAD(id, ...) table[size_t(OpId::id)] = {id<true>, id<false>};
 #define STORE LOAD
-#include "emulator/decode/opcodes.def"
+#include "emulator/exec/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

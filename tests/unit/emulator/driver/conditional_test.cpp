@@ -307,15 +307,15 @@ TEST_CASE(
   Builder graph, parent;
   Conditional node = conditional(graph.graph, make_handle(graph.graph), CU_GRAPH_COND_TYPE_IF, 1);
   CUgraph clone = nullptr;
-  CHECK(CU(cuGraphClone)(&clone, graph.graph) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphClone)(&clone, graph.graph) == CUDA_ERROR_NOT_SUPPORTED);
   CUgraphNode child = nullptr;
   CHECK(CU(cuGraphAddChildGraphNode)(&child, parent.graph, nullptr, 0, graph.graph) ==
-        CUDA_ERROR_INVALID_VALUE);
+        CUDA_ERROR_NOT_SUPPORTED);
   CHECK(CU(cuGraphDestroy)(node.bodies[0]) == CUDA_ERROR_INVALID_VALUE); // its node's
   CHECK(instantiate_result(node.bodies[0], CUDA_ERROR_INVALID_VALUE) ==
         CUDA_GRAPH_INSTANTIATE_ERROR);
   CUgraphExec exec = graph.instantiate();
-  CHECK(instantiate_result(graph.graph, CUDA_ERROR_INVALID_VALUE) == CUDA_GRAPH_INSTANTIATE_ERROR);
+  CHECK(instantiate_result(graph.graph, CUDA_ERROR_NOT_SUPPORTED) == CUDA_GRAPH_INSTANTIATE_ERROR);
   OK(CU(cuGraphExecDestroy)(exec));
   exec = graph.instantiate();
   OK(CU(cuGraphExecDestroy)(exec));
@@ -410,7 +410,7 @@ TEST_CASE("A whole update reaches into bodies, takes the new handle, and refuses
   kernels.affine(other.bodies[1], cell, 0, 2);
   CHECK(CU(cuGraphExecUpdate_v2)(exec, changed.graph, &info) ==
         CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+  CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
   CHECK(info.errorNode == other.node);
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;

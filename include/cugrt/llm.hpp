@@ -1,0 +1,241 @@
+// cugrt: language models. Header-only and move-only, over the C ABI of llm.h, as cugrt.hpp is over
+// cugrt.h.
+//
+//   cugrt::LanguageModel model("model.gguf");
+//   cugrt::LanguageSession session(model, runtime, {.places = 4});
+//   session.generate({.prompt = model.tokenize("The capital of France is"), .max_tokens = 8},
+//                    [](int32_t token, std::string_view text) { std::cout << text; return true; });
+//
+//   uint64_t sequence = session.add({.prompt = tokens, .temperature = 0.8, .seed = 1});
+//   while (session.is_running())
+//     for (const cugrt::LanguageEvent &event : session.step())
+//       ..
+//
+// Failures are thrown as cugrt::Error. Models may be used by several threads at once, a session by
+// one at a time.
+#pragma once
+
+#include <cugrt/cugrt.hpp>
+#include <cugrt/llm.h>
+
+#include <functional>
+
+namespace cugrt {
+
+/// The table of libcugrt-llm; throws std::runtime_error when the library is older than this header.
+inline const cugrt_llm_api &llm_api() {
+  static const cugrt_llm_api *const table = cugrt_llm_get_api(CUGRT_LLM_API_VERSION);
+  if (!table || table->struct_size < sizeof(cugrt_llm_api))
+    throw std::runtime_error(
+        "libcugrt-llm.so is older than the header this program was compiled with");
+  return *table;
+}
+
+namespace detail {
+template <class T, auto Free> class LlmHandle {
+public:
+  explicit LlmHandle(T *handle = nullptr) noexcept : handle_(handle) {}
+  LlmHandle(LlmHandle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  LlmHandle &operator=(LlmHandle &&other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~LlmHandle() {
+    if (handle_)
+      (llm_api().*Free)(handle_);
+  }
+  T *get() const noexcept { return handle_; }
+
+private:
+  T *handle_;
+};
+
+inline std::vector<int32_t> take_tokens(cugrt_llm_tokens *tokens) {
+  const LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free> owner(tokens);
+  const int32_t *first = llm_api().tokens_data(tokens);
+  return {first, first + llm_api().tokens_count(tokens)};
+}
+} // namespace detail
+
+/// A file, mapped, and its tokenizer.
+class LanguageModel {
+public:
+  explicit LanguageModel(const std::string &path) {
+    cugrt_llm_model *model = nullptr;
+    check(llm_api().model_open(path.c_str(), &model));
+    handle_ = Handle(model);
+  }
+  cugrt_llm_model *get() const noexcept { return handle_.get(); }
+
+  /// Its strings live as long as the model.
+  cugrt_llm_model_info info() const {
+    auto info = detail::sized<cugrt_llm_model_info>();
+    check(llm_api().model_get_info(get(), &info));
+    return info;
+  }
+  std::vector<int32_t> tokenize(std::string_view text) const {
+    cugrt_llm_tokens *tokens = nullptr;
+    check(llm_api().tokenize(get(), text.data() ? text.data() : "", text.size(), &tokens));
+    return detail::take_tokens(tokens);
+  }
+  /// A conversation up to where the answer begins; `end` gets the token that ends an answer.
+  std::vector<int32_t> tokenize_chat(std::span<const cugrt_llm_message> messages,
+                                     int32_t *end = nullptr) const {
+    cugrt_llm_tokens *tokens = nullptr;
+    check(llm_api().tokenize_chat(get(), messages.data(), messages.size(), &tokens, end));
+    return detail::take_tokens(tokens);
+  }
+
+private:
+  using Handle = detail::LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
+  Handle handle_;
+};
+
+/// The fields of cugrt_llm_session_options.
+struct LanguageSessionOptions {
+  cugrt_dtype dtype = CUGRT_F32;
+  int64_t context = 0, places = 1;
+  cugrt_progress_callback progress = nullptr;
+  void *progress_user = nullptr;
+};
+
+/// Tokens that sequences begin with, and their caches, in host memory.
+class LanguagePrompt {
+public:
+  explicit LanguagePrompt(cugrt_llm_prompt *prompt) noexcept : handle_(prompt) {}
+  static LanguagePrompt read(const std::string &path) {
+    cugrt_llm_prompt *prompt = nullptr;
+    check(llm_api().prompt_read(path.c_str(), &prompt));
+    return LanguagePrompt(prompt);
+  }
+  cugrt_llm_prompt *get() const noexcept { return handle_.get(); }
+
+  void write(const std::string &path) const { check(llm_api().prompt_write(get(), path.c_str())); }
+  std::vector<int32_t> tokens() const {
+    size_t count = 0;
+    const int32_t *first = llm_api().prompt_tokens(get(), &count);
+    return {first, first + count};
+  }
+
+private:
+  detail::LlmHandle<cugrt_llm_prompt, &cugrt_llm_api::prompt_free> handle_;
+};
+
+/// The fields of cugrt_llm_generate_options.
+struct GenerateOptions {
+  std::vector<int32_t> prompt;
+  uint64_t max_tokens = 0;
+  double temperature = 0;
+  int64_t top_k = 0;
+  double top_p = 0;
+  uint64_t seed = 0;
+  std::vector<int32_t> ends = {};
+  double min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
+  const LanguagePrompt *prefix = nullptr;
+
+  /// Borrows the lists: valid while *this is.
+  cugrt_llm_generate_options c_options() const {
+    auto options = detail::sized<cugrt_llm_generate_options>();
+    options.prompt = prompt.data();
+    options.prompt_count = prompt.size();
+    options.max_tokens = max_tokens;
+    options.temperature = temperature;
+    options.top_k = top_k;
+    options.top_p = top_p;
+    options.seed = seed;
+    options.ends = ends.data();
+    options.end_count = ends.size();
+    options.min_p = min_p;
+    options.repetition_penalty = repetition_penalty;
+    options.frequency_penalty = frequency_penalty;
+    options.prefix = prefix ? prefix->get() : nullptr;
+    return options;
+  }
+};
+
+/// A token of a sequence of a batch.
+struct LanguageEvent {
+  uint64_t sequence;
+  int32_t token;
+  cugrt_llm_stop stop; // CUGRT_LLM_STOP_NOT: it goes on
+  std::string text;
+};
+
+/// Weights, caches and graphs on a device.
+class LanguageSession {
+public:
+  LanguageSession(const LanguageModel &model, Runtime &runtime,
+                  const LanguageSessionOptions &wanted = {}) {
+    auto options = detail::sized<cugrt_llm_session_options>();
+    options.dtype = wanted.dtype;
+    options.context = wanted.context;
+    options.places = wanted.places;
+    options.progress = wanted.progress;
+    options.progress_user = wanted.progress_user;
+    cugrt_llm_session *session = nullptr;
+    check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
+    handle_ = Handle(session);
+  }
+  cugrt_llm_session *get() const noexcept { return handle_.get(); }
+
+  cugrt_llm_session_info info() const {
+    auto info = detail::sized<cugrt_llm_session_info>();
+    check(llm_api().session_get_info(get(), &info));
+    return info;
+  }
+  void clear() { check(llm_api().session_clear(get())); }
+
+  /// `on_token` gives false to end the generation, and does not throw.
+  cugrt_llm_generate_result
+  generate(const GenerateOptions &wanted,
+           const std::function<bool(int32_t, std::string_view)> &on_token = {}) {
+    cugrt_llm_generate_options options = wanted.c_options();
+    if (on_token) {
+      options.user = const_cast<void *>(static_cast<const void *>(&on_token));
+      options.on_token = [](void *user, int32_t token, const char *text, size_t size) -> int32_t {
+        return !(*static_cast<const std::function<bool(int32_t, std::string_view)> *>(user))(
+            token, std::string_view(text, size));
+      };
+    }
+    auto result = detail::sized<cugrt_llm_generate_result>();
+    check(llm_api().generate(get(), &options, &result));
+    return result;
+  }
+
+  /// The number of a sequence that has taken an empty place.
+  uint64_t add(const GenerateOptions &wanted) {
+    const cugrt_llm_generate_options options = wanted.c_options();
+    uint64_t sequence = 0;
+    check(llm_api().sequence_add(get(), &options, &sequence));
+    return sequence;
+  }
+  /// Takes an empty place meanwhile.
+  LanguagePrompt make_prompt(const std::vector<int32_t> &tokens) {
+    cugrt_llm_prompt *prompt = nullptr;
+    check(llm_api().prompt_make(get(), tokens.data(), tokens.size(), &prompt));
+    return LanguagePrompt(prompt);
+  }
+  void cancel(uint64_t sequence) { check(llm_api().sequence_cancel(get(), sequence)); }
+  bool is_running() const {
+    const cugrt_llm_session_info known = info();
+    return known.places_empty < known.places;
+  }
+  std::vector<LanguageEvent> step() {
+    size_t count = 0;
+    check(llm_api().session_step(get(), &count));
+    std::vector<LanguageEvent> events;
+    for (size_t i = 0; i < count; ++i) {
+      auto event = detail::sized<cugrt_llm_event>();
+      check(llm_api().session_get_event(get(), i, &event));
+      events.push_back({event.sequence, event.token, static_cast<cugrt_llm_stop>(event.stop),
+                        std::string(event.text, event.size_bytes)});
+    }
+    return events;
+  }
+
+private:
+  using Handle = detail::LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
+  Handle handle_;
+};
+
+} // namespace cugrt

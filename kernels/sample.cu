@@ -1,0 +1,331 @@
+// The end of a decoder's step: each place's next token, drawn from its logits, and the state that
+// the next step begins with. An empty place (length 0) stays as it is; one whose prompt is not in
+// yet gets no token.
+//
+//   logits: [places or 1, vocabulary]   samplers: [places, 8]   counts: [places, vocabulary]
+//
+// A sampler is eight words:
+//
+//   0  scale: log2(e) / temperature (f32); 0: the most likely token, whatever the words 1 to 3
+//   1  top_k: draws from so many of the most likely ones; 0: from all
+//   2  top_p in 2^-32: of these, from the fewest that have this much together; 0: from all
+//   3  min_p in 2^-31: and from those that have this much of the most likely one's probability
+//   4  repetition (f32): of tokens that the sequence holds, logits above 0 are divided by it, and
+//      others multiplied; 1: none
+//   5  frequency (f32): is taken from a logit as often as the token was given
+//   6, 7  the seed
+//
+// counts are those of sampler.cuh.
+//
+// Logits have an order, of equal ones the lower token first; a NaN is no token's. A token's weight
+// is floor(2^31 * 2^((logit - largest) * scale)), by a polynomial whose operations are each rounded
+// once. From there on everything is whole numbers, which have no order to be summed in: the token
+// is where the sums of weights, by token, pass floor(sum * r / 2^24), r of 24 bits of Philox
+// 4x32-10 (Salmon et al., 2011) with the seed as key and the token's position as counter.
+//
+// The least logit that is kept is found by its digits, eight bits a pass, with a histogram of
+// counts and weights.
+//
+//   entry           block   grid
+//   sample_step     1024    places: after a step of all places
+//   sample_prompt   1024    1: after a part of a prompt, of the place that the request names
+//
+// Compiled with -fmad=false.
+
+#include "programmatic.cuh"
+#include "sampler.cuh"
+
+typedef unsigned Word;
+typedef unsigned long long Long;
+
+constexpr int kThreads = 1024, kWarps = kThreads / 32, kDigits = 256, kWords = 8;
+
+struct Sampler {
+  const float *logits;
+  const int *counts;
+  long long vocabulary;
+  float scale, repetition, frequency;
+  float largest; // of all
+};
+
+// Greater floats have greater numbers; -0 is 0. Then lower tokens have greater ones: each key is
+// one token's. 0 is none's.
+__device__ __forceinline__ Long key_of(float logit, long long token) {
+  const Word bits = __float_as_uint(logit + 0.0f);
+  const Word number = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return logit != logit ? 0 : (Long(number) << 32) | (0xffffffffu - Word(token));
+}
+
+__device__ __forceinline__ float logit_of(const Sampler &s, long long token) {
+  float logit = s.logits[token];
+  if (const int count = s.counts[token]) {
+    logit = logit > 0.0f ? logit / s.repetition : logit * s.repetition;
+    logit = logit - s.frequency * float(count & (kInPrompt - 1));
+  }
+  return logit;
+}
+
+__device__ __forceinline__ Word weight_of(const Sampler &s, float logit) {
+  if (logit == s.largest)
+    return 1u << 31;
+  const float t = (logit - s.largest) * s.scale;
+  if (!(t > -32.0f))
+    return 0;
+  const float whole = floorf(t), x = t - whole; // 2^x on [0, 1), by Taylor's series at 1/2
+  const float y = (x - 0.5f) * 0.693147180559945f;
+  float power = 1.0f / 5040;
+  power = power * y + 1.0f / 720;
+  power = power * y + 1.0f / 120;
+  power = power * y + 1.0f / 24;
+  power = power * y + 1.0f / 6;
+  power = power * y + 0.5f;
+  power = power * y + 1.0f;
+  power = power * y + 1.0f;
+  power = power * 1.41421356237309505f;
+  // At most 2^31, of which 24 bits are a float's.
+  const int exponent = int(whole) + 31;
+  const float scaled = power * __int_as_float((exponent + 127) << 23);
+  return exponent < 0 ? 0 : scaled < 2147483648.0f ? Word(scaled) : 1u << 31;
+}
+
+__device__ __forceinline__ Long sum_of_warp(Long value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  return value;
+}
+
+__device__ __forceinline__ Long max_of_warp(Long value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const Long other = __shfl_xor_sync(0xffffffffu, value, distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+// The same for every thread of the block.
+template <class OfWarp, class Combine>
+__device__ Long over_block(Long value, OfWarp of_warp, Combine combine) {
+  __shared__ Long of[kWarps];
+  value = of_warp(value);
+  __syncthreads(); // the last call's have been read
+  if (threadIdx.x % 32 == 0)
+    of[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of[0];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w)
+    value = combine(value, of[w]);
+  return value;
+}
+
+__device__ Long sum_of_block(Long value) {
+  return over_block(value, sum_of_warp, [](Long a, Long b) { return a + b; });
+}
+
+struct Limit {
+  bool is_weight; // else a count of tokens
+  Long value;     // at least 1
+};
+
+// The key from which on the tokens of keys at or above `least` reach the limit together: 0 where
+// all of them do not.
+__device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
+  __shared__ Word count_of[kDigits];
+  __shared__ Long weight_of_digit[kDigits], found_prefix, found_left;
+  __shared__ int is_found;
+  Long prefix = 0, left = limit.value; // digits that are known; what is missing above them
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    for (int d = threadIdx.x; d < kDigits; d += kThreads) {
+      count_of[d] = 0;
+      weight_of_digit[d] = 0;
+    }
+    __syncthreads();
+    for (long long i = threadIdx.x; i < s.vocabulary; i += kThreads) {
+      const float logit = logit_of(s, i);
+      const Long key = key_of(logit, i);
+      if (key == 0 || key < least || (shift < 56 && key >> (shift + 8) != prefix))
+        continue;
+      const int digit = int(key >> shift) & (kDigits - 1);
+      atomicAdd(&count_of[digit], 1u);
+      if (limit.is_weight)
+        atomicAdd(&weight_of_digit[digit], Long(weight_of(s, logit)));
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      is_found = 0;
+      found_left = left;
+      for (int d = kDigits - 1; d >= 0 && !is_found; --d) {
+        const Long own = limit.is_weight ? weight_of_digit[d] : count_of[d];
+        if (own >= found_left) {
+          found_prefix = (prefix << 8) | Long(d);
+          // All of them, or one: the digits behind do not matter.
+          is_found = own == found_left || count_of[d] == 1 ? 2 : 1;
+        } else {
+          found_left -= own;
+        }
+      }
+    }
+    __syncthreads();
+    const int found = is_found;
+    prefix = found_prefix;
+    left = found_left;
+    __syncthreads();
+    if (found == 0)
+      return 0;
+    if (found == 2)
+      return prefix << shift;
+  }
+  return prefix;
+}
+
+__device__ Word philox(Word counter_low, Word counter_high, Word key_low, Word key_high) {
+  Word c[4] = {counter_low, counter_high, 0, 0};
+  for (int round = 0; round < 10; ++round) {
+    const Long a = Long(0xd2511f53u) * c[0], b = Long(0xcd9e8d57u) * c[2];
+    const Word next[4] = {Word(b >> 32) ^ c[1] ^ key_low, Word(b), Word(a >> 32) ^ c[3] ^ key_high,
+                          Word(a)};
+    for (int i = 0; i < 4; ++i)
+      c[i] = next[i];
+    key_low += 0x9e3779b9u;
+    key_high += 0xbb67ae85u;
+  }
+  return c[0];
+}
+
+// The token for `position`, the same for every thread of the block.
+__device__ int sample(const float *logits, const int *counts, const int *words,
+                      long long vocabulary, int position) {
+  Sampler s = {logits,
+               counts,
+               vocabulary,
+               __int_as_float(words[0]),
+               __int_as_float(words[4]),
+               __int_as_float(words[5]),
+               0.0f};
+  Long best = 0;
+  for (long long i = threadIdx.x; i < vocabulary; i += kThreads) {
+    const Long key = key_of(logit_of(s, i), i);
+    best = key > best ? key : best;
+  }
+  best = over_block(best, max_of_warp, [](Long a, Long b) { return a > b ? a : b; });
+  if (best == 0)
+    return 0; // no logit is a number
+  const int likely = int(0xffffffffu - Word(best));
+  s.largest = logit_of(s, likely);
+  // Of an infinite logit nothing but itself has a weight.
+  if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
+    return likely;
+
+  const Word top_k = Word(words[1]), top_p = Word(words[2]), min_p = Word(words[3]);
+  Long least = 1;
+  if (top_k > 0 && top_k < vocabulary) {
+    const Long key = least_kept(s, least, {false, top_k});
+    least = key > least ? key : least;
+  }
+  if (top_p > 0) {
+    Long sum = 0;
+    for (long long i = threadIdx.x; i < vocabulary; i += kThreads) {
+      const float logit = logit_of(s, i);
+      sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0;
+    }
+    const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
+    const Long key = least_kept(s, least, {true, limit > 0 ? limit : 1});
+    least = key > least ? key : least;
+  }
+
+  // Each warp has a part of the vocabulary, in order.
+  __shared__ Long of_warp[kWarps];
+  __shared__ int token;
+  const long long part = (vocabulary + kThreads - 1) / kThreads * 32;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const long long begin = warp * part, end = begin + part < vocabulary ? begin + part : vocabulary;
+  auto kept = [&](long long i) {
+    const float logit = i < end ? logit_of(s, i) : 0.0f;
+    const Word weight = i < end && key_of(logit, i) >= least ? weight_of(s, logit) : 0;
+    return Long(weight >= min_p ? weight : 0);
+  };
+  Long own = 0;
+  for (long long i = begin + lane; i < end; i += 32)
+    own += kept(i);
+  own = sum_of_warp(own);
+  if (lane == 0)
+    of_warp[warp] = own;
+  if (threadIdx.x == 0)
+    token = likely;
+  __syncthreads();
+  Long sum = 0;
+  for (int w = 0; w < kWarps; ++w)
+    sum += of_warp[w];
+  const Word drawn = philox(Word(position), 0, Word(words[6]), Word(words[7])) >> 8;
+  Long target = __umul64hi(sum, Long(drawn) << 40);
+  for (int w = 0; w < warp; ++w)
+    target -= of_warp[w]; // beyond 0 where it is in a part before
+  if (target < own) {
+    for (long long first = begin; first < end; first += 32) {
+      const Long weight = kept(first + lane);
+      Long up_to = weight;
+#pragma unroll
+      for (int distance = 1; distance < 32; distance *= 2) {
+        const Long before = __shfl_up_sync(0xffffffffu, up_to, distance);
+        up_to += lane >= distance ? before : 0;
+      }
+      if (target < up_to && target >= up_to - weight)
+        token = int(first + lane);
+      const Long all = __shfl_sync(0xffffffffu, up_to, 31);
+      if (target < all)
+        break;
+      target -= all;
+    }
+  }
+  __syncthreads();
+  return token;
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    sample_step(const float *__restrict__ logits, const int *__restrict__ samplers,
+                int *__restrict__ counts, int *__restrict__ tokens, int *__restrict__ positions,
+                int *__restrict__ lengths, long long places, long long vocabulary) {
+  BEGIN_EARLY();
+  const long long place = blockIdx.x;
+  if (place >= places || lengths[place] == 0)
+    return;
+  const int position = positions[place] + 1;
+  int *own = counts + place * vocabulary;
+  const int token =
+      sample(logits + place * vocabulary, own, samplers + place * kWords, vocabulary, position);
+  __syncthreads(); // the counts and the state have been read
+  if (threadIdx.x == 0) {
+    tokens[place] = token;
+    positions[place] = position;
+    lengths[place] = position + 1;
+    own[token] += 1;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    sample_prompt(const int *__restrict__ request, const float *__restrict__ logits,
+                  const int *__restrict__ samplers, int *__restrict__ counts,
+                  int *__restrict__ tokens, int *__restrict__ positions, int *__restrict__ lengths,
+                  long long places, long long vocabulary) {
+  BEGIN_EARLY();
+  const int place = request[0];
+  if (place < 0 || place >= places)
+    return;
+  const int position = request[1] + request[2];
+  if (request[3] == 0) {
+    if (threadIdx.x == 0)
+      lengths[place] = 0;
+    return;
+  }
+  int *own = counts + place * vocabulary;
+  const int token = sample(logits, own, samplers + place * kWords, vocabulary, position);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tokens[place] = token;
+    positions[place] = position;
+    lengths[place] = position + 1;
+    own[token] += 1;
+  }
+}

@@ -1,0 +1,147 @@
+// Normalizations, and attention as products and a softmax.
+#include "import/onnx/call.h"
+
+namespace cugrt::onnx {
+
+namespace {
+
+/// A vector over the channels (axis 1) of x.
+V channel(Call &c, V v, V x) {
+  Dims column(c.rank(x) > 1 ? c.rank(x) - 1 : 1, c.constant(1));
+  if (c.rank(v) == 1)
+    column[0] = c.dims(v)[0];
+  return c.reshape(v, column);
+}
+
+void batch_norm(Call &c) {
+  const bool training = c.integer("training_mode", 0) != 0;
+  if (c.wants(1) && !training)
+    return c.unsupported("training before opset 14");
+  V x = c.value(0);
+  const DType dtype = c.dtype(x);
+  V scale = channel(c, c.cast(c.value(1), dtype), x),
+    bias = channel(c, c.cast(c.value(2), dtype), x);
+  V mean = channel(c, c.cast(c.value(3), dtype), x),
+    variance = channel(c, c.cast(c.value(4), dtype), x);
+  if (training) { // by the batch's own, which run into the given ones
+    Ints axes;
+    for (size_t i = 0; i < c.rank(x); ++i)
+      if (i != 1)
+        axes.push_back(int64_t(i));
+    const double momentum = c.number("momentum", 0.9);
+    auto running = [&](V given, V own, size_t result) {
+      V sum = c.binary(Op::add, c.binary(Op::mul, given, c.like(given, momentum)),
+                       c.binary(Op::mul, own, c.like(own, 1 - momentum)));
+      c.result(c.failed() ? V() : c.reshape(sum, c.dims(c.value(3))), result);
+    };
+    auto mean_of = [&](V v) {
+      V kept = c.reduce(Op::reduce_mean, v, axes, true);
+      return c.failed() ? V() : c.reshape(kept, c.dims(mean));
+    };
+    V own_mean = mean_of(x), off = c.binary(Op::sub, x, own_mean);
+    V own_variance = mean_of(c.binary(Op::mul, off, off));
+    running(mean, own_mean, 1);
+    running(variance, own_variance, 2);
+    mean = own_mean, variance = own_variance;
+  }
+  // x f + (bias - mean f): both follow from weights alone, so they are made once.
+  V factor = c.binary(
+      Op::mul, scale,
+      c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, c.number("epsilon", 1e-5)))}));
+  V shift = c.binary(Op::sub, bias, c.binary(Op::mul, mean, factor));
+  c.result(c.binary(Op::add, c.binary(Op::mul, x, factor), shift));
+}
+
+/// Layer norm over the last axis of [rows.., columns].
+V normalized(Call &c, V flat, double epsilon) {
+  return c.op(Op::layer_norm, {flat}, {attr("epsilon", epsilon)});
+}
+
+void instance_norm(Call &c) {
+  V x = c.value(0);
+  if (c.failed() || c.rank(x) < 3)
+    return c.unsupported("an image without axes");
+  const Dims d = c.dims(x);
+  V y = normalized(c, c.reshape(x, {d[0], d[1], c.product(Dims(d.begin() + 2, d.end()))}),
+                   c.number("epsilon", 1e-5));
+  y = c.reshape(y, d);
+  c.result(c.binary(Op::add, c.binary(Op::mul, y, channel(c, c.value(1), x)),
+                    channel(c, c.value(2), x)));
+}
+
+void group_norm(Call &c) {
+  V x = c.value(0), scale = c.value(1), bias = c.value(2);
+  const int64_t groups = c.integer("num_groups", 1);
+  if (c.failed() || c.rank(x) < 3)
+    return c.unsupported("an image without axes");
+  const Dims d = c.dims(x);
+  const E g = c.constant(groups), inner = c.w.exprs().floordiv(d[1], g);
+  const E rest = c.product(Dims(d.begin() + 2, d.end()));
+  V y = normalized(c, c.reshape(x, {d[0], g, c.w.exprs().mul(inner, rest)}),
+                   c.number("epsilon", 1e-5));
+  y = c.reshape(y, d);
+  if (c.dims(scale)[0] != d[1]) { // one a group (opset 18)
+    auto each = [&](V v) {
+      return c.reshape(c.broadcast(c.reshape(v, {g, c.constant(1)}), {g, inner}), {d[1]});
+    };
+    scale = each(scale), bias = each(bias);
+  }
+  c.result(c.binary(Op::add, c.binary(Op::mul, y, channel(c, scale, x)), channel(c, bias, x)));
+}
+
+void layer_norm(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  const Dims d = c.dims(x);
+  const size_t axis = c.axis(c.integer("axis", -1), d.size());
+  const double epsilon = c.number("epsilon", 1e-5);
+  const E rows = c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
+          columns = c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()));
+  V flat = c.reshape(x, {rows, columns});
+  const bool plain = (!c.has(1) || c.rank(c.value(1)) == d.size() - axis) &&
+                     (!c.has(2) || c.rank(c.value(2)) == d.size() - axis);
+  if (c.node.op == "RMSNormalization" || c.node.op == "SimplifiedLayerNormalization") {
+    V scale = c.has(1)
+                  ? c.reshape(c.broadcast(c.value(1), Dims(d.begin() + ptrdiff_t(axis), d.end())),
+                              {columns})
+                  : V();
+    return c.result(c.reshape(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)}), d));
+  }
+  if (!plain)
+    return c.unsupported("a scale that stretches");
+  V scale = c.has(1) ? c.reshape(c.value(1), {columns}) : V(),
+    bias = c.has(2) ? c.reshape(c.value(2), {columns}) : V();
+  c.result(c.reshape(c.op(Op::layer_norm, {flat, scale, bias}, {attr("epsilon", epsilon)}), d), 0);
+  if (!c.wants(1) && !c.wants(2))
+    return;
+  Dims kept(d.begin(), d.begin() + ptrdiff_t(axis));
+  kept.resize(d.size(), c.constant(1));
+  V mean = c.reduce(Op::reduce_mean, flat, {1}, true), off = c.binary(Op::sub, flat, mean);
+  V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), {1}, true);
+  V inverse = c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, epsilon))});
+  c.result(c.reshape(mean, kept), 1);
+  c.result(c.reshape(inverse, kept), 2);
+}
+
+void mean_variance(Call &c) {
+  V x = c.value(0);
+  const Ints axes = c.axes(c.integers("axes", {0, 2, 3}), c.rank(x));
+  V mean = c.reduce(Op::reduce_mean, x, axes, true), off = c.binary(Op::sub, x, mean);
+  V deviation =
+      c.op(Op::sqrt, {c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), axes, true)});
+  c.result(c.binary(Op::div, off, c.binary(Op::add, deviation, c.like(x, 1e-9))));
+}
+
+} // namespace
+
+void add_norms(HandlerTable &table) {
+  table["BatchNormalization"] = batch_norm;
+  table["InstanceNormalization"] = instance_norm;
+  table["GroupNormalization"] = group_norm;
+  table["LayerNormalization"] = table["RMSNormalization"] = layer_norm;
+  table["SimplifiedLayerNormalization"] = layer_norm; // which ONNX Runtime's tools write
+  table["MeanVarianceNormalization"] = mean_variance;
+}
+
+} // namespace cugrt::onnx

@@ -1,0 +1,25 @@
+"""cugrt: a CUDA graph runtime.
+
+    import cugrt
+
+    model = cugrt.load("model.onnx")          # or a module's text, or a pack; a GGUF file gives a cugrt.LLM
+    y = model(x=x)                            # NumPy arrays, or anything that speaks DLPack
+
+A model runs as CUDA graphs that are planned ahead and built node by node, on a GPU or, with CUGRT_DRIVER=emulated in
+the environment or driver="emulated", on the CPU. What fails is a cugrt.Error.
+"""
+from ._errors import Code, Error
+from ._llm import LLM, Generation
+from ._model import Model, Spec, Trace, compile, load
+from ._native import DeviceArray, version as __version__
+from ._sources import doctor
+
+__all__ = ["Code", "DeviceArray", "Error", "Generation", "LLM", "Model", "Spec", "Trace", "compile", "doctor", "load"]
+
+
+def __getattr__(name):
+    # What most programs never use is imported when it is asked for.
+    if name == "serve":
+        import importlib
+        return importlib.import_module("cugrt.serve")
+    raise AttributeError(f"module 'cugrt' has no attribute {name!r}")

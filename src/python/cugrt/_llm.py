@@ -1,0 +1,215 @@
+"""Language models: text from GGUF files, one sequence or many at once."""
+import collections
+import os
+import threading
+import weakref
+
+from . import _native, _sources
+from ._errors import Code, Error
+
+DEFAULT_CONTEXT = 2048
+
+
+class Generation:
+    """An answer as it comes: an iterator of pieces of text, each of whole characters.
+
+    ``ids``: the tokens so far, one that ends the text among them. ``text``: all of it so far. ``stop``: None while it
+    goes on, then ``"end"`` (the model ended it), ``"stop"`` (one of the caller's stop texts), ``"length"``
+    (``max_tokens``), ``"context"`` (the caches are full) or ``"closed"``. Closing it gives its place to another one.
+    """
+
+    def __init__(self, llm, prompt_ids, sequence, stops):
+        self.prompt_ids, self.ids, self.text, self.stop = prompt_ids, [], "", None
+        self._llm, self._sequence = llm, sequence
+        self._stops = [stops] if isinstance(stops, str) else list(stops or ())
+        self._pieces, self._held = collections.deque(), ""
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while not self._pieces:
+            if self.stop is not None:
+                raise StopIteration
+            self._llm._advance(self)
+        piece = self._pieces.popleft()
+        self.text += piece
+        return piece
+
+    def read(self):
+        """Waits for the end, and returns the whole text."""
+        for _ in self:
+            pass
+        return self.text
+
+    def close(self):
+        """Ends the generation; what has not been read is dropped."""
+        self._llm._end(self)
+        self._pieces.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "stop", "never begun") is None:
+            self.close()
+
+    def _take(self, token, text, stop):
+        """A token of this sequence; returns whether a stop text has ended it."""
+        self.ids.append(token)
+        self._held += text
+        cuts = [at for at in (self._held.find(end) for end in self._stops) if at >= 0]
+        if cuts:
+            self._held, stop = self._held[:min(cuts)], "stop"
+        # Of the end, keep what may become a stop text.
+        keep = 0 if stop else max((length for end in self._stops for length in range(1, len(end))
+                                   if self._held.endswith(end[:length])), default=0)
+        piece, self._held = self._held[:len(self._held) - keep], self._held[len(self._held) - keep:]
+        if piece:
+            self._pieces.append(piece)
+        self.stop = stop
+        return bool(cuts)
+
+
+class LLM:
+    """A language model on a device.
+
+    ``path``: a GGUF file. ``dtype``: of what is computed and cached, ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+    ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
+    sequences at once, each with a context of its own. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
+
+    Any thread may use it; sequences that run at the same time are computed together, a step for all.
+    """
+
+    def __init__(self, path, *, dtype="float32", context=0, places=1, driver=None, device=0, progress=None):
+        self._lock = threading.RLock()
+        self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
+        self._native = None
+        path = os.fspath(path)
+        if not os.path.exists(path):
+            raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
+        context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
+        self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, context, places,
+                                             progress)
+
+    @property
+    def info(self):
+        """What it is: a dict of architecture, layers, vocabulary, context, places, bytes, counts of graphs."""
+        with self._lock:
+            return self._open.info()
+
+    def tokenize(self, text):
+        """The text's token ids."""
+        return self._open.tokenize(text)
+
+    def generate(self, prompt, *, max_tokens=128, temperature=0.0, top_k=0, top_p=0.0, seed=0, stop=None):
+        """Goes on from a text, or a list of token ids: a :class:`Generation`.
+
+        ``temperature`` 0 takes the most likely token each time; else one is drawn among the ``top_k`` most likely, and
+        the fewest of these that have ``top_p`` together. The same seed gives the same text. ``max_tokens`` 0: until
+        it ends. ``stop``: a text or several that end the answer and are not part of it.
+
+        Raises :class:`cugrt.Error`, BUSY where all places are taken.
+        """
+        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        return self._begin(ids, [], max_tokens, temperature, top_k, top_p, seed, stop)
+
+    def chat(self, messages, *, max_tokens=256, temperature=0.0, top_k=0, top_p=0.0, seed=0, stop=None):
+        """The answer in a conversation, by the model's chat template: a :class:`Generation`.
+
+        ``messages``: a text of the user's, or a list of ``{"role": "system" | "user" | "assistant", "content": text}``.
+        """
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        ids, end = self._open.tokenize_chat([(message["role"], message["content"]) for message in messages])
+        return self._begin(ids, [end], max_tokens, temperature, top_k, top_p, seed, stop)
+
+    def batch(self, prompts, **options):
+        """Goes on from each of several prompts, as many at once as there are places: a list of :class:`Generation`.
+
+        All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken is an error before any
+        is begun, but for what only its length tells: it then raises, and the others are dropped.
+        """
+        ids = [self.tokenize(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+        begun, waiting = [], collections.deque(ids)
+        try:
+            while waiting or any(one.stop is None for one in begun):
+                while waiting and self.info["places_empty"]:
+                    begun.append(self.generate(waiting.popleft(), **options))
+                self.step()
+            for one in begun:
+                one.read()
+        except BaseException:
+            for one in begun:
+                one.close()
+            raise
+        return begun
+
+    def step(self):
+        """One step of all sequences that run. Iterating over a :class:`Generation` does it."""
+        with self._lock:
+            try:
+                events = self._open.step()
+            except Error:
+                self._fail()
+                raise
+            for sequence, token, text, stop in events:
+                one = self._running.get(sequence)
+                if one is None:
+                    continue
+                ended_early = one._take(token, text, stop)
+                if ended_early and stop is None:
+                    self._native.cancel(sequence)
+                if one.stop is not None:
+                    self._running.pop(sequence, None)
+            return len(events)
+
+    def close(self):
+        """Frees what it has on its device; generations that run end."""
+        with self._lock:
+            self._stop_all()
+            self._native = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.close()
+
+    @property
+    def _open(self):
+        if self._native is None:
+            raise Error("the language model is closed")
+        return self._native
+
+    def _begin(self, ids, ends, max_tokens, temperature, top_k, top_p, seed, stop):
+        with self._lock:
+            sequence = self._open.add(ids, max_tokens, temperature, top_k, top_p, seed, ends)
+            generation = self._running[sequence] = Generation(self, ids, sequence, stop)
+            return generation
+
+    def _advance(self, generation):
+        with self._lock:
+            if generation.stop is None and not generation._pieces:
+                self.step()
+
+    def _end(self, generation):
+        with self._lock:
+            if generation.stop is None:
+                generation.stop = "closed"
+                self._running.pop(generation._sequence, None)
+                if self._native is not None:
+                    self._native.cancel(generation._sequence)
+
+    def _fail(self):
+        """A failed step ends all sequences; the session is as new."""
+        self._stop_all()
+        self._native.clear()
+
+    def _stop_all(self):
+        for one in list(self._running.values()):
+            one.stop = "closed"
+        self._running.clear()

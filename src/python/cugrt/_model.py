@@ -1,0 +1,227 @@
+"""Models: loading, reports, traces, packs."""
+import itertools
+import json
+import os
+import typing
+
+from . import _native, _sources
+from ._errors import Error
+
+
+class Spec(typing.NamedTuple):
+    """An input or output of a model. Host scalars have the dtype ``int``, ``float`` or ``bool`` and no shape.
+
+    ``shape`` holds numbers, and names or formulas of symbolic dimensions. ``access`` is ``in``, ``out``, or ``inout``
+    of state, which is written in place.
+    """
+    name: str
+    dtype: str
+    shape: tuple
+    access: str = "in"
+
+
+class Trace:
+    """What calls inside of a ``with`` did when, as a file of Chrome's trace format (Perfetto, chrome://tracing).
+
+    They run in sessions of their own, whose first launches build their graphs and show that.
+    """
+
+    def __init__(self, model, path):
+        self._model, self._path = model, path
+
+    def __enter__(self):
+        self._model._begin_trace()
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        sessions = self._model._end_trace()
+        with open(self._path, "w") as file:
+            json.dump(trace_events(sessions, self._model.device), file, indent=1)
+
+
+class Model(_native.Model):
+    """A model on a device: see :func:`load`, which makes one.
+
+    ``model(x=x)`` runs it. Any number of threads may do so at once: as many sessions are open as calls ever ran at
+    the same time, over one copy of the weights. The GIL is released while a call works.
+    """
+
+    def __init__(self, source):
+        super().__init__(source)
+
+    @property
+    def inputs(self):
+        """What ``model(...)`` takes: a list of :class:`Spec`."""
+        return self.inputs_of("")
+
+    @property
+    def outputs(self):
+        """What ``model(...)`` gives, in order: a list of :class:`Spec`."""
+        return self.outputs_of("")
+
+    def inputs_of(self, function):
+        """The inputs of the function of that name."""
+        return [Spec(*slot) for slot in self._inputs(function)]
+
+    def outputs_of(self, function):
+        """The outputs of the function of that name: its results."""
+        return [Spec(*slot) for slot in self._outputs(function)]
+
+    @property
+    def counters(self):
+        """Totals over the model's sessions: a dict of runs, instances built, hit, patched and eager, bytes.
+
+        Waits for calls that run in other threads.
+        """
+        return self._counters()
+
+    def plan(self, format="text", **symbols):
+        """A report of the plan: regions, graphs, storage and why, with sizes at the symbols' values (``n=8``).
+
+        ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
+        """
+        return self._plan(format, list(symbols.items()))
+
+    def prepare(self, function="", **symbols):
+        """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
+
+        Returns what came of it, summed: a dict of ``regions``, ``built``, ``present`` (were there), ``refused`` (did
+        not fit), ``unknown`` (depend on a symbol that was not given) and ``built_bytes``.
+        """
+        lists = [[(name, value) for value in ([values] if isinstance(values, int) else values)]
+                 for name, values in symbols.items()]
+        total = {}
+        for combination in itertools.product(*lists):
+            for key, value in self._prepare(function, list(combination)).items():
+                total[key] = total.get(key, 0) + value
+        return total
+
+    def state(self, function="", **symbols):
+        """Zeroed device arrays for the function's inout parameters, by name; for symbolic dimensions give values.
+
+        They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
+        """
+        return {spec.name: self.zeros(self._dims(function, spec.name, list(symbols.items())), spec.dtype)
+                for spec in self.inputs_of(function) if spec.access == "inout"}
+
+    def trace(self, path):
+        """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
+        return Trace(self, path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.close()
+
+    def __repr__(self):
+        if self.closed:
+            return "<cugrt.Model, closed>"
+        text = ", ".join(f"{spec.name}: {spec.dtype}{list(spec.shape)}" for spec in self.inputs)
+        return f"<cugrt.Model({text}) on {self.device}>"
+
+
+def load(source, *, weights=None, driver=None, device=0, dims=None, bounds=None, bind=None, options=None,
+         progress=None):
+    """Loads a model and opens it on a device: a :class:`Model`; of a GGUF file a :class:`cugrt.LLM`.
+
+    ``source``: a path, bytes, or a :class:`cugrt.Module`. Content decides what it is: a module's text, a pack, ONNX or
+    GGUF. What is no pack is compiled, which needs the extra ``cugrt[compile]`` or a CUDA toolkit.
+
+    ``weights``: a path of a safetensors file, or a dict of arrays, for text and for packs without weights.
+    ``driver``: ``"system"``, ``"emulated"``, or a library's path; by default as CUGRT_DRIVER says. ``device``: a number.
+    ``options``: settings of passes, as ``{"mixed.dtype": "f16"}``.
+
+    Of ONNX files: ``dims`` names or fixes dimensions, ``{"batch_size": "n", "width": 64}``; ``bounds`` limits symbols,
+    ``{"n": (1, 64)}``; ``bind`` makes inputs constants, ``{"sr": 16000}``.
+
+    ``progress(done, total, kernel, milliseconds, cached)`` is called for each kernel; an exception in it, as Ctrl-C,
+    ends the compilation.
+
+    Raises :class:`cugrt.Error` with the place in the file.
+    """
+    kind, name, folder, path, content = _sources.read(source)
+    if kind == "gguf":
+        from ._llm import LLM
+        if weights or dims or bounds or bind or options:
+            raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
+        return LLM(path, driver=driver, device=device, progress=progress)
+    return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, options,
+                          progress))
+
+
+def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, options, progress):
+    """The dict that _native reads; see native/sources.cpp."""
+    if kind != "onnx" and (dims or bounds or bind):
+        raise Error("dims, bounds and bind are of ONNX files")
+    if kind == "pack" and options:
+        raise Error("options are settings of passes; a pack is planned already")
+    values = lambda given: given if isinstance(given, str) else ",".join(map(str, given)) \
+        if hasattr(given, "__iter__") else str(given)
+    return {
+        "kind": kind, "name": name, "folder": folder, "path": os.fspath(path), "content": content,
+        "weights": weights if weights is None or isinstance(weights, dict) else os.fspath(weights),
+        "driver": driver or "", "device": device, "nvrtc": _sources.nvrtc(),
+        "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
+        "bounds": [f"{key}={low}..{high}" for key, (low, high) in (bounds or {}).items()],
+        "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],
+        "options": [f"{key}={value}" for key, value in (options or {}).items()],
+        "progress": progress,
+    }
+
+
+def compile(source, output, architectures, *, weights=None, weights_inside=True, driver="none", dims=None, bounds=None,
+            bind=None, options=None, progress=True):
+    """Compiles a model for named architectures and writes a pack, which runs without a compiler.
+
+    ``architectures``: ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
+    the pack, or with ``weights_inside=False`` beside it; the weights of an ONNX file go in by themselves.
+    ``progress``: True shows a bar in a terminal or notebook; else False, or a function as of :func:`load`.
+    Other arguments are those of :func:`load`. No GPU is needed.
+
+    Raises :class:`cugrt.Error` with the place in the file.
+    """
+    from ._progress import Bar
+    kind, name, folder, path, content = _sources.read(source)
+    if kind not in ("text", "onnx"):
+        raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX")
+    bar = Bar() if progress is True else None
+    described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, options,
+                         bar or progress or None)
+    try:
+        _native.write_pack(described, os.fspath(output), list(architectures),
+                           "" if weights is None else os.fspath(weights), weights_inside)
+    finally:
+        if bar:
+            bar.close()
+
+
+def trace_events(sessions, device):
+    """The sessions' calls and launches as Chrome's trace format has them; a thread is a session."""
+    events, begins = [], [call[1] for calls, _ in sessions for call in calls]
+    origin = min(begins, default=0)
+
+    def add(name, category, thread, begin_ns, duration_ns, **arguments):
+        events.append({"name": name, "cat": category, "ph": "X", "pid": 1, "tid": thread,
+                       "ts": (begin_ns - origin) / 1e3, "dur": max(duration_ns, 0) / 1e3, "args": arguments})
+
+    def name(what, thread, text):
+        events.append({"name": what, "ph": "M", "pid": 1, "tid": thread, "args": {"name": text}})
+
+    emulated = ", EMULATED" if device.startswith("emulated") else ""
+    name("process_name", 1, f"cugrt on {device}{emulated}")
+    for thread, (calls, launches) in enumerate(sessions, 1):
+        name("thread_name", thread, f"session {thread}")
+        for function, begin, queued, end in calls:
+            add(f"run {function}", "run", thread, begin, queued - begin)
+            add("wait", "run", thread, queued, end - queued)
+        for launch in launches:
+            category = "step" if launch["kind"] == "step" else "region"
+            add(launch["name"], category, thread, launch["begin_ns"], launch["host_ns"],
+                **{key: launch[key] for key in ("kind", "run", "key", "nodes", "fields_patched")})
+            parts = (("build", launch["begin_ns"], launch["build_ns"]), ("patch", launch["begin_ns"], launch["patch_ns"]),
+                     ("launch", launch["begin_ns"] + launch["host_ns"] - launch["launch_ns"], launch["launch_ns"]))
+            for part, begin, duration in parts:
+                if duration > 0 and category == "region":
+                    add(part, "part", thread, begin, duration)
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"device": device}}

@@ -1,0 +1,188 @@
+"""LLMDeployment: language models behind OpenAI's HTTP API, requests joining and leaving between steps.
+
+Two Serve deployments stand behind it: the engine, whose replicas each have a model, and the front, which speaks HTTP
+and holds no model. So a request outlives the replica that answered it.
+"""
+import asyncio
+import collections
+import threading
+
+from ray import serve
+from ray.util import metrics
+
+import cugrt
+
+
+class Request:
+    """One sequence, from the engine's side; events go to the event loop that waits for them."""
+
+    def __init__(self, wanted, loop):
+        self.wanted, self._loop, self._events = wanted, loop, asyncio.Queue()
+        self.generation, self.cancelled, self.seen = None, False, 0
+
+    def send(self, **event):
+        self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+    async def events(self):
+        while True:
+            event = await self._events.get()
+            yield event
+            if event.get("stop") or "error" in event:
+                return
+
+
+class Engine:
+    """Steps a language model in a thread of its own, for as long as anything runs or waits."""
+
+    def __init__(self, llm, max_queue):
+        self.llm, self.max_queue, self.places = llm, max_queue, llm.info["places"]
+        self.waiting, self.running = collections.deque(), []
+        self.changed, self.closed, self.steps = threading.Condition(), False, 0
+        self.thread = threading.Thread(target=self._work, name="cugrt-engine", daemon=True)
+        self.thread.start()
+
+    def submit(self, wanted, loop):
+        """Takes a place, or a place in the queue; a full queue is an error of code BUSY."""
+        request = Request(wanted, loop)
+        with self.changed:
+            if len(self.waiting) >= self.max_queue + self.places - len(self.running):
+                raise cugrt.Error(f"{len(self.waiting)} requests wait already", cugrt.Code.BUSY)
+            self.waiting.append(request)
+            self.changed.notify()
+        return request
+
+    def cancel(self, request):
+        with self.changed:
+            request.cancelled = True
+            self.changed.notify()
+
+    def close(self):
+        with self.changed:
+            self.closed = True
+            self.changed.notify()
+        self.thread.join()
+        self.llm.close()
+
+    def _work(self):
+        while True:
+            with self.changed:
+                while not (self.waiting or self.running or self.closed):
+                    self.changed.wait()
+                if self.closed:
+                    return
+                self._drop_cancelled()
+                self._admit()
+            if self.running:
+                self._step()
+
+    def _drop_cancelled(self):
+        for request in [one for one in self.running if one.cancelled]:
+            request.generation.close()
+            self.running.remove(request)
+        self.waiting = collections.deque(one for one in self.waiting if not one.cancelled)
+
+    def _admit(self):
+        while self.waiting and len(self.running) < self.places:
+            request = self.waiting.popleft()
+            try:
+                request.generation = self._begin(**request.wanted)
+                self.running.append(request)
+            except cugrt.Error as error:
+                request.send(error=str(error), code=400)
+
+    def _begin(self, prompt=None, messages=None, **options):
+        return self.llm.generate(prompt, **options) if messages is None else self.llm.chat(messages, **options)
+
+    def _step(self):
+        try:
+            self.llm.step()
+        except cugrt.Error as error:
+            for request in self.running:
+                request.send(error=str(error), code=500)
+            self.running.clear()
+            return
+        self.steps += 1
+        for request in list(self.running):
+            generation = request.generation
+            text = "".join(generation._pieces)
+            generation._pieces.clear()
+            ids, request.seen = generation.ids[request.seen:], len(generation.ids)
+            if text or ids or generation.stop:
+                request.send(text=text, ids=ids, stop=generation.stop, prompt_tokens=len(generation.prompt_ids))
+            if generation.stop:
+                self.running.remove(request)
+
+
+@serve.deployment
+class LLMEngine:
+    """A replica with a language model. ``generate`` streams events: dicts of text, ids, stop; or error and code."""
+
+    def __init__(self, path, max_queue, load):
+        self.engine = Engine(cugrt.LLM(path, **load), max_queue)
+        self.checked_at = -1
+        self.tokens = metrics.Counter("cugrt_llm_tokens", "Tokens given")
+        self.requests = metrics.Counter("cugrt_llm_requests", "Requests taken")
+        self.refused = metrics.Counter("cugrt_llm_refused_requests", "Requests refused: the queue was full")
+        self.places = metrics.Gauge("cugrt_llm_running", "Sequences that run")
+        self.queue = metrics.Gauge("cugrt_llm_waiting", "Requests that wait for a place")
+
+    async def generate(self, wanted):
+        loop = asyncio.get_running_loop()
+        try:
+            request = self.engine.submit(wanted, loop)
+        except cugrt.Error as error:
+            self.refused.inc()
+            yield {"error": str(error), "code": 429}
+            return
+        self.requests.inc()
+        try:
+            async for event in request.events():
+                if event.get("ids"):
+                    self.tokens.inc(len(event["ids"]))
+                self.places.set(len(self.engine.running))
+                self.queue.set(len(self.engine.waiting))
+                yield event
+        finally:  # also when who asked has gone
+            self.engine.cancel(request)
+
+    async def info(self):
+        return self.engine.llm.info
+
+    async def check_health(self):
+        """Steps have been made since the last check, or one can be made."""
+        if not self.engine.thread.is_alive():
+            raise RuntimeError("the engine's thread has ended")
+        if self.engine.steps == self.checked_at:
+            request = self.engine.submit({"prompt": [0], "max_tokens": 1}, asyncio.get_running_loop())
+            async for event in request.events():
+                if "error" in event and event["code"] != 400:
+                    raise RuntimeError(event["error"])
+        self.checked_at = self.engine.steps
+
+
+class LLMDeployment:
+    """A language model behind OpenAI's API: ``serve.run(LLMDeployment.bind("model.gguf", places=16))``.
+
+    ``bind(path, places=8, max_queue=32, max_tokens=1024, model_name=None, **load)``: ``path``, a GGUF file that every
+    replica can read; ``places``, sequences that a replica computes at once; ``max_queue``, requests that wait for a
+    place at a replica, further ones are answered with 429; ``max_tokens``, the longest answer that may be asked for;
+    ``load``, further arguments of :class:`cugrt.LLM`. ``options(...)`` before it are those of a Serve deployment, for
+    the replicas with the model: ``num_replicas``, ``ray_actor_options={"num_gpus": 0.5}``.
+
+    Served are ``/v1/completions`` and ``/v1/chat/completions``, streamed on request, and ``/v1/models``. A request joins
+    between two steps, and leaves when it ends or its client goes. When a replica dies, another one answers those of its
+    requests of which no text was sent; the others end with an error event.
+    """
+
+    _options = {}
+
+    @classmethod
+    def options(cls, **options):
+        return type(cls.__name__, (cls,), {"_options": {**cls._options, **options}, "__doc__": cls.__doc__})
+
+    @classmethod
+    def bind(cls, path, places=8, max_queue=32, max_tokens=1024, model_name=None, **load):
+        from ._openai import OpenAIFront
+        options = {"max_ongoing_requests": places + max_queue + 16, **cls._options}
+        engine = LLMEngine.options(**options).bind(path, max_queue, {"places": places, **load})
+        return OpenAIFront.bind(engine, model_name or str(path).rsplit("/", 1)[-1], max_tokens)

@@ -1,0 +1,250 @@
+"""The front of LLMDeployment: OpenAI's completions and chat completions over HTTP, with server-sent events."""
+import asyncio
+import json
+import time
+import uuid
+
+import fastapi
+from fastapi.responses import JSONResponse, StreamingResponse
+from ray import serve
+from ray.exceptions import RayError
+
+app = fastapi.FastAPI()
+TRIES = 3
+FINISH = {"end": "stop", "stop": "stop", "length": "length", "context": "length", "closed": "stop"}
+
+
+class Refused(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, message, code, parameter=None):
+        super().__init__(message)
+        self.code, self.parameter = code, parameter
+
+    @property
+    def body(self):
+        kind = {429: "rate_limit_error", 400: "invalid_request_error"}.get(self.code, "server_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.parameter, "code": self.code}}
+
+    def response(self):
+        return JSONResponse(self.body, self.code, {"Retry-After": "1"} if self.code == 429 else None)
+
+
+def number(body, name, default, kind, low, high):
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+        raise Refused(f"{name} is a number from {low} to {high}", 400, name)
+    return value
+
+
+def options_of(body, max_tokens, default_tokens):
+    """Of a request's body, the options of a generation. What would be ignored is refused."""
+    for name in ("logprobs", "top_logprobs", "suffix", "echo", "tools", "logit_bias", "presence_penalty",
+                 "frequency_penalty"):
+        if body.get(name):
+            raise Refused(f"{name} is not supported", 400, name)
+    if number(body, "n", 1, int, 1, 1) != 1 or number(body, "best_of", 1, int, 1, 1) != 1:
+        raise Refused("n is 1", 400, "n")
+    stop = body.get("stop") or []
+    stop = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stop, list) or len(stop) > 4 or not all(isinstance(one, str) and one for one in stop):
+        raise Refused("stop is a text or up to four", 400, "stop")
+    asked = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
+    top_p = number(body, "top_p", 1.0, (int, float), 0, 1)
+    return {"max_tokens": number(body, asked, min(default_tokens, max_tokens), int, 1, max_tokens),
+            "temperature": float(number(body, "temperature", 1.0, (int, float), 0, 2)),
+            "top_p": 0.0 if top_p == 1 else float(top_p), "stop": stop,
+            "seed": number(body, "seed", uuid.uuid4().int & 0x7fffffff, int, 0, 2 ** 63 - 1)}
+
+
+def prompts_of(body):
+    """The prompt, or several: texts or lists of token ids."""
+    prompt = body.get("prompt")
+    is_ids = lambda one: isinstance(one, list) and one and all(type(token) is int for token in one)
+    prompts = [prompt] if isinstance(prompt, str) or is_ids(prompt) else prompt
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) and one or is_ids(one) for one in prompts):
+        raise Refused("prompt is a text, a list of token ids, or a list of such; none is empty", 400, "prompt")
+    return prompts
+
+
+def messages_of(body):
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise Refused("messages is a list", 400, "messages")
+    plain = []
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+            content = "".join(part.get("text", "") for part in content)
+        if not isinstance(content, str) or message.get("role") not in ("system", "user", "assistant"):
+            raise Refused("a message has a role (system, user or assistant) and a content of text", 400, "messages")
+        plain.append({"role": message["role"], "content": content})
+    return plain
+
+
+def event_line(value):
+    return f"data: {json.dumps(value)}\n\n"
+
+
+class Completions:
+    kind, streamed, prefix = "text_completion", "text_completion", "cmpl-"
+
+    def __init__(self, model_name):
+        self.model_name, self.id, self.created = model_name, self.prefix + uuid.uuid4().hex, int(time.time())
+
+    @staticmethod
+    def wanted(body, max_tokens):
+        options = options_of(body, max_tokens, 16)
+        return [{"prompt": prompt, **options} for prompt in prompts_of(body)]
+
+    def head(self, is_stream):
+        return {"id": self.id, "object": self.streamed if is_stream else self.kind, "created": self.created, "model": self.model_name}
+
+    @staticmethod
+    def usage(prompt, answer):
+        return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+
+    def begin(self, index):
+        return ()
+
+    def choice(self, index, text, finish):
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+
+    piece = choice
+
+
+class ChatCompletions(Completions):
+    kind, streamed, prefix = "chat.completion", "chat.completion.chunk", "chatcmpl-"
+
+    @staticmethod
+    def wanted(body, max_tokens):
+        return [{"messages": messages_of(body), **options_of(body, max_tokens, 256)}]
+
+    def begin(self, index):
+        yield {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+
+    def choice(self, index, text, finish):
+        return {"index": index, "message": {"role": "assistant", "content": text}, "logprobs": None, "finish_reason": finish}
+
+    def piece(self, index, text, finish):
+        return {"index": index, "delta": {"content": text} if text else {}, "finish_reason": finish}
+
+
+# Last in the file: what it uses is taken along as it is where the class is made.
+@serve.deployment(max_ongoing_requests=1000)
+@serve.ingress(app)
+class OpenAIFront:
+    def __init__(self, engine, model_name, max_tokens):
+        self.engine = engine.options(stream=True, method_name="generate")
+        self.model_name, self.max_tokens = model_name, max_tokens
+
+    async def events(self, wanted):
+        """A request's events, by another replica when one dies before any text came."""
+        for attempt in range(TRIES):
+            stream, begun = self.engine.remote(wanted), False
+            try:
+                async for event in stream:
+                    if "error" in event:
+                        raise Refused(event["error"], event["code"])
+                    begun = begun or bool(event["text"])
+                    yield event
+                return
+            except RayError as error:
+                if begun or attempt == TRIES - 1:
+                    raise Refused(f"the replica that answered has died ({type(error).__name__})", 500) from None
+                await asyncio.sleep(0.1 * 2 ** attempt)
+            finally:
+                stream.cancel()  # of no effect when it has ended
+
+    @app.get("/v1/models")
+    async def models(self):
+        return {"object": "list", "data": [{"id": self.model_name, "object": "model", "created": 0, "owned_by": "cugrt"}]}
+
+    @app.post("/v1/completions")
+    async def completions(self, request: fastapi.Request):
+        return await self.answer(request, Completions)
+
+    @app.post("/v1/chat/completions")
+    async def chat_completions(self, request: fastapi.Request):
+        return await self.answer(request, ChatCompletions)
+
+    async def answer(self, request, form):
+        try:
+            try:
+                body = await request.json()
+            except ValueError:
+                body = None
+            if not isinstance(body, dict):
+                raise Refused("the body is no JSON object", 400)
+            wanted = form.wanted(body, self.max_tokens)
+            form = form(self.model_name)
+            if body.get("stream"):
+                return await self.stream(wanted, form, (body.get("stream_options") or {}).get("include_usage"))
+            return await self.whole(wanted, form)
+        except Refused as refused:
+            return refused.response()
+
+    async def whole(self, wanted, form):
+        async def one(options):
+            text, ids, stop, prompt = "", 0, None, 0
+            async for event in self.events(options):
+                text, ids = text + event["text"], ids + len(event["ids"])
+                stop, prompt = event["stop"], event["prompt_tokens"]
+            return text, ids, stop, prompt
+
+        tasks = [asyncio.ensure_future(one(options)) for options in wanted]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            [task.cancel() for task in tasks]
+        usage = form.usage(sum(one[3] for one in answers), sum(one[1] for one in answers))
+        return {**form.head(False), "usage": usage,
+                "choices": [form.choice(index, one[0], FINISH[one[2]]) for index, one in enumerate(answers)]}
+
+    async def stream(self, wanted, form, with_usage):
+        """The first event is waited for, so that what is refused is answered with its own status."""
+        queue, counts = asyncio.Queue(), [0, 0]
+
+        async def one(index, options):
+            seen = 0
+            try:
+                async for event in self.events(options):
+                    counts[0], counts[1], seen = counts[0] + (event["prompt_tokens"] if not seen else 0), counts[1] + len(event["ids"]), 1
+                    if event["text"] or event["stop"]:
+                        await queue.put(form.piece(index, event["text"], FINISH[event["stop"]] if event["stop"] else None))
+                await queue.put(None)
+            except Refused as refused:
+                await queue.put(refused)
+
+        tasks = [asyncio.ensure_future(one(index, options)) for index, options in enumerate(wanted)]
+        first = await queue.get()
+        if isinstance(first, Refused):
+            [task.cancel() for task in tasks]
+            raise first
+
+        async def lines():
+            left, item = len(tasks), first
+            try:
+                for index in range(len(tasks)):
+                    for chunk in form.begin(index):
+                        yield event_line({**form.head(True), "choices": [chunk]})
+                while True:
+                    if isinstance(item, Refused):
+                        yield event_line(item.body)
+                        return
+                    if item is None:
+                        left -= 1
+                        if not left:
+                            break
+                    else:
+                        yield event_line({**form.head(True), "choices": [item]})
+                    item = await queue.get()
+                if with_usage:
+                    yield event_line({**form.head(True), "choices": [], "usage": form.usage(*counts)})
+                yield "data: [DONE]\n\n"
+            finally:  # also when the client has gone
+                [task.cancel() for task in tasks]
+
+        return StreamingResponse(lines(), media_type="text/event-stream")

@@ -1,0 +1,267 @@
+#include "argument.h"
+
+#include "errors.h"
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace cugrt::python {
+
+namespace {
+
+std::string type_name(PyObject *object) {
+  return nb::cast<std::string>(
+      nb::object(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))).attr("__name__")));
+}
+
+/// What Python's current error says; it is no longer current then.
+std::string take_python_error() {
+  nb::python_error error;
+  return nb::cast<std::string>(nb::str(error.value()));
+}
+
+void set_dims(cugrt_tensor &tensor, const std::string &what, int rank, const int64_t *dims) {
+  if (rank > CUGRT_MAX_RANK)
+    fail(CUGRT_INVALID_ARGUMENT,
+         what + " has " + std::to_string(rank) + " dimensions; at most 8 are taken");
+  tensor.rank = static_cast<uint32_t>(rank);
+  for (int i = 0; i < rank; ++i)
+    tensor.dims[i] = dims[i];
+}
+
+bool is_contiguous(const DlTensor &tensor) {
+  if (!tensor.strides)
+    return true;
+  int64_t expected = 1;
+  for (int32_t i = tensor.rank; i-- > 0;) {
+    if (tensor.shape[i] == 0)
+      return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected)
+      return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+[[noreturn]] void fail_strided(const std::string &what) {
+  fail(CUGRT_INVALID_ARGUMENT,
+       what + " is not contiguous; numpy.ascontiguousarray makes a copy that is");
+}
+
+} // namespace
+
+GivenArray::GivenArray(GivenArray &&other) noexcept { *this = std::move(other); }
+
+GivenArray &GivenArray::operator=(GivenArray &&other) noexcept {
+  if (this != &other) {
+    drop();
+    tensor_ = other.tensor_;
+    host_ = std::exchange(other.host_, nullptr);
+    view_ = other.view_;
+    has_view_ = std::exchange(other.has_view_, false);
+    managed_ = std::exchange(other.managed_, nullptr);
+    block_ = std::move(other.block_);
+  }
+  return *this;
+}
+
+void GivenArray::drop() noexcept {
+  if (has_view_)
+    PyBuffer_Release(&view_);
+  if (managed_ && managed_->deleter)
+    managed_->deleter(managed_);
+  has_view_ = false;
+  managed_ = nullptr;
+  host_ = nullptr;
+  block_.reset();
+}
+
+void GivenArray::take(PyObject *object, const std::string &what, Device &device, void *stream,
+                      bool writable) {
+  drop();
+  if (DeviceArray *array = nullptr; nb::try_cast(nb::handle(object), array) && array) {
+    if (&array->block->device() != &device)
+      fail(CUGRT_INVALID_ARGUMENT, what + " is an array on " + array->block->device().name() +
+                                       ", the model is on " + device.name());
+    tensor_ = array->tensor;
+    block_ = array->block;
+    return;
+  }
+  if (PyObject_CheckBuffer(object) &&
+      (take_buffer(object, what, writable) || take_bfloat16(object, what, writable)))
+    return;
+  if (take_dlpack(object, what, device, stream))
+    return;
+  fail(CUGRT_INVALID_ARGUMENT, what + " is of type " + type_name(object) +
+                                   ", which is no array: it has neither a buffer nor __dlpack__");
+}
+
+bool GivenArray::take_buffer(PyObject *object, const std::string &what, bool writable) {
+  if (PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)) {
+    const std::string reason = take_python_error();
+    if (reason.find("contiguous") != std::string::npos)
+      fail_strided(what);
+    return false;
+  }
+  has_view_ = true;
+  const int32_t dtype = dtype_from_format(view_.format, view_.itemsize);
+  if (dtype < 0)
+    fail(CUGRT_INVALID_ARGUMENT,
+         what + " has elements of format '" + (view_.format ? view_.format : "") +
+             "', which no dtype here has; numpy.asarray(x, dtype=...) converts");
+  if (writable && view_.readonly)
+    fail(CUGRT_INVALID_ARGUMENT, what + " is read-only, and is to be written");
+  tensor_.dtype = dtype;
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  set_dims(tensor_, what, view_.ndim, reinterpret_cast<const int64_t *>(view_.shape));
+  host_ = view_.buf;
+  return true;
+}
+
+/// ml_dtypes' type has no buffer; its bits have one.
+bool GivenArray::take_bfloat16(PyObject *object, const std::string &what, bool writable) {
+  nb::handle array(object);
+  if (!nb::hasattr(array, "dtype") ||
+      nb::cast<std::string>(nb::str(nb::object(array.attr("dtype")))) != "bfloat16")
+    return false;
+  nb::object bits = array.attr("view")("uint16"); // the view keeps the array
+  if (!take_buffer(bits.ptr(), what, writable))
+    return false;
+  tensor_.dtype = CUGRT_BF16;
+  return true;
+}
+
+bool GivenArray::take_dlpack(PyObject *object, const std::string &what, Device &device,
+                             void *stream) {
+  nb::handle array(object);
+  if (!nb::hasattr(array, "__dlpack__") || !nb::hasattr(array, "__dlpack_device__"))
+    return false;
+  nb::object capsule;
+  DlDeviceId place{};
+  try {
+    nb::object where = array.attr("__dlpack_device__")();
+    place = {nb::cast<int32_t>(nb::object(where[0])), nb::cast<int32_t>(nb::object(where[1]))};
+    const bool on_device = place.type == kDlCuda || place.type == kDlCudaManaged;
+    if (on_device && device.emulated())
+      fail(CUGRT_INVALID_ARGUMENT, what + " is on a CUDA device, and the model on the emulated "
+                                          "driver, which takes arrays of the host");
+    if (on_device && place.index != device.ordinal())
+      fail(CUGRT_INVALID_ARGUMENT, what + " is on cuda:" + std::to_string(place.index) +
+                                       ", the model is on " + device.name());
+    if (!on_device && place.type != kDlCpu && place.type != kDlCudaHost)
+      fail(CUGRT_INVALID_ARGUMENT, what + " is on a device of DLPack's kind " +
+                                       std::to_string(place.type) +
+                                       ", which is neither the host nor CUDA");
+    capsule = on_device
+                  ? array.attr("__dlpack__")(nb::arg("stream") = reinterpret_cast<intptr_t>(stream))
+                  : array.attr("__dlpack__")();
+  } catch (nb::python_error &error) {
+    fail(CUGRT_INVALID_ARGUMENT,
+         what + " cannot be shared by DLPack: " + nb::cast<std::string>(nb::str(error.value())));
+  }
+  auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));
+  if (!managed)
+    fail(CUGRT_INVALID_ARGUMENT,
+         what + " gives a DLPack capsule that is none: " + take_python_error());
+  PyCapsule_SetName(capsule.ptr(), kDlUsedName);
+  managed_ = managed;
+  const DlTensor &from = managed->tensor;
+  tensor_.dtype = dtype_from_dl(from.dtype);
+  if (tensor_.dtype < 0)
+    fail(CUGRT_INVALID_ARGUMENT,
+         what + " has elements of DLPack's type (" + std::to_string(from.dtype.code) + ", " +
+             std::to_string(from.dtype.bits) + " bits), which no dtype here has");
+  if (!is_contiguous(from))
+    fail_strided(what);
+  set_dims(tensor_, what, from.rank, from.shape);
+  char *data = static_cast<char *>(from.data) + from.offset_bytes;
+  if (place.type == kDlCpu || place.type == kDlCudaHost)
+    host_ = data;
+  else
+    tensor_.address = reinterpret_cast<uintptr_t>(data);
+  return true;
+}
+
+std::string declared_text(const cugrt_param_info &declared) {
+  std::string text = dtype_name(declared.dtype) + "[";
+  for (uint32_t i = 0; i < declared.rank; ++i)
+    text += std::string(i ? ", " : "") + declared.dim_names[i];
+  return text + "]";
+}
+
+namespace {
+
+bool is_number(const char *text) {
+  return *text && std::strspn(text, "0123456789") == std::strlen(text);
+}
+
+[[noreturn]] void fail_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
+                                const std::string &what, const std::string &why) {
+  fail(CUGRT_INVALID_ARGUMENT, what + " is " + dtype_name(tensor.dtype) +
+                                   shape_text(tensor.rank, tensor.dims) + " where " +
+                                   declared_text(declared) + " is declared: " + why);
+}
+
+} // namespace
+
+void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
+                    const std::string &what) {
+  if (tensor.dtype != declared.dtype)
+    fail_declared(tensor, declared, what, "another dtype");
+  if (tensor.rank != declared.rank)
+    fail_declared(tensor, declared, what, "another number of dimensions");
+  for (uint32_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.dims[i] == declared.dims[i] || declared.dims[i] < 0)
+      continue;
+    if (is_number(declared.dim_names[i]))
+      fail_declared(tensor, declared, what,
+                    "dimension " + std::to_string(i) + " is " + declared.dim_names[i]);
+    if (tensor.dims[i] > declared.dims[i])
+      fail_declared(tensor, declared, what,
+                    "dimension " + std::to_string(i) + " is at most " +
+                        std::to_string(declared.dims[i]));
+  }
+}
+
+cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, const std::string &what) {
+  cugrt_value value{};
+  value.kind = declared.kind;
+  nb::object item = nb::borrow(object);
+  try {
+    if (nb::hasattr(item, "item") && declared.kind != CUGRT_VALUE_SHAPE)
+      item = item.attr("item")();
+    switch (declared.kind) {
+    case CUGRT_VALUE_INT:
+      value.as.integer = nb::cast<int64_t>(item);
+      return value;
+    case CUGRT_VALUE_FLOAT:
+      value.as.floating = nb::cast<double>(item);
+      return value;
+    case CUGRT_VALUE_BOOL:
+      value.as.integer = nb::cast<bool>(item);
+      return value;
+    case CUGRT_VALUE_SHAPE: {
+      const auto count = nb::len(item);
+      if (count <= CUGRT_MAX_RANK) {
+        value.as.shape.rank = static_cast<uint32_t>(count);
+        for (size_t i = 0; i < count; ++i)
+          value.as.shape.dims[i] = nb::cast<int64_t>(nb::object(item[i]));
+        return value;
+      }
+      break;
+    }
+    default:
+      break;
+    }
+  } catch (const nb::cast_error &) {
+  } catch (const nb::python_error &) {
+  }
+  static constexpr const char *kKinds[] = {"nothing", "an array", "an int",
+                                           "a float", "a bool",   "a tuple of at most 8 ints"};
+  fail(CUGRT_INVALID_ARGUMENT, what + " is of type " + type_name(object) + " where " +
+                                   kKinds[declared.kind <= CUGRT_VALUE_SHAPE ? declared.kind : 0] +
+                                   " is declared");
+}
+
+} // namespace cugrt::python

@@ -1,0 +1,56 @@
+// What Python gives, as a tensor or scalar of the C ABI: NumPy and other buffers, DLPack, numbers.
+#pragma once
+
+#include "device.h"
+
+#include <memory>
+#include <string>
+
+namespace cugrt::python {
+
+/// An array as it was given. Holds on to it; made, moved and destroyed with the GIL held.
+class GivenArray {
+public:
+  GivenArray() = default;
+  GivenArray(GivenArray &&other) noexcept;
+  GivenArray &operator=(GivenArray &&other) noexcept;
+  ~GivenArray() { drop(); }
+
+  /// `what` ("input 'x'") begins the message of a failure. An array on a device is put in order
+  /// behind `stream` by who made it. `writable`: read-only memory is an error.
+  void take(PyObject *object, const std::string &what, Device &device, void *stream, bool writable);
+  /// Memory of the host, or null: then the tensor's address is on the device.
+  void *host() const { return host_; }
+  const cugrt_tensor &tensor() const { return tensor_; }
+  /// Null unless it is one of ours.
+  const std::shared_ptr<Block> &block() const { return block_; }
+  /// On a device, and not ours: must not be let go before the work on it has ended.
+  bool is_foreign() const { return managed_ && !host_; }
+  void drop() noexcept;
+
+private:
+  bool take_buffer(PyObject *object, const std::string &what, bool writable);
+  bool take_dlpack(PyObject *object, const std::string &what, Device &device, void *stream);
+  bool take_bfloat16(PyObject *object, const std::string &what, bool writable);
+
+  cugrt_tensor tensor_{};
+  void *host_ = nullptr;
+  Py_buffer view_{};
+  bool has_view_ = false;
+  DlManaged *managed_ = nullptr;
+  std::shared_ptr<Block> block_;
+};
+
+/// Holds `tensor` against what a parameter or result is declared to be; throws when type, rank or a
+/// dimension that is a number is another one, or a dimension is above its bound.
+void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
+                    const std::string &what);
+
+/// A host scalar: int, float, bool, or a tuple of dimensions, by the parameter's kind. Arrays of
+/// one element count as numbers.
+cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, const std::string &what);
+
+/// "float32[n, 64]", as a parameter is declared.
+std::string declared_text(const cugrt_param_info &declared);
+
+} // namespace cugrt::python

@@ -1,0 +1,134 @@
+// Language models as Python sees them. cugrt/_llm.py builds on it, and lets one thread in at a
+// time.
+#include "device.h"
+#include "errors.h"
+#include "progress.h"
+
+#include <cugrt/llm.hpp>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+namespace cugrt::python {
+
+namespace {
+
+class LanguageModels {
+public:
+  LanguageModels(const std::string &path, std::shared_ptr<Device> device,
+                 const LanguageSessionOptions &options)
+      : device_(std::move(device)), model_(path), session_(model_, device_->runtime(), options) {}
+
+  std::shared_ptr<Device> device_; // outlives the session
+  LanguageModel model_;
+  LanguageSession session_;
+};
+
+void open(LanguageModels *self, const std::string &path, const std::string &driver, int ordinal,
+          const std::string &nvrtc, const std::string &dtype, int64_t context, int64_t places,
+          nb::object function) {
+  LanguageSessionOptions options;
+  options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
+  options.context = context;
+  options.places = places;
+  Progress progress(function);
+  progress.put_into(options);
+  {
+    nb::gil_scoped_release released;
+    new (self) LanguageModels(path, Device::open(driver, ordinal, nvrtc), options);
+  }
+  try {
+    progress.rethrow();
+  } catch (...) {
+    self->~LanguageModels();
+    throw;
+  }
+}
+
+std::vector<int32_t> tokenize(LanguageModels &self, const std::string &text) {
+  nb::gil_scoped_release released;
+  return self.model_.tokenize(text);
+}
+
+nb::tuple tokenize_chat(LanguageModels &self,
+                        const std::vector<std::pair<std::string, std::string>> &messages) {
+  std::vector<cugrt_llm_message> list;
+  for (const auto &[role, text] : messages)
+    list.push_back({role.c_str(), text.c_str()});
+  int32_t end = 0;
+  const std::vector<int32_t> tokens = self.model_.tokenize_chat(list, &end);
+  return nb::make_tuple(tokens, end);
+}
+
+uint64_t add(LanguageModels &self, const std::vector<int32_t> &prompt, uint64_t max_tokens,
+             double temperature, int64_t top_k, double top_p, uint64_t seed,
+             const std::vector<int32_t> &ends) {
+  GenerateOptions options;
+  options.prompt = prompt;
+  options.max_tokens = max_tokens;
+  options.temperature = temperature;
+  options.top_k = top_k;
+  options.top_p = top_p;
+  options.seed = seed;
+  options.ends = ends;
+  return self.session_.add(options);
+}
+
+/// (sequence, token, text as bytes, why it ended or none) of each token.
+nb::list step(LanguageModels &self) {
+  std::vector<LanguageEvent> events;
+  {
+    nb::gil_scoped_release released;
+    events = self.session_.step();
+  }
+  static constexpr const char *kStops[] = {"end", "length", "context", "caller"};
+  nb::list all;
+  for (const LanguageEvent &event : events) {
+    const bool ended = event.stop >= CUGRT_LLM_STOP_END && event.stop <= CUGRT_LLM_STOP_CALLER;
+    all.append(nb::make_tuple(event.sequence, event.token, event.text,
+                              ended ? nb::object(nb::str(kStops[event.stop])) : nb::none()));
+  }
+  return all;
+}
+
+nb::dict info(LanguageModels &self) {
+  const cugrt_llm_model_info model = self.model_.info();
+  const cugrt_llm_session_info session = self.session_.info();
+  nb::dict all;
+  all["architecture"] = model.architecture;
+  all["layers"] = model.layers;
+  all["vocabulary"] = model.vocabulary;
+  all["trained_context"] = model.trained_context;
+  all["device"] = self.device_->name();
+  all["context"] = session.context;
+  all["places"] = session.places;
+  all["places_empty"] = session.places_empty;
+  all["weight_bytes"] = session.weight_bytes;
+  all["cache_bytes"] = session.cache_bytes;
+  all["arena_bytes"] = session.arena_bytes;
+  all["decode_nodes"] = session.decode_nodes;
+  all["instances_built"] = session.instances_built;
+  all["fields_patched"] = session.fields_patched;
+  return all;
+}
+
+} // namespace
+
+void bind_llm(nb::module_ &module) {
+  nb::class_<LanguageModels>(module, "LanguageModel")
+      .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
+           nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("context"), nb::arg("places"),
+           nb::arg("progress").none())
+      .def("tokenize", &tokenize)
+      .def("tokenize_chat", &tokenize_chat)
+      .def("add", &add)
+      .def("cancel",
+           [](LanguageModels &self, uint64_t sequence) { self.session_.cancel(sequence); })
+      .def("step", &step)
+      .def("clear", [](LanguageModels &self) { self.session_.clear(); })
+      .def("info", &info);
+  module.def("trained_context",
+             [](const std::string &path) { return LanguageModel(path).info().trained_context; });
+}
+
+} // namespace cugrt::python

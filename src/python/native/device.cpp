@@ -1,0 +1,268 @@
+#include "device.h"
+
+#include "errors.h"
+
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace cugrt::python {
+
+Device::Device(const RuntimeOptions &options)
+    : runtime_(options), info_(runtime_.info()), ordinal_(options.device) {}
+
+std::shared_ptr<Device> Device::open(const std::string &driver, int ordinal,
+                                     const std::string &nvrtc) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, int, std::string>, std::weak_ptr<Device>> alive;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<Device> &kept = alive[{driver, ordinal, nvrtc}];
+  if (std::shared_ptr<Device> device = kept.lock())
+    return device;
+  RuntimeOptions options;
+  options.device = ordinal;
+  options.nvrtc_path = nvrtc;
+  if (driver == "system")
+    options.driver = CUGRT_DRIVER_SYSTEM;
+  else if (driver == "emulated")
+    options.driver = CUGRT_DRIVER_EMULATED;
+  else if (driver == "none")
+    options.driver = CUGRT_DRIVER_NONE;
+  else if (!driver.empty()) {
+    options.driver = CUGRT_DRIVER_PATH;
+    options.driver_path = driver;
+  }
+  auto device = std::make_shared<Device>(options);
+  kept = device;
+  return device;
+}
+
+std::string Device::name() const {
+  return (emulated() ? "emulated:" : "cuda:") + std::to_string(ordinal_);
+}
+
+Block::Block(std::shared_ptr<Device> device, uint64_t bytes)
+    : device_(std::move(device)),
+      buffer_(device_->runtime(), std::max<uint64_t>(bytes, 1),
+              device_->emulated() ? CUGRT_MEMORY_PINNED : CUGRT_MEMORY_DEVICE) {}
+
+Block::~Block() {
+  try {
+    wait();
+  } catch (const Error &) {
+    // Work that failed has ended.
+  }
+}
+
+void Block::follow(void *native_stream) {
+  std::lock_guard lock(mutex_);
+  if (last_)
+    last_->stream_wait(native_stream);
+}
+
+void Block::used_until(std::shared_ptr<Event> event) {
+  std::lock_guard lock(mutex_);
+  last_ = std::move(event);
+}
+
+void Block::wait() {
+  std::shared_ptr<Event> last;
+  {
+    std::lock_guard lock(mutex_);
+    last = last_;
+  }
+  if (!last)
+    return;
+  last->synchronize();
+  std::lock_guard lock(mutex_);
+  if (last_ == last)
+    last_.reset();
+}
+
+DeviceArray DeviceArray::allocate(std::shared_ptr<Device> device, int32_t dtype, uint32_t rank,
+                                  const int64_t *dims) {
+  const uint64_t bytes = bytes_of(dtype, rank, dims);
+  if (bytes > device->info().memory_bytes)
+    fail(CUGRT_OUT_OF_DEVICE_MEMORY,
+         "an array of shape " + shape_text(rank, dims) + " is larger than the device's memory");
+  DeviceArray array{std::make_shared<Block>(std::move(device), bytes), {}};
+  array.tensor = make_tensor(array.block->address(), static_cast<cugrt_dtype>(dtype), {dims, rank});
+  return array;
+}
+
+nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **data) {
+  static PyObject *empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
+  const bool is_bfloat = dtype == CUGRT_BF16; // not known to the buffer protocol: made of its bits
+  PyObject *type = numpy_dtype(is_bfloat ? CUGRT_U16 : dtype);
+  (void)bytes_of(dtype, rank, dims);
+  nb::object shape = nb::steal(PyTuple_New(rank));
+  for (uint32_t i = 0; i < rank; ++i)
+    PyTuple_SetItem(shape.ptr(), i, PyLong_FromLongLong(dims[i]));
+  PyObject *arguments[] = {nullptr, shape.ptr(), type};
+  nb::object array = nb::steal(
+      PyObject_Vectorcall(empty, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  if (!array.is_valid())
+    throw nb::python_error();
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_WRITABLE))
+    throw nb::python_error();
+  *data = view.buf;
+  PyBuffer_Release(&view);
+  return is_bfloat ? nb::object(array.attr("view")(nb::handle(numpy_dtype(dtype)))) : array;
+}
+
+nb::object DeviceArray::to_numpy() const {
+  void *data = nullptr;
+  nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
+  const uint64_t size = bytes();
+  nb::gil_scoped_release released;
+  block->wait();
+  if (size)
+    check(api().copy_to_host(block->device().runtime().get(), data, tensor.address, size, nullptr));
+  return array;
+}
+
+DlDeviceId DeviceArray::dl_device() const {
+  if (block->device().emulated())
+    return {kDlCpu, 0};
+  return {kDlCuda, block->device().ordinal()};
+}
+
+namespace {
+
+/// What a capsule holds on to; `managed` comes first, so that its address is the whole's.
+template <class Managed> struct Shared {
+  Managed managed;
+  DeviceArray array;
+  int64_t shape[CUGRT_MAX_RANK], strides[CUGRT_MAX_RANK];
+
+  static void release(Managed *managed) { delete reinterpret_cast<Shared *>(managed); }
+};
+
+template <class Managed> Managed *share(const DeviceArray &array) {
+  auto *shared = new Shared<Managed>{{}, array, {}, {}};
+  int64_t stride = 1;
+  for (uint32_t i = array.tensor.rank; i-- > 0;) {
+    shared->shape[i] = array.tensor.dims[i];
+    shared->strides[i] = stride;
+    stride *= std::max<int64_t>(array.tensor.dims[i], 1);
+  }
+  Managed &managed = shared->managed;
+  managed.owner = shared;
+  managed.deleter = Shared<Managed>::release;
+  managed.tensor = {reinterpret_cast<void *>(array.tensor.address),
+                    array.dl_device(),
+                    static_cast<int32_t>(array.tensor.rank),
+                    dtype_of(array.tensor.dtype)->dl,
+                    shared->shape,
+                    shared->strides,
+                    0};
+  return &managed;
+}
+
+template <class Managed> nb::object capsule(const DeviceArray &array, const char *name) {
+  Managed *managed = share<Managed>(array);
+  PyObject *made = PyCapsule_New(managed, name, [](PyObject *unused) {
+    // Who takes the tensor renames the capsule; one that nobody took frees it.
+    const char *name = PyCapsule_GetName(unused);
+    if (!name || (std::string_view(name) != kDlName && std::string_view(name) != kDlVersionedName))
+      return;
+    auto *left = static_cast<Managed *>(PyCapsule_GetPointer(unused, name));
+    left->deleter(left);
+  });
+  if (!made) {
+    managed->deleter(managed);
+    throw nb::python_error();
+  }
+  return nb::steal(made);
+}
+
+} // namespace
+
+nb::object DeviceArray::to_dlpack(nb::object stream, nb::object max_version) const {
+  // 1 and 2 are CUDA's default streams by the protocol, and -1 asks for no order. A consumer on the
+  // host and one on a default stream get elements that are there.
+  const int64_t number = stream.is_none() ? 0 : nb::cast<int64_t>(stream);
+  if (number > 2 && !block->device().emulated())
+    block->follow(reinterpret_cast<void *>(number));
+  else if (number != -1) {
+    nb::gil_scoped_release released;
+    block->wait();
+  }
+  const bool versioned = !max_version.is_none() && nb::cast<int>(nb::object(max_version[0])) >= 1;
+  if (!versioned)
+    return capsule<DlManaged>(*this, kDlName);
+  nb::object made = capsule<DlManagedVersioned>(*this, kDlVersionedName);
+  static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(made.ptr(), kDlVersionedName))->major = 1;
+  return made;
+}
+
+void bind_device_array(nb::module_ &module) {
+  nb::class_<DeviceArray>(module, "DeviceArray",
+                          "A contiguous array on a device.\n\n"
+                          "It speaks DLPack: ``torch.from_dlpack(a)``, ``cupy.from_dlpack(a)`` "
+                          "and, on the emulated driver,\n"
+                          "whose arrays lie in host memory, ``numpy.from_dlpack(a)`` share its "
+                          "memory. ``numpy.asarray(a)``\n"
+                          "copies. Its memory lives as long as anything that shares it, and may be "
+                          "used from any thread.")
+      .def_prop_ro(
+          "shape",
+          [](const DeviceArray &a) {
+            nb::object shape = nb::steal(PyTuple_New(a.tensor.rank));
+            for (uint32_t i = 0; i < a.tensor.rank; ++i)
+              PyTuple_SetItem(shape.ptr(), i, PyLong_FromLongLong(a.tensor.dims[i]));
+            return shape;
+          },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Dimensions, in elements.")
+      .def_prop_ro(
+          "dtype", [](const DeviceArray &a) { return dtype_name(a.tensor.dtype); },
+          "NumPy's name of the type, as ``'float32'``.")
+      .def_prop_ro("nbytes", &DeviceArray::bytes, "Size in bytes.")
+      .def_prop_ro(
+          "device", [](const DeviceArray &a) { return a.block->device().name(); },
+          "``'cuda:0'``, or ``'emulated:0'``.")
+      .def("numpy", &DeviceArray::to_numpy,
+           "A NumPy array with a copy of the elements. Waits for the work that makes them.")
+      .def(
+          "__array__",
+          [](const DeviceArray &a, nb::object dtype, nb::object copy) {
+            if (copy.ptr() == Py_False)
+              throw nb::value_error("an array on a device is copied to become a NumPy array");
+            nb::object array = a.to_numpy();
+            return dtype.is_none() ? array : array.attr("astype")(dtype);
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def(
+          "__dlpack__",
+          [](const DeviceArray &a, nb::object stream, nb::object max_version, nb::object wanted,
+             nb::object copy) {
+            if (!wanted.is_none() && nb::cast<int>(nb::object(wanted[0])) != a.dl_device().type)
+              throw nb::buffer_error(
+                  "a cugrt.DeviceArray is shared on its own device; numpy() copies it to the host");
+            if (copy.ptr() == Py_True)
+              throw nb::buffer_error("cugrt.DeviceArray shares its memory and makes no copy of it");
+            return a.to_dlpack(stream, max_version);
+          },
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
+          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+          "The protocol's capsule. ``stream``: what the consumer puts on it follows the work that "
+          "makes the elements.")
+      .def(
+          "__dlpack_device__",
+          [](const DeviceArray &a) {
+            const DlDeviceId id = a.dl_device();
+            return nb::make_tuple(id.type, id.index);
+          },
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+          "(2, ordinal) of a GPU; (1, 0), the host, of the emulated driver.")
+      .def("__repr__", [](const DeviceArray &a) {
+        return "cugrt.DeviceArray(" + dtype_name(a.tensor.dtype) +
+               shape_text(a.tensor.rank, a.tensor.dims) + " on " + a.block->device().name() + ")";
+      });
+}
+
+} // namespace cugrt::python

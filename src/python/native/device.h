@@ -1,0 +1,85 @@
+// A device as models share it, and memory on it that Python owns.
+//
+// The emulated driver's device memory cannot be touched by the host, pinned memory can by both. So
+// what Python owns is pinned memory there, and the arrays are CPU arrays to DLPack; on a GPU it is
+// device memory.
+#pragma once
+
+#include "dtypes.h"
+
+#include <cugrt/cugrt.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace cugrt::python {
+
+/// A runtime with what is asked of it often. Shared by threads.
+class Device {
+public:
+  Device(const RuntimeOptions &options);
+  /// The one of these options that is alive in this process, or a new one. `driver`: "system",
+  /// "emulated", a library's path, or empty: as the environment says.
+  static std::shared_ptr<Device> open(const std::string &driver, int ordinal,
+                                      const std::string &nvrtc);
+
+  Runtime &runtime() { return runtime_; }
+  const cugrt_runtime_info &info() const { return info_; }
+  bool emulated() const { return info_.emulated != 0; }
+  int ordinal() const { return ordinal_; }
+  /// "cuda:0", or "emulated:0".
+  std::string name() const;
+
+private:
+  Runtime runtime_;
+  cugrt_runtime_info info_;
+  int ordinal_;
+};
+
+/// Device memory, with the last work that touches it. Freed when that has ended.
+class Block {
+public:
+  Block(std::shared_ptr<Device> device, uint64_t bytes);
+  ~Block();
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+
+  uint64_t address() const { return buffer_.address(); }
+  Device &device() { return *device_; }
+
+  /// What is put on the stream from now on follows the block's last work.
+  void follow(void *native_stream);
+  /// The event's record is the block's last work from now on; it follows what was before.
+  void used_until(std::shared_ptr<Event> event);
+  /// Waits for the last work.
+  void wait();
+
+private:
+  std::shared_ptr<Device> device_;
+  Buffer buffer_;
+  std::mutex mutex_;
+  std::shared_ptr<Event> last_;
+};
+
+/// A contiguous array on a device. Immutable but for its elements; shared by threads.
+struct DeviceArray {
+  std::shared_ptr<Block> block;
+  cugrt_tensor tensor;
+
+  static DeviceArray allocate(std::shared_ptr<Device> device, int32_t dtype, uint32_t rank,
+                              const int64_t *dims);
+  uint64_t bytes() const { return bytes_of(tensor.dtype, tensor.rank, tensor.dims); }
+  /// A new NumPy array with these elements; waits for them.
+  nb::object to_numpy() const;
+  /// Of the protocol: a capsule.
+  nb::object to_dlpack(nb::object stream, nb::object max_version) const;
+  DlDeviceId dl_device() const;
+};
+
+/// An uninitialised NumPy array, and where its elements are.
+nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **data);
+
+void bind_device_array(nb::module_ &module);
+
+} // namespace cugrt::python

@@ -1,0 +1,229 @@
+#include "model.h"
+
+#include "errors.h"
+
+#include <algorithm>
+
+namespace cugrt::python {
+
+namespace {
+
+Slot slot_of(const cugrt_param_info &declared, std::string name) {
+  nb::object key = nb::steal(PyUnicode_InternFromString(name.c_str()));
+  return {std::move(name), std::move(key), declared};
+}
+
+FunctionInfo describe(Function function,
+                      const std::vector<std::pair<std::string, std::string>> &names) {
+  FunctionInfo info;
+  info.function = function.get();
+  info.name = function.name();
+  for (size_t i = 0; i < function.param_count(); ++i) {
+    const cugrt_param_info declared = function.param(i);
+    if (declared.weight)
+      continue;
+    std::string name = declared.name;
+    for (const auto &[parameter, said] : names)
+      if (parameter == name)
+        name = said;
+    info.params.push_back(slot_of(declared, std::move(name)));
+  }
+  for (size_t i = 0; i < function.result_count(); ++i) {
+    const cugrt_param_info declared = function.result(i);
+    const std::string name = declared.name ? declared.name : "";
+    info.results.push_back(slot_of(declared, name.empty() ? "result" + std::to_string(i) : name));
+  }
+  return info;
+}
+
+} // namespace
+
+Model::Model(Source source, Executable executable)
+    : source_(std::move(source)), executable_(std::move(executable)) {
+  for (size_t i = 0; i < executable_->function_count(); ++i)
+    functions_.push_back(describe(executable_->function(i), source_.names));
+  nb::gil_scoped_release released;
+  sessions_.push_back(open_session(0));
+  idle_.push_back(sessions_.back().get());
+}
+
+Model::~Model() = default;
+
+size_t Model::find_function(const std::string &name) const {
+  std::string known;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    if (functions_[i].name == (name.empty() ? "main" : name) ||
+        (name.empty() && functions_.size() == 1))
+      return i;
+    known += (i ? ", '" : "'") + functions_[i].name + "'";
+  }
+  if (name.empty())
+    fail(CUGRT_INVALID_ARGUMENT,
+         "the model has no function 'main'; name one with function=: it has " + known);
+  fail(CUGRT_NOT_FOUND, "the model has no function '" + name + "'; it has " + known);
+}
+
+std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
+  auto options = detail::sized<cugrt_session_options>();
+  options.record_capacity = record_capacity;
+  options.time_steps = record_capacity != 0;
+  auto opened = std::make_unique<OpenSession>(*executable_, *source_.device, source_.weights,
+                                              options, functions_.size());
+  opened->records = record_capacity != 0;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    Bound &bound = opened->bound[i];
+    bound.staging.resize(functions_[i].params.size());
+    bound.given.resize(functions_[i].params.size());
+    bound.arguments.resize(functions_[i].params.size());
+    bound.results.resize(functions_[i].results.size());
+  }
+  return opened;
+}
+
+OpenSession *Model::take() {
+  constexpr uint32_t kRecords = 1 << 16;
+  bool tracing = false;
+  OpenSession *session = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_)
+      fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+    ++lent_;
+    tracing = tracing_;
+    if (!idle_.empty()) {
+      session = idle_.back();
+      idle_.pop_back();
+      session->lent = true;
+    }
+  }
+  try {
+    if (!session) {
+      nb::gil_scoped_release released;
+      std::unique_ptr<OpenSession> opened = open_session(tracing ? kRecords : 0);
+      opened->lent = true;
+      std::lock_guard lock(mutex_);
+      session = (tracing ? traced_ : sessions_).emplace_back(std::move(opened)).get();
+    }
+    session->busy.lock(); // at most until somebody has read its counters
+    return session;
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+}
+
+void Model::give_back(OpenSession *session) {
+  {
+    std::lock_guard lock(mutex_);
+    session->lent = false;
+    if (!closed_ && session->records == tracing_)
+      idle_.push_back(session);
+    session->busy.unlock(); // from here on a trace may end, and free it
+  }
+  end_lending();
+}
+
+/// Who ends last frees the sessions of a model that is closed.
+void Model::end_lending() {
+  std::vector<std::unique_ptr<OpenSession>> ended;
+  {
+    std::lock_guard lock(mutex_);
+    if (--lent_ == 0 && closed_)
+      ended.swap(sessions_);
+  }
+}
+
+std::string Model::plan(cugrt_report_format format,
+                        const std::vector<std::pair<std::string, int64_t>> &symbols) {
+  return source_.pack ? source_.pack->report(format, symbols)
+                      : source_.module->plan_report(format, CUGRT_POLICY_PATCH, symbols);
+}
+
+cugrt_prepare_report Model::prepare(size_t function,
+                                    const std::vector<cugrt_symbol_value> &symbols) {
+  Lease lease(*this);
+  nb::gil_scoped_release released;
+  return lease->session.prepare(Function(functions_[function].function), symbols);
+}
+
+cugrt_counters Model::counters() {
+  std::vector<OpenSession *> all;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_)
+      fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+    ++lent_; // keeps them
+    for (auto &session : sessions_)
+      all.push_back(session.get());
+  }
+  // All fields behind struct_size are counts of 64 bits.
+  constexpr size_t kFirst = offsetof(cugrt_counters, runs),
+                   kFields = (sizeof(cugrt_counters) - kFirst) / 8;
+  constexpr size_t kNodes = (offsetof(cugrt_counters, largest_nodes) - kFirst) / 8,
+                   kEdges = kNodes + 1;
+  auto sum = detail::sized<cugrt_counters>();
+  try {
+    for (OpenSession *session : all) {
+      std::lock_guard lock(session->busy);
+      const cugrt_counters one = session->session.counters();
+      const auto *from = &one.runs;
+      auto *to = &sum.runs;
+      for (size_t i = 0; i < kFields; ++i)
+        to[i] = i == kNodes || i == kEdges ? std::max(to[i], from[i]) : to[i] + from[i];
+      sum.weight_bytes = one.weight_bytes; // shared
+    }
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+  end_lending();
+  return sum;
+}
+
+void Model::begin_trace() {
+  std::lock_guard lock(mutex_);
+  if (closed_)
+    fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+  if (tracing_)
+    fail(CUGRT_BUSY, "the model is being traced already");
+  tracing_ = true;
+  idle_.clear();
+}
+
+std::vector<std::unique_ptr<OpenSession>> Model::end_trace() {
+  std::vector<std::unique_ptr<OpenSession>> traced;
+  {
+    std::lock_guard lock(mutex_);
+    tracing_ = false;
+    idle_.clear();
+    for (auto &session : sessions_)
+      if (!session->lent)
+        idle_.push_back(session.get());
+    traced.swap(traced_);
+  }
+  for (auto &session : traced) // calls that run in them end
+    std::lock_guard ended(session->busy);
+  std::lock_guard given_back(mutex_);
+  return traced;
+}
+
+void Model::close() {
+  std::vector<std::unique_ptr<OpenSession>> ended;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_)
+      return;
+    closed_ = true;
+    idle_.clear();
+    if (lent_ == 0)
+      ended.swap(sessions_);
+  }
+  ended.clear();
+}
+
+bool Model::closed() {
+  std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+} // namespace cugrt::python

@@ -1,0 +1,132 @@
+// A model: an executable with its weights on a device, and the sessions that run it.
+//
+// Sessions are lent to calls. A call takes the one that was given back last, or opens another when
+// all are out; so there are as many as calls ever ran at once, and the weights, which sessions
+// share, stand on the device once. The first session is opened with the model and keeps them there.
+#pragma once
+
+#include "argument.h"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cugrt::python {
+
+/// A parameter that runs are given, or a result.
+struct Slot {
+  std::string name; // as Python says it
+  nb::object key;   // the same, interned
+  cugrt_param_info declared;
+};
+
+struct FunctionInfo {
+  const cugrt_function *function = nullptr;
+  std::string name;
+  std::vector<Slot> params; // weights are not among them
+  std::vector<Slot> results;
+};
+
+/// What one call needs of a session, kept from call to call.
+struct Bound {
+  struct Staging { // device memory that a host array is copied to
+    Buffer buffer;
+    uint64_t bytes = 0;
+  };
+  std::vector<Staging> staging; // by parameter
+  std::vector<GivenArray> given;
+  std::vector<Value> arguments, results;
+};
+
+struct CallSpan { // nanoseconds of the steady clock
+  size_t function;
+  int64_t begin_ns, queued_ns, end_ns;
+};
+
+struct OpenSession {
+  OpenSession(Executable &executable, Device &device, const Weights &weights,
+              const cugrt_session_options &options, size_t functions)
+      : session(executable, device.runtime(), weights, options), stream(device.runtime()),
+        bound(functions) {}
+
+  std::mutex busy; // held by the call that has it, and by who asks for its counters
+  Session session;
+  Stream stream;
+  std::vector<Bound> bound; // by function
+  bool records = false;     // launches and calls, for a trace
+  bool lent = false;        // to a call; guarded by the model's mutex
+  std::vector<CallSpan> spans;
+};
+
+class Model {
+public:
+  struct Source {
+    std::shared_ptr<Device> device;
+    std::optional<Module> module; // one of the two
+    std::optional<Pack> pack;
+    Weights weights;
+    std::vector<std::pair<std::string, std::string>>
+        names; // of parameters where Python says another
+  };
+  /// Opens the first session. The GIL is held.
+  Model(Source source, Executable executable);
+  ~Model();
+
+  /// See bind_model.cpp for the contract.
+  nb::object call(size_t function, nb::dict arrays, nb::object out, bool device, bool unwrap);
+  size_t find_function(const std::string &name) const; // "": main, or the only one
+  const std::vector<FunctionInfo> &functions() const { return functions_; }
+  Device &device() { return *source_.device; }
+  const std::shared_ptr<Device> &shared_device() { return source_.device; }
+
+  std::string plan(cugrt_report_format format,
+                   const std::vector<std::pair<std::string, int64_t>> &symbols);
+  cugrt_prepare_report prepare(size_t function, const std::vector<cugrt_symbol_value> &symbols);
+  /// Sums over the sessions, those that a trace had and closed not among them; waits for calls that
+  /// run.
+  cugrt_counters counters();
+  /// From now on calls run in sessions of their own that keep records, until `end_trace` hands
+  /// these over.
+  void begin_trace();
+  std::vector<std::unique_ptr<OpenSession>> end_trace();
+  /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
+  void close();
+  bool closed();
+
+private:
+  friend class Lease;
+  std::unique_ptr<OpenSession> open_session(uint32_t record_capacity);
+  OpenSession *take();
+  void give_back(OpenSession *session);
+  void end_lending();
+
+  Source source_;
+  std::optional<Executable> executable_;
+  std::vector<FunctionInfo> functions_;
+  std::mutex mutex_; // of what follows
+  std::vector<std::unique_ptr<OpenSession>> sessions_, traced_;
+  std::vector<OpenSession *> idle_;
+  bool tracing_ = false, closed_ = false;
+  size_t lent_ = 0;
+};
+
+/// A session for as long as a call lasts.
+class Lease {
+public:
+  explicit Lease(Model &model) : model_(model), session_(model.take()) {}
+  ~Lease() { model_.give_back(session_); }
+  Lease(const Lease &) = delete;
+  Lease &operator=(const Lease &) = delete;
+  OpenSession *operator->() const { return session_; }
+  OpenSession &operator*() const { return *session_; }
+
+private:
+  Model &model_;
+  OpenSession *session_;
+};
+
+void bind_model(nb::module_ &module);
+
+} // namespace cugrt::python

@@ -1,0 +1,150 @@
+// GGUF files where other commands take modules: `cugrt bench MODEL.gguf`, `cugrt plan MODEL.gguf`.
+#include "language_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+namespace tool {
+
+namespace {
+
+struct Row {
+  const char *name;
+  uint64_t tokens;
+  double seconds;
+};
+
+double rate(const Row &row) {
+  return row.seconds > 0 ? static_cast<double>(row.tokens) / row.seconds : 0;
+}
+
+} // namespace
+
+bool is_gguf(const std::string &path) {
+  std::string begin(4, '\0');
+  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), 4) &&
+         begin == "GGUF";
+}
+
+void add_language_options(CLI::App &command, LanguageOptions &options) {
+  command.add_option("--dtype", options.dtype, "Of a GGUF file: what is computed and cached in")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  command
+      .add_option("--context", options.context,
+                  "Of a GGUF file: positions that the caches hold; default: as it was trained")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--places", options.places, "Of a GGUF file: sequences at once")
+      ->check(CLI::Range(1, 1024));
+}
+
+void bench_language_model(const std::string &path, const std::string &driver,
+                          const LanguageOptions &options, bool json) {
+  const LlmModel model = open_model(path);
+  auto about = cugrt::detail::sized<cugrt_llm_model_info>();
+  cugrt::check(llm().model_get_info(model.get(), &about));
+  cugrt::Runtime runtime = open_runtime(driver);
+  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
+  opening.dtype = parse_dtype(options.dtype);
+  opening.context = options.context
+                        ? options.context
+                        : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
+  opening.places = options.places;
+  cugrt_llm_session *opened = nullptr;
+  cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
+  const LlmSession session(opened);
+
+  std::vector<int32_t> prompt;
+  for (uint64_t i = 0; i < options.prompt; ++i)
+    prompt.push_back(static_cast<int32_t>(i * 7919 % static_cast<uint64_t>(about.vocabulary)));
+  const auto generate = [&](uint64_t tokens) {
+    auto wanted = cugrt::detail::sized<cugrt_llm_generate_options>();
+    wanted.prompt = prompt.data();
+    wanted.prompt_count = prompt.size();
+    wanted.max_tokens = tokens;
+    auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
+    cugrt::check(llm().generate(opened, &wanted, &result));
+    return result;
+  };
+  generate(2); // instances are built
+  cugrt::check(llm().session_clear(opened));
+  const cugrt_llm_generate_result first = generate(options.generate);
+  Row decode{"decode", first.tokens - 1, first.seconds};
+  const Row prefill{"prefill", options.prompt, first.prompt_seconds};
+  // A text that ends early is gone on from.
+  for (uint64_t left = options.generate - first.tokens; left > 0;) {
+    prompt.assign(1, 0);
+    const cugrt_llm_generate_result more = generate(left);
+    decode.tokens += more.tokens;
+    decode.seconds += more.prompt_seconds + more.seconds;
+    left -= std::min(left, more.tokens + 1);
+    if (more.stop == CUGRT_LLM_STOP_CONTEXT)
+      break;
+  }
+
+  auto info = cugrt::detail::sized<cugrt_llm_session_info>();
+  cugrt::check(llm().session_get_info(opened, &info));
+  const cugrt_runtime_info device = runtime.info();
+  const std::string name = device.emulated ? "EMULATED" : device.device_name;
+  if (json) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const Row &row : {prefill, decode})
+      rows.push_back({{"bench", "language_model"},
+                      {"case", row.name},
+                      {"tokens", row.tokens},
+                      {"seconds", row.seconds},
+                      {"tokens_per_s", rate(row)},
+                      {"dtype", options.dtype},
+                      {"decode_nodes", info.decode_nodes},
+                      {"weight_bytes", info.weight_bytes},
+                      {"cache_bytes", info.cache_bytes},
+                      {"arena_bytes", info.arena_bytes},
+                      {"driver", name}});
+    std::cout << rows.dump(1) << "\n";
+    return;
+  }
+  std::printf("%s on %s, %s\n%-8s %8s %10s %14s\n", about.architecture, name.c_str(),
+              options.dtype.c_str(), "case", "tokens", "seconds", "tokens a second");
+  for (const Row &row : {prefill, decode})
+    std::printf("%-8s %8llu %10.2f %14.2f\n", row.name, static_cast<unsigned long long>(row.tokens),
+                row.seconds, rate(row));
+}
+
+cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
+                                  cugrt_llm_memory &memory) {
+  const LlmModel model = open_model(path);
+  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
+  opening.dtype = parse_dtype(options.dtype);
+  opening.context = options.context;
+  opening.places = options.places;
+  cugrt_module *module = nullptr;
+  memory = cugrt::detail::sized<cugrt_llm_memory>();
+  cugrt::check(llm().model_plan(model.get(), &opening, &memory, &module));
+  return cugrt::Module(module);
+}
+
+std::string memory_text(const cugrt_llm_memory &memory, int64_t places) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(),
+                "weights %.1f MB, tables of positions %.1f MB, caches %.1f MB: %lld positions of "
+                "%lld %s\n\n",
+                double(memory.weight_bytes) / 1e6, double(memory.table_bytes) / 1e6,
+                double(memory.cache_bytes) / 1e6, static_cast<long long>(memory.context),
+                static_cast<long long>(places), places == 1 ? "sequence" : "sequences");
+  return text.data();
+}
+
+std::string with_memory(const std::string &report, const cugrt_llm_memory &memory) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::parse(report);
+  object["language_model"] = {{"context", memory.context},
+                              {"weight_bytes", memory.weight_bytes},
+                              {"table_bytes", memory.table_bytes},
+                              {"cache_bytes", memory.cache_bytes}};
+  return object.dump();
+}
+
+} // namespace tool

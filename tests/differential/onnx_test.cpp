@@ -1,0 +1,354 @@
+// Ops of com.microsoft, from the bytes of a model to results, against arithmetic in double
+// precision; and what is stored as bytes behind a norm or a softmax.
+#include "support/api_fixture.h"
+#include "support/onnx_bytes.h"
+#include "support/temporary_folder.h"
+
+#include <fstream>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using namespace cugrt::test::onnx_bytes;
+
+namespace {
+
+constexpr unsigned kU8 = 2, kI32 = 6; // ONNX's numbers of dtypes
+
+/// A tensor of a model: an input of the run, or an initial value.
+struct Given {
+  std::string name;
+  unsigned dtype = kF32;
+  std::vector<int64_t> dims{};
+  std::string bytes_of{};
+  bool is_weight = false;
+};
+
+template <class T> std::string raw(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+}
+Given floats(const std::string &name, std::vector<int64_t> dims, const std::vector<float> &values) {
+  return {name, kF32, std::move(dims), raw(values)};
+}
+Given weight(Given given) {
+  given.is_weight = true;
+  return given;
+}
+
+std::string float_attribute(const std::string &name, float number_of) {
+  uint32_t bits;
+  std::memcpy(&bits, &number_of, 4);
+  std::string four(reinterpret_cast<const char *>(&bits), 4);
+  return bytes(5, bytes(1, name) + varint(2 << 3 | 5) + four + number(20, 1));
+}
+std::string microsoft_node(const std::string &op, const std::vector<std::string> &inputs,
+                           const std::vector<std::string> &outputs,
+                           const std::string &attributes = "") {
+  return node(op, inputs, outputs, attributes + bytes(7, "com.microsoft"));
+}
+
+cugrt_dtype dtype_of(unsigned dtype) {
+  return dtype == kF32   ? CUGRT_F32
+         : dtype == kU8  ? CUGRT_U8
+         : dtype == kI32 ? CUGRT_I32
+                         : CUGRT_I64;
+}
+
+/// The only result of the nodes, whose name is "y".
+template <class T> std::vector<T> run(const std::string &nodes, const std::vector<Given> &given) {
+  std::string graph = nodes;
+  for (const Given &one : given) {
+    if (!one.is_weight) {
+      std::vector<std::string> dims;
+      for (int64_t dim : one.dims)
+        dims.push_back(std::to_string(dim));
+      graph += input(one.name, one.dtype, dims);
+      continue;
+    }
+    std::string tensor;
+    for (int64_t dim : one.dims)
+      tensor += number(1, uint64_t(dim));
+    graph += bytes(5, tensor + number(2, one.dtype) + bytes(8, one.name) + bytes(9, one.bytes_of));
+  }
+  graph += output("y", std::is_same_v<T, float> ? kF32 : kU8, {});
+  const TemporaryFolder folder;
+  std::ofstream(folder.path + "/m.onnx", std::ios::binary) << model(graph);
+  Runtime &runtime = emulated_runtime();
+  const Module module = Module::load(folder.path + "/m.onnx");
+  INFO(module.print());
+  Executable executable(runtime, module);
+  Session session(executable, runtime, module.weights());
+  std::vector<Buffer> buffers;
+  std::vector<Value> arguments;
+  for (const std::string &name : module.input_names())
+    for (const Given &one : given)
+      if (one.name == name &&
+          executable.function("main").param(arguments.size()).kind == CUGRT_VALUE_INT) {
+        int64_t integer = 0;
+        std::memcpy(&integer, one.bytes_of.data(), sizeof integer);
+        arguments.push_back(Value(integer));
+      } else if (one.name == name) {
+        buffers.push_back(upload(std::vector<char>(one.bytes_of.begin(), one.bytes_of.end())));
+        arguments.push_back(buffers.back().tensor(dtype_of(one.dtype), one.dims));
+      }
+  const auto results = session.run(executable.function("main"), arguments);
+  session.synchronize();
+  return download<T>(results.at(0).as.tensor.address, elements(results[0].as.tensor));
+}
+
+/// softmax(scores) over what is there, times rows of v [keys, size].
+std::vector<double> weighted(const std::vector<double> &scores,
+                             const std::vector<std::vector<double>> &v) {
+  double most = scores[0], sum = 0;
+  for (double s : scores)
+    most = std::max(most, s);
+  std::vector<double> y(v[0].size(), 0);
+  for (double s : scores)
+    sum += std::exp(s - most);
+  for (size_t k = 0; k < scores.size(); ++k)
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] += std::exp(scores[k] - most) / sum * v[k][i];
+  return y;
+}
+
+std::vector<double> part(const std::vector<float> &x, size_t at, size_t size) {
+  return {x.begin() + ptrdiff_t(at), x.begin() + ptrdiff_t(at + size)};
+}
+double dot(const std::vector<double> &a, const std::vector<double> &b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("MatMulNBits: blocks of 4-bit weights with a zero point each, the last one cut off") {
+  constexpr size_t kRows = 2, kN = 5, kK = 20, kBlock = 16, kBlocks = 2;
+  const std::vector<float> a = numbers(kRows * kK, 1), scales = numbers(kN * kBlocks, 2);
+  std::vector<uint8_t> packed(kN * kBlocks * kBlock / 2), zeros(kN);
+  for (size_t i = 0; i < packed.size(); ++i)
+    packed[i] = uint8_t(i * 37 + 11);
+  for (size_t i = 0; i < kN; ++i)
+    zeros[i] = uint8_t(i * 71 + 5); // of two blocks
+  std::vector<double> expected;
+  for (size_t row = 0; row < kRows; ++row)
+    for (size_t n = 0; n < kN; ++n) {
+      double sum = 0;
+      for (size_t k = 0; k < kK; ++k) {
+        const size_t block = k / kBlock;
+        const uint8_t both = packed[(n * kBlocks + block) * kBlock / 2 + k % kBlock / 2];
+        const int level = k % 2 ? both >> 4 : both & 15,
+                  zero = block ? zeros[n] >> 4 : zeros[n] & 15;
+        sum += double(a[row * kK + k]) * (level - zero) * double(scales[n * kBlocks + block]);
+      }
+      expected.push_back(sum);
+    }
+  check_close(run<float>(microsoft_node("MatMulNBits", {"a", "b", "s", "z"}, {"y"},
+                                        integer_attribute("K", kK) + integer_attribute("N", kN) +
+                                            integer_attribute("bits", 4) +
+                                            integer_attribute("block_size", kBlock)),
+                         {floats("a", {kRows, kK}, a),
+                          weight({"b", kU8, {kN, kBlocks, kBlock / 2}, raw(packed)}),
+                          weight(floats("s", {kN * kBlocks}, scales)),
+                          weight({"z", kU8, {kN}, raw(zeros)})}),
+              expected, 1e-5);
+}
+
+TEST_CASE("MultiHeadAttention: biases, and keys that a mask takes away") {
+  constexpr size_t kQueries = 3, kKeys = 5, kHeads = 2, kSize = 4, kHidden = kHeads * kSize;
+  const std::vector<float> q = numbers(kQueries * kHidden, 1), k = numbers(kKeys * kHidden, 2),
+                           v = numbers(kKeys * kHidden, 3), bias = numbers(3 * kHidden, 4);
+  const std::vector<int32_t> mask = {1, 0, 1, 1, 0};
+  std::vector<double> expected;
+  auto head = [&](const std::vector<float> &x, size_t row, size_t h, size_t of) {
+    std::vector<double> y = part(x, row * kHidden + h * kSize, kSize);
+    for (size_t i = 0; i < kSize; ++i)
+      y[i] += double(bias[of * kHidden + h * kSize + i]);
+    return y;
+  };
+  for (size_t row = 0; row < kQueries; ++row)
+    for (size_t h = 0; h < kHeads; ++h) {
+      std::vector<double> scores;
+      std::vector<std::vector<double>> values;
+      for (size_t key = 0; key < kKeys; ++key)
+        if (mask[key]) {
+          scores.push_back(dot(head(q, row, h, 0), head(k, key, h, 1)) / 2);
+          values.push_back(head(v, key, h, 2));
+        }
+      const auto y = weighted(scores, values);
+      expected.insert(expected.end(), y.begin(), y.end());
+    }
+  check_close(run<float>(microsoft_node("MultiHeadAttention", {"q", "k", "v", "b", "m"}, {"y"},
+                                        integer_attribute("num_heads", kHeads)),
+                         {floats("q", {1, kQueries, kHidden}, q),
+                          floats("k", {1, kKeys, kHidden}, k),
+                          floats("v", {1, kKeys, kHidden}, v),
+                          floats("b", {3 * kHidden}, bias),
+                          {"m", kI32, {1, kKeys}, raw(mask)}}),
+              expected, 1e-5);
+}
+
+TEST_CASE(
+    "GroupQueryAttention: each sequence's new key goes behind its own in the cache, turned by "
+    "its place") {
+  constexpr size_t kBatch = 2, kHeads = 4, kGroups = 2, kSize = 8, kPast = 3, kHalf = kSize / 2;
+  const std::vector<float> q = numbers(kBatch * kHeads * kSize, 1),
+                           k = numbers(kBatch * kGroups * kSize, 2),
+                           v = numbers(kBatch * kGroups * kSize, 3),
+                           past_k = numbers(kBatch * kGroups * kPast * kSize, 4),
+                           past_v = numbers(kBatch * kGroups * kPast * kSize, 5);
+  const std::vector<int32_t> last = {1, 3}; // numbers of keys less one
+  std::vector<float> cosines, sines;
+  for (size_t place = 0; place < 8; ++place)
+    for (size_t i = 0; i < kHalf; ++i) {
+      cosines.push_back(float(std::cos(double(place) * std::pow(0.1, double(i)))));
+      sines.push_back(float(std::sin(double(place) * std::pow(0.1, double(i)))));
+    }
+  auto turned = [&](std::vector<double> x, size_t place) {
+    for (size_t i = 0; i < kHalf; ++i) {
+      const double c = double(cosines[place * kHalf + i]), s = double(sines[place * kHalf + i]);
+      const double a = x[i], b = x[kHalf + i];
+      x[i] = a * c - b * s, x[kHalf + i] = a * s + b * c;
+    }
+    return x;
+  };
+  std::vector<double> expected;
+  for (size_t b = 0; b < kBatch; ++b)
+    for (size_t h = 0; h < kHeads; ++h) {
+      const size_t place = size_t(last[b]), g = h / (kHeads / kGroups),
+                   cache = (b * kGroups + g) * kPast;
+      const auto query = turned(part(q, (b * kHeads + h) * kSize, kSize), place);
+      std::vector<double> scores;
+      std::vector<std::vector<double>> values;
+      for (size_t key = 0; key <= place; ++key) {
+        const bool fresh = key == place;
+        const auto one = fresh ? turned(part(k, (b * kGroups + g) * kSize, kSize), place)
+                               : part(past_k, (cache + key) * kSize, kSize);
+        scores.push_back(dot(query, one) / std::sqrt(double(kSize)));
+        values.push_back(fresh ? part(v, (b * kGroups + g) * kSize, kSize)
+                               : part(past_v, (cache + key) * kSize, kSize));
+      }
+      const auto y = weighted(scores, values);
+      expected.insert(expected.end(), y.begin(), y.end());
+    }
+  check_close(run<float>(microsoft_node("GroupQueryAttention",
+                                        {"q", "k", "v", "pk", "pv", "last", "total", "cos", "sin"},
+                                        {"y", "present_k", "present_v"},
+                                        integer_attribute("num_heads", kHeads) +
+                                            integer_attribute("kv_num_heads", kGroups) +
+                                            integer_attribute("do_rotary", 1)),
+                         {floats("q", {kBatch, 1, kHeads * kSize}, q),
+                          floats("k", {kBatch, 1, kGroups * kSize}, k),
+                          floats("v", {kBatch, 1, kGroups * kSize}, v),
+                          floats("pk", {kBatch, kGroups, kPast, kSize}, past_k),
+                          floats("pv", {kBatch, kGroups, kPast, kSize}, past_v),
+                          {"last", kI32, {kBatch}, raw(last)},
+                          weight({"total", kI32, {}, raw(std::vector<int32_t>{4})}),
+                          weight(floats("cos", {8, kHalf}, cosines)),
+                          weight(floats("sin", {8, kHalf}, sines))}),
+              expected, 1e-5);
+}
+
+TEST_CASE("SkipLayerNormalization and FusedMatMul: sums, factors and turned operands") {
+  constexpr size_t kRows = 3, kSize = 6;
+  const std::vector<float> x = numbers(kRows * kSize, 1), skip = numbers(kRows * kSize, 2),
+                           scale = numbers(kSize, 3), w = numbers(4 * kSize, 4);
+  std::vector<double> expected;
+  for (size_t row = 0; row < kRows; ++row) {
+    std::vector<double> sum(kSize), y(kSize);
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < kSize; ++i)
+      mean += (sum[i] = double(x[row * kSize + i]) + double(skip[row * kSize + i])) / kSize;
+    for (double one : sum)
+      variance += (one - mean) * (one - mean) / kSize;
+    for (size_t i = 0; i < kSize; ++i)
+      y[i] = (sum[i] - mean) / std::sqrt(variance + 1e-3) * double(scale[i]);
+    for (size_t n = 0; n < 4; ++n)
+      expected.push_back(0.5 * dot(y, part(w, n * kSize, kSize)));
+  }
+  check_close(
+      run<float>(
+          microsoft_node("SkipLayerNormalization", {"x", "skip", "scale"}, {"n"},
+                         float_attribute("epsilon", 1e-3f)) +
+              microsoft_node("FusedMatMul", {"n", "w"}, {"y"},
+                             integer_attribute("transB", 1) + float_attribute("alpha", 0.5f)),
+          {floats("x", {1, kRows, kSize}, x), floats("skip", {1, kRows, kSize}, skip),
+           weight(floats("scale", {kSize}, scale)), weight(floats("w", {4, kSize}, w))}),
+      expected, 1e-5);
+}
+
+TEST_CASE(
+    "a loop of as many turns as an input says, and a scan backwards, give what they collect") {
+  // Each turn: v = 2 v + i; collected.
+  const std::string body = input("i", kI64, {}) + input("c", 9, {}) + input("v", kF32, {"2"}) +
+                           node("Add", {"v", "v"}, {"twice"}) +
+                           node("Cast", {"i"}, {"place"}, integer_attribute("to", kF32)) +
+                           node("Add", {"twice", "place"}, {"w"}) +
+                           node("Identity", {"w"}, {"row"}) + output("c", 9, {}) +
+                           output("w", kF32, {"2"}) + output("row", kF32, {"2"});
+  const std::vector<float> x = {1, -0.5f};
+  constexpr size_t kTurns = 5;
+  std::vector<double> v = {1, -0.5}, expected;
+  for (size_t i = 0; i < kTurns; ++i)
+    for (double &one : v)
+      expected.push_back(one = 2 * one + double(i));
+  check_close(run<float>(node("Loop", {"n", "", "x"}, {"last", "y"}, graph_attribute("body", body)),
+                         {{"n", kI64, {}, raw(std::vector<int64_t>{kTurns})}, floats("x", {2}, x)}),
+              expected, 1e-6);
+
+  // Backwards over x, sums stand at their own place.
+  const std::string sum = input("s", kF32, {}) + input("one", kF32, {}) +
+                          node("Add", {"s", "one"}, {"t"}) + node("Identity", {"t"}, {"row"}) +
+                          output("t", kF32, {}) + output("row", kF32, {});
+  const std::vector<float> numbers_of = numbers(100, 3);
+  std::vector<double> sums(100);
+  double total = 0.25;
+  for (size_t i = 100; i-- > 0;)
+    sums[i] = total += double(numbers_of[i]);
+  const std::string attributes = graph_attribute("body", sum) +
+                                 integer_attribute("num_scan_inputs", 1) +
+                                 integers_attribute("scan_input_directions", {1}) +
+                                 integers_attribute("scan_output_directions", {1});
+  check_close(run<float>(node("Scan", {"start", "x"}, {"last", "y"}, attributes),
+                         {floats("start", {}, {0.25f}), floats("x", {100}, numbers_of)}),
+              sums, 1e-5);
+}
+
+TEST_CASE("a softmax and a norm are stored as bytes where a quantisation follows them") {
+  constexpr size_t kRows = 3, kSize = 10;
+  const std::vector<float> x = numbers(kRows * kSize, 7);
+  for (const char *op : {"Softmax", "LayerNormalization"}) {
+    const bool soft = std::string(op) == "Softmax";
+    const float step = soft ? 1.0f / 256 : 1.0f / 32;
+    const uint8_t zero = soft ? 0 : 128;
+    const auto y = run<uint8_t>(
+        node(op, soft ? std::vector<std::string>{"x"} : std::vector<std::string>{"x", "one"},
+             {"s"}) +
+            node("QuantizeLinear", {"s", "step", "zero"}, {"y"}),
+        {floats("x", {kRows, kSize}, x),
+         weight(floats("one", {kSize}, std::vector<float>(kSize, 1))),
+         weight(floats("step", {}, {step})),
+         weight({"zero", kU8, {}, std::string(1, char(zero))})});
+    REQUIRE(y.size() == kRows * kSize);
+    for (size_t row = 0; row < kRows; ++row) {
+      double sum = 0, mean = 0, variance = 0;
+      for (size_t i = 0; i < kSize; ++i) {
+        sum += std::exp(double(x[row * kSize + i]));
+        mean += double(x[row * kSize + i]) / kSize;
+      }
+      for (size_t i = 0; i < kSize; ++i)
+        variance +=
+            (double(x[row * kSize + i]) - mean) * (double(x[row * kSize + i]) - mean) / kSize;
+      for (size_t i = 0; i < kSize; ++i) {
+        const double one = double(x[row * kSize + i]);
+        const double exact =
+            (soft ? std::exp(one) / sum : (one - mean) / std::sqrt(variance + 1e-5)) /
+                double(step) +
+            zero;
+        INFO(op << " " << row << " " << i << " " << exact);
+        CHECK(std::fabs(double(y[row * kSize + i]) - std::min(255.0, std::max(0.0, exact))) <=
+              0.501);
+      }
+    }
+  }
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Runs the package's tests with pytest in .deps/package/venv, and counts them for ./dev test."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = os.path.join(HERE, "..", "..", ".deps", "package", "venv", "bin", "python")
+
+
+def main():
+    if subprocess.run([PYTHON, "-c", "import cugrt"], capture_output=True).returncode:
+        print("the package is not installed in .deps/package/venv: ./dev test python does that")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.xml")
+        ran = subprocess.run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *sys.argv[1:], HERE],
+                             capture_output=True, text=True, cwd=folder)
+        if not os.path.exists(report):
+            print(ran.stdout + ran.stderr)
+            return 1
+        cases = list(xml.etree.ElementTree.parse(report).iter("testcase"))
+    failed = skipped = 0
+    for case in cases:
+        for bad in [*case.iter("failure"), *case.iter("error")]:
+            failed += 1
+            print(f"failed: {case.get('name')}")
+            print("  " + re.sub(r"\n", "\n  ", (bad.text or "")[-2000:]))
+            break
+        skipped += case.find("skipped") is not None
+    print(f"{len(cases) - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 0 if ran.returncode == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Arrays: DLPack both ways, every dtype, lifetimes."""
+import gc
+
+import numpy as np
+import pytest
+
+import cugrt
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+
+
+def copies(dtype):
+    return cugrt.load(f"""cugrt 1
+func @main(%x: tensor<[n, 3], {dtype}>) -> (tensor<[3, n], {dtype}>) attributes {{upper_bounds = {{n = 64}}}} {{
+  %y = transpose(%x) {{axes = [1, 0]}}
+  return %y
+}}
+""".encode())
+
+
+class OnlyDlpack:
+    """As torch's CPU tensors: DLPack, no buffer."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **arguments):
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("name, own", list(zip(DTYPES, ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"])))
+def test_every_dtype_goes_both_ways(name, own):
+    x = (np.arange(12).reshape(4, 3) % 2 if name == "bool" else np.arange(12).reshape(4, 3)).astype(name)
+    model = copies(own)
+    for given in (x, OnlyDlpack(x), model.to_device(x)):
+        device, = model.run({"x": given}, device=True)
+        assert device.dtype == name and np.array_equal(model(x=given), x.T) and np.array_equal(device.numpy(), x.T)
+        assert np.from_dlpack(device).dtype == x.dtype
+
+
+def test_bfloat16_is_that_of_ml_dtypes():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.arange(12).reshape(4, 3).astype(bfloat16)
+    y = copies("bf16")(x=x)
+    assert y.dtype == bfloat16 and np.array_equal(y, x.T)
+
+
+def test_device_arrays_share_their_memory_with_dlpack(classify, x):
+    y, = classify.run({"x": x}, device=True)
+    assert y.__dlpack_device__() == (1, 0), "the emulated device's memory is the host's"
+    first, second = np.from_dlpack(y), np.from_dlpack(y)
+    assert first.__array_interface__["data"] == second.__array_interface__["data"]
+    kept = first.copy()
+    del y, second
+    gc.collect()
+    classify.run({"x": x + 1}, device=True)
+    assert np.array_equal(first, kept), "memory lives as long as who shares it"
+
+
+def test_results_of_earlier_calls_stay(classify, x):
+    results = [classify.run({"x": x[:rows]}, device=True)[0] for rows in range(1, 9)]
+    for rows, result in enumerate(results, 1):
+        assert np.array_equal(result.numpy(), classify(x=x[:rows]))
+
+
+def test_chains_on_the_device_need_no_wait(count):
+    a = count.to_device(np.arange(100, dtype="float32"))
+    for _ in range(10):
+        a, _ = count.run({"a": a, "b": a}, function="pair", device=True)
+    assert np.array_equal(np.asarray(a), np.arange(100, dtype="float32") * 1024)
+
+
+def test_device_arrays_say_what_they_are(classify):
+    a = classify.zeros((2, 3), "f16")
+    assert (a.shape, a.dtype, a.nbytes, a.device) == ((2, 3), "float16", 12, "emulated:0") and "float16[2, 3]" in repr(a)
+    assert not a.numpy().any() and np.asarray(a, dtype="float64").dtype == np.float64
+    with pytest.raises(ValueError, match="copied"):
+        np.asarray(a, copy=False)
+    with pytest.raises(BufferError, match="own device"):
+        a.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(cugrt.Error, match="too large|larger"):
+        classify.zeros((1 << 50,), "f32")
+    with pytest.raises(cugrt.Error, match="no dtype 'f99'"):
+        classify.zeros((1,), "f99")
+
+
+def test_read_only_inputs_and_empty_arrays_are_taken(count):
+    a = np.arange(4, dtype="float32")
+    a.flags.writeable = False
+    assert np.array_equal(count.run({"a": a, "b": a}, function="pair")[0], 2 * a)
+    empty = np.empty(0, "float32")
+    assert count.run({"a": empty, "b": empty}, function="pair")[0].shape == (0,)

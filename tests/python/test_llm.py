@@ -1,0 +1,97 @@
+"""Language models: text as it comes, many at once, ends."""
+import threading
+
+import pytest
+
+import cugrt
+
+PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
+
+
+def follow(tiny, answer, gap=1e-3):
+    """Each token is the most likely one after those before it, or one as good within `gap`."""
+    ids = list(answer.prompt_ids)
+    for token in answer.ids:
+        logits = tiny.logits(ids)
+        assert logits[token] >= max(logits) - gap
+        ids.append(token)
+
+
+def test_an_answer_comes_in_pieces_and_follows_the_model(llm, tiny):
+    answer = llm.generate("Hello", max_tokens=8)
+    pieces = list(answer)
+    assert "".join(pieces) == answer.text and answer.stop == "length" and len(answer.ids) == 8
+    follow(tiny, answer)
+    assert llm.tokenize("Hell") == [256, 257] and llm.generate([256, 257], max_tokens=1).prompt_ids == [256, 257]
+
+
+def test_sequences_of_a_batch_give_what_each_gives_alone(llm, tiny):
+    alone = [llm.generate(prompt, max_tokens=6).read() for prompt in PROMPTS]
+    together = llm.batch(PROMPTS * 2, max_tokens=6)  # more than there are places
+    assert [one.text for one in together] == alone * 2
+    for one in together[:4]:
+        follow(tiny, one)
+
+
+def test_iterators_of_several_threads_share_steps(llm):
+    alone = [llm.generate(prompt, max_tokens=6).read() for prompt in PROMPTS]
+    got = [None] * 4
+
+    def work(number):
+        got[number] = "".join(llm.generate(PROMPTS[number], max_tokens=6))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert got == alone
+
+
+def test_closing_an_iterator_frees_its_place(llm):
+    answers = [llm.generate("He", max_tokens=200) for _ in range(4)]
+    with pytest.raises(cugrt.Error) as caught:
+        llm.generate("He")
+    assert caught.value.code == cugrt.Code.BUSY
+    answers[0].close()
+    assert answers[0].stop == "closed" and list(answers[0]) == [] and llm.info["places_empty"] == 1
+    answers.clear()
+    assert llm.info["places_empty"] == 4
+
+
+def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(llm):
+    whole = llm.generate("Hello", max_tokens=12).read()
+    end = whole[4:6]
+    answer = llm.generate("Hello", max_tokens=12, stop=["never", end])
+    assert answer.read() == whole[:whole.find(end)] and answer.stop == "stop"
+    assert llm.info["places_empty"] == 4
+
+
+def test_a_seed_decides_what_is_drawn(llm):
+    draw = lambda seed: llm.generate("He", max_tokens=10, temperature=1.5, seed=seed).read()
+    assert draw(1) == draw(1) and len({draw(seed) for seed in range(6)}) > 1
+
+
+def test_a_chat_answers_by_the_template(llm, tiny):
+    answer = llm.chat("Hi", max_tokens=3)
+    again = llm.chat([{"role": "user", "content": "Hi"}], max_tokens=3)
+    assert answer.read() == again.read() and answer.prompt_ids == again.prompt_ids and len(answer.prompt_ids) > 2
+
+
+def test_load_knows_gguf(tiny_path):
+    with cugrt.load(tiny_path) as model:
+        assert isinstance(model, cugrt.LLM) and model.info["context"] == 300
+        answer = model.generate("He", max_tokens=50)
+        next(answer)
+    assert answer.stop == "closed"
+    with pytest.raises(cugrt.Error, match="closed"):
+        model.generate("He")
+
+
+def test_what_cannot_be_taken_is_told(llm, tmp_path):
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(20))
+    for make, said in ((lambda: cugrt.LLM(tmp_path / "bad.gguf"), "bad.gguf"), (lambda: cugrt.LLM("/no/file.gguf"), "no such file"),
+                       (lambda: llm.generate([]), "prompt"), (lambda: llm.generate([10 ** 6]), "token"),
+                       (lambda: llm.generate("He" * 400), "context|fit|positions"),
+                       (lambda: llm.generate("He", temperature=-1), "temperature")):
+        with pytest.raises(cugrt.Error, match=said):
+            make()
+    assert llm.generate("He", max_tokens=1).read() is not None

@@ -1,0 +1,146 @@
+"""Models: what they take, give and tell."""
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import cugrt
+from conftest import CLASSIFY
+
+
+def expected(x, w):
+    return np.maximum(x @ w, 0)
+
+
+def test_a_model_says_what_it_takes_and_gives(classify):
+    assert classify.inputs == [("x", "float32", ("n", 6), "in")]
+    assert classify.outputs == [("result0", "float32", ("n", 4), "out")]
+    assert classify.functions == ["main"] and "float32" in repr(classify)
+
+
+def test_results_of_several_shapes_are_right(classify, x, w):
+    for rows in (8, 1, 3, 8):
+        y = classify(x=x[:rows])
+        assert y.dtype == np.float32 and np.array_equal(y, expected(x[:rows], w))
+
+
+def test_a_model_is_loaded_from_a_path_with_weights_from_a_file(tmp_path, x, w):
+    header = json.dumps({"w": {"dtype": "F32", "shape": [6, 4], "data_offsets": [0, w.nbytes]}}).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + w.tobytes())
+    (tmp_path / "m.cugrt").write_text("// a comment\n" + CLASSIFY)
+    model = cugrt.load(tmp_path / "m.cugrt", weights=tmp_path / "w.safetensors")
+    assert np.array_equal(model(x=x), expected(x, w))
+
+
+def test_a_pack_runs_from_a_path_and_from_bytes(tmp_path, x, w):
+    (tmp_path / "m.cugrt").write_text(CLASSIFY)
+    told = []
+    cugrt.compile(tmp_path / "m.cugrt", tmp_path / "m.pack", ["compute_75"],
+                  progress=lambda done, total, kernel, ms, cached: told.append((done, total)))
+    assert told and told[-1][0] == told[-1][1]
+    for source in (tmp_path / "m.pack", (tmp_path / "m.pack").read_bytes()):
+        assert np.array_equal(cugrt.load(source, weights={"w": w})(x=x), expected(x, w))
+
+
+def test_state_is_written_in_place(count):
+    x = np.arange(10, dtype="float32")
+    state = count.state(n=10)
+    total = np.zeros(10, "float32")
+    for run in (1, 2, 3):
+        twice, = count.run({"x": x, **state})
+        host, = count.run({"x": x, "total": total})
+        assert np.array_equal(twice, 2 * run * x) and np.array_equal(host, twice)
+    assert np.array_equal(state["total"].numpy(), 3 * x) and np.array_equal(total, 3 * x)
+
+
+def test_several_results_are_a_tuple_in_order(count):
+    a, b = np.arange(5, dtype="float32"), np.full(5, 3, "float32")
+    total, product = count.run({"a": a, "b": b}, function="pair")
+    assert np.array_equal(total, a + b) and np.array_equal(product, a * b)
+
+
+def test_outputs_go_where_the_caller_says(classify, count, x, w):
+    host = np.empty((8, 4), "float32")
+    assert classify.run({"x": x}, out={"result0": host})[0] is host
+    assert np.array_equal(host, expected(x, w))
+    device = classify.zeros((8, 4), "float32")
+    assert classify.run({"x": x}, out={"result0": device}, device=True)[0] is device
+    assert np.array_equal(device.numpy(), expected(x, w))
+    with pytest.raises(cugrt.Error, match="shape"):
+        classify.run({"x": x}, out={"result0": np.empty((7, 4), "float32")})
+    host.flags.writeable = False
+    with pytest.raises(cugrt.Error, match="read-only"):
+        classify.run({"x": x}, out={"result0": host})
+    with pytest.raises(cugrt.Error, match="no output 'y'"):
+        classify.run({"x": x}, out={"y": device})
+
+
+def test_threads_have_sessions_of_their_own_over_one_copy_of_the_weights(x, w):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    wrong, start = [], threading.Barrier(4)
+
+    def work(rows):
+        start.wait()
+        for _ in range(20):
+            if not np.array_equal(model(x=x[:rows]), expected(x[:rows], w)):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in (1, 3, 5, 8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong and model.counters["runs"] == 80 and model.counters["weight_bytes"] == w.nbytes
+
+
+def test_other_threads_run_while_a_call_works(classify, x):
+    """Python code in one thread goes on while others are inside of calls."""
+    stop, turns = threading.Event(), [0]
+
+    def turn():
+        while not stop.is_set():
+            turns[0] += 1
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    before = turns[0]
+    for _ in range(50):
+        classify(x=x)
+    stop.set()
+    thread.join()
+    assert turns[0] > before
+
+
+def test_prepared_graphs_are_hit_by_the_first_call(w, x):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    assert model.prepare(n=[1, 8])["built"] == 2
+    model(x=x)
+    assert model.counters["regions_built"] == 0 and model.counters["regions_prepared"] == 2
+
+
+def test_the_plan_is_a_report(classify):
+    assert "main" in classify.plan(n=8) and json.loads(classify.plan("json", n=8)) and "digraph" in classify.plan("dot")
+    with pytest.raises(cugrt.Error, match="not 'pdf'"):
+        classify.plan("pdf")
+
+
+def test_a_trace_shows_calls_and_launches(classify, x, tmp_path):
+    with classify.trace(tmp_path / "t.json"):
+        classify(x=x)
+        classify(x=x[:2])
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert [e["args"]["kind"] for e in events if e.get("cat") == "region"][0] == "built"
+    assert sum(e["name"] == "run main" for e in events) == 2
+    assert np.array_equal(classify(x=x), classify(x=x))
+
+
+def test_a_closed_model_says_so(w, x):
+    with cugrt.load(CLASSIFY.encode(), weights={"w": w}) as model:
+        model(x=x)
+    assert model.closed and "closed" in repr(model)
+    for call in (lambda: model(x=x), lambda: model.counters, lambda: model.prepare(n=1)):
+        with pytest.raises(cugrt.Error, match="closed"):
+            call()
+
+
+def test_the_doctor_reports():
+    assert "driver" in cugrt.doctor()

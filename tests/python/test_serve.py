@@ -1,0 +1,171 @@
+"""Replicas under Ray Serve, on this machine alone: batches, OpenAI's API, deaths."""
+import concurrent.futures
+import os
+import socket
+import threading
+import time
+
+import numpy as np
+import openai
+import pytest
+import ray
+from ray import serve
+
+import cugrt
+from cugrt.serve import LLMDeployment, ModelDeployment
+from cugrt.serve._model import Batcher, batch_symbol, grouped
+from conftest import CLASSIFY
+
+PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
+
+
+@pytest.fixture(scope="module")
+def port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"CUGRT_DRIVER": "emulated"}})
+    serve.start(http_options={"host": "127.0.0.1", "port": number})
+    yield number
+    serve.shutdown()
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def client(port, tiny_path):
+    application = LLMDeployment.options(num_replicas=2).bind(str(tiny_path), places=4, max_queue=40, context=256)
+    serve.run(application, name="llm", route_prefix="/")
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=120)
+
+
+def complete(client, prompt, tokens=6, **options):
+    return client.completions.create(model="tiny", prompt=prompt, max_tokens=tokens, **{"temperature": 0, **options})
+
+
+def engines():
+    return [ray.get_actor(actor["name"], namespace=actor["namespace"]) for actor in ray.util.list_named_actors(all_namespaces=True)
+            if "LLMEngine" in actor["name"]]
+
+
+def empty_places():
+    return serve.get_app_handle("llm") and [serve.get_deployment_handle("LLMEngine", "llm").info.remote().result() for _ in range(4)]
+
+
+def test_requests_are_joined_where_that_needs_no_padding(x, w):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    assert batch_symbol(model) == "n"
+    requests = [{"x": x[:2]}, {"x": x[2:3]}, {"x": x.astype("float64")}, {"x": x[3:]}, {"x": x[:1]}]
+    assert grouped(requests, 8) == [[0, 1, 3], [4], [2]]
+    results = Batcher(model, 8)(requests)
+    for number in (0, 1, 3, 4):
+        assert np.array_equal(results[number][0], np.maximum(requests[number]["x"] @ w, 0))
+    assert isinstance(results[2], cugrt.Error) and "float64" in str(results[2])
+    assert model.counters["runs"] == 2, "one for the three that were joined, one for the last"
+
+
+def test_a_joined_run_that_fails_costs_the_others_nothing(w, x):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    results = Batcher(model, 64)([{"x": x}, {"x": np.zeros((0, 6), "float32")}, {"x": np.zeros((40, 6), "float32")}, {"x": x[:1]}])
+    assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, False]
+
+
+def test_a_model_without_a_common_first_symbol_is_not_joined():
+    text = "cugrt 1\nfunc @main(%a: tensor<[n, n], f32>) -> (tensor<[n, n], f32>) attributes {upper_bounds = {n = 8}} {\n" \
+           "  %r = relu(%a)\n  return %r\n}\n"
+    assert batch_symbol(cugrt.load(text.encode())) is None
+
+
+def test_a_model_deployment_answers_and_names_what_is_wrong(port, tmp_path, w, x):
+    (tmp_path / "m.cugrt").write_text(CLASSIFY)
+    handle = serve.run(ModelDeployment.bind(str(tmp_path / "m.cugrt"), max_batch=16, weights={"w": w}), name="model", route_prefix="/model")
+    answers = [handle.remote({"x": x[:rows]}) for rows in range(1, 9)]
+    bad = handle.remote({"x": x.astype("int32")})
+    for rows, answer in enumerate(answers, 1):
+        assert np.array_equal(answer.result(timeout_s=60)[0], np.maximum(x[:rows] @ w, 0))
+    with pytest.raises(Exception, match="input 'x' is int32"):
+        bad.result(timeout_s=60)
+    serve.delete("model")
+
+
+def test_an_openai_client_streams_what_the_model_gives(client, llm):
+    for prompt in PROMPTS:
+        chunks = list(complete(client, prompt, stream=True))
+        alone = llm.generate(prompt, max_tokens=6).read()
+        assert "".join(chunk.choices[0].text for chunk in chunks) == alone
+        assert chunks[-1].choices[0].finish_reason == "length" and complete(client, prompt).choices[0].text == alone
+    answer = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], max_tokens=4, temperature=0)
+    assert answer.choices[0].message.content == llm.chat("Hi", max_tokens=4).read() and answer.usage.completion_tokens == 4
+    pieces = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], max_tokens=4, temperature=0,
+                                            stream=True)
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == answer.choices[0].message.content
+    assert [model.id for model in client.models.list()] == ["tiny.gguf"]
+
+
+def test_32_requests_at_once_get_what_each_gets_alone(client, llm):
+    wanted = [(PROMPTS[i % 4] * (1 + i % 3), 1 + i % 11) for i in range(32)]
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(lambda one: complete(client, *one), wanted))
+    for (prompt, tokens), answer in zip(wanted, answers):
+        assert answer.choices[0].text == llm.generate(prompt, max_tokens=tokens).read()
+        assert answer.usage.completion_tokens == tokens
+
+
+def test_several_prompts_are_answered_in_order(client, llm):
+    answer = complete(client, PROMPTS[:2])
+    assert [choice.text for choice in answer.choices] == [llm.generate(prompt, max_tokens=6).read() for prompt in PROMPTS[:2]]
+
+
+@pytest.mark.parametrize("body, said", [
+    ({"prompt": ""}, "prompt"), ({"prompt": "a", "tokens": 100000}, "max_tokens"), ({"prompt": "a", "temperature": -1}, "temperature"),
+    ({"prompt": "a", "n": 2}, "n is"), ({"prompt": "a", "logprobs": 3}, "logprobs"), ({"prompt": "He" * 400}, "context|positions|fit"),
+    ({"prompt": [10 ** 6]}, "token"), ({"prompt": "a", "stop": [""]}, "stop"),
+])
+def test_bad_requests_are_refused_with_400(client, body, said):
+    with pytest.raises(openai.BadRequestError, match=said):
+        complete(client, **body)
+    with pytest.raises(openai.BadRequestError, match=said):
+        complete(client, **body, stream=True)
+
+
+def test_a_client_that_leaves_frees_its_place(client):
+    stream = complete(client, "He", tokens=240, stream=True)
+    next(iter(stream))
+    stream.close()
+    deadline = time.monotonic() + 60
+    while any(info["places_empty"] < 4 for info in empty_places()):
+        assert time.monotonic() < deadline, "its place is taken still"
+        time.sleep(0.2)
+
+
+def test_a_full_queue_is_answered_with_429(port, tiny_path):
+    application = LLMDeployment.bind(str(tiny_path), places=1, max_queue=1, context=256)
+    serve.run(application, name="small", route_prefix="/small")
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/small/v1", api_key="none", max_retries=0, timeout=120)
+    streams = [complete(client, "He", tokens=240, stream=True)]
+    next(iter(streams[0]))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        outcomes = [pool.submit(complete, client, "a", 1) for _ in range(4)]
+        refused = [future.exception() for future in outcomes]
+    assert sum(isinstance(error, openai.RateLimitError) for error in refused) == 3 and refused.count(None) == 1
+    serve.delete("small")
+
+
+def test_a_replica_that_dies_costs_only_what_had_begun(client, llm):
+    """Both replicas die while requests stream and wait; the next ones start up in their place."""
+    begun = [complete(client, "He", tokens=240, stream=True) for _ in range(4)]
+    for stream in begun:
+        next(iter(stream))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(complete, client, "one, two, three", 20) for _ in range(8)]
+        victim = engines()[0]
+        ray.kill(victim)
+        expected = llm.generate("one, two, three", max_tokens=20).read()
+        assert [future.result().choices[0].text for future in waiting] == [expected] * 8
+    ends = []
+    for stream in begun:
+        try:
+            ends.append([chunk for chunk in stream][-1].choices[0].finish_reason)
+        except openai.APIError as error:
+            assert "died" in str(error)
+            ends.append("error")
+    assert len(ends) == 4 and "error" in ends and set(ends) <= {"error", "length"}

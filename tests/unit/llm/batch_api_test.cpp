@@ -1,0 +1,161 @@
+// The C++ API of language models: a batch, a generation, and what is refused.
+#include "support/api_fixture.h"
+#include "support/small_language_model.h"
+#include "support/temporary_folder.h"
+
+#include <cugrt/llm.hpp>
+
+#include <map>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+TEST_CASE("a batch steps several sequences, whose tokens are those of each generated alone") {
+  TemporaryFolder folder;
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  LanguageSession session(model, emulated_runtime(), {.places = 2});
+  const std::vector<GenerateOptions> wanted = {
+      {.prompt = model.tokenize("ABCDEFG"), .max_tokens = 5},
+      {.prompt = model.tokenize("HI"), .max_tokens = 7, .temperature = 1.5, .seed = 3}};
+  std::vector<std::vector<int32_t>> alone;
+  std::string text;
+  for (const GenerateOptions &one : wanted) {
+    std::vector<int32_t> tokens;
+    const auto result = session.generate(one, [&](int32_t token, std::string_view part) {
+      tokens.push_back(token);
+      text += part;
+      return true;
+    });
+    CHECK(result.stop == CUGRT_LLM_STOP_LENGTH);
+    CHECK(result.tokens == one.max_tokens);
+    alone.push_back(tokens);
+    session.clear();
+  }
+  CHECK(text.size() == 12); // a letter a token
+
+  const uint64_t first = session.add(wanted[0]), second = session.add(wanted[1]);
+  CHECK(session.is_running());
+  CHECK(session.info().places == 2);
+  CHECK(session.info().places_empty == 0);
+  CHECK(error_of([&] { session.add(wanted[0]); }).code() == CUGRT_BUSY);
+  CHECK(error_of([&] { session.generate(wanted[0]); }).code() == CUGRT_BUSY);
+  std::map<uint64_t, std::vector<int32_t>> tokens;
+  std::map<uint64_t, cugrt_llm_stop> stops;
+  while (session.is_running())
+    for (const LanguageEvent &event : session.step()) {
+      tokens[event.sequence].push_back(event.token);
+      CHECK(event.text == std::string(1, static_cast<char>('A' + event.token)));
+      stops[event.sequence] = event.stop;
+    }
+  CHECK(tokens[first] == alone[0]);
+  CHECK(tokens[second] == alone[1]);
+  CHECK(stops[first] == CUGRT_LLM_STOP_LENGTH);
+  CHECK(session.step().empty());
+
+  const uint64_t third = session.add(wanted[0]);
+  CHECK(third > second);
+  session.cancel(third);
+  CHECK(!session.is_running());
+  CHECK(error_of([&] { session.cancel(third); }).code() == CUGRT_NOT_FOUND);
+}
+
+TEST_CASE("what a session or a sequence cannot have is refused") {
+  TemporaryFolder folder;
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  const auto what = [&](const LanguageSessionOptions &options) {
+    return std::string(
+        error_of([&] { LanguageSession(model, emulated_runtime(), options); }).what());
+  };
+  CHECK(what({.places = 1025}) == "a session has from 1 to 1024 places");
+  CHECK(what({.places = -1}) == "a session has from 1 to 1024 places");
+  LanguageSession session(model, emulated_runtime(), {.context = 8});
+  CHECK(error_of([&] { session.add({.prompt = {}}); }).code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(error_of([&] { session.add({.prompt = {40}}); }).code() == CUGRT_OUT_OF_RANGE);
+  CHECK(error_of([&] { session.add({.prompt = std::vector<int32_t>(9)}); }).code() ==
+        CUGRT_OUT_OF_RANGE);
+  CHECK(error_of([&] { session.add({.prompt = {1}, .temperature = -1}); }).code() ==
+        CUGRT_INVALID_ARGUMENT);
+  auto event = CUGRT_INIT(cugrt_llm_event);
+  cugrt_status *const status = llm_api().session_get_event(session.get(), 0, &event);
+  CHECK(api().status_code(status) == CUGRT_OUT_OF_RANGE);
+  api().status_free(status);
+}
+
+TEST_CASE("a prompt that is kept, in memory or a file, is gone on from as if it were computed") {
+  TemporaryFolder folder, folder_of_other;
+  const std::string path = folder.path + "/prompt.kv";
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  LanguageSession session(model, emulated_runtime(), {.places = 2});
+  const std::vector<int32_t> first = model.tokenize("ABCABCDEFGHIJ"), rest = model.tokenize("XYZ");
+  std::vector<int32_t> whole = first;
+  whole.insert(whole.end(), rest.begin(), rest.end());
+  // Penalties count the prefix's tokens too.
+  const GenerateOptions wanted = {.prompt = whole, .max_tokens = 6, .repetition_penalty = 1.4};
+  const auto tokens_of = [](LanguageSession &from, const GenerateOptions &options) {
+    std::vector<int32_t> tokens;
+    from.generate(options, [&](int32_t token, std::string_view) {
+      tokens.push_back(token);
+      return true;
+    });
+    from.clear();
+    return tokens;
+  };
+  const std::vector<int32_t> alone = tokens_of(session, wanted);
+
+  session.make_prompt(first).write(path);
+  const LanguagePrompt kept = LanguagePrompt::read(path);
+  CHECK(kept.tokens() == first);
+  GenerateOptions behind = wanted;
+  behind.prompt = rest;
+  behind.prefix = &kept;
+  CHECK(tokens_of(session, behind) == alone);
+  std::map<uint64_t, std::vector<int32_t>> tokens;
+  const uint64_t a = session.add(behind), b = session.add(behind);
+  while (session.is_running())
+    for (const LanguageEvent &event : session.step())
+      tokens[event.sequence].push_back(event.token);
+  CHECK(tokens[a] == alone);
+  CHECK(tokens[b] == alone);
+  LanguageSession longer(model, emulated_runtime(), {.context = 64});
+  CHECK(tokens_of(longer, behind) == alone);
+
+  LanguageSession half(model, emulated_runtime(), {.dtype = CUGRT_F16});
+  CHECK(std::string(error_of([&] { half.add(behind); }).what()) ==
+        "the prompt's caches are of another dtype");
+  SmallLanguageModel another;
+  another.inner = 64;
+  const LanguageModel other(another.write(folder_of_other.path));
+  LanguageSession of_other(other, emulated_runtime());
+  CHECK(std::string(error_of([&] { of_other.add(behind); }).what()) ==
+        "the prompt's caches are another model's");
+  LanguageSession shorter(model, emulated_runtime(), {.context = 15});
+  CHECK(error_of([&] { shorter.add(behind); }).code() == CUGRT_OUT_OF_RANGE);
+  session.generate({.prompt = rest, .max_tokens = 1});
+  CHECK(error_of([&] { session.generate(behind); }).code() == CUGRT_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a prompt's file that is not whole is refused, and one that cannot be written leaves "
+          "what was") {
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/prompt.kv";
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  LanguageSession session(model, emulated_runtime());
+  const LanguagePrompt prompt = session.make_prompt({1, 2, 3});
+  prompt.write(path);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const auto error_with = [&](const std::string &changed) {
+    std::ofstream(path, std::ios::binary) << changed;
+    return std::string(error_of([&] { LanguagePrompt::read(path); }).what());
+  };
+  for (const size_t size : {size_t(0), size_t(5), size_t(20), bytes.size() / 2, bytes.size() - 1})
+    CHECK(error_with(bytes.substr(0, size)).find("'" + path + "' is no prompt cache: ") == 0);
+  for (size_t i = 0; i < bytes.size(); i += 97) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 4);
+    CHECK(error_with(changed).find("'" + path + "' is no prompt cache: ") == 0);
+  }
+  CHECK(error_of([&] { LanguagePrompt::read(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
+  CHECK(error_of([&] { prompt.write(folder.path + "/no/folder"); }).code() == CUGRT_NOT_FOUND);
+  CHECK(error_of([&] { session.make_prompt({}); }).code() == CUGRT_INVALID_ARGUMENT);
+}

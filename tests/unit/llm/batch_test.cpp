@@ -1,0 +1,289 @@
+// Batches: sequences that come and go in the places of one decode step, on the emulated driver.
+#include "llm/generation/generator.h"
+#include "support/api_fixture.h"
+#include "support/small_language_model.h"
+#include "support/temporary_folder.h"
+
+#include <map>
+#include <random>
+
+using namespace cugrt;
+using namespace cugrt::llm;
+using namespace cugrt::test;
+
+namespace {
+
+std::shared_ptr<const Model> small_model() {
+  static const std::shared_ptr<const Model> model = [] {
+    TemporaryFolder folder;
+    return *Model::open(SmallLanguageModel().write(folder.path));
+  }();
+  return model;
+}
+
+EngineOptions of_places(int64_t places, int64_t context = 0) {
+  EngineOptions options;
+  options.places = places;
+  options.context = context;
+  return options;
+}
+
+std::vector<int32_t> prompt_of(size_t length, int32_t first) {
+  std::vector<int32_t> prompt;
+  for (size_t i = 0; i < length; ++i)
+    prompt.push_back((first + static_cast<int32_t>(i * i)) % 40);
+  return prompt;
+}
+
+/// Takes the prompt of a place in, in as many parts as it has.
+void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
+  for (size_t at = 0; at < prompt.size();) {
+    const auto count = static_cast<size_t>(
+        engine.part_of(static_cast<int64_t>(prompt.size() - at), static_cast<int64_t>(at)));
+    REQUIRE(engine
+                .take_in(place, static_cast<int64_t>(at), prompt.subspan(at, count),
+                         at + count == prompt.size())
+                .ok());
+    at += count;
+  }
+}
+
+using Logits = std::vector<std::vector<float>>;
+
+/// The logits of `steps` decode steps of one place.
+Logits follow(Engine &engine, int64_t place, int steps) {
+  Logits all(static_cast<size_t>(steps));
+  for (std::vector<float> &logits : all) {
+    REQUIRE(engine.decode().ok());
+    REQUIRE(engine.read_logits(place, logits).ok());
+  }
+  return all;
+}
+
+Request request_of(size_t length, int32_t first, uint64_t max_tokens) {
+  Request request;
+  request.prompt = prompt_of(length, first);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+/// What sequences give until none runs, by their number.
+std::map<uint64_t, std::vector<int32_t>> run_all(Generator &generator) {
+  std::map<uint64_t, std::vector<int32_t>> tokens;
+  while (generator.empty_places() < generator.engine().places()) {
+    REQUIRE(generator.step().ok());
+    for (const TokenEvent &event : generator.events())
+      tokens[event.sequence].push_back(event.token);
+  }
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("four sequences of different lengths have the logits of each alone, bit for bit") {
+  auto engine = Engine::open(*small_model(), emulated_runtime().get(), of_places(4));
+  REQUIRE(engine.ok());
+  constexpr int kSteps = 5;
+  const std::vector<size_t> lengths = {1, 70, 9, 33}; // 70: of two parts
+  std::vector<Logits> alone;
+  for (int64_t place = 0; place < 4; ++place) {
+    take_in(**engine, place, prompt_of(lengths[size_t(place)], int32_t(place)));
+    alone.push_back(follow(**engine, place, kSteps));
+    REQUIRE((*engine)->close_all().ok());
+  }
+  for (int64_t place : {2, 0, 3, 1})
+    take_in(**engine, place, prompt_of(lengths[size_t(place)], int32_t(place)));
+  for (int step = 0; step < kSteps; ++step) {
+    REQUIRE((*engine)->decode().ok());
+    for (int64_t place = 0; place < 4; ++place) {
+      std::vector<float> logits;
+      REQUIRE((*engine)->read_logits(place, logits).ok());
+      INFO("step " << step << ", place " << place);
+      CHECK(logits == alone[size_t(place)][size_t(step)]);
+    }
+  }
+  // Another place is another part of the same caches, and of the same arithmetic.
+  REQUIRE((*engine)->close_all().ok());
+  take_in(**engine, 3, prompt_of(lengths[1], 1));
+  CHECK(follow(**engine, 3, kSteps) == alone[1]);
+}
+
+TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
+  auto engine = Engine::open(*small_model(), emulated_runtime().get(), of_places(2));
+  REQUIRE(engine.ok());
+  const std::vector<int32_t> first = prompt_of(5, 1), second = prompt_of(90, 2);
+  take_in(**engine, 0, first);
+  const Logits alone = follow(**engine, 0, 4);
+  REQUIRE((*engine)->close_all().ok());
+  take_in(**engine, 1, second);
+  const Logits other = follow(**engine, 1, 2);
+  REQUIRE((*engine)->close_all().ok());
+
+  take_in(**engine, 0, first);
+  Logits got = follow(**engine, 0, 1);
+  REQUIRE((*engine)->take_in(1, 0, std::span(second).first(64), false).ok());
+  got.push_back(follow(**engine, 0, 1)[0]);
+  const std::span<const int32_t> rest = std::span(second).subspan(64);
+  REQUIRE((*engine)->part_of(int64_t(rest.size()), 64) == 26);
+  REQUIRE((*engine)->take_in(1, 64, rest, true).ok());
+  for (int step = 0; step < 2; ++step) {
+    REQUIRE((*engine)->decode().ok());
+    std::vector<float> logits;
+    REQUIRE((*engine)->read_logits(1, logits).ok());
+    CHECK(logits == other[size_t(step)]);
+    REQUIRE((*engine)->read_logits(0, got.emplace_back()).ok());
+  }
+  CHECK(got == alone);
+}
+
+TEST_CASE("sequences end each by its own rule, and their places are empty then") {
+  auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(3, 24));
+  REQUIRE(made.ok());
+  Generator &generator = **made;
+  Request by_length = request_of(3, 1, 4), by_context = request_of(20, 2, 0),
+          by_caller = request_of(2, 3, 0);
+  int calls = 0;
+  by_caller.on_token = [&](int32_t, std::string_view) { return ++calls < 3; };
+  const uint64_t a = *generator.add(by_length), b = *generator.add(by_context),
+                 c = *generator.add(by_caller);
+  CHECK(generator.empty_places() == 0);
+  CHECK(generator.add(by_length).status().code() == Code::busy);
+  std::map<uint64_t, Stop> stops;
+  std::map<uint64_t, int> counts;
+  while (generator.empty_places() < 3) {
+    REQUIRE(generator.step().ok());
+    for (const TokenEvent &event : generator.events()) {
+      CHECK(!stops.contains(event.sequence));
+      ++counts[event.sequence];
+      if (event.stop != Stop::none)
+        stops[event.sequence] = event.stop;
+    }
+  }
+  CHECK(stops ==
+        std::map<uint64_t, Stop>{{a, Stop::length}, {b, Stop::context}, {c, Stop::caller}});
+  CHECK(counts == std::map<uint64_t, int>{{a, 4}, {b, 5}, {c, 3}}); // of b the last has no place
+  CHECK(generator.cancel(a).code() == Code::not_found);
+  REQUIRE(generator.step().ok());
+  CHECK(generator.events().empty());
+
+  Request by_end = request_of(3, 1, 0);
+  const uint64_t first = *generator.add(request_of(3, 1, 4));
+  const std::vector<int32_t> tokens = run_all(generator)[first];
+  by_end.ends = {tokens[2]};
+  const uint64_t second = *generator.add(by_end);
+  const size_t wanted = size_t(std::ranges::find(tokens, tokens[2]) - tokens.begin()) + 1;
+  CHECK(run_all(generator)[second] == std::vector(tokens.begin(), tokens.begin() + long(wanted)));
+}
+
+TEST_CASE("a generation goes on behind what it held, until a sequence takes the place") {
+  auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(2));
+  REQUIRE(made.ok());
+  Generator &generator = **made;
+  std::vector<int32_t> tokens;
+  const auto generate = [&](std::vector<int32_t> prompt, uint64_t count) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = count;
+    tokens.clear();
+    request.on_token = [&](int32_t token, std::string_view) {
+      tokens.push_back(token);
+      return true;
+    };
+    Outcome outcome;
+    const Status status = generator.generate(request, outcome);
+    REQUIRE(status.ok());
+    CHECK(outcome.tokens == count);
+    return tokens;
+  };
+  std::vector<int32_t> all = prompt_of(6, 4);
+  const std::vector<int32_t> first = generate(all, 3);
+  all.insert(all.end(), first.begin(), first.end());
+  all.push_back(7);
+  const std::vector<int32_t> second = generate({7}, 4);
+  REQUIRE(generator.clear().ok());
+  CHECK(generate(all, 4) == second);
+
+  // The other place is taken first; then the one that holds something.
+  const uint64_t other = *generator.add(request_of(4, 5, 3));
+  Outcome outcome;
+  CHECK(generator.generate(request_of(1, 1, 1), outcome).code() == Code::busy);
+  const std::vector<int32_t> of_other = run_all(generator)[other];
+  const std::vector<int32_t> third = generate({8}, 2);
+  REQUIRE(generator.clear().ok());
+  REQUIRE(generate(all, 4) == second);
+  const uint64_t x = *generator.add(request_of(4, 5, 3)), y = *generator.add(request_of(4, 5, 3));
+  auto got = run_all(generator);
+  CHECK(got[x] == of_other);
+  CHECK(got[y] == of_other);
+  const std::vector<int32_t> anew = generate(all, 4);
+  CHECK(anew == second); // nothing was held
+  CHECK(generate({8}, 2) == third);
+}
+
+TEST_CASE(
+    "random adds, ends and cancels leave every sequence as it is alone, in graphs that stay") {
+  auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(4));
+  REQUIRE(made.ok());
+  Generator &generator = **made;
+  constexpr size_t kKinds = 10;
+  std::mt19937 random(11);
+  std::vector<Request> kinds;
+  std::vector<std::vector<int32_t>> alone;
+  for (size_t i = 0; i < kKinds; ++i) {
+    Request request = request_of(1 + random() % 80, int32_t(i), 1 + random() % 12);
+    if (i % 2)
+      request.sampling = {.temperature = 1.5,
+                          .top_k = int64_t(i % 3) * 8,
+                          .top_p = i % 4 == 1 ? 0.9 : 0,
+                          .min_p = i % 5 == 3 ? 0.05 : 0,
+                          .repetition = i == 7 ? 1.5 : 1,
+                          .frequency = i == 9 ? 0.5 : 0,
+                          .seed = i};
+    kinds.push_back(request);
+    const uint64_t number = *generator.add(request);
+    alone.push_back(run_all(generator)[number]);
+  }
+  for (size_t length : {1, 2, 4, 8, 16, 32, 64}) { // an instance for each
+    REQUIRE(generator.add(request_of(length, 0, 1)).ok());
+    run_all(generator);
+  }
+  const cugrt_counters before = (*generator.info()).counters;
+
+  std::map<uint64_t, size_t> kind_of, given;
+  size_t ended = 0, cancelled = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const uint32_t what = random() % 8;
+    if (what < 3) {
+      const size_t kind = random() % kKinds;
+      const Result<uint64_t> number = generator.add(kinds[kind]);
+      CHECK(number.ok() == (kind_of.size() < 4));
+      if (number.ok())
+        kind_of[*number] = kind;
+    } else if (what == 3 && !kind_of.empty()) {
+      const auto at = std::next(kind_of.begin(), long(random() % kind_of.size()));
+      REQUIRE(generator.cancel(at->first).ok());
+      kind_of.erase(at);
+      ++cancelled;
+    } else {
+      REQUIRE(generator.step().ok());
+      for (const TokenEvent &event : generator.events()) {
+        REQUIRE(kind_of.contains(event.sequence));
+        const std::vector<int32_t> &wanted = alone[kind_of[event.sequence]];
+        const size_t at = given[event.sequence]++;
+        REQUIRE(event.token == wanted.at(at));
+        CHECK((event.stop != Stop::none) == (at + 1 == wanted.size()));
+        if (event.stop != Stop::none) {
+          kind_of.erase(event.sequence);
+          ++ended;
+        }
+      }
+    }
+    CHECK(generator.empty_places() == 4 - int64_t(kind_of.size()));
+  }
+  CHECK(ended > 50);
+  CHECK(cancelled > 50);
+  const cugrt_counters after = (*generator.info()).counters;
+  CHECK(after.regions_built == before.regions_built);
+  CHECK(after.fields_patched == before.fields_patched);
+  CHECK(after.regions_eager == before.regions_eager);
+}

@@ -1,0 +1,131 @@
+// Kernels over block formats: elements of rows bit for bit, and products, against a file of blocks
+// that GGUF's own package has taken apart (tests/data/make_block_formats.py).
+#include "llm/architectures/state_kernels.h"
+#include "support/api_fixture.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+using namespace cugrt;
+using namespace cugrt::llm;
+using namespace cugrt::test;
+
+namespace {
+
+std::string bytes_of(const std::string &digits) {
+  std::string bytes;
+  for (size_t i = 0; i < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+struct Format {
+  std::string name;
+  ir::DType dtype;
+  std::string blocks;          // three
+  std::vector<float> elements; // of all of them
+};
+
+std::vector<Format> formats() {
+  std::ifstream file(TEST_DATA_FOLDER "/block_formats.json");
+  std::vector<Format> all;
+  const nlohmann::json read = nlohmann::json::parse(file);
+  for (const auto &[name, format] : read.items()) {
+    Format made{name, *ir::dtype_from_name(name), bytes_of(format["blocks"]), {}};
+    const std::string elements = bytes_of(format["elements"]);
+    made.elements.resize(elements.size() / sizeof(float));
+    std::memcpy(made.elements.data(), elements.data(), elements.size());
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+std::string dims(int64_t rows, int64_t columns) {
+  return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+}
+
+} // namespace
+
+TEST_CASE("elements of every block format are those of its definition, bit for bit") {
+  const std::vector<Format> all = formats();
+  CHECK(all.size() == 11);
+  for (const Format &format : all) {
+    INFO(format.name);
+    // A table of three rows, a block each, and one of a row of three blocks.
+    for (const int64_t rows : {3, 1}) {
+      const int64_t width = int64_t(format.elements.size()) / rows, count = 4;
+      const std::string table = dims(rows, width) + ", " + format.name;
+      std::string text = state_kernels(ir::DType::f32, format.dtype);
+      text += "func @main(%ids: tensor<[4], i32>, %table: tensor<" + table + ">) -> (tensor<" +
+              dims(count, width) + ", f32>) attributes {num_inputs = 1} {\n  %y = alloc : tensor<" +
+              dims(count, width) + ", f32>\n  launch @embedding_blocks(%table, %ids, %y, 4, " +
+              std::to_string(rows) + ", " + std::to_string(width) + ")\n  return %y\n}\n";
+      Weights weights;
+      weights.add("table", format.blocks.data(), static_cast<cugrt_dtype>(format.dtype),
+                  std::vector<int64_t>{rows, width});
+      Executable executable(emulated_runtime(), Module::parse(text));
+      Session session(executable, emulated_runtime(), weights);
+      const std::vector<int32_t> ids = {2, 0, 1, 99}; // the nearest row
+      const Buffer input = upload(ids);
+      const auto results =
+          session.run(executable.function("main"), {input.tensor(CUGRT_I32, {count})});
+      session.synchronize();
+      const auto got = download<float>(results[0].as.tensor.address, size_t(count * width));
+      size_t differ = 0;
+      for (size_t i = 0; i < got.size(); ++i) {
+        const auto row = std::min<int64_t>(ids[i / size_t(width)], rows - 1);
+        const float wanted = format.elements[size_t(row * width) + i % size_t(width)];
+        differ += std::memcmp(&got[i], &wanted, sizeof wanted) != 0;
+      }
+      CHECK(differ == 0);
+    }
+  }
+}
+
+TEST_CASE("products with matrices of every block format are sums of its elements") {
+  for (const Format &format : formats())
+    for (const cugrt_dtype dtype : {CUGRT_F32, CUGRT_F64})
+      for (const int64_t n : {3, 1}) { // rows of one block, and one row of three
+        INFO(format.name << ", " << n << " columns");
+        const int64_t k = int64_t(format.elements.size()) / n, rows = 5;
+        const std::string type = dtype == CUGRT_F64 ? "f64" : "f32";
+        const std::string text =
+            "cugrt 1\nfunc @main(%x: tensor<" + dims(rows, k) + ", " + type + ">, %b: tensor<[" +
+            std::to_string(n) + "], " + type + ">, %w: tensor<" + dims(n, k) + ", " + format.name +
+            ">) -> (tensor<" + dims(rows, n) + ", " + type +
+            ">) attributes {num_inputs = 2} {\n  %y = matmul_blocks(%x, %w, %b)\n  return %y\n}\n";
+        Weights weights;
+        weights.add("w", format.blocks.data(), static_cast<cugrt_dtype>(format.dtype),
+                    std::vector<int64_t>{n, k});
+        Executable executable(emulated_runtime(), Module::parse(text));
+        Session session(executable, emulated_runtime(), weights);
+        const std::vector<float> x = numbers(size_t(rows * k), 3), b = numbers(size_t(n), 4);
+        const std::vector<double> x_wide(x.begin(), x.end()), b_wide(b.begin(), b.end());
+        const Buffer x_buffer = dtype == CUGRT_F64 ? upload(x_wide) : upload(x),
+                     b_buffer = dtype == CUGRT_F64 ? upload(b_wide) : upload(b);
+        const auto results =
+            session.run(executable.function("main"),
+                        {x_buffer.tensor(dtype, {rows, k}), b_buffer.tensor(dtype, {n})});
+        session.synchronize();
+        const uint64_t address = results[0].as.tensor.address;
+        std::vector<double> got;
+        if (dtype == CUGRT_F64) {
+          got = download<double>(address, size_t(rows * n));
+        } else {
+          const auto narrow = download<float>(address, size_t(rows * n));
+          got.assign(narrow.begin(), narrow.end());
+        }
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < n; ++c) {
+            double sum = b[size_t(c)], largest = 1;
+            for (int64_t i = 0; i < k; ++i) {
+              const double term = double(x[size_t(r * k + i)]) * format.elements[size_t(c * k + i)];
+              sum += term;
+              largest += std::fabs(term);
+            }
+            const double unit = dtype == CUGRT_F64 ? 0x1p-50 : 0x1p-22;
+            CHECK(std::fabs(got[size_t(r * n + c)] - sum) <= unit * largest * 8);
+          }
+      }
+}
