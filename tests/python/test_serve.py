@@ -1,8 +1,6 @@
 """Replicas under Ray Serve, on this machine alone: batches, OpenAI's API, deaths."""
 import concurrent.futures
-import os
 import socket
-import threading
 import time
 
 import numpy as np
@@ -48,7 +46,7 @@ def engines():
 
 
 def empty_places():
-    return serve.get_app_handle("llm") and [serve.get_deployment_handle("LLMEngine", "llm").info.remote().result() for _ in range(4)]
+    return [serve.get_deployment_handle("LLMEngine", "llm").info.remote().result() for _ in range(4)]
 
 
 def test_requests_are_joined_where_that_needs_no_padding(x, w):
@@ -156,10 +154,10 @@ def test_a_replica_that_dies_costs_only_what_had_begun(client, llm):
     for stream in begun:
         next(iter(stream))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(complete, client, "one, two, three", 20) for _ in range(8)]
-        victim = engines()[0]
-        ray.kill(victim)
-        expected = llm.generate("one, two, three", max_tokens=20).read()
+        waiting = [pool.submit(complete, client, "one, two, three", 4) for _ in range(8)]
+        for victim in engines():
+            ray.kill(victim)
+        expected = llm.generate("one, two, three", max_tokens=4).read()
         assert [future.result().choices[0].text for future in waiting] == [expected] * 8
     ends = []
     for stream in begun:
@@ -168,4 +166,4 @@ def test_a_replica_that_dies_costs_only_what_had_begun(client, llm):
         except openai.APIError as error:
             assert "died" in str(error)
             ends.append("error")
-    assert len(ends) == 4 and "error" in ends and set(ends) <= {"error", "length"}
+    assert ends == ["error"] * 4

@@ -8,13 +8,15 @@
 A model runs as CUDA graphs that are planned ahead and built node by node, on a GPU or, with CUGRT_DRIVER=emulated in
 the environment or driver="emulated", on the CPU. What fails is a cugrt.Error.
 """
+from ._builder import Function, Module, Value, dtype
 from ._errors import Code, Error
 from ._llm import LLM, Generation
 from ._model import Model, Spec, Trace, compile, load
 from ._native import DeviceArray, version as __version__
 from ._sources import doctor
 
-__all__ = ["Code", "DeviceArray", "Error", "Generation", "LLM", "Model", "Spec", "Trace", "compile", "doctor", "load"]
+__all__ = ["Code", "DeviceArray", "Error", "Function", "Generation", "LLM", "Model", "Module", "Spec", "Trace", "Value",
+           "compile", "doctor", "dtype", "load"]
 
 
 def __getattr__(name):

@@ -36,7 +36,7 @@ class Generation:
         self.text += piece
         return piece
 
-    def read(self):
+    def read(self) -> str:
         """Waits for the end, and returns the whole text."""
         for _ in self:
             pass
@@ -101,11 +101,12 @@ class LLM:
         with self._lock:
             return self._open.info()
 
-    def tokenize(self, text):
+    def tokenize(self, text: str) -> list[int]:
         """The text's token ids."""
         return self._open.tokenize(text)
 
-    def generate(self, prompt, *, max_tokens=128, temperature=0.0, top_k=0, top_p=0.0, seed=0, stop=None):
+    def generate(self, prompt: str | list[int], *, max_tokens: int = 128, temperature: float = 0.0, top_k: int = 0,
+                 top_p: float = 0.0, seed: int = 0, stop: str | list[str] | None = None) -> Generation:
         """Goes on from a text, or a list of token ids: a :class:`Generation`.
 
         ``temperature`` 0 takes the most likely token each time; else one is drawn among the ``top_k`` most likely, and
@@ -117,7 +118,8 @@ class LLM:
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         return self._begin(ids, [], max_tokens, temperature, top_k, top_p, seed, stop)
 
-    def chat(self, messages, *, max_tokens=256, temperature=0.0, top_k=0, top_p=0.0, seed=0, stop=None):
+    def chat(self, messages: str | list[dict[str, str]], *, max_tokens: int = 256, temperature: float = 0.0,
+             top_k: int = 0, top_p: float = 0.0, seed: int = 0, stop: str | list[str] | None = None) -> Generation:
         """The answer in a conversation, by the model's chat template: a :class:`Generation`.
 
         ``messages``: a text of the user's, or a list of ``{"role": "system" | "user" | "assistant", "content": text}``.
@@ -127,7 +129,7 @@ class LLM:
         ids, end = self._open.tokenize_chat([(message["role"], message["content"]) for message in messages])
         return self._begin(ids, [end], max_tokens, temperature, top_k, top_p, seed, stop)
 
-    def batch(self, prompts, **options):
+    def batch(self, prompts, **options) -> list[Generation]:
         """Goes on from each of several prompts, as many at once as there are places: a list of :class:`Generation`.
 
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken is an error before any

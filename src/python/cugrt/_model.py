@@ -16,7 +16,7 @@ class Spec(typing.NamedTuple):
     """
     name: str
     dtype: str
-    shape: tuple
+    shape: tuple[int | str, ...]
     access: str = "in"
 
 
@@ -50,39 +50,39 @@ class Model(_native.Model):
         super().__init__(source)
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[Spec]:
         """What ``model(...)`` takes: a list of :class:`Spec`."""
         return self.inputs_of("")
 
     @property
-    def outputs(self):
+    def outputs(self) -> list[Spec]:
         """What ``model(...)`` gives, in order: a list of :class:`Spec`."""
         return self.outputs_of("")
 
-    def inputs_of(self, function):
+    def inputs_of(self, function: str) -> list[Spec]:
         """The inputs of the function of that name."""
         return [Spec(*slot) for slot in self._inputs(function)]
 
-    def outputs_of(self, function):
+    def outputs_of(self, function: str) -> list[Spec]:
         """The outputs of the function of that name: its results."""
         return [Spec(*slot) for slot in self._outputs(function)]
 
     @property
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """Totals over the model's sessions: a dict of runs, instances built, hit, patched and eager, bytes.
 
         Waits for calls that run in other threads.
         """
         return self._counters()
 
-    def plan(self, format="text", **symbols):
+    def plan(self, format: str = "text", **symbols: int) -> str:
         """A report of the plan: regions, graphs, storage and why, with sizes at the symbols' values (``n=8``).
 
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
         return self._plan(format, list(symbols.items()))
 
-    def prepare(self, function="", **symbols):
+    def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
         """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
 
         Returns what came of it, summed: a dict of ``regions``, ``built``, ``present`` (were there), ``refused`` (did
@@ -96,7 +96,7 @@ class Model(_native.Model):
                 total[key] = total.get(key, 0) + value
         return total
 
-    def state(self, function="", **symbols):
+    def state(self, function: str = "", **symbols: int) -> dict[str, _native.DeviceArray]:
         """Zeroed device arrays for the function's inout parameters, by name; for symbolic dimensions give values.
 
         They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
@@ -104,7 +104,7 @@ class Model(_native.Model):
         return {spec.name: self.zeros(self._dims(function, spec.name, list(symbols.items())), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
 
-    def trace(self, path):
+    def trace(self, path: typing.Any) -> Trace:
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
         return Trace(self, path)
 
@@ -121,8 +121,10 @@ class Model(_native.Model):
         return f"<cugrt.Model({text}) on {self.device}>"
 
 
-def load(source, *, weights=None, driver=None, device=0, dims=None, bounds=None, bind=None, options=None,
-         progress=None):
+def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None = None, device: int = 0,
+         dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
+         bind: dict[str, typing.Any] | None = None, options: dict[str, str] | None = None,
+         progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None):
     """Loads a model and opens it on a device: a :class:`Model`; of a GGUF file a :class:`cugrt.LLM`.
 
     ``source``: a path, bytes, or a :class:`cugrt.Module`. Content decides what it is: a module's text, a pack, ONNX or

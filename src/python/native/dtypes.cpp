@@ -48,6 +48,8 @@ std::string dtype_name(int32_t dtype) {
   return known ? known->name : "unknown";
 }
 
+const char *own_name(int32_t dtype) { return kRows.at(static_cast<size_t>(dtype)).own; }
+
 int32_t dtype_from_dl(DlDtype dl) {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (const Dtype &row = kRows[i].dtype;

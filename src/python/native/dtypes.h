@@ -26,6 +26,8 @@ struct Dtype {
 const Dtype *dtype_of(int32_t dtype);
 /// "float32"; "unknown" for a number that is none.
 std::string dtype_name(int32_t dtype);
+/// "f32", as modules have it.
+const char *own_name(int32_t dtype);
 /// -1 where there is no such type.
 int32_t dtype_from_dl(DlDtype dl);
 /// Of the buffer protocol's format ("f", "<i4", "?") and size of an element; -1 for what is none of

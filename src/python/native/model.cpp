@@ -13,8 +13,8 @@ Slot slot_of(const cugrt_param_info &declared, std::string name) {
   return {std::move(name), std::move(key), declared};
 }
 
-FunctionInfo describe(Function function,
-                      const std::vector<std::pair<std::string, std::string>> &names) {
+FunctionInfo describe(Function function, const std::vector<std::string> &input_names,
+                      const std::vector<std::string> &result_names) {
   FunctionInfo info;
   info.function = function.get();
   info.name = function.name();
@@ -22,15 +22,15 @@ FunctionInfo describe(Function function,
     const cugrt_param_info declared = function.param(i);
     if (declared.weight)
       continue;
-    std::string name = declared.name;
-    for (const auto &[parameter, said] : names)
-      if (parameter == name)
-        name = said;
-    info.params.push_back(slot_of(declared, std::move(name)));
+    const size_t number = info.params.size();
+    info.params.push_back(
+        slot_of(declared, number < input_names.size() ? input_names[number] : declared.name));
   }
   for (size_t i = 0; i < function.result_count(); ++i) {
     const cugrt_param_info declared = function.result(i);
-    const std::string name = declared.name ? declared.name : "";
+    std::string name = declared.name ? declared.name : "";
+    if (i < result_names.size())
+      name = result_names[i];
     info.results.push_back(slot_of(declared, name.empty() ? "result" + std::to_string(i) : name));
   }
   return info;
@@ -40,8 +40,13 @@ FunctionInfo describe(Function function,
 
 Model::Model(Source source, Executable executable)
     : source_(std::move(source)), executable_(std::move(executable)) {
-  for (size_t i = 0; i < executable_->function_count(); ++i)
-    functions_.push_back(describe(executable_->function(i), source_.names));
+  for (size_t i = 0; i < executable_->function_count(); ++i) {
+    const Function function = executable_->function(i);
+    const bool is_main = function.name() == "main";
+    const std::vector<std::string> none;
+    functions_.push_back(describe(function, is_main ? source_.input_names : none,
+                                  is_main ? source_.result_names : none));
+  }
   nb::gil_scoped_release released;
   sessions_.push_back(open_session(0));
   idle_.push_back(sessions_.back().get());

@@ -67,8 +67,7 @@ public:
     std::optional<Module> module; // one of the two
     std::optional<Pack> pack;
     Weights weights;
-    std::vector<std::pair<std::string, std::string>>
-        names; // of parameters where Python says another
+    std::vector<std::string> input_names, result_names; // of main, where a file says others
   };
   /// Opens the first session. The GIL is held.
   Model(Source source, Executable executable);

@@ -7,6 +7,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -18,7 +19,6 @@ namespace {
 struct Opened {
   Module module;
   Weights weights;
-  std::vector<std::pair<std::string, std::string>> names;
 };
 
 std::vector<std::string> strings(nb::dict source, const char *key) {
@@ -58,49 +58,57 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
   }
 }
 
-struct OnnxDeleter {
-  void operator()(cugrt_onnx_model *model) const { cugrt_onnx_free(model); }
-};
-
-Opened import_onnx(const std::string &path, nb::dict source) {
-  const auto dims = strings(source, "dims"), bounds = strings(source, "bounds"),
-             bind = strings(source, "bind");
-  const auto dim_list = detail::pointers(dims), bound_list = detail::pointers(bounds),
-             bind_list = detail::pointers(bind);
+Opened import_onnx(nb::dict source) {
+  const std::string path = string(source, "path");
+  const ImportOptions options{strings(source, "dims"), strings(source, "bounds"),
+                              strings(source, "bind")};
   nb::gil_scoped_release released;
-  auto options = detail::sized<cugrt_onnx_options>();
-  options.dims = dim_list.data(), options.dim_count = dim_list.size();
-  options.bounds = bound_list.data(), options.bound_count = bound_list.size();
-  options.bind = bind_list.data(), options.bind_count = bind_list.size();
-  cugrt_onnx_model *made = nullptr;
-  const cugrt_code code = cugrt_onnx_import(path.c_str(), &options, &made);
-  const std::unique_ptr<cugrt_onnx_model, OnnxDeleter> model(made);
-  if (code != CUGRT_OK)
-    fail(code, made ? cugrt_onnx_message(made) : "no memory to import '" + path + "'");
-  size_t size = 0;
-  const char *text = cugrt_onnx_text(made, &size);
-  Opened opened{Module::parse({text, size}, path, ""), Weights(), {}};
-  const char *name = nullptr, *parameter = nullptr;
-  cugrt_tensor tensor{};
-  for (size_t i = 0; cugrt_onnx_weight(made, i, &name, &tensor); ++i)
-    opened.weights.add(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
-                       static_cast<cugrt_dtype>(tensor.dtype), {tensor.dims, tensor.rank});
-  int32_t is_integer = 0;
-  for (size_t i = 0; cugrt_onnx_input(made, i, &name, &parameter, &is_integer); ++i)
-    if (parameter)
-      opened.names.emplace_back(parameter, name);
-  return opened;
+  Module module = Module::load(path, options);
+  Weights weights = module.weights();
+  return {std::move(module), std::move(weights)};
 }
+
+/// The weights of an ONNX file as a safetensors file, which a pack is made with.
+class OnnxWeights {
+public:
+  OnnxWeights(nb::dict source, std::string path) : path_(std::move(path)) {
+    const std::string model_path = string(source, "path");
+    const auto dims = strings(source, "dims"), bounds = strings(source, "bounds"),
+               bind = strings(source, "bind");
+    const auto dim_list = detail::pointers(dims), bound_list = detail::pointers(bounds),
+               bind_list = detail::pointers(bind);
+    auto options = detail::sized<cugrt_onnx_options>();
+    options.dims = dim_list.data(), options.dim_count = dim_list.size();
+    options.bounds = bound_list.data(), options.bound_count = bound_list.size();
+    options.bind = bind_list.data(), options.bind_count = bind_list.size();
+    nb::gil_scoped_release released;
+    cugrt_onnx_model *model = nullptr;
+    cugrt_code code = cugrt_onnx_import(model_path.c_str(), &options, &model);
+    if (code == CUGRT_OK)
+      code = cugrt_onnx_write_weights(model, path_.c_str());
+    const std::string message =
+        model ? cugrt_onnx_message(model) : "no memory to import '" + model_path + "'";
+    cugrt_onnx_free(model);
+    if (code != CUGRT_OK)
+      fail(code, message);
+  }
+  ~OnnxWeights() { std::remove(path_.c_str()); }
+  OnnxWeights(const OnnxWeights &) = delete;
+  OnnxWeights &operator=(const OnnxWeights &) = delete;
+
+private:
+  std::string path_;
+};
 
 Opened open_source(nb::dict source, Device &device) {
   const std::string kind = string(source, "kind"), name = string(source, "name");
   Opened opened = [&] {
     if (kind == "onnx")
-      return import_onnx(string(source, "path"), source);
+      return import_onnx(source);
     const std::string_view text = content_of(source);
     const std::string folder = string(source, "folder");
     nb::gil_scoped_release released;
-    return Opened{Module::parse(text, name, folder), Weights(), {}};
+    return Opened{Module::parse(text, name, folder), Weights()};
   }();
   add_weights(opened.weights, source["weights"], device);
   return opened;
@@ -148,13 +156,19 @@ void write_pack(nb::dict source, const std::string &path,
                 bool weights_inside) {
   const std::shared_ptr<Device> device = open_device(source);
   const Opened opened = open_source(source, *device);
+  std::string weights = weights_path;
+  std::optional<OnnxWeights> own; // into the pack, by way of a file
+  if (weights.empty() && opened.weights.count() > 0) {
+    weights = path + ".safetensors";
+    own.emplace(source, weights);
+  }
   const auto settings = strings(source, "options");
   const auto list = detail::pointers(settings), wanted = detail::pointers(architectures);
   Progress progress(source["progress"]);
   auto options = detail::sized<cugrt_pack_options>();
   options.architectures = wanted.data(), options.architecture_count = wanted.size();
-  options.weights_path = weights_path.empty() ? nullptr : weights_path.c_str();
-  options.weights_inside = weights_inside;
+  options.weights_path = weights.empty() ? nullptr : weights.c_str();
+  options.weights_inside = weights_inside || own;
   options.pass_options = list.data(), options.pass_option_count = list.size();
   progress.put_into(options);
   try {
@@ -219,7 +233,8 @@ void open_model(Model *self, nb::dict source) {
   Opened opened = open_source(source, *made.device);
   made.module.emplace(std::move(opened.module));
   made.weights = std::move(opened.weights);
-  made.names = std::move(opened.names);
+  made.input_names = made.module->input_names();
+  made.result_names = made.module->result_names();
   Executable executable = compile(*made.device, *made.module, source);
   new (self) Model(std::move(made), std::move(executable));
 }
@@ -229,6 +244,7 @@ void bind_sources(nb::module_ &module) {
     return kind_of({content.c_str(), content.size()}, name);
   });
   module.def("write_pack", &write_pack);
+  module.def("own_dtype", [](const std::string &name) { return own_name(dtype_from_name(name)); });
   module.def("doctor", [](const std::string &nvrtc) {
     auto options = detail::sized<cugrt_runtime_options>();
     options.nvrtc_path = nvrtc.empty() ? nullptr : nvrtc.c_str();

@@ -1,0 +1,75 @@
+"""ONNX files, made here byte by byte, and what ONNX Runtime says of them."""
+import struct
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import cugrt
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, or bytes with their length."""
+    def varint(n):
+        out = b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def value_info(name, dims):
+    shape = b"".join(field(1, field(1, dim) if isinstance(dim, int) else field(2, dim)) for dim in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+
+def linear(w, b):
+    """relu(x @ w + b), with names as exporters make them."""
+    tensor = lambda name, a: b"".join(field(1, dim) for dim in a.shape) + field(2, 1) + field(8, name) + field(9, a.tobytes())
+    node = lambda op, inputs, output: b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, op)
+    graph = (field(1, node("MatMul", ["input:0", "w"], "h")) + field(1, node("Add", ["h", "b"], "s")) + field(1, node("Relu", ["s"], "out/y")) +
+             field(2, "g") + field(5, tensor("w", w)) + field(5, tensor("b", b)) +
+             field(11, value_info("input:0", ["batch.size", w.shape[0]])) + field(12, value_info("out/y", ["batch.size", w.shape[1]])))
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+
+
+@pytest.fixture(scope="module")
+def model_bytes():
+    return linear(np.arange(24, dtype="float32").reshape(6, 4) / 8 - 1, np.arange(4, dtype="float32"))
+
+
+def test_results_are_those_of_onnx_runtime(model_bytes, x, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(model_bytes)
+    want = onnxruntime.InferenceSession(model_bytes, providers=["CPUExecutionProvider"]).run(None, {"input:0": x})[0]
+    for source in (model_bytes, tmp_path / "m.onnx"):
+        model = cugrt.load(source)
+        assert [spec.name for spec in model.inputs] == ["input:0"] and model.outputs[0].name == "out/y"
+        assert np.array_equal(model(**{"input:0": x}), want)
+
+
+def test_dimensions_are_named_bounded_and_fixed(model_bytes, x):
+    model = cugrt.load(model_bytes, dims={"batch.size": "n"}, bounds={"n": (1, 4)})
+    assert model.inputs[0].shape == ("n", 6)
+    with pytest.raises(cugrt.Error, match="at most 4"):
+        model(**{"input:0": x})
+    assert cugrt.load(model_bytes, dims={"batch.size": 8}).inputs[0].shape == (8, 6)
+
+
+def test_a_pack_of_an_onnx_file_has_its_weights(model_bytes, x, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(model_bytes)
+    cugrt.compile(tmp_path / "m.onnx", tmp_path / "m.pack", ["compute_75"], progress=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.pack"]
+    y, = cugrt.load(tmp_path / "m.pack").run({cugrt.load(tmp_path / "m.pack").inputs[0].name: x})
+    assert np.array_equal(y, cugrt.load(model_bytes)(**{"input:0": x}))
+
+
+def test_what_cannot_be_imported_is_named(tmp_path):
+    node = field(1, "x") + field(2, "y") + field(4, "NoSuchOp")
+    graph = field(1, node) + field(2, "g") + field(11, value_info("x", [1])) + field(12, value_info("y", [1]))
+    with pytest.raises(cugrt.Error, match="NoSuchOp"):
+        cugrt.load(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)))
+    with pytest.raises(cugrt.Error):
+        cugrt.load(struct.pack("<B", 8) + b"\x08" + bytes(40))
