@@ -23,8 +23,10 @@ import forms  # noqa: E402
 
 ROOT = forms.ROOT
 OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
-# Sources that no op of a module names: the runtime makes launches of them itself.
-NOT_NAMED = {"transfer.cu", "control.cu"}
+# Sources that no module in the tree names: the runtime makes launches of them itself, or they are launched by
+# the modules of language models, which C++ makes.
+NOT_NAMED = {"transfer.cu", "control.cu", "cache_write.cu", "cache_write_at.cu", "embedding_blocks.cu",
+             "matmul_formats.cu", "prompt.cu", "sample.cu"}
 # Beside a library: in a toolkit, in the wheels of CUDA 13, in those of CUDA 12.
 INCLUDES = ("../include", "../../include", "../../cuda_runtime/include")
 
@@ -41,16 +43,21 @@ def kernel_file(name):
         return file.read()
 
 
-def expanded(text, seen):
-    """The library's own includes, each once, in their places, as the runtime takes them."""
-    def included(found):
-        name = found[1]
-        if name in seen:
-            return ""
-        seen.add(name)
-        return expanded(kernel_file(name).replace("#pragma once", ""), seen)
-
-    return re.sub(r'^#include "(?:builtin:)?(\w+\.cuh?)"$', included, text, flags=re.M)
+@functools.lru_cache(None)
+def includes():
+    """Names and texts of the library's own includes, which have two names each and so guards of their own."""
+    names, texts = [], []
+    for path in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu*")):
+        name = os.path.basename(path)
+        text = kernel_file(name)
+        if name.endswith(".cuh"):
+            guard = "INCLUDED_" + name.replace(".", "_")
+            text = f"#ifndef {guard}\n#define {guard}\n" + text.replace("#pragma once", "") + "\n#endif\n"
+        for given in (name, "builtin:" + name):
+            names.append(given.encode())
+            texts.append(text.encode())
+    many = ctypes.c_char_p * len(names)
+    return len(names), many(*texts), many(*names)
 
 
 class Nvrtc:
@@ -72,7 +79,7 @@ class Nvrtc:
     def compile(self, text, options):
         """Whether it compiles, and the log, in which ptxas says what each entry takes."""
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
+        self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", *includes())
         given = [o.encode() for o in (*options, "--include-path=" + self.include, "--ptxas-options=--verbose")]
         status = self.library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
         self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -124,7 +131,7 @@ def problem(entry, launches, limits):
 def check(form, architecture, limits):
     """(case, what is wrong) for every entry that is launched."""
     text = form.source or kernel_file(form.name.removeprefix("builtin:"))
-    compiles, log = loaded.compile(expanded(text, set()), [*form.options, f"--gpu-architecture=sm_{architecture}"])
+    compiles, log = loaded.compile(text, [*form.options, f"--gpu-architecture=sm_{architecture}"])
     entries = facts(log)
     for entry, launches in sorted(form.blocks.items()):
         case = f"{form.kernel} {entry} sm_{architecture} NVRTC {loaded.version}"
