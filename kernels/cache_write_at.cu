@@ -13,12 +13,12 @@
 #include "floating.cuh"
 #include "programmatic.cuh"
 
-extern "C" __global__ void
-cache_write_at(const T *__restrict__ keys, const T *__restrict__ values,
-               const int *__restrict__ positions, const int *__restrict__ length,
-               const int *__restrict__ place, T *__restrict__ key_cache,
-               T *__restrict__ value_cache, long long rows, long long places, long long capacity,
-               long long width) {
+extern "C" __global__ void cache_write_at(const T *__restrict__ keys, const T *__restrict__ values,
+                                          const int *__restrict__ positions,
+                                          const int *__restrict__ length,
+                                          const int *__restrict__ place, T *__restrict__ key_cache,
+                                          T *__restrict__ value_cache, long long rows,
+                                          long long places, long long capacity, long long width) {
   BEGIN_EARLY();
   const long long i = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= rows * width)

@@ -9,7 +9,7 @@
 // order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
-// HAS_FLOATS, HAS_BLOCKS, HAS_REVECTORED for the kinds of products; where a norm stands before them
+// HAS_FLOATS, HAS_BLOCKS, HAS_REPACKED for the kinds of products; where a norm stands before them
 // NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh
 // and assume.cuh.
 #pragma once
@@ -210,7 +210,7 @@ __device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const
 }
 #endif
 
-#ifdef HAS_REVECTORED
+#ifdef HAS_REPACKED
 #include "repacked_sums.cuh"
 
 // Columns of blocks that are repacked, 16 at a time by four warps.

@@ -1,6 +1,6 @@
 // The end of a decoder's step: each place's next token, drawn from its logits, and the state that
-// the next step begins with. An empty place (length 0) stays as it is; one whose prompt is not in yet
-// gets no token.
+// the next step begins with. An empty place (length 0) stays as it is; one whose prompt is not in
+// yet gets no token.
 //
 //   logits: [places or 1, vocabulary]   samplers: [places, 8]   counts: [places, vocabulary]
 //
@@ -10,21 +10,21 @@
 //   1  top_k: draws from so many of the most likely ones; 0: from all
 //   2  top_p in 2^-32: of these, from the fewest that have this much together; 0: from all
 //   3  min_p in 2^-31: and from those that have this much of the most likely one's probability
-//   4  repetition (f32): divides the logits above 0 of tokens that the sequence holds, and multiplies
-//      others; 1: none
+//   4  repetition (f32): of tokens that the sequence holds, logits above 0 are divided by it, and
+//      others multiplied; 1: none
 //   5  frequency (f32): is taken from a logit as often as the token was given
 //   6, 7  the seed
 //
 // counts are those of sampler.cuh.
 //
-// Logits have an order, of equal ones the lower token first; a NaN is no token's. A token's weight is
-// floor(2^31 * 2^((logit - largest) * scale)), by a polynomial whose operations are each rounded
+// Logits have an order, of equal ones the lower token first; a NaN is no token's. A token's weight
+// is floor(2^31 * 2^((logit - largest) * scale)), by a polynomial whose operations are each rounded
 // once. From there on everything is whole numbers, which have no order to be summed in: the token
 // is where the sums of weights, by token, pass floor(sum * r / 2^24), r of 24 bits of Philox
 // 4x32-10 (Salmon et al., 2011) with the seed as key and the token's position as counter.
 //
-// The least logit that is kept is found by its digits, eight bits a pass, with a histogram of counts
-// and weights.
+// The least logit that is kept is found by its digits, eight bits a pass, with a histogram of
+// counts and weights.
 //
 //   entry           block   grid
 //   sample_step     1024    places: after a step of all places
@@ -129,8 +129,8 @@ struct Limit {
   Long value;     // at least 1
 };
 
-// The key from which on the tokens of keys at or above `least` reach the limit together: 0 where all
-// of them do not.
+// The key from which on the tokens of keys at or above `least` reach the limit together: 0 where
+// all of them do not.
 __device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
   __shared__ Word count_of[kDigits];
   __shared__ Long weight_of_digit[kDigits], found_prefix, found_left;
@@ -195,10 +195,15 @@ __device__ Word philox(Word counter_low, Word counter_high, Word key_low, Word k
 }
 
 // The token for `position`, the same for every thread of the block.
-__device__ int sample(const float *logits, const int *counts, const int *words, long long vocabulary,
-                      int position) {
-  Sampler s = {logits, counts, vocabulary, __int_as_float(words[0]), __int_as_float(words[4]),
-               __int_as_float(words[5]), 0.0f};
+__device__ int sample(const float *logits, const int *counts, const int *words,
+                      long long vocabulary, int position) {
+  Sampler s = {logits,
+               counts,
+               vocabulary,
+               __int_as_float(words[0]),
+               __int_as_float(words[4]),
+               __int_as_float(words[5]),
+               0.0f};
   Long best = 0;
   for (long long i = threadIdx.x; i < vocabulary; i += kThreads) {
     const Long key = key_of(logit_of(s, i), i);

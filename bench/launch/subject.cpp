@@ -209,7 +209,8 @@ Status Subject::add_weights() {
       tensor.dims.push_back(elements);
       tensor.size_bytes *= static_cast<size_t>(elements);
     }
-    tensor.storage = std::make_shared<const std::string>(tensor.size_bytes, '\0');
+    const auto zeros = std::make_shared<std::vector<char>>(tensor.size_bytes);
+    tensor.storage = {zeros, zeros->data()};
     CUGRT_TRY(weights_.add(param.name, std::move(tensor)));
   }
   return {};

@@ -51,7 +51,6 @@ struct ProductMatches {
 
 /// Of a function whose expressions and types are those of `module`, to whose pool some are added.
 /// `takes_matmul`: whether products of plain elements may be taken.
-ProductMatches match_products(ir::Module &module, const ir::Function &function,
-                              bool takes_matmul);
+ProductMatches match_products(ir::Module &module, const ir::Function &function, bool takes_matmul);
 
 } // namespace cugrt::passes

@@ -50,8 +50,9 @@ void bench_language_model(const std::string &path, const std::string &driver,
   cugrt::Runtime runtime = open_runtime(driver);
   auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
   opening.dtype = parse_dtype(options.dtype);
-  opening.context =
-      options.context ? options.context : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
+  opening.context = options.context
+                        ? options.context
+                        : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
   opening.places = options.places;
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));

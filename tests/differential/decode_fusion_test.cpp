@@ -168,8 +168,8 @@ TEST_CASE("the plan's report has a line for what was fused, and counts a layer's
   const Module module = Module::parse(decoder(3, 600).text);
   const std::string report = module.plan_report(CUGRT_REPORT_TEXT);
   CHECK(report.find("plan of module: 16 launches") == 0); // five a layer, and what zeroes counters
-  CHECK(report.find("fusion in @main: 3 times rms_norm, matmul, matmul, matmul, rotary, rotary, "
-                    "cache_write: one launch\n") != report.npos);
+  CHECK(report.find("fusion in @main: 3 times rms_norm, matmul, matmul, matmul, reshape, rotary, "
+                    "reshape, rotary, cache_write: one launch\n") != report.npos);
   CHECK(report.find("fusion in @main: 3 times rms_norm, matmul, matmul, silu, mul: one launch\n") !=
         report.npos);
   const std::string json = module.plan_report(CUGRT_REPORT_JSON);

@@ -4,7 +4,7 @@
   kit.py FOLDER [--build FOLDER] [--golden FOLDER] [STAGE...]
 
 The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
-which they run: doctor, conformance, suites, kernels, launch, load, torch, sanitizer. Each writes what it found
+which they run: doctor, conformance, suites, kernels, launch, torch, sanitizer. Each writes what it found
 into FOLDER (doctor.json, suites.json, conformance.json, one JSON a bench); one whose file is there is
 not run again, so a run that was cut off goes on where it ended, and a stage is done anew by deleting
 its file. report.md is written anew after each stage: what was found, and what differs from what the
@@ -33,7 +33,7 @@ import suite_plan  # noqa: E402
 ON_DRIVER = ("gpu_", "differential_")
 # Cases that are about the emulated driver: its findings, its devices, its faults on request.
 EMULATED_ONLY = "~[emulated]"
-BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"], "load": ["bench/bench_load"]}
+BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"]}
 SUITE_SECONDS, BENCH_SECONDS = 240, 1500
 SANITIZED = ("gpu_driver", "differential_runtime")
 
@@ -171,7 +171,7 @@ def sanitizer(kit):
 
 
 STAGES = {"doctor": doctor, "conformance": conformance, "suites": suites, "kernels": bench("kernels"),
-          "launch": bench("launch"), "load": bench("load"), "torch": torch, "sanitizer": sanitizer}
+          "launch": bench("launch"), "torch": torch, "sanitizer": sanitizer}
 
 
 # --- The report ----------------------------------------------------------------------------------
@@ -239,8 +239,7 @@ def report(kit, problems):
     for name, section in (("conformance", lambda rows: conformance_section(kit, rows)),
                           ("suites", suites_section),
                           ("sanitizer", lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])),
-                          ("kernels", bench_section), ("launch", bench_section), ("load", bench_section),
-                          ("torch", bench_section)):
+                          ("kernels", bench_section), ("launch", bench_section), ("torch", bench_section)):
         rows = kit.read(name + ".json")
         if rows is None:
             lines += ["", f"## {name}", "", "Not done yet."]

@@ -1,4 +1,5 @@
-// A small decoder as a GGUF file: weights that are the same on every run, and a vocabulary of letters.
+// A small decoder as a GGUF file: weights that are the same on every run, and a vocabulary of
+// letters.
 #pragma once
 
 #include "support/gguf_bytes.h"
@@ -60,7 +61,8 @@ private:
     bytes.tensor(name, std::move(dims), 0, bytes.data.size());
     for (uint64_t i = 0; i < count; ++i) {
       state_ = state_ * 1664525u + 1013904223u;
-      bytes.data += little_endian(middle + (static_cast<float>(state_ >> 8) * 0x1p-24f - 0.5f) * 0.7f);
+      bytes.data +=
+          little_endian(middle + (static_cast<float>(state_ >> 8) * 0x1p-24f - 0.5f) * 0.7f);
     }
     bytes.data.resize((bytes.data.size() + 31) / 32 * 32);
   }

@@ -1,7 +1,7 @@
 // Groups of accesses through one register, by basic block. A group ends where the register is
 // written, where the path may stop and others run, and where its place in the warp is taken.
-#include "emulator/exec/operand_roles.h"
 #include "emulator/decode/passes.h"
+#include "emulator/exec/operand_roles.h"
 
 #include <algorithm>
 #include <array>

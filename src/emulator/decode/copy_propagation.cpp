@@ -2,8 +2,8 @@
 // written; a copy of what never changes is replaced in the whole function, when it is the only
 // write to its register. Lanes need no care: a block is entered at its beginning only, so that
 // whoever reads the copy there has executed the mov.
-#include "emulator/exec/operand_roles.h"
 #include "emulator/decode/passes.h"
+#include "emulator/exec/operand_roles.h"
 
 #include <unordered_map>
 

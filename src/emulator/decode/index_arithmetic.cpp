@@ -1,7 +1,7 @@
 // Address arithmetic of array accesses: base + (i << k), base + ((i + j) << k) and base + i * size,
 // in two or three instructions whose intermediate results nothing else reads, become one operation.
-#include "emulator/exec/operand_roles.h"
 #include "emulator/decode/passes.h"
+#include "emulator/exec/operand_roles.h"
 
 #include <unordered_map>
 

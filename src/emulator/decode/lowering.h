@@ -4,9 +4,9 @@
 
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/layout.h"
-#include "emulator/exec/opcode.h"
 #include "emulator/decode/passes.h"
 #include "emulator/exec/control.h"
+#include "emulator/exec/opcode.h"
 
 #include <map>
 #include <span>

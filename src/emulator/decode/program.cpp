@@ -1,7 +1,7 @@
 // Loading of a module and launching of its kernels.
+#include "emulator/decode/program.h"
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/link.h"
-#include "emulator/decode/program.h"
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"

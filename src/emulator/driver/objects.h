@@ -3,9 +3,9 @@
 // context). Destroying a context empties its lists, which breaks the circles.
 #pragma once
 
+#include "emulator/decode/program.h"
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/scheduler.h"
-#include "emulator/decode/program.h"
 
 #include <array>
 #include <atomic>

@@ -1,11 +1,11 @@
 // How undefined bits go through the registers: a rule for each form of operation; see init_check.h.
 //
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
-#include "emulator/exec/operand_roles.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/init_check.h"
 #include "emulator/exec/matrix.h"
+#include "emulator/exec/operand_roles.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -1,8 +1,8 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
-#include "emulator/exec/operand_roles.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/operand_roles.h"
 
 #include <cstring>
 

@@ -23,9 +23,15 @@ constexpr int64_t kMostInputElements = 64;
 V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
                    const std::vector<E> &exprs, const std::vector<ir::TypeId> &types,
                    ir::Range blocks, uint32_t carried) {
-  for (const ir::Operand &operand : operands)
-    if (operand.kind == ir::Operand::Kind::value)
-      capture(operand.value());
+  for (const ir::Operand &operand : operands) {
+    if (operand.kind != ir::Operand::Kind::value)
+      continue;
+    if (!operand.value().valid()) {
+      fail(Code::parse_error, "an input that the op needs is missing");
+      return {};
+    }
+    capture(operand.value());
+  }
   ir::Binding binding{};
   binding.kind = kind;
   binding.blocks = blocks;

@@ -15,7 +15,7 @@ namespace {
 /// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
 constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
 /// Nodes of a model, with those of loops and functions as often as they are written out.
-constexpr size_t kMostNodes = 1 << 17;
+constexpr size_t kMostNodes = 1 << 16;
 
 Result<HostTensor> parse_value(const std::string &name, const std::string &text, DType dtype,
                                size_t rank) {

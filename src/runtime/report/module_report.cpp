@@ -282,7 +282,13 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   CUGRT_ASSIGN(const ir::Module used,
                passes::find_pass("EliminateDeadBindings")->run(module, passes::PassContext()));
   note_untold(module, used, *plan, report);
-  auto shown = show({name, *plan, report, true, {}, count_kernels(lowered), count_kernels(unfused),
+  auto shown = show({name,
+                     *plan,
+                     report,
+                     true,
+                     {},
+                     count_kernels(lowered),
+                     count_kernels(unfused),
                      std::move(fusion)},
                     options);
   if (!shown.ok() && !shown.status().location().empty())

@@ -27,9 +27,9 @@ struct PlanView {
   const std::string &module_name;
   const plan::Plan &plan;
   const plan::PlanReport &report;
-  bool has_notes;                // or `report` is empty, since only the plan is known
-  std::vector<MemoryRow> memory; // of the public functions
-  KernelCounts kernels, unfused; // as planned, and what it would be without fusion; with notes
+  bool has_notes;                    // or `report` is empty, since only the plan is known
+  std::vector<MemoryRow> memory;     // of the public functions
+  KernelCounts kernels, unfused;     // as planned, and what it would be without fusion; with notes
   std::vector<std::string> fusion{}; // what FuseOpsByPattern did, and what it could not do
 };
 

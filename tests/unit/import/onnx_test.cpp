@@ -299,6 +299,13 @@ TEST_CASE("arithmetic over dimensions that is nested without end is refused") {
               Holds("nested more than"));
 }
 
+TEST_CASE("a view of an input that is not there is refused") {
+  check_holds(error_of(model(node("BitCast", {}, {"y"}, integer_attribute("to", 6)) +
+                                 input("x", kF32, {"3"}) + output("y", 6, {"3"}),
+                             26)),
+              Holds("an input that the op needs is missing"));
+}
+
 TEST_CASE("external data: the file must be there, inside of the folder, and long enough") {
   const TemporaryFolder folder;
   auto file = [&](const std::string &location, const std::string &more = "") {

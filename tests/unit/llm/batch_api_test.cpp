@@ -82,7 +82,7 @@ TEST_CASE("what a session or a sequence cannot have is refused") {
 }
 
 TEST_CASE("a prompt that is kept, in memory or a file, is gone on from as if it were computed") {
-  TemporaryFolder folder;
+  TemporaryFolder folder, folder_of_other;
   const std::string path = folder.path + "/prompt.kv";
   const LanguageModel model(SmallLanguageModel().write(folder.path));
   LanguageSession session(model, emulated_runtime(), {.places = 2});
@@ -124,7 +124,7 @@ TEST_CASE("a prompt that is kept, in memory or a file, is gone on from as if it 
         "the prompt's caches are of another dtype");
   SmallLanguageModel another;
   another.inner = 64;
-  const LanguageModel other(another.write(folder.path));
+  const LanguageModel other(another.write(folder_of_other.path));
   LanguageSession of_other(other, emulated_runtime());
   CHECK(std::string(error_of([&] { of_other.add(behind); }).what()) ==
         "the prompt's caches are another model's");
@@ -155,7 +155,7 @@ TEST_CASE("a prompt's file that is not whole is refused, and one that cannot be 
     changed[i] = static_cast<char>(changed[i] ^ 4);
     CHECK(error_with(changed).find("'" + path + "' is no prompt cache: ") == 0);
   }
-  CHECK(error_of([&] { LanguagePrompt::read(folder.path + "/none"); }).code() == CUGRT_IO_ERROR);
-  CHECK(error_of([&] { prompt.write(folder.path + "/no/folder"); }).code() == CUGRT_IO_ERROR);
+  CHECK(error_of([&] { LanguagePrompt::read(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
+  CHECK(error_of([&] { prompt.write(folder.path + "/no/folder"); }).code() == CUGRT_NOT_FOUND);
   CHECK(error_of([&] { session.make_prompt({}); }).code() == CUGRT_INVALID_ARGUMENT);
 }

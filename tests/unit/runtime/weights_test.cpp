@@ -103,7 +103,7 @@ TEST_CASE("a file that is not there is named") {
 
 TEST_CASE("the identity of weights changes with their content") {
   HostTensor tensor;
-  tensor.storage = std::make_shared<const std::string>("1234");
+  tensor.storage = {std::make_shared<int>(), "1234"};
   tensor.size_bytes = 4;
   WeightSet a;
   must(a.add("x", tensor));
