@@ -220,8 +220,8 @@ TEST_CASE("a generation goes on behind what it held, until a sequence takes the 
   CHECK(generate({8}, 2) == third);
 }
 
-TEST_CASE(
-    "random adds, ends and cancels leave every sequence as it is alone, in graphs that stay") {
+TEST_CASE("random adds, ends and cancels leave every sequence as it is alone, in graphs that stay",
+          "[large]") {
   auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(4));
   REQUIRE(made.ok());
   Generator &generator = **made;
