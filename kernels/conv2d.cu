@@ -15,19 +15,10 @@
 // strides and channels in ASSUME the loops over taps are unrolled.
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
-
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_ARGUMENT bias,
-#define BIAS_AT(channel) Acc(bias[channel])
-#else
-#define BIAS_PARAMETER
-#define BIAS_ARGUMENT
-#define BIAS_AT(channel) Acc(0)
-#endif
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \

@@ -11,6 +11,7 @@
 // assume.cuh.
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
 #include "volume.cuh"
@@ -38,13 +39,6 @@ typedef T W;
 __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a, b, sum); }
 #endif
 
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_AT(channel) Acc(bias[channel])
-#else
-#define BIAS_PARAMETER
-#define BIAS_AT(channel) Acc(0)
-#endif
 #ifdef HAS_X_ZERO
 #define X_ZERO_PARAMETER const X *__restrict__ x_zero,
 #define X_ZERO Acc(x_zero[0])

@@ -9,18 +9,11 @@
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS.
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
 #include "volume.cuh"
-
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_AT(channel) Acc(bias[channel])
-#else
-#define BIAS_PARAMETER
-#define BIAS_AT(channel) Acc(0)
-#endif
 
 // Which element of x gives to the one at `from` by a tap `reach` away; -1: none.
 __device__ __forceinline__ long long giver(long long from, long long reach, long long stride,

@@ -12,17 +12,10 @@
 // Options: -DFORMAT; HAS_BIAS; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "block_formats.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
-
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_AT(column) Acc(bias[column])
-#else
-#define BIAS_PARAMETER
-#define BIAS_AT(column) Acc(0)
-#endif
 
 constexpr int kRows = 4, kColumns = 8, kLanes = 8, kEach = kUnit / kLanes;
 

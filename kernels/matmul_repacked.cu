@@ -11,16 +11,9 @@
 // Options: -DFORMAT=40, 41 or 80; HAS_BIAS; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
-
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_AT(column) Acc(bias[column])
-#else
-#define BIAS_PARAMETER
-#define BIAS_AT(column) Acc(0)
-#endif
 
 constexpr int kRows = 8, kColumns = 16, kWarps = 4;
 

@@ -2,19 +2,10 @@
 #pragma once
 
 #include "assume.cuh"
+#include "bias.cuh"
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
-
-#ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define BIAS_ARGUMENT bias,
-#define BIAS_AT(column) Acc(bias[column])
-#else
-#define BIAS_PARAMETER
-#define BIAS_ARGUMENT
-#define BIAS_AT(column) Acc(0)
-#endif
 
 #ifdef MANY_BATCHES
 #define MAX_RANK 6
