@@ -55,9 +55,8 @@ enum class TensorCores { no, from_many_queries, always };
 constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 128;
 
 TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
-  const bool is_narrow = q.dtype == ir::DType::f16 || q.dtype == ir::DType::bf16;
-  if (!is_narrow || width % 8 != 0 || width > kMostMmaWidth || op.has_operand(4) ||
-      op.table().choice().target.compute_capability < kTensorCoresSince)
+  if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||
+      width > kMostMmaWidth || op.has_operand(4))
     return TensorCores::no;
   const ir::Interval queries =
       op.exprs().range(q.dims[1], op.builder().function().symbol_domain(op.exprs()));

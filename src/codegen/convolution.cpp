@@ -41,8 +41,7 @@ constexpr int64_t kMmaChannels = 64, kMmaPixels = 128, kFewestChannels = 16, kFe
 
 bool takes_tensor_cores(OpEmitter &op, const ir::Type &w, int64_t groups) {
   const ir::ExprPool &exprs = op.exprs();
-  if ((w.dtype != ir::DType::f16 && w.dtype != ir::DType::bf16) ||
-      op.table().choice().target.compute_capability < kTensorCoresSince)
+  if (!has_tensor_cores(w.dtype, op.table().choice().target))
     return false;
   std::array<int64_t, 4> size; // out channels, channels of a group, height, width
   for (size_t i = 0; i < 4; ++i) {

@@ -98,10 +98,6 @@ constexpr Variant kVariants[] = {
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
 
-bool has_tensor_cores(ir::DType dtype) {
-  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
-}
-
 /// Whether the variant is for products whose right operand is transposed, or is not.
 bool takes_layout(const Variant &v, bool transposed) {
   return v.where == Where::few_rows ? !transposed : v.where != Where::these_rows || transposed;
@@ -151,8 +147,7 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   for (const Variant &v : kVariants)
     if (v.name == wanted && takes_matmul_variant(v.name, dtype))
       return {&v};
-  const bool tensor_cores =
-      has_tensor_cores(dtype) && choice.target.compute_capability >= kTensorCoresSince;
+  const bool tensor_cores = has_tensor_cores(dtype, choice.target);
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {

@@ -22,8 +22,7 @@ std::string format_option(ir::DType dtype) {
 } // namespace
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
-  return (x == ir::DType::f16 || x == ir::DType::bf16) && is_plain(w) &&
-         target.compute_capability >= kTensorCoresSince;
+  return has_tensor_cores(x, target) && is_plain(w);
 }
 
 Status emit_repack_blocks(OpEmitter &op) {

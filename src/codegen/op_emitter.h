@@ -31,6 +31,12 @@ bool takes_matmul_variant(std::string_view variant, ir::DType dtype);
 
 /// mma.sync takes f16 and bf16 from there on; before, the tiles of matmul.cu are summed without.
 inline constexpr int64_t kTensorCoresSince = 80;
+inline bool has_tensor_cores(ir::DType dtype) {
+  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+}
+inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
+  return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
+}
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
