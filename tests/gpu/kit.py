@@ -28,9 +28,6 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 import catch_report  # noqa: E402
 import suite_plan  # noqa: E402
 
-# Tests that run on the driver that CUGRT_TEST_DRIVER names; the others hold the emulated driver itself
-# or need no driver. Those with an environment of their own ask for one of the emulated devices.
-ON_DRIVER = ("gpu_", "differential_")
 # Cases that are about the emulated driver: its findings, its devices, its faults on request.
 EMULATED_ONLY = "~[emulated]"
 BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"]}
@@ -100,11 +97,13 @@ def doctor(kit):
 
 
 def programs(kit):
+    """Tests that run on the driver that CUGRT_TEST_DRIVER names. Those with a CUGRT_EMU variable of
+    their own ask for an emulated device."""
     suite_plan.plain_folder = os.path.relpath(kit.build, ROOT)
     for suite in ("gpu", "differential"):
         for program in suite_plan.declared_programs((suite, None), (suite,), SUITE_SECONDS):
             asks = any(name.startswith("CUGRT_EMU") for name in program.environment)
-            if program.is_catch and program.label.startswith(ON_DRIVER) and not asks:
+            if program.is_catch and not asks:
                 yield suite, dataclasses.replace(
                     program, command=program.command + [EMULATED_ONLY + "~[.]"],
                     environment={**program.environment, **kit.environment()}, checks=())

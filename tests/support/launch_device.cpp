@@ -5,6 +5,7 @@
 #include "driver/memory.h"
 #include "emulator/decode/program.h"
 #include "support/check.h"
+#include "support/named_driver.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -148,21 +149,11 @@ private:
   std::vector<driver::KernelModule> modules_;
 };
 
-/// Null: no driver is named. Opened once; a named driver that cannot be opened ends the program.
+/// Null: no driver is named. Opened once.
 const driver::DriverLibrary *named_driver() {
   static const std::unique_ptr<driver::DriverLibrary> library = [] {
     const char *name = std::getenv("CUGRT_TEST_DRIVER");
-    std::unique_ptr<driver::DriverLibrary> none;
-    if (!name || !*name)
-      return none;
-    auto choice = driver::DriverChoice::parse(name);
-    auto opened = driver::open_driver(choice.ok() ? *choice : driver::DriverChoice());
-    if (!choice.ok() || !opened.ok()) {
-      std::printf("%s\n", (choice.ok() ? opened.status() : choice.status()).message().c_str());
-      std::fflush(stdout);
-      std::_Exit(77);
-    }
-    return std::move(opened).value();
+    return name && *name ? open_named_driver(name) : nullptr;
   }();
   return library.get();
 }
