@@ -4,21 +4,28 @@
 //   kernel_w] bias: [out_channels], with HAS_BIAS         y: [batch, out_channels, out_height,
 //   out_width]
 //
-// A thread computes one pixel of one output channel (conv2d), or of four that share their inputs
-// (conv2d_x4, where out_channels / groups is a multiple of 4: each input is loaded once for four
-// multiplications). With WITH_MMA there is conv2d_mma, on tensor cores (conv2d_mma.cuh). Taps are
-// the outer loops and channels the inner one, so that whether a tap lies in the padding is asked
-// once a tap. Sums are in float (double for f64).
+//   entry               channels x pixels     for
+//   conv2d              1 x 1 a thread        what no other takes
+//   conv2d_x4           4 x 1 a thread        out_channels / groups a multiple of 4: each input is
+//                                             loaded once for four multiplications
+//   conv2d_register_16  16 x 128 a block      several channels: implicit GEMM, sums in registers
+//   conv2d_register_64  64 x 64 a block       more channels: likewise (conv2d_register.cuh)
+//   conv2d_mma          64 x 128 a block      f16 and bf16: tensor cores (conv2d_mma.cuh)
+//
+// In the first two taps are the outer loops and channels the inner one, so that whether a tap lies
+// in the padding is asked once a tap. Sums are in float (double for f64).
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// WITH_MMA the entry conv2d_mma, for f16 and bf16 with indices of 32 bits. With the kernel's size,
-// strides and channels in ASSUME the loops over taps are unrolled.
+// WITH_MMA and WITH_REGISTER=16 or 64 one of the last three, for indices of 32 bits;
+// WITHOUT_DIRECT leaves the first two out. With the kernel's size, strides and channels in ASSUME
+// the loops over taps are unrolled.
 
 #include "assume.cuh"
 #include "bias.cuh"
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
+#include "vectors.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
@@ -41,6 +48,24 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_mma(PARAMETERS) {
   convolve_tiles<2, 2, 2, 8>(ARGUMENTS);
 }
 #endif
+
+#ifdef WITH_REGISTER
+#include "conv2d_register.cuh"
+#endif
+
+#if WITH_REGISTER == 16
+extern "C" __global__ void __launch_bounds__(128) conv2d_register_16(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_in_registers<4, 4, 4, 32>(ARGUMENTS);
+}
+#elif WITH_REGISTER == 64
+extern "C" __global__ void __launch_bounds__(128) conv2d_register_64(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_in_registers<8, 4, 8, 16>(ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_DIRECT
 
 // kOut: output channels a thread.
 template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
@@ -95,3 +120,4 @@ extern "C" __global__ void conv2d_x4(PARAMETERS) {
   BEGIN_EARLY();
   convolve<4>(ARGUMENTS);
 }
+#endif

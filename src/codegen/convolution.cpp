@@ -34,25 +34,44 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
   return values;
 }
 
-// Tensor cores (kernels/conv2d_mma.cuh): a block computes kMmaChannels channels of kMmaPixels
-// pixels. With fewer channels or products than half of a fragment most of them would be of zeros.
-constexpr int64_t kMmaChannels = 64, kMmaPixels = 128, kFewestChannels = 16, kFewestProducts = 16,
-                  kMostTaps = 63;
+/// A form of kernels/conv2d.cu: a block computes tiles of so many channels of a group and pixels of
+/// all images; none: a thread computes one pixel.
+struct Form {
+  std::string_view entry, option;
+  int64_t channels, pixels;
+  std::array<int64_t, 3> threads;
+};
+constexpr Form kMma = {"conv2d_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}};
+constexpr Form kRegister16 = {"conv2d_register_16", "-DWITH_REGISTER=16", 16, 128, {128, 1, 1}};
+constexpr Form kRegister64 = {"conv2d_register_64", "-DWITH_REGISTER=64", 64, 64, {128, 1, 1}};
 
-bool takes_tensor_cores(OpEmitter &op, const ir::Type &w, int64_t groups) {
-  const ir::ExprPool &exprs = op.exprs();
-  if (!has_tensor_cores(w.dtype, op.table().choice().target))
-    return false;
+// With fewer channels or products than half of a tile most of it would be of zeros; with fewer
+// pixels than a quarter a thread a pixel is as good.
+constexpr int64_t kFewestChannels = 16, kFewestChannelsOfRegisters = 8, kFewestProducts = 16,
+                  kMostTaps = 63, kFewestPixels = 32;
+
+/// By the weights' sizes alone.
+const Form *choose_form(OpEmitter &op, const ir::Type &w, int64_t groups) {
   std::array<int64_t, 4> size; // out channels, channels of a group, height, width
   for (size_t i = 0; i < 4; ++i) {
-    const std::optional<int64_t> known = exprs.as_constant(w.dims[i]);
+    const std::optional<int64_t> known = op.exprs().as_constant(w.dims[i]);
     if (!known)
-      return false;
+      return nullptr;
     size[i] = *known;
   }
-  const int64_t taps = size[2] * size[3];
-  return size[0] / groups >= kFewestChannels && taps <= kMostTaps &&
-         size[1] * taps >= kFewestProducts;
+  const int64_t channels = size[0] / groups, taps = size[2] * size[3];
+  if (taps > kMostTaps || size[1] * taps < kFewestProducts)
+    return nullptr;
+  if (channels >= kFewestChannels && has_tensor_cores(w.dtype, op.table().choice().target))
+    return &kMma;
+  if (channels < kFewestChannelsOfRegisters)
+    return nullptr;
+  return channels <= 2 * kRegister16.channels ? &kRegister16 : &kRegister64;
+}
+
+/// Whether there are pixels enough for a form.
+ir::ExprId enough(ir::ExprPool &exprs, ir::ExprId pixels) {
+  return exprs.make(ir::ExprKind::le, exprs.constant(kFewestPixels), pixels);
 }
 
 Status emit_convolution(OpEmitter &op) {
@@ -62,14 +81,26 @@ Status emit_convolution(OpEmitter &op) {
   const int64_t groups = op.integer("groups");
   const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
   const bool four = out_channels && *out_channels / groups % 4 == 0;
+  ir::ExprPool &exprs = op.exprs();
 
   KernelLaunch launch = op.floating_launch("conv2d.cu", four ? "conv2d_x4" : "conv2d");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   const bool small = launch.index_type({op.count(x), op.count(w), op.count(y)});
-  const bool tensor_cores = small && takes_tensor_cores(op, w, groups);
-  if (tensor_cores)
-    launch.option("-DWITH_MMA");
+  const Form *form = small ? choose_form(op, w, groups) : nullptr;
+  ir::Interval holds{1, 1}; // whether there are pixels enough
+  if (form && form != &kMma)
+    holds = exprs.range(enough(exprs, exprs.mul(y.dims[0], exprs.mul(y.dims[2], y.dims[3]))),
+                        op.builder().function().symbol_domain(exprs));
+  if (holds.upper == 0)
+    form = nullptr;
+  const bool always = form && holds.lower != 0;
+  if (form)
+    launch.option(std::string(form->option));
+  if (always) {
+    launch.option("-DWITHOUT_DIRECT");
+    launch.entry(form->entry);
+  }
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
@@ -89,18 +120,17 @@ Status emit_convolution(OpEmitter &op) {
   sides(op, launch, "dilation", window(op, "dilation", 1));
   launch.size("groups", op.constant(groups));
 
-  ir::ExprPool &exprs = op.exprs();
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
-  if (tensor_cores) {
-    const ir::ExprId rows =
-        exprs.ceildiv(op.constant(*out_channels / groups), op.constant(kMmaChannels));
-    launch.variant("conv2d_mma", {},
-                   exprs.mul(exprs.ceildiv(pixels, op.constant(kMmaPixels)),
-                             exprs.mul(rows, op.constant(groups))),
-                   {32, 4, 1});
-  } else {
-    launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
+  if (form) {
+    const ir::ExprId down =
+        exprs.ceildiv(op.constant(*out_channels / groups), op.constant(form->channels));
+    launch.variant(std::string(form->entry), always ? ir::ExprId() : enough(exprs, pixels),
+                   exprs.mul(exprs.ceildiv(pixels, op.constant(form->pixels)),
+                             exprs.mul(down, op.constant(groups))),
+                   form->threads);
   }
+  if (!always)
+    launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
   launch.emit(op.call().location);
   return {};
 }

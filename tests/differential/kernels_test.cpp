@@ -197,6 +197,39 @@ TEST_CASE("convolutions on tensor cores agree with their definition") {
     // Too many taps, too few channels: one after the other.
     conv(dtype, {1, 2, 9, 9}, {16, 2, 8, 8}, {}, "conv2d_x4");
     conv(dtype, {1, 16, 5, 5}, {8, 16, 3, 3}, {}, "conv2d_x4");
+    conv(dtype, {1, 16, 9, 9}, {8, 16, 3, 3}, {}, "conv2d_register_16");
+  }
+}
+
+TEST_CASE("convolutions in tiles of registers agree with their definition") {
+  auto conv = [](DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
+                 const char *entry) {
+    OpTest test{.op = Op::conv2d,
+                .dtype = dtype,
+                .operands = {{x}, {w}, {{w[0]}}},
+                .attributes = std::move(attributes)};
+    std::mt19937 random(7);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe());
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+  };
+  for (DType dtype : {DType::f32, DType::f64}) {
+    conv(dtype, {2, 8, 9, 11}, {24, 8, 3, 3}, {ints("padding", {1, 1})}, "conv2d_register_16");
+    conv(dtype, {2, 3, 17, 19}, {40, 3, 3, 3}, {ints("strides", {2, 2}), ints("padding", {1, 0})},
+         "conv2d_register_64");
+    // More channels and pixels than a block's, in two groups; runs of pixels in one image.
+    conv(dtype, {2, 32, 12, 8}, {140, 16, 1, 1}, {integer("groups", 2)}, "conv2d_register_64");
+    conv(dtype, {3, 16, 8, 8}, {20, 16, 3, 2}, {ints("dilation", {2, 3}), ints("padding", {2, 2})},
+         "conv2d_register_16");
+    conv(dtype, {1, 3, 16, 18}, {16, 3, 7, 7}, {ints("strides", {2, 2}), ints("padding", {3, 3})},
+         "conv2d_register_16");
+    // Too few pixels, channels, products of a sum; too many taps.
+    conv(dtype, {1, 16, 5, 6}, {40, 16, 1, 1}, {}, "conv2d_x4");
+    conv(dtype, {1, 16, 8, 8}, {7, 16, 3, 3}, {}, "conv2d");
+    conv(dtype, {1, 5, 8, 8}, {16, 5, 1, 3}, {}, "conv2d_x4");
+    conv(dtype, {1, 2, 15, 15}, {16, 2, 8, 8}, {}, "conv2d_x4");
   }
 }
 
