@@ -9,7 +9,7 @@
 //   conv2d_x4           4 x 1 a thread        out_channels / groups a multiple of 4: each input is
 //                                             loaded once for four multiplications
 //   conv2d_register_16  16 x 128 a block      several channels: implicit GEMM, sums in registers
-//   conv2d_register_64  64 x 64 a block       more channels: likewise (conv2d_register.cuh)
+//   conv2d_register_64  64 x 64 a block       more channels: likewise (register_tile.cuh)
 //   conv2d_mma          64 x 128 a block      f16 and bf16: tensor cores (conv2d_mma.cuh)
 //
 // In the first two taps are the outer loops and channels the inner one, so that whether a tap lies
@@ -25,7 +25,8 @@
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
-#include "vectors.cuh"
+
+#include "conv_register.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
@@ -50,18 +51,13 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_mma(PARAMETERS) {
 #endif
 
 #ifdef WITH_REGISTER
-#include "conv2d_register.cuh"
-#endif
-
-#if WITH_REGISTER == 16
-extern "C" __global__ void __launch_bounds__(128) conv2d_register_16(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv2d)(PARAMETERS) {
   BEGIN_EARLY();
-  convolve_in_registers<4, 4, 4, 32>(ARGUMENTS);
-}
-#elif WITH_REGISTER == 64
-extern "C" __global__ void __launch_bounds__(128) conv2d_register_64(PARAMETERS) {
-  BEGIN_EARLY();
-  convolve_in_registers<8, 4, 8, 16>(ARGUMENTS);
+  __builtin_assume(ASSUME);
+  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(
+      x, w, BIAS_ARGUMENT y, batch, channels, 1, height, width, out_channels, 1, out_height,
+      out_width, 1, kernel_h, kernel_w, 1, stride_h, stride_w, 0, pad_h, pad_w, 1, dilation_h,
+      dilation_w, groups FUSED_ARGUMENTS);
 }
 #endif
 

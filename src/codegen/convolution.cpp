@@ -1,5 +1,5 @@
 // Convolution and pooling: kernels/conv2d.cu, pool2d.cu.
-#include "codegen/op_emitter.h"
+#include "codegen/convolution_form.h"
 
 namespace cugrt::codegen {
 
@@ -34,73 +34,27 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
   return values;
 }
 
-/// A form of kernels/conv2d.cu: a block computes tiles of so many channels of a group and pixels of
-/// all images; none: a thread computes one pixel.
-struct Form {
-  std::string_view entry, option;
-  int64_t channels, pixels;
-  std::array<int64_t, 3> threads;
-};
-constexpr Form kMma = {"conv2d_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}};
-constexpr Form kRegister16 = {"conv2d_register_16", "-DWITH_REGISTER=16", 16, 128, {128, 1, 1}};
-constexpr Form kRegister64 = {"conv2d_register_64", "-DWITH_REGISTER=64", 64, 64, {128, 1, 1}};
-
-// With fewer channels or products than half of a tile most of it would be of zeros; with fewer
-// pixels than a quarter a thread a pixel is as good.
-constexpr int64_t kFewestChannels = 16, kFewestChannelsOfRegisters = 8, kFewestProducts = 16,
-                  kMostTaps = 63, kFewestPixels = 32;
-
-/// By the weights' sizes alone.
-const Form *choose_form(OpEmitter &op, const ir::Type &w, int64_t groups) {
-  std::array<int64_t, 4> size; // out channels, channels of a group, height, width
-  for (size_t i = 0; i < 4; ++i) {
-    const std::optional<int64_t> known = op.exprs().as_constant(w.dims[i]);
-    if (!known)
-      return nullptr;
-    size[i] = *known;
-  }
-  const int64_t channels = size[0] / groups, taps = size[2] * size[3];
-  if (taps > kMostTaps || size[1] * taps < kFewestProducts)
-    return nullptr;
-  if (channels >= kFewestChannels && has_tensor_cores(w.dtype, op.table().choice().target))
-    return &kMma;
-  if (channels < kFewestChannelsOfRegisters)
-    return nullptr;
-  return channels <= 2 * kRegister16.channels ? &kRegister16 : &kRegister64;
-}
-
-/// Whether there are pixels enough for a form.
-ir::ExprId enough(ir::ExprPool &exprs, ir::ExprId pixels) {
-  return exprs.make(ir::ExprKind::le, exprs.constant(kFewestPixels), pixels);
-}
-
 Status emit_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));
   const ir::Type y = as_image(op, op.result_type());
   const int64_t groups = op.integer("groups");
-  const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
-  const bool four = out_channels && *out_channels / groups % 4 == 0;
   ir::ExprPool &exprs = op.exprs();
+  const std::optional<int64_t> out_channels = exprs.as_constant(w.dims[0]);
+  const bool four = out_channels && *out_channels / groups % 4 == 0;
 
   KernelLaunch launch = op.floating_launch("conv2d.cu", four ? "conv2d_x4" : "conv2d");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
-  const bool small = launch.index_type({op.count(x), op.count(w), op.count(y)});
-  const Form *form = small ? choose_form(op, w, groups) : nullptr;
-  ir::Interval holds{1, 1}; // whether there are pixels enough
-  if (form && form != &kMma)
-    holds = exprs.range(enough(exprs, exprs.mul(y.dims[0], exprs.mul(y.dims[2], y.dims[3]))),
-                        op.builder().function().symbol_domain(exprs));
-  if (holds.upper == 0)
-    form = nullptr;
-  const bool always = form && holds.lower != 0;
-  if (form)
-    launch.option(std::string(form->option));
-  if (always) {
-    launch.option("-DWITHOUT_DIRECT");
-    launch.entry(form->entry);
-  }
+  ConvolutionSizes sizes;
+  if (out_channels)
+    sizes.channels = *out_channels / groups;
+  sizes.products = exprs.as_constant(op.count(w, 1));
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.pixels = exprs.mul(y.dims[0], op.count(y, 2));
+  sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
+  const std::optional<ConvolutionForm> form = choose_convolution_form(op, sizes, true);
+  add_form(launch, form);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
@@ -121,15 +75,9 @@ Status emit_convolution(OpEmitter &op) {
   launch.size("groups", op.constant(groups));
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
-  if (form) {
-    const ir::ExprId down =
-        exprs.ceildiv(op.constant(*out_channels / groups), op.constant(form->channels));
-    launch.variant(std::string(form->entry), always ? ir::ExprId() : enough(exprs, pixels),
-                   exprs.mul(exprs.ceildiv(pixels, op.constant(form->pixels)),
-                             exprs.mul(down, op.constant(groups))),
-                   form->threads);
-  }
-  if (!always)
+  if (form)
+    add_form_variant(launch, *form, *sizes.channels, pixels, groups);
+  if (!form || !form->always)
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
   launch.emit(op.call().location);
   return {};
