@@ -5,8 +5,8 @@ namespace cugrt::codegen {
 
 namespace {
 
-// With fewer channels or products than half of a tile most of it would be of zeros; with fewer pixels
-// than a quarter an element a thread is as good.
+// With fewer channels or products than half of a tile most of it would be of zeros; with fewer
+// pixels than a quarter an element a thread is as good.
 constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProducts = 16,
                   kMostTaps = 63, kFewestPixels = 32, kManyChannels = 32;
 
@@ -28,8 +28,8 @@ std::optional<ConvolutionForm> choose_convolution_form(OpEmitter &op, const Conv
   if (*sizes.channels < kFewestChannels)
     return {};
   ir::ExprPool &exprs = op.exprs();
-  const ir::Interval holds = exprs.range(enough(exprs, sizes.pixels),
-                                         op.builder().function().symbol_domain(exprs));
+  const ir::Interval holds =
+      exprs.range(enough(exprs, sizes.pixels), op.builder().function().symbol_domain(exprs));
   if (holds.upper == 0)
     return {};
   const int64_t channels = *sizes.channels <= kManyChannels ? 16 : 64;
@@ -55,10 +55,10 @@ void add_form_variant(KernelLaunch &launch, const ConvolutionForm &form, int64_t
                       ir::ExprId pixels, int64_t groups) {
   ir::ExprPool &exprs = launch.exprs();
   const int64_t down = (channels + form.channels - 1) / form.channels;
-  launch.variant(form.entry, form.always ? ir::ExprId() : enough(exprs, pixels),
-                 exprs.mul(exprs.ceildiv(pixels, exprs.constant(form.pixels)),
-                           exprs.constant(down * groups)),
-                 form.threads);
+  launch.variant(
+      form.entry, form.always ? ir::ExprId() : enough(exprs, pixels),
+      exprs.mul(exprs.ceildiv(pixels, exprs.constant(form.pixels)), exprs.constant(down * groups)),
+      form.threads);
 }
 
 } // namespace cugrt::codegen

@@ -5,8 +5,8 @@
 // forks and joins again and again streams, memory and the time of instantiation grow with every
 // fork. An edge from the end of such a chain to the node says that it goes on there. The edge
 // orders nothing that other edges do not order already. (Measured on an H100, driver 580: a
-// thousand nodes in forks of eight are instantiated in half the time and less, take 72 kB a node
-// less of device memory, and run in 0.88 of the time.)
+// thousand nodes in forks of eight take 3 kB of device memory a node instead of 82, a quarter of
+// the time to instantiate, and run in 0.89 of the time.)
 #pragma once
 
 #include "runtime/graph/topology_class.h"
