@@ -51,10 +51,11 @@ Status emit_convolution(OpEmitter &op) {
     sizes.channels = *out_channels / groups;
   sizes.products = exprs.as_constant(op.count(w, 1));
   sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.parts = groups;
   sizes.pixels = exprs.mul(y.dims[0], op.count(y, 2));
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
-  const std::optional<ConvolutionForm> form = choose_convolution_form(op, sizes, true);
-  add_form(launch, form);
+  const std::vector<ConvolutionForm> forms = choose_convolution_forms(op, sizes, true, true);
+  const bool always = add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
@@ -75,9 +76,8 @@ Status emit_convolution(OpEmitter &op) {
   launch.size("groups", op.constant(groups));
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
-  if (form)
-    add_form_variant(launch, *form, *sizes.channels, pixels, groups);
-  if (!form || !form->always)
+  add_form_variants(launch, forms, sizes, pixels);
+  if (!always)
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
   launch.emit(op.call().location);
   return {};

@@ -1,37 +1,45 @@
-// Forms of the convolutions' kernels that compute tiles: tensor cores (kernels/conv2d_mma.cuh), and
-// registers (kernels/register_tile.cuh).
+// Forms of the convolutions' kernels other than an element a thread, and when each is taken:
+//
+//   tensor cores   f16 and bf16, 16 channels of a group or more       kernels/conv2d_mma.cuh
+//   registers      8 channels or more                                 kernels/register_tile.cuh
+//   slices         where tiles of those would not occupy half of      kernels/conv_slices.cuh
+//                  the device, or cannot be had
+//
+// All want 16 products a sum or more, tiles 63 taps at most.
 #pragma once
 
 #include "codegen/op_emitter.h"
 
 namespace cugrt::codegen {
 
-/// A block computes tiles of so many channels of a group and pixels of all images.
 struct ConvolutionForm {
   std::string entry, option;
-  int64_t channels, pixels;
+  int64_t channels, pixels; // of a block
   std::array<int64_t, 3> threads;
-  bool always = false; // whatever the symbols are; else where enough() says so
+  std::optional<int64_t> most_pixels{}; // none: whatever there are
 };
 
-/// What a form is chosen by; the first three must be known.
+/// What forms are chosen by; the first three must be known for any to be taken.
 struct ConvolutionSizes {
   std::optional<int64_t> channels; // of the result, of a group
   std::optional<int64_t> products; // that are added up to an element of the result, taps included
   std::optional<int64_t> taps;
-  ir::ExprId pixels;  // that share their taps, of all images; over the function's symbols
-  bool small_indices; // KernelLaunch::index_type()
+  int64_t parts = 1;          // that are computed by blocks of their own: groups, phases
+  ir::ExprId pixels;          // of a part, in all images; over the function's symbols
+  bool small_indices = false; // KernelLaunch::index_type()
 };
 
-/// None: a thread computes an element. `mma`: there is a form on tensor cores.
-std::optional<ConvolutionForm> choose_convolution_form(OpEmitter &op, const ConvolutionSizes &sizes,
-                                                       bool mma);
+/// In the order in which they are asked; where the last one does not take any number of pixels, a
+/// thread computes an element of the rest. `mma`, `slices`: the kernel has these forms.
+std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
+                                                      bool mma, bool slices);
 
-/// Adds the form's option to the launch; it is the launch's entry where it is always taken.
-void add_form(KernelLaunch &launch, const std::optional<ConvolutionForm> &form);
+/// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
+/// taken.
+bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms);
 
-/// The form's variant, over the launch's sizes: `groups` times the tiles of `pixels`.
-void add_form_variant(KernelLaunch &launch, const ConvolutionForm &form, int64_t channels,
-                      ir::ExprId pixels, int64_t groups);
+/// Adds the forms' variants, `pixels` being over the launch's sizes.
+void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> forms,
+                       const ConvolutionSizes &sizes, ir::ExprId pixels);
 
 } // namespace cugrt::codegen

@@ -34,7 +34,7 @@ std::vector<ir::ExprId> window(OpEmitter &op, std::string_view name, int64_t oth
   return result;
 }
 
-/// Pixels of an image that have their taps in common, for each phase of the strides `apart`.
+/// Pixels of all images that have their taps in common: those of one phase of the strides `apart`.
 ir::ExprId pixels_of(ir::ExprPool &exprs, ir::ExprId batch, std::span<const ir::ExprId> out,
                      std::span<const ir::ExprId> apart) {
   ir::ExprId pixels = batch;
@@ -49,9 +49,8 @@ std::vector<ir::ExprId> apart(OpEmitter &op) {
                                                 : std::vector<ir::ExprId>(3, op.constant(1));
 }
 
-void convolve(OpEmitter &op, KernelLaunch &launch,
-              const std::optional<ConvolutionForm> &form = std::nullopt,
-              int64_t form_channels = 0) {
+void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionForm> forms = {},
+              const ConvolutionSizes &sizes = {}) {
   const ir::Type x = as_volume(op, op.operand_type(0)), w = as_volume(op, op.operand_type(1));
   const ir::Type y = as_volume(op, op.result_type());
   ir::ExprPool &exprs = op.exprs();
@@ -69,16 +68,9 @@ void convolve(OpEmitter &op, KernelLaunch &launch,
   sides(launch, "stride", window(op, "strides", 1));
   sides(launch, "pad", window(op, "padding", 0));
   sides(launch, "dilation", window(op, "dilation", 1));
-  const int64_t groups = op.integer("groups");
-  launch.size("groups", op.constant(groups));
-  if (form) {
-    int64_t phases = 1;
-    for (ir::ExprId stride : apart(op))
-      phases *= *exprs.as_constant(stride);
-    add_form_variant(launch, *form, form_channels, pixels_of(exprs, batch, out, apart(op)),
-                     groups * phases);
-  }
-  if (!form || !form->always)
+  launch.size("groups", op.constant(op.integer("groups")));
+  add_form_variants(launch, forms, sizes, pixels_of(exprs, batch, out, apart(op)));
+  if (forms.empty() || forms.back().most_pixels)
     launch.loop_variant(count);
   launch.emit(op.call().location);
 }
@@ -101,20 +93,25 @@ Status emit_floating(OpEmitter &op, std::string_view source) {
     sizes.channels = *channels / op.integer("groups");
   sizes.taps = exprs.as_constant(op.count(w, 2));
   sizes.pixels = pixels_of(exprs, y.dims[0], std::span(y.dims).subspan(2), apart(op));
-  if (op.call().op != ir::Op::conv_transpose)
+  sizes.parts = op.integer("groups");
+  const bool transposed = op.call().op == ir::Op::conv_transpose;
+  if (!transposed)
     sizes.products = exprs.as_constant(op.count(w, 1));
   else if (const std::optional<int64_t> in = exprs.as_constant(w.dims[0]); in && sizes.taps) {
-    sizes.products = *in / op.integer("groups") * *sizes.taps;
-    for (ir::ExprId stride : apart(op)) // those of a phase
-      *sizes.products /= *exprs.as_constant(stride);
+    int64_t phases = 1;
+    for (ir::ExprId stride : apart(op))
+      phases *= *exprs.as_constant(stride);
+    sizes.products = *in / sizes.parts * *sizes.taps / phases; // of a phase
+    sizes.parts *= phases;
   }
-  const std::optional<ConvolutionForm> form = choose_convolution_form(op, sizes, false);
-  add_form(launch, form);
+  const std::vector<ConvolutionForm> forms =
+      choose_convolution_forms(op, sizes, false, !transposed);
+  add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
-  convolve(op, launch, form, sizes.channels.value_or(0));
+  convolve(op, launch, forms, sizes);
   return {};
 }
 

@@ -47,11 +47,13 @@ TEST_CASE("conv3d agrees with its definition") {
 
 TEST_CASE("conv3d and conv_transpose in tiles of registers agree with their definition") {
   auto conv = [](Op op, DType dtype, Dims x, Dims w, int64_t bias,
-                 std::vector<ir::Attribute> attributes, const char *entry) {
+                 std::vector<ir::Attribute> attributes, const char *entry,
+                 int64_t multiprocessors = 1) {
     OpTest test{.op = op,
                 .dtype = dtype,
                 .operands = {{x}, {w}, {{bias}}},
                 .attributes = std::move(attributes)};
+    test.multiprocessors = multiprocessors;
     std::mt19937 random(7);
     const OpOutcome outcome = run_op_test(runner(), test, random);
     INFO(test.describe());
@@ -64,6 +66,8 @@ TEST_CASE("conv3d and conv_transpose in tiles of registers agree with their defi
          {ints("padding", {1, 0, 1}), ints("strides", {1, 2, 1})}, "conv3d_register_16");
     conv(Op::conv3d, dtype, {1, 8, 3, 6, 9}, {80, 4, 1, 3, 3}, 80,
          {integer("groups", 2), ints("dilation", {1, 2, 1})}, "conv3d_register_64");
+    conv(Op::conv3d, dtype, {2, 5, 3, 4, 4}, {9, 5, 2, 2, 2}, 9,
+         {ints("padding", {1, 0, 1}), ints("dilation", {1, 2, 1})}, "conv3d_slices", 132);
     // One dimension, as decoders of sound have them: each phase has two taps.
     conv(Op::conv_transpose, dtype, {2, 9, 40}, {9, 12, 8}, 12,
          {ints("strides", {4}), ints("padding", {2})}, "conv_transpose_register_16");
