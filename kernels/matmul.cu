@@ -26,7 +26,7 @@
 
 #define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
 #if !defined(WITHOUT_GEMV) && !defined(C_COLUMNS)
-extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 4, kColumns = 32, kSlices = 8;
@@ -188,7 +188,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
 
 // Rows of the gemv forms, one by one: each is compiled where a launch takes it.
 #define GEMV(rows)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps) matmul_gemv_##rows(PARAMETERS) {   \
+  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps, 3)                                 \
+      matmul_gemv_##rows(PARAMETERS) {                                                             \
     BEGIN_EARLY();                                                                                 \
     multiply_rows<rows>(ARGUMENTS);                                                                \
   }
