@@ -30,6 +30,13 @@ typedef enum cugrt_llm_stop {
   CUGRT_LLM_STOP_NOT = -1     /* of an event: it goes on */
 } cugrt_llm_stop;
 
+/* Who goes from one token to the next. Both give the same text. */
+typedef enum cugrt_llm_loop {
+  CUGRT_LLM_LOOP_AUTO = 0,  /* the device, from driver 12.3 on, where it is older than sm_90 */
+  CUGRT_LLM_LOOP_HOST = 1,  /* the host, by one launch a token */
+  CUGRT_LLM_LOOP_DEVICE = 2 /* a loop within the graph, of which tokens are read while it runs */
+} cugrt_llm_loop;
+
 typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
@@ -56,6 +63,7 @@ typedef struct cugrt_llm_session_options {
   cugrt_progress_callback progress; /* as for compiling */
   void *progress_user;
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
+  int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver has no loops */
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -76,6 +84,7 @@ typedef struct cugrt_llm_session_info {
   uint64_t decode_nodes; /* of the largest instance of a decode step; 0 before the first */
   uint64_t instances_built, fields_patched; /* since the session was opened */
   int64_t places, places_empty;
+  int32_t loop; /* cugrt_llm_loop: as asked for, or as chosen */
 } cugrt_llm_session_info;
 
 typedef struct cugrt_llm_generate_options {
@@ -171,7 +180,8 @@ typedef struct cugrt_llm_api {
   /* Takes in the next part (at most 64 tokens) of the oldest prompt that is not in yet, and gives a
    * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
    * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
-   * step. After a failure the session is to be cleared. */
+   * step. A loop on the device may be up to 63 tokens ahead of the caller: these come first, one a
+   * call, before those of a sequence that has joined. After a failure the session is to be cleared. */
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
                                      cugrt_llm_event *event);

@@ -110,6 +110,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_open);
   CHECK_NULLS(session_run);
   CHECK_NULLS(session_synchronize);
+  CHECK_NULLS(session_is_idle);
   CHECK_NULLS(session_get_counters);
   CHECK_NULLS(session_graph_report);
   CHECK_NULLS(session_free);

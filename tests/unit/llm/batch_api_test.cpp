@@ -5,7 +5,10 @@
 
 #include <cugrt/llm.hpp>
 
+#include <csignal>
+#include <filesystem>
 #include <map>
+#include <sys/resource.h>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -158,4 +161,42 @@ TEST_CASE("a prompt's file that is not whole is refused, and one that cannot be 
   CHECK(error_of([&] { LanguagePrompt::read(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
   CHECK(error_of([&] { prompt.write(folder.path + "/no/folder"); }).code() == CUGRT_NOT_FOUND);
   CHECK(error_of([&] { session.make_prompt({}); }).code() == CUGRT_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a disk that fills up while a prompt is written is told in one sentence, and nothing is "
+          "lost") {
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/prompt.kv", device = folder.path + "/full";
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  LanguageSession session(model, emulated_runtime());
+  const LanguagePrompt prompt = session.make_prompt({1, 2, 3}), longer = session.make_prompt({4, 5, 6, 7});
+  prompt.write(path);
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(folder.path))
+      names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  };
+  CHECK(files() == std::vector<std::string>{"m.gguf", "prompt.kv"});
+
+  // A limit on the size of files stops a write in the middle, as a full disk does.
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit limited = before;
+  limited.rlim_cur = 1000;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limited) == 0);
+  const std::string what = error_of([&] { longer.write(path); }).what();
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK(what == "cannot write '" + path + "': File too large");
+  CHECK(files() == std::vector<std::string>{"m.gguf", "prompt.kv"});
+  CHECK(LanguagePrompt::read(path).tokens() == prompt.tokens());
+
+  std::filesystem::create_symlink("/dev/full", device);
+  CHECK(std::string(error_of([&] { longer.write(device); }).what()) ==
+        "cannot write '" + device + "': not a regular file");
+  longer.write(path); // the prompt itself is as it was
+  CHECK(LanguagePrompt::read(path).tokens() == longer.tokens());
 }
