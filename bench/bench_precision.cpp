@@ -1,9 +1,10 @@
-// bench precision MODEL.gguf [--tokens N] [--driver NAME] [--json FILE]: what f16 and bf16 change of
-// a language model, beside the same model in f32.
+// bench precision MODEL.gguf [--tokens N] [--driver NAME] [--json FILE]: what f16 and bf16 change
+// of a language model, beside the same model in f32.
 //
-// A text is taken in token by token in each dtype. `kl` is the mean of the divergence of the dtype's
-// probabilities of the next token from those of f32, `kl_most` the largest one, `same_best` how many
-// of the most likely tokens agree; `perplexity` is of the text, and `ratio` over that of f32.
+// A text is taken in token by token in each dtype. `kl` is the mean of the divergence of the
+// dtype's probabilities of the next token from those of f32, `kl_most` the largest one, `same_best`
+// how many of the most likely tokens agree; `perplexity` is of the text, and `ratio` over that of
+// f32.
 #include "bench/support/bench_main.h"
 
 #include "llm/generation/engine.h"
@@ -17,16 +18,20 @@ namespace {
 
 constexpr std::string_view kText =
     "The lighthouse stood at the end of a narrow spit of rock, where the river met the sea. Every "
-    "evening the keeper climbed its hundred and twelve steps, cleaned the lenses with a soft cloth, "
+    "evening the keeper climbed its hundred and twelve steps, cleaned the lenses with a soft "
+    "cloth, "
     "and lit the lamp before the first boats came home. In winter the storms threw stones against "
-    "the door, and he slept badly; in summer the windows were open, and he could hear the voices of "
-    "the fishermen long before he saw their sails. He kept a diary of the weather, the ships and the "
+    "the door, and he slept badly; in summer the windows were open, and he could hear the voices "
+    "of "
+    "the fishermen long before he saw their sails. He kept a diary of the weather, the ships and "
+    "the "
     "birds. When the light was made electric, in the spring of 1931, two engineers arrived with "
     "copper wire, a generator and a great many drawings. They stayed for six weeks. The older one "
     "explained that a current flows only where there is a closed circuit, that the brightness of a "
     "lamp depends on the voltage, and that a fuse is meant to fail so that nothing else does. The "
     "keeper listened politely, asked three questions, and wrote the answers down. From then on he "
-    "had to press a single button, and for the first time in twenty years he was able to read a book "
+    "had to press a single button, and for the first time in twenty years he was able to read a "
+    "book "
     "in the evening. He found that he missed the smell of the oil, and the stairs.";
 
 struct Arguments {

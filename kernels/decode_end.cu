@@ -1,13 +1,13 @@
-// What the host and the steps of a decoder share: each step's tokens, in a ring of pinned memory, and
-// whether the loop over steps goes on (docs/language_models.md).
+// What the host and the steps of a decoder share: each step's tokens, in a ring of pinned memory,
+// and whether the loop over steps goes on (docs/language_models.md).
 //
 //   tokens, positions, lengths, limits: [places] i32   ends: [places, ceil(vocabulary / 32)], bits
 //   words: [3] u32: steps that were made, steps that the host has taken, and the change word
 //   cancel: [places] i32   ring: [capacity, places] i32
 //
 // Row `made % capacity` of the ring gets the token of every place that was open, and -1 of others.
-// A place whose token ends a text, which stands at its limit or is cancelled is made empty. The loop
-// goes on while a place is open, the ring has room for one more row and nothing is to change.
+// A place whose token ends a text, which stands at its limit or is cancelled is made empty. The
+// loop goes on while a place is open, the ring has room for one more row and nothing is to change.
 //
 // The count is written behind the row, and the fence lets the host see them in that order. The host
 // writes its words while a step runs; whichever value a step reads, the next one reads the other.

@@ -64,6 +64,10 @@ typedef struct cugrt_llm_session_options {
   void *progress_user;
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
   int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver has no loops */
+  /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then; dtype,
+   * context, places and loop are those that it was planned with. Weights and tokenizer are the
+   * model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's. */
+  const char *pack;
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -181,7 +185,8 @@ typedef struct cugrt_llm_api {
    * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
    * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
    * step. A loop on the device may be up to 63 tokens ahead of the caller: these come first, one a
-   * call, before those of a sequence that has joined. After a failure the session is to be cleared. */
+   * call, before those of a sequence that has joined. After a failure the session is to be cleared.
+   */
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
                                      cugrt_llm_event *event);

@@ -98,6 +98,7 @@ struct LanguageSessionOptions {
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
   cugrt_llm_loop loop = CUGRT_LLM_LOOP_AUTO;
+  const char *pack = nullptr;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -174,6 +175,7 @@ public:
     options.progress = wanted.progress;
     options.progress_user = wanted.progress_user;
     options.loop = wanted.loop;
+    options.pack = wanted.pack;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);

@@ -1,6 +1,7 @@
 // The C ABI of include/cugrt/llm.h.
 #include "llm/generation/call.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/session_module.h"
 
 #include <cugrt/llm.h>
 
@@ -158,6 +159,7 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   wanted.dtype = static_cast<ir::DType>(given.dtype);
   wanted.context = given.context;
   wanted.places = std::max<int64_t>(given.places, 1);
+  wanted.pack = given.pack ? given.pack : "";
   wanted.progress = given.progress;
   wanted.progress_user = given.progress_user;
   return wanted;
@@ -344,6 +346,8 @@ cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_o
     CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
     if (wanted.context == 0)
       wanted.context = decoder.trained_context;
+    if (wanted.loop == Loop::automatic)
+      wanted.loop = Loop::host;
     if (wanted.context > kMaxContext)
       return Status::error(Code::out_of_range,
                            "a context has at most " + std::to_string(kMaxContext) + " positions");

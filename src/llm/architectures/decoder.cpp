@@ -278,7 +278,7 @@ void FunctionWriter::loop(const FunctionWriter &other) {
   for (const ir::Parameter &param : builder.function().params)
     seen.push_back(param.value);
   std::ranges::sort(seen, {}, &ValueId::index);
-  seen.erase(std::ranges::unique(seen).begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
   std::vector<Operand> captured;
   for (const ValueId value : seen)
     captured.push_back(Operand::of(value));

@@ -71,6 +71,7 @@ struct Weight {
 struct DecoderModule {
   std::string text;
   std::vector<Weight> weights; // each once
+  std::string mark{};          // the name of an empty function, which tells what it was made with
   int64_t vocabulary = 0;
   uint64_t cache_bytes_per_place = 0; // of one of the 2 * layers caches
 };

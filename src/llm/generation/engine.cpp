@@ -2,6 +2,7 @@
 #include "llm/generation/engine.h"
 
 #include "llm/generation/call.h"
+#include "llm/generation/session_module.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
@@ -14,7 +15,6 @@ namespace cugrt::llm {
 
 namespace {
 
-constexpr int64_t kChunk = 64; // tokens of a prompt that are taken in at once: a power of two
 constexpr uint64_t kAlignment = 256;
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
 constexpr uint64_t kTokenBytes = sizeof(int32_t);
@@ -46,18 +46,6 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
                        uint64_t(2 * decoder.layers) * uint64_t(decoder.kv_heads) *
                        uint64_t(decoder.head_width) * ir::info(options.dtype).bytes_per_block;
   return memory;
-}
-
-Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
-                                const EngineOptions &options) {
-  DecoderOptions wanted;
-  wanted.dtype = options.dtype;
-  wanted.context = options.context;
-  wanted.places = options.places;
-  wanted.chunk = std::min(kChunk, options.context);
-  wanted.ring = TokenRing::kRows;
-  wanted.device_loop = options.loop == Loop::device;
-  return build_decoder(model.file, decoder, wanted);
 }
 
 // Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
@@ -103,14 +91,24 @@ Status Engine::choose_loop(Loop wanted) {
                          "is of " +
                              std::to_string(known.driver_version / 1000) + "." +
                              std::to_string(known.driver_version % 1000 / 10));
-  loops_on_device_ =
-      wanted == Loop::automatic ? has_loops && known.capability_major < kFirstWithEdges
-                                : wanted == Loop::device;
+  loops_on_device_ = wanted == Loop::automatic
+                         ? has_loops && known.capability_major < kFirstWithEdges
+                         : wanted == Loop::device;
   return {};
 }
 
-Status Engine::load(const DecoderModule &built, const std::string &name,
-                    const EngineOptions &options) {
+Status Engine::load_pack(const std::string &path) {
+  cugrt_pack *loaded = nullptr;
+  CUGRT_TRY(call(api().pack_load(path.c_str(), &loaded)));
+  const Handle<cugrt_pack, &cugrt_api::pack_free> pack(loaded);
+  cugrt_executable *executable = nullptr;
+  CUGRT_TRY(call(api().executable_from_pack(runtime_, pack.get(), &executable)));
+  executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
+  return {};
+}
+
+Status Engine::compile(const DecoderModule &built, const std::string &name,
+                       const EngineOptions &options) {
   Handle<cugrt_module, &cugrt_api::module_free> module;
   {
     cugrt_module *parsed = nullptr;
@@ -124,22 +122,30 @@ Status Engine::load(const DecoderModule &built, const std::string &name,
   cugrt_executable *executable = nullptr;
   CUGRT_TRY(call(api().executable_compile(runtime_, module.get(), &compile, &executable)));
   executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
-  CUGRT_TRY(call(api().executable_find_function(executable, "prefill", &prefill_)));
-  CUGRT_TRY(call(api().executable_find_function(executable, "decode", &decode_)));
+  return {};
+}
 
+// Weights stay in the file's pages, from where they go to the device.
+Status Engine::open_session(const DecoderModule &built, const gguf::File &file) {
+  using Owner = std::shared_ptr<const void>;
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "prefill", &prefill_)));
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "decode", &decode_)));
   cugrt_weights *list = nullptr;
   CUGRT_TRY(call(api().weights_create(&list)));
   const Handle<cugrt_weights, &cugrt_api::weights_free> weights(list);
   for (const Weight &weight : built.weights) {
     const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(weight.bytes.data()),
                                             static_cast<cugrt_dtype>(weight.dtype), weight.dims);
-    CUGRT_TRY(call(api().weights_add(list, weight.name.c_str(), &tensor)));
+    auto *const owner = new Owner(weight.made ? Owner(weight.made) : file.pages());
+    CUGRT_TRY(call(api().weights_add_shared(
+        list, weight.name.c_str(), &tensor, [](void *user) { delete static_cast<Owner *>(user); },
+        owner)));
   }
   auto session_options = detail::sized<cugrt_session_options>();
   session_options.weights = list;
   session_options.record_capacity = 64;
   cugrt_session *session = nullptr;
-  CUGRT_TRY(call(api().session_open(executable, runtime_, &session_options, &session)));
+  CUGRT_TRY(call(api().session_open(executable_.get(), runtime_, &session_options, &session)));
   session_ = Handle<cugrt_session, &cugrt_api::session_free>(session);
   return {};
 }
@@ -191,20 +197,26 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
                                              const EngineOptions &options) {
   std::unique_ptr<Engine> made(new Engine(runtime));
   CUGRT_ASSIGN(const Decoder decoder, read_decoder(model.file));
-  CUGRT_TRY(made->choose_context(model, decoder, options));
-  made->places_ = options.places;
-  made->dtype_ = options.dtype;
-  CUGRT_TRY(made->choose_loop(options.loop));
   EngineOptions chosen = options;
+  if (!options.pack.empty()) {
+    CUGRT_TRY(made->load_pack(options.pack));
+    CUGRT_ASSIGN(chosen, options_of_pack(made->executable_.get(), options));
+  }
+  CUGRT_TRY(made->choose_context(model, decoder, chosen));
+  CUGRT_TRY(made->choose_loop(chosen.loop));
   chosen.context = made->context_;
   chosen.loop = made->loops_on_device_ ? Loop::device : Loop::host;
+  made->places_ = chosen.places;
+  made->dtype_ = chosen.dtype;
   CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
   if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
     return Status::error(Code::parse_error,
                          "'" + model.file.name() + "' has more tokens than rows of its table");
-  CUGRT_TRY(made->load(built, model.file.name(), options));
-  CUGRT_TRY(made->make_state(built, decoder, options.dtype));
+  CUGRT_TRY(options.pack.empty() ? made->compile(built, model.file.name(), options)
+                                 : check_pack(made->executable_.get(), built, options.pack));
+  CUGRT_TRY(made->open_session(built, model.file));
+  CUGRT_TRY(made->make_state(built, decoder, chosen.dtype));
   return made;
 }
 
@@ -301,14 +313,16 @@ Status Engine::note_decode_nodes() {
   for (size_t i = 0; i < count; ++i)
     if (std::string_view(records[i].function) == "decode")
       decode_nodes_ = std::max(decode_nodes_, records[i].nodes);
+  constexpr uint64_t kAroundLoop = 2; // what begins it, and its own node
+  decode_nodes_ -= loops_on_device_ ? std::min(decode_nodes_, kAroundLoop) : 0;
   return {};
 }
 
 Result<int32_t> Engine::read_token(int64_t place) {
   int32_t token = 0;
   CUGRT_TRY(settle());
-  CUGRT_TRY(call(api().copy_to_host(runtime_, &token, state_address(kTokens, place), sizeof token,
-                                    nullptr)));
+  CUGRT_TRY(call(
+      api().copy_to_host(runtime_, &token, state_address(kTokens, place), sizeof token, nullptr)));
   return token;
 }
 
@@ -334,8 +348,8 @@ Status Engine::set_end(int64_t place, int64_t limit, std::span<const int32_t> en
 Status Engine::take_back(int64_t place, std::span<const int32_t> tokens) {
   CUGRT_TRY(settle());
   for (const int32_t token : tokens) {
-    const uint64_t address = api().buffer_address(counts_.get()) +
-                             uint64_t(place * vocabulary_ + token) * kTokenBytes;
+    const uint64_t address =
+        api().buffer_address(counts_.get()) + uint64_t(place * vocabulary_ + token) * kTokenBytes;
     int32_t count = 0;
     CUGRT_TRY(call(api().copy_to_host(runtime_, &count, address, sizeof count, nullptr)));
     --count;

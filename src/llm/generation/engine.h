@@ -19,12 +19,13 @@ struct EngineOptions {
   int64_t context = 0; // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
   Loop loop = Loop::automatic;
+  std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
 };
 
 struct EngineInfo {
-  uint64_t cache_bytes = 0, decode_nodes = 0;
+  uint64_t cache_bytes = 0, decode_nodes = 0; // nodes: of one step
   cugrt_counters counters{};
 };
 
@@ -33,10 +34,6 @@ struct EngineMemory {
   uint64_t weight_bytes = 0, table_bytes = 0, cache_bytes = 0;
 };
 EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options);
-
-/// The module for a context and places.
-Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
-                                const EngineOptions &options);
 
 class Engine {
 public:
@@ -67,8 +64,8 @@ public:
   /// Begins steps of all places that are open: one, or, where the device loops and nothing is to
   /// change, as many as go on without the host. None may run.
   Status start(bool only_one);
-  /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one of
-  /// every place, -1 of one that was not open. False where there are none.
+  /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one
+  /// of every place, -1 of one that was not open. False where there are none.
   Result<bool> take_row(std::span<int32_t> tokens);
   /// Ends steps behind the one that runs, and waits for it; their rows stay. Every other call but
   /// those above does so too.
@@ -97,7 +94,9 @@ private:
   explicit Engine(cugrt_runtime *runtime) : runtime_(runtime) {}
   Status choose_context(const Model &model, const Decoder &decoder, const EngineOptions &options);
   Status choose_loop(Loop wanted);
-  Status load(const DecoderModule &built, const std::string &name, const EngineOptions &options);
+  Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
+  Status load_pack(const std::string &path);
+  Status open_session(const DecoderModule &built, const gguf::File &file);
   Status make_state(const DecoderModule &built, const Decoder &decoder, ir::DType dtype);
   Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
   Status note_decode_nodes();

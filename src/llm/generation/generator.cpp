@@ -197,11 +197,14 @@ Status Generator::decode() {
   std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
   const size_t given = events_.size();
   while (has_open() && events_.size() == given) {
-    CUGRT_ASSIGN(const bool has_row, engine_->take_row(tokens));
-    if (has_row)
-      CUGRT_TRY(give_row(tokens, next_step_++));
-    else
+    CUGRT_ASSIGN(bool has_row, engine_->take_row(tokens));
+    if (!has_row) {
       CUGRT_TRY(engine_->start(!std::ranges::all_of(sequences_, &Sequence::is_in)));
+      CUGRT_ASSIGN(has_row, engine_->take_row(tokens));
+    }
+    if (!has_row)
+      return Status::error(Code::internal, "a step of the model told of no tokens");
+    CUGRT_TRY(give_row(tokens, next_step_++));
   }
   return {};
 }
@@ -223,6 +226,7 @@ Status Generator::step() {
 // The tokens that the device gave before it was told of the end.
 Status Generator::drop_rows(const Sequence &sequence) {
   CUGRT_TRY(engine_->settle());
+  CUGRT_TRY(engine_->close_place(sequence.place)); // the loop may have ended before it was told
   std::vector<int32_t> tokens(static_cast<size_t>(engine_->places())), dropped;
   for (;; ++next_step_) {
     CUGRT_ASSIGN(const bool has_row, engine_->take_row(tokens));

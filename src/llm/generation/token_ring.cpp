@@ -13,7 +13,8 @@ Status TokenRing::make(cugrt_runtime *runtime, int64_t places) {
   places_ = places;
   const size_t words = first_row() + size_t(kRows * places);
   cugrt_buffer *made = nullptr;
-  CUGRT_TRY(call(api().buffer_create(runtime, CUGRT_MEMORY_PINNED, words * sizeof(uint32_t), &made)));
+  CUGRT_TRY(
+      call(api().buffer_create(runtime, CUGRT_MEMORY_PINNED, words * sizeof(uint32_t), &made)));
   buffer_ = detail::Handle<cugrt_buffer, &cugrt_api::buffer_free>(made);
   std::fill_n(words_of_host(), words, 0u);
   return {};

@@ -62,6 +62,43 @@ TEST_CASE("a batch steps several sequences, whose tokens are those of each gener
   CHECK(error_of([&] { session.cancel(third); }).code() == CUGRT_NOT_FOUND);
 }
 
+TEST_CASE(
+    "a loop on the device gives the host's tokens, to sequences that join and are cancelled") {
+  TemporaryFolder folder;
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  const GenerateOptions first = {.prompt = model.tokenize("ABCDEFG"), .max_tokens = 12},
+                        second = {.prompt = model.tokenize("HI"), .temperature = 1.5, .seed = 3};
+  std::vector<std::vector<int32_t>> given;
+  for (const cugrt_llm_loop loop : {CUGRT_LLM_LOOP_HOST, CUGRT_LLM_LOOP_DEVICE}) {
+    LanguageSession session(model, emulated_runtime(), {.places = 2, .loop = loop});
+    CHECK(session.info().loop == loop);
+    std::map<uint64_t, std::vector<int32_t>> tokens;
+    const auto step = [&] {
+      for (const LanguageEvent &event : session.step())
+        tokens[event.sequence].push_back(event.token);
+    };
+    const uint64_t cancelled = session.add(second);
+    while (tokens[cancelled].size() < 3)
+      step();
+    const uint64_t joins = session.add(first);
+    while (tokens[cancelled].size() < 6)
+      step();
+    session.cancel(cancelled);
+    const uint64_t last = session.add(first);
+    while (session.is_running())
+      step();
+    CHECK(tokens[joins].size() == 12);
+    CHECK(tokens[last] == tokens[joins]);
+    given.insert(given.end(), {tokens[cancelled], tokens[joins]});
+  }
+  CHECK(given[2] == given[0]);
+  CHECK(given[3] == given[1]);
+  CHECK(std::string(error_of([&] {
+                      LanguageSession(model, emulated_runtime(),
+                                      {.loop = static_cast<cugrt_llm_loop>(3)});
+                    }).what()) == "loop is a cugrt_llm_loop");
+}
+
 TEST_CASE("what a session or a sequence cannot have is refused") {
   TemporaryFolder folder;
   const LanguageModel model(SmallLanguageModel().write(folder.path));
@@ -169,7 +206,8 @@ TEST_CASE("a disk that fills up while a prompt is written is told in one sentenc
   const std::string path = folder.path + "/prompt.kv", device = folder.path + "/full";
   const LanguageModel model(SmallLanguageModel().write(folder.path));
   LanguageSession session(model, emulated_runtime());
-  const LanguagePrompt prompt = session.make_prompt({1, 2, 3}), longer = session.make_prompt({4, 5, 6, 7});
+  const LanguagePrompt prompt = session.make_prompt({1, 2, 3}),
+                       longer = session.make_prompt({4, 5, 6, 7});
   prompt.write(path);
   const auto files = [&] {
     std::vector<std::string> names;

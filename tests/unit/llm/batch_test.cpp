@@ -22,7 +22,7 @@ void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
 
 using Logits = std::vector<std::vector<float>>;
 
-void step(Engine &engine) {
+void make_step(Engine &engine) {
   std::vector<int32_t> tokens(static_cast<size_t>(engine.places()));
   REQUIRE(engine.start(true).ok());
   const Result<bool> has_row = engine.take_row(tokens);
@@ -34,7 +34,7 @@ void step(Engine &engine) {
 Logits follow(Engine &engine, int64_t place, int steps) {
   Logits all(static_cast<size_t>(steps));
   for (std::vector<float> &logits : all) {
-    step(engine);
+    make_step(engine);
     REQUIRE(engine.read_logits(place, logits).ok());
   }
   return all;
@@ -56,7 +56,7 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   for (int64_t place : {2, 0, 3, 1})
     take_in(**engine, place, prompt_of(lengths[size_t(place)], int32_t(place)));
   for (int step = 0; step < kSteps; ++step) {
-    step(**engine);
+    make_step(**engine);
     for (int64_t place = 0; place < 4; ++place) {
       std::vector<float> logits;
       REQUIRE((*engine)->read_logits(place, logits).ok());
@@ -89,7 +89,7 @@ TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
   REQUIRE((*engine)->part_of(int64_t(rest.size()), 64) == 26);
   REQUIRE((*engine)->take_in(1, 64, rest, true).ok());
   for (int step = 0; step < 2; ++step) {
-    step(**engine);
+    make_step(**engine);
     std::vector<float> logits;
     REQUIRE((*engine)->read_logits(1, logits).ok());
     CHECK(logits == other[size_t(step)]);
