@@ -42,8 +42,8 @@ void add_language_options(CLI::App &command, LanguageOptions &options) {
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--loop", options.loop,
-                  "Of a GGUF file: who goes from one token to the next; default: the device, from "
-                  "driver 12.3 on, where it is older than sm_90")
+                  "Of a GGUF file: who goes from one token to the next; the device from driver "
+                  "12.3 on")
       ->check(CLI::IsMember({"host", "device"}));
 }
 

@@ -78,23 +78,17 @@ Status Engine::choose_context(const Model &model, const Decoder &decoder,
   return {};
 }
 
-// Programmatic edges, which devices have from sm_90 on, stand in launched steps alone, between most
-// of a step's kernels; what a launch by the host costs is less than they save.
-Status Engine::choose_loop(Loop wanted) {
-  constexpr int32_t kLeastDriver = 12030, kFirstWithEdges = 9; // of major capabilities
+Status Engine::check_loop(Loop wanted) const {
+  constexpr int32_t kLeastDriver = 12030;
   auto known = detail::sized<cugrt_runtime_info>();
   CUGRT_TRY(call(api().runtime_get_info(runtime_, &known)));
-  const bool has_loops = known.driver_version >= kLeastDriver;
-  if (wanted == Loop::device && !has_loops)
-    return Status::error(Code::unsupported,
-                         "a loop over tokens on the device needs a driver of CUDA 12.3; this one "
-                         "is of " +
-                             std::to_string(known.driver_version / 1000) + "." +
-                             std::to_string(known.driver_version % 1000 / 10));
-  loops_on_device_ = wanted == Loop::automatic
-                         ? has_loops && known.capability_major < kFirstWithEdges
-                         : wanted == Loop::device;
-  return {};
+  if (wanted == Loop::host || known.driver_version >= kLeastDriver)
+    return {};
+  return Status::error(Code::unsupported,
+                       "a loop over tokens on the device needs a driver of CUDA 12.3; this one is "
+                       "of " +
+                           std::to_string(known.driver_version / 1000) + "." +
+                           std::to_string(known.driver_version % 1000 / 10));
 }
 
 Status Engine::load_pack(const std::string &path) {
@@ -203,9 +197,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
     CUGRT_ASSIGN(chosen, options_of_pack(made->executable_.get(), options));
   }
   CUGRT_TRY(made->choose_context(model, decoder, chosen));
-  CUGRT_TRY(made->choose_loop(chosen.loop));
+  CUGRT_TRY(made->check_loop(chosen.loop));
   chosen.context = made->context_;
-  chosen.loop = made->loops_on_device_ ? Loop::device : Loop::host;
+  made->loops_on_device_ = chosen.loop == Loop::device;
   made->places_ = chosen.places;
   made->dtype_ = chosen.dtype;
   CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));

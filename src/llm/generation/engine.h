@@ -12,13 +12,13 @@
 namespace cugrt::llm {
 
 /// Who goes from one token to the next: the host, by a launch each, or a loop on the device.
-enum class Loop : uint8_t { automatic, host, device };
+enum class Loop : uint8_t { host, device };
 
 struct EngineOptions {
   ir::DType dtype = ir::DType::f32;
   int64_t context = 0; // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
-  Loop loop = Loop::automatic;
+  Loop loop = Loop::host;
   std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
@@ -93,7 +93,7 @@ private:
 
   explicit Engine(cugrt_runtime *runtime) : runtime_(runtime) {}
   Status choose_context(const Model &model, const Decoder &decoder, const EngineOptions &options);
-  Status choose_loop(Loop wanted);
+  Status check_loop(Loop wanted) const;
   Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
   Status load_pack(const std::string &path);
   Status open_session(const DecoderModule &built, const gguf::File &file);

@@ -81,6 +81,9 @@ Result<uint64_t> Generator::add(Request request) {
   const auto position =
       request.prefix ? static_cast<int64_t>(request.prefix->tokens.size()) : int64_t(0);
   CUGRT_TRY(check_tokens(request.prompt, position));
+  if (request.log_probabilities > 0 && engine_->loops_on_device())
+    return Status::error(Code::unsupported, "a loop over tokens on the device keeps no "
+                                            "log-probabilities; that of the host does");
   CUGRT_ASSIGN(const int64_t place, empty_place());
   return put(std::move(request), place, position).number;
 }
@@ -144,10 +147,11 @@ Status Generator::take_in(Sequence &sequence) {
     return {};
   CUGRT_ASSIGN(const int32_t token, engine_->read_token(sequence.place));
   sequence.first_step = engine_->steps_made();
-  return give(sequence, token);
+  return give(sequence, token, 0);
 }
 
-Status Generator::give(Sequence &sequence, int32_t token) {
+// `row`: of the last run's logits, which the token was drawn from.
+Status Generator::give(Sequence &sequence, int32_t token, int64_t row) {
   Outcome &outcome = sequence.outcome;
   (outcome.tokens == 0 ? outcome.prompt_seconds : outcome.seconds) = seconds_since(sequence.begin);
   if (outcome.tokens == 0)
@@ -160,7 +164,12 @@ Status Generator::give(Sequence &sequence, int32_t token) {
                  : outcome.tokens == sequence.request.max_tokens ? Stop::length
                  : sequence.position == engine_->context()       ? Stop::context
                                                                  : Stop::none;
-  TokenEvent event{sequence.number, token, Stop::none, {}};
+  TokenEvent event{sequence.number, token, Stop::none, {}, {}};
+  if (const size_t count = sequence.request.log_probabilities) {
+    std::vector<float> logits;
+    CUGRT_TRY(engine_->read_logits(row, logits));
+    event.likely = likely_of(logits, token, count - 1);
+  }
   if (!is_end && static_cast<size_t>(token) < model_->tokenizer->size())
     event.text = sequence.stream.push(model_->tokenizer->bytes_of(token));
   if (sequence.has_ended())
@@ -186,7 +195,7 @@ Status Generator::give_row(std::span<const int32_t> tokens, uint32_t step) {
     if (!sequence.is_in() || sequence.has_ended() || sequence.is_after(step))
       continue;
     ++sequence.position;
-    CUGRT_TRY(give(sequence, token));
+    CUGRT_TRY(give(sequence, token, sequence.place));
   }
   return {};
 }

@@ -31,7 +31,7 @@ WITHOUT_CASE = {
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
-CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
+CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma", "ceiling_fma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
@@ -76,7 +76,7 @@ def _(benches):
     equal([line.split()[0] for line in shown[2:]], [row["case"] for row in rows])
     for row in rows:
         assert row["us"] > 0 and row["bytes"] > 0, row
-        assert row["ceiling"] in ("copy", "read", "mma"), row
+        assert row["ceiling"] in ("copy", "read", "mma", "fma"), row
         equal(row["driver"] == "EMULATED", emulated)
         # A fraction, or the reason why there is none: never both, and no fraction without a GPU.
         equal(row["fraction_of_ceiling"] is None, bool(row["not_measured"]))

@@ -53,15 +53,17 @@ void wait_for_steps(const Generator &generator, uint32_t steps) {
 
 } // namespace
 
-TEST_CASE("who loops is chosen by driver and device, and told where it cannot be") {
-  EngineOptions options = of_places(1);
-  options.loop = Loop::automatic;
-  const auto chosen = Engine::open(*small_model(), emulated_runtime().get(), options);
-  REQUIRE(chosen.ok());
-  CHECK((*chosen)->loops_on_device() ==
-        (has_loops() && emulated_runtime().info().capability_major < 9));
-  if (has_loops())
+TEST_CASE("a driver without loops says so, and a loop that it keeps no log-probabilities") {
+  if (has_loops()) {
+    Request request = request_of(3, 1, 4);
+    request.log_probabilities = 1;
+    const auto refused = open(Loop::device, 1)->add(request);
+    CHECK(refused.status().code() == Code::unsupported);
+    CHECK(refused.status().message() == "a loop over tokens on the device keeps no "
+                                        "log-probabilities; that of the host does");
     return;
+  }
+  EngineOptions options = of_places(1);
   options.loop = Loop::device;
   const auto refused = Engine::open(*small_model(), emulated_runtime().get(), options);
   CHECK(refused.status().code() == Code::unsupported);

@@ -22,7 +22,6 @@ inline llm::EngineOptions of_places(int64_t places, int64_t context = 0) {
   llm::EngineOptions options;
   options.places = places;
   options.context = context;
-  options.loop = llm::Loop::host;
   return options;
 }
 
