@@ -537,6 +537,12 @@ public:
     check(api().session_run(handle_, function.get(), &options));
   }
   void synchronize() { check(api().session_synchronize(handle_)); }
+  /// Whether the session's work has ended, without waiting for it.
+  bool is_idle() {
+    int32_t is_idle = 0;
+    check(api().session_is_idle(handle_, &is_idle));
+    return is_idle != 0;
+  }
   cugrt_counters counters() const {
     auto counters = detail::sized<cugrt_counters>();
     check(api().session_get_counters(handle_, &counters));

@@ -104,6 +104,8 @@ struct LanguageSessionOptions {
   int64_t context = 0, places = 1;
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
+  cugrt_llm_loop loop = CUGRT_LLM_LOOP_HOST;
+  const char *pack = nullptr;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -183,6 +185,8 @@ public:
     options.places = wanted.places;
     options.progress = wanted.progress;
     options.progress_user = wanted.progress_user;
+    options.loop = wanted.loop;
+    options.pack = wanted.pack;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);

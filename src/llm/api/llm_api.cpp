@@ -1,6 +1,7 @@
 // The C ABI of include/cugrt/llm.h.
 #include "llm/generation/call.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/session_module.h"
 
 #include <cugrt/llm.h>
 
@@ -151,10 +152,14 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   if (given.places < 0 || given.places > kMaxPlaces)
     return Status::error(Code::invalid_argument,
                          "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
+  if (given.loop < CUGRT_LLM_LOOP_HOST || given.loop > CUGRT_LLM_LOOP_DEVICE)
+    return Status::error(Code::invalid_argument, "loop is a cugrt_llm_loop");
   EngineOptions wanted;
+  wanted.loop = static_cast<Loop>(given.loop);
   wanted.dtype = static_cast<ir::DType>(given.dtype);
   wanted.context = given.context;
   wanted.places = std::max<int64_t>(given.places, 1);
+  wanted.pack = given.pack ? given.pack : "";
   wanted.progress = given.progress;
   wanted.progress_user = given.progress_user;
   return wanted;
@@ -188,6 +193,8 @@ cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_inf
     made.fields_patched = known.counters.fields_patched;
     made.places = session->generator->engine().places();
     made.places_empty = session->generator->empty_places();
+    made.loop = session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE
+                                                               : CUGRT_LLM_LOOP_HOST;
     return give_struct(made, info, "info");
   });
 }

@@ -22,6 +22,7 @@ LOOKUPS = ("embedding", "gather", "gather_elements")
 WITHOUT_CASE = {
     "cache_write.cu": "no op becomes it: language models' modules name it; a row a sequence",
     "cache_write_at.cu": "no op becomes it: language models' modules name it; rows of a sequence",
+    "decode_end.cu": "no op becomes it: language models' modules name it; a thread a sequence",
     "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",

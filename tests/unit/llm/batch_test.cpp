@@ -1,13 +1,8 @@
 // Batches: sequences that come and go in the places of one decode step, on the emulated driver.
-#include "llm/generation/generator.h"
-#include "support/api_fixture.h"
-#include "support/small_language_model.h"
-#include "support/temporary_folder.h"
+#include "unit/llm/sequences.h"
 
 #include <array>
 #include <cmath>
-#include <map>
-#include <random>
 #include <utility>
 
 using namespace cugrt;
@@ -15,28 +10,6 @@ using namespace cugrt::llm;
 using namespace cugrt::test;
 
 namespace {
-
-std::shared_ptr<const Model> small_model() {
-  static const std::shared_ptr<const Model> model = [] {
-    TemporaryFolder folder;
-    return *Model::open(SmallLanguageModel().write(folder.path));
-  }();
-  return model;
-}
-
-EngineOptions of_places(int64_t places, int64_t context = 0) {
-  EngineOptions options;
-  options.places = places;
-  options.context = context;
-  return options;
-}
-
-std::vector<int32_t> prompt_of(size_t length, int32_t first) {
-  std::vector<int32_t> prompt;
-  for (size_t i = 0; i < length; ++i)
-    prompt.push_back((first + static_cast<int32_t>(i * i)) % 40);
-  return prompt;
-}
 
 /// Takes the prompt of a place in, in as many parts as it has.
 void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
@@ -53,32 +26,22 @@ void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
 
 using Logits = std::vector<std::vector<float>>;
 
+void make_step(Engine &engine) {
+  std::vector<int32_t> tokens(static_cast<size_t>(engine.places()));
+  REQUIRE(engine.start(true).ok());
+  const Result<bool> has_row = engine.take_row(tokens);
+  REQUIRE(has_row.ok());
+  REQUIRE(*has_row);
+}
+
 /// The logits of `steps` decode steps of one place.
 Logits follow(Engine &engine, int64_t place, int steps) {
   Logits all(static_cast<size_t>(steps));
   for (std::vector<float> &logits : all) {
-    REQUIRE(engine.decode().ok());
+    make_step(engine);
     REQUIRE(engine.read_logits(place, logits).ok());
   }
   return all;
-}
-
-Request request_of(size_t length, int32_t first, uint64_t max_tokens) {
-  Request request;
-  request.prompt = prompt_of(length, first);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
-/// What sequences give until none runs, by their number.
-std::map<uint64_t, std::vector<int32_t>> run_all(Generator &generator) {
-  std::map<uint64_t, std::vector<int32_t>> tokens;
-  while (generator.empty_places() < generator.engine().places()) {
-    REQUIRE(generator.step().ok());
-    for (const TokenEvent &event : generator.events())
-      tokens[event.sequence].push_back(event.token);
-  }
-  return tokens;
 }
 
 } // namespace
@@ -97,7 +60,7 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   for (int64_t place : {2, 0, 3, 1})
     take_in(**engine, place, prompt_of(lengths[size_t(place)], int32_t(place)));
   for (int step = 0; step < kSteps; ++step) {
-    REQUIRE((*engine)->decode().ok());
+    make_step(**engine);
     for (int64_t place = 0; place < 4; ++place) {
       std::vector<float> logits;
       REQUIRE((*engine)->read_logits(place, logits).ok());
@@ -130,7 +93,7 @@ TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
   REQUIRE((*engine)->part_of(int64_t(rest.size()), 64) == 26);
   REQUIRE((*engine)->take_in(1, 64, rest, true).ok());
   for (int step = 0; step < 2; ++step) {
-    REQUIRE((*engine)->decode().ok());
+    make_step(**engine);
     std::vector<float> logits;
     REQUIRE((*engine)->read_logits(1, logits).ok());
     CHECK(logits == other[size_t(step)]);
@@ -286,72 +249,4 @@ TEST_CASE("a generation goes on behind what it held, until a sequence takes the 
   const std::vector<int32_t> anew = generate(all, 4);
   CHECK(anew == second); // nothing was held
   CHECK(generate({8}, 2) == third);
-}
-
-TEST_CASE("random adds, ends and cancels leave every sequence as it is alone, in graphs that stay",
-          "[large]") {
-  auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(4));
-  REQUIRE(made.ok());
-  Generator &generator = **made;
-  constexpr size_t kKinds = 10;
-  std::mt19937 random(11);
-  std::vector<Request> kinds;
-  std::vector<std::vector<int32_t>> alone;
-  for (size_t i = 0; i < kKinds; ++i) {
-    Request request = request_of(1 + random() % 80, int32_t(i), 1 + random() % 12);
-    if (i % 2)
-      request.sampling = {.temperature = 1.5,
-                          .top_k = int64_t(i % 3) * 8,
-                          .top_p = i % 4 == 1 ? 0.9 : 0,
-                          .min_p = i % 5 == 3 ? 0.05 : 0,
-                          .repetition = i == 7 ? 1.5 : 1,
-                          .frequency = i == 9 ? 0.5 : 0,
-                          .seed = i};
-    kinds.push_back(request);
-    const uint64_t number = *generator.add(request);
-    alone.push_back(run_all(generator)[number]);
-  }
-  for (size_t length : {1, 2, 4, 8, 16, 32, 64}) { // an instance for each
-    REQUIRE(generator.add(request_of(length, 0, 1)).ok());
-    run_all(generator);
-  }
-  const cugrt_counters before = (*generator.info()).counters;
-
-  std::map<uint64_t, size_t> kind_of, given;
-  size_t ended = 0, cancelled = 0;
-  for (int round = 0; round < 1000; ++round) {
-    const uint32_t what = random() % 8;
-    if (what < 3) {
-      const size_t kind = random() % kKinds;
-      const Result<uint64_t> number = generator.add(kinds[kind]);
-      CHECK(number.ok() == (kind_of.size() < 4));
-      if (number.ok())
-        kind_of[*number] = kind;
-    } else if (what == 3 && !kind_of.empty()) {
-      const auto at = std::next(kind_of.begin(), long(random() % kind_of.size()));
-      REQUIRE(generator.cancel(at->first).ok());
-      kind_of.erase(at);
-      ++cancelled;
-    } else {
-      REQUIRE(generator.step().ok());
-      for (const TokenEvent &event : generator.events()) {
-        REQUIRE(kind_of.contains(event.sequence));
-        const std::vector<int32_t> &wanted = alone[kind_of[event.sequence]];
-        const size_t at = given[event.sequence]++;
-        REQUIRE(event.token == wanted.at(at));
-        CHECK((event.stop != Stop::none) == (at + 1 == wanted.size()));
-        if (event.stop != Stop::none) {
-          kind_of.erase(event.sequence);
-          ++ended;
-        }
-      }
-    }
-    CHECK(generator.empty_places() == 4 - int64_t(kind_of.size()));
-  }
-  CHECK(ended > 50);
-  CHECK(cancelled > 50);
-  const cugrt_counters after = (*generator.info()).counters;
-  CHECK(after.regions_built == before.regions_built);
-  CHECK(after.fields_patched == before.fields_patched);
-  CHECK(after.regions_eager == before.regions_eager);
 }
