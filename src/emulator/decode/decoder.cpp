@@ -50,6 +50,8 @@ uint32_t Lowering::allocate(uint32_t bytes) {
 }
 
 uint32_t Lowering::register_bits(uint32_t index) const {
+  if (function_.registers[index].type == Type::b128)
+    return 128;
   return lane_bits(function_.registers[index].type);
 }
 

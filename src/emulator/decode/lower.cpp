@@ -20,6 +20,12 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"cvt", &Lowering::lower_cvt},
       {"cvta", &Lowering::lower_cvta},
       {"isspacep", &Lowering::lower_isspacep},
+      {"mapa", &Lowering::lower_mapa},
+      {"getctarank", &Lowering::lower_getctarank},
+      {"mbarrier", &Lowering::lower_mbarrier},
+      {"alloca", &Lowering::lower_stack},
+      {"stacksave", &Lowering::lower_stack},
+      {"stackrestore", &Lowering::lower_stack},
       {"atom", &Lowering::lower_atom},
       {"red", &Lowering::lower_atom},
       {"cp", &Lowering::lower_cp},
@@ -100,7 +106,7 @@ Status Lowering::lower_nothing(Opcode &opcode) {
 }
 
 Status Lowering::lower_fence(Opcode &opcode) {
-  if (opcode.has("proxy") || opcode.has("mbarrier_init"))
+  if (opcode.has("tensormap::generic"))
     return refuse();
   CUGRT_TRY(expect_operands(0, 0));
   emit(OpId::fence);
