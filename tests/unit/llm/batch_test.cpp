@@ -1,6 +1,7 @@
 // Batches: sequences that come and go in the places of one decode step, on the emulated driver.
 #include "unit/llm/sequences.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -72,6 +73,29 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   REQUIRE((*engine)->close_all().ok());
   take_in(**engine, 3, prompt_of(lengths[1], 1));
   CHECK(follow(**engine, 3, kSteps) == alone[1]);
+}
+
+TEST_CASE("a decode step is five launches a layer and six at most, also of mixed formats") {
+  for (const bool is_mixed : {false, true}) {
+    SmallLanguageModel small;
+    small.is_mixed = is_mixed;
+    small.width = is_mixed ? 256 : small.width;
+    small.inner = is_mixed ? 512 : small.inner;
+    small.layers = 3;
+    small.context = 512; // attention is split
+    TemporaryFolder folder;
+    const auto model = Model::open(small.write(folder.path));
+    REQUIRE(model.ok());
+    auto engine = Engine::open(**model, emulated_runtime().get(), of_places(1));
+    REQUIRE(engine.ok());
+    take_in(**engine, 0, prompt_of(5, 7));
+    for (const std::vector<float> &logits : follow(**engine, 0, 2))
+      CHECK(std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }));
+    const auto info = (*engine)->info();
+    REQUIRE(info.ok());
+    CHECK(info->decode_nodes > 0);
+    CHECK(info->decode_nodes <= 5 * small.layers + 6);
+  }
 }
 
 TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
