@@ -327,6 +327,8 @@ typedef struct cugrt_import_options {
   size_t bound_count;
   const char *const *bind; /* "INPUT=VALUE": inputs that are constants */
   size_t bind_count;
+  const char *const *preprocess; /* "INPUT=hwc", "INPUT=nv12": an image is made of frames */
+  size_t preprocess_count;
 } cugrt_import_options;
 
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when

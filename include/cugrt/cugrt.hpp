@@ -289,7 +289,7 @@ private:
 
 /// What a file of another format is read with; see cugrt_import_options.
 struct ImportOptions {
-  std::vector<std::string> dims = {}, bounds = {}, bind = {};
+  std::vector<std::string> dims = {}, bounds = {}, bind = {}, preprocess = {};
 };
 
 /// Verified IR. Immutable.
@@ -305,10 +305,11 @@ public:
   static Module load(const std::string &path, const ImportOptions &options) {
     auto c = detail::sized<cugrt_import_options>();
     auto dims = detail::pointers(options.dims), bounds = detail::pointers(options.bounds),
-         bind = detail::pointers(options.bind);
+         bind = detail::pointers(options.bind), preprocess = detail::pointers(options.preprocess);
     c.dims = dims.data(), c.dim_count = dims.size();
     c.bounds = bounds.data(), c.bound_count = bounds.size();
     c.bind = bind.data(), c.bind_count = bind.size();
+    c.preprocess = preprocess.data(), c.preprocess_count = preprocess.size();
     cugrt_module *module = nullptr;
     check(api().module_import(path.c_str(), &c, &module));
     return Module(module);

@@ -103,6 +103,10 @@ typedef struct cugrt_llm_generate_options {
   /* What the sequence begins with, before the prompt, without computing it again; or NULL. Of
    * `generate` where the session holds nothing. May be freed at any time. */
   const cugrt_llm_prompt *prefix;
+  /* Of a sequence of a batch: events have log-probabilities, of the token and of the
+   * log_probabilities - 1 most likely tokens. 0: none. Each token's logits are copied to the host.
+   */
+  int64_t log_probabilities;
 } cugrt_llm_generate_options;
 
 typedef struct cugrt_llm_generate_result {
@@ -113,6 +117,12 @@ typedef struct cugrt_llm_generate_result {
   double seconds;        /* of the further ones */
 } cugrt_llm_generate_result;
 
+/* A token that the model might have given. */
+typedef struct cugrt_llm_likely {
+  int32_t token;
+  float log_probability;
+} cugrt_llm_likely;
+
 /* A token of a sequence. */
 typedef struct cugrt_llm_event {
   size_t struct_size;
@@ -122,6 +132,11 @@ typedef struct cugrt_llm_event {
       stop; /* cugrt_llm_stop: of the last token of a sequence why it ended; its place is empty */
   const char *text; /* what the token adds, as for on_token; lives until the session's next step */
   size_t size_bytes;
+  /* By the model's logits alone, before penalties, temperature and choice; natural logarithms. Only
+   * where the options ask for it. */
+  double log_probability;
+  const cugrt_llm_likely *likely; /* the most likely first; lives as long as the text */
+  size_t likely_count;
 } cugrt_llm_event;
 
 typedef struct cugrt_llm_api {
@@ -191,6 +206,10 @@ typedef struct cugrt_llm_api {
   cugrt_status *(*model_plan)(const cugrt_llm_model *model,
                               const cugrt_llm_session_options *options, cugrt_llm_memory *memory,
                               cugrt_module **module);
+
+  /* What a token stands for: its size in bytes, of which as many as `room` go to `bytes`. Not
+   * always whole characters; 0 of a token that is none. */
+  size_t (*token_bytes)(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

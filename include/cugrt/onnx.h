@@ -29,6 +29,10 @@ typedef struct cugrt_onnx_options {
   const cugrt_tensor *given;
   size_t given_count;
   int32_t fix_given; /* 1: dimensions of given inputs are numbers, not symbols */
+  /* "INPUT=hwc" or "INPUT=nv12" and more, as docs/onnx.md says: what an image is made of. */
+  const char *const *preprocess;
+  size_t preprocess_count;
+  int32_t every_value; /* 1: floating values on the device are results, too, behind the model's */
 } cugrt_onnx_options;
 
 /* The code and, in `model`, the message or what was imported; then the message says why it was
@@ -47,6 +51,10 @@ int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t index, const char
                          const char **parameter, int32_t *is_integer);
 /* A result of the file, in the order of the function's. 0 beyond the last one. */
 int32_t cugrt_onnx_output(const cugrt_onnx_model *model, size_t index, const char **name);
+/* The node of the file that makes a result, its op and its place among the graph's nodes; empty
+ * names where an input or an initial value is the result. 0 beyond the last one. */
+int32_t cugrt_onnx_output_node(const cugrt_onnx_model *model, size_t index, const char **node,
+                               const char **op, size_t *place);
 /* A dimension of the file, and its symbol. 0 beyond the last one. */
 int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index, const char **dimension,
                           const char **symbol);

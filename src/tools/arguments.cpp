@@ -266,4 +266,77 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
   return arguments;
 }
 
+void add_random(const cugrt::Function &function, std::vector<std::string> &given) {
+  for (size_t i = 0; i < function.param_count(); ++i) {
+    cugrt_param_info info = function.param(i);
+    const std::string prefix = std::string(info.name) + "=";
+    const bool named = std::any_of(given.begin(), given.end(), [&](const std::string &input) {
+      return input.compare(0, prefix.size(), prefix) == 0;
+    });
+    if (!info.weight && info.kind == CUGRT_VALUE_TENSOR && info.access != CUGRT_OUT && !named)
+      given.push_back(prefix + "random");
+  }
+}
+
+Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor) {
+  Array array{tensor.dtype, {tensor.dims, tensor.dims + tensor.rank}, {}};
+  array.bytes.resize(tensor_bytes(array.dtype, array.dims));
+  if (!array.bytes.empty())
+    cugrt::copy_to_host(runtime, array.bytes, tensor.address);
+  return array;
+}
+
+namespace {
+
+double half_value(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
+                     : exponent == 31 ? (fraction ? std::nan("") : HUGE_VAL)
+                                      : std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+} // namespace
+
+double element(const Array &array, size_t index) {
+  const std::byte *at = array.bytes.data();
+  auto read = [&](auto example) {
+    std::memcpy(&example, at + index * sizeof example, sizeof example);
+    return example;
+  };
+  switch (array.dtype) {
+  case CUGRT_F32:
+    return read(0.0f);
+  case CUGRT_F64:
+    return read(0.0);
+  case CUGRT_F16:
+    return half_value(read(uint16_t(0)));
+  case CUGRT_BF16: {
+    uint32_t bits = uint32_t(read(uint16_t(0))) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  case CUGRT_BOOL:
+  case CUGRT_U8:
+    return read(uint8_t(0));
+  case CUGRT_I8:
+    return read(int8_t(0));
+  case CUGRT_I16:
+    return read(int16_t(0));
+  case CUGRT_U16:
+    return read(uint16_t(0));
+  case CUGRT_I32:
+    return read(int32_t(0));
+  case CUGRT_U32:
+    return read(uint32_t(0));
+  case CUGRT_I64:
+    return static_cast<double>(read(int64_t(0)));
+  case CUGRT_U64:
+    return static_cast<double>(read(uint64_t(0)));
+  default:
+    return std::nan("");
+  }
+}
+
 } // namespace tool

@@ -31,4 +31,13 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
 /// Floats are drawn from [-1, 1), integers from [0, 8), so that ids and counts stay small.
 Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine);
 
+/// Adds NAME=random for every tensor that is read and not given.
+void add_random(const cugrt::Function &function, std::vector<std::string> &given);
+
+/// A tensor of the device, copied.
+Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor);
+
+/// An element as a number; NaN of dtypes that have none.
+double element(const Array &array, size_t index);
+
 } // namespace tool

@@ -5,6 +5,7 @@
 // begins with the device idle, and waiting is outside of the host's times.
 #include "language_model.h"
 #include "model.h"
+#include "onnxruntime.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,7 @@ struct Measured {
   uint64_t nodes = 0, edges = 0; // of the largest instance so far
   Quartiles graph, eager;
   std::optional<double> graph_device_us, eager_device_us;
+  std::optional<OnnxRuntimeAnswer> other; // ONNX Runtime on the same inputs
   size_t runs = 0;
 };
 
@@ -94,6 +96,13 @@ public:
     if (!model_.emulated()) {
       measured.graph_device_us = quartiles(graph_.device_us).median;
       measured.eager_device_us = quartiles(eager_.device_us).median;
+    }
+    if (is_onnx(options_.model.module) && options_.model.import.preprocess.empty() &&
+        has_onnxruntime()) {
+      OnnxRuntimeRequest request = same_inputs(options_.model.module, options_.model.import,
+                                               model_.onnx_inputs(), arguments);
+      request.timed_runs = static_cast<unsigned>(measured.runs);
+      measured.other = run_onnxruntime(request);
     }
     return measured;
   }
@@ -166,6 +175,10 @@ void print_table(const Model &model, const std::vector<Measured> &all) {
     if (measured.graph_device_us)
       std::printf(" %14.2f %14.2f", *measured.graph_device_us, *measured.eager_device_us);
     std::printf("\n");
+    if (measured.other)
+      std::printf("  ONNX Runtime %s on %s: %.2f, until results are on the host\n",
+                  measured.other->version.c_str(), measured.other->provider.c_str(),
+                  measured.other->median_us);
   }
 }
 
@@ -189,6 +202,7 @@ void print_json(const Model &model, const std::vector<Measured> &all) {
                     {"eager_us_q3", m.eager.q3},
                     {"graph_device_us", device(m.graph_device_us)},
                     {"eager_device_us", device(m.eager_device_us)},
+                    {"onnxruntime_us", m.other ? Json(m.other->median_us) : Json()},
                     {"not_measured", m.graph_device_us ? "" : "device times: there is no GPU"}});
   }
   std::cout << rows.dump(1) << "\n";

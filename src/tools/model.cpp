@@ -106,6 +106,7 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(o
         load_with_weights(options.module, options.weights, options.import, options_.inputs);
     module_.emplace(std::move(loaded.module));
     weights_ = std::move(loaded.weights);
+    onnx_inputs_ = std::move(loaded.inputs);
   }
   {
     SpanScope span(spans, "open driver");
@@ -153,15 +154,7 @@ cugrt::Session Model::open(cugrt_session_options options) {
 
 std::vector<Argument> Model::arguments(const Symbols &symbols) {
   std::vector<std::string> given = options_.inputs;
-  for (size_t i = 0; i < function_->param_count(); ++i) {
-    cugrt_param_info info = function_->param(i);
-    std::string prefix = std::string(info.name) + "=";
-    bool named = std::any_of(given.begin(), given.end(), [&](const std::string &input) {
-      return input.compare(0, prefix.size(), prefix) == 0;
-    });
-    if (!info.weight && info.kind == CUGRT_VALUE_TENSOR && info.access != CUGRT_OUT && !named)
-      given.push_back(prefix + "random");
-  }
+  add_random(*function_, given);
   return make_arguments(*runtime_, *function_, given, symbols);
 }
 

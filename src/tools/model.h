@@ -47,6 +47,8 @@ public:
   bool emulated() const { return emulated_; }
 
   cugrt::Session open(cugrt_session_options options);
+  /// Of an ONNX file.
+  const OnnxInputs &onnx_inputs() const { return onnx_inputs_; }
   /// Arguments of a run with these values of the symbols.
   std::vector<Argument> arguments(const Symbols &symbols);
 
@@ -56,6 +58,7 @@ private:
   ModelOptions options_;
   std::optional<cugrt::Module> module_;
   std::optional<cugrt::Weights> weights_;
+  OnnxInputs onnx_inputs_;
   std::optional<cugrt::Runtime> runtime_;
   std::optional<cugrt::Executable> executable_;
   std::optional<cugrt::Function> function_;

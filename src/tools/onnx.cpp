@@ -74,17 +74,20 @@ void add_import_options(CLI::App &command, ImportOptions &options) {
                                 "SYMBOL=A..B: what a symbol of an ONNX file may be"));
   repeatable(command.add_option("--bind", options.bind,
                                 "INPUT=VALUE: an input of an ONNX file that is a constant"));
+  repeatable(command.add_option(
+      "--preprocess", options.preprocess,
+      "INPUT=hwc or INPUT=nv12, with commas size=ROWSxCOLUMNS, swap, scale=A, mean=A:B:C, "
+      "std=A:B:C: frames of bytes in the place of an image"));
 }
 
 OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
                      const std::vector<std::string> &inputs)
     : path_(path) {
-  std::vector<std::string> names;
   for (const std::string &input : inputs) {
     const size_t equals = input.rfind('=');
     if (equals == std::string::npos || !is_file(input))
       continue;
-    names.push_back(input.substr(0, equals));
+    given_names_.push_back(input.substr(0, equals));
     given_.push_back(read_npy(input.substr(equals + 1)));
   }
   std::vector<cugrt_tensor> tensors;
@@ -98,7 +101,9 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
   }
   const auto dims = cugrt::detail::pointers(options.dims),
              bounds = cugrt::detail::pointers(options.bounds),
-             bind = cugrt::detail::pointers(options.bind), given = cugrt::detail::pointers(names);
+             bind = cugrt::detail::pointers(options.bind),
+             given = cugrt::detail::pointers(given_names_),
+             preprocess = cugrt::detail::pointers(options.preprocess);
   cugrt_onnx_options wanted{};
   wanted.struct_size = sizeof wanted;
   wanted.dims = dims.data(), wanted.dim_count = dims.size();
@@ -106,6 +111,8 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
   wanted.bind = bind.data(), wanted.bind_count = bind.size();
   wanted.given_names = given.data(), wanted.given = tensors.data();
   wanted.given_count = tensors.size();
+  wanted.preprocess = preprocess.data(), wanted.preprocess_count = preprocess.size();
+  wanted.every_value = options.every_value;
   cugrt_onnx_model *model = nullptr;
   const cugrt_code code = cugrt_onnx_import(path.c_str(), &wanted, &model);
   model_.reset(model);
@@ -168,6 +175,31 @@ std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &input
   return out;
 }
 
+OnnxInputs OnnxModel::inputs() const {
+  OnnxInputs all;
+  const char *name = nullptr, *parameter = nullptr;
+  int32_t integer = 0;
+  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &integer); ++i) {
+    if (parameter)
+      all.parameters.emplace_back(name, parameter);
+    for (size_t g = 0; !parameter && g < given_names_.size(); ++g)
+      if (given_names_[g] == name)
+        all.bound.emplace_back(name, given_[g]);
+  }
+  return all;
+}
+
+std::vector<OnnxModel::Output> OnnxModel::outputs() const {
+  std::vector<Output> all;
+  const char *name = nullptr, *node = nullptr, *op = nullptr;
+  size_t place = 0;
+  for (size_t i = 0; cugrt_onnx_output(model_.get(), i, &name); ++i) {
+    cugrt_onnx_output_node(model_.get(), i, &node, &op, &place);
+    all.push_back({name, node, op, place});
+  }
+  return all;
+}
+
 std::string OnnxModel::symbols_text() const {
   std::string text;
   const char *dimension = nullptr, *symbol = nullptr;
@@ -187,16 +219,18 @@ std::string OnnxModel::symbols_text() const {
 LoadedModule load_with_weights(const std::string &path, const std::string &weights,
                                const ImportOptions &import, std::vector<std::string> &inputs) {
   if (!is_onnx(path)) {
-    if (!import.dims.empty() || !import.bounds.empty() || !import.bind.empty())
-      throw UserError("--dim, --bounds and --bind are of ONNX files");
+    if (!import.dims.empty() || !import.bounds.empty() || !import.bind.empty() ||
+        !import.preprocess.empty())
+      throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
     cugrt::Module module = load_module(path);
     if (weights.empty())
-      return {std::move(module), std::nullopt};
-    return {std::move(module), cugrt::Weights::load(weights)};
+      return {std::move(module), std::nullopt, {}};
+    return {std::move(module), cugrt::Weights::load(weights), {}};
   }
   const OnnxModel model(path, import, inputs);
   inputs = model.rename(inputs);
-  return {model.module(), weights.empty() ? model.weights() : cugrt::Weights::load(weights)};
+  return {model.module(), weights.empty() ? model.weights() : cugrt::Weights::load(weights),
+          model.inputs()};
 }
 
 void add_import(CLI::App &app) {

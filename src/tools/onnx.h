@@ -15,9 +15,16 @@ namespace tool {
 bool is_onnx(const std::string &path);
 
 struct ImportOptions {
-  std::vector<std::string> dims, bounds, bind;
+  std::vector<std::string> dims, bounds, bind, preprocess;
+  bool every_value = false; // floating values on the device are results, too
 };
 void add_import_options(CLI::App &command, ImportOptions &options);
+
+/// What an ONNX file calls its inputs.
+struct OnnxInputs {
+  std::vector<std::pair<std::string, std::string>> parameters; // name, parameter
+  std::vector<std::pair<std::string, Array>> bound;            // to what was given as a file
+};
 
 /// An imported model, kept for its weights.
 class OnnxModel {
@@ -36,6 +43,12 @@ public:
   /// The inputs as they were given, under the names of the function's parameters; what is bound is
   /// left out.
   std::vector<std::string> rename(const std::vector<std::string> &inputs) const;
+  OnnxInputs inputs() const;
+  struct Output {
+    std::string name, node, op; // of the file
+    size_t place = 0;           // of the node in its graph
+  };
+  std::vector<Output> outputs() const;
   /// The map from dimensions to symbols, one a line.
   std::string symbols_text() const;
 
@@ -45,6 +58,7 @@ private:
   };
   std::string path_;
   std::vector<Array> given_; // what the model's views of given inputs look into
+  std::vector<std::string> given_names_;
   std::unique_ptr<cugrt_onnx_model, Free> model_;
 };
 
@@ -52,6 +66,7 @@ private:
 struct LoadedModule {
   cugrt::Module module;
   std::optional<cugrt::Weights> weights;
+  OnnxInputs inputs; // of an ONNX file
 };
 /// `inputs` are renamed to the parameters.
 LoadedModule load_with_weights(const std::string &path, const std::string &weights,

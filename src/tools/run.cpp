@@ -29,55 +29,6 @@ struct Options {
   bool eager = false, strict = false, stats = false;
 };
 
-double half_value(uint16_t bits) {
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
-                     : exponent == 31 ? (fraction ? std::nan("") : HUGE_VAL)
-                                      : std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-double element(const Array &array, size_t index) {
-  const std::byte *at = array.bytes.data();
-  auto read = [&](auto example) {
-    std::memcpy(&example, at + index * sizeof example, sizeof example);
-    return example;
-  };
-  switch (array.dtype) {
-  case CUGRT_F32:
-    return read(0.0f);
-  case CUGRT_F64:
-    return read(0.0);
-  case CUGRT_F16:
-    return half_value(read(uint16_t(0)));
-  case CUGRT_BF16: {
-    uint32_t bits = uint32_t(read(uint16_t(0))) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  case CUGRT_BOOL:
-  case CUGRT_U8:
-    return read(uint8_t(0));
-  case CUGRT_I8:
-    return read(int8_t(0));
-  case CUGRT_I16:
-    return read(int16_t(0));
-  case CUGRT_U16:
-    return read(uint16_t(0));
-  case CUGRT_I32:
-    return read(int32_t(0));
-  case CUGRT_U32:
-    return read(uint32_t(0));
-  case CUGRT_I64:
-    return static_cast<double>(read(int64_t(0)));
-  case CUGRT_U64:
-    return static_cast<double>(read(uint64_t(0)));
-  default:
-    return std::nan("");
-  }
-}
-
 // One line: name, dtype and shape, and the range of the values.
 void summarize(const std::string &name, const Array &array) {
   std::cout << name << ": " << dtype_name(array.dtype) << "[";
@@ -109,14 +60,6 @@ void emit(const Options &options, const std::string &name, const Array &array) {
     summarize(name, array);
   else
     write_npy(options.output + "/" + name + ".npy", array);
-}
-
-Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor) {
-  Array array{tensor.dtype, {tensor.dims, tensor.dims + tensor.rank}, {}};
-  array.bytes.resize(tensor_bytes(array.dtype, array.dims));
-  if (!array.bytes.empty())
-    cugrt::copy_to_host(runtime, array.bytes, tensor.address);
-  return array;
 }
 
 void emit_results(const Options &options, cugrt::Runtime &runtime, const cugrt::Function &function,
@@ -227,15 +170,15 @@ struct Opened {
 };
 
 Opened open_module(const Options &options, std::vector<std::string> &inputs) {
-  auto [module, given] = load_with_weights(options.module, options.weights, options.import, inputs);
-  cugrt::Weights weights = given ? std::move(*given) : cugrt::Weights();
+  LoadedModule loaded = load_with_weights(options.module, options.weights, options.import, inputs);
+  cugrt::Weights weights = loaded.weights ? std::move(*loaded.weights) : cugrt::Weights();
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
   options.planning.apply(compile);
   size_t cached = 0;
   compile.progress = show_progress;
   compile.progress_user = &cached;
-  cugrt::Executable executable(runtime, module, &compile);
+  cugrt::Executable executable(runtime, loaded.module, &compile);
   return {std::move(weights), std::move(runtime), std::move(executable)};
 }
 

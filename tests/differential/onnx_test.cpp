@@ -1,99 +1,13 @@
 // Ops of com.microsoft, from the bytes of a model to results, against arithmetic in double
 // precision; and what is stored as bytes behind a norm or a softmax.
-#include "support/api_fixture.h"
-#include "support/onnx_bytes.h"
-#include "support/temporary_folder.h"
-
-#include <fstream>
+#include "support/onnx_run.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
 using namespace cugrt::test::onnx_bytes;
+using namespace cugrt::test::onnx_run;
 
 namespace {
-
-constexpr unsigned kU8 = 2, kI32 = 6; // ONNX's numbers of dtypes
-
-/// A tensor of a model: an input of the run, or an initial value.
-struct Given {
-  std::string name;
-  unsigned dtype = kF32;
-  std::vector<int64_t> dims{};
-  std::string bytes_of{};
-  bool is_weight = false;
-};
-
-template <class T> std::string raw(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
-}
-Given floats(const std::string &name, std::vector<int64_t> dims, const std::vector<float> &values) {
-  return {name, kF32, std::move(dims), raw(values)};
-}
-Given weight(Given given) {
-  given.is_weight = true;
-  return given;
-}
-
-std::string float_attribute(const std::string &name, float number_of) {
-  uint32_t bits;
-  std::memcpy(&bits, &number_of, 4);
-  std::string four(reinterpret_cast<const char *>(&bits), 4);
-  return bytes(5, bytes(1, name) + varint(2 << 3 | 5) + four + number(20, 1));
-}
-std::string microsoft_node(const std::string &op, const std::vector<std::string> &inputs,
-                           const std::vector<std::string> &outputs,
-                           const std::string &attributes = "") {
-  return node(op, inputs, outputs, attributes + bytes(7, "com.microsoft"));
-}
-
-cugrt_dtype dtype_of(unsigned dtype) {
-  return dtype == kF32   ? CUGRT_F32
-         : dtype == kU8  ? CUGRT_U8
-         : dtype == kI32 ? CUGRT_I32
-                         : CUGRT_I64;
-}
-
-/// The only result of the nodes, whose name is "y".
-template <class T> std::vector<T> run(const std::string &nodes, const std::vector<Given> &given) {
-  std::string graph = nodes;
-  for (const Given &one : given) {
-    if (!one.is_weight) {
-      std::vector<std::string> dims;
-      for (int64_t dim : one.dims)
-        dims.push_back(std::to_string(dim));
-      graph += input(one.name, one.dtype, dims);
-      continue;
-    }
-    std::string tensor;
-    for (int64_t dim : one.dims)
-      tensor += number(1, uint64_t(dim));
-    graph += bytes(5, tensor + number(2, one.dtype) + bytes(8, one.name) + bytes(9, one.bytes_of));
-  }
-  graph += output("y", std::is_same_v<T, float> ? kF32 : kU8, {});
-  const TemporaryFolder folder;
-  std::ofstream(folder.path + "/m.onnx", std::ios::binary) << model(graph);
-  Runtime &runtime = emulated_runtime();
-  const Module module = Module::load(folder.path + "/m.onnx");
-  INFO(module.print());
-  Executable executable(runtime, module);
-  Session session(executable, runtime, module.weights());
-  std::vector<Buffer> buffers;
-  std::vector<Value> arguments;
-  for (const std::string &name : module.input_names())
-    for (const Given &one : given)
-      if (one.name == name &&
-          executable.function("main").param(arguments.size()).kind == CUGRT_VALUE_INT) {
-        int64_t integer = 0;
-        std::memcpy(&integer, one.bytes_of.data(), sizeof integer);
-        arguments.push_back(Value(integer));
-      } else if (one.name == name) {
-        buffers.push_back(upload(std::vector<char>(one.bytes_of.begin(), one.bytes_of.end())));
-        arguments.push_back(buffers.back().tensor(dtype_of(one.dtype), one.dims));
-      }
-  const auto results = session.run(executable.function("main"), arguments);
-  session.synchronize();
-  return download<T>(results.at(0).as.tensor.address, elements(results[0].as.tensor));
-}
 
 /// softmax(scores) over what is there, times rows of v [keys, size].
 std::vector<double> weighted(const std::vector<double> &scores,

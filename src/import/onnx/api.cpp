@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstring>
 #include <new>
 
 namespace onnx = cugrt::onnx;
@@ -19,6 +21,9 @@ namespace {
 
 using cugrt::Code;
 using cugrt::Status;
+
+/// Of the options' first form.
+constexpr size_t kLeastOptions = offsetof(cugrt_onnx_options, preprocess);
 
 Status split(const char *text, std::string &name, std::string &value) {
   const std::string whole = text ? text : "";
@@ -69,13 +74,25 @@ Status read_options(const cugrt_onnx_options &from, onnx::Options &to) {
     to.given[from.given_names[i]] = host;
   }
   to.fix_given = from.fix_given != 0;
+  for (size_t i = 0; i < from.preprocess_count; ++i) {
+    const std::string whole = from.preprocess[i] ? from.preprocess[i] : "";
+    const size_t equals = whole.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Status::error(Code::invalid_argument,
+                           "'" + whole + "' is not INPUT=hwc or INPUT=nv12");
+    CUGRT_ASSIGN(to.frames[whole.substr(0, equals)], onnx::parse_frames(whole.substr(equals + 1)));
+  }
+  to.every_value = from.every_value != 0;
   return {};
 }
 
 Status run(const char *path, const cugrt_onnx_options *options, cugrt_onnx_model &model) {
   onnx::Options read;
-  if (options)
-    CUGRT_TRY(read_options(*options, read));
+  if (options) { // a caller may know fewer fields, or more
+    cugrt_onnx_options known{};
+    std::memcpy(&known, options, std::min(options->struct_size, sizeof known));
+    CUGRT_TRY(read_options(known, read));
+  }
   CUGRT_ASSIGN(model.imported, onnx::import_file(path, read));
   CUGRT_TRY(cugrt::ir::check_text_limits(model.imported.module));
   model.text = cugrt::ir::print(model.imported.module);
@@ -105,7 +122,7 @@ CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_import(const char *path, const cugrt_onn
   *model = new (std::nothrow) cugrt_onnx_model;
   if (!*model)
     return CUGRT_OUT_OF_HOST_MEMORY;
-  if (options && options->struct_size < sizeof *options) {
+  if (options && options->struct_size < kLeastOptions) {
     (*model)->message = "the options' struct_size is not set";
     return CUGRT_INVALID_ARGUMENT;
   }
@@ -152,7 +169,19 @@ CUGRT_ONNX_EXPORT int32_t cugrt_onnx_output(const cugrt_onnx_model *model, size_
                                             const char **name) {
   if (!model || index >= model->imported.outputs.size())
     return 0;
-  *name = model->imported.outputs[index].c_str();
+  *name = model->imported.outputs[index].name.c_str();
+  return 1;
+}
+
+CUGRT_ONNX_EXPORT int32_t cugrt_onnx_output_node(const cugrt_onnx_model *model, size_t index,
+                                                 const char **node, const char **op,
+                                                 size_t *place) {
+  if (!model || index >= model->imported.outputs.size())
+    return 0;
+  const onnx::Imported::Output &output = model->imported.outputs[index];
+  *node = output.node.c_str();
+  *op = output.op.c_str();
+  *place = output.place;
   return 1;
 }
 

@@ -94,6 +94,17 @@ public:
 /// turned].
 V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
 
+/// What a BatchNormalization that alone reads the result of this convolution does goes into its
+/// weights [O, C / groups, ..] ([C, O / groups, ..] of a transposed one) and its bias: factors that
+/// follow from weights alone. Nothing where there is none, or something of it is no constant.
+void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed);
+
+struct PoolWindow {
+  Ints kernel, strides, dilation, before;
+};
+/// Positions of the largest elements of x's windows, i64 of dimensions `y`.
+V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
+
 using Handler = void (*)(Call &);
 using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
@@ -109,6 +120,8 @@ void add_resizing(HandlerTable &table);
 void add_attention(HandlerTable &table);
 void add_signals(HandlerTable &table);
 void add_states(HandlerTable &table);
+void add_counted(HandlerTable &table);
+void add_places(HandlerTable &table);
 /// Of com.microsoft.
 void add_microsoft(HandlerTable &table);
 void add_microsoft_attention(HandlerTable &table);

@@ -5,6 +5,7 @@
 // is named.
 #pragma once
 
+#include "import/onnx/frames.h"
 #include "ir/module/module.h"
 #include "support/status.h"
 
@@ -29,10 +30,14 @@ struct Options {
   std::map<std::string, std::string> dims; // a dimension's name in the file: a symbol, or a number
   std::map<std::string, ir::Interval> bounds; // of symbols
   std::map<std::string, std::string> bind;    // an input: numbers, as text
+  std::map<std::string, Frames> frames;       // an input that is an image: what it is made of
   /// What a run will be given: values are taken where an input must be a constant, shapes bound
   /// the symbols.
   std::map<std::string, HostTensor> given;
   bool fix_given = false; // symbols get the given inputs' dimensions, and no input stays a symbol
+  /// Every floating value of the graph that is computed on the device is a result, behind the
+  /// model's own, in the order of its nodes.
+  bool every_value = false;
 };
 
 struct Input {
@@ -49,7 +54,11 @@ struct Imported {
   };
   std::vector<Weight> weights;
   std::vector<Input> inputs;
-  std::vector<std::string> outputs;                         // their names in the file
+  struct Output {
+    std::string name, node, op; // in the file; no node where it is an input or initial value
+    size_t place = 0;           // of the node in its graph
+  };
+  std::vector<Output> outputs;
   std::vector<std::pair<std::string, std::string>> symbols; // a dimension's name, and the symbol
   std::string note; // why it is for the given shapes alone; empty: it is not
   std::vector<std::shared_ptr<const void>> files; // what views of bytes look into

@@ -122,29 +122,46 @@ void Importer::require_at_least(E e, int64_t least) {
 // --- Inputs
 // ---------------------------------------------------------------------------------------
 
+namespace {
+
+/// "?", "-1" and their like name nothing: dimensions that have them may differ.
+std::string name_of(const ValueInfo &info, size_t i) {
+  const std::string_view own = i < info.dims.size() ? info.dims[i].name : std::string_view();
+  const bool named = std::any_of(own.begin(), own.end(),
+                                 [](unsigned char letter) { return std::isalpha(letter); });
+  return named ? std::string(own) : std::string(info.name) + "[" + std::to_string(i) + "]";
+}
+
+} // namespace
+
+std::optional<int64_t> Importer::number_of(const ValueInfo &info, size_t i) const {
+  if (i < info.dims.size() && info.dims[i].known)
+    return info.dims[i].value;
+  const auto renamed = options_.dims.find(name_of(info, i));
+  if (renamed == options_.dims.end())
+    return std::nullopt;
+  int64_t number = 0;
+  const std::string &text = renamed->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
 Result<E> Importer::dimension(const ValueInfo &info, size_t i, const HostTensor *given) {
   const Dimension dim = i < info.dims.size() ? info.dims[i] : Dimension();
-  if (dim.known)
-    return constant(dim.value);
+  if (const std::optional<int64_t> number = number_of(info, i))
+    return constant(*number);
   if (options_.fix_given && given && i < given->dims.size())
     return constant(given->dims[i]);
-  // "?", "-1" and their like name nothing: dimensions that have them may differ.
-  const bool named = std::any_of(dim.name.begin(), dim.name.end(),
-                                 [](unsigned char letter) { return std::isalpha(letter); });
-  std::string name(named ? dim.name : std::string_view());
-  if (name.empty())
-    name = std::string(info.name) + "[" + std::to_string(i) + "]";
+  const std::string name = name_of(info, i);
   auto [known, added] = dimensions_.try_emplace(name);
   if (!added)
     return known->second;
-  std::string wanted =
-      !named ? "x" + std::to_string(result_.symbols.size()) : std::string(dim.name);
+  std::string wanted = name.back() == ']' && dim.name != name
+                           ? "x" + std::to_string(result_.symbols.size())
+                           : std::string(dim.name);
   if (auto renamed = options_.dims.find(name); renamed != options_.dims.end()) {
-    int64_t number = 0;
     const std::string &text = renamed->second;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size() && number >= 0)
-      return known->second = constant(number);
     for (size_t s = 0; s < builder_.function().symbols.size(); ++s)
       if (builder_.function().symbols[s].name == text)
         return known->second = exprs().symbol({static_cast<uint32_t>(s)});
@@ -191,6 +208,11 @@ Status Importer::input(const ValueInfo &info) {
     return Status::error(Code::unsupported, "input '" + name + "' is no tensor of a dtype of ours");
   auto found = options_.given.find(name);
   const HostTensor *given = found == options_.given.end() ? nullptr : &found->second;
+  const auto wanted = options_.frames.find(name);
+  if (wanted != options_.frames.end()) {
+    define(info.name, std::make_shared<Entry>());
+    return frames(info, wanted->second, given);
+  }
   if (given && given->dtype != *dtype)
     return Status::error(Code::invalid_argument,
                          "input '" + name + "' has dtype " + std::string(ir::info(*dtype).name) +
@@ -251,6 +273,10 @@ Status Importer::inputs() {
     if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
                      [&name = name](const Input &one) { return one.name == name; }))
       return Status::error(Code::not_found, "--bind: the model has no input '" + name + "'");
+  for (const auto &[name, wanted] : options_.frames)
+    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
+                     [&name = name](const Input &one) { return one.name == name; }))
+      return Status::error(Code::not_found, "--preprocess: the model has no input '" + name + "'");
   return {};
 }
 
@@ -398,37 +424,8 @@ void Importer::graph_body(const Graph &graph) {
   nodes(graph.nodes);
 }
 
-// --- Results
+// --- All of it
 // --------------------------------------------------------------------------------------
-
-Status Importer::results() {
-  std::vector<ir::Operand> operands;
-  std::set<uint32_t> returned;
-  for (const ValueInfo &info : model_.graph.outputs) {
-    hint = "result";
-    EntryPtr entry = find(info.name);
-    V value = device(*entry);
-    const bool own = value.valid() && !entry->is_input && !entry->constant && !entry->host &&
-                     returned.insert(value.index).second;
-    if (value.valid() &&
-        (!own || std::find(pinned_.begin(), pinned_.end(), entry) != pinned_.end()))
-      value = emit(Op::cast, {value}, {attr("dtype", ir::DTypeLiteral(type(value).dtype))})[0];
-    if (failed())
-      return take_error().in("result '" + std::string(info.name) + "'");
-    operands.push_back(ir::Operand::of(value));
-    builder_.function().result_types.push_back(builder_.function().value(value).type);
-    result_.outputs.emplace_back(info.name);
-    const std::optional<DType> declared = dtype_of(info.data_type);
-    if (info.is_tensor && declared && *declared != type(value).dtype)
-      return Status::error(Code::parse_error,
-                           "result '" + std::string(info.name) + "' is declared with dtype " +
-                               std::string(ir::info(*declared).name) + " and has " +
-                               std::string(ir::info(type(value).dtype).name));
-  }
-  auto &module = result_.module;
-  module.functions.push_back(builder_.finish(operands));
-  return {};
-}
 
 Result<Imported> Importer::run() {
   opset_ = model_.opset;

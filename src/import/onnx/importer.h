@@ -60,6 +60,24 @@ struct Entry : std::enable_shared_from_this<Entry> {
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
+/// A launch of one of the library's own kernels that no op becomes: pointers to what it reads and
+/// writes, then sizes as i64.
+struct KernelCall {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::string source{}, entry{};
+  std::vector<std::string> options{};
+  std::vector<V> inputs{};
+  std::vector<ir::TypeId> outputs{};
+  std::vector<E> sizes{};
+  /// The number of blocks along a dimension: size `grid[i]`, or 1, by `each[i]`, rounded up.
+  uint32_t grid[3] = {kNone, kNone, kNone};
+  int64_t each[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  /// A thread for each of what the last size counts.
+  void over_elements() {
+    grid[0] = static_cast<uint32_t>(sizes.size() - 1), each[0] = block[0] = 256;
+  }
+};
+
 /// How an input of the model is taken.
 enum class InputMode { device, host, bound };
 
@@ -90,6 +108,12 @@ public:
   V constant_tensor(const std::string &name, const HostTensor &tensor);
   V materialize(const Host &host);
   V device(Entry &entry);
+  std::vector<V> launch(const KernelCall &call);
+  ir::TypeId tensor_type(DType dtype, const Dims &dims) {
+    return result_.module.types.tensor(dtype, dims);
+  }
+  /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
+  E count_on_host(V count, E most);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
   /// condition only single integers, which become symbols, never data.
   enum class Need { no, condition, value };
@@ -98,6 +122,12 @@ public:
   void need_constant(E e);
 
   EntryPtr find(std::string_view name);
+  /// The node of the model's graph that alone reads a value of that graph, which is no result.
+  const Node *only_reader(std::string_view name);
+  /// A constant of the model that is defined so far; else null.
+  EntryPtr constant_of(std::string_view name);
+  /// Nodes that the nodes before them have done the work of.
+  std::set<const Node *> folded;
   void define(std::string_view name, EntryPtr entry);
   void nodes(const std::vector<Node> &nodes);
   void graph_body(const Graph &graph);
@@ -128,7 +158,14 @@ private:
   Status inputs();
   Status input(const ValueInfo &info);
   Result<E> dimension(const ValueInfo &info, size_t i, const HostTensor *given);
+  /// Of the input's dimension in the file: its number, by --dim or the file's own.
+  std::optional<int64_t> number_of(const ValueInfo &info, size_t i) const;
+  Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
   Status results();
+  Status result(std::string_view name, std::set<uint32_t> &returned);
+  Status every_value(std::set<uint32_t> &returned);
+  ir::TypeId declared_type(ir::TypeId id);
+  void count_readers(const Graph &graph);
   void node(const Node &node);
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);
@@ -146,10 +183,15 @@ private:
   ir::FunctionBuilder builder_;
   std::vector<std::unordered_map<std::string_view, EntryPtr>> scopes_;
   std::unordered_map<std::string, E> dimensions_; // by the name in the file
-  std::vector<std::string> symbol_inputs_;        // by symbol: the host input, or ""
+  struct Readers {
+    size_t count = 0;
+    const Node *node = nullptr; // of the model's graph; null where something else reads it, too
+  };
+  std::unordered_map<std::string_view, Readers> readers_; // of values, filled when first asked for
+  std::vector<std::string> symbol_inputs_;                // by symbol: the host input, or ""
   std::unordered_map<std::string, uint32_t> kernels_;
-  std::vector<V> weight_params_;
-  std::vector<std::pair<std::string, V>> weights_made_;
+  std::unordered_map<std::string_view, size_t> makers_; // of values of the graph: the node
+  std::vector<ir::Operand> result_operands_;
   struct Block {
     std::vector<V> captures;
     std::vector<EntryPtr> made; // entries that got their device value in it
@@ -158,7 +200,6 @@ private:
   };
   std::vector<Block> blocks_;
   std::vector<size_t> level_; // by value: how many blocks it is in
-  std::vector<EntryPtr> pinned_;
   uint32_t last_block_ = 0;
   int64_t opset_ = 0;
   Status error_;

@@ -213,6 +213,8 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
       !std::isfinite(given.frequency_penalty))
     return Status::error(Code::invalid_argument,
                          "penalties are finite, and that of repetition is not negative");
+  if (given.log_probabilities < 0)
+    return Status::error(Code::invalid_argument, "log_probabilities is not negative");
   Request request;
   request.prompt.assign(given.prompt, given.prompt + given.prompt_count);
   request.max_tokens = given.max_tokens;
@@ -226,6 +228,7 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
   request.ends.assign(given.ends, given.ends + given.end_count);
   if (given.prefix)
     request.prefix = given.prefix->cache;
+  request.log_probabilities = static_cast<size_t>(given.log_probabilities);
   if (given.on_token)
     request.on_token = [on_token = given.on_token, user = given.user](int32_t token,
                                                                       std::string_view text) {
@@ -292,6 +295,9 @@ cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
     made.stop = static_cast<int32_t>(found.stop);
     made.text = found.text.c_str();
     made.size_bytes = found.text.size();
+    made.log_probability = found.likely.log_probability;
+    made.likely = found.likely.most.data();
+    made.likely_count = found.likely.most.size();
     return give_struct(made, event, "event");
   });
 }
@@ -357,6 +363,19 @@ cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_o
   });
 }
 
+size_t token_bytes(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room) {
+  if (!model || token < 0 || static_cast<size_t>(token) >= model->model->tokenizer->size())
+    return 0;
+  try {
+    const std::string found = model->model->tokenizer->bytes_of(token);
+    if (bytes)
+      std::copy_n(found.data(), std::min(found.size(), room), bytes);
+    return found.size();
+  } catch (const std::bad_alloc &) {
+    return 0;
+  }
+}
+
 constexpr cugrt_llm_api kTable = {
     .struct_size = sizeof(cugrt_llm_api),
     .version = CUGRT_LLM_API_VERSION,
@@ -383,6 +402,7 @@ constexpr cugrt_llm_api kTable = {
     .prompt_tokens = prompt_tokens,
     .prompt_free = prompt_free,
     .model_plan = model_plan,
+    .token_bytes = token_bytes,
 };
 
 } // namespace

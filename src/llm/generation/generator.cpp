@@ -135,7 +135,8 @@ Status Generator::take_in(Sequence &sequence) {
   return {};
 }
 
-Status Generator::give(Sequence &sequence, int32_t token) {
+// `row`: of the last run's logits, which the token was drawn from.
+Status Generator::give(Sequence &sequence, int32_t token, int64_t row) {
   Outcome &outcome = sequence.outcome;
   (outcome.tokens == 0 ? outcome.prompt_seconds : outcome.seconds) = seconds_since(sequence.begin);
   if (outcome.tokens == 0)
@@ -148,7 +149,12 @@ Status Generator::give(Sequence &sequence, int32_t token) {
                  : outcome.tokens == sequence.request.max_tokens ? Stop::length
                  : sequence.position == engine_->context()       ? Stop::context
                                                                  : Stop::none;
-  TokenEvent event{sequence.number, token, Stop::none, {}};
+  TokenEvent event{sequence.number, token, Stop::none, {}, {}};
+  if (const size_t count = sequence.request.log_probabilities) {
+    std::vector<float> logits;
+    CUGRT_TRY(engine_->read_logits(row, logits));
+    event.likely = likely_of(logits, token, count - 1);
+  }
   if (!is_end && static_cast<size_t>(token) < model_->tokenizer->size())
     event.text = sequence.stream.push(model_->tokenizer->bytes_of(token));
   if (sequence.has_ended())
@@ -168,7 +174,7 @@ Status Generator::decode() {
   for (Sequence &sequence : sequences_)
     if (sequence.is_in() && !sequence.has_ended()) {
       ++sequence.position;
-      CUGRT_TRY(give(sequence, tokens[static_cast<size_t>(sequence.place)]));
+      CUGRT_TRY(give(sequence, tokens[static_cast<size_t>(sequence.place)], sequence.place));
     }
   return {};
 }
@@ -181,7 +187,7 @@ Status Generator::go_on() {
     if (waiting->is_in()) {
       std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
       CUGRT_TRY(engine_->read_tokens(tokens));
-      CUGRT_TRY(give(*waiting, tokens[static_cast<size_t>(waiting->place)]));
+      CUGRT_TRY(give(*waiting, tokens[static_cast<size_t>(waiting->place)], 0));
     }
   }
   const bool has_open = std::ranges::any_of(sequences_, [](const Sequence &sequence) {

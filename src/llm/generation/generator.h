@@ -3,6 +3,7 @@
 #pragma once
 
 #include "llm/generation/engine.h"
+#include "llm/generation/likely.h"
 #include "llm/generation/prompt_cache.h"
 
 #include <chrono>
@@ -19,6 +20,7 @@ struct Request {
   Sampling sampling;
   std::vector<int32_t> ends;                 // besides the file's
   std::shared_ptr<const PromptCache> prefix; // what the sequence begins with, before the prompt
+  size_t log_probabilities = 0;              // of the token and of so many less one; 0: of none
   /// False ends the generation.
   std::function<bool(int32_t token, std::string_view text)> on_token;
 };
@@ -35,6 +37,7 @@ struct TokenEvent {
   int32_t token = 0;
   Stop stop = Stop::none;
   std::string text;
+  Likely likely; // where the request asks for it
 };
 
 class Generator {
@@ -87,7 +90,7 @@ private:
   Status begin(Sequence &sequence);
   Status take_in(Sequence &sequence);
   Status decode();
-  Status give(Sequence &sequence, int32_t token);
+  Status give(Sequence &sequence, int32_t token, int64_t row);
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Engine> engine_;

@@ -79,6 +79,7 @@ Result<ImportedFile> import_file(const char *path, const cugrt_import_options &o
   wanted.dims = options.dims, wanted.dim_count = options.dim_count;
   wanted.bounds = options.bounds, wanted.bound_count = options.bound_count;
   wanted.bind = options.bind, wanted.bind_count = options.bind_count;
+  wanted.preprocess = options.preprocess, wanted.preprocess_count = options.preprocess_count;
   cugrt_onnx_model *made = nullptr;
   const cugrt_code code = importer.import(path, &wanted, &made);
   const std::shared_ptr<cugrt_onnx_model> model(made, importer.free);

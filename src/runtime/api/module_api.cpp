@@ -84,6 +84,7 @@ cugrt_status *module_import(const char *path, const cugrt_import_options *given,
     CUGRT_REQUIRE(options.dims || !options.dim_count);
     CUGRT_REQUIRE(options.bounds || !options.bound_count);
     CUGRT_REQUIRE(options.bind || !options.bind_count);
+    CUGRT_REQUIRE(options.preprocess || !options.preprocess_count);
     return import_module(path, options, module);
   });
 }

@@ -25,12 +25,17 @@ WITHOUT_CASE = {
     "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
+    "frames.cu": "no op becomes it: the importer of ONNX files declares it; four bytes a channel of a place",
+    "deform_columns.cu": "no op becomes it: the importer of ONNX files declares it; a thread an element",
+    "nms.cu": "no op becomes it: the importer of ONNX files declares it; a block a class",
+    "pool_positions.cu": "no op becomes it: the importer of ONNX files declares it; a thread a window",
+    "roi_align.cu": "no op becomes it: the importer of ONNX files declares it; a thread a bin",
     "control.cu": "sets the conditions of graph nodes: a thread each",
     "resize.cu": "of PadToBuckets alone; moves rows as copy.cu does",
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
-CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
+CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma", "ceiling_fma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
@@ -75,7 +80,7 @@ def _(benches):
     equal([line.split()[0] for line in shown[2:]], [row["case"] for row in rows])
     for row in rows:
         assert row["us"] > 0 and row["bytes"] > 0, row
-        assert row["ceiling"] in ("copy", "read", "mma"), row
+        assert row["ceiling"] in ("copy", "read", "mma", "fma"), row
         equal(row["driver"] == "EMULATED", emulated)
         # A fraction, or the reason why there is none: never both, and no fraction without a GPU.
         equal(row["fraction_of_ceiling"] is None, bool(row["not_measured"]))

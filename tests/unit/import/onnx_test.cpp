@@ -328,11 +328,11 @@ TEST_CASE("external data: the file must be there, inside of the folder, and long
 
 TEST_CASE("unsupported nodes are reported together, each op with its count and what to do") {
   const std::string message = error_of(model(node("Foo", {"x"}, {"a"}) + node("Foo", {"x"}, {"b"}) +
-                                             node("NonZero", {"x"}, {"y"}) +
+                                             node("TfIdfVectorizer", {"x"}, {"y"}) +
                                              input("x", kF32, {"4"}) + output("y", kI64, {})));
   check_holds(message, Holds("3 nodes cannot be imported"));
   check_holds(message, Holds("Foo, 2 times (first 'a')"));
-  check_holds(message, Holds("NonZero, 1 time"));
+  check_holds(message, Holds("TfIdfVectorizer, 1 time"));
 }
 
 TEST_CASE("arithmetic over shapes becomes expressions and emits nothing") {
@@ -401,4 +401,80 @@ TEST_CASE("an input that must be a constant says how it is bound") {
   onnx::Options options;
   options.bind["axis"] = "0";
   CHECK(error_of(model(graph), options).empty());
+}
+
+TEST_CASE("a BatchNormalization that alone reads a convolution is in its weights") {
+  const auto constant = [](const std::string &name, Ints dims) {
+    int64_t count = 4;
+    std::string tensor;
+    for (int64_t dim : dims)
+      tensor += number(1, uint64_t(dim)), count *= dim;
+    return bytes(5, tensor + number(2, kF32) + bytes(8, name) +
+                        bytes(9, std::string(size_t(count), '\1')));
+  };
+  const std::string norm = node("BatchNormalization", {"h", "s", "b", "m", "v"}, {"y"});
+  const std::string around = input("x", kF32, {"n", "2", "8", "8"}) + constant("w", {3, 2, 3, 3}) +
+                             constant("s", {3}) + constant("b", {3}) + constant("m", {3}) +
+                             constant("v", {3}) + output("y", kF32, {});
+  const auto count = [](const std::string &text, const std::string &part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  const std::string folded = text_of(model(node("Conv", {"x", "w"}, {"h"}) + norm + around));
+  check_holds(folded, Holds("return %h"));
+  const std::string read_twice =
+      text_of(model(node("Conv", {"x", "w"}, {"h"}) + norm + around + output("h", kF32, {})));
+  CHECK(count(folded, "tensor<[n, 3, 6, 6], f32>") <
+        count(read_twice, "tensor<[n, 3, 6, 6], f32>"));
+  // Every value is asked for: what stands between the two is there.
+  onnx::Options options;
+  options.every_value = true;
+  auto imported =
+      onnx::import_bytes(model(node("Conv", {"x", "w"}, {"h"}) + norm + around), "", options);
+  INFO(message_of(imported));
+  REQUIRE(imported.ok());
+  REQUIRE(imported->outputs.size() == 2);
+  CHECK(imported->outputs[0].name == "y");
+  CHECK(imported->outputs[1].name == "h");
+  CHECK(imported->outputs[1].op == "Conv");
+  CHECK(imported->outputs[1].place == 0);
+}
+
+TEST_CASE("frames in the place of an image: what is wrong in the text, and what the model is not") {
+  for (const char *text : {"rgb", "hwc,size=3", "hwc,size=0x4", "hwc,mean=a", "hwc,std=0",
+                           "nv12,size=3x4", "hwc,crop=2", "hwc,scale=1:2", ""}) {
+    INFO(text);
+    CHECK_FALSE(onnx::parse_frames(text).ok());
+  }
+  auto frames = onnx::parse_frames("nv12,swap,size=4x6,scale=1,mean=1:2:3,std=2");
+  REQUIRE(frames.ok());
+  CHECK((frames->nv12 && frames->swap && frames->rows == 4 && frames->columns == 6));
+  CHECK((frames->scale == 1 && frames->mean == std::vector<double>{1, 2, 3}));
+  auto with = [&](const std::vector<std::string> &dims, const std::string &text) {
+    onnx::Options options;
+    options.frames["x"] = *onnx::parse_frames(text);
+    auto imported = onnx::import_bytes(
+        model(node("Relu", {"x"}, {"y"}) + input("x", kF32, dims) + output("y", kF32, {})), "",
+        options);
+    return imported.ok() ? ir::print(imported->module) : imported.status().message();
+  };
+  check_holds(with({"1", "3", "8", "8"}, "hwc"),
+              Holds("%x: tensor<[1, x_rows, x_columns, 3], u8>") && Holds("launch @frames"));
+  check_holds(with({"n", "8", "8", "3"}, "nv12"), Holds("%x: tensor<[n, x_lines, x_columns], u8>"));
+  check_holds(with({"1", "3", "h", "w"}, "hwc"), Holds("%x: tensor<[1, h, w, 3], u8>"));
+  check_holds(with({"1", "3", "h", "w"}, "nv12"), Holds("--dim must say"));
+  check_holds(with({"1", "5", "8", "8"}, "hwc"), Holds("no axis of 1, 3 or 4 channels"));
+  check_holds(with({"1", "1", "8", "8"}, "nv12"), Holds("NV12 frames have 3"));
+  check_holds(with({"1", "3", "8", "8"}, "hwc,mean=1:2"), Holds("has 3 channels, and 2 numbers"));
+}
+
+TEST_CASE(
+    "a size that the data decides is a symbol that the host is told, and no more than there are") {
+  const std::string text =
+      text_of(model(node("NonZero", {"x"}, {"p"}) + node("Transpose", {"p"}, {"y"}) +
+                    input("x", kF32, {"3", "4"}) + output("y", kI64, {})));
+  check_holds(text, Holds("host \"cugrt.count\"") && Holds("-> (tensor<?, i64>)") &&
+                        Holds("counted = 12"));
 }

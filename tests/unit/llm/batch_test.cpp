@@ -4,8 +4,11 @@
 #include "support/small_language_model.h"
 #include "support/temporary_folder.h"
 
+#include <array>
+#include <cmath>
 #include <map>
 #include <random>
+#include <utility>
 
 using namespace cugrt;
 using namespace cugrt::llm;
@@ -173,6 +176,71 @@ TEST_CASE("sequences end each by its own rule, and their places are empty then")
   const uint64_t second = *generator.add(by_end);
   const size_t wanted = size_t(std::ranges::find(tokens, tokens[2]) - tokens.begin()) + 1;
   CHECK(run_all(generator)[second] == std::vector(tokens.begin(), tokens.begin() + long(wanted)));
+}
+
+TEST_CASE("log-probabilities are those of a softmax, the most likely first") {
+  const float two = std::log(2.0f), five = std::log(5.0f);
+  const std::vector<float> logits = {3.0f, 3 + two, 3 + five, -INFINITY, NAN, 3 + two};
+  const Likely likely = likely_of(logits, 5, 4); // weights 1, 2, 5, 0, 0, 2 of 10
+  CHECK(std::abs(std::exp(likely.log_probability) - 0.2) < 1e-6);
+  REQUIRE(likely.most.size() == 4);
+  const std::array<int32_t, 4> tokens = {2, 1, 5, 0};
+  const std::array<double, 4> expected = {0.5, 0.2, 0.2, 0.1};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(likely.most[i].token == tokens[i]);
+    CHECK(std::abs(std::exp(likely.most[i].log_probability) - expected[i]) < 1e-6);
+  }
+  CHECK(likely_of(logits, 0, 100).most.size() == 6);
+  CHECK(likely_of(logits, 0, 0).most.empty());
+}
+
+TEST_CASE("a sequence's log-probabilities are of the logits that its tokens were drawn from") {
+  const std::shared_ptr<const Model> model = small_model();
+  // The logits that the most likely token follows, four times.
+  const std::vector<int32_t> prompt = prompt_of(5, 3);
+  const auto opened = Engine::open(*model, emulated_runtime().get(), of_places(2));
+  REQUIRE(opened.ok());
+  Engine &engine = **opened;
+  Logits logits(1);
+  REQUIRE(engine.set_sampler(1, {}).ok());
+  take_in(engine, 1, prompt);
+  REQUIRE(engine.read_logits(0, logits[0]).ok());
+  for (std::vector<float> &row : follow(engine, 1, 3))
+    logits.push_back(std::move(row));
+
+  const auto made = Generator::open(model, emulated_runtime().get(), of_places(2));
+  REQUIRE(made.ok());
+  Generator &generator = **made;
+  Request asking = request_of(5, 3, 4), drawn = request_of(5, 3, 4);
+  asking.log_probabilities = 3;
+  drawn.log_probabilities = 1;
+  drawn.sampling.temperature = 4;
+  drawn.sampling.repetition = 2;
+  const uint64_t first = *generator.add(asking);
+  REQUIRE(generator.add(drawn).ok());
+  size_t step = 0;
+  bool is_first_of_drawn = true;
+  while (generator.empty_places() < 2) {
+    REQUIRE(generator.step().ok());
+    for (const TokenEvent &event : generator.events()) {
+      const bool is_asking = event.sequence == first;
+      CHECK(event.likely.most.size() == (is_asking ? 2 : 0));
+      if (!is_asking && !std::exchange(is_first_of_drawn, false))
+        continue;
+      const std::vector<float> &row = logits[is_asking ? step : 0];
+      double sum = 0;
+      for (const float logit : row)
+        sum += std::exp(static_cast<double>(logit));
+      const auto token = static_cast<size_t>(event.token);
+      CHECK(std::abs(std::exp(event.likely.log_probability) - std::exp(row[token]) / sum) < 1e-6);
+      if (is_asking) {
+        CHECK(event.likely.most[0].token == event.token);
+        CHECK(event.likely.most[1].log_probability <= event.likely.most[0].log_probability);
+        ++step;
+      }
+    }
+  }
+  CHECK(step == 4);
 }
 
 TEST_CASE("a generation goes on behind what it held, until a sequence takes the place") {

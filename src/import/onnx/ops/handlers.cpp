@@ -19,6 +19,8 @@ Handler find_handler(std::string_view domain, std::string_view op) {
     add_attention(all);
     add_signals(all);
     add_states(all);
+    add_counted(all);
+    add_places(all);
     return all;
   }();
   static const HandlerTable microsoft = [] {

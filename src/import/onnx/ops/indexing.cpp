@@ -79,28 +79,6 @@ void reverse_sequence(Call &c) {
                 {attr("axis", static_cast<int64_t>(time))}));
 }
 
-/// What is not 0, of which nothing is known but that all are: positions in order.
-void non_zero(Call &c) { c.unsupported("a result whose size the data decide"); }
-
-/// Elements along an axis by a condition that is known here.
-void compress(Call &c) {
-  V x = c.value(0);
-  const Ints condition = c.constants(1);
-  if (c.failed())
-    return;
-  size_t axis = 0;
-  if (c.attribute("axis"))
-    axis = c.axis(c.integer("axis", 0), c.rank(x));
-  else
-    x = c.reshape(x, {c.product(c.dims(x))});
-  Host ids{DType::i64, {}, {}, {}};
-  for (size_t i = 0; i < condition.size(); ++i)
-    if (condition[i])
-      ids.ints.push_back(c.constant(int64_t(i)));
-  ids.dims = {int64_t(ids.ints.size())};
-  c.result(c.gather(x, c.w.materialize(ids), axis));
-}
-
 void scatter(Call &c) {
   V x = c.value(0), ids = positions(c, 1), updates = c.value(2);
   const std::string reduction = c.text("reduction", "none");
@@ -118,8 +96,6 @@ void add_indexing(HandlerTable &table) {
   table["GatherND"] = gather_nd;
   table["OneHot"] = one_hot;
   table["ReverseSequence"] = reverse_sequence;
-  table["NonZero"] = non_zero;
-  table["Compress"] = compress;
   table["ScatterElements"] = table["Scatter"] = table["ScatterND"] = scatter;
 }
 

@@ -13,7 +13,22 @@ V channel(Call &c, V v, V x) {
   return c.reshape(v, column);
 }
 
+/// What x is multiplied by and what is added then, of one element a channel. Both follow from
+/// weights alone, so they are made once.
+struct Affine {
+  V factor, shift;
+};
+Affine affine_of(Call &c, V scale, V bias, V mean, V variance, double epsilon) {
+  Affine out;
+  V deviation = c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, epsilon))});
+  out.factor = c.binary(Op::mul, scale, deviation);
+  out.shift = c.binary(Op::sub, bias, c.binary(Op::mul, mean, out.factor));
+  return out;
+}
+
 void batch_norm(Call &c) {
+  if (c.w.folded.count(&c.node))
+    return c.result(c.required(0));
   const bool training = c.integer("training_mode", 0) != 0;
   if (c.wants(1) && !training)
     return c.unsupported("training before opset 14");
@@ -44,12 +59,8 @@ void batch_norm(Call &c) {
     running(variance, own_variance, 2);
     mean = own_mean, variance = own_variance;
   }
-  // x f + (bias - mean f): both follow from weights alone, so they are made once.
-  V factor = c.binary(
-      Op::mul, scale,
-      c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, c.number("epsilon", 1e-5)))}));
-  V shift = c.binary(Op::sub, bias, c.binary(Op::mul, mean, factor));
-  c.result(c.binary(Op::add, c.binary(Op::mul, x, factor), shift));
+  const Affine y = affine_of(c, scale, bias, mean, variance, c.number("epsilon", 1e-5));
+  c.result(c.binary(Op::add, c.binary(Op::mul, x, y.factor), y.shift));
 }
 
 /// Layer norm over the last axis of [rows.., columns].
@@ -134,6 +145,52 @@ void mean_variance(Call &c) {
 }
 
 } // namespace
+
+void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed) {
+  const Node *norm = c.node.outputs.empty() ? nullptr : c.w.only_reader(c.node.outputs[0]);
+  if (c.failed() || !norm || norm->op != "BatchNormalization" || !norm->domain.empty() ||
+      norm->inputs.size() != 5 || norm->inputs[0] != c.node.outputs[0])
+    return;
+  Call other(c.w, *norm);
+  const DType dtype = c.dtype(weights), wide = dtype == DType::f64 ? dtype : DType::f32;
+  const Dims d = c.dims(weights);
+  const E channels =
+      transposed ? c.w.exprs().mul(d.at(1), c.constant(groups)) : d.at(0); // of the result
+  if (other.integer("training_mode", 0) || other.wants(1) || !c.w.constant_of(c.node.inputs[1]) ||
+      (c.has(2) && !c.w.constant_of(c.node.inputs[2])) || !is_real(dtype) || groups < 1)
+    return;
+  for (size_t i = 1; i < 5; ++i) {
+    const EntryPtr one = c.w.constant_of(norm->inputs[i]);
+    if (!one || c.dims(c.w.device(*one)) != Dims{channels} || !is_real(c.dtype(one->device)))
+      return;
+  }
+  V given[4];
+  for (size_t i = 0; i < 4; ++i)
+    given[i] = c.cast(other.value(1 + i), wide);
+  const Affine norm_of =
+      affine_of(c, given[0], given[1], given[2], given[3], other.number("epsilon", 1e-5));
+  // A factor for each output: along the first axis of the weights, or of a transposed one's within
+  // each group along the second.
+  Dims parts = d, factors(d.size(), c.constant(1));
+  if (transposed) {
+    parts[0] = c.w.exprs().floordiv(d[0], c.constant(groups));
+    parts.insert(parts.begin(), c.constant(groups));
+    factors = Dims(parts.size(), c.constant(1));
+    factors[2] = d[1];
+    factors[0] = c.constant(groups);
+  } else {
+    factors[0] = channels;
+  }
+  V scaled = c.binary(Op::mul, c.reshape(c.cast(weights, wide), parts),
+                      c.reshape(norm_of.factor, factors));
+  weights = c.cast(c.reshape(scaled, d), dtype);
+  V own = bias.valid() ? c.binary(Op::add, c.binary(Op::mul, c.cast(bias, wide), norm_of.factor),
+                                  norm_of.shift)
+                       : norm_of.shift;
+  bias = c.cast(own, dtype);
+  if (!c.failed())
+    c.w.folded.insert(norm);
+}
 
 void add_norms(HandlerTable &table) {
   table["BatchNormalization"] = batch_norm;

@@ -106,7 +106,9 @@ void convolution(Call &c) {
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
   const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
-  c.result(convolve(c, x, w, bias, win, c.integer("group", 1)));
+  const int64_t groups = c.integer("group", 1);
+  fold_batch_norm(c, w, bias, groups, false);
+  c.result(convolve(c, x, w, bias, win, groups));
 }
 
 /// Of bytes less their zero points, which are a scalar and one of the weights or of each output:
@@ -188,6 +190,7 @@ void transposed_convolution(Call &c) {
       pads[axes + i] = *total - pads[i];
     }
   }
+  fold_batch_norm(c, w, bias, groups, true);
   Window win{strides, dilation, {}, {}, false};
   Ints added = more, before(2 + axes, 0), after(2 + axes, 0);
   bool wider = false; // than the kernels reach: what is beyond them is the bias alone
@@ -310,8 +313,6 @@ void pooling(Call &c) {
   const Ints kernel = c.integers("kernel_shape", {});
   if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
     return c.unsupported("a pool of other than one to three dimensions");
-  if (c.wants(1))
-    return c.unsupported("positions as a second result");
   Window win = window_of(c, image_of(c, x), kernel);
   const std::string automatic = c.text("auto_pad", "NOTSET");
   if (automatic != "NOTSET" && automatic != "VALID")
@@ -334,8 +335,11 @@ void pooling(Call &c) {
                              : c.binary(Op::pow, sum, c.like(sum, 1.0 / double(p))));
   }
   const bool largest = c.node.op == "MaxPool";
-  c.result(pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win,
-                c.integer("count_include_pad", 0) != 0));
+  V y = pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win,
+             c.integer("count_include_pad", 0) != 0);
+  c.result(y);
+  if (c.wants(1))
+    c.result(pool_positions(c, x, c.dims(y), {kernel, win.strides, win.dilation, win.before}), 1);
 }
 
 void global_pool(Call &c) {
