@@ -282,6 +282,9 @@ Status decode_module(const ptx::Module &module, const Placement &placement, Deco
   for (uint32_t i = 0; i < count; ++i)
     if (!module.functions[i].is_declaration)
       CUGRT_TRY(Lowering(module, placement, out, i).run());
+  if (out.allocates) // a kernel may call what does
+    for (auto &code : out.codes)
+      code->allocates = true;
   return {};
 }
 

@@ -176,6 +176,8 @@ Result<Argument> Lowering::argument(const Operand &operand) {
                     uint32_t(function_.variables[size_t(operand.index)].bytes), false};
   if (operand.kind == Kind::reg && function_.registers[size_t(operand.index)].type != Type::pred) {
     uint32_t index = uint32_t(operand.index);
+    if (function_.registers[index].type == Type::b128)
+      return unsupported("a call with an argument of 128 bits");
     return Argument{register_cell(index), register_bits(index) / 8, true};
   }
   return unsupported("a call with an argument that is neither .param nor register");

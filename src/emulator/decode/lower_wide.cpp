@@ -19,6 +19,8 @@ Result<std::array<uint32_t, 2>> Lowering::wide_cells(const Operand &operand) {
 Status Lowering::lower_wide_mov() {
   CUGRT_TRY(expect_operands(2, 2));
   const Operand &d = operand(0), &a = operand(1);
+  if (d.kind == Kind::vector && a.kind == Kind::vector)
+    return error("a vector from a vector");
   std::array<uint32_t, 2> to, from;
   if (a.kind == Kind::vector) {
     CUGRT_ASSIGN(std::vector<const Operand *> parts, elements(a, 2));

@@ -291,6 +291,7 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     w->local = cursor;
     cursor += local;
     w->local_stride = launch.local_stride;
+    std::fill(std::begin(w->stack_top), std::end(w->stack_top), w->local_stride);
     w->memory = launch.memory;
     w->global_offset = reinterpret_cast<uint64_t>(launch.memory->host(0));
     w->ranges = ranges;
@@ -327,8 +328,8 @@ void begin_block(Block &block, const std::array<uint32_t, 3> &index) {
     w->copies.clear();
     std::fill(std::begin(w->copy_groups), std::end(w->copy_groups), 0u);
     w->bulk_stores.clear();
-    std::fill(std::begin(w->bulk_groups), std::end(w->bulk_groups), 0u);
-    std::fill(std::begin(w->stack_top), std::end(w->stack_top), w->local_stride);
+    if (launch.code->allocates)
+      std::fill(std::begin(w->stack_top), std::end(w->stack_top), w->local_stride);
     w->cluster_arrived = w->cluster_done = 0;
     w->base.lanes = w->live;
     w->path_count = 1;

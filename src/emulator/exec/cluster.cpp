@@ -37,6 +37,8 @@ void complete_if_all_arrived(Cluster &cluster) {
 }
 
 std::array<uint32_t, 3> coordinates(uint64_t number, const std::array<uint32_t, 3> &extent) {
+  if (number < extent[0])
+    return {uint32_t(number), 0, 0};
   return {uint32_t(number % extent[0]), uint32_t(number / extent[0] % extent[1]),
           uint32_t(number / extent[0] / extent[1])};
 }
@@ -56,13 +58,17 @@ std::unique_ptr<Cluster> make_cluster(const Launch &launch, AddressRange *ranges
 
 void begin_cluster(Cluster &cluster, uint64_t number) {
   const LaunchConfig &config = *cluster.blocks[0]->launch->config;
+  cluster.arrived = 0;
+  cluster.copies.clear();
+  cluster.arrivals.clear();
+  if (cluster.blocks.size() == 1) {
+    begin_block(*cluster.blocks[0], coordinates(number, config.grid));
+    return;
+  }
   std::array<uint32_t, 3> clusters;
   for (size_t i = 0; i < 3; ++i)
     clusters[i] = config.grid[i] / config.cluster[i];
   const auto at = coordinates(number, clusters);
-  cluster.arrived = 0;
-  cluster.copies.clear();
-  cluster.arrivals.clear();
   for (const auto &block : cluster.blocks) {
     auto index = coordinates(block->rank, config.cluster);
     for (size_t i = 0; i < 3; ++i)

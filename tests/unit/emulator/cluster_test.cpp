@@ -14,7 +14,8 @@ constexpr uint32_t kThreads = 64;
 std::string kernel(const std::string &body, const std::string &directives = "") {
   return ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 o)" +
          directives +
-         " {\n.reg .b32 %r<16>, %i; .reg .b64 %l<8>, %out, %base; .reg .b128 %w<4>; .reg .pred %p<4>;\n"
+         " {\n.reg .b32 %r<16>, %i; .reg .b64 %l<8>, %out, %base; .reg .b128 %w<4>; .reg .pred "
+         "%p<4>;\n"
          ".shared .align 16 .b8 m[1024];\n.shared .align 8 .b64 bar;\nmov.u32 %i, %tid.x;\n"
          "mov.u32 %r15, %ctaid.x;\nmad.lo.u32 %r15, %r15, 64, %i;\nld.param.u64 %base, [o];\n"
          "mad.wide.u32 %out, %r15, 4, %base;\nmov.u32 %r14, m;\nmov.u32 %r13, bar;\n"
@@ -76,7 +77,8 @@ TEST_CASE("a wait without an arrival, and a second arrival, are told") {
 }
 
 TEST_CASE("an address of a block that the cluster does not have is out of bounds") {
-  auto fault = fault_of("mapa.shared::cluster.u32 %r1, %r14, 5;\nld.shared::cluster.u32 %r0, [%r1];");
+  auto fault =
+      fault_of("mapa.shared::cluster.u32 %r1, %r14, 5;\nld.shared::cluster.u32 %r0, [%r1];");
   REQUIRE(fault);
   CHECK(fault->kind == FaultKind::illegal_address);
 }
@@ -88,8 +90,10 @@ TEST_CASE("a barrier counts arrivals and bytes, and its phases alternate") {
       "setp.lt.u32 %p1, %i, 60;\n@%p1 mbarrier.arrive.shared.b64 %l0, [%r13];\n"
       "bar.sync 0;\n@%p3 mbarrier.arrive.noComplete.shared.b64 %l1, [%r13], 2;\n"
       "@%p3 mbarrier.arrive_drop.noComplete.shared.b64 %l1, [%r13], 1;\n"
-      "@%p3 mbarrier.pending_count.b64 %r1, %l1;\n@%p3 mbarrier.arrive_drop.shared.b64 %l1, [%r13];\n"
-      "bar.sync 0;\nmbarrier.test_wait.parity.shared.b64 %p2, [%r13], 0;\nselp.u32 %r0, 100, 0, %p2;\n"
+      "@%p3 mbarrier.pending_count.b64 %r1, %l1;\n@%p3 mbarrier.arrive_drop.shared.b64 %l1, "
+      "[%r13];\n"
+      "bar.sync 0;\nmbarrier.test_wait.parity.shared.b64 %p2, [%r13], 0;\nselp.u32 %r0, 100, 0, "
+      "%p2;\n"
       "bar.sync 0;\n@%p3 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r13], 8;\n" +
       kWait +
       "add.u32 %r0, %r0, 1;\n@%p3 mbarrier.test_wait.shared.b64 %p2, [%r13], %l1;\n"
@@ -125,20 +129,21 @@ TEST_CASE("what is no barrier, and what one cannot count, is told") {
 TEST_CASE("copies land when their barrier or group is waited for, and not before") {
   // Without the wait the old bytes are seen.
   for (bool waits : {true, false}) {
-    auto got = run(
-        "st.shared.u32 [%r14], 5;\n@%p3 mbarrier.init.shared.b64 [%r13], 1;\nbar.sync 0;\n"
-        "@%p3 st.global.u32 [%base], 77;\nbar.sync 0;\n"
-        "@%p3 mbarrier.arrive.expect_tx.shared.b64 %l0, [%r13], 16;\n"
-        "@%p3 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r14], [%base], 16, "
-        "[%r13];\nbar.sync 0;\n" +
-        (waits ? kWait : std::string()) + "ld.shared.u32 %r0, [%r14];\nbar.sync 0;");
+    auto got =
+        run("st.shared.u32 [%r14], 5;\n@%p3 mbarrier.init.shared.b64 [%r13], 1;\nbar.sync 0;\n"
+            "@%p3 st.global.u32 [%base], 77;\nbar.sync 0;\n"
+            "@%p3 mbarrier.arrive.expect_tx.shared.b64 %l0, [%r13], 16;\n"
+            "@%p3 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r14], "
+            "[%base], 16, "
+            "[%r13];\nbar.sync 0;\n" +
+            (waits ? kWait : std::string()) + "ld.shared.u32 %r0, [%r14];\nbar.sync 0;");
     CHECK(got == std::vector<uint32_t>(kThreads, waits ? 77 : 5));
     // To global memory, behind what the threads store.
     const std::string wait = waits ? "cp.async.bulk.wait_group 0;\n" : "";
     got = run("st.shared.u32 [%r14], 9;\nbar.sync 0;\nfence.proxy.async;\n@!%p3 bra end;\n"
               "cp.async.bulk.global.shared::cta.bulk_group [%base+1024], [%r14], 16;\n"
               "cp.async.bulk.commit_group;\n" +
-              wait + "end:\nbar.sync 0;\nld.global.u32 %r0, [%base+1024];");
+              wait + "end:\nbar.sync 0;\nld.global.u32 %r0, [%base+1024];\nbar.sync 0;");
     CHECK(got == std::vector<uint32_t>(kThreads, waits ? 9 : 0));
     // cp.async with its arrival.
     got = run(kBegin +
@@ -151,14 +156,15 @@ TEST_CASE("copies land when their barrier or group is waited for, and not before
 }
 
 TEST_CASE("bulk copies move multiples of 16 bytes between multiples of 16") {
-  const std::string begin = "@%p3 mbarrier.init.shared.b64 [%r13], 1;\nbar.sync 0;\nmov.u32 %r1, 24;\n";
+  const std::string begin =
+      "@%p3 mbarrier.init.shared.b64 [%r13], 1;\nbar.sync 0;\nmov.u32 %r1, 24;\n";
   auto odd = fault_of(begin + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                               "[%r14], [%base], %r1, [%r13];");
   REQUIRE(odd);
   CHECK(odd->kind == FaultKind::misaligned_address);
-  auto misplaced =
-      fault_of(begin + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r14+8], "
-                       "[%base], 16, [%r13];");
+  auto misplaced = fault_of(
+      begin + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r14+8], "
+              "[%base], 16, [%r13];");
   REQUIRE(misplaced);
   CHECK(misplaced->kind == FaultKind::misaligned_address);
 }
