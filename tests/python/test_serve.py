@@ -168,8 +168,14 @@ def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):
             assert event["stop"] == "length"
         assert engine.steps - left_at <= 2 and leaving.generation.stop == "closed"
 
+    async def answer():
+        request = engine.submit({"prompt": "a", "max_tokens": 1}, asyncio.get_running_loop())
+        return [event["stop"] async for event in request.events()]
+
     try:
-        asyncio.run(leave())
+        asyncio.run(leave())  # one request runs on when its event loop ends, and is dropped
+        assert asyncio.run(answer()) == ["length"] and asyncio.run(answer()) == ["length"]
+        assert engine.llm.info["places_empty"] == 2
     finally:
         engine.close()
 

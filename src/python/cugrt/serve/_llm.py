@@ -21,7 +21,10 @@ class Request:
         self.generation, self.cancelled, self.seen = None, False, 0
 
     def send(self, **event):
-        self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        try:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        except RuntimeError:  # its event loop is closed: nobody waits
+            self.cancelled = True
 
     async def events(self):
         while True:
