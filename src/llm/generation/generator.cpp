@@ -1,6 +1,8 @@
 // Sequences from step to step; see generator.h.
 #include "llm/generation/generator.h"
 
+#include "support/check.h"
+
 #include <algorithm>
 
 namespace cugrt::llm {
@@ -194,6 +196,7 @@ Status Generator::give_row(std::span<const int32_t> tokens, uint32_t step) {
     const int32_t token = tokens[static_cast<size_t>(sequence.place)];
     if (!sequence.is_in() || sequence.has_ended() || sequence.is_after(step))
       continue;
+    CUGRT_CHECK(token >= 0); // host and device end places by the same rules
     ++sequence.position;
     CUGRT_TRY(give(sequence, token, sequence.place));
   }
