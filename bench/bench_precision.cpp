@@ -17,22 +17,19 @@ namespace cugrt::bench {
 namespace {
 
 constexpr std::string_view kText =
-    "The lighthouse stood at the end of a narrow spit of rock, where the river met the sea. Every "
-    "evening the keeper climbed its hundred and twelve steps, cleaned the lenses with a soft "
-    "cloth, "
-    "and lit the lamp before the first boats came home. In winter the storms threw stones against "
-    "the door, and he slept badly; in summer the windows were open, and he could hear the voices "
-    "of "
-    "the fishermen long before he saw their sails. He kept a diary of the weather, the ships and "
-    "the "
-    "birds. When the light was made electric, in the spring of 1931, two engineers arrived with "
-    "copper wire, a generator and a great many drawings. They stayed for six weeks. The older one "
-    "explained that a current flows only where there is a closed circuit, that the brightness of a "
-    "lamp depends on the voltage, and that a fuse is meant to fail so that nothing else does. The "
-    "keeper listened politely, asked three questions, and wrote the answers down. From then on he "
-    "had to press a single button, and for the first time in twenty years he was able to read a "
-    "book "
-    "in the evening. He found that he missed the smell of the oil, and the stairs.";
+    "The lighthouse stood at the end of a narrow spit of rock, where the river met the sea. "
+    "Every evening the keeper climbed its hundred and twelve steps, cleaned the lenses with a"
+    " soft cloth, and lit the lamp before the first boats came home. In winter the storms "
+    "threw stones against the door, and he slept badly; in summer the windows were open, and "
+    "he could hear the voices of the fishermen long before he saw their sails. He kept a "
+    "diary of the weather, the ships and the birds. When the light was made electric, in the "
+    "spring of 1931, two engineers arrived with copper wire, a generator and a great many "
+    "drawings. They stayed for six weeks. The older one explained that a current flows only "
+    "where there is a closed circuit, that the brightness of a lamp depends on the voltage, "
+    "and that a fuse is meant to fail so that nothing else does. The keeper listened "
+    "politely, asked three questions, and wrote the answers down. From then on he had to "
+    "press a single button, and for the first time in twenty years he was able to read a book"
+    " in the evening. He found that he missed the smell of the oil, and the stairs.";
 
 struct Arguments {
   std::optional<std::string> json;
