@@ -63,6 +63,14 @@ void add_phases(OpcodeCases &cases) {
       "mbarrier.test_wait.parity.shared.b64 %p, [%s], 1;\n@!%p bra wait2;\nmov.u32 %x, 7;",
       "arrive_drop takes its count off the phases that follow", [](uint32_t) { return 7; },
       {90, "7.8"});
+  add(cases, "mbarrier.arrive_drop.noComplete", 1, "3",
+      // The second phase waits for two.
+      "mbarrier.arrive_drop.noComplete.shared.b64 %t, [%s], 1;\nmbarrier.pending_count.b64 %r1, "
+      "%t;\n"
+      "mbarrier.arrive.shared.b64 %t, [%s], 2;\nmbarrier.arrive.shared.b64 %t, [%s];\n"
+      "mbarrier.pending_count.b64 %r2, %t;\nmad.lo.u32 %x, %r1, 10, %r2;",
+      "arrive_drop takes its count off the phases that follow", [](uint32_t) { return 32; },
+      {90, "7.8"});
   add(cases, "mbarrier.pending_count of the states of arrivals, one after the other", 1, "5",
       "mbarrier.arrive.shared.b64 %t, [%s];\nmbarrier.pending_count.b64 %r1, %t;\n"
       "mbarrier.arrive.noComplete.shared.b64 %t, [%s], 2;\nmbarrier.pending_count.b64 %r2, %t;\n"

@@ -153,6 +153,19 @@ void add_stack(OpcodeCases &cases) {
     p.expected.push_back(total);
   }
   cases.programs.push_back(std::move(p));
+
+  Program narrow =
+      program("alloca, stacksave and stackrestore of 32 bits",
+              "stacksave.u32 %r0;\nmov.u32 %r1, 8;\nalloca.u32 %r2, %r1;\nadd.u32 %r3, %i, 5;\n"
+              "st.local.u32 [%r2+4], %r3;\nld.local.u32 %x, [%r2+4];\nstackrestore.u32 %r0;\n"
+              "stacksave.u32 %r4;\nsub.u32 %r4, %r4, %r0;\nadd.u32 %x, %x, %r4;\n"
+              "mad.wide.u32 %d, %i, 4, %out;\nst.global.u32 [%d], %x;",
+              section, "memory of the thread's own, given back by stackrestore", {75, "7.3"}, 0);
+  narrow.body = narrow.body.substr(narrow.body.find("stacksave"));
+  narrow.body = ".reg .b32 %x, %r<8>;\n.reg .b64 %d;\n" + narrow.body;
+  for (uint32_t i = 0; i < kThreads; ++i)
+    narrow.expected.push_back(i + 5);
+  cases.programs.push_back(std::move(narrow));
 }
 
 } // namespace
