@@ -53,12 +53,6 @@ const Op *copy_async(const Op *op, Warp &w) {
   return op + 1;
 }
 
-const Op *commit_copies(const Op *op, Warp &w) {
-  for (uint32_t i = 0; i < kLanes; ++i)
-    w.copy_groups[i] += w.mask >> i & 1;
-  return op + 1;
-}
-
 /// All but the last Op::imm groups; with kFlagWide, also what is in no group yet.
 const Op *wait_for_copies(const Op *op, Warp &w) {
   const bool all = op->flags & kFlagWide;
@@ -66,12 +60,29 @@ const Op *wait_for_copies(const Op *op, Warp &w) {
   return op + 1;
 }
 
-/// What is yet to land of the lanes' groups, but for their last ones.
-template <class Copy>
-bool is_due(const Copy &copy, uint32_t lanes, const uint32_t *committed, uint32_t groups_left,
-            bool uncommitted_too) {
-  return (lanes >> copy.lane & 1) &&
-         (uncommitted_too || uint64_t(copy.group) + groups_left < committed[copy.lane]);
+/// Ends each lane's group.
+const Op *commit(const Op *op, const Warp &w, uint32_t *groups) {
+  for (uint32_t i = 0; i < kLanes; ++i)
+    groups[i] += w.mask >> i & 1;
+  return op + 1;
+}
+
+const Op *commit_copies(const Op *op, Warp &w) { return commit(op, w, w.copy_groups); }
+const Op *commit_bulk_stores(const Op *op, Warp &w) { return commit(op, w, w.bulk_groups); }
+
+/// Calls `land` with what is due of the lanes' groups, but for their last ones; the rest stays.
+template <class Copy, class Land>
+void land_due(std::vector<Copy> &copies, const uint32_t *committed, uint32_t lanes,
+              uint32_t groups_left, bool uncommitted_too, Land land) {
+  size_t kept = 0;
+  for (const Copy &copy : copies) {
+    if ((lanes >> copy.lane & 1) &&
+        (uncommitted_too || uint64_t(copy.group) + groups_left < committed[copy.lane]))
+      land(copy);
+    else
+      copies[kept++] = copy;
+  }
+  copies.resize(kept);
 }
 
 /// One lane's bytes at a generic address; false after a fault.
@@ -164,12 +175,6 @@ const Op *bulk_store(const Op *op, Warp &w) {
   return op + 1;
 }
 
-const Op *commit_bulk_stores(const Op *op, Warp &w) {
-  for (uint32_t i = 0; i < kLanes; ++i)
-    w.bulk_groups[i] += w.mask >> i & 1;
-  return op + 1;
-}
-
 const Op *wait_for_bulk_stores(const Op *op, Warp &w) {
   land_bulk_stores(w, w.mask, uint32_t(op->imm), false);
   return op + 1;
@@ -184,30 +189,19 @@ void land(const BulkCopy &copy) {
 }
 
 void land_bulk_stores(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted_too) {
-  size_t kept = 0;
-  for (const BulkCopy &copy : w.bulk_stores) {
-    if (is_due(copy, lanes, w.bulk_groups, groups_left, uncommitted_too))
-      land(copy);
-    else
-      w.bulk_stores[kept++] = copy;
-  }
-  w.bulk_stores.resize(kept);
+  land_due(w.bulk_stores, w.bulk_groups, lanes, groups_left, uncommitted_too,
+           [](const BulkCopy &copy) { land(copy); });
 }
 
 void land_copies(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted_too) {
-  size_t kept = 0;
-  for (const PendingCopy &copy : w.copies) {
-    if (!is_due(copy, lanes, w.copy_groups, groups_left, uncommitted_too)) {
-      w.copies[kept++] = copy;
-      continue;
-    }
-    if (w.block->init)
-      w.block->init->land(w, copy);
-    if (copy.read_bytes)
-      std::memcpy(copy.to, copy.from, copy.read_bytes);
-    std::memset(copy.to + copy.read_bytes, 0, copy.bytes - copy.read_bytes);
-  }
-  w.copies.resize(kept);
+  land_due(w.copies, w.copy_groups, lanes, groups_left, uncommitted_too,
+           [&](const PendingCopy &copy) {
+             if (w.block->init)
+               w.block->init->land(w, copy);
+             if (copy.read_bytes)
+               std::memcpy(copy.to, copy.from, copy.read_bytes);
+             std::memset(copy.to + copy.read_bytes, 0, copy.bytes - copy.read_bytes);
+           });
 }
 
 void fill_async_copies(HandlerTable &table) {

@@ -60,50 +60,10 @@ void write(std::byte *place, const State &state) {
   std::memcpy(place, &word, sizeof word);
 }
 
-/// change(state, lane) says what is wrong, or null; false at a fault.
-template <class Change> bool change_each(const Op *op, Warp &w, Change change) {
-  u64 addresses[kLanes];
-  std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!find_barriers(op, w, addresses, places))
-    return false;
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
-    auto state = read(places[i]);
-    const char *wrong = state ? change(*state, i) : "no mbarrier object is there";
-    if (!wrong && !state->fits())
-      wrong = "more bytes than a barrier counts";
-    if (wrong) {
-      raise_fault(w, op, FaultKind::illegal_instruction, i, wrong);
-      return false;
-    }
-    write(places[i], *state);
-  }
-  return true;
-}
+constexpr const char *kNoBarrier = "no mbarrier object is there";
 
-const Op *init_barrier(const Op *op, Warp &w) {
-  u64 addresses[kLanes];
-  std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!find_barriers(op, w, addresses, places))
-    return w.stop;
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
-    const u32 count = w.lane<u32>(op->b)[i];
-    if (count == 0 || count > kMaxCount)
-      return raise_fault(w, op, FaultKind::illegal_instruction, i,
-                         "a barrier of " + std::to_string(count) + " arrivals");
-    State state;
-    state.expected = state.pending = count;
-    write(places[i], state);
-  }
-  return op + 1;
-}
-
-const Op *end_barrier(const Op *op, Warp &w) {
+/// visit(place, lane) says what is wrong, or nothing. The operation that follows, or the end.
+template <class Visit> const Op *visit_barriers(const Op *op, Warp &w, Visit visit) {
   u64 addresses[kLanes];
   std::byte *places[kLanes];
   effective_addresses(op, w, addresses);
@@ -111,20 +71,54 @@ const Op *end_barrier(const Op *op, Warp &w) {
     return w.stop;
   for (u32 i = 0; i < kLanes; ++i)
     if (w.mask >> i & 1)
-      std::memset(places[i], 0, sizeof(u64));
+      if (std::string wrong = visit(places[i], i); !wrong.empty())
+        return raise_fault(w, op, FaultKind::illegal_instruction, i, wrong);
   return op + 1;
+}
+
+/// change(state, lane) says what is wrong, or null.
+template <class Change> const Op *change_barriers(const Op *op, Warp &w, Change change) {
+  return visit_barriers(op, w, [&](std::byte *place, u32 lane) -> std::string {
+    auto state = read(place);
+    if (!state)
+      return kNoBarrier;
+    if (const char *wrong = change(*state, lane))
+      return wrong;
+    if (!state->fits())
+      return "more bytes than a barrier counts";
+    write(place, *state);
+    return {};
+  });
+}
+
+const Op *init_barrier(const Op *op, Warp &w) {
+  return visit_barriers(op, w, [&](std::byte *place, u32 lane) -> std::string {
+    const u32 count = w.lane<u32>(op->b)[lane];
+    if (count == 0 || count > kMaxCount)
+      return "a barrier of " + std::to_string(count) + " arrivals";
+    State state;
+    state.expected = state.pending = count;
+    write(place, state);
+    return {};
+  });
+}
+
+const Op *end_barrier(const Op *op, Warp &w) {
+  return visit_barriers(op, w, [](std::byte *place, u32) {
+    std::memset(place, 0, sizeof(u64));
+    return std::string();
+  });
 }
 
 /// 0 expect_tx, 1 complete_tx: b bytes.
 template <int Kind> const Op *count_bytes(const Op *op, Warp &w) {
   const u32 *bytes = w.lane<u32>(op->b);
-  bool good = change_each(op, w, [&](State &state, u32 lane) -> const char * {
+  return change_barriers(op, w, [&](State &state, u32 lane) -> const char * {
     state.bytes += Kind == 0 ? s32(bytes[lane]) : -s32(bytes[lane]);
     if (Kind == 1)
       state.complete_if_due();
     return nullptr;
   });
-  return good ? op + 1 : w.stop;
 }
 
 /// b arrivals, after c bytes more are expected; d what the barrier was before. With Drops later
@@ -132,7 +126,7 @@ template <int Kind> const Op *count_bytes(const Op *op, Warp &w) {
 template <bool Drops, bool Completes> const Op *arrive_at_barrier(const Op *op, Warp &w) {
   const u32 *count = w.lane<u32>(op->b), *bytes = w.lane<u32>(op->c);
   u64 *d = w.lane<u64>(op->d);
-  bool good = change_each(op, w, [&](State &state, u32 lane) -> const char * {
+  return change_barriers(op, w, [&](State &state, u32 lane) -> const char * {
     state.bytes += s32(bytes[lane]);
     const u64 before = state.packed();
     if (count[lane] > state.pending)
@@ -147,29 +141,20 @@ template <bool Drops, bool Completes> const Op *arrive_at_barrier(const Op *op, 
     d[lane] = before;
     return nullptr;
   });
-  return good ? op + 1 : w.stop;
 }
 
 /// b a state that an arrival gave, or the parity of a phase: whether that phase is complete.
 template <bool Parity> const Op *ask_barrier(const Op *op, Warp &w) {
-  u64 addresses[kLanes];
-  std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!find_barriers(op, w, addresses, places))
-    return w.stop;
-  u32 *d = w.lane<u32>(op->d);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
-    land_at_barrier(*w.block->cluster, places[i]);
-    const auto state = read(places[i]);
+  return visit_barriers(op, w, [&](std::byte *place, u32 lane) -> std::string {
+    land_at_barrier(*w.block->cluster, place);
+    const auto state = read(place);
     if (!state)
-      return raise_fault(w, op, FaultKind::illegal_instruction, i, "no mbarrier object is there");
-    const bool asked = Parity ? w.lane<u32>(op->b)[i] & 1 : w.lane<u64>(op->b)[i] >> 61 & 1; // odd
-    d[i] = state->odd != asked ? ~0u : 0;
-    w.polled |= state->odd == asked;
-  }
-  return op + 1;
+      return kNoBarrier;
+    const bool odd = Parity ? w.lane<u32>(op->b)[lane] & 1 : w.lane<u64>(op->b)[lane] >> 61 & 1;
+    w.lane<u32>(op->d)[lane] = state->odd != odd ? ~0u : 0;
+    w.polled |= state->odd == odd;
+    return {};
+  });
 }
 
 const Op *pending_count(const Op *op, Warp &w) {
@@ -184,23 +169,16 @@ const Op *pending_count(const Op *op, Warp &w) {
 /// The lane's copies by cp.async arrive when they have landed. Unless the phase counts on it
 /// (.noinc, here kFlagAcquire), it waits for one arrival more.
 const Op *arrive_with_copies(const Op *op, Warp &w) {
-  u64 addresses[kLanes];
-  std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!find_barriers(op, w, addresses, places))
-    return w.stop;
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
-    auto state = read(places[i]);
+  return visit_barriers(op, w, [&](std::byte *place, u32 lane) -> std::string {
+    auto state = read(place);
     if (!state)
-      return raise_fault(w, op, FaultKind::illegal_instruction, i, "no mbarrier object is there");
+      return kNoBarrier;
     if (!(op->flags & kFlagAcquire))
       ++state->pending;
-    write(places[i], *state);
-    w.block->cluster->arrivals.push_back({places[i], &w, i});
-  }
-  return op + 1;
+    write(place, *state);
+    w.block->cluster->arrivals.push_back({place, &w, lane});
+    return {};
+  });
 }
 
 } // namespace

@@ -348,29 +348,25 @@ bool switch_lanes(Warp &w, int32_t slice) {
   return true;
 }
 
-void wait_at_barrier(Warp &w) {
-  const Op *at = w.at;
-  uint32_t lanes = w.taken;
+/// The lanes that are taken leave their path for one that goes on at `resume`; it makes way until
+/// it is released.
+void park(Warp &w, const Op *resume, PathState state) {
   Turn turn(running(w));
-  turn.branches = 0; // it makes way until it is released
+  turn.branches = 0;
   CallFrame *call = w.current;
-  detach(w, lanes, at + 1);
-  add_path(w, call, w.resume, lanes, PathState::at_barrier, turn);
-  Path &parked = w.paths[w.path_count - 1];
-  parked.barrier = uint8_t(w.barrier_id);
-  parked.barrier_op = at;
-  arrive(w, w.barrier_id, uint32_t(__builtin_popcount(lanes)), w.barrier_threads, w.barrier_ones);
+  detach(w, w.taken, w.at + 1);
+  add_path(w, call, resume, w.taken, state, turn);
 }
 
-void wait_for_cluster(Warp &w) {
-  const Op *at = w.at;
-  uint32_t lanes = w.taken;
-  Turn turn(running(w));
-  turn.branches = 0; // it makes way until it is released
-  CallFrame *call = w.current;
-  detach(w, lanes, at + 1);
-  add_path(w, call, at, lanes, PathState::at_cluster, turn);
+void wait_at_barrier(Warp &w) {
+  park(w, w.resume, PathState::at_barrier);
+  Path &parked = w.paths[w.path_count - 1];
+  parked.barrier = uint8_t(w.barrier_id);
+  parked.barrier_op = w.at;
+  arrive(w, w.barrier_id, uint32_t(__builtin_popcount(w.taken)), w.barrier_threads, w.barrier_ones);
 }
+
+void wait_for_cluster(Warp &w) { park(w, w.at, PathState::at_cluster); }
 
 void wait_for_members(Warp &w) {
   const Op *at = w.at;

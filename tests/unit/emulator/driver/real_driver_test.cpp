@@ -33,10 +33,6 @@ CUgraphNode add_if_with_fill(CUgraph graph, CUdeviceptr cell) {
   return node;
 }
 
-} // namespace
-
-namespace {
-
 constexpr char kClusterPtx[] = R"(
 .version 8.0
 .target sm_90
