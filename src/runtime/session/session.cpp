@@ -382,85 +382,6 @@ bool Session::handed_out(uint32_t function, size_t result, uint64_t address) con
   return result < memory.size() && memory[result].handed_out(address);
 }
 
-Result<bool> Session::is_idle() {
-  InUse use(in_use_);
-  if (!use.taken())
-    return InUse::refusal();
-  CUGRT_TRY(code_->device().check());
-  if (!in_flight_)
-    return true;
-  auto ask = [&]() -> Result<bool> {
-    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-    return end_recorded_ ? order_event_.query() : last_stream_.query();
-  };
-  Result<bool> answer = ask();
-  if (!answer.ok())
-    return code_->device().note(answer.take_status().in("work that was queued earlier failed"));
-  return answer;
-}
-
-Status Session::run_after(Session &other, const RunRequest &request) {
-  driver::StreamRef stream = stream_of(request);
-  if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
-    return {};
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  if (!request.own_stream) {
-    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
-    if (capturing)
-      return {}; // the run says what is wrong
-  }
-  if (!other.end_recorded_)
-    CUGRT_TRY(other.order_event_.record(other.last_stream_));
-  return stream.wait(other.order_event_.get());
-}
-
-Status Session::synchronize() {
-  InUse use(in_use_);
-  if (!use.taken())
-    return InUse::refusal();
-  CUGRT_TRY(code_->device().check());
-  if (!in_flight_)
-    return check_symbols();
-  auto finish = [&]() -> Status {
-    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-    return wait_for_last();
-  };
-  if (Status status = finish(); !status.ok())
-    return code_->device().note(std::move(status).in("work that was queued earlier failed"));
-  in_flight_ = false;
-  cache_.all_done();
-  dynamic_memory_.all_done();
-  return check_symbols();
-}
-
-Result<Session::Totals> Session::totals() {
-  InUse use(in_use_);
-  if (!use.taken())
-    return InUse::refusal();
-  cache_.adopt_prepared();
-  Totals totals;
-  totals.counters = counters_;
-  totals.instances = cache_.instance_count();
-  totals.instance_bytes = cache_.instance_bytes();
-  totals.weight_bytes = weights_->size_bytes() + code_->constants().size_bytes();
-  for (const auto &state : functions_)
-    for (const ResultMemory &memory : state->result_memory)
-      totals.result_bytes += memory.total_bytes();
-  for (const ArenaMemory &arena : arenas_)
-    totals.arena_committed_bytes += arena.committed_bytes();
-  return totals;
-}
-
-Status
-Session::visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit) {
-  InUse use(in_use_);
-  if (!use.taken())
-    return InUse::refusal();
-  cache_.adopt_prepared();
-  visit(cache_.instances());
-  return {};
-}
-
 /// On what this thread has to itself: a run binding, a stream, and instances that nobody else
 /// knows. Of the session only what stays as it is while it lives is read.
 Result<PrepareReport> Session::prepare(uint32_t function,
@@ -496,14 +417,6 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   if (Status status = make(); !status.ok())
     return code_->device().note(std::move(status));
   return report;
-}
-
-Result<size_t> Session::read_launches(std::span<LaunchRecord> records, uint64_t end_run) {
-  InUse use(in_use_);
-  if (!use.taken())
-    return InUse::refusal();
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return log_.read(records, end_run);
 }
 
 } // namespace cugrt::runtime
