@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 namespace cugrt::onnx {
 
@@ -163,9 +162,7 @@ Status Importer::frames(const ValueInfo &info, const Frames &wanted, const HostT
     const double deviation = wanted.deviation[wanted.deviation.size() > 1 ? c : 0],
                  mean = wanted.mean[wanted.mean.size() > 1 ? c : 0];
     auto add = [&](std::string &list, double number) {
-      char text[40];
-      std::snprintf(text, sizeof text, "%s%.9ef", c ? "," : "", double(float(number)));
-      list += text;
+      list += (c ? "," : "") + float_text(number);
     };
     add(factors, wanted.scale / deviation);
     add(shifts, -mean / deviation);

@@ -78,6 +78,9 @@ struct KernelCall {
   }
 };
 
+/// The f32 nearest to a number, as an option of a kernel says it: "5.000000000e-01f".
+std::string float_text(double number);
+
 /// How an input of the model is taken.
 enum class InputMode { device, host, bound };
 

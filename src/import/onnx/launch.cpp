@@ -3,7 +3,15 @@
 
 #include "ir/module/host_builtins.h"
 
+#include <cstdio>
+
 namespace cugrt::onnx {
+
+std::string float_text(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9ef", double(float(number)));
+  return text;
+}
 
 std::vector<V> Importer::launch(const KernelCall &call) {
   std::vector<V> results(call.outputs.size());

@@ -6,7 +6,6 @@
 #include "import/onnx/call.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace cugrt::onnx {
 
@@ -221,13 +220,6 @@ void unique(Call &c) {
 }
 
 // --- NonMaxSuppression
-// ----------------------------------------------------------------------------
-
-std::string float_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9ef", double(float(value)));
-  return text;
-}
 
 void non_max_suppression(Call &c) {
   V boxes = c.value(0), scores = c.value(1);

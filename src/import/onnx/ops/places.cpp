@@ -2,8 +2,6 @@
 // positions of MaxPool.
 #include "import/onnx/call.h"
 
-#include <cstdio>
-
 namespace cugrt::onnx {
 
 namespace {
@@ -34,11 +32,10 @@ void roi_align(Call &c) {
   regions = c.w.match(regions, {r[0], c.constant(4)});
   images = c.w.match(c.cast(images, DType::i64), {r[0]});
   const DType dtype = c.dtype(x);
-  char scale[40];
-  std::snprintf(scale, sizeof scale, "%.9ef", c.number("spatial_scale", 1));
   KernelCall call;
   call.source = "roi_align.cu", call.entry = "roi_align";
-  call.options = {std::string("-DSCALE=") + scale, "-DSAMPLES=" + std::to_string(samples)};
+  call.options = {"-DSCALE=" + float_text(c.number("spatial_scale", 1)),
+                  "-DSAMPLES=" + std::to_string(samples)};
   if (places == "half_pixel")
     call.options.push_back("-DHALF_PIXEL");
   if (mode == "max")
