@@ -36,6 +36,16 @@ inline void check_known(const OpTest &test, uint32_t seed = 1) {
   CHECK(outcome.ok);
 }
 
+/// The same, which launches `entry` alone.
+inline void check_entry(const OpTest &test, const char *entry, uint32_t seed = 7) {
+  std::mt19937 random(seed);
+  const OpOutcome outcome = run_op_test(runner(), test, random);
+  INFO(test.describe());
+  INFO(outcome.message);
+  CHECK(outcome.ok);
+  CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+}
+
 inline const OpTest::Operand kAbsent{{}, {}, true};
 inline OpTest::Operand shape(Dims elements) { return {std::move(elements), {}, false, true}; }
 inline OpTest::Operand given(Dims dims, std::vector<double> values, DType dtype) {

@@ -181,12 +181,7 @@ void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attribu
               .operands = {{x}, {w}, {{w[0]}}},
               .attributes = std::move(attributes)};
   test.multiprocessors = multiprocessors;
-  std::mt19937 random(7);
-  const OpOutcome outcome = run_op_test(runner(), test, random);
-  INFO(test.describe());
-  INFO(outcome.message);
-  CHECK(outcome.ok);
-  CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+  check_entry(test, entry);
 }
 
 } // namespace

@@ -54,12 +54,7 @@ TEST_CASE("conv3d and conv_transpose in tiles of registers agree with their defi
                 .operands = {{x}, {w}, {{bias}}},
                 .attributes = std::move(attributes)};
     test.multiprocessors = multiprocessors;
-    std::mt19937 random(7);
-    const OpOutcome outcome = run_op_test(runner(), test, random);
-    INFO(test.describe());
-    INFO(outcome.message);
-    CHECK(outcome.ok);
-    CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+    check_entry(test, entry);
   };
   for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     conv(Op::conv3d, dtype, {2, 3, 4, 5, 6}, {8, 3, 2, 3, 2}, 8,
