@@ -68,27 +68,18 @@ __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a,
 #include "conv_slices.cuh"
 #endif
 
-#define PARAMETERS                                                                                 \
-  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
-      long long batch, long long channels, SIDES(long long size), long long out_channels,          \
-      SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),                      \
-      SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS
-#define ARGUMENTS                                                                                  \
-  x, w, BIAS_ARGUMENT y, batch, channels, SIDES(size), out_channels, SIDES(out), SIDES(kernel),    \
-      SIDES(stride), SIDES(pad), SIDES(dilation), groups FUSED_ARGUMENTS
-
 #ifdef WITH_SLICES
-extern "C" __global__ void __launch_bounds__(256) conv3d_slices(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256) conv3d_slices(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  convolve_in_slices(ARGUMENTS);
+  convolve_in_slices(CONVOLUTION_ARGUMENTS);
 }
 #endif
 #ifdef WITH_REGISTER
-extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(ARGUMENTS);
+  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(CONVOLUTION_ARGUMENTS);
 }
 #endif
 

@@ -20,19 +20,12 @@
 
 #include "conv_transpose_register.cuh"
 
-#define PARAMETERS                                                                                 \
-  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
-      long long batch, long long channels, SIDES(long long size), long long out_channels,          \
-      SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),                      \
-      SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS
-
 #ifdef WITH_REGISTER
-extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv_transpose)(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128)
+    REGISTER_ENTRY(conv_transpose)(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  transpose_convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(
-      x, w, BIAS_ARGUMENT y, batch, channels, SIDES(size), out_channels, SIDES(out), SIDES(kernel),
-      SIDES(stride), SIDES(pad), SIDES(dilation), groups FUSED_ARGUMENTS);
+  transpose_convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(CONVOLUTION_ARGUMENTS);
 }
 #endif
 
@@ -44,7 +37,7 @@ __device__ __forceinline__ long long giver(long long from, long long reach, long
   return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
 }
 
-extern "C" __global__ void conv_transpose(PARAMETERS) {
+extern "C" __global__ void conv_transpose(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index in_volume = Index(size_d) * Index(size_h) * Index(size_w);

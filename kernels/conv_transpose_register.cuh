@@ -26,11 +26,7 @@ __device__ __forceinline__ Phase phase_of(unsigned number, long long stride, lon
 }
 
 template <class Tile>
-__device__ __forceinline__ void transpose_convolve_in_registers(
-    const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,
-    long long batch, long long channels, SIDES(long long size), long long out_channels,
-    SIDES(long long out), SIDES(long long kernel), SIDES(long long stride), SIDES(long long pad),
-    SIDES(long long dilation), long long groups FUSED_PARAMETERS) {
+__device__ __forceinline__ void transpose_convolve_in_registers(CONVOLUTION_PARAMETERS) {
   __shared__ int phase_taps[kNoTap], phase_tap_count;
   const unsigned in_group = unsigned(channels / groups), m = unsigned(out_channels / groups);
   const unsigned taps = unsigned(kernel_d) * unsigned(kernel_h) * unsigned(kernel_w);

@@ -209,56 +209,58 @@ __device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T 
 }
 #endif
 
-#ifdef HAS_BLOCKS
-#include "block_sums.cuh"
-
-// Columns of blocks as they are stored, a warp each.
-template <int kFormat, class Columns>
-__device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const T *bias,
-                                                long long rows, long long n, long long k,
-                                                long long first, Columns columns, Sums &to) {
+// Columns of blocks as they are stored, a warp each: sum_column(row, at, sum) adds up column `at`.
+template <class Columns, class SumColumn>
+__device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long long rows,
+                                                long long n, long long k, long long first,
+                                                Columns columns, Sums &to, SumColumn sum_column) {
   const T *row[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
     row[r] = x + (r < rows ? r : rows - 1) * k;
-  const long long blocks = k / 32;
 #pragma unroll 1
   for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
     const long long at = columns.column(first + c);
     Acc sum[ROWS] = {};
-    block_sums<kFormat>(row, w + at * blocks * StoredBlock<kFormat>::kBytes, blocks, sum);
+    sum_column(row, at, sum);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
       if (threadIdx.x == 0)
         to[r][c] = T(sum[r] + bias_at(bias, at));
   }
 }
+
+#ifdef HAS_BLOCKS
+#include "block_sums.cuh"
+
+template <int kFormat, class Columns>
+__device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const T *bias,
+                                                long long rows, long long n, long long k,
+                                                long long first, Columns columns, Sums &to) {
+  const long long blocks = k / 32;
+  multiply_stored(x, bias, rows, n, k, first, columns, to,
+                  [&](const T *const (&row)[ROWS], long long at, Acc (&sum)[ROWS]) {
+                    block_sums<kFormat>(row, w + at * blocks * StoredBlock<kFormat>::kBytes, blocks,
+                                        sum);
+                  });
+}
 #endif
 
 #ifdef HAS_FORMATS
 #include "format_sums.cuh"
 
-// Columns of blocks as they are stored, in the formats that block_sums.cuh does not have.
+// The formats that block_sums.cuh does not have.
 template <int kFormat, class Columns>
 __device__ __forceinline__ void multiply_formats(const T *x, const Byte *w, const T *bias,
                                                  long long rows, long long n, long long k,
                                                  long long first, Columns columns, Sums &to) {
-  const T *row[ROWS];
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r)
-    row[r] = x + (r < rows ? r : rows - 1) * k;
   typedef BlockFormat<kFormat> Format;
   const long long units = k / kUnitSize;
-#pragma unroll 1
-  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
-    const long long at = columns.column(first + c);
-    Acc sum[ROWS] = {};
-    format_sums<kFormat>(row, w + at * (units / Format::kUnits) * Format::kBytes, units, sum);
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-      if (threadIdx.x == 0)
-        to[r][c] = T(sum[r] + bias_at(bias, at));
-  }
+  multiply_stored(x, bias, rows, n, k, first, columns, to,
+                  [&](const T *const (&row)[ROWS], long long at, Acc (&sum)[ROWS]) {
+                    format_sums<kFormat>(
+                        row, w + at * (units / Format::kUnits) * Format::kBytes, units, sum);
+                  });
 }
 #endif
 
