@@ -8,21 +8,6 @@
 
 namespace cugrt::runtime {
 
-void HostFunctions::add(const std::string &name, HostFunction function) {
-  std::unique_lock lock(mutex_);
-  functions_[name] = function;
-}
-
-Result<HostFunction> HostFunctions::find(const std::string &name) const {
-  std::shared_lock lock(mutex_);
-  auto it = functions_.find(name);
-  if (it == functions_.end())
-    return Status::error(Code::not_found, "host function \"" + name +
-                                              "\" is not registered; register it with the runtime "
-                                              "before the module is run");
-  return it->second;
-}
-
 Result<driver::DriverChoice> driver_from_environment() {
   const char *text = std::getenv("CUGRT_DRIVER");
   auto choice = driver::DriverChoice::parse(text ? text : "");
@@ -41,6 +26,7 @@ Result<std::shared_ptr<Device>> Device::open(DeviceOptions options) {
 Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibrary> library,
                                              DeviceOptions options) {
   std::shared_ptr<Device> device(new Device);
+  device->host_functions_.add_builtins(*device);
   device->log_ = options.log;
   device->compiler_place_.nvrtc_path = options.nvrtc_path;
   device->compiler_place_.cache_folder = options.cache_folder;

@@ -1,4 +1,5 @@
-// Host builtins: functions of the embedding program that modules call by name.
+// Host builtins: functions that modules call by name, of the embedding program and the library's
+// own (ir/module/host_builtins.h).
 #pragma once
 
 #include "cugrt/cugrt.h"
@@ -15,9 +16,13 @@ struct HostFunction {
   void *user = nullptr;
 };
 
+class Device;
+
 /// A table by name. May be used by several threads at once.
 class HostFunctions {
 public:
+  /// The library's own, for a device that owns the table.
+  void add_builtins(Device &device);
   /// Replaces an earlier one of that name.
   void add(const std::string &name, HostFunction function);
   /// not_found names the function and says what to do.

@@ -1,7 +1,5 @@
 // Calls of the host's program: other functions of the module, host builtins and extern functions;
 // see host_program.h.
-#include "driver/driver_error.h"
-#include "ir/module/host_builtins.h"
 #include "runtime/device/abi_types.h"
 #include "runtime/device/callback.h"
 #include "runtime/program/symbol_binding.h"
@@ -10,7 +8,6 @@
 #include "support/check.h"
 
 #include <algorithm>
-#include <span>
 
 namespace cugrt::runtime {
 
@@ -39,25 +36,6 @@ Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &gi
                            " " + text(returned) + ", but its size is known before the call: the " +
                            "function must write the " + text(given) +
                            " that the result describes, and leave the description as it is");
-}
-
-/// The library's own builtin that reads a number of the device.
-Status count(std::span<const cugrt_value> arguments, std::span<cugrt_value> results,
-             driver::StreamRef stream) {
-  if (arguments.size() != 1 || results.size() != 1 || arguments[0].kind != CUGRT_VALUE_TENSOR ||
-      results[0].kind != CUGRT_VALUE_TENSOR || arguments[0].as.tensor.dtype != CUGRT_I64)
-    return Status::error(Code::invalid_argument, "it takes a tensor of i64 and gives one of u8");
-  int64_t value = 0;
-  const driver::DriverApi &api = stream.api();
-  CUGRT_DRIVER(api, MemcpyDtoHAsync,
-               (&value, arguments[0].as.tensor.address, sizeof value, stream.get()), "a count");
-  CUGRT_TRY(stream.synchronize());
-  if (value < 0)
-    return Status::error(Code::out_of_range, "the count is " + std::to_string(value));
-  cugrt_tensor &told = results[0].as.tensor;
-  told.dtype = CUGRT_U8, told.rank = 2;
-  told.dims[0] = value, told.dims[1] = 0;
-  return {};
 }
 
 } // namespace
@@ -173,11 +151,7 @@ Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
 }
 
 Status HostProgram::call_host(FunctionState &state, const plan::Item &item) {
-  const bool counts = item.name == ir::kCountBuiltin;
-  HostFunction function;
-  if (!counts) {
-    CUGRT_ASSIGN(function, session_.code_->device().host_functions().find(item.name));
-  }
+  CUGRT_ASSIGN(const HostFunction found, session_.code_->device().host_functions().find(item.name));
   std::vector<cugrt_value> arguments, results;
   for (const plan::OperandRef &operand : item.operands) {
     CUGRT_ASSIGN(cugrt_value value, value_of(state, operand));
@@ -196,13 +170,10 @@ Status HostProgram::call_host(FunctionState &state, const plan::Item &item) {
   }
   const std::vector<cugrt_value> given = results;
   cugrt_status *returned = nullptr;
-  if (counts)
-    CUGRT_TRY(count(arguments, results, stream_).in("host function \"" + item.name + "\""));
-  else
-    CUGRT_TRY(call_back("host function \"" + item.name + "\"", [&] {
-      returned = function.function(function.user, arguments.data(), arguments.size(),
-                                   results.data(), results.size(), stream_.get());
-    }));
+  CUGRT_TRY(call_back("host function \"" + item.name + "\"", [&] {
+    returned = found.function(found.user, arguments.data(), arguments.size(), results.data(),
+                              results.size(), stream_.get());
+  }));
   if (Status status = take_status(returned); !status.ok())
     return std::move(status).in("host function \"" + item.name + "\"");
   for (size_t i = 0; i < results.size(); ++i)
