@@ -16,7 +16,6 @@ int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostN
 } // namespace
 
 // --- Attributes
-// -----------------------------------------------------------------------------------
 
 const AttributeView *Call::attribute(std::string_view name) const {
   for (const AttributeView &one : node.attributes)
@@ -52,7 +51,6 @@ Ints Call::integers(std::string_view name, Ints otherwise) const {
 }
 
 // --- Inputs and results
-// ---------------------------------------------------------------------------
 
 EntryPtr Call::required(size_t i) {
   EntryPtr one = entry(i);
@@ -150,7 +148,6 @@ void Call::result(EntryPtr entry, size_t i) {
 }
 
 // --- Types
-// ----------------------------------------------------------------------------------------
 
 E Call::product(const Dims &dims) {
   E all = constant(1);
@@ -189,7 +186,6 @@ Ints Call::axes(Ints axes, size_t rank) {
 }
 
 // --- Emitting
-// -------------------------------------------------------------------------------------
 
 V Call::op(Op op, std::vector<V> operands, std::vector<ir::Attribute> attributes) {
   return w.emit(op, operands, std::move(attributes)).front();

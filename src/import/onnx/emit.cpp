@@ -293,7 +293,6 @@ void Importer::raise_input(const Entry &entry, Need need) {
 }
 
 // --- Nested blocks
-// --------------------------------------------------------------------------------
 
 void Importer::capture(V v) {
   if (!v.valid())

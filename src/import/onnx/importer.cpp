@@ -51,7 +51,6 @@ Result<HostTensor> parse_value(const std::string &name, const std::string &text,
 } // namespace
 
 // --- Scopes
-// ---------------------------------------------------------------------------------------
 
 EntryPtr Importer::find(std::string_view name) {
   for (size_t i = scopes_.size(); i-- > 0;)
@@ -120,7 +119,6 @@ void Importer::require_at_least(E e, int64_t least) {
 }
 
 // --- Inputs
-// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -281,7 +279,6 @@ Status Importer::inputs() {
 }
 
 // --- Nodes
-// ----------------------------------------------------------------------------------------
 
 void Importer::report(const Node &node, const Status &status) {
   const std::string op =
@@ -425,7 +422,6 @@ void Importer::graph_body(const Graph &graph) {
 }
 
 // --- All of it
-// --------------------------------------------------------------------------------------
 
 Result<Imported> Importer::run() {
   opset_ = model_.opset;

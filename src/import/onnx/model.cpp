@@ -339,7 +339,6 @@ Status Reader::model(std::string_view message, Model &out) {
 }
 
 // --- Soundness
-// ------------------------------------------------------------------------------------
 
 /// Names that are visible, scope by scope.
 class Names {

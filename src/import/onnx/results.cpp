@@ -8,7 +8,6 @@
 namespace cugrt::onnx {
 
 // --- Readers
-// --------------------------------------------------------------------------------------
 
 void Importer::count_readers(const Graph &graph) {
   const bool top = &graph == &model_.graph;
@@ -44,7 +43,6 @@ EntryPtr Importer::constant_of(std::string_view name) {
 }
 
 // --- Results
-// --------------------------------------------------------------------------------------
 
 /// Of a result: dimensions that a match defines are not known before the body.
 ir::TypeId Importer::declared_type(ir::TypeId id) {

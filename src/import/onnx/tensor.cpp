@@ -87,7 +87,6 @@ std::vector<std::shared_ptr<const void>> ExternalFiles::files() const {
 }
 
 // --- Tensors
-// --------------------------------------------------------------------------------------
 
 std::optional<int64_t> element_count(const std::vector<int64_t> &dims) {
   int64_t count = 1;

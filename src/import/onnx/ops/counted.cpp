@@ -109,7 +109,6 @@ void compress(Call &c) {
 }
 
 // --- Unique
-// ---------------------------------------------------------------------------------------
 
 /// Positions of rows in ascending order, equal ones as they stood, and which of these differ from
 /// the row before.

@@ -10,7 +10,6 @@
 namespace cugrt::onnx {
 
 // --- Shared; see integers.h
-// -----------------------------------------------------------------------
 
 namespace {
 
@@ -227,7 +226,6 @@ void qlinear_matmul(Call &c) {
 }
 
 // --- Einsum
-// ---------------------------------------------------------------------------------------
 
 /// Every operand with one axis a letter, in order of all letters; then products and a sum.
 void einsum(Call &c) {

@@ -264,7 +264,6 @@ void col_to_image(Call &c) {
 }
 
 // --- Pools
-// ----------------------------------------------------------------------------------------
 
 /// A pool over the image's axes `rows` and `columns`; axes beyond the kernel's are not pooled.
 V pool_plane(Call &c, Op op, V image, const Ints &kernel, const Window &win, size_t rows,
