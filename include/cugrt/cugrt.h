@@ -673,6 +673,11 @@ typedef struct cugrt_api {
    * text, and beyond the last one. */
   const char *(*module_input_name)(const cugrt_module *module, size_t index);
   const char *(*module_result_name)(const cugrt_module *module, size_t index);
+
+  /* As weights_add, without a copy: the bytes stay where they are, as in a mapped file, and must
+   * neither change nor go before these weights and the sessions that are opened with them. */
+  cugrt_status *(*weights_add_view)(cugrt_weights *weights, const char *name,
+                                    const cugrt_tensor *tensor);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -279,6 +279,12 @@ public:
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
     check(api().weights_add(handle_, name.c_str(), &tensor));
   }
+  /// The bytes stay where they are, and must outlive these weights and sessions opened with them.
+  void add_view(const std::string &name, const void *bytes, cugrt_dtype dtype,
+                std::span<const int64_t> dims) {
+    cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
+    check(api().weights_add_view(handle_, name.c_str(), &tensor));
+  }
   size_t count() const { return api().weights_count(handle_); }
 
 private:

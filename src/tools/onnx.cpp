@@ -134,8 +134,9 @@ cugrt::Weights OnnxModel::weights() const {
   const char *name = nullptr;
   cugrt_tensor tensor{};
   for (size_t i = 0; cugrt_onnx_weight(model_.get(), i, &name, &tensor); ++i)
-    weights.add(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
-                static_cast<cugrt_dtype>(tensor.dtype), {tensor.dims, tensor.dims + tensor.rank});
+    weights.add_view(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
+                     static_cast<cugrt_dtype>(tensor.dtype),
+                     {tensor.dims, tensor.dims + tensor.rank});
   return weights;
 }
 
@@ -224,13 +225,13 @@ LoadedModule load_with_weights(const std::string &path, const std::string &weigh
       throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
     cugrt::Module module = load_module(path);
     if (weights.empty())
-      return {std::move(module), std::nullopt, {}};
-    return {std::move(module), cugrt::Weights::load(weights), {}};
+      return {std::move(module), std::nullopt, {}, {}};
+    return {std::move(module), cugrt::Weights::load(weights), {}, {}};
   }
-  const OnnxModel model(path, import, inputs);
-  inputs = model.rename(inputs);
-  return {model.module(), weights.empty() ? model.weights() : cugrt::Weights::load(weights),
-          model.inputs()};
+  const auto model = std::make_shared<const OnnxModel>(path, import, inputs);
+  inputs = model->rename(inputs);
+  return {model->module(), weights.empty() ? model->weights() : cugrt::Weights::load(weights),
+          model->inputs(), model};
 }
 
 void add_import(CLI::App &app) {

@@ -36,6 +36,7 @@ public:
             const std::vector<std::string> &inputs = {});
 
   cugrt::Module module() const;
+  /// They lie in this model.
   cugrt::Weights weights() const;
   void write_text(const std::string &path) const;
   void write_weights(const std::string &path) const;
@@ -66,7 +67,8 @@ private:
 struct LoadedModule {
   cugrt::Module module;
   std::optional<cugrt::Weights> weights;
-  OnnxInputs inputs; // of an ONNX file
+  OnnxInputs inputs;                // of an ONNX file
+  std::shared_ptr<const void> file; // where its weights lie; stays as long as sessions use them
 };
 /// `inputs` are renamed to the parameters.
 LoadedModule load_with_weights(const std::string &path, const std::string &weights,

@@ -26,7 +26,8 @@ cugrt_status *weights_load(const char *path, cugrt_weights **weights) {
   });
 }
 
-cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
+cugrt_status *add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor,
+                  bool copied) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(weights);
     CUGRT_REQUIRE(name);
@@ -38,14 +39,27 @@ cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_
     if (!data && *bytes != 0)
       return Status::error(Code::invalid_argument,
                            std::string("weight '") + name + "': the address is null");
-    HostTensor copy;
-    copy.dtype = static_cast<ir::DType>(tensor->dtype);
-    copy.dims.assign(tensor->dims, tensor->dims + tensor->rank);
-    const auto own = std::make_shared<const std::string>(data ? data : "", *bytes);
-    copy.storage = {own, own->data()};
-    copy.size_bytes = *bytes;
-    return weights->set.add(name, std::move(copy));
+    HostTensor added;
+    added.dtype = static_cast<ir::DType>(tensor->dtype);
+    added.dims.assign(tensor->dims, tensor->dims + tensor->rank);
+    if (copied) {
+      const auto own = std::make_shared<const std::string>(data ? data : "", *bytes);
+      added.storage = {own, own->data()};
+    } else {
+      added.storage = {std::shared_ptr<const void>(), data};
+    }
+    added.size_bytes = *bytes;
+    return weights->set.add(name, std::move(added));
   });
+}
+
+cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
+  return add(weights, name, tensor, true);
+}
+
+cugrt_status *weights_add_view(cugrt_weights *weights, const char *name,
+                               const cugrt_tensor *tensor) {
+  return add(weights, name, tensor, false);
 }
 
 size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
@@ -74,6 +88,7 @@ void add_weights_entries(cugrt_api &table) {
   table.weights_create = weights_create;
   table.weights_load = weights_load;
   table.weights_add = weights_add;
+  table.weights_add_view = weights_add_view;
   table.weights_count = weights_count;
   table.weights_at = weights_at;
   table.weights_free = weights_free;

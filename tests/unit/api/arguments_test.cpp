@@ -91,6 +91,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(weights_create);
   CHECK_NULLS(weights_load);
   CHECK_NULLS(weights_add);
+  CHECK_NULLS(weights_add_view);
   CHECK_NULLS(weights_count);
   CHECK_NULLS(weights_at);
   CHECK_NULLS(weights_free);

@@ -112,8 +112,12 @@ TEST_CASE("weights tell what they hold") {
   REQUIRE(tensor.rank == 2);
   CHECK((tensor.dims[0] == 2 && tensor.dims[1] == 3));
   CHECK(std::memcmp(reinterpret_cast<const void *>(tensor.address), values.data(), 24) == 0);
+  CHECK(tensor.address != reinterpret_cast<uintptr_t>(values.data())); // copied
   CHECK(error_of([&] { check(api().weights_at(weights.get(), 2, &name, &tensor)); }).code() ==
         CUGRT_OUT_OF_RANGE);
+  weights.add_view("v", values.data(), CUGRT_F32, std::vector<int64_t>{6});
+  check(api().weights_at(weights.get(), 2, &name, &tensor));
+  CHECK(tensor.address == reinterpret_cast<uintptr_t>(values.data())); // where it lies
   CHECK(error_of([&] {
           weights.add("w", values.data(), CUGRT_F32, std::vector<int64_t>{1});
         }).code() == CUGRT_INVALID_ARGUMENT); // the name is taken
