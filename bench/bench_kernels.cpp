@@ -207,7 +207,8 @@ Status show_sources(const Arguments &arguments) {
 }
 
 double rate(const KernelCase &c, const Measured &m) {
-  return (c.ceiling == Ceiling::mma ? m.operations : m.bytes) / m.us;
+  const bool computes = c.ceiling == Ceiling::mma || c.ceiling == Ceiling::fma;
+  return (computes ? m.operations : m.bytes) / m.us;
 }
 
 Status run(const Arguments &arguments) {
@@ -228,7 +229,7 @@ Status run(const Arguments &arguments) {
 #endif
   Runtime runtime(options);
   const bool emulated = runtime.info().emulated != 0;
-  double ceilings[3] = {};
+  double ceilings[std::size(kCeilingNames)] = {};
   std::vector<Row> rows;
   for (const KernelCase &c : kernel_cases()) {
     if (arguments.only && !lists(*arguments.only, c.name) && !is_ceiling(c))
@@ -255,9 +256,10 @@ Status run(const Arguments &arguments) {
   std::vector<Row> shown = rows;
   for (Row &row : shown)
     row.erase("not_measured"); // the line above the table says it
-  std::printf("%s\n", emulated ? "EMULATED: times say nothing of a GPU; sizes are small"
-                               : "fractions are of a copy, a kernel that only reads, and a loop of "
-                                 "mma instructions, measured here");
+  std::printf("%s\n", emulated
+                          ? "EMULATED: times say nothing of a GPU; sizes are small"
+                          : "fractions are of a copy, a kernel that only reads, and loops of mma "
+                            "and of fma instructions, measured here");
   return show(rows, arguments.json, &shown);
 }
 

@@ -64,8 +64,27 @@ extern "C" __global__ void ceiling_mma(const unsigned *x, float *y, long long st
   params (x: in f32, y: out f32, steps: symbol i64)
   launch { grid (1056, 1, 1) block (256, 1, 1) }
 }
+kernel @ceiling_fma {
+  inline """
+extern "C" __global__ void ceiling_fma(const float *x, float *y, long long steps) {
+  const float a = x[0], b = x[1];
+  float sum[16];
+  for (int i = 0; i < 16; ++i) sum[i] = x[i];
+  for (long long s = 0; s < steps; ++s)
+#pragma unroll
+    for (int e = 0; e < 64; ++e) sum[e % 16] = fmaf(sum[e % 16], a, b);
+  float all = 0;
+  for (int i = 0; i < 16; ++i) all += sum[i];
+  if (threadIdx.x < 32 && blockIdx.x == 0) y[threadIdx.x] = all;
+}
+"""
+  entry "ceiling_fma"
+  params (x: in f32, y: out f32, steps: symbol i64)
+  launch { grid (1056, 1, 1) block (256, 1, 1) }
+}
 )";
 constexpr double kMmaBlocks = 1056, kMmaWarps = 8, kMmaEach = 8, kMmaOperations = 2.0 * 16 * 8 * 16;
+constexpr double kFmaThreads = 1056 * 256, kFmaEach = 64;
 
 double rows_read(const int64_t *s) { return std::min(1.0, double(s[0]) / double(kTableRows)); }
 double columns_read(const int64_t *s) { return std::min(1.0, double(s[1]) / double(kTableRows)); }
@@ -93,6 +112,15 @@ constexpr KernelCase kCases[] = {
      [](const int64_t *s) {
        return double(s[0]) * kMmaBlocks * kMmaWarps * kMmaEach * kMmaOperations;
      },
+     "tensor<[32], T>"},
+    {"ceiling_fma",
+     "f32",
+     "%x: tensor<[64], T>",
+     "alloc : tensor<[32], T> launch @ceiling_fma(%x, %r, R)",
+     Ceiling::fma,
+     {1, 0, 0},
+     {4096, 0, 0},
+     [](const int64_t *s) { return double(s[0]) * kFmaThreads * kFmaEach * 2; },
      "tensor<[32], T>"},
     {"relu", "f32", kOne, "relu(%x)", Ceiling::copy, CUGRT_PLAIN},
     {"relu", "f16", kOne, "relu(%x)", Ceiling::copy, CUGRT_HALVES},
@@ -196,6 +224,15 @@ constexpr KernelCase kCases[] = {
      {1, 1 << 16, 0},
      [](const int64_t *s) { return 4.0 * double(s[0]) * double(s[1]) * 32 * 128; },
      "tensor<[R, 1, 32, 128], T>"},
+    {"attention_decode_small", // as of a model of 135 million parameters, bound by latency
+     "f32",
+     "%x: tensor<[R, 1, 9, 64], T>, %k: tensor<[R, C, 3, 64], T>, %v: tensor<[R, C, 3, 64], T>",
+     "attention(%x, %k, %v)",
+     Ceiling::read,
+     {1, 260, 0},
+     {1, 1024, 0},
+     [](const int64_t *s) { return 4.0 * double(s[0]) * double(s[1]) * 9 * 64; },
+     "tensor<[R, 1, 9, 64], T>"},
     {"attention_prefill",
      "f16",
      "%x: tensor<[1, R, 32, 128], T>, %k: tensor<[1, R, 8, 128], T>, %v: tensor<[1, R, 8, 128], T>",
@@ -228,6 +265,24 @@ constexpr KernelCase kCases[] = {
      Ceiling::read,
      {8, 96, 64},
      {8, 16384, 16384},
+     product},
+    {"decode_gate_small", // and so are these
+     "f32",
+     "%x: tensor<[R, K], T>, %n: tensor<[K], T>, %g: tensor<[C, K], q4_1>, %u: tensor<[C, K], "
+     "q4_1>",
+     "%h = rms_norm(%x, %n) %a = matmul_blocks(%h, %g) %b = matmul_blocks(%h, %u) %s = silu(%a) "
+     "%r = mul(%s, %b)",
+     Ceiling::read,
+     {1, 24, 64},
+     {1, 1536, 576},
+     [](const int64_t *s) { return 2 * product(s); }},
+    {"decode_down_small",
+     "f32",
+     "%x: tensor<[R, K], T>, %y: tensor<[R, C], T>, %w: tensor<[C, K], q4_1>",
+     "%m = matmul_blocks(%x, %w) %r = add(%y, %m)",
+     Ceiling::read,
+     {1, 24, 64},
+     {1, 576, 1536},
      product},
     {"matmul_q4_1_gemv_repacked",
      "f16",
@@ -281,7 +336,7 @@ constexpr KernelCase kCases[] = {
      "f32",
      "%x: tensor<[R, K], T>, %w: tensor<[K, C], T>",
      "matmul(%x, %w)",
-     Ceiling::mma,
+     Ceiling::fma,
      {64, 64, 64},
      {4096, 4096, 4096},
      product},
@@ -401,6 +456,15 @@ constexpr KernelCase kCases[] = {
      {512, 512, 0},
      [](const int64_t *s) { return 6.0 * double(s[0]) * double(s[1]) * double(s[1]); },
      "tensor<[R, 1, 1, C], T>, tensor<[1, 1, C], T>"},
+    {"conv2d",
+     "f32",
+     "%x: tensor<[R, C, 32, 32], T>, %w: tensor<[K, C, 3, 3], T>",
+     "conv2d(%x, %w) {padding = [1, 1]}",
+     Ceiling::fma,
+     {1, 4, 8},
+     {256, 256, 64},
+     [](const int64_t *s) { return 2.0 * double(s[0] * s[1] * s[2]) * 9 * 32 * 32; },
+     "tensor<[R, K, 32, 32], T>"},
     {"conv2d",
      "f16",
      "%x: tensor<[R, C, 32, 32], T>, %w: tensor<[K, C, 3, 3], T>",

@@ -7,8 +7,8 @@
 
 namespace cugrt::bench {
 
-enum class Ceiling { copy, read, mma };
-inline constexpr const char *kCeilingNames[] = {"copy", "read", "mma"};
+enum class Ceiling { copy, read, mma, fma };
+inline constexpr const char *kCeilingNames[] = {"copy", "read", "mma", "fma"};
 
 /// `T` is the dtype, R, C and K are sizes (small ones without a GPU) in parameters, results' types
 /// and body. That stands behind "%r = ", or behind "%r, %q = " where there are two results;

@@ -23,8 +23,10 @@
 //   parts: [sequences * queries * heads, splits, width + 2]   weighted values, largest score, sum
 //
 // and counts itself at its heads' counter, [sequences * queries * heads / SHARE]; the last to come
-// joins their parts, in the order of the cache whoever came last. Counters are 0 before a launch,
-// and after it. Many queries of f16 and bf16 are for tensor cores: attention_mma.cuh.
+// joins their parts, in the same order whoever came last. How many chunks the query sees stands in
+// device memory: blocks of others leave at once, and where there is only one no part is left. There
+// are at most kMostSplits. Counters are 0 before a launch, and after it. Many queries of f16 and
+// bf16 are for tensor cores: attention_mma.cuh.
 //
 //   entry             block   grid
 //   attention         256     sequences * queries * heads / SHARE
@@ -138,7 +140,7 @@ __device__ __forceinline__ long long first_seen(long long seen) {
 
 #ifndef MMA_ALONE
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kWarps = kThreads / 32, kMostSplits = 32;
 constexpr int kVector = 16 / sizeof(T); // consecutive elements of a lane
 
 // Lanes at one position: a power of two.
@@ -149,8 +151,10 @@ constexpr int kGroup = lanes_of(MAX_WIDTH / kVector), kGroups = kThreads / kGrou
 constexpr int kStride = kGroup * kVector;
 constexpr int kVectors = (MAX_WIDTH + kStride - 1) / kStride,
               kEach = kVectors * kVector; // of a lane
-// Columns that the groups are joined over at a time: what shared memory of fixed size has room for.
-constexpr int kWhole = kEach * kGroup, kRoom = (32 << 10) / (kGroups * int(sizeof(Acc)));
+// Positions of a group that are read before the first is used: what registers hold.
+constexpr int kReadAhead = SHARE * kEach <= 16 ? 4 : 2;
+// Columns that the warps are joined over at a time: what shared memory of fixed size has room for.
+constexpr int kWhole = kEach * kGroup, kRoom = (32 << 10) / (kWarps * SHARE * int(sizeof(Acc)));
 constexpr int kPanel = kRoom < kWhole ? kRoom : kWhole;
 
 union Elements {
@@ -185,64 +189,199 @@ struct Running { // of one head
   Acc query[kEach], weighted[kEach], sum, largest;
 };
 
-// The positions from `first` to `length`, for the SHARE heads; `mask` is of position 0.
+// The SHARE heads of the rows from `q` on, before the first position.
+__device__ __forceinline__ void begin_heads(const T *q, int width, Acc scale, bool aligned,
+                                            Running (&heads)[SHARE]) {
+  const int lane = threadIdx.x % kGroup;
+#pragma unroll
+  for (int s = 0; s < SHARE; ++s) {
+    Elements row[kVectors];
+    if (aligned)
+      load_row<true>(q + s * width, width, lane, row);
+    else
+      load_row<false>(q + s * width, width, lane, row);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      heads[s].query[e] = Acc(row[e / kVector].element[e % kVector]) * scale;
+      heads[s].weighted[e] = 0;
+    }
+    heads[s].sum = 0;
+    heads[s].largest = no_score(); // no position yet
+  }
+}
+
+// The positions from `first` to `length`; `mask` is of position 0.
 template <bool kAligned, int kAtOnce, class Mask>
 __device__ __forceinline__ void attend(const T *keys, const T *values, long long stride, int width,
                                        long long first, long long length, Mask mask,
                                        Running (&heads)[SHARE]) {
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
-  // Whole warps take part in every shuffle: positions beyond the last weigh nothing.
 #pragma unroll 1
-  for (long long begin = first; begin < length; begin += kGroups * kAtOnce) {
-    Elements key[kAtOnce][kVectors], value[kAtOnce][kVectors];
-    long long position[kAtOnce];
+  for (long long begin = first;; begin += kGroups * kAtOnce) {
+    Elements key[kAtOnce][kVectors], value[kAtOnce][kVectors]; // beyond the last position zeros
+    bool inside[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       const long long at = begin + u * kGroups + group;
-      position[u] = at < length ? at : length - 1;
-      load_row<kAligned>(keys + position[u] * stride, width, lane, key[u]);
-      load_row<kAligned>(values + position[u] * stride, width, lane, value[u]);
+      inside[u] = at < length;
+      load_row<kAligned>(keys + at * stride, inside[u] ? width : 0, lane, key[u]);
+      load_row<kAligned>(values + at * stride, inside[u] ? width : 0, lane, value[u]);
     }
+    // Here, so that all loads are on their way before the first is used; and as a vote, so that
+    // ptxas knows that whole warps take part in the shuffles.
+    if (!__any_sync(0xffffffffu, begin < length))
+      break;
 #pragma unroll
-    for (int u = 0; u < kAtOnce; ++u)
+    for (int s = 0; s < SHARE; ++s) {
+      Running &head = heads[s];
+      Acc score[kAtOnce], next = head.largest;
 #pragma unroll
-      for (int s = 0; s < SHARE; ++s) {
-        Running &head = heads[s];
-        Acc score = 0;
+      for (int u = 0; u < kAtOnce; ++u) {
+        score[u] = 0;
 #pragma unroll
         for (int e = 0; e < kEach; ++e)
-          score = fma(head.query[e], Acc(key[u][e / kVector].element[e % kVector]), score);
+          score[u] = fma(head.query[e], Acc(key[u][e / kVector].element[e % kVector]), score[u]);
 #pragma unroll
         for (int distance = kGroup / 2; distance > 0; distance /= 2)
-          score += __shfl_xor_sync(0xffffffffu, score, distance);
-        score += mask(s, position[u]);
-        const bool seen = begin + u * kGroups + group < length && score != no_score();
-        const Acc next = seen && !(score <= head.largest) ? score : head.largest; // a NaN stays
-        const Acc keep = head.largest == no_score() ? Acc(0) : shrink(head.largest, next);
-        const Acc weight = seen ? exp(score - next) : Acc(0);
-        head.largest = next;
-        head.sum = fma(head.sum, keep, weight);
+          score[u] += __shfl_xor_sync(0xffffffffu, score[u], distance);
+        if (inside[u])
+          score[u] += mask(s, begin + u * kGroups + group);
+        else
+          score[u] = no_score();
+        next = larger(next, score[u]);
+      }
+      const Acc keep = weight_of(head.largest, next);
+      head.largest = next;
+      head.sum *= keep;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e)
+        head.weighted[e] *= keep;
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        const Acc weight = weight_of(score[u], next);
+        head.sum += weight;
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
           const Acc element = Acc(value[u][e / kVector].element[e % kVector]);
-          head.weighted[e] =
-              seen ? fma(weight, element, head.weighted[e] * keep) : head.weighted[e] * keep;
+#ifdef HAS_MASK // what a mask hides may be infinite
+          if (score[u] != no_score())
+            head.weighted[e] = fma(weight, element, head.weighted[e]);
+#else
+          head.weighted[e] = fma(weight, element, head.weighted[e]);
+#endif
         }
       }
+    }
+  }
+}
+
+// What all groups of a block have of each head, joined over warps and then over the block:
+// store(head, column, value, largest, sum), where value and sum are relative to the largest score.
+template <class Store>
+__device__ __forceinline__ void join_groups(Running (&heads)[SHARE], int width, Store store) {
+  __shared__ Acc largest_of[SHARE][kWarps], sum_of[SHARE][kWarps], row_of[SHARE][kWarps][kPanel];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % kGroup;
+#pragma unroll
+  for (int s = 0; s < SHARE; ++s) {
+    Acc largest = heads[s].largest;
+#pragma unroll
+    for (int distance = kGroup; distance < 32; distance *= 2)
+      largest = larger(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+    if (threadIdx.x % 32 == 0)
+      largest_of[s][warp] = largest;
+  }
+  __syncthreads();
+  Acc all[SHARE]; // the largest of a head
+#pragma unroll
+  for (int s = 0; s < SHARE; ++s) {
+    Running &head = heads[s];
+    all[s] = largest_of[s][0];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w)
+      all[s] = larger(all[s], largest_of[s][w]);
+    const Acc keep = weight_of(head.largest, all[s]);
+    auto over_warp = [&](Acc value) {
+      value *= keep;
+#pragma unroll
+      for (int distance = kGroup; distance < 32; distance *= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, distance);
+      return value;
+    };
+    head.sum = over_warp(head.sum);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      head.weighted[e] = over_warp(head.weighted[e]);
+    if (threadIdx.x % 32 == 0)
+      sum_of[s][warp] = head.sum;
+  }
+#pragma unroll 1
+  for (int begin = 0; begin < (kPanel == kWhole ? 1 : width); begin += kPanel) {
+    if (begin > 0)
+      __syncthreads(); // the panel before has been read
+    if (threadIdx.x % 32 < kGroup)
+#pragma unroll
+      for (int s = 0; s < SHARE; ++s)
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          const int column = element_of(e, lane) - begin;
+          if (kPanel == kWhole || (column >= 0 && column < kPanel))
+            row_of[s][warp][column] = heads[s].weighted[e];
+        }
+    __syncthreads();
+    const int columns = width - begin < kPanel ? width - begin : kPanel;
+#pragma unroll
+    for (int s = 0; s < SHARE; ++s) {
+      Acc sum = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w)
+        sum += sum_of[s][w];
+#pragma unroll 1
+      for (int e = threadIdx.x; e < columns; e += kThreads) {
+        Acc value = 0;
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w)
+          value += row_of[s][w][e];
+        store(s, begin + e, value, all[s], sum);
+      }
+    }
   }
 }
 
 #ifdef SPLIT
-// Joins the parts of the SHARE heads from `parts` on.
-__device__ __forceinline__ void join_parts(const Acc *parts, T *y, int splits, int width) {
-  for (int i = threadIdx.x; i < SHARE * width; i += kThreads) {
-    const int e = i % width, part = width + 2;
-    const Acc *row = parts + i / width * splits * part;
-    auto largest_of = [&](int p) { return row[p * part + width]; };
-    const Joined all = join(splits, largest_of, [&](int p) { return row[p * part + width + 1]; });
-    const Acc value =
-        join_values(splits, all.largest, largest_of, [&](int p) { return row[p * part + e]; });
-    y[i] = T(all.largest == no_score() ? Acc(0) : value * (1 / all.sum));
+// Joins `count` parts of each of the SHARE heads, whose first one begins at `parts` and which lie
+// `splits` of them apart. A warp weighs the parts of a head, and all threads add them up.
+__device__ __forceinline__ void join_parts(const Acc *parts, T *y, int splits, int count,
+                                           int width) {
+  __shared__ Acc factor_of[SHARE][kMostSplits];
+  const int part = width + 2, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (warp < SHARE) {
+    const Acc *row = parts + warp * splits * part + width;
+    Acc largest = lane < count ? row[lane * part] : no_score();
+    Acc sum = lane < count ? row[lane * part + 1] : Acc(0);
+    Acc all = largest;
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      all = larger(all, __shfl_xor_sync(0xffffffffu, all, distance));
+    const Acc keep = weight_of(largest, all);
+    sum *= keep;
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    factor_of[warp][lane] = all == no_score() ? Acc(0) : keep / sum;
+  }
+  __syncthreads();
+  int s = 0;
+#pragma unroll 1
+  for (int e = threadIdx.x;; e += kThreads) {
+    for (; e >= width; e -= width)
+      if (++s == SHARE)
+        return;
+    const Acc *row = parts + s * splits * part + e;
+    Acc value = 0;
+#pragma unroll 8
+    for (int p = 0; p < count; ++p)
+      value = fma(row[p * part], factor_of[s][p], value);
+    y[s * width + e] = T(value);
   }
 }
 #endif
@@ -250,20 +389,20 @@ __device__ __forceinline__ void join_parts(const Acc *parts, T *y, int splits, i
 extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) SPLIT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  __shared__ Acc largest_of[kGroups], sum_of[kGroups], row_of[kGroups][kPanel];
-  const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
 #ifdef SPLIT
-  const long long block = blockIdx.x / splits, split = blockIdx.x % splits;
+  const unsigned block = blockIdx.x / unsigned(splits), split = blockIdx.x % unsigned(splits);
 #else
-  const long long block = blockIdx.x;
+  const unsigned block = blockIdx.x;
 #endif
-  const long long across = heads / SHARE; // blocks of a query
-  const long long head = block % across * SHARE, place = block / across % queries;
-  const long long sequence = block / across / queries;
+  // Numbers of blocks, and so of what they are made of, fit in 32 bits.
+  const unsigned across = unsigned(heads / SHARE); // blocks of a query
+  const long long head = block % across * SHARE, place = block / across % unsigned(queries);
+  const long long sequence = block / across / unsigned(queries);
   const long long first_row = block / across * heads + head; // of q and y
   const int elements = int(width);
   const long long stride = kv_heads * width;
-  const long long begin = ROW_OF(sequence) * capacity * stride + head / (heads / kv_heads) * width;
+  const long long begin =
+      ROW_OF(sequence) * capacity * stride + unsigned(head) / unsigned(heads / kv_heads) * width;
   keys += begin;
   values += begin;
   const bool aligned =
@@ -279,82 +418,59 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
 #else
   auto mask_at = [](int, long long) { return Acc(0); };
 #endif
-
-  Running running[SHARE];
-#pragma unroll
-  for (int s = 0; s < SHARE; ++s) {
-    Elements row[kVectors];
-    load_row<false>(q + (first_row + s) * width, elements, lane, row);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      running[s].query[e] = Acc(row[e / kVector].element[e % kVector]) * scale;
-      running[s].weighted[e] = 0;
-    }
-    running[s].sum = 0;
-    running[s].largest = no_score(); // no position yet
-  }
   long long first_position = first_seen(length);
 #ifdef SPLIT
+  // Chunks that hold what is seen; the first of them answers where nothing is.
+  const long long first_chunk = first_position / chunk;
+  const long long count = length > first_position ? (length - 1) / chunk + 1 - first_chunk : 1;
+  if (split < first_chunk || split >= first_chunk + count)
+    return;
   first_position = first_position > split * chunk ? first_position : split * chunk;
   length = length < (split + 1) * chunk ? length : (split + 1) * chunk;
 #endif
-  if (aligned)
-    attend<true, 2>(keys, values, stride, elements, first_position, length, mask_at, running);
-  else
-    attend<false, 1>(keys, values, stride, elements, first_position, length, mask_at, running);
+  Running running[SHARE];
+  begin_heads(q + first_row * width, elements, scale, aligned, running);
+  // One of both has nothing to do.
+  attend<true, kReadAhead>(keys, values, stride, elements, first_position,
+                           aligned ? length : first_position, mask_at, running);
+  attend<false, 1>(keys, values, stride, elements, aligned ? length : first_position, length,
+                   mask_at, running);
 
-  auto largest_at = [&](int g) { return largest_of[g]; };
-#pragma unroll
-  for (int s = 0; s < SHARE; ++s)
-    for (int begin = 0; begin < (kPanel == kWhole ? 1 : elements); begin += kPanel) {
-      if (s > 0 || begin > 0)
-        __syncthreads(); // the panel before has been read
-      if (lane == 0) {
-        largest_of[group] = running[s].largest;
-        sum_of[group] = running[s].sum;
-      }
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        const int column = element_of(e, lane) - begin;
-        if (kPanel == kWhole || (column >= 0 && column < kPanel))
-          row_of[group][column] = running[s].weighted[e];
-      }
-      __syncthreads();
-
-      const Joined all = join(kGroups, largest_at, [&](int g) { return sum_of[g]; });
-#ifdef SPLIT
-      Acc *part = parts + ((first_row + s) * splits + split) * (width + 2);
-      if (threadIdx.x == 0) {
-        part[width] = all.largest;
-        part[width + 1] = all.sum;
-      }
+  T *const to = y + first_row * width;
+#ifndef SPLIT
+  constexpr bool is_part = false;
 #else
-      const Acc inverse = 1 / all.sum;
+  const bool is_part = count > 1;
+  Acc *const part = parts + (first_row * splits + split) * (width + 2);
 #endif
-      const int columns = elements - begin < kPanel ? elements - begin : kPanel;
-      for (int e = threadIdx.x; e < columns; e += kThreads) {
-        const Acc value =
-            join_values(kGroups, all.largest, largest_at, [&](int g) { return row_of[g][e]; });
-#ifdef SPLIT
-        part[begin + e] = value;
-#else
-        y[(first_row + s) * width + begin + e] =
-            T(all.largest == no_score() ? Acc(0) : value * inverse);
-#endif
-      }
+  join_groups(running, elements, [&](int s, int e, Acc value, Acc largest, Acc sum) {
+    if (!is_part) {
+      to[s * elements + e] = T(largest == no_score() ? Acc(0) : value * (1 / sum));
+      return;
     }
 #ifdef SPLIT
+    Acc *const own = part + s * splits * (width + 2);
+    own[e] = value;
+    if (e == 0) {
+      own[width] = largest;
+      own[width + 1] = sum;
+    }
+#endif
+  });
+#ifdef SPLIT
+  if (!is_part)
+    return;
   __shared__ bool is_last;
   __syncthreads(); // the block's part is written
   if (threadIdx.x == 0) {
     __threadfence();
-    is_last = atomicInc(counters + block, unsigned(splits) - 1) == unsigned(splits) - 1;
+    is_last = atomicInc(counters + block, unsigned(count) - 1) == unsigned(count) - 1;
     __threadfence();
   }
   __syncthreads();
   if (is_last)
-    join_parts(parts + first_row * splits * (width + 2), y + first_row * width, int(splits),
-               elements);
+    join_parts(parts + (first_row * splits + first_chunk) * (width + 2), to, int(splits),
+               int(count), elements);
 #endif
 }
 

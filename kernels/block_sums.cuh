@@ -6,8 +6,9 @@
 //   q8_0     scale (f16), 32 signed bytes                            byte * scale
 //
 // The low nibbles of the 16 bytes are elements 0 to 15, the high ones 16 to 31. Blocks begin at
-// even addresses at best, so that they are read byte by byte. Eight lanes share a block. Sums are
-// in Acc, of products with elements that are exact in float.
+// even addresses at best: two bytes are read at a time there, else one. Eight lanes share a block.
+// Bound by waiting for w: what a lane needs of kAhead rounds is asked for before the first is used.
+// Sums are in Acc, of products with elements that are exact in float.
 //
 // kFormat is 40, 41 or 80.
 #pragma once
@@ -22,45 +23,81 @@ constexpr int kBlockLanes = 8, kBlockEach = 32 / kBlockLanes; // lanes at a bloc
 
 template <int kFormat> struct StoredBlock {
   static constexpr int kHead = kFormat == 41 ? 4 : 2, kBytes = kHead + (kFormat == 80 ? 32 : 16);
+  static constexpr int kQuants = kFormat == 80 ? 2 : 1; // pairs of bytes of a lane
 
-  static __device__ __forceinline__ float half_at(const Byte *p) {
-    return __half2float(__ushort_as_half((unsigned short)(p[0] | p[1] << 8)));
+  // What a lane reads of a block, two bytes each.
+  unsigned short scale, least, quants[kQuants];
+
+  template <bool kEven> static __device__ __forceinline__ unsigned short pair_at(const Byte *p) {
+    if constexpr (kEven)
+      return __ldg(reinterpret_cast<const unsigned short *>(p));
+    return (unsigned short)(p[0] | p[1] << 8);
   }
-
-  // The elements of a block that lane `lane` of eight takes, and their places in the block.
-  static __device__ __forceinline__ void
-  load(const Byte *block, int lane, float (&element)[kBlockEach], int (&place)[kBlockEach]) {
-    const float scale = half_at(block), least = kFormat == 41 ? half_at(block + 2) : 0;
+  template <bool kEven> __device__ __forceinline__ void load(const Byte *block, int lane) {
+    scale = pair_at<kEven>(block);
+    least = kFormat == 41 ? pair_at<kEven>(block + 2) : 0;
 #pragma unroll
-    for (int e = 0; e < kBlockEach; ++e) {
-      if constexpr (kFormat == 80) {
-        place[e] = lane * kBlockEach + e;
-        element[e] = float((signed char)(block[kHead + place[e]])) * scale;
-      } else {
-        const int at = lane * 2 + e % 2;
-        const int nibble = block[kHead + at] >> (e < 2 ? 0 : 4) & 15;
-        place[e] = at + (e < 2 ? 0 : 16);
-        element[e] = kFormat == 41 ? fmaf(float(nibble), scale, least) : float(nibble - 8) * scale;
-      }
-    }
+    for (int i = 0; i < kQuants; ++i)
+      quants[i] = pair_at<kEven>(block + kHead + (lane * kQuants + i) * 2);
+  }
+  // Of the four elements of lane `lane` of eight, where one is in the block, and its value.
+  static __device__ __forceinline__ int place(int lane, int e) {
+    return kFormat == 80 ? lane * kBlockEach + e : lane * 2 + e % 2 + (e < 2 ? 0 : 16);
+  }
+  __device__ __forceinline__ float element(int e) const {
+    const float by = __half2float(__ushort_as_half(scale));
+    if constexpr (kFormat == 80)
+      return float((signed char)(quants[e / 2] >> e % 2 * 8)) * by;
+    const int nibble = quants[0] >> (e % 2 * 8 + (e < 2 ? 0 : 4)) & 15;
+    return kFormat == 41 ? fmaf(float(nibble), by, __half2float(__ushort_as_half(least)))
+                         : float(nibble - 8) * by;
   }
 };
+
+// kAhead rounds from block `b` on; with kPartly some are behind the last.
+template <int kFormat, int kRows, int kAhead, bool kEven, bool kPartly>
+__device__ __forceinline__ void block_rounds(const T *const (&row)[kRows], const Byte *w,
+                                             long long b, long long blocks, Acc (&sum)[kRows]) {
+  constexpr int kStep = 32 / kBlockLanes;
+  const int lane = threadIdx.x % kBlockLanes;
+  StoredBlock<kFormat> block[kAhead];
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j)
+    if (!kPartly || b + j * kStep < blocks)
+      block[j].template load<kEven>(w + (b + j * kStep) * StoredBlock<kFormat>::kBytes, lane);
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j)
+    if (!kPartly || b + j * kStep < blocks)
+#pragma unroll
+      for (int e = 0; e < kBlockEach; ++e) {
+        const Acc element = Acc(block[j].element(e));
+        const long long i = (b + j * kStep) * 32 + StoredBlock<kFormat>::place(lane, e);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+          sum[r] = fma(Acc(row[r][i]), element, sum[r]);
+      }
+}
+
+template <int kFormat, bool kEven, int kRows>
+__device__ __forceinline__ void block_sums_at(const T *const (&row)[kRows], const Byte *w,
+                                              long long blocks, Acc (&sum)[kRows]) {
+  constexpr int kAhead = kEven ? 4 : 1, kStep = 32 / kBlockLanes;
+  long long b = threadIdx.x / kBlockLanes;
+#pragma unroll 1
+  for (; b + (kAhead - 1) * kStep < blocks; b += kAhead * kStep)
+    block_rounds<kFormat, kRows, kAhead, kEven, false>(row, w, b, blocks, sum);
+  if (b < blocks)
+    block_rounds<kFormat, kRows, kAhead, kEven, true>(row, w, b, blocks, sum);
+}
 
 // The sums of kRows rows of x with `blocks` blocks from `w` on, in every lane.
 template <int kFormat, int kRows>
 __device__ __forceinline__ void block_sums(const T *const (&row)[kRows], const Byte *w,
                                            long long blocks, Acc (&sum)[kRows]) {
-  const int lane = threadIdx.x % kBlockLanes, group = threadIdx.x / kBlockLanes;
-  for (long long b = group; b < blocks; b += 32 / kBlockLanes) {
-    float element[kBlockEach];
-    int place[kBlockEach];
-    StoredBlock<kFormat>::load(w + b * StoredBlock<kFormat>::kBytes, lane, element, place);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-#pragma unroll
-      for (int e = 0; e < kBlockEach; ++e)
-        sum[r] = fma(Acc(row[r][b * 32 + place[e]]), Acc(element[e]), sum[r]);
-  }
+  if ((unsigned long long)(w) % 2 == 0) // and so are all blocks of this format
+    block_sums_at<kFormat, true>(row, w, blocks, sum);
+  else
+    block_sums_at<kFormat, false>(row, w, blocks, sum);
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
 #pragma unroll

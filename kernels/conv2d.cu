@@ -1,24 +1,33 @@
 // Two-dimensional convolution (cross-correlation), direct: NCHW images, OIHW weights, zero padding.
 //
-//   x: [batch, channels, height, width]         w: [out_channels, channels / groups, kernel_h,
-//   kernel_w] bias: [out_channels], with HAS_BIAS         y: [batch, out_channels, out_height,
-//   out_width]
+//   x: [batch, channels, height, width]     y: [batch, out_channels, out_height, out_width]
+//   w: [out_channels, channels / groups, kernel_h, kernel_w]
+//   bias: [out_channels], with HAS_BIAS
 //
-// A thread computes one pixel of one output channel (conv2d), or of four that share their inputs
-// (conv2d_x4, where out_channels / groups is a multiple of 4: each input is loaded once for four
-// multiplications). With WITH_MMA there is conv2d_mma, on tensor cores (conv2d_mma.cuh). Taps are
-// the outer loops and channels the inner one, so that whether a tap lies in the padding is asked
-// once a tap. Sums are in float (double for f64).
+//   entry               channels x pixels   for
+//   conv2d              1 x 1 a thread      what no other takes
+//   conv2d_x4           4 x 1 a thread      likewise, channels of a group a multiple of 4
+//   conv2d_slices       8 x 32 a block      few tiles, or too many taps for them: conv_slices.cuh
+//   conv2d_register_16  16 x 128 a block    several channels: register_tile.cuh
+//   conv2d_register_64  64 x 64 a block     more channels: likewise
+//   conv2d_mma          64 x 128 a block    f16 and bf16, tensor cores: conv2d_mma.cuh
+//
+// In the first two taps are the outer loops and channels the inner one, so that whether a tap lies
+// in the padding is asked once a tap. Sums are in float (double for f64).
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// WITH_MMA the entry conv2d_mma, for f16 and bf16 with indices of 32 bits. With the kernel's size,
-// strides and channels in ASSUME the loops over taps are unrolled.
+// WITH_SLICES, WITH_MMA and WITH_REGISTER=16 or 64 one of the others, for indices of 32 bits;
+// WITHOUT_DIRECT leaves the first two out. With the kernel's size, strides and channels in ASSUME
+// the loops over taps are unrolled.
 
 #include "assume.cuh"
 #include "bias.cuh"
 #include "floating.cuh"
 #include "fusion.cuh"
 #include "programmatic.cuh"
+
+#include "conv_register.cuh"
+#include "conv_slices.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
@@ -33,6 +42,11 @@
       kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
       groups FUSED_ARGUMENTS
 
+#define AS_VOLUME                                                                                  \
+  x, w, BIAS_ARGUMENT y, batch, channels, 1, height, width, out_channels, 1, out_height,           \
+      out_width, 1, kernel_h, kernel_w, 1, stride_h, stride_w, 0, pad_h, pad_w, 1, dilation_h,     \
+      dilation_w, groups FUSED_ARGUMENTS
+
 #ifdef WITH_MMA
 #include "conv2d_mma.cuh"
 
@@ -41,6 +55,24 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_mma(PARAMETERS) {
   convolve_tiles<2, 2, 2, 8>(ARGUMENTS);
 }
 #endif
+
+#ifdef WITH_REGISTER
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv2d)(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(AS_VOLUME);
+}
+#endif
+
+#ifdef WITH_SLICES
+extern "C" __global__ void __launch_bounds__(256) conv2d_slices(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_slices(AS_VOLUME);
+}
+#endif
+
+#ifndef WITHOUT_DIRECT
 
 // kOut: output channels a thread.
 template <int kOut> __device__ __forceinline__ void convolve(PARAMETERS) {
@@ -95,3 +127,4 @@ extern "C" __global__ void conv2d_x4(PARAMETERS) {
   BEGIN_EARLY();
   convolve<4>(ARGUMENTS);
 }
+#endif

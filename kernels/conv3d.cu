@@ -7,6 +7,9 @@
 // (HAS_X_ZERO; HAS_W_ZERO, one each w_zero_step channels: 0 of one for all), exactly, to i32, whose
 // low bits are kept; the padding is the zero point. A thread computes one element of y.
 //
+// With WITH_REGISTER=16 or 64, for floats, there is conv3d_register_16 or _64, which computes so
+// many channels a block (register_tile.cuh); with WITHOUT_DIRECT there is nothing else.
+//
 // Options: INTEGERS for conv_integer, else those of floating.cuh; those of fusion.cuh and
 // assume.cuh.
 
@@ -60,6 +63,36 @@ __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a,
 #define ENTRY conv3d
 #endif
 
+#ifndef INTEGERS
+#include "conv_register.cuh"
+#include "conv_slices.cuh"
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long batch, long long channels, SIDES(long long size), long long out_channels,          \
+      SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),                      \
+      SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS
+#define ARGUMENTS                                                                                  \
+  x, w, BIAS_ARGUMENT y, batch, channels, SIDES(size), out_channels, SIDES(out), SIDES(kernel),    \
+      SIDES(stride), SIDES(pad), SIDES(dilation), groups FUSED_ARGUMENTS
+
+#ifdef WITH_SLICES
+extern "C" __global__ void __launch_bounds__(256) conv3d_slices(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_slices(ARGUMENTS);
+}
+#endif
+#ifdef WITH_REGISTER
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_DIRECT
 extern "C" __global__ void
 ENTRY(const X *__restrict__ x, const W *__restrict__ w,
       BIAS_PARAMETER X_ZERO_PARAMETER W_ZERO_PARAMETER OUT *__restrict__ y, long long batch,
@@ -103,3 +136,4 @@ ENTRY(const X *__restrict__ x, const W *__restrict__ w,
     STORE(i, sum);
   }
 }
+#endif

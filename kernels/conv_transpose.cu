@@ -6,6 +6,9 @@
 // Element i of x along a dimension gives to those at i stride + tap dilation - pad. A thread
 // computes one element of y.
 //
+// With WITH_REGISTER=16 or 64 there is conv_transpose_register_16 or _64, which computes so many
+// channels a block (conv_transpose_register.cuh); with WITHOUT_DIRECT there is nothing else.
+//
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS.
 
 #include "assume.cuh"
@@ -15,6 +18,25 @@
 #include "programmatic.cuh"
 #include "volume.cuh"
 
+#include "conv_transpose_register.cuh"
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long batch, long long channels, SIDES(long long size), long long out_channels,          \
+      SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),                      \
+      SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS
+
+#ifdef WITH_REGISTER
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv_transpose)(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  transpose_convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(
+      x, w, BIAS_ARGUMENT y, batch, channels, SIDES(size), out_channels, SIDES(out), SIDES(kernel),
+      SIDES(stride), SIDES(pad), SIDES(dilation), groups FUSED_ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_DIRECT
 // Which element of x gives to the one at `from` by a tap `reach` away; -1: none.
 __device__ __forceinline__ long long giver(long long from, long long reach, long long stride,
                                            long long size) {
@@ -22,11 +44,7 @@ __device__ __forceinline__ long long giver(long long from, long long reach, long
   return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
 }
 
-extern "C" __global__ void
-conv_transpose(const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,
-               long long batch, long long channels, SIDES(long long size), long long out_channels,
-               SIDES(long long out), SIDES(long long kernel), SIDES(long long stride),
-               SIDES(long long pad), SIDES(long long dilation), long long groups FUSED_PARAMETERS) {
+extern "C" __global__ void conv_transpose(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index in_volume = Index(size_d) * Index(size_h) * Index(size_w);
@@ -63,3 +81,4 @@ conv_transpose(const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER 
     STORE(i, sum);
   }
 }
+#endif

@@ -25,8 +25,12 @@ extern "C" __global__ void embedding_blocks(const Byte *__restrict__ table,
     y[i] = T(0);
     return;
   }
-  const long long row = nearest(ids[i / width], rows), units = width / kUnit;
-  const Byte *block = table + (row * (units / kUnits) + column / kUnit / kUnits) * kBytes;
-  const int unit = int(column / kUnit % kUnits), place = int(column % kUnit);
-  y[i] = T(element_of(part_of(block, unit, place / 16), quant_of(block, unit, place)));
+  typedef BlockFormat<FORMAT> Format;
+  const long long row = nearest(ids[i / width], rows), units = width / kUnitSize;
+  const Byte *block =
+      table +
+      (row * (units / Format::kUnits) + column / kUnitSize / Format::kUnits) * Format::kBytes;
+  const int unit = int(column / kUnitSize % Format::kUnits), place = int(column % kUnitSize);
+  y[i] = T(Format::element_of(Format::template part_of<1>(block, unit, place / 16),
+                              Format::template quants_of<1>(block, unit, place & ~3), place % 4));
 }

@@ -12,7 +12,7 @@
 //   entry              tile      block    for
 //   matmul_gemv        4 x 32    32 x 8   few rows: k is split over the block's 8 warps
 //   matmul_gemv_R      R x 4, 8  32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
-//   matmul_tiled       16 x 16   16 x 16  small results: one element a thread
+//   matmul_tiled       8 x 32    32 x 8   small results: k is split over the block's 8 warps
 //   matmul_register    64 x 64   16 x 16  large ones: 4 x 4 elements a thread
 //   matmul_mma         128 x 128 32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
 //   matmul_mma_small   64 x 64   32 x 4   f16 and bf16, small: tensor cores
@@ -26,7 +26,7 @@
 
 #define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
 #if !defined(WITHOUT_GEMV) && !defined(C_COLUMNS)
-extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 4, kColumns = 32, kSlices = 8;
@@ -68,33 +68,60 @@ extern "C" __global__ void __launch_bounds__(256) matmul_gemv(PARAMETERS) {
 #endif
 
 #ifndef WITHOUT_TILED
+// A step takes 256 of k: its part of a in shared memory, for all; of c each warp reads its fours.
 extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  constexpr int kSize = 16;
-  __shared__ Acc a_tile[kSize][kSize], c_tile[kSize][kSize + 1];
-  const int tx = threadIdx.x, ty = threadIdx.y;
-  const Tile tile = tile_of_block(m, n, kSize, kSize);
+  constexpr int kRows = 8, kColumns = 32, kSlices = 8, kStep = 256, kEach = 4;
+  __shared__ alignas(16) Acc a_tile[kRows][kStep];
+  __shared__ Acc partial[kSlices][kRows][kColumns];
+  const int lane = threadIdx.x, slice = threadIdx.y, thread = slice * kColumns + lane;
+  const Tile tile = tile_of_block(m, n, kRows, kColumns);
   MOVE_TO_BATCH(tile.batch);
-  const long long row = tile.row + ty, column = tile.column + tx;
+  const long long column = tile.column + lane;
 
-  Acc sum = 0;
-  for (long long begin = 0; begin < k; begin += kSize) {
-    a_tile[ty][tx] = row < m && begin + tx < k ? Acc(a[row * k + begin + tx]) : Acc(0);
-#ifdef C_COLUMNS // neighbouring threads read along k
-    const long long other = tile.column + ty;
-    c_tile[tx][ty] = begin + tx < k && other < n ? Acc(c[other * k + begin + tx]) : Acc(0);
-#else
-    c_tile[ty][tx] = begin + ty < k && column < n ? Acc(c[(begin + ty) * n + column]) : Acc(0);
-#endif
-    __syncthreads();
+  Acc sum[kRows] = {};
+  for (long long begin = 0; begin < k; begin += kStep) {
 #pragma unroll
-    for (int i = 0; i < kSize; ++i)
-      sum = fma(a_tile[ty][i], c_tile[i][tx], sum);
+    for (int r = 0; r < kRows; ++r)
+      a_tile[r][thread] = tile.row + r < m && begin + thread < k
+                              ? Acc(a[(tile.row + r) * k + begin + thread])
+                              : Acc(0);
+    __syncthreads();
+    const int left = int(k - begin < kStep ? k - begin : kStep);
+    for (int i = slice * kEach; i < left; i += kSlices * kEach) {
+      Acc value[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+#ifdef C_COLUMNS
+        const long long at = column * k + begin + i + e;
+#else
+        const long long at = (begin + i + e) * n + column;
+#endif
+        value[e] = column < n && i + e < left ? Acc(c[at]) : Acc(0);
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int e = 0; e < kEach; ++e)
+          sum[r] = fma(a_tile[r][i + e], value[e], sum[r]);
+    }
     __syncthreads();
   }
-  if (row < m && column < n)
-    STORE(AT(tile.batch, row, column), sum + BIAS_AT(column));
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    partial[slice][r][lane] = sum[r];
+  __syncthreads();
+
+  // Warp r adds up row r.
+  const long long row = tile.row + slice;
+  if (row < m && column < n) {
+    Acc total = BIAS_AT(column);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s)
+      total += partial[s][slice][lane];
+    STORE(AT(tile.batch, row, column), total);
+  }
 }
 #endif
 
@@ -161,7 +188,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
 
 // Rows of the gemv forms, one by one: each is compiled where a launch takes it.
 #define GEMV(rows)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps) matmul_gemv_##rows(PARAMETERS) {   \
+  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps, 3)                                 \
+      matmul_gemv_##rows(PARAMETERS) {                                                             \
     BEGIN_EARLY();                                                                                 \
     multiply_rows<rows>(ARGUMENTS);                                                                \
   }

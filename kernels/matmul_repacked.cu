@@ -6,7 +6,7 @@
 // A block of threads computes 16 columns of y for 8 rows of x; its warps share the units of k.
 //
 //   entry             block    grid
-//   matmul_repacked   32 x 4   ceil(rows / 8) * ceil(n / 16)
+//   matmul_repacked   32 x 8   ceil(rows / 8) * ceil(n / 16)
 //
 // Options: -DFORMAT=40, 41 or 80; HAS_BIAS; those of floating.cuh and assume.cuh.
 
@@ -15,7 +15,7 @@
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
 
-constexpr int kRows = 8, kColumns = 16, kWarps = 4;
+constexpr int kRows = 8, kColumns = 16, kWarps = 8;
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps)
     matmul_repacked(const T *__restrict__ x, const Byte *__restrict__ w,
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
     partial[threadIdx.y][2 * q + e % 2][g + e / 2 * 8] = sum[e];
   __syncthreads();
   const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
-  if (row + r < rows && column + o < n) {
+  if (r < kRows && row + r < rows && column + o < n) {
     float total = BIAS_AT(column + o);
 #pragma unroll
     for (int s = 0; s < kWarps; ++s)

@@ -9,9 +9,9 @@
 // order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
-// HAS_FLOATS, HAS_BLOCKS, HAS_REPACKED for the kinds of products; where a norm stands before them
-// NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh
-// and assume.cuh.
+// HAS_FLOATS, HAS_BLOCKS, HAS_FORMATS, HAS_REPACKED for the kinds of products; where a norm stands
+// before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
+// floating.cuh and assume.cuh.
 #pragma once
 
 #include "assume.cuh"
@@ -147,6 +147,31 @@ template <bool kInterleaved> struct InPairs {
   }
 };
 
+// --- Ahead of the rest ---------------------------------------------------------------------------
+
+// Asks for what this block reads of a product's weights, rows of kRowBytes, before it waits for the
+// kernels in front and while it computes a norm. These are hints for the L2 cache, where writes of
+// others meet, so that they may come before the wait; and there is no branch, so that the wait is
+// still the first thing that a kernel does. `tile` is the block's of this product, if within it.
+template <int kRowBytes, class Columns>
+__device__ __forceinline__ void ask_for_rows(const void *w, long long tile, long long n,
+                                             Columns columns) {
+  constexpr int kLine = 128, kLines = (kRowBytes + kLine - 1) / kLine + (kRowBytes % kLine != 0);
+  constexpr int kAll = (COLUMNS * kLines + kThreads - 1) / kThreads, kRounds = kAll < 2 ? kAll : 2;
+  const int thread = threadIdx.y * 32 + threadIdx.x;
+#pragma unroll
+  for (int j = 0; j < kRounds; ++j) {
+    const int i = thread + j * kThreads, c = i / kLines;
+    const long long place = tile * COLUMNS + c;
+    const int begin = i % kLines * kLine;
+    const bool inside = (place >= 0) & (place < n) & (c < COLUMNS);
+    const long long offset = columns.column(inside ? place : 0) * kRowBytes +
+                             (begin < kRowBytes ? begin : kRowBytes - 1);
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(
+        __cvta_generic_to_global(static_cast<const char *>(w) + (inside ? offset : 0))));
+  }
+}
+
 // --- Products ------------------------------------------------------------------------------------
 
 #ifdef HAS_FLOATS
@@ -210,43 +235,66 @@ __device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const
 }
 #endif
 
+#ifdef HAS_FORMATS
+#include "format_sums.cuh"
+
+// Columns of blocks as they are stored, in the formats that block_sums.cuh does not have.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void multiply_formats(const T *x, const Byte *w, const T *bias,
+                                                 long long rows, long long n, long long k,
+                                                 long long first, Columns columns, Sums &to) {
+  const T *row[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    row[r] = x + (r < rows ? r : rows - 1) * k;
+  typedef BlockFormat<kFormat> Format;
+  const long long units = k / kUnitSize;
+#pragma unroll 1
+  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
+    const long long at = columns.column(first + c);
+    Acc sum[ROWS] = {};
+    format_sums<kFormat>(row, w + at * (units / Format::kUnits) * Format::kBytes, units, sum);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+      if (threadIdx.x == 0)
+        to[r][c] = T(sum[r] + bias_at(bias, at));
+  }
+}
+#endif
+
 #ifdef HAS_REPACKED
 #include "repacked_sums.cuh"
 
-// Columns of blocks that are repacked, 16 at a time by four warps.
+// Columns of blocks that are repacked, 16 at a time by all warps.
 template <int kFormat, class Columns>
 __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, const T *bias,
                                                   long long rows, long long n, long long k,
                                                   long long first, Columns columns, Sums &to) {
 #if __CUDA_ARCH__ >= 800
-  constexpr int kShare = 4, kSets = kWarps / kShare, kWide = 16;
-  __shared__ float partial[kSets][kShare][8][kWide + 1];
-  const int set = threadIdx.y / kShare, share = threadIdx.y % kShare;
+  constexpr int kWide = 16;
+  __shared__ float partial[kWarps][8][kWide + 1];
   const int g = threadIdx.x / 4, q = threadIdx.x % 4;
 #pragma unroll 1
-  for (int begin = 0; begin < COLUMNS; begin += kSets * kWide) {
-    const int c = begin + set * kWide;
+  for (int c = 0; c < COLUMNS; c += kWide) {
     // Columns beyond the last repeat it; they are not stored.
     auto inside = [&](int o) {
       const long long place = first + c + o;
       return columns.column(place < n ? place : n - 1);
     };
-    if (c < COLUMNS) {
-      const Places at = {x + g * k + q * 8, g < rows, {inside(g), inside(g + 8)}, w, n,
-                         k / kBlock,        q};
-      float sum[4] = {};
-      repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, share, kShare, sum);
+    const Places at = {x + g * k + q * 8, g < rows, {inside(g), inside(g + 8)}, w, n,
+                       k / kBlock,        q};
+    float sum[4] = {};
+    repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y, kWarps, sum);
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        partial[set][share][2 * q + e % 2][g + e / 2 * 8] = sum[e];
-    }
+    for (int e = 0; e < 4; ++e)
+      partial[threadIdx.y][2 * q + e % 2][g + e / 2 * 8] = sum[e];
     __syncthreads();
-    const int thread = share * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
-    if (r < ROWS && c + o < COLUMNS) {
+    const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
+    if (r < ROWS) {
       float total = bias_at(bias, inside(o));
 #pragma unroll
-      for (int s = 0; s < kShare; ++s)
-        total += partial[set][s][r][o];
+      for (int s = 0; s < kWarps; ++s)
+        total += partial[s][r][o];
       to[r][c + o] = T(total);
     }
     __syncthreads(); // before the next are written

@@ -3,8 +3,8 @@
 //
 // BEGIN_EARLY() stands first in a kernel: it waits until its predecessors have ended and their bytes can
 // be seen, and then its successors may begin. Were they let in before, a whole chain of kernels that do
-// nothing but wait would hold places beside parallel branches. Nothing may touch memory before it; the
-// runtime looks for that in the PTX. Compiled in by -DPROGRAMMATIC, for sm_90 and later.
+// nothing but wait would hold places beside parallel branches. Nothing may touch memory before it, but
+// for hints to the L2 cache, where writes of others meet; the runtime looks for that in the PTX. Compiled in by -DPROGRAMMATIC, for sm_90 and later.
 #pragma once
 
 #if defined(PROGRAMMATIC) && __CUDA_ARCH__ >= 900

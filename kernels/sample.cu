@@ -24,7 +24,9 @@
 // 4x32-10 (Salmon et al., 2011) with the seed as key and the token's position as counter.
 //
 // The least logit that is kept is found by its digits, eight bits a pass, with a histogram of
-// counts and weights.
+// counts and weights. A block goes over the vocabulary once for the most likely token, and once or
+// more for each limit that is set; what it reads is four tokens at a time, kAhead times before the
+// first is used.
 //
 //   entry           block   grid
 //   sample_step     1024    places: after a step of all places
@@ -38,7 +40,7 @@
 typedef unsigned Word;
 typedef unsigned long long Long;
 
-constexpr int kThreads = 1024, kWarps = kThreads / 32, kDigits = 256, kWords = 8;
+constexpr int kThreads = 1024, kWarps = kThreads / 32, kDigits = 256, kWords = 8, kAhead = 2;
 
 struct Sampler {
   const float *logits;
@@ -46,6 +48,7 @@ struct Sampler {
   long long vocabulary;
   float scale, repetition, frequency;
   float largest; // of all
+  bool aligned;  // logits and counts, to 16 bytes
 };
 
 // Greater floats have greater numbers; -0 is 0. Then lower tokens have greater ones: each key is
@@ -56,13 +59,56 @@ __device__ __forceinline__ Long key_of(float logit, long long token) {
   return logit != logit ? 0 : (Long(number) << 32) | (0xffffffffu - Word(token));
 }
 
-__device__ __forceinline__ float logit_of(const Sampler &s, long long token) {
-  float logit = s.logits[token];
-  if (const int count = s.counts[token]) {
+__device__ __forceinline__ float penalized(const Sampler &s, float logit, int count) {
+  if (count) {
     logit = logit > 0.0f ? logit / s.repetition : logit * s.repetition;
     logit = logit - s.frequency * float(count & (kInPrompt - 1));
   }
   return logit;
+}
+
+// Logits and counts of tokens i to i + 3; a NaN, which is no token's, behind `end`.
+struct Four {
+  float4 logits;
+  int4 counts;
+
+  __device__ __forceinline__ void read(const Sampler &s, long long i, long long end) {
+    if (s.aligned && i + 4 <= end) { // i is a multiple of 4
+      logits = *reinterpret_cast<const float4 *>(s.logits + i);
+      counts = *reinterpret_cast<const int4 *>(s.counts + i);
+      return;
+    }
+    const float none = __int_as_float(0x7fffffff);
+    logits = {i < end ? s.logits[i] : none, i + 1 < end ? s.logits[i + 1] : none,
+              i + 2 < end ? s.logits[i + 2] : none, i + 3 < end ? s.logits[i + 3] : none};
+    counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
+              i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
+  }
+  // f(token, logit) for each.
+  template <class F>
+  __device__ __forceinline__ void each(const Sampler &s, long long i, F f) const {
+    f(i, penalized(s, logits.x, counts.x));
+    f(i + 1, penalized(s, logits.y, counts.y));
+    f(i + 2, penalized(s, logits.z, counts.z));
+    f(i + 3, penalized(s, logits.w, counts.w));
+  }
+};
+
+// f(token, logit) for every token of [begin, end), by `threads` threads, of which this is number
+// `thread`, in no order; `begin` is a multiple of 4.
+template <class F>
+__device__ __forceinline__ void each_logit(const Sampler &s, long long begin, long long end,
+                                           int thread, int threads, F f) {
+#pragma unroll 1
+  for (long long i = begin + 4 * thread; i < end; i += 4 * kAhead * threads) {
+    Four four[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      four[j].read(s, i + 4 * j * threads, end);
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      four[j].each(s, i + 4 * j * threads, f);
+  }
 }
 
 __device__ __forceinline__ Word weight_of(const Sampler &s, float logit) {
@@ -100,6 +146,16 @@ __device__ __forceinline__ Long max_of_warp(Long value) {
   for (int distance = 16; distance > 0; distance /= 2) {
     const Long other = __shfl_xor_sync(0xffffffffu, value, distance);
     value = other > value ? other : value;
+  }
+  return value;
+}
+
+// The sum over the lanes up to this one.
+__device__ __forceinline__ Long up_to_lane(Long value) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const Long before = __shfl_up_sync(0xffffffffu, value, distance);
+    value += int(threadIdx.x % 32) >= distance ? before : 0;
   }
   return value;
 }
@@ -142,30 +198,39 @@ __device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
       weight_of_digit[d] = 0;
     }
     __syncthreads();
-    for (long long i = threadIdx.x; i < s.vocabulary; i += kThreads) {
-      const float logit = logit_of(s, i);
+    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
       const Long key = key_of(logit, i);
       if (key == 0 || key < least || (shift < 56 && key >> (shift + 8) != prefix))
-        continue;
+        return;
       const int digit = int(key >> shift) & (kDigits - 1);
       atomicAdd(&count_of[digit], 1u);
       if (limit.is_weight)
         atomicAdd(&weight_of_digit[digit], Long(weight_of(s, logit)));
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
+    });
+    if (threadIdx.x == 0)
       is_found = 0;
-      found_left = left;
-      for (int d = kDigits - 1; d >= 0 && !is_found; --d) {
-        const Long own = limit.is_weight ? weight_of_digit[d] : count_of[d];
-        if (own >= found_left) {
-          found_prefix = (prefix << 8) | Long(d);
-          // All of them, or one: the digits behind do not matter.
-          is_found = own == found_left || count_of[d] == 1 ? 2 : 1;
-        } else {
-          found_left -= own;
+    __syncthreads();
+    // A lane of the first warp has eight digits, the first lane the largest ones.
+    if (threadIdx.x < 32) {
+      constexpr int kEach = kDigits / 32;
+      const int last = kDigits - 1 - int(threadIdx.x) * kEach;
+      auto of_digit = [&](int d) { return limit.is_weight ? weight_of_digit[d] : count_of[d]; };
+      Long own = 0;
+      for (int d = last; d > last - kEach; --d)
+        own += of_digit(d);
+      Long up_to = up_to_lane(own), rest = left - (up_to - own);
+      if (up_to >= left && up_to - own < left)
+        for (int d = last; d > last - kEach; --d) {
+          const Long of = of_digit(d);
+          if (of >= rest) {
+            found_prefix = (prefix << 8) | Long(d);
+            found_left = rest;
+            // All of them, or one: the digits behind do not matter.
+            is_found = of == rest || count_of[d] == 1 ? 2 : 1;
+            break;
+          }
+          rest -= of;
         }
-      }
     }
     __syncthreads();
     const int found = is_found;
@@ -203,17 +268,18 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
                __int_as_float(words[0]),
                __int_as_float(words[4]),
                __int_as_float(words[5]),
-               0.0f};
+               0.0f,
+               (((unsigned long long)(logits) | (unsigned long long)(counts)) & 15) == 0};
   Long best = 0;
-  for (long long i = threadIdx.x; i < vocabulary; i += kThreads) {
-    const Long key = key_of(logit_of(s, i), i);
+  each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
+    const Long key = key_of(logit, i);
     best = key > best ? key : best;
-  }
+  });
   best = over_block(best, max_of_warp, [](Long a, Long b) { return a > b ? a : b; });
   if (best == 0)
     return 0; // no logit is a number
   const int likely = int(0xffffffffu - Word(best));
-  s.largest = logit_of(s, likely);
+  s.largest = penalized(s, logits[likely], counts[likely]);
   // Of an infinite logit nothing but itself has a weight.
   if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
     return likely;
@@ -226,10 +292,9 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   }
   if (top_p > 0) {
     Long sum = 0;
-    for (long long i = threadIdx.x; i < vocabulary; i += kThreads) {
-      const float logit = logit_of(s, i);
+    each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
       sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0;
-    }
+    });
     const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
     const Long key = least_kept(s, least, {true, limit > 0 ? limit : 1});
     least = key > least ? key : least;
@@ -241,14 +306,12 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   const long long part = (vocabulary + kThreads - 1) / kThreads * 32;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const long long begin = warp * part, end = begin + part < vocabulary ? begin + part : vocabulary;
-  auto kept = [&](long long i) {
-    const float logit = i < end ? logit_of(s, i) : 0.0f;
-    const Word weight = i < end && key_of(logit, i) >= least ? weight_of(s, logit) : 0;
+  auto kept = [&](long long i, float logit) {
+    const Word weight = key_of(logit, i) >= least ? weight_of(s, logit) : 0;
     return Long(weight >= min_p ? weight : 0);
   };
   Long own = 0;
-  for (long long i = begin + lane; i < end; i += 32)
-    own += kept(i);
+  each_logit(s, begin, end, lane, 32, [&](long long i, float logit) { own += kept(i, logit); });
   own = sum_of_warp(own);
   if (lane == 0)
     of_warp[warp] = own;
@@ -263,16 +326,24 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   for (int w = 0; w < warp; ++w)
     target -= of_warp[w]; // beyond 0 where it is in a part before
   if (target < own) {
-    for (long long first = begin; first < end; first += 32) {
-      const Long weight = kept(first + lane);
-      Long up_to = weight;
+    for (long long first = begin; first < end; first += 128) {
+      Four four;
+      Long weights[4], all_four = 0;
+      four.read(s, first + 4 * lane, end);
+      int e = 0; // known where it is used, once all is inlined
+      four.each(s, first + 4 * lane, [&](long long i, float logit) {
+        weights[e] = kept(i, logit);
+        all_four += weights[e++];
+      });
+      const Long up_to = up_to_lane(all_four);
+      Long before = up_to - all_four;
+      if (target < up_to && target >= before)
 #pragma unroll
-      for (int distance = 1; distance < 32; distance *= 2) {
-        const Long before = __shfl_up_sync(0xffffffffu, up_to, distance);
-        up_to += lane >= distance ? before : 0;
-      }
-      if (target < up_to && target >= up_to - weight)
-        token = int(first + lane);
+        for (int e = 0; e < 4; ++e) {
+          if (target >= before && target < before + weights[e])
+            token = int(first + 4 * lane + e);
+          before += weights[e];
+        }
       const Long all = __shfl_sync(0xffffffffu, up_to, 31);
       if (target < all)
         break;

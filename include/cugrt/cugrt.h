@@ -674,10 +674,16 @@ typedef struct cugrt_api {
   const char *(*module_input_name)(const cugrt_module *module, size_t index);
   const char *(*module_result_name)(const cugrt_module *module, size_t index);
 
-  /* As weights_add, without a copy: the bytes stay where they are, as in a mapped file, and must
-   * neither change nor go before these weights and the sessions that are opened with them. */
-  cugrt_status *(*weights_add_view)(cugrt_weights *weights, const char *name,
-                                    const cugrt_tensor *tensor);
+  /* Whether the session's work has ended, without waiting for it; what failed meanwhile is told by
+   * the next run or wait as well. */
+  cugrt_status *(*session_is_idle)(cugrt_session *session, int32_t *is_idle);
+
+  /* As weights_add, but the bytes stay where they are: unchanged until `release` is called with
+   * `user`, once, from any thread, when neither the weights nor a session need them. A failure
+   * calls it too; NULL: the caller knows when. */
+  cugrt_status *(*weights_add_shared)(cugrt_weights *weights, const char *name,
+                                      const cugrt_tensor *tensor, void (*release)(void *user),
+                                      void *user);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -16,6 +16,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -279,11 +280,16 @@ public:
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
     check(api().weights_add(handle_, name.c_str(), &tensor));
   }
-  /// The bytes stay where they are, and must outlive these weights and sessions opened with them.
-  void add_view(const std::string &name, const void *bytes, cugrt_dtype dtype,
-                std::span<const int64_t> dims) {
+  /// The bytes stay where they are, as in a mapped file; `owner` keeps them as long as these
+  /// weights or a session that was opened with them are there.
+  void add_shared(const std::string &name, const void *bytes, cugrt_dtype dtype,
+                  std::span<const int64_t> dims, std::shared_ptr<const void> owner) {
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
-    check(api().weights_add_view(handle_, name.c_str(), &tensor));
+    auto *kept = new std::shared_ptr<const void>(std::move(owner));
+    const auto release = [](void *user) {
+      delete static_cast<std::shared_ptr<const void> *>(user);
+    };
+    check(api().weights_add_shared(handle_, name.c_str(), &tensor, release, kept));
   }
   size_t count() const { return api().weights_count(handle_); }
 
@@ -543,6 +549,12 @@ public:
     check(api().session_run(handle_, function.get(), &options));
   }
   void synchronize() { check(api().session_synchronize(handle_)); }
+  /// Whether the session's work has ended, without waiting for it.
+  bool is_idle() {
+    int32_t is_idle = 0;
+    check(api().session_is_idle(handle_, &is_idle));
+    return is_idle != 0;
+  }
   cugrt_counters counters() const {
     auto counters = detail::sized<cugrt_counters>();
     check(api().session_get_counters(handle_, &counters));

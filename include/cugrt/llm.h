@@ -30,6 +30,12 @@ typedef enum cugrt_llm_stop {
   CUGRT_LLM_STOP_NOT = -1     /* of an event: it goes on */
 } cugrt_llm_stop;
 
+/* Who goes from one token to the next. Both give the same text. */
+typedef enum cugrt_llm_loop {
+  CUGRT_LLM_LOOP_HOST = 0,  /* the host, by one launch a token */
+  CUGRT_LLM_LOOP_DEVICE = 1 /* a loop within the graph, whose tokens are read while it runs */
+} cugrt_llm_loop;
+
 typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
@@ -56,6 +62,11 @@ typedef struct cugrt_llm_session_options {
   cugrt_progress_callback progress; /* as for compiling */
   void *progress_user;
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
+  int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver, below 12.3, has none */
+  /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then; dtype,
+   * context, places and loop are those that it was planned with. Weights and tokenizer are the
+   * model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's. */
+  const char *pack;
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -76,6 +87,7 @@ typedef struct cugrt_llm_session_info {
   uint64_t decode_nodes; /* of the largest instance of a decode step; 0 before the first */
   uint64_t instances_built, fields_patched; /* since the session was opened */
   int64_t places, places_empty;
+  int32_t loop; /* cugrt_llm_loop */
 } cugrt_llm_session_info;
 
 typedef struct cugrt_llm_generate_options {
@@ -103,6 +115,11 @@ typedef struct cugrt_llm_generate_options {
   /* What the sequence begins with, before the prompt, without computing it again; or NULL. Of
    * `generate` where the session holds nothing. May be freed at any time. */
   const cugrt_llm_prompt *prefix;
+  /* Of a sequence of a batch: events have log-probabilities, of the token and of the
+   * log_probabilities - 1 most likely tokens. 0: none. Each token's logits are copied to the host.
+   * CUGRT_UNSUPPORTED of a loop on the device.
+   */
+  int64_t log_probabilities;
 } cugrt_llm_generate_options;
 
 typedef struct cugrt_llm_generate_result {
@@ -113,6 +130,12 @@ typedef struct cugrt_llm_generate_result {
   double seconds;        /* of the further ones */
 } cugrt_llm_generate_result;
 
+/* A token that the model might have given. */
+typedef struct cugrt_llm_likely {
+  int32_t token;
+  float log_probability;
+} cugrt_llm_likely;
+
 /* A token of a sequence. */
 typedef struct cugrt_llm_event {
   size_t struct_size;
@@ -122,6 +145,11 @@ typedef struct cugrt_llm_event {
       stop; /* cugrt_llm_stop: of the last token of a sequence why it ended; its place is empty */
   const char *text; /* what the token adds, as for on_token; lives until the session's next step */
   size_t size_bytes;
+  /* By the model's logits alone, before penalties, temperature and choice; natural logarithms. Only
+   * where the options ask for it. */
+  double log_probability;
+  const cugrt_llm_likely *likely; /* the most likely first; lives as long as the text */
+  size_t likely_count;
 } cugrt_llm_event;
 
 typedef struct cugrt_llm_api {
@@ -171,7 +199,9 @@ typedef struct cugrt_llm_api {
   /* Takes in the next part (at most 64 tokens) of the oldest prompt that is not in yet, and gives a
    * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
    * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
-   * step. After a failure the session is to be cleared. */
+   * step. A loop on the device may be up to 63 tokens ahead of the caller: these come first, one a
+   * call, before those of a sequence that has joined. After a failure the session is to be cleared.
+   */
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
                                      cugrt_llm_event *event);
@@ -191,6 +221,10 @@ typedef struct cugrt_llm_api {
   cugrt_status *(*model_plan)(const cugrt_llm_model *model,
                               const cugrt_llm_session_options *options, cugrt_llm_memory *memory,
                               cugrt_module **module);
+
+  /* What a token stands for: its size in bytes, of which as many as `room` go to `bytes`. Not
+   * always whole characters; 0 of a token that is none. */
+  size_t (*token_bytes)(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

@@ -86,6 +86,13 @@ public:
     return detail::take_tokens(tokens);
   }
 
+  /// What a token stands for; not always whole characters.
+  std::string token_bytes(int32_t token) const {
+    std::string bytes(llm_api().token_bytes(get(), token, nullptr, 0), '\0');
+    (void)llm_api().token_bytes(get(), token, bytes.data(), bytes.size());
+    return bytes;
+  }
+
 private:
   using Handle = detail::LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
   Handle handle_;
@@ -97,6 +104,8 @@ struct LanguageSessionOptions {
   int64_t context = 0, places = 1;
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
+  cugrt_llm_loop loop = CUGRT_LLM_LOOP_HOST;
+  const char *pack = nullptr;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -132,6 +141,7 @@ struct GenerateOptions {
   std::vector<int32_t> ends = {};
   double min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
   const LanguagePrompt *prefix = nullptr;
+  int64_t log_probabilities = 0;
 
   /// Borrows the lists: valid while *this is.
   cugrt_llm_generate_options c_options() const {
@@ -149,6 +159,7 @@ struct GenerateOptions {
     options.repetition_penalty = repetition_penalty;
     options.frequency_penalty = frequency_penalty;
     options.prefix = prefix ? prefix->get() : nullptr;
+    options.log_probabilities = log_probabilities;
     return options;
   }
 };
@@ -159,6 +170,8 @@ struct LanguageEvent {
   int32_t token;
   cugrt_llm_stop stop; // CUGRT_LLM_STOP_NOT: it goes on
   std::string text;
+  double log_probability; // where it was asked for, as the further ones
+  std::vector<cugrt_llm_likely> likely;
 };
 
 /// Weights, caches and graphs on a device.
@@ -172,6 +185,8 @@ public:
     options.places = wanted.places;
     options.progress = wanted.progress;
     options.progress_user = wanted.progress_user;
+    options.loop = wanted.loop;
+    options.pack = wanted.pack;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);
@@ -228,7 +243,8 @@ public:
       auto event = detail::sized<cugrt_llm_event>();
       check(llm_api().session_get_event(get(), i, &event));
       events.push_back({event.sequence, event.token, static_cast<cugrt_llm_stop>(event.stop),
-                        std::string(event.text, event.size_bytes)});
+                        std::string(event.text, event.size_bytes), event.log_probability,
+                        std::vector(event.likely, event.likely + event.likely_count)});
     }
     return events;
   }

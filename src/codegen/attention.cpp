@@ -16,9 +16,10 @@ ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
 
 // A block a query and head leaves most of a device idle where there are few of them for each
 // multiprocessor, and a long cache makes each one's work long. Then the cache is cut into chunks of
-// at least kChunk positions, at most kMaxSplits of them: what pays for a block and for joining them
-// depends on no device. What the symbols' bounds do not limit is many.
-constexpr int64_t kFewBlocksEach = 4, kChunk = 256, kMaxSplits = 32;
+// at least kChunk positions, at most kMaxSplits of them (attention.cu's kMostSplits): what pays for
+// a block and for joining them depends on no device, and on no other sequence. Blocks of chunks
+// that a sequence has not come to leave at once. What the symbols' bounds do not limit is many.
+constexpr int64_t kFewBlocksEach = 4, kChunk = 64, kLong = 4 * kChunk, kMaxSplits = 32;
 constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
 
 struct Split {
@@ -32,7 +33,7 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capac
   const KernelChoice &choice = op.table().choice();
   const bool is_few =
       exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
-  const bool is_long = exprs.range(capacity, bounds).upper >= 2 * kChunk;
+  const bool is_long = exprs.range(capacity, bounds).upper >= kLong;
   if (choice.attention == "whole" || (choice.attention == "auto" && !(is_few && is_long)))
     return std::nullopt;
   const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),

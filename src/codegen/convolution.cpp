@@ -1,5 +1,5 @@
 // Convolution and pooling: kernels/conv2d.cu, pool2d.cu.
-#include "codegen/op_emitter.h"
+#include "codegen/convolution_form.h"
 
 namespace cugrt::codegen {
 
@@ -34,42 +34,28 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
   return values;
 }
 
-// Tensor cores (kernels/conv2d_mma.cuh): a block computes kMmaChannels channels of kMmaPixels
-// pixels. With fewer channels or products than half of a fragment most of them would be of zeros.
-constexpr int64_t kMmaChannels = 64, kMmaPixels = 128, kFewestChannels = 16, kFewestProducts = 16,
-                  kMostTaps = 63;
-
-bool takes_tensor_cores(OpEmitter &op, const ir::Type &w, int64_t groups) {
-  const ir::ExprPool &exprs = op.exprs();
-  if (!has_tensor_cores(w.dtype, op.table().choice().target))
-    return false;
-  std::array<int64_t, 4> size; // out channels, channels of a group, height, width
-  for (size_t i = 0; i < 4; ++i) {
-    const std::optional<int64_t> known = exprs.as_constant(w.dims[i]);
-    if (!known)
-      return false;
-    size[i] = *known;
-  }
-  const int64_t taps = size[2] * size[3];
-  return size[0] / groups >= kFewestChannels && taps <= kMostTaps &&
-         size[1] * taps >= kFewestProducts;
-}
-
 Status emit_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));
   const ir::Type y = as_image(op, op.result_type());
   const int64_t groups = op.integer("groups");
-  const std::optional<int64_t> out_channels = op.exprs().as_constant(w.dims[0]);
+  ir::ExprPool &exprs = op.exprs();
+  const std::optional<int64_t> out_channels = exprs.as_constant(w.dims[0]);
   const bool four = out_channels && *out_channels / groups % 4 == 0;
 
   KernelLaunch launch = op.floating_launch("conv2d.cu", four ? "conv2d_x4" : "conv2d");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
-  const bool small = launch.index_type({op.count(x), op.count(w), op.count(y)});
-  const bool tensor_cores = small && takes_tensor_cores(op, w, groups);
-  if (tensor_cores)
-    launch.option("-DWITH_MMA");
+  ConvolutionSizes sizes;
+  if (out_channels)
+    sizes.channels = *out_channels / groups;
+  sizes.products = exprs.as_constant(op.count(w, 1));
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.parts = groups;
+  sizes.pixels = exprs.mul(y.dims[0], op.count(y, 2));
+  sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
+  const std::vector<ConvolutionForm> forms = choose_convolution_forms(op, sizes, true, true);
+  const bool always = add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
@@ -89,18 +75,10 @@ Status emit_convolution(OpEmitter &op) {
   sides(op, launch, "dilation", window(op, "dilation", 1));
   launch.size("groups", op.constant(groups));
 
-  ir::ExprPool &exprs = op.exprs();
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
-  if (tensor_cores) {
-    const ir::ExprId rows =
-        exprs.ceildiv(op.constant(*out_channels / groups), op.constant(kMmaChannels));
-    launch.variant("conv2d_mma", {},
-                   exprs.mul(exprs.ceildiv(pixels, op.constant(kMmaPixels)),
-                             exprs.mul(rows, op.constant(groups))),
-                   {32, 4, 1});
-  } else {
+  add_form_variants(launch, forms, sizes, pixels);
+  if (!always)
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
-  }
   launch.emit(op.call().location);
   return {};
 }

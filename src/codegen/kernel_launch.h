@@ -44,6 +44,8 @@ public:
                                 std::string text);
 
   void option(std::string text) { kernel_.options.push_back(std::move(text)); }
+  /// Another function than the constructor's.
+  void entry(std::string_view entry) { kernel_.entry = entry; }
   /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.
   void floating_type(ir::DType dtype);
   /// The same of kernels over any numbers (kernels/number.cuh), DTYPE_I32 and the like; bool

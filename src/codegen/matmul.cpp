@@ -94,7 +94,7 @@ constexpr Variant kVariants[] = {
     {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
     {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
-    {"tiled", Where::few_tiles, 16, 16, {16, 16, 1}},
+    {"tiled", Where::few_tiles, 8, 32, {32, 8, 1}},
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
 

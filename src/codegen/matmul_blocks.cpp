@@ -70,7 +70,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
                      exprs.ceildiv(columns, exprs.constant(width)));
   };
   if (repacked)
-    launch.variant("", {}, tiles(8, 16), {32, 4, 1});
+    launch.variant("", {}, tiles(8, 16), {32, 8, 1});
   else
     launch.variant("", {}, tiles(4, 8), {32, 8, 1});
   launch.emit(op.call().location);

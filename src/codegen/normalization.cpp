@@ -25,8 +25,8 @@ Status emit_softmax(OpEmitter &op) {
     launch.row_variants(outer, length, exprs.as_constant(x.dims[axis]),
                         ir::info(x.dtype).bytes_per_block);
   else
-    launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(128)),
-                   {128, 1, 1});
+    launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(32)),
+                   {32, 16, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -1,6 +1,6 @@
 // Convolutions over volumes, transposed ones, and those of bytes: kernels/conv3d.cu,
 // conv_transpose.cu. What has fewer than three dimensions has 1s in front.
-#include "codegen/op_emitter.h"
+#include "codegen/convolution_form.h"
 
 #include <string>
 
@@ -34,28 +34,49 @@ std::vector<ir::ExprId> window(OpEmitter &op, std::string_view name, int64_t oth
   return result;
 }
 
-void convolve(OpEmitter &op, KernelLaunch &launch) {
+/// Pixels of all images that have their taps in common: those of one phase of the strides `apart`.
+ir::ExprId pixels_of(ir::ExprPool &exprs, ir::ExprId batch, std::span<const ir::ExprId> out,
+                     std::span<const ir::ExprId> apart) {
+  ir::ExprId pixels = batch;
+  for (size_t i = 0; i < 3; ++i)
+    pixels = exprs.mul(pixels, exprs.ceildiv(out[i], apart[i]));
+  return pixels;
+}
+
+/// The strides that keep pixels apart that have no taps in common: those of transposed ones.
+std::vector<ir::ExprId> apart(OpEmitter &op) {
+  return op.call().op == ir::Op::conv_transpose ? window(op, "strides", 1)
+                                                : std::vector<ir::ExprId>(3, op.constant(1));
+}
+
+void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionForm> forms = {},
+              const ConvolutionSizes &sizes = {}) {
   const ir::Type x = as_volume(op, op.operand_type(0)), w = as_volume(op, op.operand_type(1));
   const ir::Type y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
   launch.output("y", op.result());
   const ir::ExprId batch = launch.count("batch", x.dims[0]);
   launch.size("channels", x.dims[1]);
   sides(launch, "size", std::span(x.dims).subspan(2));
-  const ir::ExprId channels = launch.size("out_channels", y.dims[1]);
-  ir::ExprId count = op.exprs().mul(batch, channels);
-  for (size_t i = 0; i < 3; ++i)
-    count = op.exprs().mul(count, launch.size("out" + std::string(kSides[i]), y.dims[2 + i]));
+  ir::ExprId count = exprs.mul(batch, launch.size("out_channels", y.dims[1]));
+  std::vector<ir::ExprId> out;
+  for (size_t i = 0; i < 3; ++i) {
+    out.push_back(launch.size("out" + std::string(kSides[i]), y.dims[2 + i]));
+    count = exprs.mul(count, out.back());
+  }
   sides(launch, "kernel", std::span(w.dims).subspan(2));
   sides(launch, "stride", window(op, "strides", 1));
   sides(launch, "pad", window(op, "padding", 0));
   sides(launch, "dilation", window(op, "dilation", 1));
   launch.size("groups", op.constant(op.integer("groups")));
-  launch.loop_variant(count);
+  add_form_variants(launch, forms, sizes, pixels_of(exprs, batch, out, apart(op)));
+  if (forms.empty() || forms.back().most_pixels)
+    launch.loop_variant(count);
   launch.emit(op.call().location);
 }
 
-void index_type(OpEmitter &op, KernelLaunch &launch) {
-  launch.index_type(
+bool index_type(OpEmitter &op, KernelLaunch &launch) {
+  return launch.index_type(
       {op.count(op.operand_type(0)), op.count(op.operand_type(1)), op.count(op.result_type())});
 }
 
@@ -64,12 +85,33 @@ Status emit_floating(OpEmitter &op, std::string_view source) {
   KernelLaunch launch = op.floating_launch(source, std::string(op.name()));
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
-  index_type(op, launch);
+  const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
+  ConvolutionSizes sizes;
+  sizes.small_indices = index_type(op, launch);
+  if (const std::optional<int64_t> channels = exprs.as_constant(y.dims[1]))
+    sizes.channels = *channels / op.integer("groups");
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.pixels = pixels_of(exprs, y.dims[0], std::span(y.dims).subspan(2), apart(op));
+  sizes.parts = op.integer("groups");
+  const bool transposed = op.call().op == ir::Op::conv_transpose;
+  if (!transposed)
+    sizes.products = exprs.as_constant(op.count(w, 1));
+  else if (const std::optional<int64_t> in = exprs.as_constant(w.dims[0]); in && sizes.taps) {
+    int64_t phases = 1;
+    for (ir::ExprId stride : apart(op))
+      phases *= *exprs.as_constant(stride);
+    sizes.products = *in / sizes.parts * *sizes.taps / phases; // of a phase
+    sizes.parts *= phases;
+  }
+  const std::vector<ConvolutionForm> forms =
+      choose_convolution_forms(op, sizes, false, !transposed);
+  add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
-  convolve(op, launch);
+  convolve(op, launch, forms, sizes);
   return {};
 }
 

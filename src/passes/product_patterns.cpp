@@ -128,8 +128,6 @@ private:
     if (!is_plain(x) || !is_plain(w) || !is_floating(x) || x == w || type(x).dims.size() < 2 ||
         type(w).dims.size() != 2 || !is_plain(b.result()) || !has_bias_of(b, 2, type(x).dtype))
       return false;
-    if (is_blocks && !codegen::takes_blocks_beside_others(type(w).dtype))
-      return false;
     if (!is_blocks && (type(w).dtype != type(x).dtype ||
                        !ir::op_bool(Op::matmul, function_.attributes_of(b), "transpose_b")))
       return false;

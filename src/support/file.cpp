@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cugrt {
 
@@ -91,9 +92,10 @@ Status write_file(const std::string &path, std::string_view bytes) {
     else
       done += static_cast<size_t>(n);
   }
-  // mkostemp makes the file private; results are for everyone to read.
-  if (status.ok() &&
-      (::fchmod(file.fd, 0644) != 0 || ::rename(temporary.c_str(), target.c_str()) != 0))
+  // mkostemp makes the file private; results are for everyone to read. Some file systems tell of a
+  // full disk when a file is closed.
+  if (status.ok() && (::fchmod(file.fd, 0644) != 0 || ::close(std::exchange(file.fd, -1)) != 0 ||
+                      ::rename(temporary.c_str(), target.c_str()) != 0))
     status = file_error("write", path, errno);
   if (!status.ok())
     ::unlink(temporary.c_str());

@@ -1,4 +1,5 @@
 // cugrt compile: a pack from a module, for machines without a compiler.
+#include "language_model.h"
 #include "onnx.h"
 #include "tool.h"
 
@@ -16,6 +17,7 @@ struct Options {
   std::string module, output, weights;
   PlanningOptions planning;
   ImportOptions import;
+  LanguageOptions language;
   std::vector<std::string> architectures; // as given: with commas
   unsigned threads = 0;
   bool weights_inside = false;
@@ -89,8 +91,12 @@ void compile(const Options &options) {
     }
   }
   const RemovedAtEnd remove{options.weights.empty() ? weights : ""};
+  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
   const cugrt::Module module =
-      onnx ? onnx->module() : load_with_weights(options.module, "", options.import, inputs).module;
+      onnx ? onnx->module()
+      : is_gguf(options.module)
+          ? plan_language_model(options.module, options.language, memory)
+          : load_with_weights(options.module, "", options.import, inputs).module;
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
   const std::vector<std::string> names = split_architectures(options.architectures);
   std::vector<const char *> architectures = cugrt::detail::pointers(names);
@@ -126,6 +132,7 @@ void add_compile(CLI::App &app) {
       ->needs(weights);
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
+  add_language_options(*command, options->language);
   command
       ->add_option("--threads", options->threads,
                    "Kernels compiled at a time; default: as many as the machine has cores")

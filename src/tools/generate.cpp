@@ -14,7 +14,7 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string model, prompt, file, driver, dtype = "f32";
+  std::string model, prompt, file, driver, pack, dtype = "f32";
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
   int64_t context = 0, top_k = 0;
@@ -150,6 +150,7 @@ void run_generate(const Options &options) {
   opening.dtype = parse_dtype(options.dtype);
   opening.context =
       options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
+  opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
   const LlmSession session(opened);
@@ -230,6 +231,9 @@ void add_generate(CLI::App &app) {
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what prompt and answer need")
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--pack", options->pack,
+                      "What 'cugrt compile' made of MODEL: no compiler is needed, and dtype and "
+                      "context are the pack's");
   command->add_option("--driver", options->driver, "system, emulated, or a library's path");
   command->add_flag("--chat", options->chat,
                     "The prompt is what a user says: the model's chat template goes around it");

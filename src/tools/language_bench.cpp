@@ -40,6 +40,11 @@ void add_language_options(CLI::App &command, LanguageOptions &options) {
       ->check(CLI::NonNegativeNumber);
   command.add_option("--places", options.places, "Of a GGUF file: sequences at once")
       ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--loop", options.loop,
+                  "Of a GGUF file: who goes from one token to the next; the device from driver "
+                  "12.3 on")
+      ->check(CLI::IsMember({"host", "device"}));
 }
 
 void bench_language_model(const std::string &path, const std::string &driver,
@@ -54,6 +59,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
                         ? options.context
                         : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
   opening.places = options.places;
+  opening.loop = parse_loop(options.loop);
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
   const LlmSession session(opened);
@@ -99,6 +105,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
                       {"seconds", row.seconds},
                       {"tokens_per_s", rate(row)},
                       {"dtype", options.dtype},
+                      {"loop", info.loop == CUGRT_LLM_LOOP_DEVICE ? "device" : "host"},
                       {"decode_nodes", info.decode_nodes},
                       {"weight_bytes", info.weight_bytes},
                       {"cache_bytes", info.cache_bytes},
@@ -121,6 +128,7 @@ cugrt::Module plan_language_model(const std::string &path, const LanguageOptions
   opening.dtype = parse_dtype(options.dtype);
   opening.context = options.context;
   opening.places = options.places;
+  opening.loop = parse_loop(options.loop);
   cugrt_module *module = nullptr;
   memory = cugrt::detail::sized<cugrt_llm_memory>();
   cugrt::check(llm().model_plan(model.get(), &opening, &memory, &module));

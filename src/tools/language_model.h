@@ -30,7 +30,7 @@ bool is_gguf(const std::string &path);
 
 /// Options of commands that take a GGUF file where others take a module.
 struct LanguageOptions {
-  std::string dtype = "f32";
+  std::string dtype = "f32", loop = "host";
   int64_t context = 0, places = 1;
   uint64_t prompt = 512, generate = 128;
 };
@@ -68,6 +68,11 @@ inline std::vector<int32_t> tokenize(const LlmModel &model, const std::string &t
 /// "f32", "f16" or "bf16".
 inline cugrt_dtype parse_dtype(const std::string &name) {
   return name == "f16" ? CUGRT_F16 : name == "bf16" ? CUGRT_BF16 : CUGRT_F32;
+}
+
+/// "host" or "device".
+inline cugrt_llm_loop parse_loop(const std::string &name) {
+  return name == "device" ? CUGRT_LLM_LOOP_DEVICE : CUGRT_LLM_LOOP_HOST;
 }
 
 } // namespace tool

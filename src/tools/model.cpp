@@ -107,7 +107,6 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(o
     module_.emplace(std::move(loaded.module));
     weights_ = std::move(loaded.weights);
     onnx_inputs_ = std::move(loaded.inputs);
-    file_ = std::move(loaded.file);
   }
   {
     SpanScope span(spans, "open driver");

@@ -57,7 +57,6 @@ private:
 
   ModelOptions options_;
   std::optional<cugrt::Module> module_;
-  std::shared_ptr<const void> file_; // where the weights of an ONNX file lie
   std::optional<cugrt::Weights> weights_;
   OnnxInputs onnx_inputs_;
   std::optional<cugrt::Runtime> runtime_;

@@ -36,7 +36,7 @@ public:
             const std::vector<std::string> &inputs = {});
 
   cugrt::Module module() const;
-  /// They lie in this model.
+  /// They lie in the file's pages, and keep it mapped.
   cugrt::Weights weights() const;
   void write_text(const std::string &path) const;
   void write_weights(const std::string &path) const;
@@ -54,21 +54,18 @@ public:
   std::string symbols_text() const;
 
 private:
-  struct Free {
-    void operator()(cugrt_onnx_model *model) const { cugrt_onnx_free(model); }
-  };
   std::string path_;
-  std::vector<Array> given_; // what the model's views of given inputs look into
+  /// What the model's views of given inputs look into; stays with it.
+  std::shared_ptr<std::vector<Array>> given_ = std::make_shared<std::vector<Array>>();
   std::vector<std::string> given_names_;
-  std::unique_ptr<cugrt_onnx_model, Free> model_;
+  std::shared_ptr<cugrt_onnx_model> model_;
 };
 
 /// A module with its weights: those of the model, or of --weights.
 struct LoadedModule {
   cugrt::Module module;
   std::optional<cugrt::Weights> weights;
-  OnnxInputs inputs;                // of an ONNX file
-  std::shared_ptr<const void> file; // where its weights lie; stays as long as sessions use them
+  OnnxInputs inputs; // of an ONNX file
 };
 /// `inputs` are renamed to the parameters.
 LoadedModule load_with_weights(const std::string &path, const std::string &weights,

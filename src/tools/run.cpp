@@ -164,7 +164,6 @@ void show_progress(void *user, size_t done, size_t total, const char *kernel, do
 }
 
 struct Opened {
-  std::shared_ptr<const void> file; // where the weights lie
   cugrt::Weights weights;
   cugrt::Runtime runtime;
   cugrt::Executable executable;
@@ -180,7 +179,7 @@ Opened open_module(const Options &options, std::vector<std::string> &inputs) {
   compile.progress = show_progress;
   compile.progress_user = &cached;
   cugrt::Executable executable(runtime, loaded.module, &compile);
-  return {loaded.file, std::move(weights), std::move(runtime), std::move(executable)};
+  return {std::move(weights), std::move(runtime), std::move(executable)};
 }
 
 // --weights come before those that the pack has or names.
@@ -191,7 +190,7 @@ Opened open_pack(const Options &options) {
       options.weights.empty() ? pack.weights() : cugrt::Weights::load(options.weights);
   cugrt::Runtime runtime = open_runtime(options.driver);
   cugrt::Executable executable(runtime, pack);
-  return {nullptr, std::move(weights), std::move(runtime), std::move(executable)};
+  return {std::move(weights), std::move(runtime), std::move(executable)};
 }
 
 void run(const Options &options) {

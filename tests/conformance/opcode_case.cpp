@@ -215,6 +215,10 @@ OpcodeCases all_opcode_cases() {
   add_memory_cases(cases);
   add_warp_cases(cases);
   add_control_cases(cases);
+  add_cluster_cases(cases);
+  add_barrier_cases(cases);
+  add_bulk_copy_cases(cases);
+  add_wide_cases(cases);
   add_matrix_cases(cases);
   add_wmma_cases(cases);
   return cases;

@@ -55,6 +55,7 @@ struct Program {
   std::function<bool(size_t word, uint32_t got)> accepts;
   std::string outside; // declarations and functions before the kernel
   uint32_t blocks = 1;
+  uint32_t cluster = 0; // blocks of each; 0: the launch states none
 };
 
 struct OpcodeCases {
@@ -72,6 +73,10 @@ void add_convert_cases(OpcodeCases &cases);
 void add_memory_cases(OpcodeCases &cases);
 void add_warp_cases(OpcodeCases &cases);
 void add_control_cases(OpcodeCases &cases);
+void add_cluster_cases(OpcodeCases &cases);
+void add_barrier_cases(OpcodeCases &cases);
+void add_bulk_copy_cases(OpcodeCases &cases);
+void add_wide_cases(OpcodeCases &cases);
 void add_matrix_cases(OpcodeCases &cases);
 OpcodeCases all_opcode_cases();
 

@@ -210,6 +210,20 @@ private:
                                 : Answer{"bits", hex(all), false});
   }
 
+  CUresult launch(const Program &program, CUfunction function, void **params) {
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = program.cluster;
+    cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+    CUlaunchConfig config{};
+    config.gridDimX = program.blocks;
+    config.blockDimX = program.threads;
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    config.attrs = &cluster;
+    config.numAttrs = program.cluster ? 1 : 0;
+    return api_.cuLaunchKernelEx(&config, function, params, nullptr);
+  }
+
   bool run(const Program &program, CUfunction function, Outcome &o) {
     const size_t in_bytes = std::max<size_t>(program.input.size(), 1) * 4,
                  out_bytes = program.expected.size() * 4;
@@ -219,9 +233,7 @@ private:
     if (!in || !out ||
         (!program.input.empty() &&
          !check(api_.cuMemcpyHtoD(in, program.input.data(), program.input.size() * 4))) ||
-        !check(api_.cuMemsetD8(out, 0, out_bytes)) ||
-        !check(api_.cuLaunchKernel(function, program.blocks, 1, 1, program.threads, 1, 1, 0,
-                                   nullptr, params, nullptr)) ||
+        !check(api_.cuMemsetD8(out, 0, out_bytes)) || !check(launch(program, function, params)) ||
         !check(api_.cuMemcpyDtoH(got.data(), out, out_bytes)))
       return false;
     Bits all = 0xcbf29ce484222325;

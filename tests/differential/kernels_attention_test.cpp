@@ -133,11 +133,11 @@ TEST_CASE("attention over a long cache is split, and joined in the order of the 
   const std::vector<std::string> whole = {"attention"};
   const std::vector<std::string> split = {"fill", "attention_split"};
   // Around the least length, and where the last chunk is full, one more and one less.
-  CHECK(entries(attention({1, 1, 2, 511, 1, 32})) == whole);
-  for (int64_t capacity : {512, 513, 767, 768, 769, 1300})
+  CHECK(entries(attention({1, 1, 2, 255, 1, 32})) == whole);
+  for (int64_t capacity : {256, 257, 319, 320, 321, 1300})
     CHECK(entries(attention({1, 1, 2, capacity, 1, 32})) == split);
-  // From 32 chunks on they grow: of 8193 positions there are 29 of 288.
-  for (int64_t capacity : {8192, 8193})
+  // From 32 chunks on they grow: of 2049 positions there are 22 of 96.
+  for (int64_t capacity : {2048, 2049, 8193})
     CHECK(entries(attention({1, 1, 1, capacity, 1, 4})) == split);
   // Many queries and heads are blocks enough.
   CHECK(entries(attention({1, 64, 4, 600, 2, 4})) == split);
@@ -154,6 +154,12 @@ TEST_CASE("attention over a split cache sees what lengths and masks leave of it"
   OpTest few = attention({9, 2, 4, 600, 2, 8}, {kCausal}); // lengths from -3 to 12
   few.operands.push_back({{9}, DType::i64});
   check(few, 3);
+  // No chunk, one, one and a position, some, all; a window within one chunk, over two and over all.
+  for (int64_t window : {0, 5, 70, 1000}) {
+    OpTest lengths = attention({9, 1, 4, 600, 2, 8}, {kCausal, integer("window", window)});
+    lengths.operands.push_back(given({9}, {0, 1, 64, 65, 128, 300, 575, 599, 600}, DType::i32));
+    check(lengths, 3);
+  }
   for (const Dims &mask : {Dims{2, 600}, Dims{1, 4, 1, 600}, Dims{}}) {
     OpTest masked = attention({1, 2, 4, 600, 2, 8});
     masked.operands.push_back({{}, {}, true});

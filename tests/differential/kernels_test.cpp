@@ -171,33 +171,84 @@ TEST_CASE("conv2d agrees with its definition") {
   conv({1, 1, 1, 1}, {1, 1, 1, 1}, false, {});
 }
 
+namespace {
+
+/// A convolution with a bias launches `entry` on a device of so many multiprocessors.
+void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
+                 const char *entry, int64_t multiprocessors = 1) {
+  OpTest test{.op = Op::conv2d,
+              .dtype = dtype,
+              .operands = {{x}, {w}, {{w[0]}}},
+              .attributes = std::move(attributes)};
+  test.multiprocessors = multiprocessors;
+  std::mt19937 random(7);
+  const OpOutcome outcome = run_op_test(runner(), test, random);
+  INFO(test.describe());
+  INFO(outcome.message);
+  CHECK(outcome.ok);
+  CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+}
+
+} // namespace
+
 TEST_CASE("convolutions on tensor cores agree with their definition") {
-  auto conv = [](DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
-                 const char *entry = "conv2d_mma") {
-    OpTest test{.op = Op::conv2d,
-                .dtype = dtype,
-                .operands = {{x}, {w}, {{w[0]}}},
-                .attributes = std::move(attributes)};
-    std::mt19937 random(7);
-    const OpOutcome outcome = run_op_test(runner(), test, random);
-    INFO(test.describe());
-    INFO(outcome.message);
-    CHECK(outcome.ok);
-    CHECK(outcome.counters.entries == std::vector<std::string>{entry});
-  };
+  const char *entry = "conv2d_mma";
   for (DType dtype : {DType::f16, DType::bf16}) {
-    conv(dtype, {2, 8, 9, 11}, {24, 8, 3, 3}, {ints("padding", {1, 1})});
+    convolution(dtype, {2, 8, 9, 11}, {24, 8, 3, 3}, {ints("padding", {1, 1})}, entry);
     // Rows of weights that begin at no multiple of 16 bytes, images of no multiple of eight pixels.
-    conv(dtype, {2, 3, 17, 19}, {32, 3, 3, 3}, {ints("strides", {2, 2}), ints("padding", {1, 0})});
+    convolution(dtype, {2, 3, 17, 19}, {32, 3, 3, 3},
+                {ints("strides", {2, 2}), ints("padding", {1, 0})}, entry);
     // More channels and pixels than a block's, in two groups.
-    conv(dtype, {2, 32, 12, 8}, {140, 16, 1, 1}, {integer("groups", 2)});
-    conv(dtype, {3, 16, 8, 8}, {70, 16, 3, 2}, {ints("dilation", {2, 3}), ints("padding", {2, 2})});
-    conv(dtype, {1, 3, 16, 18}, {16, 3, 7, 7}, {ints("strides", {2, 2}), ints("padding", {3, 3})});
-    conv(dtype, {1, 16, 1, 1}, {16, 16, 1, 1}, {});
-    // Too many taps, too few channels: one after the other.
-    conv(dtype, {1, 2, 9, 9}, {16, 2, 8, 8}, {}, "conv2d_x4");
-    conv(dtype, {1, 16, 5, 5}, {8, 16, 3, 3}, {}, "conv2d_x4");
+    convolution(dtype, {2, 32, 12, 8}, {140, 16, 1, 1}, {integer("groups", 2)}, entry);
+    convolution(dtype, {3, 16, 8, 8}, {70, 16, 3, 2},
+                {ints("dilation", {2, 3}), ints("padding", {2, 2})}, entry);
+    convolution(dtype, {1, 3, 16, 18}, {16, 3, 7, 7},
+                {ints("strides", {2, 2}), ints("padding", {3, 3})}, entry);
+    // Too few channels.
+    convolution(dtype, {1, 16, 9, 9}, {8, 16, 3, 3}, {}, "conv2d_register_16");
   }
+}
+
+TEST_CASE("convolutions in tiles of registers agree with their definition") {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    convolution(dtype, {2, 8, 9, 11}, {24, 8, 3, 3}, {ints("padding", {1, 1})},
+                "conv2d_register_16");
+    convolution(dtype, {2, 3, 17, 19}, {40, 3, 3, 3},
+                {ints("strides", {2, 2}), ints("padding", {1, 0})}, "conv2d_register_64");
+    // More channels and pixels than a block's, in two groups; runs of pixels in one image.
+    convolution(dtype, {2, 32, 12, 8}, {140, 16, 1, 1}, {integer("groups", 2)},
+                "conv2d_register_64");
+    convolution(dtype, {3, 16, 8, 8}, {20, 16, 3, 2},
+                {ints("dilation", {2, 3}), ints("padding", {2, 2})}, "conv2d_register_16");
+    convolution(dtype, {1, 3, 16, 18}, {16, 3, 7, 7},
+                {ints("strides", {2, 2}), ints("padding", {3, 3})}, "conv2d_register_16");
+    // Too few products of a sum.
+    convolution(dtype, {1, 5, 8, 8}, {16, 5, 1, 3}, {}, "conv2d_x4");
+  }
+}
+
+TEST_CASE("convolutions in slices of their sums agree with their definition") {
+  const char *entry = "conv2d_slices";
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    // One pixel of each image, an odd number of channels; no multiple of the pixels of a warp.
+    convolution(dtype, {3, 40, 1, 1}, {33, 40, 1, 1}, {}, entry);
+    convolution(dtype, {2, 4, 5, 7}, {17, 4, 3, 3}, {ints("padding", {1, 2})}, entry, 132);
+    convolution(dtype, {1, 12, 9, 5}, {22, 6, 2, 3},
+                {integer("groups", 2), ints("dilation", {2, 1}), ints("strides", {2, 1}),
+                 ints("padding", {1, 0})},
+                entry, 132);
+    // Tiles take no more than 63 taps, and eight channels or more.
+    convolution(dtype, {1, 2, 15, 15}, {16, 2, 8, 8}, {}, entry);
+    convolution(dtype, {1, 16, 9, 9}, {7, 16, 3, 3}, {}, entry);
+    convolution(dtype, {1, 4, 9, 9}, {7, 4, 3, 3}, {}, "conv2d");
+  }
+}
+
+TEST_CASE("how many pixels are few for a convolution depends on the device") {
+  // A tile of 64 channels and 64 pixels each for half of the multiprocessors.
+  convolution(DType::f32, {1, 16, 16, 16}, {64, 16, 1, 1}, {}, "conv2d_slices", 8);
+  convolution(DType::f32, {1, 16, 16, 17}, {64, 16, 1, 1}, {}, "conv2d_register_64", 8);
+  convolution(DType::f32, {1, 16, 4, 4}, {64, 16, 1, 1}, {}, "conv2d_slices", 1);
 }
 
 TEST_CASE("pooling agrees with its definition") {

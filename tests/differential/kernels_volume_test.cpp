@@ -45,6 +45,42 @@ TEST_CASE("conv3d agrees with its definition") {
   conv({1, 2, 6, 6, 6}, {2, 2, 2, 2, 2}, {}, false, DType::f32, true);
 }
 
+TEST_CASE("conv3d and conv_transpose in tiles of registers agree with their definition") {
+  auto conv = [](Op op, DType dtype, Dims x, Dims w, int64_t bias,
+                 std::vector<ir::Attribute> attributes, const char *entry,
+                 int64_t multiprocessors = 1) {
+    OpTest test{.op = op,
+                .dtype = dtype,
+                .operands = {{x}, {w}, {{bias}}},
+                .attributes = std::move(attributes)};
+    test.multiprocessors = multiprocessors;
+    std::mt19937 random(7);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe());
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries == std::vector<std::string>{entry});
+  };
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    conv(Op::conv3d, dtype, {2, 3, 4, 5, 6}, {8, 3, 2, 3, 2}, 8,
+         {ints("padding", {1, 0, 1}), ints("strides", {1, 2, 1})}, "conv3d_register_16");
+    conv(Op::conv3d, dtype, {1, 8, 3, 6, 9}, {80, 4, 1, 3, 3}, 80,
+         {integer("groups", 2), ints("dilation", {1, 2, 1})}, "conv3d_register_64");
+    conv(Op::conv3d, dtype, {2, 5, 3, 4, 4}, {9, 5, 2, 2, 2}, 9,
+         {ints("padding", {1, 0, 1}), ints("dilation", {1, 2, 1})}, "conv3d_slices", 132);
+    // One dimension, as decoders of sound have them: each phase has two taps.
+    conv(Op::conv_transpose, dtype, {2, 9, 40}, {9, 12, 8}, 12,
+         {ints("strides", {4}), ints("padding", {2})}, "conv_transpose_register_16");
+    // Phases of different sizes, one of them without a tap; dilation; two groups.
+    conv(Op::conv_transpose, dtype, {2, 32, 5, 6}, {32, 35, 2, 3}, 70,
+         {ints("strides", {3, 2}), integer("groups", 2), ints("padding", {0, 1})},
+         "conv_transpose_register_64");
+    conv(Op::conv_transpose, dtype, {1, 16, 3, 5, 4}, {16, 8, 2, 2, 3}, 8,
+         {ints("strides", {2, 1, 2}), ints("dilation", {1, 2, 3}), ints("padding", {1, 0, 2})},
+         "conv_transpose_register_16");
+  }
+}
+
 TEST_CASE("conv_transpose agrees with its definition over one to three dimensions") {
   auto conv = [](Dims x, Dims w, std::vector<ir::Attribute> attributes = {}, int64_t bias = 0,
                  DType dtype = DType::f32, bool specials = false) {

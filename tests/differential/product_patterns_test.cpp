@@ -62,9 +62,13 @@ public:
     if (ir::info(dtype).kind != ir::DTypeKind::block)
       return numbers(name, dims, Array::of({w.n, w.k}), w.dtype);
     Array blocks{{w.n, w.k}, {}};
-    const int64_t size = ir::info(dtype).bytes_per_block, head = w.dtype == "q4_1" ? 4 : 2;
-    for (int64_t i = 0; i < w.n * w.k / 32 * size; ++i) {
-      const bool is_high = i % size < head && i % 2 == 1; // of a half: its exponent
+    const int64_t size = ir::info(dtype).bytes_per_block;
+    // Halves stand first in a block, but for q6_k.
+    const int64_t begin = w.dtype == "q6_k" ? size - 2 : 0;
+    const int64_t end = w.dtype == "q4_1" || w.dtype == "q4_k" ? 4 : begin + 2;
+    for (int64_t i = 0; i < w.n * w.k / ir::info(dtype).elements_per_block * size; ++i) {
+      const int64_t at = i % size;
+      const bool is_high = at >= begin && at < end && at % 2 == 1; // of a half: its exponent
       blocks.values.push_back(is_high ? double(0x2c + (i / 2 % 2) * 0x80)
                                       : double(random_() % 256));
     }
@@ -294,6 +298,40 @@ TEST_CASE("norm, products of three formats, rotary and append are one launch, wi
     CHECK(is_fused(attend({.rows = rows, .most_rows = 8, .is_symbolic = true})));
   }
   attend({.rows = 0, .most_rows = 4, .is_symbolic = true});
+}
+
+TEST_CASE("blocks of 256 elements, of two formats in one launch, have the same bits") {
+  for (const char *dtype : {"f32", "f16"})
+    for (int64_t rows : {1, 3}) {
+      // As files of Q4_K_M have them: values and down products in q6_k.
+      CHECK(is_fused(attend({.dtype = dtype,
+                             .q = "q4_k",
+                             .k = "q4_k",
+                             .v = "q6_k",
+                             .rows = rows,
+                             .most_rows = rows,
+                             .width = 256})));
+      const Weight up{40, 1024, "q4_k"}, down{24, 1280, "q6_k"};
+      Text t(dtype, rows);
+      t.x("x", rows, 1024);
+      t.x("a", rows, 1280);
+      t.x("r", rows, 24);
+      t.vector("scale", 1024);
+      t.weight("wg", up);
+      t.weight("wu", up);
+      t.weight("wd", down);
+      t.line("%h = rms_norm(%x, %scale)");
+      t.product("g", "h", "wg", up, "", false);
+      t.product("u", "h", "wu", up, "", false);
+      t.line("%s = silu(%g)");
+      t.line("%y = mul(%s, %u)");
+      t.product("d", "a", "wd", down, "", false);
+      t.line("%z = add(%r, %d)");
+      const auto entries = check_same(
+          t.text("%y, %z", t.tensor(t.rows(40), dtype) + ", " + t.tensor(t.rows(24), dtype)),
+          t.inputs);
+      CHECK(entries.size() == 2);
+    }
 }
 
 TEST_CASE("turned heads: halves, parts of heads, without tables, positions of i64") {

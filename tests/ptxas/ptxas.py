@@ -23,10 +23,8 @@ import forms  # noqa: E402
 
 ROOT = forms.ROOT
 OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
-# Sources that no module in the tree names: the runtime makes launches of them itself, or they are launched by
-# the modules of language models, which C++ makes.
-NOT_NAMED = {"transfer.cu", "control.cu", "cache_write.cu", "cache_write_at.cu", "embedding_blocks.cu",
-             "matmul_formats.cu", "prompt.cu", "sample.cu"}
+# Sources that no module names: the runtime makes launches of them itself.
+NOT_NAMED = {"transfer.cu", "control.cu"}
 # Beside a library: in a toolkit, in the wheels of CUDA 13, in those of CUDA 12.
 INCLUDES = ("../include", "../../include", "../../cuda_runtime/include")
 

@@ -1,6 +1,11 @@
-"""The Python of README and docs/python.md that stands by itself runs."""
+"""The Python of README, docs/python.md and the notebooks runs, and prints what it says."""
+import contextlib
+import glob
+import io
+import json
 import os
 import re
+import shutil
 
 import cugrt
 
@@ -35,3 +40,21 @@ def test_the_page_s_language_model_runs(tiny_path, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     exec(compile(program.replace("places=4", "places=4, context=256"), "docs/python.md", "exec"), {"cugrt": cugrt})
     assert capsys.readouterr().out
+
+
+def test_notebooks_print_what_they_show(tmp_path, monkeypatch):
+    """Each in a copy of its folder, cell after cell. A cell whose output depends on the plan shows none."""
+    notebooks = glob.glob(os.path.join(ROOT, "examples", "*", "*.ipynb"))
+    assert notebooks
+    for path in notebooks:
+        folder = shutil.copytree(os.path.dirname(path), tmp_path / os.path.basename(path))
+        monkeypatch.chdir(folder)
+        with open(path) as file:
+            cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
+        names = {}
+        for cell in cells:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("".join(cell["source"]), path, "exec"), names)
+            shown = "".join(line for output in cell["outputs"] for line in output["text"])
+            assert printed.getvalue() == shown or (printed.getvalue() and not shown), path

@@ -21,6 +21,21 @@ class Claims:
         raise AssertionError("is refused before it is asked")
 
 
+class Gives:
+    """An array on the host whose capsule is what the test says."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **_):
+        if isinstance(self.capsule, Exception):
+            raise self.capsule
+        return self.capsule
+
+
 @pytest.mark.parametrize("arrays, said", [
     ({}, "input 'x' is missing: float32[n, 6] is declared"),
     ({"y": GOOD}, "there is no input 'y'; there are 'x'"),
@@ -37,6 +52,13 @@ class Claims:
     ({"x": [[1.0]]}, "input 'x' is of type list, which is no array"),
     ({"x": None}, "input 'x' is of type NoneType"),
     ({"x": Claims()}, "input 'x' is on a CUDA device, and the model on the emulated driver"),
+    ({"x": Gives(RuntimeError("no more"))}, "input 'x' cannot be shared by DLPack: no more"),
+    ({"x": Gives(5)}, "input 'x' gives a DLPack capsule that is none"),
+    ({"x": GOOD.astype(">f4")}, "elements of format '>f'"),
+    ({"x": np.zeros((2, 6), object)}, "which no dtype here has"),
+    ({"x": np.zeros((1,) * 9, "float32")}, "has 9 dimensions; at most 8 are taken"),
+    ({"x": "text"}, "input 'x' is of type str, which is no array"),
+    ({"x": b"bytes of it"}, "input 'x' is uint8[11] where float32[n, 6] is declared"),
 ])
 def test_a_wrong_argument_is_named(classify, arrays, said):
     with pytest.raises(cugrt.Error) as caught:
@@ -44,6 +66,41 @@ def test_a_wrong_argument_is_named(classify, arrays, said):
     assert said in str(caught.value)
     assert caught.value.code in (cugrt.Code.INVALID_ARGUMENT, cugrt.Code.OUT_OF_RANGE)
     assert np.array_equal(classify(x=GOOD), np.zeros((2, 4))), "the next call is right"
+
+
+@pytest.mark.parametrize("out, said", [
+    ({"result0": np.zeros((2, 4), "float64")}, "output 'result0' is float64[2, 4] where float32[n, 4] is declared"),
+    ({"result0": np.zeros(8, "float32")}, "another number of dimensions"),
+    ({"result0": np.zeros((4, 2), "float32").T}, "output 'result0' is not contiguous"),
+    ({"result0": np.broadcast_to(np.float32(0), (2, 4))}, "output 'result0' is not contiguous"),
+    ({"result0": np.zeros((3, 4), "float32")}, "output 'result0' has shape [2, 4]; the array that was given for it has [3, 4]"),
+    ({"result0": None}, "output 'result0' is of type NoneType"),
+    ({"result1": np.zeros((2, 4), "float32")}, "there is no output 'result1'"),
+])
+def test_a_wrong_place_for_an_output_is_named(classify, out, said):
+    with pytest.raises(cugrt.Error) as caught:
+        classify.run({"x": GOOD}, out=out)
+    assert said in str(caught.value)
+    assert np.array_equal(classify(x=GOOD), np.zeros((2, 4))), "the next call is right"
+
+
+def test_an_array_that_no_device_holds_is_told(tmp_path):
+    """A terabyte that is contiguous, without a byte on the disk."""
+    model = cugrt.load(b"cugrt 1\nfunc @main(%x: tensor<[n], u8>) -> (tensor<[n], u8>) {\n  %y = add(%x, %x)\n  return %y\n}\n")
+    huge = np.memmap(tmp_path / "huge", "uint8", "w+", shape=(1 << 40,))
+    with pytest.raises(cugrt.Error, match="larger than the device's memory") as caught:
+        model(x=huge)
+    assert caught.value.code == cugrt.Code.OUT_OF_DEVICE_MEMORY
+    assert np.array_equal(model(x=np.full(3, 2, "uint8")), [4, 4, 4])
+
+
+def test_names_that_are_no_names_are_told(classify):
+    for arrays in ({1: GOOD}, {"x": GOOD, 1: GOOD}):
+        with pytest.raises(cugrt.Error, match="there is no input '1'; there are 'x'"):
+            classify.run(arrays)
+    for wrong in (lambda: classify.run([GOOD]), lambda: classify.run({"x": GOOD}, function=5), lambda: classify(GOOD)):
+        with pytest.raises(TypeError):
+            wrong()
 
 
 def test_state_that_cannot_be_written_is_refused(count):

@@ -1,6 +1,7 @@
 """Language models: text as it comes, many at once, ends."""
 import threading
 
+import numpy as np
 import pytest
 
 import cugrt
@@ -65,6 +66,41 @@ def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(llm):
     assert llm.info["places_empty"] == 4
 
 
+def test_log_probabilities_are_those_of_the_logits(llm, tiny):
+    """By the model's logits as NumPy computes them, whatever the temperature and penalties."""
+    greedy = llm.generate("Hello", max_tokens=4, log_probabilities=3)
+    drawn = llm.generate("Hello", max_tokens=4, log_probabilities=0, temperature=3, seed=1, frequency_penalty=1)
+    for answer, most in ((greedy, 3), (drawn, 0)):
+        answer.read()
+        ids = list(answer.prompt_ids)
+        for token, told, likely in zip(answer.ids, answer.log_probabilities, answer.likely, strict=True):
+            logits = np.array(tiny.logits(ids), "float64")
+            wanted = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+            assert abs(told - wanted[token]) < 1e-3
+            assert len(likely) == most and all(abs(value - wanted[one]) < 1e-3 for one, value in likely)
+            assert [value for _, value in likely] == sorted((value for _, value in likely), reverse=True)
+            assert not likely or abs(likely[0][1] - wanted.max()) < 1e-3
+            ids.append(token)
+    assert llm.generate("Hello", max_tokens=1).likely is None
+
+
+def test_a_token_s_bytes_are_told(llm):
+    assert b"".join(map(llm.token_bytes, llm.tokenize("Hello, ä"))) == "Hello, ä".encode() and llm.token_bytes(10 ** 6) == b""
+
+
+def test_a_bad_prompt_costs_the_others_of_a_batch_nothing(llm):
+    alone = [llm.generate(prompt, max_tokens=4).read() for prompt in PROMPTS]
+    bad = ["He" * 400, [10 ** 6], [], [1.5], None]
+    answers = llm.batch([PROMPTS[0], bad[0], PROMPTS[1], *bad[1:], *PROMPTS[2:]], max_tokens=4)
+    assert [one.text for one in answers if one.error is None] == alone
+    failed = answers[1:2] + answers[3:7]
+    assert [one.stop for one in failed] == ["error"] * 5 and not any(one.ids for one in failed)
+    for one, said in zip(failed, ("context|fit|positions", "token", "prompt", "whole numbers", "of type NoneType"), strict=True):
+        with pytest.raises(cugrt.Error, match=said):
+            one.read()
+    assert llm.info["places_empty"] == 4
+
+
 def test_a_seed_decides_what_is_drawn(llm):
     draw = lambda seed: llm.generate("He", max_tokens=10, temperature=1.5, seed=seed).read()
     assert draw(1) == draw(1) and len({draw(seed) for seed in range(6)}) > 1
@@ -91,7 +127,11 @@ def test_what_cannot_be_taken_is_told(llm, tmp_path):
     for make, said in ((lambda: cugrt.LLM(tmp_path / "bad.gguf"), "bad.gguf"), (lambda: cugrt.LLM("/no/file.gguf"), "no such file"),
                        (lambda: llm.generate([]), "prompt"), (lambda: llm.generate([10 ** 6]), "token"),
                        (lambda: llm.generate("He" * 400), "context|fit|positions"),
-                       (lambda: llm.generate("He", temperature=-1), "temperature")):
+                       (lambda: llm.generate("He", temperature=-1), "temperature"), (lambda: llm.generate("He", temperature="hot"), "numbers"),
+                       (lambda: llm.generate("He", max_tokens=-1), "not negative"), (lambda: llm.generate(5), "of type int"),
+                       (lambda: llm.generate("He", stop=[""]), "stop"), (lambda: llm.generate("He", min_p=2), "min_p"),
+                       (lambda: llm.generate("He", log_probabilities=-1), "log_probabilities"), (lambda: llm.chat([{"role": "user"}]), "content"),
+                       (lambda: llm.chat(5), "messages"), (lambda: llm.chat([{"role": "user", "content": 5}]), "content")):
         with pytest.raises(cugrt.Error, match=said):
             make()
     assert llm.generate("He", max_tokens=1).read() is not None

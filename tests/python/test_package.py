@@ -1,6 +1,7 @@
 """The package itself: what is in it, what it costs, what it leaves behind."""
 import inspect
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -39,6 +40,25 @@ def test_importing_is_light():
     code = "import sys; before = set(sys.modules); import cugrt; print(sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "'numpy'" not in loaded and "'ray'" not in loaded and "'cugrt'" in loaded
+
+
+def compiled(tmp_path, before, **streams):
+    (tmp_path / "m.cugrt").write_text(CLASSIFY)
+    code = f"import sys, cugrt; {before}; cugrt.compile(sys.argv[1] + '/m.cugrt', sys.argv[1] + '/m.pack', ['compute_75'])"
+    return subprocess.run([sys.executable, "-c", code, tmp_path], check=True, **streams).stderr
+
+
+def test_a_bar_is_shown_in_terminals_and_notebooks_alone(tmp_path):
+    assert compiled(tmp_path, "pass", stderr=subprocess.PIPE, text=True) == ""
+    notebook = compiled(tmp_path, "sys.modules['ipykernel'] = sys", stderr=subprocess.PIPE, text=True)
+    assert re.search(r"\[#+\] (\d+)/\1 \w+ .* cached\s*\n", notebook)
+    reader, terminal = os.openpty()
+    try:
+        compiled(tmp_path, "pass", stderr=terminal)
+        assert "[####" in os.read(reader, 1 << 16).decode()
+    finally:
+        os.close(reader)
+        os.close(terminal)
 
 
 def test_everything_public_is_documented():

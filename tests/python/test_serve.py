@@ -1,4 +1,5 @@
 """Replicas under Ray Serve, on this machine alone: batches, OpenAI's API, deaths."""
+import asyncio
 import concurrent.futures
 import socket
 import time
@@ -11,6 +12,7 @@ from ray import serve
 
 import cugrt
 from cugrt.serve import LLMDeployment, ModelDeployment
+from cugrt.serve._llm import Engine
 from cugrt.serve._model import Batcher, batch_symbol, grouped
 from conftest import CLASSIFY
 
@@ -108,6 +110,27 @@ def test_32_requests_at_once_get_what_each_gets_alone(client, llm):
         assert answer.usage.completion_tokens == tokens
 
 
+def test_log_probabilities_are_told_on_request(client, llm):
+    """Whole and streamed, of completions and chats; a stop text ends the answer, and not what is told of its tokens."""
+    whole, alone = complete(client, "Hello", logprobs=2).choices[0], llm.generate("Hello", max_tokens=6, log_probabilities=2)
+    text, tokens = alone.read(), [llm.token_bytes(token).decode("utf-8", "replace") for token in alone.ids]
+    assert whole.text == text and whole.logprobs.tokens == tokens
+    assert np.allclose(whole.logprobs.token_logprobs, alone.log_probabilities)
+    assert whole.logprobs.text_offset == [len("".join(tokens[:i])) for i in range(6)]
+    assert [len(most) for most in whole.logprobs.top_logprobs] == [len({llm.token_bytes(t) for t, _ in one}) for one in alone.likely]
+    pieces = [chunk.choices[0].logprobs for chunk in complete(client, "Hello", logprobs=0, stream=True)]
+    assert [token for piece in pieces if piece for token in piece.tokens] == tokens
+    assert [at for piece in pieces if piece for at in piece.text_offset] == whole.logprobs.text_offset
+    messages = [{"role": "user", "content": "Hi"}]
+    answer = client.chat.completions.create(model="tiny", messages=messages, max_tokens=4, temperature=0, logprobs=True, top_logprobs=1)
+    chat = llm.chat("Hi", max_tokens=4, log_probabilities=1)
+    chat.read()
+    content = answer.choices[0].logprobs.content
+    assert [bytes(one.bytes) for one in content] == [llm.token_bytes(token) for token in chat.ids]
+    assert [one.top_logprobs[0].logprob for one in content] == pytest.approx([likely[0][1] for likely in chat.likely])
+    assert complete(client, "Hello").choices[0].logprobs is None
+
+
 def test_several_prompts_are_answered_in_order(client, llm):
     answer = complete(client, PROMPTS[:2])
     assert [choice.text for choice in answer.choices] == [llm.generate(prompt, max_tokens=6).read() for prompt in PROMPTS[:2]]
@@ -115,7 +138,7 @@ def test_several_prompts_are_answered_in_order(client, llm):
 
 @pytest.mark.parametrize("body, said", [
     ({"prompt": ""}, "prompt"), ({"prompt": "a", "tokens": 100000}, "max_tokens"), ({"prompt": "a", "temperature": -1}, "temperature"),
-    ({"prompt": "a", "n": 2}, "n is"), ({"prompt": "a", "logprobs": 3}, "logprobs"), ({"prompt": "He" * 400}, "context|positions|fit"),
+    ({"prompt": "a", "n": 2}, "n is"), ({"prompt": "a", "logprobs": 21}, "logprobs"), ({"prompt": "He" * 400}, "context|positions|fit"),
     ({"prompt": [10 ** 6]}, "token"), ({"prompt": "a", "stop": [""]}, "stop"),
 ])
 def test_bad_requests_are_refused_with_400(client, body, said):
@@ -123,6 +146,38 @@ def test_bad_requests_are_refused_with_400(client, body, said):
         complete(client, **body)
     with pytest.raises(openai.BadRequestError, match=said):
         complete(client, **body, stream=True)
+
+
+def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):
+    engine = Engine(cugrt.LLM(tiny_path, context=256, places=2), max_queue=8)
+
+    async def begin(tokens):
+        request = engine.submit({"prompt": "He", "max_tokens": tokens}, asyncio.get_running_loop())
+        await anext(request.events())
+        return request
+
+    async def leave():
+        await begin(240)
+        leaving = await begin(240)
+        assert engine.llm.info["places_empty"] == 0
+        with engine.changed:
+            engine.cancel(leaving)
+            left_at = engine.steps
+        waiting = engine.submit({"prompt": "a", "max_tokens": 1}, asyncio.get_running_loop())
+        async for event in waiting.events():  # its one token: it has had the place for a step
+            assert event["stop"] == "length"
+        assert engine.steps - left_at <= 2 and leaving.generation.stop == "closed"
+
+    async def answer():
+        request = engine.submit({"prompt": "a", "max_tokens": 1}, asyncio.get_running_loop())
+        return [event["stop"] async for event in request.events()]
+
+    try:
+        asyncio.run(leave())  # one request runs on when its event loop ends, and is dropped
+        assert asyncio.run(answer()) == ["length"] and asyncio.run(answer()) == ["length"]
+        assert engine.llm.info["places_empty"] == 2
+    finally:
+        engine.close()
 
 
 def test_a_client_that_leaves_frees_its_place(client):

@@ -115,6 +115,9 @@ FakeLive FakeDriver::live() const {
   live.streams = state_->streams.size();
   live.events = state_->events.size();
   live.graphs = state_->graphs.size();
+  for (const auto &[handle, graph] : state_->graphs)
+    for (const auto &node : graph->nodes)
+      live.edges += node->after.size();
   live.execs = state_->execs.size();
   live.reservations = state_->reservations.size();
   live.physical = state_->physical.size();

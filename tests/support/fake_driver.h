@@ -47,7 +47,7 @@ struct FakeCall {
 /// Objects that were created and not yet destroyed.
 struct FakeLive {
   size_t contexts = 0, allocations = 0, host_allocations = 0, modules = 0, streams = 0, events = 0;
-  size_t graphs = 0, execs = 0, reservations = 0, physical = 0;
+  size_t graphs = 0, edges = 0, execs = 0, reservations = 0, physical = 0;
   uint64_t device_bytes = 0;
   friend bool operator==(const FakeLive &, const FakeLive &) = default;
 };

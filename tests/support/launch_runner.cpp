@@ -51,6 +51,8 @@ template <class T> double take(std::string_view bytes, size_t i) {
 }
 
 void put_value(std::string &bytes, ir::DType dtype, double value) {
+  if (ir::info(dtype).kind == ir::DTypeKind::block) // given as their bytes
+    return put(bytes, uint8_t(value));
   switch (dtype) {
   case ir::DType::f16:
     return put(bytes, half_bits(value, 10, 15));
@@ -62,9 +64,6 @@ void put_value(std::string &bytes, ir::DType dtype, double value) {
     return put(bytes, value);
   case ir::DType::boolean:
   case ir::DType::u8:
-  case ir::DType::q4_0: // blocks are given as their bytes
-  case ir::DType::q4_1:
-  case ir::DType::q8_0:
     return put(bytes, uint8_t(value));
   case ir::DType::i8:
     return put(bytes, int8_t(value));

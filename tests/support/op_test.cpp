@@ -384,6 +384,10 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
   passes::PassContext context;
   if (const Status status = context.set("codegen.matmul", test.matmul); !status.ok())
     return fail(status.to_string());
+  if (const Status status =
+          context.set("target.multiprocessors", std::to_string(test.multiprocessors));
+      !status.ok())
+    return fail(status.to_string());
   Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   if (!legal.ok())
     return fail(legal.status().to_string());

@@ -24,9 +24,10 @@ struct OpTest {
   /// Every first dimension of operand 0 that equals operand 0's dims[0] is a symbol: the kernel
   /// learns it at its launch.
   bool symbolic = false;
-  bool specials = false;       // a few NaN, infinities and zeros among the values
-  double scale = 2;            // values are in [-scale, scale]; of integers: in [-3, 12]
-  std::string matmul = "auto"; // option codegen.matmul
+  bool specials = false;        // a few NaN, infinities and zeros among the values
+  double scale = 2;             // values are in [-scale, scale]; of integers: in [-3, 12]
+  std::string matmul = "auto";  // option codegen.matmul
+  int64_t multiprocessors = 64; // option target.multiprocessors
 
   std::string describe() const;
 };

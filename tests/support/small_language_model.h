@@ -12,6 +12,8 @@ struct SmallLanguageModel {
   std::string architecture = "llama";
   uint32_t layers = 2, width = 32, heads = 4, kv_heads = 2, inner = 48, vocabulary = 40,
            context = 96;
+  /// Products of q4_k, those of values and down ones of q6_k; widths are multiples of 256 then.
+  bool is_mixed = false;
   GgufBytes bytes{};
 
   /// Writes the file `folder`/m.gguf and gives its path.
@@ -38,14 +40,14 @@ struct SmallLanguageModel {
       const std::string name = "blk." + std::to_string(layer) + ".";
       const uint32_t kv_width = width / heads * kv_heads;
       tensor(name + "attn_norm.weight", {width}, 1);
-      tensor(name + "attn_q.weight", {width, width});
-      tensor(name + "attn_k.weight", {width, kv_width});
-      tensor(name + "attn_v.weight", {width, kv_width});
-      tensor(name + "attn_output.weight", {width, width});
+      product(name + "attn_q.weight", {width, width});
+      product(name + "attn_k.weight", {width, kv_width});
+      product(name + "attn_v.weight", {width, kv_width}, true);
+      product(name + "attn_output.weight", {width, width});
       tensor(name + "ffn_norm.weight", {width}, 1);
-      tensor(name + "ffn_gate.weight", {width, inner});
-      tensor(name + "ffn_up.weight", {width, inner});
-      tensor(name + "ffn_down.weight", {inner, width});
+      product(name + "ffn_gate.weight", {width, inner});
+      product(name + "ffn_up.weight", {width, inner});
+      product(name + "ffn_down.weight", {inner, width}, true);
     }
     std::string path = folder + "/m.gguf";
     std::ofstream(path, std::ios::binary) << bytes.file();
@@ -64,6 +66,22 @@ private:
       bytes.data +=
           little_endian(middle + (static_cast<float>(state_ >> 8) * 0x1p-24f - 0.5f) * 0.7f);
     }
+    bytes.data.resize((bytes.data.size() + 31) / 32 * 32);
+  }
+
+  void product(const std::string &name, std::vector<uint64_t> dims, bool is_finer = false) {
+    if (!is_mixed)
+      return tensor(name, std::move(dims));
+    const uint64_t blocks = dims[0] / 256 * dims[1];
+    bytes.tensor(name, std::move(dims), is_finer ? 14 : 12, bytes.data.size());
+    const size_t size = is_finer ? 210 : 144, halves = is_finer ? 208 : 0;
+    for (uint64_t b = 0; b < blocks; ++b)
+      for (size_t i = 0; i < size; ++i) {
+        state_ = state_ * 1664525u + 1013904223u;
+        const bool is_half = i >= halves && i < halves + (is_finer ? 2 : 4);
+        bytes.data +=
+            static_cast<char>(is_half ? (i % 2 ? 0x08 : 0x40) : state_ >> 24); // 0x1.1p-13
+      }
     bytes.data.resize((bytes.data.size() + 31) / 32 * 32);
   }
 

@@ -45,6 +45,9 @@ WITHOUT_CHECKS = {
     "conformance": ("all", "names the checks of each script itself, and provokes their findings"),
     "unit_llm_batch": ("race,nodes,uninitialized", "a thousand steps, which take minutes with them; "
                        "unit_llm_api has the same graphs under them"),
+    "unit_llm_loop": ("race,nodes,uninitialized", "as unit_llm_batch"),
+    "unit_llm_loop_12_3": ("race,nodes,uninitialized", "as unit_llm_batch"),
+    "unit_llm_loop_12_2": ("race,nodes,uninitialized", "as unit_llm_batch"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
     "fault_demo": ("leak", "as fault_runtime"),

@@ -22,13 +22,15 @@ constexpr int64_t kMostColumns = 64;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
-/// kFormat of the kernels; null: none takes it.
-const char *format_of(ir::DType dtype) {
+/// kFormat of the kernels: a number where block_sums.cuh has the format, else a name of
+/// block_formats.cuh.
+std::string format_of(ir::DType dtype) {
   return dtype == ir::DType::q4_0   ? "40"
          : dtype == ir::DType::q4_1 ? "41"
          : dtype == ir::DType::q8_0 ? "80"
-                                    : nullptr;
+                                    : "FORMAT_" + std::string(ir::info(dtype).name);
 }
+bool is_plain(ir::DType dtype) { return !format_of(dtype).starts_with('F'); }
 
 class Writer {
 public:
@@ -130,16 +132,18 @@ private:
 
   Status write_part(const ProductPart &part, const std::string &p) {
     const std::string n = size("n" + p, part.columns);
-    body_ += "\n  const long long tiles" + p + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n" +
-             "  if (tile < tiles" + p + ") {\n" + "    const long long first = tile * COLUMNS;\n";
+    const std::string columns = "columns" + p, tiles = "tiles" + p;
     if (part.turn)
-      body_ += "    const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") +
-               "> columns = {" + std::to_string(part.turn->width) + ", " +
-               std::to_string(part.turn->turned) + "};\n";
+      ahead_ += "  const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") + "> " +
+                columns + " = {" + std::to_string(part.turn->width) + ", " +
+                std::to_string(part.turn->turned) + "};\n";
     else
-      body_ += "    const InOrder columns;\n";
+      ahead_ += "  const InOrder " + columns + ";\n";
+    ahead_ += "  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n";
+    body_ += "\n  if (tile < " + tiles + ") {\n" + "    const long long first = tile * COLUMNS;\n";
     for (size_t i = 0; i < part.products.size(); ++i)
       write_product(part.products[i], p, i);
+    ahead_ += "  ahead -= " + tiles + ";\n";
     most_products_ = std::max(most_products_, part.products.size());
     body_ += "    __syncthreads();\n";
     CUGRT_TRY(write_epilogue(part, p));
@@ -154,19 +158,34 @@ private:
     const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
     const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
     std::string function = "multiply_floats";
-    if (is_blocks)
-      function = (product.repacked ? "multiply_repacked<" : "multiply_blocks<") +
-                 std::string(format_of(dtype)) + ">";
-    (is_blocks ? product.repacked ? has_repacked_ : has_blocks_ : has_floats_) = true;
+    bool *has = &has_floats_;
+    if (is_blocks) {
+      const bool plain = is_plain(dtype);
+      has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
+      function = (product.repacked ? "multiply_repacked<"
+                  : plain          ? "multiply_blocks<"
+                                   : "multiply_formats<") +
+                 format_of(dtype) + ">";
+    }
+    *has = true;
     body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
-             ", k, first, columns, sums[" + std::to_string(i) + "]);\n";
+             ", k, first, columns" + p + ", sums[" + std::to_string(i) + "]);\n";
+    ahead_ += "  ask_for_rows<" + std::to_string(row_bytes(dtype, product.repacked)) + ">(" + w +
+              ", ahead, n" + p + ", columns" + p + ");\n";
+  }
+
+  /// Of a row of weights; of repacked blocks those of the quants, whose scales lie elsewhere.
+  int64_t row_bytes(ir::DType dtype, bool repacked) const {
+    const ir::DTypeInfo &info = ir::info(dtype);
+    const int64_t scales = repacked ? (dtype == ir::DType::q4_1 ? 4 : 2) : 0;
+    return kernel_.depth / info.elements_per_block * (info.bytes_per_block - scales);
   }
 
   Status write_epilogue(const ProductPart &part, const std::string &p) {
     if (part.turn && part.turn->norm)
       body_ += "    normalize_heads(sums[0], " +
-               optional_tensor("head_scale" + p, "T", part.turn->norm->scale) + ", columns, " +
-               scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
+               optional_tensor("head_scale" + p, "T", part.turn->norm->scale) + ", columns" + p +
+               ", " + scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
     std::string store; // of `value`, at row r and the column
     if (part.append) {
       const std::string positions =
@@ -190,8 +209,8 @@ private:
       return write_turn(*part.turn, p, store);
     if (part.append)
       store = "      const T value = sums[0][r][c];\n" + store;
-    body_ += "    each_element(rows, n" + p +
-             ", first, columns, [&](int r, int c, long long column) {\n" + store + "    });\n";
+    body_ += "    each_element(rows, n" + p + ", first, columns" + p +
+             ", [&](int r, int c, long long column) {\n" + store + "    });\n";
     return {};
   }
 
@@ -240,18 +259,17 @@ private:
     std::string rotation = "rotation(" + positions + "[r], pair, ";
     if (turn.cosines.valid()) {
       const std::string table = element_of_value(turn.cosines);
-      rotation += "columns.turned / 2, " +
+      rotation += "columns" + p + ".turned / 2, " +
                   tensor("cosines" + p, table, turn.cosines, ir::Access::in) + ", " +
                   tensor("sines" + p, table, turn.sines, ir::Access::in) + ", " +
                   count("table_rows" + p, type_of(turn.cosines).dims[0]) + ")";
     } else {
-      rotation += "columns.turned, " + scalar("base" + p, turn.base) + ", " +
+      rotation += "columns" + p + ".turned, " + scalar("base" + p, turn.base) + ", " +
                   scalar("turn_scale" + p, turn.scale) + ")";
     }
     body_ += "    auto turn = [&](int r, int pair) {\n      return " + rotation + ";\n    };\n" +
-             "    each_turned(sums[0], rows, n" + p +
-             ", first, columns, turn, [&](int r, long long column, T value) {\n" + store +
-             "    });\n";
+             "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +
+             ", turn, [&](int r, long long column, T value) {\n" + store + "    });\n";
     return {};
   }
 
@@ -281,6 +299,7 @@ private:
     };
     define(has_floats_, "HAS_FLOATS");
     define(has_blocks_, "HAS_BLOCKS");
+    define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
@@ -294,8 +313,9 @@ private:
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
         wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads) " + name + "(\n    ",
                 declared_, ") {\n") +
-        "  BEGIN_EARLY();\n  __builtin_assume(ASSUME);\n  __shared__ Sums sums[" +
-        std::to_string(most_products_) + "];\n" + body_ + "}\n";
+        "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
+        "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
+        body_ + "}\n";
     KernelLaunch launch = KernelLaunch::generated(table_, builder_, std::move(name), text);
     launch.floating_type(kernel_.dtype);
     for (const std::string &option : options_)
@@ -320,15 +340,13 @@ private:
   ir::DType wide_ = ir::DType::f32; // Acc of kernels/floating.cuh
   std::vector<std::string> declared_, options_;
   std::vector<std::function<void(KernelLaunch &)>> arguments_;
-  std::string functions_, body_;
+  std::string functions_, ahead_, body_; // of device functions; before the wait; behind it
   ElementParameters uses_;
   size_t most_products_ = 0;
-  bool has_floats_ = false, has_blocks_ = false, has_repacked_ = false;
+  bool has_floats_ = false, has_blocks_ = false, has_formats_ = false, has_repacked_ = false;
 };
 
 } // namespace
-
-bool takes_blocks_beside_others(ir::DType dtype) { return format_of(dtype) != nullptr; }
 
 std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
   const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));

@@ -71,8 +71,6 @@ struct ProductKernel {
   ir::DType dtype;          // of x and the products
 };
 
-/// Whether a product with blocks of that format can stand in such a kernel.
-bool takes_blocks_beside_others(ir::DType dtype);
 /// Why a norm of rows of `depth` elements cannot stand before products; empty: it can.
 std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows);
 

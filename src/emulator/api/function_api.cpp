@@ -38,9 +38,11 @@ CUresult get_function_attribute(Driver &driver, const Function &function,
     break;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    *value = function.cluster[size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)];
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: {
+    const auto axis = size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+    *value = info.required_cluster[0] ? int(info.required_cluster[axis]) : function.cluster[axis];
     break;
+  }
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
     *value = function.non_portable_cluster;
     break;
@@ -49,8 +51,10 @@ CUresult get_function_attribute(Driver &driver, const Function &function,
     break;
   case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     *value = 0;
+    break;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    *value = info.explicit_cluster;
     break;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -78,9 +82,12 @@ CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_a
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    if (value < 0 || value > 1)
-      return value < 0 ? CUDA_ERROR_INVALID_VALUE
-                       : Driver::instance().refuse("thread block clusters are");
+    // "If the value is set during compile time, it cannot be set at runtime." "The validity of the
+    // cluster dimensions is checked at launch time."
+    if (function.info->required_cluster[0])
+      return CUDA_ERROR_NOT_PERMITTED;
+    if (value < 0)
+      return CUDA_ERROR_INVALID_VALUE;
     function.cluster[size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)] = value;
     return CUDA_SUCCESS;
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
@@ -278,6 +285,66 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfuncti
       if (max_active_blocks(profile, *function, block_threads, tried) >= blocks)
         best = tried;
     *bytes = best;
+    return CUDA_SUCCESS;
+  });
+}
+
+namespace {
+
+/// What a launch of `config` would be, as far as occupancy asks.
+CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config, KernelWork *out) {
+  CUGRT_EMU_TRY(find(driver, handle, &out->function));
+  if (config.numAttrs && !config.attrs)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config.numAttrs; ++i)
+    out->attributes[config.attrs[i].id] = config.attrs[i].value;
+  out->grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
+  out->block = {config.blockDimX, config.blockDimY, config.blockDimZ};
+  out->dynamic_shared_bytes = config.sharedMemBytes;
+  return CUDA_SUCCESS;
+}
+
+/// Blocks of the launch that the device holds at a time.
+uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
+  const uint64_t threads = uint64_t(work.block[0]) * work.block[1] * work.block[2];
+  const DeviceProfile &profile = *driver.config.profile;
+  if (threads == 0 || threads > kMaxThreadsPerBlock)
+    return 0;
+  return uint64_t(
+             max_active_blocks(profile, *work.function, int(threads), work.dynamic_shared_bytes)) *
+         uint64_t(profile.multiprocessors);
+}
+
+} // namespace
+
+// Of which multiprocessors share clusters nothing is known here: as many as fit on the device.
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
+                                              const CUlaunchConfig *config) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    if (!clusters || !config)
+      return CUDA_ERROR_INVALID_VALUE;
+    KernelWork work;
+    CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
+    const auto cluster = cluster_of(work);
+    CUGRT_EMU_TRY(check_attributes(driver, work));
+    const uint64_t blocks = std::max(1u, cluster[0] * cluster[1] * cluster[2]);
+    *clusters = int(resident_blocks(driver, work) / blocks);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction handle,
+                                                    const CUlaunchConfig *config) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    if (!blocks || !config)
+      return CUDA_ERROR_INVALID_VALUE;
+    KernelWork work;
+    CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
+    const bool has_clusters = driver.config.profile->capability() >= kClusterCapability;
+    *blocks = int(std::min<uint64_t>(has_clusters ? max_cluster_blocks(*work.function) : 1,
+                                     resident_blocks(driver, work)));
     return CUDA_SUCCESS;
   });
 }

@@ -50,6 +50,8 @@ uint32_t Lowering::allocate(uint32_t bytes) {
 }
 
 uint32_t Lowering::register_bits(uint32_t index) const {
+  if (function_.registers[index].type == Type::b128)
+    return 128;
   return lane_bits(function_.registers[index].type);
 }
 
@@ -280,6 +282,9 @@ Status decode_module(const ptx::Module &module, const Placement &placement, Deco
   for (uint32_t i = 0; i < count; ++i)
     if (!module.functions[i].is_declaration)
       CUGRT_TRY(Lowering(module, placement, out, i).run());
+  if (out.allocates) // a kernel may call what does
+    for (auto &code : out.codes)
+      code->allocates = true;
   return {};
 }
 

@@ -43,7 +43,8 @@ struct Decoded {
   std::vector<std::unique_ptr<TileProduct>> tile_products;
   uint32_t cache_count = 1; // remembered ranges: one a memory operation; 0 is shared by the rest
   bool calls_indirectly = false;
-  bool optimize = true; // run the passes over decoded code
+  bool allocates = false; // by alloca
+  bool optimize = true;   // run the passes over decoded code
 };
 
 Status decode_module(const ptx::Module &module, const Placement &placement, Decoded &out);

@@ -20,6 +20,12 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"cvt", &Lowering::lower_cvt},
       {"cvta", &Lowering::lower_cvta},
       {"isspacep", &Lowering::lower_isspacep},
+      {"mapa", &Lowering::lower_mapa},
+      {"getctarank", &Lowering::lower_getctarank},
+      {"mbarrier", &Lowering::lower_mbarrier},
+      {"alloca", &Lowering::lower_stack},
+      {"stacksave", &Lowering::lower_stack},
+      {"stackrestore", &Lowering::lower_stack},
       {"atom", &Lowering::lower_atom},
       {"red", &Lowering::lower_atom},
       {"cp", &Lowering::lower_cp},
@@ -100,7 +106,7 @@ Status Lowering::lower_nothing(Opcode &opcode) {
 }
 
 Status Lowering::lower_fence(Opcode &opcode) {
-  if (opcode.has("proxy") || opcode.has("mbarrier_init"))
+  if (opcode.has("tensormap::generic"))
     return refuse();
   CUGRT_TRY(expect_operands(0, 0));
   emit(OpId::fence);
@@ -170,6 +176,8 @@ Result<Argument> Lowering::argument(const Operand &operand) {
                     uint32_t(function_.variables[size_t(operand.index)].bytes), false};
   if (operand.kind == Kind::reg && function_.registers[size_t(operand.index)].type != Type::pred) {
     uint32_t index = uint32_t(operand.index);
+    if (function_.registers[index].type == Type::b128)
+      return unsupported("a call with an argument of 128 bits");
     return Argument{register_cell(index), register_bits(index) / 8, true};
   }
   return unsupported("a call with an argument that is neither .param nor register");

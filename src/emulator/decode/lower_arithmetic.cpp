@@ -87,6 +87,8 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
       opcode.mnemonic() == "madc")
     return lower_carry(opcode);
   Type last = opcode.last_type(), first = Type::none;
+  if (last == Type::f32x2)
+    return lower_float_pair(opcode);
   for (size_t i = 0; i < opcode.size() && first == Type::none; ++i)
     first = ptx::parse_type(opcode[i]);
   uint16_t flags = 0;
@@ -183,6 +185,8 @@ Status Lowering::lower_mov(Opcode &opcode) {
   Type type = opcode.last_type();
   if (opcode.size() != 1 || type == Type::none)
     return refuse();
+  if (type == Type::b128)
+    return lower_wide_mov();
   CUGRT_TRY(expect_operands(2, 2));
   if (operand(0).kind == Kind::vector)
     return lower_unpack(operand(0), operand(1), type);

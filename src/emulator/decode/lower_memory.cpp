@@ -1,6 +1,8 @@
 // Loads, stores, atomics, asynchronous copies, address spaces, parameters.
 #include "emulator/decode/lowering.h"
 
+#include <algorithm>
+
 namespace cugrt::emulator {
 
 namespace {
@@ -18,6 +20,9 @@ Space take_space(Opcode &opcode) {
                                                : Space::none;
   return space;
 }
+
+/// The shared memory of all blocks of the cluster, rather than of the block.
+bool names_cluster(const Opcode &opcode) { return opcode.has("shared::cluster"); }
 
 /// Takes what says how strong an access is, and says how it must be made.
 uint16_t take_ordering(Opcode &opcode) {
@@ -57,6 +62,20 @@ std::string_view memory_type(Type type, bool is_store) {
 
 } // namespace
 
+/// An address in the window of shared memory becomes a generic one, which reaches other blocks'.
+void Lowering::reach_cluster(Address &where) {
+  uint32_t cell = where.cell;
+  if (!where.wide) {
+    cell = temporary(64);
+    emit(OpId::widen_u, cell, where.cell);
+  }
+  uint32_t shifted = temporary(64);
+  emit(OpId::add_64, shifted, cell, constant_cell(kSharedWindow, true));
+  where.cell = shifted;
+  where.wide = true;
+  where.space = Space::none;
+}
+
 Status Lowering::lower_ld(Opcode &opcode) { return lower_access(opcode, false); }
 Status Lowering::lower_st(Opcode &opcode) { return lower_access(opcode, true); }
 
@@ -64,11 +83,13 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   bool is_const = opcode.has("const");
   bool policy = take_hints(opcode);
   uint16_t flags = take_ordering(opcode);
+  const bool of_cluster = names_cluster(opcode);
   Space space = take_space(opcode);
   size_t count = opcode.take("v2") ? 2 : opcode.take("v4") ? 4 : 1;
   Type type = opcode.take_type();
-  if (opcode.size() != 0 || type == Type::none || type == Type::pred || ptx::type_bytes(type) > 8 ||
-      (is_const && is_store))
+  const bool is_wide = type == Type::b128 && count == 1; // moved as two of 64 bits
+  if (opcode.size() != 0 || type == Type::none || type == Type::pred ||
+      (ptx::type_bytes(type) > 8 && !is_wide) || (is_const && is_store))
     return refuse();
   if (is_const && count == 4 && ptx::type_bytes(type) == 8)
     return error("a vector of 32 bytes outside global memory");
@@ -81,14 +102,26 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   if (values.size() != count)
     return error("expected " + std::to_string(count) + " elements");
   CUGRT_ASSIGN(Address where, address(place, space));
+  if (where.is_place && is_wide)
+    return refuse();
   if (where.is_place)
     return lower_param_access(where, is_store, type, values);
+  uint32_t cells[4] = {};
+  if (is_wide) {
+    CUGRT_ASSIGN(auto halves, wide_cells(value));
+    std::copy(halves.begin(), halves.end(), cells);
+    type = Type::u64;
+    count = 2;
+    values.clear();
+  }
   if (where.space == Space::param) { // through a register: the window of generic addresses
     uint32_t shifted = temporary(64);
     emit(OpId::add_64, shifted, where.cell, constant_cell(kParamWindow, true));
     where.cell = shifted;
     where.space = Space::none;
   }
+  if (of_cluster)
+    reach_cluster(where);
   if (where.space == Space::none && !where.wide)
     return error("a generic address of 32 bits");
   std::string name = (is_store ? "st." : "ld.") + std::string(ptx::space_name(where.space)) + "." +
@@ -96,9 +129,8 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   auto id = find_op(name);
   if (!id)
     return refuse();
-  uint32_t cells[4] = {};
   std::vector<Destination> destinations;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < values.size(); ++i) {
     if (is_store) {
       CUGRT_ASSIGN(cells[i], source(*values[i], type, Width::any_above));
     } else {
@@ -163,6 +195,7 @@ Status Lowering::lower_atom(Opcode &opcode) {
   bool has_result = opcode.mnemonic() == "atom";
   bool policy = take_hints(opcode);
   take_ordering(opcode);
+  const bool of_cluster = names_cluster(opcode);
   Space space = take_space(opcode);
   Type type = opcode.last_type();
   std::string name = opcode.name();
@@ -180,6 +213,10 @@ Status Lowering::lower_atom(Opcode &opcode) {
   CUGRT_ASSIGN(Address where, address(operand(next), space));
   if (where.is_place || where.space == Space::param)
     return refuse();
+  if (of_cluster)
+    reach_cluster(where);
+  if (type == Type::b128)
+    return lower_wide_atom(*id, where, count - size_t(policy));
   CUGRT_ASSIGN(uint32_t b, source(operand(next + 1), type));
   uint32_t c = b;
   if (swaps) {
@@ -203,8 +240,12 @@ Status Lowering::lower_atom(Opcode &opcode) {
 
 /// cp.async.{ca,cg}.shared.global [d], [a], bytes {, source bytes or ignore-src}, and its groups.
 Status Lowering::lower_cp(Opcode &opcode) {
+  if (opcode[0] == "async" && opcode[1] == "bulk")
+    return lower_bulk(opcode);
   if (!opcode.take("async"))
     return refuse();
+  if (opcode.has("mbarrier"))
+    return lower_copy_arrival(opcode);
   if (opcode.size() == 1 && (opcode.has("commit_group") || opcode.has("wait_all"))) {
     CUGRT_TRY(expect_operands(0, 0));
     bool waits = opcode.has("wait_all");
@@ -290,7 +331,36 @@ Status Lowering::lower_cvta(Opcode &opcode) {
   return {};
 }
 
+/// mapa{.shared::cluster}.T d, a, rank: a generic address, or one in the window.
+Status Lowering::lower_mapa(Opcode &opcode) {
+  opcode.take("shared::cluster");
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(3, 3));
+  const Type type = opcode.last_type();
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
+  CUGRT_ASSIGN(uint32_t rank, source(operand(2), Type::u32, Width::integer));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
+  emit(*id, d.cell, a, rank);
+  return {};
+}
+
+/// getctarank{.shared::cluster}.T d, a
+Status Lowering::lower_getctarank(Opcode &opcode) {
+  opcode.take("shared::cluster");
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(2, 2));
+  CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type(), Width::integer));
+  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u32, Width::integer));
+  emit(*id, d.cell, a, 0);
+  return {};
+}
+
 Status Lowering::lower_isspacep(Opcode &opcode) {
+  const bool of_cluster = names_cluster(opcode);
   Space space = take_space(opcode);
   if (opcode.size() != 0 || space == Space::none)
     return refuse();
@@ -308,7 +378,10 @@ Status Lowering::lower_isspacep(Opcode &opcode) {
     emit(OpId::widen_u, wide, a);
     a = wide;
   }
-  emit(OpId::isspacep, p.cell, a).flags |= uint16_t(uint16_t(space) << kSpaceShift);
+  Op &op = emit(OpId::isspacep, p.cell, a);
+  op.flags |= uint16_t(uint16_t(space) << kSpaceShift);
+  if (space == Space::shared && !of_cluster)
+    op.flags |= kFlagOwnShared;
   return {};
 }
 

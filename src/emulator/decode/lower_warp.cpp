@@ -15,6 +15,8 @@ Status Lowering::check_barrier(const Operand &barrier, const Operand *threads) c
 
 /// bar and barrier: .sync, .arrive, .red; bar.warp.sync.
 Status Lowering::lower_bar(Opcode &opcode) {
+  if (opcode.has("cluster"))
+    return lower_cluster_barrier(opcode);
   opcode.take("cta");
   opcode.take("aligned");
   if (opcode.has("warp")) {
@@ -48,6 +50,18 @@ Status Lowering::lower_bar(Opcode &opcode) {
     d = to.cell;
   }
   emit(*id, d, barrier, threads, predicate);
+  return {};
+}
+
+/// barrier.cluster.arrive{.release, .relaxed}{.aligned}, .wait{.acquire}{.aligned}
+Status Lowering::lower_cluster_barrier(Opcode &opcode) {
+  for (std::string_view name : {"aligned", "release", "relaxed", "acquire"})
+    opcode.take(name);
+  auto id = find_op(opcode.name());
+  if (!id)
+    return refuse();
+  CUGRT_TRY(expect_operands(0, 0));
+  emit(*id);
   return {};
 }
 

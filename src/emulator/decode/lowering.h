@@ -111,6 +111,9 @@ private:
   // lower_memory.cpp.
   Status lower_cvta(Opcode &opcode);
   Status lower_isspacep(Opcode &opcode);
+  Status lower_mapa(Opcode &opcode);
+  Status lower_getctarank(Opcode &opcode);
+  void reach_cluster(Address &where);
   Status lower_ld(Opcode &opcode);
   Status lower_st(Opcode &opcode);
   Status lower_access(Opcode &opcode, bool is_store);
@@ -118,6 +121,22 @@ private:
                             std::span<const Operand *const> values);
   Status lower_atom(Opcode &opcode);
   Status lower_cp(Opcode &opcode);
+
+  // lower_barrier.cpp.
+  Result<Address> barrier_address(Opcode &opcode, const Operand &operand);
+  static void set_address(Op &op, const Address &where);
+  Result<uint32_t> generic_address(const Operand &operand, Space space);
+  Status lower_mbarrier(Opcode &opcode);
+  Status lower_arrival(Opcode &opcode);
+  Status lower_copy_arrival(Opcode &opcode);
+  Status lower_bulk(Opcode &opcode);
+
+  // lower_wide.cpp.
+  Result<std::array<uint32_t, 2>> wide_cells(const Operand &operand);
+  Status lower_wide_mov();
+  Status lower_wide_atom(OpId id, const Address &where, size_t operands);
+  Status lower_float_pair(Opcode &opcode);
+  Status lower_stack(Opcode &opcode);
 
   // lower_matrix.cpp.
   Result<uint32_t> fragment(const Operand &operand, bool written, Type type,
@@ -134,6 +153,7 @@ private:
 
   // lower_warp.cpp.
   Status lower_bar(Opcode &opcode);
+  Status lower_cluster_barrier(Opcode &opcode);
   Status check_barrier(const Operand &barrier, const Operand *threads) const;
   Status lower_shfl(Opcode &opcode);
   Status lower_vote(Opcode &opcode);

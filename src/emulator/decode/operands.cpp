@@ -2,6 +2,7 @@
 // wider than the instruction's type, the value is narrowed or widened.
 #include "emulator/decode/lowering.h"
 #include "emulator/decode/requirements.h"
+#include "emulator/exec/cluster.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,21 +51,34 @@ constexpr SpecialName kSpecials[] = {
     {"%clock64", Special::clock64},
     {"%globaltimer", Special::globaltimer},
     {"%globaltimer_lo", Special::clock},
-    // A launch without clusters: each block is a cluster of its own.
-    {"%clusterid.x", Special::ctaid_x},
-    {"%clusterid.y", Special::ctaid_y},
-    {"%clusterid.z", Special::ctaid_z},
-    {"%nclusterid.x", Special::nctaid_x},
-    {"%nclusterid.y", Special::nctaid_y},
-    {"%nclusterid.z", Special::nctaid_z},
-    {"%cluster_ctaid.x", Special::zero},
-    {"%cluster_ctaid.y", Special::zero},
-    {"%cluster_ctaid.z", Special::zero},
-    {"%cluster_nctaid.x", Special::one},
-    {"%cluster_nctaid.y", Special::one},
-    {"%cluster_nctaid.z", Special::one},
-    {"%cluster_ctarank", Special::zero},
-    {"%cluster_nctarank", Special::one},
+    {"%clusterid.x", Special::clusterid_x},
+    {"%clusterid.y", Special::clusterid_y},
+    {"%clusterid.z", Special::clusterid_z},
+    {"%nclusterid.x", Special::nclusterid_x},
+    {"%nclusterid.y", Special::nclusterid_y},
+    {"%nclusterid.z", Special::nclusterid_z},
+    {"%cluster_ctaid.x", Special::cluster_ctaid_x},
+    {"%cluster_ctaid.y", Special::cluster_ctaid_y},
+    {"%cluster_ctaid.z", Special::cluster_ctaid_z},
+    {"%cluster_nctaid.x", Special::cluster_nctaid_x},
+    {"%cluster_nctaid.y", Special::cluster_nctaid_y},
+    {"%cluster_nctaid.z", Special::cluster_nctaid_z},
+    {"%cluster_ctarank", Special::cluster_ctarank},
+    {"%cluster_nctarank", Special::cluster_nctarank},
+    {"%is_explicit_cluster", Special::explicit_cluster},
+};
+
+/// What the registers of reserved shared memory hold; the last two are the parts that are used.
+struct ReservedName {
+  std::string_view name;
+  uint32_t value;
+};
+constexpr ReservedName kReserved[] = {
+    {"%reserved_smem_offset_begin", kReservedShared},
+    {"%reserved_smem_offset_end", kReservedShared + kReservedSharedBytes},
+    {"%reserved_smem_offset_cap", kReservedSharedBytes},
+    {"%reserved_smem_offset_0", kReservedShared},
+    {"%reserved_smem_offset_1", kReservedShared + kReservedSharedBytes / 2},
 };
 
 /// A literal's bits for an instruction of type `type`.
@@ -106,6 +120,8 @@ Status Lowering::check_register(const Operand &operand, Type type, Width width) 
   auto refuse = [&](const char *why) {
     return error("'" + std::string(operand.name) + "' is " + why);
   };
+  if (held == Type::b128)
+    return refuse("a register of another type");
   if ((held == Type::pred) != (type == Type::pred))
     return refuse(type == Type::pred ? "no predicate" : "a predicate");
   const uint32_t has = ptx::type_bytes(held), needs = ptx::type_bytes(type);
@@ -157,11 +173,12 @@ Result<uint32_t> Lowering::special_source(const Operand &operand, Type type, Wid
                            own.substr(0, 5) == "%ntid" || own.substr(0, 6) == "%ctaid" ||
                            own.substr(0, 7) == "%nctaid";
   const uint32_t bytes = ptx::type_bytes(type);
-  if (is_float(type) || type == Type::pred ||
-      (width == Width::any_above ? bytes == 8 && !may_be_wide
-       : bytes == 8              ? !may_be_wide
-       : bytes == 4              ? !may_be_word
-                                 : !may_be_half))
+  const bool is_predicate = own == "%is_explicit_cluster";
+  if (is_float(type) || (type == Type::pred) != is_predicate ||
+      (!is_predicate && (width == Width::any_above ? bytes == 8 && !may_be_wide
+                         : bytes == 8              ? !may_be_wide
+                         : bytes == 4              ? !may_be_word
+                                                   : !may_be_half)))
     return error("'" + std::string(operand.name.substr(0, 80)) + "' is a register of another type");
   for (const SpecialName &row : kSpecials) {
     if (row.name != operand.name)
@@ -177,9 +194,16 @@ Result<uint32_t> Lowering::special_source(const Operand &operand, Type type, Wid
     emit(OpId::clock, cell, 0).flags |= wide ? kFlagWide : 0;
     return cell;
   }
+  for (const ReservedName &row : kReserved) {
+    if (row.name != operand.name)
+      continue;
+    if (std::string lacks = lacking_for_register(row.name, module_.target, module_.version);
+        !lacks.empty())
+      return error("'" + std::string(row.name) + "' " + lacks);
+    return constant_cell(row.value, false);
+  }
   std::string name(operand.name.substr(0, 80));
-  for (std::string_view known : {"%envreg", "%pm", "%reserved_smem", "%is_explicit_cluster",
-                                 "%aggr_smem_size", "%current_graph_exec"})
+  for (std::string_view known : {"%envreg", "%pm", "%aggr_smem_size", "%current_graph_exec"})
     if (operand.name.substr(0, known.size()) == known)
       return unsupported("the register " + name);
   return error("'" + name + "' is not declared");

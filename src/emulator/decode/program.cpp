@@ -47,6 +47,7 @@ public:
   const KernelInfo *find_kernel(std::string_view name) const override;
   std::optional<GlobalInfo> find_global(std::string_view name) const override;
   std::vector<const KernelInfo *> kernels() const override;
+  std::string_view text() const override;
   std::optional<Fault> launch(const KernelInfo &kernel, const LaunchConfig &config) const override;
 
 private:
@@ -279,7 +280,7 @@ void LoadedProgram::describe(uint32_t index) {
   kernel->function = index;
   std::vector<uint8_t> state(module_->functions.size());
   std::vector<uint32_t> bytes(module_->functions.size());
-  kernel->open_ended = decoded_.calls_indirectly;
+  kernel->open_ended = decoded_.calls_indirectly || decoded_.allocates;
   const uint32_t named = local_bytes(index, state, bytes, kernel->open_ended, 0);
   uint32_t through_register = 0; // the deepest that a register may name
   if (decoded_.calls_indirectly)
@@ -311,6 +312,10 @@ void LoadedProgram::describe(uint32_t index) {
             function.required_threads[2];
   }
   info.max_threads_per_block = uint32_t(std::min<uint64_t>(limit, 1024));
+  info.max_registers = function.max_registers;
+  info.required_cluster = function.required_cluster;
+  info.max_cluster_rank = function.max_cluster_rank;
+  info.explicit_cluster = function.explicit_cluster;
   kernel_by_name_.emplace(info.name, kernel.get());
   kernels_.push_back(std::move(kernel));
 }
@@ -333,6 +338,10 @@ std::vector<const KernelInfo *> LoadedProgram::kernels() const {
   for (const auto &kernel : kernels_)
     result.push_back(&kernel->info);
   return result;
+}
+
+std::string_view LoadedProgram::text() const {
+  return module_->parts.empty() ? std::string_view(module_->text) : std::string_view();
 }
 
 std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
@@ -358,17 +367,20 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;
-  grid.blocks = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2];
+  const uint64_t cluster_blocks =
+      uint64_t(config.cluster[0]) * config.cluster[1] * config.cluster[2];
+  grid.clusters = uint64_t(config.grid[0]) * config.grid[1] * config.grid[2] / cluster_blocks;
   ThreadPool &pool = ThreadPool::shared();
   uint32_t threads = config.block[0] * config.block[1] * config.block[2];
   uint64_t resident = uint64_t(profile_.multiprocessors) *
                       std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
                                                 std::max(1u, threads));
+  resident = std::max<uint64_t>(1, resident / cluster_blocks);
   grid.residents = config.order ? uint32_t(resident) : uint32_t(resident / pool.width() + 1);
   uint64_t width = config.order         ? 1
                    : config.max_threads ? std::min(config.max_threads, pool.width())
                                         : pool.width();
-  uint64_t helpers = std::min<uint64_t>(width - 1, grid.blocks - 1);
+  uint64_t helpers = std::min<uint64_t>(width - 1, grid.clusters - 1);
   pool.run(uint32_t(helpers), [&grid] {
     try {
       grid.work();

@@ -29,6 +29,8 @@ public:
   virtual const KernelInfo *find_kernel(std::string_view name) const = 0;
   virtual std::optional<GlobalInfo> find_global(std::string_view name) const = 0;
   virtual std::vector<const KernelInfo *> kernels() const = 0;
+  /// The PTX, as long as the program lives; empty when it was linked from several.
+  virtual std::string_view text() const = 0;
 
   /// Executes the whole grid before it returns. The driver side has checked the configuration
   /// against the kernel's and the device's limits. Thread-safe.

@@ -20,6 +20,8 @@ int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute)
 /// From here on kernels may begin before the one that they follow has ended; older devices take
 /// programmatic edges as ordinary ones.
 constexpr int kProgrammaticCapability = 90;
+/// From here on there are clusters.
+constexpr int kClusterCapability = 90;
 constexpr uint32_t kMaxThreadsPerBlock = 1024;
 
 } // namespace cugrt::emulator::api

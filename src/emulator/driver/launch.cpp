@@ -4,6 +4,7 @@
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/module.h"
+#include "emulator/driver/register_count.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +24,13 @@ CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
 
 namespace {
 
-CUresult check_shape(const KernelWork &work, bool of_node) {
+using Extent = std::array<uint32_t, 3>;
+
+Extent extent_of(const CUlaunchAttributeValue &value) {
+  return {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+}
+
+CUresult check_shape(Driver &driver, const KernelWork &work, bool of_node) {
   const Function &function = *work.function;
   const KernelInfo &info = *function.info;
   constexpr uint32_t kMaxGrid[] = {2147483647, 65535, 65535}, kMaxBlock[] = {1024, 1024, 64};
@@ -41,6 +48,8 @@ CUresult check_shape(const KernelWork &work, bool of_node) {
     return CUDA_ERROR_INVALID_VALUE;
   if (info.required_block[0] && info.required_block != work.block)
     return CUDA_ERROR_INVALID_VALUE;
+  if (!has_registers(driver, *function.module, info, uint32_t(threads)))
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   // More than the function's CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES fails the launch.
   if (work.dynamic_shared_bytes > uint32_t(function.max_dynamic_shared_bytes))
     return CUDA_ERROR_INVALID_VALUE;
@@ -60,25 +69,52 @@ CUresult check_cooperative(Driver &driver, const KernelWork &work) {
              : CUDA_SUCCESS;
 }
 
-CUresult check_cluster(Driver &driver, const KernelWork &work,
-                       const CUlaunchAttributeValue &value) {
-  const uint32_t cluster[] = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-  for (int i = 0; i < 3; ++i)
+CUresult check_cluster(Driver &driver, const KernelWork &work) {
+  const KernelInfo &info = *work.function->info;
+  const Extent cluster = cluster_of(work);
+  auto stated = work.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  // What the kernel was compiled for cannot be launched otherwise.
+  if (stated != work.attributes.end() && info.required_cluster[0] &&
+      cluster != extent_of(stated->second))
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (!cluster[0] && !cluster[1] && !cluster[2])
+    return info.explicit_cluster || stated != work.attributes.end()
+               ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+               : CUDA_SUCCESS;
+  uint64_t blocks = 1;
+  for (size_t i = 0; i < 3; ++i) {
     if (!cluster[i] || work.grid[i] % cluster[i]) // "Must be a divisor of the grid X dimension."
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    blocks *= cluster[i];
+  }
   // "The default maximum of 8 is portable"; more take the function's attribute.
-  constexpr uint64_t kMaxPortable = 8, kMaxCluster = 16;
-  const uint64_t blocks = uint64_t(cluster[0]) * cluster[1] * cluster[2];
-  if (blocks > (work.function->non_portable_cluster ? kMaxCluster : kMaxPortable))
+  if (blocks > max_cluster_blocks(*work.function) ||
+      (info.max_cluster_rank && blocks > info.max_cluster_rank))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-  bool single = cluster[0] == 1 && cluster[1] == 1 && cluster[2] == 1;
-  if (!single)
-    driver.report(Check::refused,
-                  "thread block clusters are not emulated: launch with cluster size 1");
-  return single ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  if (blocks > 1 && driver.config.profile->capability() < kClusterCapability) {
+    driver.report(Check::refused, "thread block clusters need a device of sm_90 or later");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return CUDA_SUCCESS;
 }
 
 } // namespace
+
+std::array<uint32_t, 3> cluster_of(const KernelWork &work) {
+  const Function &function = *work.function;
+  if (function.info->required_cluster[0])
+    return function.info->required_cluster;
+  auto stated = work.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  if (stated != work.attributes.end())
+    return extent_of(stated->second);
+  const auto &set = function.cluster;
+  return {uint32_t(set[0]), uint32_t(set[1]), uint32_t(set[2])};
+}
+
+uint32_t max_cluster_blocks(const Function &function) {
+  constexpr uint32_t kMaxPortable = 8, kMaxCluster = 16;
+  return function.non_portable_cluster ? kMaxCluster : kMaxPortable;
+}
 
 CUresult check_known(Driver &driver, CUlaunchAttributeID id) {
   switch (id) {
@@ -110,10 +146,8 @@ CUresult check_attributes(Driver &driver, const KernelWork &work) {
     CUGRT_EMU_TRY(check_known(driver, CUlaunchAttributeID(id)));
     if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && value.cooperative)
       CUGRT_EMU_TRY(check_cooperative(driver, work));
-    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      CUGRT_EMU_TRY(check_cluster(driver, work, value));
   }
-  return CUDA_SUCCESS;
+  return check_cluster(driver, work);
 }
 
 namespace {
@@ -176,7 +210,7 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
   out->grid = request.grid;
   out->block = request.block;
   out->dynamic_shared_bytes = request.dynamic_shared_bytes;
-  CUGRT_EMU_TRY(check_shape(*out, request.of_node));
+  CUGRT_EMU_TRY(check_shape(driver, *out, request.of_node));
   CUGRT_EMU_TRY(check_attributes(driver, *out));
   return copy_params(*out->function->info, request.params, request.extra, &out->params);
 }
@@ -246,6 +280,10 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
     return CUDA_ERROR_OUT_OF_MEMORY;
   config.grid = work.grid;
   config.block = work.block;
+  if (const auto cluster = cluster_of(work); cluster[0]) {
+    config.cluster = cluster;
+    config.has_cluster = true;
+  }
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
   config.stack_bytes = work.function->context->stack_bytes;

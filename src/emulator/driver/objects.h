@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,8 @@ struct Module {
   std::unique_ptr<Program> program;
   std::map<std::string, CUfunction, std::less<>> functions; // made on request
   bool of_library = false;                                  // cuModuleUnload refuses it
+  /// By kernel, as an assembler counts them; asked at the first launch that could need too many.
+  std::optional<std::map<std::string, uint32_t, std::less<>>> register_counts;
 };
 
 /// What cuFuncSetBlockShape, cuParamSetv and their like set for the next cuLaunch.

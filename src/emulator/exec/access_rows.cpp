@@ -43,6 +43,15 @@ Rows make_rows() {
   rows[size_t(OpId::wmma_load_32)] = {Kind::tile_load, ptx::Space::none, 4};
   rows[size_t(OpId::wmma_store_16)] = {Kind::tile_store, ptx::Space::none, 2};
   rows[size_t(OpId::wmma_store_32)] = {Kind::tile_store, ptx::Space::none, 4};
+  rows[size_t(OpId::cp_bulk_load)] = {Kind::bulk_load};
+  rows[size_t(OpId::cp_bulk_store)] = {Kind::bulk_store};
+  for (OpId id : {OpId::mbarrier_init, OpId::mbarrier_inval, OpId::mbarrier_expect,
+                  OpId::mbarrier_complete, OpId::mbarrier_arrive, OpId::mbarrier_arrive_part,
+                  OpId::mbarrier_drop, OpId::mbarrier_drop_part, OpId::mbarrier_ask,
+                  OpId::mbarrier_ask_parity, OpId::cp_async_arrive})
+    rows[size_t(id)] = {Kind::atomic, ptx::Space::none, 8};
+  for (OpId id : {OpId::atom_exch_128, OpId::atom_cas_128})
+    rows[size_t(id)] = {Kind::atomic, ptx::Space::none, 16};
   rows[size_t(OpId::cp_async)] = {Kind::async_copy, ptx::Space::shared};
   return rows;
 }

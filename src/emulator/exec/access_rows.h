@@ -15,6 +15,8 @@ struct AccessRow {
     matrix,
     matrix_store,
     async_copy,
+    bulk_load,  // into shared memory
+    bulk_store, // from it
     tile_load,
     tile_store
   };

@@ -118,6 +118,16 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
   }
 }
 
+// Of bulk copies, whose size is a cell.
+void record_bulk(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+  const bool loads = access_row(op).kind == AccessRow::Kind::bulk_load;
+  const uint64_t *addresses = w.lane<uint64_t>(loads ? op->a : op->d);
+  const uint32_t *bytes = w.lane<uint32_t>(op->b);
+  for (uint32_t i = 0; i < kLanes; ++i)
+    if ((lanes >> i & 1) && bytes[i] && addresses[i] < kSharedWindow)
+      out.add(loads ? AccessKind::read : AccessKind::write, addresses[i], bytes[i]);
+}
+
 // Of wmma.load and wmma.store, element by element.
 void record_tile(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
   const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
@@ -140,6 +150,8 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
     return;
   AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
   uint32_t lanes = executing_lanes(op, w);
+  if (row.kind == Kind::bulk_load || row.kind == Kind::bulk_store)
+    return record_bulk(op, w, lanes, out);
   if (is_copy)
     return record_copy(op, w, lanes, out);
   if (row.kind == Kind::tile_load || row.kind == Kind::tile_store)

@@ -1,11 +1,13 @@
-// cp.async: bytes from global to shared memory that arrive when the thread waits for them.
+// cp.async and cp.async.bulk: bytes to and from shared memory that arrive when they are waited for.
 //
 // Addresses are checked where the copy is issued. The bytes land, all at once, at the wait that
 // covers the copy's group; a program that reads the destination earlier sees what was there before.
-// Groups are a thread's own: commit_group ends the one that its copies since the last belong to.
+// Bulk copies to shared memory land when a barrier is asked (exec/mbarrier.h), those from it at the
+// wait for their group, which also has read them. Groups are a thread's own: commit_group ends the
+// one that its copies since the last belong to.
 #include "emulator/exec/async_copy.h"
 
-#include "emulator/exec/block.h"
+#include "emulator/exec/cluster.h"
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
 
@@ -64,17 +66,138 @@ const Op *wait_for_copies(const Op *op, Warp &w) {
   return op + 1;
 }
 
+/// What is yet to land of the lanes' groups, but for their last ones.
+template <class Copy>
+bool is_due(const Copy &copy, uint32_t lanes, const uint32_t *committed, uint32_t groups_left,
+            bool uncommitted_too) {
+  return (lanes >> copy.lane & 1) &&
+         (uncommitted_too || uint64_t(copy.group) + groups_left < committed[copy.lane]);
+}
+
+/// One lane's bytes at a generic address; false after a fault.
+bool place_of(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes,
+              uint32_t align, std::byte **out) {
+  uint64_t addresses[kLanes] = {};
+  std::byte *places[kLanes];
+  addresses[lane] = address;
+  const uint32_t active = w.mask;
+  w.mask = 1u << lane;
+  const bool good = translate(op, w, ptx::Space::none, addresses, bytes, align, places);
+  w.mask = active;
+  *out = places[lane];
+  return good;
+}
+
+constexpr uint32_t kBulkAlign = 16; // of both places and of the size
+
+/// From a to d, b bytes; all addresses generic.
+bool bulk_copy(const Op *op, Warp &w, uint32_t lane, BulkCopy &copy) {
+  copy.bytes = w.lane<uint32_t>(op->b)[lane];
+  copy.from_address = w.lane<uint64_t>(op->a)[lane];
+  copy.to_address = w.lane<uint64_t>(op->d)[lane];
+  copy.warp = &w;
+  copy.lane = lane;
+  if (copy.bytes % kBulkAlign) {
+    raise_fault(w, op, FaultKind::misaligned_address, lane,
+                "a bulk copy of " + std::to_string(copy.bytes) + " bytes: no multiple of 16");
+    return false;
+  }
+  std::byte *from;
+  if (!place_of(op, w, lane, copy.from_address, copy.bytes, kBulkAlign, &from) ||
+      !place_of(op, w, lane, copy.to_address, copy.bytes, kBulkAlign, &copy.to))
+    return false;
+  copy.from = from;
+  return true;
+}
+
+/// The same place in the shared memory of the block of a rank.
+uint64_t in_block(uint64_t address, uint32_t rank) {
+  const uint64_t window = uint64_t(UINT32_MAX) + 1, offset = (uint64_t(1) << kRankShift) - 1;
+  return (address & ~(window - 1)) | uint64_t(rank + 1) << kRankShift | (address & offset);
+}
+
+/// To shared memory; a barrier at c counts the bytes. With kFlagWide, e is a mask of ranks: to the
+/// same place in each of these blocks, and counted there.
+const Op *bulk_load(const Op *op, Warp &w) {
+  constexpr uint32_t kRanks = 16;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    const uint64_t barrier = w.lane<uint64_t>(op->c)[i];
+    BulkCopy copy;
+    if (!bulk_copy(op, w, i, copy) ||
+        !place_of(op, w, i, barrier, sizeof(uint64_t), sizeof(uint64_t), &copy.barrier))
+      return w.stop;
+    auto &copies = w.block->cluster->copies;
+    if (!(op->flags & kFlagWide)) {
+      copies.push_back(copy);
+      continue;
+    }
+    const uint32_t ranks = w.lane<uint32_t>(op->e)[i];
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (!(ranks >> rank & 1))
+        continue;
+      BulkCopy one = copy;
+      one.to_address = in_block(copy.to_address, rank);
+      if (!place_of(op, w, i, one.to_address, copy.bytes, kBulkAlign, &one.to) ||
+          !place_of(op, w, i, in_block(barrier, rank), sizeof(uint64_t), sizeof(uint64_t),
+                    &one.barrier))
+        return w.stop;
+      copies.push_back(one);
+    }
+  }
+  return op + 1;
+}
+
+const Op *bulk_store(const Op *op, Warp &w) {
+  if (w.bulk_stores.size() >= kMaxPending)
+    land_bulk_stores(w, ~0u, 0, true);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    BulkCopy copy;
+    if (!bulk_copy(op, w, i, copy))
+      return w.stop;
+    copy.group = w.bulk_groups[i];
+    w.bulk_stores.push_back(copy);
+  }
+  return op + 1;
+}
+
+const Op *commit_bulk_stores(const Op *op, Warp &w) {
+  for (uint32_t i = 0; i < kLanes; ++i)
+    w.bulk_groups[i] += w.mask >> i & 1;
+  return op + 1;
+}
+
+const Op *wait_for_bulk_stores(const Op *op, Warp &w) {
+  land_bulk_stores(w, w.mask, uint32_t(op->imm), false);
+  return op + 1;
+}
+
 } // namespace
 
+void land(const BulkCopy &copy) {
+  if (InitCheck *init = copy.warp->block->init.get())
+    init->land(copy);
+  std::memmove(copy.to, copy.from, copy.bytes);
+}
+
+void land_bulk_stores(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted_too) {
+  size_t kept = 0;
+  for (const BulkCopy &copy : w.bulk_stores) {
+    if (is_due(copy, lanes, w.bulk_groups, groups_left, uncommitted_too))
+      land(copy);
+    else
+      w.bulk_stores[kept++] = copy;
+  }
+  w.bulk_stores.resize(kept);
+}
+
 void land_copies(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted_too) {
-  auto lands = [&](const PendingCopy &copy) {
-    const uint32_t committed = w.copy_groups[copy.lane];
-    return (lanes >> copy.lane & 1) &&
-           (uncommitted_too || uint64_t(copy.group) + groups_left < committed);
-  };
   size_t kept = 0;
   for (const PendingCopy &copy : w.copies) {
-    if (!lands(copy)) {
+    if (!is_due(copy, lanes, w.copy_groups, groups_left, uncommitted_too)) {
       w.copies[kept++] = copy;
       continue;
     }

@@ -1,6 +1,8 @@
 // Blocks: their memory, special registers, barriers, and the round over their warps.
 #include "emulator/exec/block.h"
 
+#include "emulator/exec/cluster.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -84,6 +86,34 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
     return uint32_t(config.grid_workspace >> 32);
   case Special::workspace_low:
     return uint32_t(config.grid_workspace);
+  case Special::clusterid_x:
+  case Special::clusterid_y:
+  case Special::clusterid_z: {
+    const size_t i = axis(Special::clusterid_x);
+    return w.block->index[i] / config.cluster[i];
+  }
+  case Special::nclusterid_x:
+  case Special::nclusterid_y:
+  case Special::nclusterid_z: {
+    const size_t i = axis(Special::nclusterid_x);
+    return config.grid[i] / config.cluster[i];
+  }
+  case Special::cluster_ctaid_x:
+  case Special::cluster_ctaid_y:
+  case Special::cluster_ctaid_z: {
+    const size_t i = axis(Special::cluster_ctaid_x);
+    return w.block->index[i] % config.cluster[i];
+  }
+  case Special::cluster_nctaid_x:
+  case Special::cluster_nctaid_y:
+  case Special::cluster_nctaid_z:
+    return config.cluster[axis(Special::cluster_nctaid_x)];
+  case Special::cluster_ctarank:
+    return w.block->rank;
+  case Special::cluster_nctarank:
+    return config.cluster[0] * config.cluster[1] * config.cluster[2];
+  case Special::explicit_cluster:
+    return config.has_cluster ? ~0u : 0;
   default:
     return 0;
   }
@@ -91,8 +121,22 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
 
 /// What changes from block to block, and is the same in all lanes.
 bool is_of_block(Special special) {
-  return special == Special::ctaid_x || special == Special::ctaid_y ||
-         special == Special::ctaid_z || special == Special::smid;
+  switch (special) {
+  case Special::ctaid_x:
+  case Special::ctaid_y:
+  case Special::ctaid_z:
+  case Special::smid:
+  case Special::clusterid_x:
+  case Special::clusterid_y:
+  case Special::clusterid_z:
+  case Special::cluster_ctaid_x:
+  case Special::cluster_ctaid_y:
+  case Special::cluster_ctaid_z:
+  case Special::cluster_ctarank:
+    return true;
+  default:
+    return false;
+  }
 }
 
 std::string location_of(const Warp &w, const CallFrame *call, const Op *op) {
@@ -101,29 +145,6 @@ std::string location_of(const Warp &w, const CallFrame *call, const Op *op) {
   if (index >= code.locations.size())
     return "the end";
   return location_text(*w.block->launch, code.locations[index]);
-}
-
-/// No warp can go on: says where each path waits.
-void report_deadlock(Block &block) {
-  std::string text = "deadlock in " + block_text(block) + ": ";
-  constexpr size_t kMaxShown = 8;
-  size_t shown = 0, paths = 0;
-  for (const auto &w : block.warps) {
-    for (uint32_t i = 0; i < w->path_count; ++i, ++paths) {
-      if (shown == kMaxShown)
-        continue;
-      const Path &path = w->paths[i];
-      char lanes[16];
-      snprintf(lanes, sizeof lanes, "0x%08x", path.mask);
-      bool barrier = path.state == PathState::at_barrier;
-      text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " + lanes +
-              (barrier ? " at barrier " + std::to_string(path.barrier) + ", " : " wait at ") +
-              location_of(*w, path.call, barrier ? path.barrier_op : path.pc);
-    }
-  }
-  if (paths > shown)
-    text += "; and " + std::to_string(paths - shown) + " more";
-  block.fault = Fault{FaultKind::deadlock, std::move(text)};
 }
 
 /// Warps that meet one at the barrier which has waited for the grids before have waited as well.
@@ -168,6 +189,28 @@ void release(Block &block, uint32_t number) {
 }
 
 } // namespace
+
+void report_deadlock(Block &block) {
+  std::string text = "deadlock in " + block_text(block) + ": ";
+  constexpr size_t kMaxShown = 8;
+  size_t shown = 0, paths = 0;
+  for (const auto &w : block.warps) {
+    for (uint32_t i = 0; i < w->path_count; ++i, ++paths) {
+      if (shown == kMaxShown)
+        continue;
+      const Path &path = w->paths[i];
+      char lanes[16];
+      snprintf(lanes, sizeof lanes, "0x%08x", path.mask);
+      const bool barrier = path.state == PathState::at_barrier;
+      text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " + lanes +
+              (barrier ? " at barrier " + std::to_string(path.barrier) + ", " : " wait at ") +
+              location_of(*w, path.call, barrier ? path.barrier_op : path.pc);
+    }
+  }
+  if (paths > shown)
+    text += "; and " + std::to_string(paths - shown) + " more";
+  block.fault = Fault{FaultKind::deadlock, std::move(text)};
+}
 
 std::string location_text(const Launch &launch, const OpLocation &at) {
   std::string text = "ptx line " + std::to_string(at.line);
@@ -228,7 +271,7 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
   uint32_t warps = (threads_of(launch) + kLanes - 1) / kLanes;
   uint64_t registers = aligned(launch.code->register_bytes),
            local = aligned(launch.local_stride * kLanes);
-  uint64_t shared = aligned(launch.shared_bytes);
+  uint64_t shared = aligned(launch.shared_bytes) + kReservedSharedBytes;
   block->storage.reset(new std::byte[shared + warps * (registers + local) + 64]);
   auto raw = reinterpret_cast<uintptr_t>(block->storage.get());
   auto *cursor = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
@@ -248,6 +291,7 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
     w->local = cursor;
     cursor += local;
     w->local_stride = launch.local_stride;
+    std::fill(std::begin(w->stack_top), std::end(w->stack_top), w->local_stride);
     w->memory = launch.memory;
     w->global_offset = reinterpret_cast<uint64_t>(launch.memory->host(0));
     w->ranges = ranges;
@@ -263,12 +307,11 @@ std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges) {
   return block;
 }
 
-void begin_block(Block &block, uint64_t linear_index) {
+void begin_block(Block &block, const std::array<uint32_t, 3> &index) {
   const Launch &launch = *block.launch;
   const auto &grid = launch.config->grid;
-  block.linear_index = linear_index;
-  block.index = {uint32_t(linear_index % grid[0]), uint32_t(linear_index / grid[0] % grid[1]),
-                 uint32_t(linear_index / grid[0] / grid[1])};
+  block.linear_index = (uint64_t(index[2]) * grid[1] + index[1]) * grid[0] + index[0];
+  block.index = index;
   block.live_threads = threads_of(launch);
   block.waited = 0;
   block.call_bytes = 0;
@@ -284,6 +327,10 @@ void begin_block(Block &block, uint64_t linear_index) {
     w->calls.clear();
     w->copies.clear();
     std::fill(std::begin(w->copy_groups), std::end(w->copy_groups), 0u);
+    w->bulk_stores.clear();
+    if (launch.code->allocates)
+      std::fill(std::begin(w->stack_top), std::end(w->stack_top), w->local_stride);
+    w->cluster_arrived = w->cluster_done = 0;
     w->base.lanes = w->live;
     w->path_count = 1;
     w->paths[0] = Path{};
@@ -312,6 +359,7 @@ void arrive(Warp &w, uint32_t number, uint32_t threads, uint32_t expected, uint3
 
 void threads_exited(Block &block, uint32_t threads) {
   block.live_threads -= threads;
+  cluster_threads_exited(*block.cluster);
   for (uint32_t i = 0; i < kBarriers; ++i) {
     const Barrier &barrier = block.barriers[i];
     if (barrier.arrived && !barrier.expected && barrier.arrived >= block.live_threads)
@@ -338,6 +386,8 @@ BlockState run_block(Block &block) {
     if (finished)
       return BlockState::finished;
     if (block.warp_instructions == before && !gave_way) {
+      if (waits_for_cluster(block))
+        return BlockState::waiting;
       report_deadlock(block);
       return BlockState::fault;
     }

@@ -35,11 +35,16 @@ struct Launch {
       nullptr; // by address - 1, for calls through registers
 };
 
-/// Cut: it could go on, and a drawn order lets others go first.
-enum class BlockState : uint8_t { running, cut, finished, fault };
+/// Cut: it could go on, and a drawn order lets others go first. Waiting: only other blocks of its
+/// cluster can let it go on.
+enum class BlockState : uint8_t { running, cut, waiting, finished, fault };
+
+struct Cluster;
 
 struct Block {
   const Launch *launch = nullptr;
+  Cluster *cluster = nullptr; // that it belongs to: always one, which may be of this block alone
+  uint32_t rank = 0;          // in its cluster
   std::array<uint32_t, 3> index{};
   uint64_t linear_index = 0;
   uint32_t live_threads = 0;
@@ -63,10 +68,10 @@ struct Block {
   bool checking() const { return races || init || draws; }
 };
 
-/// Makes a block of the launch, its constants filled in; begin() starts it at an index, again after
-/// it has finished.
+/// Makes a block of the launch, its constants filled in; begin_block starts it at an index, again
+/// after it has finished.
 std::unique_ptr<Block> make_block(const Launch &launch, AddressRange *ranges);
-void begin_block(Block &block, uint64_t linear_index);
+void begin_block(Block &block, const std::array<uint32_t, 3> &index);
 /// Runs until the block has finished or faulted, or has used up a generous budget.
 BlockState run_block(Block &block);
 
@@ -75,10 +80,17 @@ enum class WarpState : uint8_t { ready, cut, blocked, finished, fault };
 /// drawn order lets others go first (cut).
 WarpState run_warp(Warp &w);
 
+/// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
+/// can run, those whose members all wait at one go on; whether there are any.
+bool release_warp_barriers(Warp &w);
+
 /// Counts threads of the warp at a barrier and releases it when complete.
 void arrive(Warp &w, uint32_t barrier, uint32_t threads, uint32_t expected, uint32_t ones);
 /// After threads have exited: barriers that wait for all of the block may be complete.
 void threads_exited(Block &block, uint32_t threads);
+
+/// Ends the block, no warp of which can go on: says where each path waits.
+void report_deadlock(Block &block);
 
 /// For people: "test.cu:3 (ptx line 20)", "thread (1, 0, 0)", "kernel k, block (0, 0, 0)".
 std::string location_text(const Launch &launch, const OpLocation &at);

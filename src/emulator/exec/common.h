@@ -7,6 +7,8 @@ namespace cugrt::emulator {
 
 void fill_atomics(HandlerTable &table);
 void fill_async_copies(HandlerTable &table);
+void fill_barriers(HandlerTable &table);
+void fill_clusters(HandlerTable &table);
 void fill_control(HandlerTable &table);
 void fill_matrix(HandlerTable &table);
 void fill_tiles(HandlerTable &table);

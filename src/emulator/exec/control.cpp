@@ -5,8 +5,10 @@
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
 
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 
 namespace cugrt::emulator {
 
@@ -149,6 +151,76 @@ const Op *local_address(const Op *op, Warp &w) {
   return op + 1;
 }
 
+/// Two cells of 64 bits side by side for each value: d what was there, b and c. All of a process
+/// stand in one queue: the host has no atomic operation of this size everywhere.
+template <bool Compares> const Op *atomic_128(const Op *op, Warp &w) {
+  constexpr u32 kHigh = kLanes * sizeof(u64);
+  static std::mutex mutex;
+  u64 addresses[kLanes];
+  std::byte *places[kLanes];
+  effective_addresses(op, w, addresses);
+  if (!translate(op, w, ptx::Space(op->space()), addresses, 16, 16, places))
+    return w.stop;
+  w.polled = true;
+  std::lock_guard lock(mutex);
+  for (u32 i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    u64 old[2];
+    std::memcpy(old, places[i], sizeof old);
+    auto value = [&](u32 cell) {
+      return std::array{w.lane<u64>(cell)[i], w.lane<u64>(cell + kHigh)[i]};
+    };
+    const auto first = value(op->b);
+    const bool stores = !Compares || (first[0] == old[0] && first[1] == old[1]);
+    const auto stored = Compares ? value(op->c) : first;
+    if (stores)
+      std::memcpy(places[i], stored.data(), sizeof old);
+    w.lane<u64>(op->d)[i] = old[0];
+    w.lane<u64>(op->d + kHigh)[i] = old[1];
+  }
+  return op + 1;
+}
+
+/// op->imm is the alignment; the lane's memory ends where its other allocations begin.
+template <class T> const Op *allocate_stack(const Op *op, Warp &w) {
+  const CallFrame &call = *w.current;
+  const u64 used = u64(call.local_base) + call.code->stack_bytes();
+  for (u32 i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    const u64 bytes = w.lane<T>(op->a)[i], top = w.stack_top[i];
+    const u64 begin = bytes > top ? 0 : (top - bytes) & ~u64(op->imm - 1);
+    if (begin < used || bytes > top)
+      return raise_fault(w, op, FaultKind::stack_overflow, i,
+                         "stack overflow: alloca of " + std::to_string(bytes) + " bytes, with " +
+                             std::to_string(w.local_stride) +
+                             " bytes a thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)");
+    w.stack_top[i] = begin;
+    std::memset(w.local + i * w.local_stride + begin, AddressSpace::kPoison, bytes);
+    w.lane<T>(op->d)[i] = T(begin);
+  }
+  return op + 1;
+}
+template <class T> const Op *save_stack(const Op *op, Warp &w) {
+  for (u32 i = 0; i < kLanes; ++i)
+    if (w.mask >> i & 1)
+      w.lane<T>(op->d)[i] = T(w.stack_top[i]);
+  return op + 1;
+}
+template <class T> const Op *restore_stack(const Op *op, Warp &w) {
+  for (u32 i = 0; i < kLanes; ++i) {
+    if (!(w.mask >> i & 1))
+      continue;
+    const u64 top = w.lane<T>(op->a)[i];
+    if (top < w.stack_top[i] || top > w.local_stride)
+      return raise_fault(w, op, FaultKind::illegal_instruction, i,
+                         "stackrestore of what no stacksave gave");
+    w.stack_top[i] = top;
+  }
+  return op + 1;
+}
+
 const Op *is_space(const Op *op, Warp &w) {
   const uint64_t *a = w.lane<uint64_t>(op->a);
   uint64_t window = op->space() == u32(ptx::Space::shared)  ? kSharedWindow
@@ -159,6 +231,10 @@ const Op *is_space(const Op *op, Warp &w) {
     if (!(w.mask >> i & 1))
       continue;
     bool inside = window ? (a[i] & ~(kWindowBytes - 1)) == window : a[i] < kSharedWindow;
+    if (inside && (op->flags & kFlagOwnShared)) {
+      const u32 rank = u32(a[i]) >> kRankShift;
+      inside = rank == 0 || rank == w.block->rank + 1;
+    }
     w.lane<uint32_t>(op->d)[i] = inside ? ~0u : 0;
   }
   return op + 1;

@@ -40,8 +40,12 @@ struct KernelInfo {
   std::vector<KernelParam> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;
-  uint32_t max_threads_per_block = 1024;    // from .maxntid or the profile
-  std::array<uint32_t, 3> required_block{}; // from .reqntid; zeros: none
+  uint32_t max_registers = 0;                 // from .maxnreg; 0: not stated
+  uint32_t max_threads_per_block = 1024;      // from .maxntid or the profile
+  std::array<uint32_t, 3> required_block{};   // from .reqntid; zeros: none
+  std::array<uint32_t, 3> required_cluster{}; // from .reqnctapercluster; zeros: none
+  uint32_t max_cluster_rank = 0;              // from .maxclusterrank: blocks; 0: not stated
+  bool explicit_cluster = false;              // .explicitcluster: no launch without
 };
 
 struct GlobalInfo {
@@ -75,6 +79,9 @@ struct LaunchOrder {
 
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  /// Blocks of a cluster, which divide the grid; they run at the same time, on one thread.
+  std::array<uint32_t, 3> cluster{1, 1, 1};
+  bool has_cluster = false; // the launch or the kernel states it
   uint32_t dynamic_shared_bytes = 0;
   std::span<const std::byte> params; // KernelInfo::param_bytes of them
   uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool

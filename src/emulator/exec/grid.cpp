@@ -1,4 +1,4 @@
-// Which block runs when: those that were begun take turns. See grid.h.
+// Which cluster runs when: those that were begun take turns. See grid.h.
 #include "emulator/exec/grid.h"
 
 #include "emulator/exec/accesses.h"
@@ -12,13 +12,13 @@ namespace {
 
 std::atomic<uint64_t> total_instructions, total_lane_operations;
 
-/// The part of a drawn order that chooses among blocks.
-class BlockOrder {
+/// The part of a drawn order that chooses among clusters.
+class ClusterOrder {
 public:
-  BlockOrder(const LaunchOrder &order, uint64_t blocks)
-      : draws(order.seed), numbers_(blocks, draws.next()), between_(order.between_blocks) {
+  ClusterOrder(const LaunchOrder &order, uint64_t clusters)
+      : draws(order.seed), numbers_(clusters, draws.next()), between_(order.between_blocks) {
     if (between_)
-      turns_left_ = draws.below(2 * blocks + 1);
+      turns_left_ = draws.below(2 * clusters + 1);
   }
   uint64_t number(uint64_t i) const { return numbers_[i]; }
   /// Between two turns. Other work may free what was remembered.
@@ -31,7 +31,7 @@ public:
   }
   /// Those that were cut keep only so many others from ending.
   bool widens(size_t active) { return active < kMaxCut && draws.once_in(2); }
-  template <class Blocks> void choose(Blocks &active) {
+  template <class Clusters> void choose(Clusters &active) {
     std::swap(active.front(), active[draws.below(active.size())]);
   }
 
@@ -50,21 +50,23 @@ private:
 void Grid::work() {
   std::vector<AddressRange> ranges(launch.cache_count);
   LaunchAccesses accesses;
-  std::optional<BlockOrder> order;
+  std::optional<ClusterOrder> order;
   if (launch.config->order)
-    order.emplace(*launch.config->order, blocks);
-  std::deque<std::unique_ptr<Block>> active, idle;
-  bool widen = true; // take another block before going on with those there are
+    order.emplace(*launch.config->order, clusters);
+  std::deque<std::unique_ptr<Cluster>> active, idle;
+  bool widen = true; // take another cluster before going on with those there are
   while (!failed.load(std::memory_order_relaxed)) {
     bool fresh = false;
     if (widen && active.size() < residents) {
       uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index < blocks) {
+      if (index < clusters) {
         if (idle.empty())
-          idle.push_back(make_block(launch, ranges.data()));
-        idle.back()->accesses = launch.config->accesses ? &accesses : nullptr;
-        idle.back()->draws = order ? &order->draws : nullptr;
-        begin_block(*idle.back(), order ? order->number(index) : index);
+          idle.push_back(make_cluster(launch, ranges.data()));
+        for (const auto &block : idle.back()->blocks) {
+          block->accesses = launch.config->accesses ? &accesses : nullptr;
+          block->draws = order ? &order->draws : nullptr;
+        }
+        begin_cluster(*idle.back(), order ? order->number(index) : index);
         active.push_front(std::move(idle.back()));
         idle.pop_back();
         fresh = true;
@@ -76,34 +78,35 @@ void Grid::work() {
       order->between_turns(ranges);
       order->choose(active);
     }
-    std::unique_ptr<Block> block = std::move(active.front());
+    std::unique_ptr<Cluster> cluster = std::move(active.front());
     active.pop_front();
-    BlockState state = run_block(*block);
+    BlockState state = run_cluster(*cluster);
     widen = fresh || state == BlockState::finished;
     if (state == BlockState::running) {
-      active.push_back(std::move(block)); // others get their turn: it may wait for them
+      active.push_back(std::move(cluster)); // others get their turn: it may wait for them
       widen = true;
     } else if (state == BlockState::cut) {
-      active.push_back(std::move(block));
+      active.push_back(std::move(cluster));
       widen = order->widens(active.size());
     } else if (state == BlockState::finished) {
-      idle.push_back(std::move(block));
+      idle.push_back(std::move(cluster));
     } else {
       failed = true;
       std::lock_guard lock(mutex);
       if (!fault)
-        fault = std::move(block->fault);
+        fault = take_fault(*cluster);
     }
   }
   uint64_t instructions = 0, lanes = 0;
   ExecutionCounters counted;
   for (auto *list : {&active, &idle})
-    for (const auto &block : *list) {
-      instructions += block->warp_instructions;
-      lanes += block->lane_operations;
-      counted.warp_instructions += block->counted.warp_instructions;
-      counted.lane_operations += block->counted.lane_operations;
-    }
+    for (const auto &cluster : *list)
+      for (const auto &block : cluster->blocks) {
+        instructions += block->warp_instructions;
+        lanes += block->lane_operations;
+        counted.warp_instructions += block->counted.warp_instructions;
+        counted.lane_operations += block->counted.lane_operations;
+      }
   if (ExecutionCounters *counters = launch.config->counters) {
     std::lock_guard lock(mutex);
     counters->warp_instructions += counted.warp_instructions;

@@ -1,7 +1,7 @@
 // The blocks of one launch, shared out to threads.
 #pragma once
 
-#include "emulator/exec/block.h"
+#include "emulator/exec/cluster.h"
 
 #include <atomic>
 #include <mutex>
@@ -9,11 +9,11 @@
 
 namespace cugrt::emulator {
 
-/// One launch under way: blocks are taken by number, by every thread that works at it.
+/// One launch under way: clusters are taken by number, by every thread that works at it.
 struct Grid {
   Launch launch;
-  uint64_t blocks = 0;
-  uint32_t residents = 1; // blocks that a thread may hold unfinished
+  uint64_t clusters = 0;  // of blocks; without clusters, blocks
+  uint32_t residents = 1; // that a thread may hold unfinished
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;

@@ -46,6 +46,8 @@ struct Choice {
 #endif
     fill_atomics(table);
     fill_async_copies(table);
+    fill_barriers(table);
+    fill_clusters(table);
     fill_matrix(table);
     fill_tiles(table);
     fill_control(table);

@@ -37,6 +37,8 @@ enum class OpId : uint16_t {
 #define MATRIX(id, ...) id,
 #define TILE(id, ...) id,
 #define ASYNC_COPY(id, ...) id,
+#define CLUSTER(id, ...) id,
+#define BARRIER(id, ...) id,
 #include "emulator/exec/opcodes.def"
   count
 };

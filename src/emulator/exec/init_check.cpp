@@ -2,7 +2,7 @@
 #include "emulator/exec/init_check.h"
 
 #include "emulator/exec/access_rows.h"
-#include "emulator/exec/block.h"
+#include "emulator/exec/cluster.h"
 #include "emulator/exec/memory.h"
 
 #include <algorithm>
@@ -29,6 +29,9 @@ const OpLocation *InitCheck::location(const Warp &w, const Op *op) const {
 InitCheck::ByteState *InitCheck::states(const Warp &w, uint32_t lane, ptx::Space space,
                                         uint64_t address, uint32_t bytes) {
   bool is_shared = space == ptx::Space::shared;
+  if (is_shared)
+    if (const Block *owner = owner_of(w, address); owner && owner != w.block)
+      return owner->init->states(*owner->warps[0], lane, space, address, bytes);
   uint64_t limit = is_shared ? shared_.size() : w.local_stride;
   if ((!is_shared && space != ptx::Space::local) || bytes > limit || address > limit - bytes)
     return nullptr;
@@ -197,6 +200,7 @@ void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
   use_cell(w, op, lanes, op->b, kWhat);
   use_cell(w, op, lanes, op->c, kWhat);
   const AccessRow &row = access_row(op);
+  const bool begins = OpId(op->id) == OpId::mbarrier_init;
   bool moves = OpId(op->id) == OpId::atom_exch_32 || OpId(op->id) == OpId::atom_exch_64;
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
@@ -207,7 +211,7 @@ void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
     ptx::Space space = resolve(ptx::Space(op->space()), addresses[i]);
     Loaded what = loaded(w, i, space, addresses[i], row.bytes);
     stored(w, i, space, addresses[i], row.bytes, {});
-    if (!what.undefined)
+    if (!what.undefined || begins)
       continue;
     uint32_t origin =
         new_origin(w, op, space, addresses[i] + uint32_t(__builtin_ctz(what.undefined)));
@@ -307,6 +311,13 @@ void InitCheck::before(Warp &w, const Op *op) {
     check_addresses(w, op, lanes, op->a);
     check_addresses(w, op, lanes, op->d);
     return use_cell(w, op, lanes, op->c, "the length of a copy depends on");
+  case AccessRow::Kind::bulk_load:
+    check_addresses(w, op, lanes, op->c);
+    [[fallthrough]];
+  case AccessRow::Kind::bulk_store:
+    check_addresses(w, op, lanes, op->a);
+    check_addresses(w, op, lanes, op->d);
+    return use_cell(w, op, lanes, op->b, "the length of a copy depends on");
   case AccessRow::Kind::tile_load:
     return tile_load(w, op, lanes);
   case AccessRow::Kind::tile_store:
@@ -401,6 +412,17 @@ void InitCheck::land(const Warp &w, const PendingCopy &copy) {
                reinterpret_cast<uint64_t>(copy.from) - w.global_offset, copy.read_bytes)
             .undefined;
   stored(w, copy.lane, ptx::Space::shared, offset, copy.bytes, what);
+}
+
+void InitCheck::land(const BulkCopy &copy) {
+  constexpr uint32_t kStep = 16; // of which sizes are multiples
+  for (uint32_t at = 0; at < copy.bytes; at += kStep) {
+    uint64_t from = copy.from_address + at, to = copy.to_address + at;
+    const ptx::Space from_space = resolve(ptx::Space::none, from);
+    const ptx::Space to_space = resolve(ptx::Space::none, to);
+    const Loaded what = loaded(*copy.warp, copy.lane, from_space, from, kStep);
+    stored(*copy.warp, copy.lane, to_space, to, kStep, what);
+  }
 }
 
 } // namespace cugrt::emulator

@@ -56,6 +56,7 @@ public:
   void returned(const CallFrame &callee, uint32_t lanes);
   /// A cp.async arrives.
   void land(const Warp &w, const PendingCopy &copy);
+  void land(const BulkCopy &copy);
 
 private:
   using Registers = std::unordered_map<uint32_t, Taint>; // by cell

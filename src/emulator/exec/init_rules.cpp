@@ -87,6 +87,8 @@ constexpr Widths kWidths[] = {
 #define MATRIX(id, ...) {},
 #define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
+#define CLUSTER(id, ...) {},
+#define BARRIER(id, ...) {},
 #include "emulator/exec/opcodes.def"
 };
 

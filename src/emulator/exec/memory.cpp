@@ -1,7 +1,7 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
-#include "emulator/exec/block.h"
+#include "emulator/exec/cluster.h"
 #include "emulator/exec/operand_roles.h"
 
 #include <cstring>
@@ -79,12 +79,26 @@ bool place_global(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
   return true;
 }
 
-bool place(const Op *op, Warp &w, uint32_t lane, ptx::Space space, uint64_t address, uint32_t bytes,
-           std::byte **out) {
+/// An address given in the block's own shared memory names no other's; a generic one may.
+bool place_shared(Warp &w, bool own, uint64_t address, uint32_t bytes, std::byte **out) {
+  const Block *owner = owner_of(w, address);
+  if (!owner || (own && owner != w.block))
+    return false;
+  if (address >= kReservedShared) {
+    const uint64_t behind = (w.shared_bytes + 63) & ~uint64_t(63);
+    address -= kReservedShared;
+    *out = owner->shared + behind + address;
+    return fits(address, bytes, kReservedSharedBytes);
+  }
+  *out = owner->shared + address;
+  return fits(address, bytes, w.shared_bytes);
+}
+
+bool place(const Op *op, Warp &w, uint32_t lane, ptx::Space given, ptx::Space space,
+           uint64_t address, uint32_t bytes, std::byte **out) {
   switch (space) {
   case ptx::Space::shared:
-    *out = w.shared + address;
-    return fits(address, bytes, w.shared_bytes);
+    return place_shared(w, given == ptx::Space::shared, address, bytes, out);
   case ptx::Space::local:
     *out = w.local + lane * w.local_stride + address;
     return fits(address, bytes, w.local_stride);
@@ -150,7 +164,7 @@ bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresse
     FaultKind kind = FaultKind::illegal_address;
     if (address & (align - 1))
       kind = FaultKind::misaligned_address;
-    else if (place(op, w, lane, resolved, address, bytes, &out[lane]))
+    else if (place(op, w, lane, space, resolved, address, bytes, &out[lane]))
       continue;
     fault_at(op, w, kind, lane, resolved, address, bytes);
     return false;

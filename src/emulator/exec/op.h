@@ -41,7 +41,9 @@ enum OpFlags : uint16_t {
   kFlagWide = 4096,       // a 64-bit value or address where the handler serves both
   kFlagIntegral = 8192,   // cvt.rni and its like: to an integer, in whatever type
   kFlagAcquire = 16384,   // .acquire, .release, .acq_rel, .sc
-  // Of loads and stores, in the place of the arithmetic ones:
+  // Of isspacep, in the place of the arithmetic ones: not that of other blocks of the cluster.
+  kFlagOwnShared = 1,
+  // Of loads and stores, likewise:
   kShapeMask = 3,      // which of Warp::shapes
   kFlagKnownShape = 4, // an access before this one has left it there; decode/address_groups.h
 };

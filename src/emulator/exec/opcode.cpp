@@ -41,6 +41,8 @@ constexpr OpInfo kInfo[] = {
 #define MATRIX(id, names, cls, ...) {names, cls, -1},
 #define TILE(id, names, cls, ...) {names, cls, -1},
 #define ASYNC_COPY(id, names, cls, ...) {names, cls, -1},
+#define CLUSTER(id, names, cls, ...) {names, cls, -1},
+#define BARRIER(id, names, cls, ...) {names, cls, -1},
 #include "emulator/exec/opcodes.def"
 };
 static_assert(std::size(kInfo) == kOpCount);

@@ -50,6 +50,8 @@ constexpr OperandRoles kByForm[] = {
 #define MATRIX(id, ...) {},
 #define TILE(id, ...) {},
 #define ASYNC_COPY(id, ...) {},
+#define CLUSTER(id, ...) {},
+#define BARRIER(id, ...) {},
 #include "emulator/exec/opcodes.def"
 };
 
@@ -85,10 +87,12 @@ constexpr AccessInfo kAccesses[] = {
 #define MATRIX UNARY
 #define TILE UNARY
 #define ASYNC_COPY UNARY
+#define CLUSTER UNARY
+#define BARRIER UNARY
 #include "emulator/exec/opcodes.def"
 };
 
-/// LANEWISE, WARP, CONTROL, MATRIX and ASYNC_COPY rows.
+/// LANEWISE, WARP, CONTROL, MATRIX, ASYNC_COPY, CLUSTER and BARRIER rows.
 OperandRoles own_roles(const Op &op) {
   const bool has_predicate = op.flags & kFlagHasPredicate;
   const uint8_t with_predicate = has_predicate ? D | kFieldCache : D;
@@ -132,6 +136,43 @@ OperandRoles own_roles(const Op &op) {
     return {elements(ParamElement::unpack(op.cache).count), 0};
   case OpId::cp_async:
     return {D | A | C, 0};
+  case OpId::cp_bulk_load:
+    return {uint8_t(op.flags & kFlagWide ? D | A | B | C | E : D | A | B | C), 0};
+  case OpId::cp_bulk_store:
+    return {D | A | B, 0};
+  case OpId::mbarrier_init:
+  case OpId::mbarrier_expect:
+  case OpId::mbarrier_complete:
+    return {A | B, 0};
+  case OpId::mbarrier_inval:
+  case OpId::cp_async_arrive:
+    return {A, 0};
+  case OpId::mbarrier_arrive:
+  case OpId::mbarrier_arrive_part:
+  case OpId::mbarrier_drop:
+  case OpId::mbarrier_drop_part:
+    return {A | B | C, D};
+  case OpId::mbarrier_ask:
+  case OpId::mbarrier_ask_parity:
+    return {A | B, D};
+  case OpId::mbarrier_pending:
+  case OpId::alloca_32:
+  case OpId::alloca_64:
+    return {A, D};
+  case OpId::stacksave_32:
+  case OpId::stacksave_64:
+    return {0, D};
+  case OpId::stackrestore_32:
+  case OpId::stackrestore_64:
+  case OpId::atom_exch_128: // of which the values' cells are pinned
+  case OpId::atom_cas_128:
+    return {A, 0};
+  case OpId::mapa_32:
+  case OpId::mapa_64:
+    return {A | B, D};
+  case OpId::getctarank_32:
+  case OpId::getctarank_64:
+    return {A, D};
   case OpId::ldmatrix_x1:
   case OpId::ldmatrix_x1_trans:
     return {A, elements(1), true};

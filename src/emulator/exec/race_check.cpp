@@ -17,7 +17,7 @@ using Kind = AccessRow::Kind;
 /// Whether the address is of shared memory; a generic one becomes an offset into it.
 bool is_shared(ptx::Space space, uint64_t &address) {
   if (space == ptx::Space::none && (address & ~(kWindowBytes - 1)) == kSharedWindow) {
-    address &= kWindowBytes - 1;
+    address &= kWindowBytes - 1; // of another block of the cluster: beyond this one's
     return true;
   }
   return space == ptx::Space::shared;
@@ -43,6 +43,8 @@ void RaceCheck::begin_block() {
   for (Clock &barrier : barriers_)
     barrier.fill(0);
   exited_.fill(0);
+  cluster_arriving_.fill(0);
+  cluster_complete_.fill(0);
   ordered_at_.clear();
 }
 
@@ -66,6 +68,18 @@ void RaceCheck::release(uint32_t barrier, uint32_t warps) {
 }
 
 void RaceCheck::exited(uint32_t warp) { join(exited_, known_[warp]); }
+
+void RaceCheck::arrive_at_cluster(uint32_t warp) {
+  join(cluster_arriving_, known_[warp]);
+  ++known_[warp][warp];
+}
+
+void RaceCheck::complete_cluster() {
+  join(cluster_complete_, cluster_arriving_);
+  cluster_arriving_.fill(0);
+}
+
+void RaceCheck::waited_for_cluster(uint32_t warp) { join(known_[warp], cluster_complete_); }
 
 void RaceCheck::synchronise(uint32_t warp, uint64_t address) {
   constexpr size_t kMaxAddresses = 1 << 12; // beyond that all share one, which orders more
@@ -158,7 +172,8 @@ void RaceCheck::observe_tile(Warp &w, const Op *op) {
 
 void RaceCheck::observe(Warp &w, const Op *op) {
   const AccessRow &row = access_row(op);
-  if (row.kind == Kind::none || row.space == ptx::Space::local)
+  const bool is_bulk = row.kind == Kind::bulk_load || row.kind == Kind::bulk_store;
+  if (row.kind == Kind::none || is_bulk || row.space == ptx::Space::local)
     return;
   bool ordered_access =
       row.kind == Kind::atomic ||

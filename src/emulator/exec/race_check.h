@@ -33,6 +33,11 @@ public:
   /// The barrier's arrivals are known to these warps (a bit each); its next phase begins.
   void release(uint32_t barrier, uint32_t warps);
   void exited(uint32_t warp);
+  /// The barrier of the cluster: what a warp knew when it arrived is known, once the phase is
+  /// complete, to those of the block that wait for it.
+  void arrive_at_cluster(uint32_t warp);
+  void complete_cluster();
+  void waited_for_cluster(uint32_t warp);
 
 private:
   static constexpr uint32_t kMaxWarps = 32, kMaxBarriers = 16;
@@ -59,7 +64,7 @@ private:
 
   uint32_t warps_, latest_ = 0;
   std::vector<Clock> known_; // by warp
-  Clock barriers_[kMaxBarriers], exited_;
+  Clock barriers_[kMaxBarriers], exited_, cluster_arriving_, cluster_complete_;
   std::unordered_map<uint64_t, Clock> ordered_at_; // by address
   std::vector<Word> words_;
 };

@@ -11,6 +11,7 @@
 // short and grows for as long as registers change and nothing such is read.
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/cluster.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/execute.h"
 
@@ -163,7 +164,8 @@ int32_t enter(Warp &w, int32_t lone) {
   bool others = false;
   for (uint32_t i = 0; i < w.path_count; ++i) {
     const Path &other = w.paths[i];
-    if (i == w.running || other.state == PathState::at_barrier)
+    if (i == w.running || other.state == PathState::at_barrier ||
+        other.state == PathState::at_cluster)
       continue;
     others |= other.state == PathState::ready;
     if (other.call == path.call && other.pc > path.pc && other.pc < w.stop)
@@ -197,6 +199,14 @@ const FunctionCode *indirect_callee(Warp &w, uint32_t &lanes) {
   return number - 1 < functions.size() ? functions[number - 1] : nullptr;
 }
 
+uint64_t lowest_stack_top(const Warp &w, uint32_t lanes) {
+  uint64_t lowest = w.local_stride;
+  for (uint32_t i = 0; i < kLanes; ++i)
+    if (lanes >> i & 1)
+      lowest = std::min(lowest, w.stack_top[i]);
+  return lowest;
+}
+
 bool call(Warp &w) {
   const auto *site = static_cast<const CallSite *>(w.at->extra);
   CallFrame *caller = w.current;
@@ -212,7 +222,7 @@ bool call(Warp &w) {
   const uint32_t local_base = caller->local_base + caller->code->stack_bytes();
   const uint64_t stack_end = local_base + callee->stack_bytes();
   Block &block = *w.block;
-  if (stack_end > w.local_stride || block.call_bytes > kMaxCallBytes) {
+  if (stack_end > lowest_stack_top(w, lanes) || block.call_bytes > kMaxCallBytes) {
     raise_fault(w, w.at, FaultKind::stack_overflow, first,
                 "stack overflow: " + std::to_string(caller->depth + 1) + " calls deep, with " +
                     std::to_string(w.local_stride) +
@@ -235,6 +245,10 @@ bool call(Warp &w) {
   call->return_to = w.at + 1;
   call->lanes = lanes;
   call->depth = caller->depth + 1;
+  if (callee->allocates) {
+    call->stack_top.reset(new uint64_t[kLanes]);
+    std::copy_n(w.stack_top, kLanes, call->stack_top.get());
+  }
   fill_constants(*callee, call->registers);
   fill_specials(w, *callee, call->registers, true);
   for (size_t i = 0; i < site->arguments.size(); ++i)
@@ -268,6 +282,8 @@ void leave_call(Warp &w, CallFrame *call, uint32_t lanes) {
 void exit_lanes(Warp &w, uint32_t lanes) {
   if (!w.copies.empty())
     land_copies(w, lanes, 0, true);
+  if (!w.bulk_stores.empty())
+    land_bulk_stores(w, lanes, 0, true);
   for (CallFrame *call = w.current; call;) {
     CallFrame *caller = call->caller;
     leave_call(w, call, lanes);
@@ -275,6 +291,7 @@ void exit_lanes(Warp &w, uint32_t lanes) {
   }
   detach(w, lanes, w.at + 1);
   w.live &= ~lanes;
+  leave_cluster_barrier(w, lanes);
   // Who waited for these lanes waits no more.
   for (uint32_t i = 0; i < w.path_count; ++i)
     if (w.paths[i].state == PathState::converging)
@@ -296,6 +313,9 @@ void return_lanes(Warp &w) {
   }
   if (w.block->init)
     w.block->init->returned(*call, lanes);
+  for (uint32_t i = 0; call->stack_top && i < kLanes; ++i)
+    if (lanes >> i & 1)
+      w.stack_top[i] = call->stack_top[i];
   Turn turn(running(w));
   CallFrame *caller = call->caller;
   const Op *return_to = call->return_to;
@@ -342,6 +362,16 @@ void wait_at_barrier(Warp &w) {
   arrive(w, w.barrier_id, uint32_t(__builtin_popcount(lanes)), w.barrier_threads, w.barrier_ones);
 }
 
+void wait_for_cluster(Warp &w) {
+  const Op *at = w.at;
+  uint32_t lanes = w.taken;
+  Turn turn(running(w));
+  turn.branches = 0; // it makes way until it is released
+  CallFrame *call = w.current;
+  detach(w, lanes, at + 1);
+  add_path(w, call, at, lanes, PathState::at_cluster, turn);
+}
+
 void wait_for_members(Warp &w) {
   const Op *at = w.at;
   uint32_t able = w.able, waiting = w.taken;
@@ -350,34 +380,6 @@ void wait_for_members(Warp &w) {
   detach(w, able | waiting, at + 1);
   add_path(w, call, at, able, PathState::ready, turn);
   add_path(w, call, at, waiting, PathState::converging, turn);
-}
-
-/// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
-/// can run, those whose members all wait at one go on.
-bool release_warp_barriers(Warp &w) {
-  uint32_t waiting = 0;
-  auto waits = [&](const Path &path) {
-    return path.state == PathState::converging && OpId(path.pc->id) == OpId::bar_warp_sync;
-  };
-  for (uint32_t i = 0; i < w.path_count; ++i)
-    if (waits(w.paths[i]))
-      waiting |= w.paths[i].mask;
-  bool released = false;
-  for (uint32_t i = 0; i < w.path_count; ++i) {
-    Path &path = w.paths[i];
-    if (!waits(path))
-      continue;
-    auto *members = reinterpret_cast<const uint32_t *>(path.call->registers + path.pc->e);
-    uint32_t needed = 0;
-    for (uint32_t lane = 0; lane < kLanes; ++lane)
-      needed |= path.mask >> lane & 1 ? members[lane] : 0;
-    if (needed & w.live & ~waiting)
-      continue;
-    ++path.pc;
-    path.state = PathState::ready;
-    released = true;
-  }
-  return released;
 }
 
 /// What becomes of the path that has stopped, in a turn of `slice`. False at a fault.
@@ -411,6 +413,9 @@ bool settle(Warp &w, int32_t slice) {
     return true;
   case Leave::barrier:
     wait_at_barrier(w);
+    return true;
+  case Leave::cluster:
+    wait_for_cluster(w);
     return true;
   case Leave::called:
     return call(w);

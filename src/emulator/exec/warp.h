@@ -23,6 +23,9 @@ inline constexpr uint64_t kSharedWindow = uint64_t(1) << 56;
 inline constexpr uint64_t kLocalWindow = uint64_t(2) << 56;
 inline constexpr uint64_t kParamWindow = uint64_t(3) << 56;
 inline constexpr uint64_t kWindowBytes = uint64_t(1) << 32;
+// An address of shared memory of another block of the cluster has the block's rank, and one, above
+// this bit; without, it is of the block that uses it.
+inline constexpr uint32_t kRankShift = 24;
 
 enum class Special : uint8_t {
   tid_x,
@@ -55,6 +58,21 @@ enum class Special : uint8_t {
   dynamic_base,
   workspace_high,
   workspace_low,
+  clusterid_x,
+  clusterid_y,
+  clusterid_z,
+  nclusterid_x,
+  nclusterid_y,
+  nclusterid_z,
+  cluster_ctaid_x,
+  cluster_ctaid_y,
+  cluster_ctaid_z,
+  cluster_nctaid_x,
+  cluster_nctaid_y,
+  cluster_nctaid_z,
+  cluster_ctarank,
+  cluster_nctarank,
+  explicit_cluster, // a predicate
   clock,
   clock64,
   globaltimer,
@@ -87,6 +105,7 @@ struct FunctionCode {
   std::vector<OpLocation> locations; // of each op
   uint32_t register_bytes = 0;
   uint32_t local_bytes = 0; // own .local variables of one thread
+  bool allocates = false;   // by alloca
   /// Of a thread's stack. A function that is called takes some for where it returns to, so that
   /// every recursion ends.
   uint32_t stack_bytes() const {
@@ -125,10 +144,11 @@ struct CallFrame {
   const Op *return_to = nullptr;
   uint32_t lanes = 0; // that have not returned
   uint32_t depth = 0;
-  std::unique_ptr<std::byte[]> storage; // of called functions
+  std::unique_ptr<std::byte[]> storage;  // of called functions
+  std::unique_ptr<uint64_t[]> stack_top; // the lanes', when one that allocates was called
 };
 
-enum class PathState : uint8_t { ready, converging, at_barrier };
+enum class PathState : uint8_t { ready, converging, at_barrier, at_cluster };
 
 struct Path {
   const Op *pc = nullptr;
@@ -147,6 +167,7 @@ enum class Leave : uint8_t {
   yielded,  // likewise, after many backward branches
   waiting,  // Warp::taken wait at Warp::at for their member masks, Warp::able may execute it
   barrier,  // Warp::taken wait at barrier Warp::barrier_id, then go to Warp::resume
+  cluster,  // Warp::taken wait for the barrier of the cluster, then execute Warp::at again
   called,   // Warp::taken enter the callee of Warp::at
   returned, // Warp::taken leave their function
   exited,   // Warp::taken end
@@ -175,6 +196,17 @@ struct PendingCopy {
   uint32_t lane, group;       // number of the lane's group that it belongs to
 };
 
+/// A bulk copy under way (exec/async_copy.cpp), with both addresses as the thread gave them.
+struct BulkCopy {
+  const std::byte *from = nullptr;
+  std::byte *to = nullptr;
+  uint32_t bytes = 0;
+  uint64_t from_address = 0, to_address = 0;
+  Warp *warp = nullptr;
+  std::byte *barrier = nullptr; // that counts its bytes; null: it belongs to a bulk group
+  uint32_t lane = 0, group = 0; // likewise, as of cp.async
+};
+
 struct alignas(64) Warp {
   std::byte *registers = nullptr;         // registers of the running path
   const Op *stop = nullptr;               // the next operation at which another path waits
@@ -198,6 +230,13 @@ struct alignas(64) Warp {
   std::vector<std::unique_ptr<CallFrame>> calls; // of calls under way
   std::vector<PendingCopy> copies;
   uint32_t copy_groups[kLanes] = {}; // committed so far, by lane
+  std::vector<BulkCopy> bulk_stores; // from shared memory
+  uint32_t bulk_groups[kLanes] = {};
+  // Below which a lane's allocations (alloca) begin, down from the end of its local memory.
+  uint64_t stack_top[kLanes] = {};
+  // Lanes that have arrived at the cluster's barrier: in its present phase, or in the one before,
+  // which they have not waited for yet.
+  uint32_t cluster_arrived = 0, cluster_done = 0;
 
   Block *block = nullptr;
   const std::byte *params = nullptr;

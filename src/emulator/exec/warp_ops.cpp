@@ -135,6 +135,32 @@ bool members_arrived(const Op *op, Warp &w) {
   return false;
 }
 
+bool release_warp_barriers(Warp &w) {
+  uint32_t waiting = 0;
+  auto waits = [&](const Path &path) {
+    return path.state == PathState::converging && OpId(path.pc->id) == OpId::bar_warp_sync;
+  };
+  for (uint32_t i = 0; i < w.path_count; ++i)
+    if (waits(w.paths[i]))
+      waiting |= w.paths[i].mask;
+  bool released = false;
+  for (uint32_t i = 0; i < w.path_count; ++i) {
+    Path &path = w.paths[i];
+    if (!waits(path))
+      continue;
+    auto *members = reinterpret_cast<const uint32_t *>(path.call->registers + path.pc->e);
+    uint32_t needed = 0;
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      needed |= path.mask >> lane & 1 ? members[lane] : 0;
+    if (needed & w.live & ~waiting)
+      continue;
+    ++path.pc;
+    path.state = PathState::ready;
+    released = true;
+  }
+  return released;
+}
+
 void fill_warp_ops(HandlerTable &table) {
 #define WARP(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes.def"

@@ -106,6 +106,9 @@ struct Function {
   uint32_t line = 0;
   std::vector<Parameter> returns, parameters;
   std::array<uint32_t, 3> max_threads{}, required_threads{}; // zeros: none stated
+  std::array<uint32_t, 3> required_cluster{};                // blocks; likewise
+  uint32_t max_cluster_rank = 0, max_registers = 0;          // 0: none stated
+  bool explicit_cluster = false;
   std::vector<Register> registers;
   std::vector<Variable> variables; // .param, .local, .shared of this function
   std::vector<Label> labels;

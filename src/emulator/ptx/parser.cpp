@@ -337,18 +337,25 @@ Status Parser::function_directives() {
     std::string_view name = token_.text;
     CUGRT_TRY(advance());
     if (name == ".maxntid") {
-      CUGRT_TRY(dimensions(current().max_threads));
+      CUGRT_TRY(dimensions(current().max_threads, "a number of threads"));
     } else if (name == ".reqntid") {
-      CUGRT_TRY(dimensions(current().required_threads));
-    } else if (name == ".minnctapersm" || name == ".maxnctapersm" || name == ".maxnreg" ||
-               name == ".maxclusterrank") {
+      CUGRT_TRY(dimensions(current().required_threads, "a number of threads"));
+    } else if (name == ".reqnctapercluster") {
+      CUGRT_TRY(dimensions(current().required_cluster, "a number of blocks"));
+    } else if (name == ".maxclusterrank" || name == ".maxnreg") {
+      CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
+      (name == ".maxnreg" ? current().max_registers : current().max_cluster_rank) =
+          uint32_t(std::min<uint64_t>(value, UINT32_MAX));
+    } else if (name == ".minnctapersm" || name == ".maxnctapersm") {
       CUGRT_ASSIGN([[maybe_unused]] uint64_t value, expect_integer("an integer"));
+    } else if (name == ".explicitcluster") {
+      current().explicit_cluster = true;
     } else if (name == ".pragma") {
       CUGRT_TRY(skip_to_semicolon());
-    } else if (name == ".reqnctapercluster") {
-      return error_at(previous_.line, "clusters are not supported: .reqnctapercluster");
-    } else if (name != ".noreturn" && name != ".abi_preserve" && name != ".abi_preserve_control" &&
-               name != ".explicitcluster" && name != ".blocksareclusters") {
+    } else if (name == ".blocksareclusters") {
+      return error_at(previous_.line,
+                      "grids counted in clusters are not supported: " + std::string(name));
+    } else if (name != ".noreturn" && name != ".abi_preserve" && name != ".abi_preserve_control") {
       return error_at(previous_.line,
                       "unknown directive '" + std::string(name.substr(0, 40)) + "'");
     }
@@ -356,12 +363,12 @@ Status Parser::function_directives() {
   return {};
 }
 
-Status Parser::dimensions(std::array<uint32_t, 3> &out) {
+Status Parser::dimensions(std::array<uint32_t, 3> &out, const char *what) {
   out = {1, 1, 1};
   for (size_t i = 0; i < 3; ++i) {
-    CUGRT_ASSIGN(uint64_t value, expect_integer("a number of threads"));
+    CUGRT_ASSIGN(uint64_t value, expect_integer(what));
     if (value == 0 || value > 1u << 20)
-      return error_at(previous_.line, "a number of threads out of range");
+      return error_at(previous_.line, std::string(what) + " out of range");
     out[i] = uint32_t(value);
     CUGRT_ASSIGN(bool more, accept(','));
     if (!more)

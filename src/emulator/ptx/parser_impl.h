@@ -68,7 +68,7 @@ private:
   Status function(bool is_kernel, Linkage linkage);
   Status parameters(std::vector<Parameter> &out);
   Status function_directives();
-  Status dimensions(std::array<uint32_t, 3> &out);
+  Status dimensions(std::array<uint32_t, 3> &out, const char *what);
 
   // Variables.
   struct Declared {

@@ -13,6 +13,7 @@
 #include "support/mapped_file.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,6 +77,8 @@ public:
   const std::string &name() const { return name_; }
   std::span<const Tensor> tensors() const { return tensors_; }
   const Tensor *find_tensor(std::string_view name) const;
+  /// While it is held the bytes that the file mapped stay, also when the file is gone.
+  std::shared_ptr<const void> pages() const { return parts_; }
   /// The keys in the order of the file.
   std::span<const std::string_view> keys() const { return keys_; }
   const Value *find(std::string_view key) const;
@@ -99,7 +102,7 @@ private:
   Status mistyped(std::string_view key, const char *wanted) const;
 
   std::string name_;
-  std::vector<MappedFile> parts_;
+  std::shared_ptr<std::vector<MappedFile>> parts_ = std::make_shared<std::vector<MappedFile>>();
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string_view, size_t> tensor_index_;
   std::vector<std::string_view> keys_;

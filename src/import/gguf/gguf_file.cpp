@@ -41,7 +41,7 @@ Status File::add_part(const std::string &path, int64_t number, int64_t count) {
                          "'" + path + "' says that it is part " + std::to_string(its_number) +
                              " of " + std::to_string(its_count) + ", counted from 0, not " +
                              std::to_string(number) + " of " + std::to_string(count));
-  parts_.push_back(std::move(mapped));
+  parts_->push_back(std::move(mapped));
   return {};
 }
 
@@ -50,7 +50,7 @@ Result<File> File::open(const std::string &path) {
   file.name_ = path;
   CUGRT_ASSIGN(MappedFile mapped, MappedFile::open(path));
   CUGRT_TRY(Reader(mapped.bytes(), path).read(file, true, unused));
-  file.parts_.push_back(std::move(mapped));
+  file.parts_->push_back(std::move(mapped));
 
   CUGRT_ASSIGN(const int64_t count, file.integer("split.count", 1));
   if (count <= 1)

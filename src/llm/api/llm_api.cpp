@@ -1,6 +1,7 @@
 // The C ABI of include/cugrt/llm.h.
 #include "llm/generation/call.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/session_module.h"
 
 #include <cugrt/llm.h>
 
@@ -151,10 +152,14 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   if (given.places < 0 || given.places > kMaxPlaces)
     return Status::error(Code::invalid_argument,
                          "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
+  if (given.loop < CUGRT_LLM_LOOP_HOST || given.loop > CUGRT_LLM_LOOP_DEVICE)
+    return Status::error(Code::invalid_argument, "loop is a cugrt_llm_loop");
   EngineOptions wanted;
+  wanted.loop = static_cast<Loop>(given.loop);
   wanted.dtype = static_cast<ir::DType>(given.dtype);
   wanted.context = given.context;
   wanted.places = std::max<int64_t>(given.places, 1);
+  wanted.pack = given.pack ? given.pack : "";
   wanted.progress = given.progress;
   wanted.progress_user = given.progress_user;
   return wanted;
@@ -188,6 +193,8 @@ cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_inf
     made.fields_patched = known.counters.fields_patched;
     made.places = session->generator->engine().places();
     made.places_empty = session->generator->empty_places();
+    made.loop = session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE
+                                                               : CUGRT_LLM_LOOP_HOST;
     return give_struct(made, info, "info");
   });
 }
@@ -213,6 +220,8 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
       !std::isfinite(given.frequency_penalty))
     return Status::error(Code::invalid_argument,
                          "penalties are finite, and that of repetition is not negative");
+  if (given.log_probabilities < 0)
+    return Status::error(Code::invalid_argument, "log_probabilities is not negative");
   Request request;
   request.prompt.assign(given.prompt, given.prompt + given.prompt_count);
   request.max_tokens = given.max_tokens;
@@ -226,6 +235,7 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
   request.ends.assign(given.ends, given.ends + given.end_count);
   if (given.prefix)
     request.prefix = given.prefix->cache;
+  request.log_probabilities = static_cast<size_t>(given.log_probabilities);
   if (given.on_token)
     request.on_token = [on_token = given.on_token, user = given.user](int32_t token,
                                                                       std::string_view text) {
@@ -292,6 +302,9 @@ cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
     made.stop = static_cast<int32_t>(found.stop);
     made.text = found.text.c_str();
     made.size_bytes = found.text.size();
+    made.log_probability = found.likely.log_probability;
+    made.likely = found.likely.most.data();
+    made.likely_count = found.likely.most.size();
     return give_struct(made, event, "event");
   });
 }
@@ -357,6 +370,19 @@ cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_o
   });
 }
 
+size_t token_bytes(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room) {
+  if (!model || token < 0 || static_cast<size_t>(token) >= model->model->tokenizer->size())
+    return 0;
+  try {
+    const std::string found = model->model->tokenizer->bytes_of(token);
+    if (bytes)
+      std::copy_n(found.data(), std::min(found.size(), room), bytes);
+    return found.size();
+  } catch (const std::bad_alloc &) {
+    return 0;
+  }
+}
+
 constexpr cugrt_llm_api kTable = {
     .struct_size = sizeof(cugrt_llm_api),
     .version = CUGRT_LLM_API_VERSION,
@@ -383,6 +409,7 @@ constexpr cugrt_llm_api kTable = {
     .prompt_tokens = prompt_tokens,
     .prompt_free = prompt_free,
     .model_plan = model_plan,
+    .token_bytes = token_bytes,
 };
 
 } // namespace

@@ -12,6 +12,8 @@
 #include "llm/architectures/state_kernels.h"
 #include "support/check.h"
 
+#include <algorithm>
+
 namespace cugrt::llm {
 
 namespace {
@@ -41,13 +43,17 @@ public:
         is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places),
         g_(module, weights, is_prefill ? "prefill" : "decode", options.dtype) {}
 
-  Status write();
+  /// `other` has the same weights: a loop has their forms made before it begins.
+  Status write(const FunctionWriter *other = nullptr);
 
 private:
   ir::ExprId c(int64_t value) { return g_.constant(value); }
   Operand size(int64_t value) { return Operand::of(c(value)); }
   void inputs();
   void positions();
+  ValueId step();
+  void loop(const FunctionWriter &other);
+  ValueId embedding_factor();
   ValueId embedding();
   ValueId looked_up();
   ValueId attention(ValueId x, int64_t layer);
@@ -71,6 +77,9 @@ private:
   ValueId ids_;                                     // what is embedded, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
   ValueId samplers_, counts_;                       // [places, ..]
+  ValueId limits_, ends_, words_, cancel_, ring_;   // of a decode: what ends it, and the host's
+  ValueId goes_on_;                                 // [1]; of a decode
+  ValueId embedding_factor_;                        // where embeddings are scaled
   ValueId request_, place_, own_length_, last_;     // of a prefill
   ValueId row_positions_, lengths_;                 // [rows]; [places_], with this step's
   std::vector<ValueId> caches_;                     // keys and values of each layer
@@ -98,6 +107,13 @@ void FunctionWriter::inputs() {
       caches_.push_back(g_.input(name + std::to_string(layer), options_.dtype,
                                  {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
                                  Access::inout));
+  if (is_prefill_)
+    return;
+  limits_ = g_.input("limits", ir::DType::i32, {places}, Access::in);
+  ends_ = g_.input("ends", ir::DType::i32, {places, c((vocabulary_ + 31) / 32)}, Access::in);
+  words_ = g_.input("words", ir::DType::i32, {c(kLoopWords)}, Access::inout);
+  cancel_ = g_.input("cancel", ir::DType::i32, {places}, Access::in);
+  ring_ = g_.input("ring", ir::DType::i32, {c(options_.ring), places}, Access::inout);
 }
 
 // Row i of a prefill stands at the request's position + i.
@@ -122,14 +138,16 @@ void FunctionWriter::positions() {
              Operand::of(own_length_), Operand::of(last_), Operand::of(rows_), size(vocabulary_)});
 }
 
-ValueId FunctionWriter::embedding() {
-  const ValueId x = looked_up();
-  if (d_.embedding_scale == 1)
-    return x;
+ValueId FunctionWriter::embedding_factor() {
   const auto scale = static_cast<float>(d_.embedding_scale);
   auto bytes = std::make_shared<std::string>(reinterpret_cast<const char *>(&scale), sizeof scale);
   const ValueId factor = g_.made_weight({"token_embd.scale", ir::DType::f32, {1}, *bytes, bytes});
-  return g_.op(Op::mul, {x, g_.cast(factor, options_.dtype)});
+  return g_.cast(factor, options_.dtype);
+}
+
+ValueId FunctionWriter::embedding() {
+  const ValueId x = looked_up();
+  return embedding_factor_.valid() ? g_.op(Op::mul, {x, embedding_factor_}) : x;
 }
 
 ValueId FunctionWriter::looked_up() {
@@ -213,9 +231,8 @@ ValueId FunctionWriter::last_row(ValueId x) {
   return g_.op(Op::gather, {x, last_}, {{"axis", int64_t(0)}});
 }
 
-Status FunctionWriter::write() {
-  inputs();
-  positions();
+// What is taken in, up to the state that the next step begins with; gives the logits.
+ValueId FunctionWriter::step() {
   ValueId x = embedding();
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     x = feed_forward(attention(x, layer), layer);
@@ -230,7 +247,55 @@ Status FunctionWriter::write() {
   if (is_prefill_)
     sampled.insert(sampled.begin(), Operand::of(request_));
   g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));
-  return g_.finish({logits});
+  if (!is_prefill_)
+    g_.launch("decode_end",
+              {Operand::of(tokens_), Operand::of(next_positions_), Operand::of(state_lengths_),
+               Operand::of(limits_), Operand::of(ends_), Operand::of(words_), Operand::of(cancel_),
+               Operand::of(ring_), Operand::of(goes_on_), size(options_.places), size(vocabulary_),
+               size(options_.ring)});
+  return logits;
+}
+
+// Steps, one after the other, as long as decode_end says so.
+void FunctionWriter::loop(const FunctionWriter &other) {
+  g_.launch("decode_begin", {Operand::of(goes_on_)});
+  std::vector<ValueId> seen = {goes_on_};
+  for (const auto &[form, value] : other.g_.forms())
+    seen.push_back(g_.form(form));
+  if (embedding_factor_.valid())
+    seen.push_back(embedding_factor_);
+
+  ir::FunctionBuilder &builder = g_.builder();
+  ir::Binding loop{};
+  loop.kind = ir::BindingKind::while_;
+  loop.blocks = {builder.begin_block(), 2};
+  const Operand condition = Operand::of(goes_on_);
+  builder.end_block(std::span(&condition, 1));
+  builder.begin_block();
+  step();
+  builder.end_block({});
+
+  for (const ir::Parameter &param : builder.function().params)
+    seen.push_back(param.value);
+  std::ranges::sort(seen, {}, &ValueId::index);
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  std::vector<Operand> captured;
+  for (const ValueId value : seen)
+    captured.push_back(Operand::of(value));
+  builder.bind(loop, captured, {}, {}, {}, {});
+}
+
+Status FunctionWriter::write(const FunctionWriter *other) {
+  inputs();
+  positions();
+  if (d_.embedding_scale != 1)
+    embedding_factor_ = embedding_factor();
+  if (!is_prefill_)
+    goes_on_ = g_.alloc(ir::DType::i32, {c(1)}, "goes_on");
+  if (!other || !options_.device_loop)
+    return g_.finish({step()});
+  loop(*other);
+  return g_.finish({});
 }
 
 } // namespace
@@ -275,10 +340,10 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
   CUGRT_CHECK(diagnostics.empty());
   DecoderModule built;
   built.vocabulary = table->dims[0];
-  for (bool is_prefill : {true, false})
-    CUGRT_TRY(
-        FunctionWriter(module, weights, decoder, options, tables, built.vocabulary, is_prefill)
-            .write());
+  FunctionWriter prefill(module, weights, decoder, options, tables, built.vocabulary, true);
+  CUGRT_TRY(prefill.write());
+  FunctionWriter decode(module, weights, decoder, options, tables, built.vocabulary, false);
+  CUGRT_TRY(decode.write(&prefill));
   CUGRT_TRY(weights.check_all_used());
   built.text = ir::print(module);
   built.weights = weights.take();

@@ -4,10 +4,11 @@
 // The module has two functions over the same weights, caches and state (docs/language_models.md):
 //
 //   @prefill  takes the next 1 to `chunk` tokens of one sequence
-//   @decode   takes the token that each of `places` sequences stands at
+//   @decode   takes the token that each of `places` sequences stands at; or, as a loop on the
+//             device, goes on so
 //
 // Both append keys and values to the caches, advance the state, and give the logits of the last
-// position and, in the state, the token that is drawn from them.
+// position and, in the state, the token that is drawn from them. The loop gives no logits.
 #pragma once
 
 #include "import/gguf/gguf.h"
@@ -51,7 +52,12 @@ struct Decoder {
 struct DecoderOptions {
   ir::DType dtype = ir::DType::f32; // of what is computed and cached
   int64_t context = 0, places = 1, chunk = 64;
+  int64_t ring = 64;        // steps whose tokens it holds; a power of two
+  bool device_loop = false; // @decode makes steps until decode_end.cu ends it, not one
 };
+
+/// Of the tensor `words` (kernels/decode_end.cu).
+inline constexpr size_t kLoopWords = 3;
 
 /// A weight's bytes: the file's, or made here.
 struct Weight {
@@ -65,6 +71,7 @@ struct Weight {
 struct DecoderModule {
   std::string text;
   std::vector<Weight> weights; // each once
+  std::string mark{};          // the name of an empty function, which tells what it was made with
   int64_t vocabulary = 0;
   uint64_t cache_bytes_per_place = 0; // of one of the 2 * layers caches
 };

@@ -136,9 +136,17 @@ ir::ValueId GraphBuilder::product(ir::ValueId x, const std::string &name, int64_
   const ir::ValueId bias = has_bias ? small_weight(name + ".bias", {out}) : ir::ValueId();
   if (ir::info(dtype_of(w)).kind == ir::DTypeKind::block)
     return op(ir::Op::matmul_blocks, {x, w, bias});
-  const ir::ValueId turned =
-      op(ir::Op::transpose, {cast(w, dtype_)}, {{"axes", std::vector<int64_t>{1, 0}}});
-  return op(ir::Op::matmul, {x, turned, bias});
+  return op(ir::Op::matmul, {x, form({name + ".weight", {out, in}, true}), bias});
+}
+
+ir::ValueId GraphBuilder::form(const Form &form) {
+  const auto [at, is_new] = forms_.try_emplace(form);
+  if (is_new) {
+    at->second = cast(weight(form.name, form.dims), dtype_);
+    if (form.is_transposed)
+      at->second = op(ir::Op::transpose, {at->second}, {{"axes", std::vector<int64_t>{1, 0}}});
+  }
+  return at->second;
 }
 
 Status GraphBuilder::finish(std::vector<ir::ValueId> results) {

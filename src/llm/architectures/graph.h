@@ -8,6 +8,7 @@
 #include "llm/architectures/decoder.h"
 
 #include <map>
+#include <tuple>
 
 namespace cugrt::llm {
 
@@ -53,8 +54,20 @@ public:
   ir::ValueId weight(const std::string &name, const std::vector<int64_t> &dims);
   /// One of the function's dtype: norms' scales, biases.
   ir::ValueId small_weight(const std::string &name, const std::vector<int64_t> &dims) {
-    return cast(weight(name, dims), dtype_);
+    return form({name, dims, false});
   }
+  /// What is made of a weight: in the function's dtype, and perhaps transposed. Each once, where it
+  /// is first asked for.
+  struct Form {
+    std::string name;
+    std::vector<int64_t> dims;
+    bool is_transposed;
+    bool operator<(const Form &o) const {
+      return std::tie(name, is_transposed) < std::tie(o.name, o.is_transposed);
+    }
+  };
+  ir::ValueId form(const Form &form);
+  const std::map<Form, ir::ValueId> &forms() const { return forms_; }
   ir::ValueId made_weight(const Weight &weight);
   /// x [rows, in] times the transpose of NAME.weight [out, in], plus NAME.bias where that is asked.
   ir::ValueId product(ir::ValueId x, const std::string &name, int64_t out, int64_t in,
@@ -78,6 +91,7 @@ private:
   ir::FunctionBuilder builder_;
   const ir::DType dtype_;
   std::map<std::string, ir::ValueId> params_; // of weights
+  std::map<Form, ir::ValueId> forms_;
   uint32_t inputs_ = 0;
   Status status_;
 };

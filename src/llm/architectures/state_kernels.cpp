@@ -1,5 +1,5 @@
-// Declarations of kernels/cache_write.cu, cache_write_at.cu, prompt.cu, sample.cu and
-// embedding_blocks.cu.
+// Declarations of kernels/cache_write.cu, cache_write_at.cu, prompt.cu, sample.cu, decode_end.cu
+// and embedding_blocks.cu.
 #include "llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
@@ -52,6 +52,20 @@ kernel @sample_step {
   params (logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32, positions: inout i32,
           lengths: inout i32, places: symbol i64, vocabulary: symbol i64)
   launch { grid (places, 1, 1) block (1024, 1, 1) }
+}
+kernel @decode_begin {
+  source "builtin:decode_end.cu"
+  entry "decode_begin"
+  params (goes_on: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+kernel @decode_end {
+  source "builtin:decode_end.cu"
+  entry "decode_end"
+  params (tokens: in i32, positions: in i32, lengths: inout i32, limits: in i32, ends: in i32, words: inout i32,
+          cancel: in i32, ring: inout i32, goes_on: out i32, places: symbol i64, vocabulary: symbol i64,
+          capacity: symbol i64)
+  launch { grid (1, 1, 1) block (256, 1, 1) }
 }
 )";
 

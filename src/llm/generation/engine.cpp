@@ -2,21 +2,24 @@
 #include "llm/generation/engine.h"
 
 #include "llm/generation/call.h"
+#include "llm/generation/session_module.h"
 #include "support/checked_math.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
+#include <thread>
 
 namespace cugrt::llm {
 
 namespace {
 
-constexpr int64_t kChunk = 64; // tokens of a prompt that are taken in at once: a power of two
 constexpr uint64_t kAlignment = 256;
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
 constexpr uint64_t kTokenBytes = sizeof(int32_t);
-constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3; // positions between them
+// Positions of tokens come between tokens and lengths.
+constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSamplers = 4;
 constexpr int64_t kSamplerWords = 8;
 constexpr size_t kRequest = 4; // numbers
 
@@ -43,16 +46,6 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
                        uint64_t(2 * decoder.layers) * uint64_t(decoder.kv_heads) *
                        uint64_t(decoder.head_width) * ir::info(options.dtype).bytes_per_block;
   return memory;
-}
-
-Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
-                                const EngineOptions &options) {
-  DecoderOptions wanted;
-  wanted.dtype = options.dtype;
-  wanted.context = options.context;
-  wanted.places = options.places;
-  wanted.chunk = std::min(kChunk, options.context);
-  return build_decoder(model.file, decoder, wanted);
 }
 
 // Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
@@ -85,8 +78,31 @@ Status Engine::choose_context(const Model &model, const Decoder &decoder,
   return {};
 }
 
-Status Engine::load(const DecoderModule &built, const std::string &name,
-                    const EngineOptions &options) {
+Status Engine::check_loop(Loop wanted) const {
+  constexpr int32_t kLeastDriver = 12030;
+  auto known = detail::sized<cugrt_runtime_info>();
+  CUGRT_TRY(call(api().runtime_get_info(runtime_, &known)));
+  if (wanted == Loop::host || known.driver_version >= kLeastDriver)
+    return {};
+  return Status::error(Code::unsupported,
+                       "a loop over tokens on the device needs a driver of CUDA 12.3; this one is "
+                       "of " +
+                           std::to_string(known.driver_version / 1000) + "." +
+                           std::to_string(known.driver_version % 1000 / 10));
+}
+
+Status Engine::load_pack(const std::string &path) {
+  cugrt_pack *loaded = nullptr;
+  CUGRT_TRY(call(api().pack_load(path.c_str(), &loaded)));
+  const Handle<cugrt_pack, &cugrt_api::pack_free> pack(loaded);
+  cugrt_executable *executable = nullptr;
+  CUGRT_TRY(call(api().executable_from_pack(runtime_, pack.get(), &executable)));
+  executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
+  return {};
+}
+
+Status Engine::compile(const DecoderModule &built, const std::string &name,
+                       const EngineOptions &options) {
   Handle<cugrt_module, &cugrt_api::module_free> module;
   {
     cugrt_module *parsed = nullptr;
@@ -100,22 +116,30 @@ Status Engine::load(const DecoderModule &built, const std::string &name,
   cugrt_executable *executable = nullptr;
   CUGRT_TRY(call(api().executable_compile(runtime_, module.get(), &compile, &executable)));
   executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
-  CUGRT_TRY(call(api().executable_find_function(executable, "prefill", &prefill_)));
-  CUGRT_TRY(call(api().executable_find_function(executable, "decode", &decode_)));
+  return {};
+}
 
+// Weights stay in the file's pages, from where they go to the device.
+Status Engine::open_session(const DecoderModule &built, const gguf::File &file) {
+  using Owner = std::shared_ptr<const void>;
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "prefill", &prefill_)));
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "decode", &decode_)));
   cugrt_weights *list = nullptr;
   CUGRT_TRY(call(api().weights_create(&list)));
   const Handle<cugrt_weights, &cugrt_api::weights_free> weights(list);
   for (const Weight &weight : built.weights) {
     const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(weight.bytes.data()),
                                             static_cast<cugrt_dtype>(weight.dtype), weight.dims);
-    CUGRT_TRY(call(api().weights_add(list, weight.name.c_str(), &tensor)));
+    auto *const owner = new Owner(weight.made ? Owner(weight.made) : file.pages());
+    CUGRT_TRY(call(api().weights_add_shared(
+        list, weight.name.c_str(), &tensor, [](void *user) { delete static_cast<Owner *>(user); },
+        owner)));
   }
   auto session_options = detail::sized<cugrt_session_options>();
   session_options.weights = list;
   session_options.record_capacity = 64;
   cugrt_session *session = nullptr;
-  CUGRT_TRY(call(api().session_open(executable, runtime_, &session_options, &session)));
+  CUGRT_TRY(call(api().session_open(executable_.get(), runtime_, &session_options, &session)));
   session_ = Handle<cugrt_session, &cugrt_api::session_free>(session);
   return {};
 }
@@ -135,8 +159,12 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, ir
   CUGRT_TRY(make(cache_count_ * cache_stride_, caches_)
                 .in("caches for a context of " + std::to_string(context_) + " positions"));
   const uint64_t sampler_bytes = uint64_t(places_ * kSamplerWords) * kTokenBytes;
-  CUGRT_TRY(make(kStateTensors * state_stride_ + sampler_bytes, state_)); // samplers come last
+  CUGRT_TRY(make(kSamplers * state_stride_ + sampler_bytes, state_)); // samplers come last
+  const std::vector<int32_t> limits(static_cast<size_t>(places_), int32_t(context_));
+  CUGRT_TRY(write(state_address(kLimits, 0), limits.data(), limits.size() * kTokenBytes));
   CUGRT_TRY(make(uint64_t(places_ * vocabulary_) * kTokenBytes, counts_));
+  CUGRT_TRY(make(uint64_t(places_ * end_words()) * kTokenBytes, ends_));
+  CUGRT_TRY(ring_.make(runtime_, places_));
   CUGRT_TRY(make(2 * kAlignment, prompt_)); // ids of kChunk tokens, then a request
   const uint64_t prompt = api().buffer_address(prompt_.get());
   prefill_arguments_ = {tensor_value(prompt, ir::DType::i32, {1}),
@@ -144,12 +172,18 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, ir
   for (uint64_t i = 0; i < kStateTensors; ++i)
     prefill_arguments_.push_back(tensor_value(state_address(i, 0), ir::DType::i32, {places_}));
   prefill_arguments_.push_back(
-      tensor_value(state_address(kStateTensors, 0), ir::DType::i32, {places_, kSamplerWords}));
+      tensor_value(state_address(kSamplers, 0), ir::DType::i32, {places_, kSamplerWords}));
   prefill_arguments_.push_back(
       tensor_value(api().buffer_address(counts_.get()), ir::DType::i32, {places_, vocabulary_}));
   for (uint64_t i = 0; i < cache_count_; ++i)
     prefill_arguments_.push_back(tensor_value(
         cache_address(i, 0), dtype, {places_, context_, decoder.kv_heads, decoder.head_width}));
+  decode_arguments_.assign(prefill_arguments_.begin() + 2, prefill_arguments_.end());
+  decode_arguments_.insert(
+      decode_arguments_.end(),
+      {tensor_value(state_address(kLimits, 0), ir::DType::i32, {places_}),
+       tensor_value(api().buffer_address(ends_.get()), ir::DType::i32, {places_, end_words()}),
+       ring_.words(), ring_.cancel(), ring_.rows()});
   return {};
 }
 
@@ -157,19 +191,33 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
                                              const EngineOptions &options) {
   std::unique_ptr<Engine> made(new Engine(runtime));
   CUGRT_ASSIGN(const Decoder decoder, read_decoder(model.file));
-  CUGRT_TRY(made->choose_context(model, decoder, options));
-  made->places_ = options.places;
-  made->dtype_ = options.dtype;
   EngineOptions chosen = options;
+  if (!options.pack.empty()) {
+    CUGRT_TRY(made->load_pack(options.pack));
+    CUGRT_ASSIGN(chosen, options_of_pack(made->executable_.get(), options));
+  }
+  CUGRT_TRY(made->choose_context(model, decoder, chosen));
+  CUGRT_TRY(made->check_loop(chosen.loop));
   chosen.context = made->context_;
+  made->loops_on_device_ = chosen.loop == Loop::device;
+  made->places_ = chosen.places;
+  made->dtype_ = chosen.dtype;
   CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
   if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
     return Status::error(Code::parse_error,
                          "'" + model.file.name() + "' has more tokens than rows of its table");
-  CUGRT_TRY(made->load(built, model.file.name(), options));
-  CUGRT_TRY(made->make_state(built, decoder, options.dtype));
+  CUGRT_TRY(options.pack.empty() ? made->compile(built, model.file.name(), options)
+                                 : check_pack(made->executable_.get(), built, options.pack));
+  CUGRT_TRY(made->open_session(built, model.file));
+  CUGRT_TRY(made->make_state(built, decoder, chosen.dtype));
   return made;
+}
+
+// The session, which is freed first, waits for its work.
+Engine::~Engine() {
+  if (is_running_)
+    ring_.set_change(true);
 }
 
 uint64_t Engine::cache_address(uint64_t cache, int64_t place) const {
@@ -191,7 +239,7 @@ Status Engine::run(const cugrt_function *function, std::span<const cugrt_value> 
   options.arguments = arguments.data();
   options.argument_count = arguments.size();
   options.results = &logits_;
-  options.result_count = 1;
+  options.result_count = api().function_result_count(function);
   logits_ = {};
   return call(api().session_run(session_.get(), function, &options));
 }
@@ -211,16 +259,44 @@ Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t>
   const std::array<int32_t, kRequest> request = {int32_t(place), int32_t(position),
                                                  int32_t(tokens.size()), int32_t(is_last)};
   const uint64_t prompt = api().buffer_address(prompt_.get());
-  CUGRT_TRY(call(api().session_synchronize(session_.get()))); // the last part has been read
+  CUGRT_TRY(settle()); // the last part has been read
   CUGRT_TRY(write(prompt, ids.data(), rows * kTokenBytes));
   CUGRT_TRY(write(prompt + kAlignment, request.data(), sizeof request));
   prefill_arguments_[0] = tensor_value(prompt, ir::DType::i32, {int64_t(rows)});
   return run(prefill_, prefill_arguments_);
 }
 
-Status Engine::decode() {
-  CUGRT_TRY(run(decode_, std::span(prefill_arguments_).subspan(2)));
+Status Engine::start(bool only_one) {
+  ring_.set_change(only_one);
+  is_running_ = true;
+  CUGRT_TRY(run(decode_, decode_arguments_));
   return decode_nodes_ == 0 ? note_decode_nodes() : Status();
+}
+
+Result<bool> Engine::take_row(std::span<int32_t> tokens) {
+  constexpr auto kNap = std::chrono::microseconds(20); // much less than a step takes
+  while (!ring_.take(tokens)) {
+    if (!is_running_)
+      return false;
+    if (!loops_on_device_) {
+      CUGRT_TRY(settle());
+      continue;
+    }
+    int32_t is_idle = 0;
+    CUGRT_TRY(call(api().session_is_idle(session_.get(), &is_idle)));
+    if (is_idle)
+      is_running_ = false; // its last row may have come meanwhile
+    else if (ring_.is_empty())
+      std::this_thread::sleep_for(kNap);
+  }
+  return true;
+}
+
+Status Engine::settle() {
+  if (is_running_)
+    ring_.set_change(true);
+  is_running_ = false;
+  return call(api().session_synchronize(session_.get()));
 }
 
 Status Engine::note_decode_nodes() {
@@ -231,19 +307,49 @@ Status Engine::note_decode_nodes() {
   for (size_t i = 0; i < count; ++i)
     if (std::string_view(records[i].function) == "decode")
       decode_nodes_ = std::max(decode_nodes_, records[i].nodes);
+  constexpr uint64_t kAroundLoop = 2; // what begins it, and its own node
+  decode_nodes_ -= loops_on_device_ ? std::min(decode_nodes_, kAroundLoop) : 0;
   return {};
 }
 
-Status Engine::read_tokens(std::span<int32_t> tokens) {
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
-  return call(api().copy_to_host(runtime_, tokens.data(), state_address(kTokens, 0),
-                                 tokens.size_bytes(), nullptr));
+Result<int32_t> Engine::read_token(int64_t place) {
+  int32_t token = 0;
+  CUGRT_TRY(settle());
+  CUGRT_TRY(call(
+      api().copy_to_host(runtime_, &token, state_address(kTokens, place), sizeof token, nullptr)));
+  return token;
 }
 
 Status Engine::set_sampler(int64_t place, const Sampling &sampling) {
   const std::array<int32_t, kSamplerWords> words = sampler_words(sampling);
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
-  return write(state_address(kStateTensors, place * kSamplerWords), words.data(), sizeof words);
+  CUGRT_TRY(settle());
+  return write(state_address(kSamplers, place * kSamplerWords), words.data(), sizeof words);
+}
+
+Status Engine::set_end(int64_t place, int64_t limit, std::span<const int32_t> ends) {
+  const auto limit_word = static_cast<int32_t>(limit);
+  std::vector<uint32_t> bits(static_cast<size_t>(end_words()));
+  for (const int32_t token : ends)
+    if (token >= 0 && token < vocabulary_)
+      bits[static_cast<size_t>(token / 32)] |= 1u << (token % 32);
+  const uint64_t bytes = bits.size() * kTokenBytes;
+  CUGRT_TRY(settle());
+  ring_.set_cancel(place, false);
+  CUGRT_TRY(write(state_address(kLimits, place), &limit_word, sizeof limit_word));
+  return write(api().buffer_address(ends_.get()) + uint64_t(place) * bytes, bits.data(), bytes);
+}
+
+Status Engine::take_back(int64_t place, std::span<const int32_t> tokens) {
+  CUGRT_TRY(settle());
+  for (const int32_t token : tokens) {
+    const uint64_t address =
+        api().buffer_address(counts_.get()) + uint64_t(place * vocabulary_ + token) * kTokenBytes;
+    int32_t count = 0;
+    CUGRT_TRY(call(api().copy_to_host(runtime_, &count, address, sizeof count, nullptr)));
+    --count;
+    CUGRT_TRY(write(address, &count, sizeof count));
+  }
+  return {};
 }
 
 Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
@@ -252,14 +358,14 @@ Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
   for (const int32_t token : tokens)
     counts[static_cast<size_t>(token)] = kInPrompt;
   const uint64_t bytes = counts.size() * kTokenBytes;
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  CUGRT_TRY(settle());
   return write(api().buffer_address(counts_.get()) + uint64_t(place) * bytes, counts.data(), bytes);
 }
 
 Status Engine::read_caches(int64_t place, int64_t count, std::string &bytes) {
   const uint64_t each = uint64_t(count) * cache_row_bytes_;
   bytes.resize(cache_count_ * each);
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  CUGRT_TRY(settle());
   for (uint64_t cache = 0; cache < cache_count_; ++cache)
     CUGRT_TRY(call(api().copy_to_host(runtime_, bytes.data() + cache * each,
                                       cache_address(cache, place), each, nullptr)));
@@ -268,28 +374,35 @@ Status Engine::read_caches(int64_t place, int64_t count, std::string &bytes) {
 
 Status Engine::write_caches(int64_t place, int64_t count, std::string_view bytes) {
   const uint64_t each = uint64_t(count) * cache_row_bytes_;
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  CUGRT_TRY(settle());
   for (uint64_t cache = 0; cache < cache_count_; ++cache)
     CUGRT_TRY(write(cache_address(cache, place), bytes.data() + cache * each, each));
   return {};
 }
 
 Status Engine::read_logits(int64_t row, std::vector<float> &logits) {
+  if (logits_.kind != CUGRT_VALUE_TENSOR)
+    return Status::error(Code::unsupported, "a loop on the device keeps no logits");
   logits.resize(static_cast<size_t>(vocabulary_));
   const uint64_t bytes = logits.size() * sizeof(float);
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  CUGRT_TRY(settle());
   return call(api().copy_to_host(
       runtime_, logits.data(), logits_.as.tensor.address + uint64_t(row) * bytes, bytes, nullptr));
 }
 
 Status Engine::close_place(int64_t place) {
   constexpr int32_t kNone = 0;
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  if (is_running_ && loops_on_device_) {
+    ring_.set_cancel(place, true);
+    return {};
+  }
+  CUGRT_TRY(settle());
   return write(state_address(kLengths, place), &kNone, sizeof kNone);
 }
 
 Status Engine::close_all() {
-  CUGRT_TRY(call(api().session_synchronize(session_.get())));
+  CUGRT_TRY(settle());
+  ring_.drop_all();
   return call(api().fill(runtime_, state_address(0, 0), 0, kStateTensors * state_stride_, nullptr));
 }
 

@@ -1,6 +1,8 @@
 // Sequences from step to step; see generator.h.
 #include "llm/generation/generator.h"
 
+#include "support/check.h"
+
 #include <algorithm>
 
 namespace cugrt::llm {
@@ -81,6 +83,9 @@ Result<uint64_t> Generator::add(Request request) {
   const auto position =
       request.prefix ? static_cast<int64_t>(request.prefix->tokens.size()) : int64_t(0);
   CUGRT_TRY(check_tokens(request.prompt, position));
+  if (request.log_probabilities > 0 && engine_->loops_on_device())
+    return Status::error(Code::unsupported, "a loop over tokens on the device keeps no "
+                                            "log-probabilities; that of the host does");
   CUGRT_ASSIGN(const int64_t place, empty_place());
   return put(std::move(request), place, position).number;
 }
@@ -114,7 +119,15 @@ Status Generator::cancel(uint64_t sequence) {
 
 // What `generate` held stays, with its counts.
 Status Generator::begin(Sequence &sequence) {
-  CUGRT_TRY(engine_->set_sampler(sequence.place, sequence.request.sampling));
+  const Request &request = sequence.request;
+  CUGRT_TRY(engine_->set_sampler(sequence.place, request.sampling));
+  // The prompt's last part gives a token, each position from there on another one.
+  const int64_t first = sequence.position + static_cast<int64_t>(request.prompt.size());
+  const auto room = static_cast<uint64_t>(engine_->context() - first);
+  const uint64_t most = request.max_tokens > 0 ? std::min(request.max_tokens - 1, room) : room;
+  std::vector<int32_t> ends(model_->tokenizer->ends().begin(), model_->tokenizer->ends().end());
+  ends.insert(ends.end(), request.ends.begin(), request.ends.end());
+  CUGRT_TRY(engine_->set_end(sequence.place, first + static_cast<int64_t>(most), ends));
   const std::shared_ptr<const PromptCache> prefix = std::move(sequence.request.prefix);
   if (!prefix)
     return sequence.position == 0 ? engine_->set_counts(sequence.place, {}) : Status();
@@ -132,10 +145,15 @@ Status Generator::take_in(Sequence &sequence) {
   CUGRT_TRY(engine_->take_in(sequence.place, sequence.position, part, is_last));
   sequence.taken += part.size();
   sequence.position += static_cast<int64_t>(part.size());
-  return {};
+  if (!sequence.is_in())
+    return {};
+  CUGRT_ASSIGN(const int32_t token, engine_->read_token(sequence.place));
+  sequence.first_step = engine_->steps_made();
+  return give(sequence, token, 0);
 }
 
-Status Generator::give(Sequence &sequence, int32_t token) {
+// `row`: of the last run's logits, which the token was drawn from.
+Status Generator::give(Sequence &sequence, int32_t token, int64_t row) {
   Outcome &outcome = sequence.outcome;
   (outcome.tokens == 0 ? outcome.prompt_seconds : outcome.seconds) = seconds_since(sequence.begin);
   if (outcome.tokens == 0)
@@ -148,7 +166,12 @@ Status Generator::give(Sequence &sequence, int32_t token) {
                  : outcome.tokens == sequence.request.max_tokens ? Stop::length
                  : sequence.position == engine_->context()       ? Stop::context
                                                                  : Stop::none;
-  TokenEvent event{sequence.number, token, Stop::none, {}};
+  TokenEvent event{sequence.number, token, Stop::none, {}, {}};
+  if (const size_t count = sequence.request.log_probabilities) {
+    std::vector<float> logits;
+    CUGRT_TRY(engine_->read_logits(row, logits));
+    event.likely = likely_of(logits, token, count - 1);
+  }
   if (!is_end && static_cast<size_t>(token) < model_->tokenizer->size())
     event.text = sequence.stream.push(model_->tokenizer->bytes_of(token));
   if (sequence.has_ended())
@@ -161,39 +184,71 @@ Status Generator::give(Sequence &sequence, int32_t token) {
   return sequence.has_ended() ? engine_->close_place(sequence.place) : Status();
 }
 
+bool Generator::has_open() const {
+  return std::ranges::any_of(sequences_, [](const Sequence &sequence) {
+    return sequence.is_in() && !sequence.has_ended();
+  });
+}
+
+// Rows may be older than the sequence that has a place now.
+Status Generator::give_row(std::span<const int32_t> tokens, uint32_t step) {
+  for (Sequence &sequence : sequences_) {
+    const int32_t token = tokens[static_cast<size_t>(sequence.place)];
+    if (!sequence.is_in() || sequence.has_ended() || sequence.is_after(step))
+      continue;
+    CUGRT_CHECK(token >= 0); // host and device end places by the same rules
+    ++sequence.position;
+    CUGRT_TRY(give(sequence, token, sequence.place));
+  }
+  return {};
+}
+
+// One step's tokens: of one that was made already, else of the next. While a prompt waits the steps
+// are made one by one.
 Status Generator::decode() {
-  CUGRT_TRY(engine_->decode());
   std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
-  CUGRT_TRY(engine_->read_tokens(tokens));
-  for (Sequence &sequence : sequences_)
-    if (sequence.is_in() && !sequence.has_ended()) {
-      ++sequence.position;
-      CUGRT_TRY(give(sequence, tokens[static_cast<size_t>(sequence.place)]));
+  const size_t given = events_.size();
+  while (has_open() && events_.size() == given) {
+    CUGRT_ASSIGN(bool has_row, engine_->take_row(tokens));
+    if (!has_row) {
+      CUGRT_TRY(engine_->start(!std::ranges::all_of(sequences_, &Sequence::is_in)));
+      CUGRT_ASSIGN(has_row, engine_->take_row(tokens));
     }
+    if (!has_row)
+      return Status::error(Code::internal, "a step of the model told of no tokens");
+    CUGRT_TRY(give_row(tokens, next_step_++));
+  }
   return {};
 }
 
 Status Generator::go_on() {
   events_.clear();
   const auto waiting = std::ranges::find(sequences_, false, &Sequence::is_in);
-  if (waiting != sequences_.end()) {
+  if (waiting != sequences_.end())
     CUGRT_TRY(take_in(*waiting));
-    if (waiting->is_in()) {
-      std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
-      CUGRT_TRY(engine_->read_tokens(tokens));
-      CUGRT_TRY(give(*waiting, tokens[static_cast<size_t>(waiting->place)]));
-    }
-  }
-  const bool has_open = std::ranges::any_of(sequences_, [](const Sequence &sequence) {
-    return sequence.is_in() && !sequence.has_ended();
-  });
-  return has_open ? decode() : Status();
+  return decode();
 }
 
 Status Generator::step() {
   CUGRT_TRY(go_on());
   std::erase_if(sequences_, [](const Sequence &sequence) { return sequence.has_ended(); });
   return {};
+}
+
+// The tokens that the device gave before it was told of the end.
+Status Generator::drop_rows(const Sequence &sequence) {
+  CUGRT_TRY(engine_->settle());
+  CUGRT_TRY(engine_->close_place(sequence.place)); // the loop may have ended before it was told
+  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places())), dropped;
+  for (;; ++next_step_) {
+    CUGRT_ASSIGN(const bool has_row, engine_->take_row(tokens));
+    if (!has_row)
+      break;
+    const int32_t token = tokens[static_cast<size_t>(sequence.place)];
+    if (token >= 0 && !sequence.is_after(next_step_))
+      dropped.push_back(token);
+  }
+  return engine_->take_back(sequence.place, dropped);
 }
 
 Status Generator::generate(Request request, Outcome &outcome) {
@@ -214,6 +269,8 @@ Status Generator::generate(Request request, Outcome &outcome) {
   const Sequence &sequence = sequences_.front();
   while (!sequence.has_ended())
     CUGRT_TRY(go_on());
+  if (sequence.outcome.stop == Stop::caller)
+    CUGRT_TRY(drop_rows(sequence));
   outcome = sequence.outcome;
   held_ = {sequence.position, events_.back().token};
   sequences_.clear();
@@ -225,7 +282,9 @@ Status Generator::clear() {
   sequences_.clear();
   events_.clear();
   held_ = {};
-  return engine_->close_all();
+  CUGRT_TRY(engine_->close_all());
+  next_step_ = engine_->steps_made();
+  return {};
 }
 
 int64_t Generator::empty_places() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "llm/generation/engine.h"
+#include "llm/generation/likely.h"
 #include "llm/generation/prompt_cache.h"
 
 #include <chrono>
@@ -19,6 +20,7 @@ struct Request {
   Sampling sampling;
   std::vector<int32_t> ends;                 // besides the file's
   std::shared_ptr<const PromptCache> prefix; // what the sequence begins with, before the prompt
+  size_t log_probabilities = 0;              // of the token and of so many less one; 0: of none
   /// False ends the generation.
   std::function<bool(int32_t token, std::string_view text)> on_token;
 };
@@ -35,6 +37,7 @@ struct TokenEvent {
   int32_t token = 0;
   Stop stop = Stop::none;
   std::string text;
+  Likely likely; // where the request asks for it
 };
 
 class Generator {
@@ -50,7 +53,8 @@ public:
   Status cancel(uint64_t sequence);
   /// The caches of tokens; takes an empty place meanwhile.
   Result<PromptCache> make_prompt(std::vector<int32_t> tokens);
-  /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is.
+  /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is; a
+  /// loop on the device may have made several steps beforehand, which come first, one a call.
   Status step();
   std::span<const TokenEvent> events() const { return events_; }
 
@@ -64,13 +68,15 @@ private:
     uint64_t number = 0;
     int64_t place = 0, position = 0; // tokens that the caches hold of it
     Request request;
-    size_t taken = 0; // of the prompt
+    size_t taken = 0;        // of the prompt
+    uint32_t first_step = 0; // that it takes part in, of the engine's; once its prompt is in
     Utf8Stream stream;
     Outcome outcome;
     std::chrono::steady_clock::time_point begin;
 
     bool is_in() const { return taken == request.prompt.size(); }
     bool has_ended() const { return outcome.stop != Stop::none; }
+    bool is_after(uint32_t step) const { return static_cast<int32_t>(step - first_step) < 0; }
   };
   /// What `generate` left in place 0: `position` tokens, and one that the caches do not hold.
   struct Held {
@@ -87,13 +93,17 @@ private:
   Status begin(Sequence &sequence);
   Status take_in(Sequence &sequence);
   Status decode();
-  Status give(Sequence &sequence, int32_t token);
+  Status give_row(std::span<const int32_t> tokens, uint32_t step);
+  Status drop_rows(const Sequence &sequence);
+  bool has_open() const;
+  Status give(Sequence &sequence, int32_t token, int64_t row);
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Engine> engine_;
   std::vector<Sequence> sequences_; // in the order of their numbers
   std::vector<TokenEvent> events_;  // of the last step
   Held held_;
+  uint32_t next_step_ = 0; // of the engine's, that was not given yet
   uint64_t last_number_ = 0;
 };
 

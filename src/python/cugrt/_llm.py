@@ -15,20 +15,27 @@ class Generation:
 
     ``ids``: the tokens so far, one that ends the text among them. ``text``: all of it so far. ``stop``: None while it
     goes on, then ``"end"`` (the model ended it), ``"stop"`` (one of the caller's stop texts), ``"length"``
-    (``max_tokens``), ``"context"`` (the caches are full) or ``"closed"``. Closing it gives its place to another one.
+    (``max_tokens``), ``"context"`` (the caches are full), ``"closed"`` or ``"error"``: then ``error`` is the
+    :class:`cugrt.Error`, which reading on raises. Closing it gives its place to another one.
+
+    Where they were asked for, ``log_probabilities`` has one of each token of ``ids``, and ``likely`` of each a list of
+    (token, log-probability), the most likely first: natural logarithms of the model's own probabilities, before
+    temperature and choice.
     """
 
-    def __init__(self, llm, prompt_ids, sequence, stops):
-        self.prompt_ids, self.ids, self.text, self.stop = prompt_ids, [], "", None
+    def __init__(self, llm, prompt_ids, sequence, stops, has_log_probabilities, error=None):
+        self.prompt_ids, self.ids, self.text, self.stop, self.error = prompt_ids, [], "", "error" if error else None, error
+        self.log_probabilities, self.likely = ([], []) if has_log_probabilities else (None, None)
         self._llm, self._sequence = llm, sequence
-        self._stops = [stops] if isinstance(stops, str) else list(stops or ())
-        self._pieces, self._held = collections.deque(), ""
+        self._stops, self._pieces, self._held = stops, collections.deque(), ""
 
     def __iter__(self):
         return self
 
     def __next__(self):
         while not self._pieces:
+            if self.error is not None:
+                raise self.error
             if self.stop is not None:
                 raise StopIteration
             self._llm._advance(self)
@@ -57,9 +64,12 @@ class Generation:
         if getattr(self, "stop", "never begun") is None:
             self.close()
 
-    def _take(self, token, text, stop):
+    def _take(self, token, text, stop, log_probability, likely):
         """A token of this sequence; returns whether a stop text has ended it."""
         self.ids.append(token)
+        if self.likely is not None:
+            self.log_probabilities.append(log_probability)
+            self.likely.append(likely)
         self._held += text
         cuts = [at for at in (self._held.find(end) for end in self._stops) if at >= 0]
         if cuts:
@@ -105,49 +115,72 @@ class LLM:
         """The text's token ids."""
         return self._open.tokenize(text)
 
+    def token_bytes(self, token: int) -> bytes:
+        """What a token stands for, which need not be whole characters; ``b""`` of what is no token."""
+        return self._open.token_bytes(token)
+
     def generate(self, prompt: str | list[int], *, max_tokens: int = 128, temperature: float = 0.0, top_k: int = 0,
-                 top_p: float = 0.0, seed: int = 0, stop: str | list[str] | None = None) -> Generation:
+                 top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,
+                 seed: int = 0, stop: str | list[str] | None = None, log_probabilities: int | None = None) -> Generation:
         """Goes on from a text, or a list of token ids: a :class:`Generation`.
 
-        ``temperature`` 0 takes the most likely token each time; else one is drawn among the ``top_k`` most likely, and
-        the fewest of these that have ``top_p`` together. The same seed gives the same text. ``max_tokens`` 0: until
-        it ends. ``stop``: a text or several that end the answer and are not part of it.
+        ``temperature`` 0 takes the most likely token each time; else one is drawn among the ``top_k`` most likely, the
+        fewest of these that have ``top_p`` together, and those that have ``min_p`` of the most likely one's probability
+        (0: no such limit). The same seed gives the same text. Of tokens that were given already, logits above 0 are
+        divided by ``repetition_penalty`` and others multiplied, and ``frequency_penalty`` is subtracted as often.
+        ``max_tokens`` 0: until it ends. ``stop``: a text or several that end the answer and are not part of it.
+        ``log_probabilities``: a number of most likely tokens, 0 or more, that each token's log-probability is told with.
 
         Raises :class:`cugrt.Error`, BUSY where all places are taken.
         """
-        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
-        return self._begin(ids, [], max_tokens, temperature, top_k, top_p, seed, stop)
+        return self._begin(self._ids(prompt), [], stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
+                           top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
+                           frequency_penalty=frequency_penalty, seed=seed)
 
-    def chat(self, messages: str | list[dict[str, str]], *, max_tokens: int = 256, temperature: float = 0.0,
-             top_k: int = 0, top_p: float = 0.0, seed: int = 0, stop: str | list[str] | None = None) -> Generation:
+    def chat(self, messages: str | list[dict[str, str]], *, max_tokens: int = 256, temperature: float = 0.0, top_k: int = 0,
+             top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,
+             seed: int = 0, stop: str | list[str] | None = None, log_probabilities: int | None = None) -> Generation:
         """The answer in a conversation, by the model's chat template: a :class:`Generation`.
 
         ``messages``: a text of the user's, or a list of ``{"role": "system" | "user" | "assistant", "content": text}``.
+        Other arguments are those of :meth:`generate`.
         """
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        ids, end = self._open.tokenize_chat([(message["role"], message["content"]) for message in messages])
-        return self._begin(ids, [end], max_tokens, temperature, top_k, top_p, seed, stop)
+        try:
+            pairs = [(message["role"], message["content"]) for message in messages]
+            ids, end = self._open.tokenize_chat(pairs)
+        except (TypeError, KeyError):
+            raise Error("messages is a text, or a list of dicts with a role and a content of text") from None
+        return self._begin(ids, [end], stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
+                           top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
+                           frequency_penalty=frequency_penalty, seed=seed)
 
     def batch(self, prompts, **options) -> list[Generation]:
         """Goes on from each of several prompts, as many at once as there are places: a list of :class:`Generation`.
 
-        All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken is an error before any
-        is begun, but for what only its length tells: it then raises, and the others are dropped.
+        All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
+        its generation has ``stop`` ``"error"``, and raises its ``error`` when it is read.
         """
-        ids = [self.tokenize(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-        begun, waiting = [], collections.deque(ids)
+        begun, waiting = [], collections.deque(prompts)
         try:
             while waiting or any(one.stop is None for one in begun):
-                while waiting and self.info["places_empty"]:
-                    begun.append(self.generate(waiting.popleft(), **options))
+                while waiting:
+                    try:
+                        begun.append(self.generate(waiting[0], **options))
+                    except Error as error:
+                        if error.code == Code.BUSY:
+                            break
+                        begun.append(Generation(self, [], None, None, False, error))
+                    waiting.popleft()
                 self.step()
-            for one in begun:
-                one.read()
         except BaseException:
             for one in begun:
                 one.close()
             raise
+        for one in begun:
+            if one.error is None:
+                one.read()
         return begun
 
     def step(self):
@@ -155,14 +188,14 @@ class LLM:
         with self._lock:
             try:
                 events = self._open.step()
-            except Error:
-                self._fail()
+            except Error as error:
+                self._fail(error)
                 raise
-            for sequence, token, text, stop in events:
+            for sequence, token, text, stop, log_probability, likely in events:
                 one = self._running.get(sequence)
                 if one is None:
                     continue
-                ended_early = one._take(token, text, stop)
+                ended_early = one._take(token, text, stop, log_probability, likely)
                 if ended_early and stop is None:
                     self._native.cancel(sequence)
                 if one.stop is not None:
@@ -172,7 +205,7 @@ class LLM:
     def close(self):
         """Frees what it has on its device; generations that run end."""
         with self._lock:
-            self._stop_all()
+            self._stop_all("closed")
             self._native = None
 
     def __enter__(self):
@@ -187,10 +220,26 @@ class LLM:
             raise Error("the language model is closed")
         return self._native
 
-    def _begin(self, ids, ends, max_tokens, temperature, top_k, top_p, seed, stop):
+    def _ids(self, prompt):
+        try:
+            return self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        except TypeError:
+            raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
+
+    def _begin(self, ids, ends, stop, log_probabilities, **numbers):
+        stops = [stop] if isinstance(stop, str) else list(stop or ())
+        if not all(isinstance(one, str) and one for one in stops):
+            raise Error("stop is a text or a list of texts, none of them empty")
+        asked = log_probabilities is not None
+        if asked and not (isinstance(log_probabilities, int) and log_probabilities >= 0):
+            raise Error("log_probabilities is a number of tokens, 0 or more")
         with self._lock:
-            sequence = self._open.add(ids, max_tokens, temperature, top_k, top_p, seed, ends)
-            generation = self._running[sequence] = Generation(self, ids, sequence, stop)
+            try:
+                sequence = self._open.add(ids, ends, log_probabilities + 1 if asked else 0, **numbers)
+            except TypeError:
+                raise Error("tokens, max_tokens, top_k and seed are whole numbers, the last three not negative; "
+                            "temperature, top_p, min_p and penalties are numbers") from None
+            generation = self._running[sequence] = Generation(self, ids, sequence, stops, asked)
             return generation
 
     def _advance(self, generation):
@@ -206,12 +255,12 @@ class LLM:
                 if self._native is not None:
                     self._native.cancel(generation._sequence)
 
-    def _fail(self):
+    def _fail(self, error):
         """A failed step ends all sequences; the session is as new."""
-        self._stop_all()
+        self._stop_all("error", error)
         self._native.clear()
 
-    def _stop_all(self):
+    def _stop_all(self, stop, error=None):
         for one in list(self._running.values()):
-            one.stop = "closed"
+            one.stop, one.error = stop, error
         self._running.clear()

@@ -42,8 +42,12 @@ class Trace:
 class Model(_native.Model):
     """A model on a device: see :func:`load`, which makes one.
 
-    ``model(x=x)`` runs it. Any number of threads may do so at once: as many sessions are open as calls ever ran at
-    the same time, over one copy of the weights. The GIL is released while a call works.
+    ``model(x=x)`` runs its main function and waits for it. Arrays are given by name: NumPy arrays or anything else with a
+    buffer or ``__dlpack__``, contiguous and of the input's dtype and shape. It returns an array, or a tuple of several
+    in the model's order, and raises a :class:`cugrt.Error` that names the input.
+
+    Any number of threads may call it at once: as many sessions are open as calls ever ran at the same time, over one
+    copy of the weights. The GIL is released while a call works.
     """
 
     def __init__(self, source):

@@ -1,6 +1,7 @@
 #include "argument.h"
 
 #include "errors.h"
+#include "numpy_array.h"
 
 #include <cstring>
 #include <string_view>
@@ -21,10 +22,10 @@ std::string take_python_error() {
   return nb::cast<std::string>(nb::str(error.value()));
 }
 
-void set_dims(cugrt_tensor &tensor, const std::string &what, int rank, const int64_t *dims) {
+void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims) {
   if (rank > CUGRT_MAX_RANK)
     fail(CUGRT_INVALID_ARGUMENT,
-         what + " has " + std::to_string(rank) + " dimensions; at most 8 are taken");
+         std::string(what) + " has " + std::to_string(rank) + " dimensions; at most 8 are taken");
   tensor.rank = static_cast<uint32_t>(rank);
   for (int i = 0; i < rank; ++i)
     tensor.dims[i] = dims[i];
@@ -44,9 +45,9 @@ bool is_contiguous(const DlTensor &tensor) {
   return true;
 }
 
-[[noreturn]] void fail_strided(const std::string &what) {
+[[noreturn]] void fail_strided(Subject what) {
   fail(CUGRT_INVALID_ARGUMENT,
-       what + " is not contiguous; numpy.ascontiguousarray makes a copy that is");
+       std::string(what) + " is not contiguous; numpy.ascontiguousarray makes a copy that is");
 }
 
 } // namespace
@@ -58,6 +59,7 @@ GivenArray &GivenArray::operator=(GivenArray &&other) noexcept {
     drop();
     tensor_ = other.tensor_;
     host_ = std::exchange(other.host_, nullptr);
+    kept_ = std::exchange(other.kept_, nullptr);
     view_ = other.view_;
     has_view_ = std::exchange(other.has_view_, false);
     managed_ = std::exchange(other.managed_, nullptr);
@@ -71,19 +73,22 @@ void GivenArray::drop() noexcept {
     PyBuffer_Release(&view_);
   if (managed_ && managed_->deleter)
     managed_->deleter(managed_);
+  Py_CLEAR(kept_);
   has_view_ = false;
   managed_ = nullptr;
   host_ = nullptr;
   block_.reset();
 }
 
-void GivenArray::take(PyObject *object, const std::string &what, Device &device, void *stream,
-                      bool writable) {
+void GivenArray::take(PyObject *object, Subject what, Device &device, void *stream, bool writable) {
   drop();
+  if (take_numpy(object, what, writable))
+    return;
   if (DeviceArray *array = nullptr; nb::try_cast(nb::handle(object), array) && array) {
     if (&array->block->device() != &device)
-      fail(CUGRT_INVALID_ARGUMENT, what + " is an array on " + array->block->device().name() +
-                                       ", the model is on " + device.name());
+      fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is an array on " +
+                                       array->block->device().name() + ", the model is on " +
+                                       device.name());
     tensor_ = array->tensor;
     block_ = array->block;
     return;
@@ -93,11 +98,25 @@ void GivenArray::take(PyObject *object, const std::string &what, Device &device,
     return;
   if (take_dlpack(object, what, device, stream))
     return;
-  fail(CUGRT_INVALID_ARGUMENT, what + " is of type " + type_name(object) +
+  fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is of type " + type_name(object) +
                                    ", which is no array: it has neither a buffer nor __dlpack__");
 }
 
-bool GivenArray::take_buffer(PyObject *object, const std::string &what, bool writable) {
+/// What it cannot take goes the way of other buffers, where it is named.
+bool GivenArray::take_numpy(PyObject *object, Subject what, bool writable) {
+  const NumpyArray *array = numpy_array(object);
+  if (!array || array->dtype() < 0 || array->rank > CUGRT_MAX_RANK ||
+      !array->has(NumpyArray::kContiguous | (writable ? NumpyArray::kWritable : 0)))
+    return false;
+  tensor_.dtype = array->dtype();
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  set_dims(tensor_, what, array->rank, reinterpret_cast<const int64_t *>(array->dims));
+  host_ = array->data;
+  kept_ = nb::borrow(object).release().ptr();
+  return true;
+}
+
+bool GivenArray::take_buffer(PyObject *object, Subject what, bool writable) {
   if (PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)) {
     const std::string reason = take_python_error();
     if (reason.find("contiguous") != std::string::npos)
@@ -108,19 +127,18 @@ bool GivenArray::take_buffer(PyObject *object, const std::string &what, bool wri
   const int32_t dtype = dtype_from_format(view_.format, view_.itemsize);
   if (dtype < 0)
     fail(CUGRT_INVALID_ARGUMENT,
-         what + " has elements of format '" + (view_.format ? view_.format : "") +
+         std::string(what) + " has elements of format '" + (view_.format ? view_.format : "") +
              "', which no dtype here has; numpy.asarray(x, dtype=...) converts");
   if (writable && view_.readonly)
-    fail(CUGRT_INVALID_ARGUMENT, what + " is read-only, and is to be written");
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is read-only, and is to be written");
   tensor_.dtype = dtype;
-  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   set_dims(tensor_, what, view_.ndim, reinterpret_cast<const int64_t *>(view_.shape));
   host_ = view_.buf;
   return true;
 }
 
 /// ml_dtypes' type has no buffer; its bits have one.
-bool GivenArray::take_bfloat16(PyObject *object, const std::string &what, bool writable) {
+bool GivenArray::take_bfloat16(PyObject *object, Subject what, bool writable) {
   nb::handle array(object);
   if (!nb::hasattr(array, "dtype") ||
       nb::cast<std::string>(nb::str(nb::object(array.attr("dtype")))) != "bfloat16")
@@ -132,8 +150,7 @@ bool GivenArray::take_bfloat16(PyObject *object, const std::string &what, bool w
   return true;
 }
 
-bool GivenArray::take_dlpack(PyObject *object, const std::string &what, Device &device,
-                             void *stream) {
+bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, void *stream) {
   nb::handle array(object);
   if (!nb::hasattr(array, "__dlpack__") || !nb::hasattr(array, "__dlpack_device__"))
     return false;
@@ -144,34 +161,36 @@ bool GivenArray::take_dlpack(PyObject *object, const std::string &what, Device &
     place = {nb::cast<int32_t>(nb::object(where[0])), nb::cast<int32_t>(nb::object(where[1]))};
     const bool on_device = place.type == kDlCuda || place.type == kDlCudaManaged;
     if (on_device && device.emulated())
-      fail(CUGRT_INVALID_ARGUMENT, what + " is on a CUDA device, and the model on the emulated "
-                                          "driver, which takes arrays of the host");
+      fail(CUGRT_INVALID_ARGUMENT, std::string(what) +
+                                       " is on a CUDA device, and the model on the emulated "
+                                       "driver, which takes arrays of the host");
     if (on_device && place.index != device.ordinal())
-      fail(CUGRT_INVALID_ARGUMENT, what + " is on cuda:" + std::to_string(place.index) +
+      fail(CUGRT_INVALID_ARGUMENT, std::string(what) +
+                                       " is on cuda:" + std::to_string(place.index) +
                                        ", the model is on " + device.name());
     if (!on_device && place.type != kDlCpu && place.type != kDlCudaHost)
-      fail(CUGRT_INVALID_ARGUMENT, what + " is on a device of DLPack's kind " +
+      fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is on a device of DLPack's kind " +
                                        std::to_string(place.type) +
                                        ", which is neither the host nor CUDA");
     capsule = on_device
                   ? array.attr("__dlpack__")(nb::arg("stream") = reinterpret_cast<intptr_t>(stream))
                   : array.attr("__dlpack__")();
   } catch (nb::python_error &error) {
-    fail(CUGRT_INVALID_ARGUMENT,
-         what + " cannot be shared by DLPack: " + nb::cast<std::string>(nb::str(error.value())));
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " cannot be shared by DLPack: " +
+                                     nb::cast<std::string>(nb::str(error.value())));
   }
   auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));
   if (!managed)
     fail(CUGRT_INVALID_ARGUMENT,
-         what + " gives a DLPack capsule that is none: " + take_python_error());
+         std::string(what) + " gives a DLPack capsule that is none: " + take_python_error());
   PyCapsule_SetName(capsule.ptr(), kDlUsedName);
   managed_ = managed;
   const DlTensor &from = managed->tensor;
   tensor_.dtype = dtype_from_dl(from.dtype);
   if (tensor_.dtype < 0)
     fail(CUGRT_INVALID_ARGUMENT,
-         what + " has elements of DLPack's type (" + std::to_string(from.dtype.code) + ", " +
-             std::to_string(from.dtype.bits) + " bits), which no dtype here has");
+         std::string(what) + " has elements of DLPack's type (" + std::to_string(from.dtype.code) +
+             ", " + std::to_string(from.dtype.bits) + " bits), which no dtype here has");
   if (!is_contiguous(from))
     fail_strided(what);
   set_dims(tensor_, what, from.rank, from.shape);
@@ -197,16 +216,15 @@ bool is_number(const char *text) {
 }
 
 [[noreturn]] void fail_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
-                                const std::string &what, const std::string &why) {
-  fail(CUGRT_INVALID_ARGUMENT, what + " is " + dtype_name(tensor.dtype) +
+                                Subject what, const std::string &why) {
+  fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is " + dtype_name(tensor.dtype) +
                                    shape_text(tensor.rank, tensor.dims) + " where " +
                                    declared_text(declared) + " is declared: " + why);
 }
 
 } // namespace
 
-void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
-                    const std::string &what) {
+void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared, Subject what) {
   if (tensor.dtype != declared.dtype)
     fail_declared(tensor, declared, what, "another dtype");
   if (tensor.rank != declared.rank)
@@ -224,7 +242,7 @@ void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared
   }
 }
 
-cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, const std::string &what) {
+cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, Subject what) {
   cugrt_value value{};
   value.kind = declared.kind;
   nb::object item = nb::borrow(object);
@@ -259,7 +277,7 @@ cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, const 
   }
   static constexpr const char *kKinds[] = {"nothing", "an array", "an int",
                                            "a float", "a bool",   "a tuple of at most 8 ints"};
-  fail(CUGRT_INVALID_ARGUMENT, what + " is of type " + type_name(object) + " where " +
+  fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is of type " + type_name(object) + " where " +
                                    kKinds[declared.kind <= CUGRT_VALUE_SHAPE ? declared.kind : 0] +
                                    " is declared");
 }

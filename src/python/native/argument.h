@@ -5,8 +5,19 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace cugrt::python {
+
+/// What a message is about: "input 'x'". The text is made where something fails.
+struct Subject {
+  const char *kind;
+  std::string_view name = {};
+
+  operator std::string() const {
+    return name.empty() ? kind : kind + (" '" + std::string(name)) + "'";
+  }
+};
 
 /// An array as it was given. Holds on to it; made, moved and destroyed with the GIL held.
 class GivenArray {
@@ -16,9 +27,9 @@ public:
   GivenArray &operator=(GivenArray &&other) noexcept;
   ~GivenArray() { drop(); }
 
-  /// `what` ("input 'x'") begins the message of a failure. An array on a device is put in order
-  /// behind `stream` by who made it. `writable`: read-only memory is an error.
-  void take(PyObject *object, const std::string &what, Device &device, void *stream, bool writable);
+  /// `what` begins the message of a failure. An array on a device is put in order behind `stream`
+  /// by who made it. `writable`: read-only memory is an error.
+  void take(PyObject *object, Subject what, Device &device, void *stream, bool writable);
   /// Memory of the host, or null: then the tensor's address is on the device.
   void *host() const { return host_; }
   const cugrt_tensor &tensor() const { return tensor_; }
@@ -29,12 +40,14 @@ public:
   void drop() noexcept;
 
 private:
-  bool take_buffer(PyObject *object, const std::string &what, bool writable);
-  bool take_dlpack(PyObject *object, const std::string &what, Device &device, void *stream);
-  bool take_bfloat16(PyObject *object, const std::string &what, bool writable);
+  bool take_numpy(PyObject *object, Subject what, bool writable);
+  bool take_buffer(PyObject *object, Subject what, bool writable);
+  bool take_dlpack(PyObject *object, Subject what, Device &device, void *stream);
+  bool take_bfloat16(PyObject *object, Subject what, bool writable);
 
   cugrt_tensor tensor_{};
   void *host_ = nullptr;
+  PyObject *kept_ = nullptr; // a NumPy array
   Py_buffer view_{};
   bool has_view_ = false;
   DlManaged *managed_ = nullptr;
@@ -43,12 +56,11 @@ private:
 
 /// Holds `tensor` against what a parameter or result is declared to be; throws when type, rank or a
 /// dimension that is a number is another one, or a dimension is above its bound.
-void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
-                    const std::string &what);
+void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared, Subject what);
 
 /// A host scalar: int, float, bool, or a tuple of dimensions, by the parameter's kind. Arrays of
 /// one element count as numbers.
-cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, const std::string &what);
+cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, Subject what);
 
 /// "float32[n, 64]", as a parameter is declared.
 std::string declared_text(const cugrt_param_info &declared);

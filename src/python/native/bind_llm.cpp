@@ -60,21 +60,27 @@ nb::tuple tokenize_chat(LanguageModels &self,
   return nb::make_tuple(tokens, end);
 }
 
-uint64_t add(LanguageModels &self, const std::vector<int32_t> &prompt, uint64_t max_tokens,
-             double temperature, int64_t top_k, double top_p, uint64_t seed,
-             const std::vector<int32_t> &ends) {
+uint64_t add(LanguageModels &self, const std::vector<int32_t> &prompt,
+             const std::vector<int32_t> &ends, int64_t log_probabilities, uint64_t max_tokens,
+             double temperature, int64_t top_k, double top_p, double min_p,
+             double repetition_penalty, double frequency_penalty, uint64_t seed) {
   GenerateOptions options;
   options.prompt = prompt;
+  options.ends = ends;
+  options.log_probabilities = log_probabilities;
   options.max_tokens = max_tokens;
   options.temperature = temperature;
   options.top_k = top_k;
   options.top_p = top_p;
+  options.min_p = min_p;
+  options.repetition_penalty = repetition_penalty;
+  options.frequency_penalty = frequency_penalty;
   options.seed = seed;
-  options.ends = ends;
   return self.session_.add(options);
 }
 
-/// (sequence, token, text as bytes, why it ended or none) of each token.
+/// (sequence, token, text, why it ended or none, log-probability, (token, log-probability) of the
+/// most likely ones) of each token.
 nb::list step(LanguageModels &self) {
   std::vector<LanguageEvent> events;
   {
@@ -85,8 +91,12 @@ nb::list step(LanguageModels &self) {
   nb::list all;
   for (const LanguageEvent &event : events) {
     const bool ended = event.stop >= CUGRT_LLM_STOP_END && event.stop <= CUGRT_LLM_STOP_CALLER;
+    nb::list likely;
+    for (const cugrt_llm_likely &one : event.likely)
+      likely.append(nb::make_tuple(one.token, one.log_probability));
     all.append(nb::make_tuple(event.sequence, event.token, event.text,
-                              ended ? nb::object(nb::str(kStops[event.stop])) : nb::none()));
+                              ended ? nb::object(nb::str(kStops[event.stop])) : nb::none(),
+                              event.log_probability, likely));
   }
   return all;
 }
@@ -121,7 +131,15 @@ void bind_llm(nb::module_ &module) {
            nb::arg("progress").none())
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
-      .def("add", &add)
+      .def("token_bytes",
+           [](LanguageModels &self, int32_t token) {
+             const std::string bytes = self.model_.token_bytes(token);
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("add", &add, nb::arg("prompt"), nb::arg("ends"), nb::arg("log_probabilities"),
+           nb::kw_only(), nb::arg("max_tokens"), nb::arg("temperature"), nb::arg("top_k"),
+           nb::arg("top_p"), nb::arg("min_p"), nb::arg("repetition_penalty"),
+           nb::arg("frequency_penalty"), nb::arg("seed"))
       .def("cancel",
            [](LanguageModels &self, uint64_t sequence) { self.session_.cancel(sequence); })
       .def("step", &step)

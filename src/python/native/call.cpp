@@ -54,12 +54,9 @@ private:
       check(api().copy_to_host(model_.device().runtime().get(), to, from, bytes,
                                session_.stream.get()));
   }
-  /// The same from Python: a copy to pageable memory waits for the run, and other threads do not.
-  void fetch(void *to, uint64_t from, uint64_t bytes) {
-    nb::gil_scoped_release released;
-    copy_to_host(to, from, bytes);
-  }
-  std::string what(size_t index) const { return "input '" + function_.params[index].name + "'"; }
+  /// At the end of the call, without the GIL: copies to pageable memory wait for the run.
+  void fetch(void *to, uint64_t from, uint64_t bytes) { fetched_.push_back({to, from, bytes}); }
+  Subject what(size_t index) const { return {"input", function_.params[index].name}; }
   [[noreturn]] void fail_unknown(nb::dict arrays) const;
 
   Model &model_;
@@ -74,6 +71,11 @@ private:
   // Results that the caller gives a place for: a host array or one of ours.
   std::vector<std::pair<nb::object, GivenArray>> outputs_;
   std::vector<DeviceArray> made_; // device arrays that this call writes
+  struct Fetched {
+    void *to;
+    uint64_t from, bytes;
+  };
+  std::vector<Fetched> fetched_;
 };
 
 void Call::fail_unknown(nb::dict arrays) const {
@@ -125,7 +127,7 @@ void Call::take_arguments(nb::dict arrays) {
                            [&](const Slot &known) { return key.equal(known.key); }))
             fail_unknown(arrays);
       fail(CUGRT_INVALID_ARGUMENT,
-           what(i) + " is missing: " +
+           std::string(what(i)) + " is missing: " +
                (slot.declared.kind == CUGRT_VALUE_TENSOR ? declared_text(slot.declared)
                                                          : "a number") +
                " is declared");
@@ -183,8 +185,8 @@ void Call::take_outputs(nb::object out) {
       fail(CUGRT_INVALID_ARGUMENT, "output '" + name + "' is no array: it has no place");
     const auto index = static_cast<size_t>(slot - function_.results.begin());
     auto &[object, array] = outputs_[index];
-    array.take(value.ptr(), "output '" + name + "'", model_.device(), stream_, true);
-    check_declared(array.tensor(), slot->declared, "output '" + name + "'");
+    array.take(value.ptr(), {"output", name}, model_.device(), stream_, true);
+    check_declared(array.tensor(), slot->declared, {"output", name});
     object = nb::borrow(value);
     if (array.host()) {
       must_wait_ = true;
@@ -205,7 +207,8 @@ void Call::stage(size_t index) {
   Bound::Staging &staging = bound_.staging[index];
   if (bytes > staging.bytes || !staging.buffer) {
     if (bytes > model_.device().info().memory_bytes)
-      fail(CUGRT_OUT_OF_DEVICE_MEMORY, what(index) + " is larger than the device's memory");
+      fail(CUGRT_OUT_OF_DEVICE_MEMORY,
+           std::string(what(index)) + " is larger than the device's memory");
     session_.stream.synchronize(); // the old memory may be in use
     staging = {};
     const uint64_t room = std::max<uint64_t>(bytes, 256);
@@ -313,6 +316,8 @@ nb::object Call::allocated_output(size_t which, bool device) {
 void Call::finish(bool device) {
   if (!device || must_wait_) {
     nb::gil_scoped_release released;
+    for (const Fetched &one : fetched_)
+      copy_to_host(one.to, one.from, one.bytes);
     session_.stream.synchronize();
     return;
   }
@@ -346,13 +351,13 @@ nb::object Model::call(size_t function, nb::dict arrays, nb::object out, bool de
           (i < results ? call.result(i, device) : call.allocated_output(i - results, device))
               .release()
               .ptr());
+    call.finish(device);
   } catch (...) {
     nb::gil_scoped_release released;
     (void)api().stream_synchronize(
         lease->stream.get()); // results that were queued go with this call
     throw;
   }
-  call.finish(device);
   return unwrap && all == 1 ? nb::object(values[0]) : values;
 }
 

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include "errors.h"
+#include "numpy_array.h"
 
 #include <nanobind/stl/vector.h>
 
@@ -106,11 +107,7 @@ nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **d
       PyObject_Vectorcall(empty, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!array.is_valid())
     throw nb::python_error();
-  Py_buffer view;
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_WRITABLE))
-    throw nb::python_error();
-  *data = view.buf;
-  PyBuffer_Release(&view);
+  *data = numpy_array(array.ptr())->data;
   return is_bfloat ? nb::object(array.attr("view")(nb::handle(numpy_dtype(dtype)))) : array;
 }
 

@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <new>
+
 namespace nb = nanobind;
 
 namespace cugrt::python {
@@ -22,6 +24,24 @@ void raise(const Error &error) {
 }
 
 } // namespace
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (const Error &error) {
+    try {
+      raise(error);
+    } catch (nb::python_error &failure) {
+      failure.restore();
+    }
+  } catch (nb::python_error &error) {
+    error.restore();
+  } catch (const std::bad_alloc &) {
+    PyErr_NoMemory();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
 
 void translate_errors() {
   nb::register_exception_translator([](const std::exception_ptr &failure, void *) {

@@ -11,6 +11,10 @@ namespace cugrt::python {
 /// somewhere.
 [[noreturn]] void fail(cugrt_code code, const std::string &message);
 
+/// In a handler: makes the exception Python's current error, for functions that Python calls
+/// without nanobind.
+void set_python_error() noexcept;
+
 /// Turns cugrt::Error into Python's cugrt.Error, which the package defines. Once, at import.
 void translate_errors();
 

@@ -46,12 +46,13 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
     return;
   }
   for (auto [key, value] : nb::cast<nb::dict>(given)) {
-    const std::string name = nb::cast<std::string>(nb::str(key)), what = "weight '" + name + "'";
+    const std::string name = nb::cast<std::string>(nb::str(key));
+    const Subject what = {"weight", name};
     GivenArray array;
     array.take(value.ptr(), what, device, nullptr, false);
     if (!array.host())
       fail(CUGRT_INVALID_ARGUMENT,
-           what + " is on a device; weights are given as arrays of the host");
+           std::string(what) + " is on a device; weights are given as arrays of the host");
     const cugrt_tensor &tensor = array.tensor();
     weights.add(name, array.host(), static_cast<cugrt_dtype>(tensor.dtype),
                 {tensor.dims, tensor.rank});

@@ -132,6 +132,15 @@ cugrt_status *session_synchronize(cugrt_session *session) {
   });
 }
 
+cugrt_status *session_is_idle(cugrt_session *session, int32_t *is_idle) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(is_idle);
+    CUGRT_ASSIGN(*is_idle, with_session(session, [](auto &it) { return it.is_idle(); }));
+    return {};
+  });
+}
+
 cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *counters) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
@@ -245,6 +254,7 @@ void add_session_entries(cugrt_api &table) {
   table.session_open = session_open;
   table.session_run = session_run;
   table.session_synchronize = session_synchronize;
+  table.session_is_idle = session_is_idle;
   table.session_get_counters = session_get_counters;
   table.session_free = session_free;
   table.session_read_launches = session_read_launches;

@@ -26,40 +26,54 @@ cugrt_status *weights_load(const char *path, cugrt_weights **weights) {
   });
 }
 
-cugrt_status *add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor,
-                  bool copied) {
+/// What a caller's tensor describes, without its bytes.
+Result<HostTensor> described(const char *name, const cugrt_tensor &tensor) {
+  auto bytes = tensor_bytes(tensor);
+  if (!bytes.ok())
+    return bytes.take_status().in(std::string("weight '") + name + "'");
+  if (tensor.address == 0 && *bytes != 0)
+    return Status::error(Code::invalid_argument,
+                         std::string("weight '") + name + "': the address is null");
+  HostTensor made;
+  made.dtype = static_cast<ir::DType>(tensor.dtype);
+  made.dims.assign(tensor.dims, tensor.dims + tensor.rank);
+  made.size_bytes = *bytes;
+  return made;
+}
+
+const char *host_bytes(const cugrt_tensor &tensor) {
+  return tensor.address ? reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address))
+                        : "";
+}
+
+cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(weights);
     CUGRT_REQUIRE(name);
     CUGRT_REQUIRE(tensor);
-    auto bytes = tensor_bytes(*tensor);
-    if (!bytes.ok())
-      return bytes.take_status().in(std::string("weight '") + name + "'");
-    const auto *data = reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor->address));
-    if (!data && *bytes != 0)
-      return Status::error(Code::invalid_argument,
-                           std::string("weight '") + name + "': the address is null");
-    HostTensor added;
-    added.dtype = static_cast<ir::DType>(tensor->dtype);
-    added.dims.assign(tensor->dims, tensor->dims + tensor->rank);
-    if (copied) {
-      const auto own = std::make_shared<const std::string>(data ? data : "", *bytes);
-      added.storage = {own, own->data()};
-    } else {
-      added.storage = {std::shared_ptr<const void>(), data};
-    }
-    added.size_bytes = *bytes;
-    return weights->set.add(name, std::move(added));
+    CUGRT_ASSIGN(HostTensor copy, described(name, *tensor));
+    const auto own = std::make_shared<const std::string>(host_bytes(*tensor), copy.size_bytes);
+    copy.storage = {own, own->data()};
+    return weights->set.add(name, std::move(copy));
   });
 }
 
-cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
-  return add(weights, name, tensor, true);
-}
-
-cugrt_status *weights_add_view(cugrt_weights *weights, const char *name,
-                               const cugrt_tensor *tensor) {
-  return add(weights, name, tensor, false);
+cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
+                                 const cugrt_tensor *tensor, void (*release)(void *user),
+                                 void *user) {
+  return guarded([&]() -> Status {
+    const std::shared_ptr<const char> bytes(tensor ? host_bytes(*tensor) : "",
+                                            [release, user](const char *) {
+                                              if (release)
+                                                release(user);
+                                            });
+    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(name);
+    CUGRT_REQUIRE(tensor);
+    CUGRT_ASSIGN(HostTensor shared, described(name, *tensor));
+    shared.storage = bytes;
+    return weights->set.add(name, std::move(shared));
+  });
 }
 
 size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
@@ -88,7 +102,7 @@ void add_weights_entries(cugrt_api &table) {
   table.weights_create = weights_create;
   table.weights_load = weights_load;
   table.weights_add = weights_add;
-  table.weights_add_view = weights_add_view;
+  table.weights_add_shared = weights_add_shared;
   table.weights_count = weights_count;
   table.weights_at = weights_at;
   table.weights_free = weights_free;

@@ -46,6 +46,7 @@ constexpr std::string_view kHarmless[] = {"ld.param",
                                           "set",
                                           "selp",
                                           "slct",
+                                          "prefetch", // a hint, whoever writes there
                                           "griddepcontrol.launch_dependents"};
 
 /// Without comments; what stands between quotes is left out, too.

@@ -6,9 +6,9 @@
 namespace cugrt::runtime {
 
 struct ProgrammaticCode {
-  /// Every thread executes griddepcontrol.wait before it touches memory, branches, calls or ends.
-  /// Then all of the kernel comes after all of its predecessors, and whatever follows the kernel
-  /// does.
+  /// Every thread executes griddepcontrol.wait before it touches memory, branches, calls or ends;
+  /// prefetches are hints that read nothing. Then all of the kernel comes after all of its
+  /// predecessors, and whatever follows the kernel does.
   bool waits_first = false;
   bool triggers = false; // it holds griddepcontrol.launch_dependents
 };

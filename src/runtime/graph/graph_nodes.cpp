@@ -94,6 +94,8 @@ private:
         instance_.early_[i] = true;
       }
     }
+    if (const uint32_t before = topology_.idle_lanes[node]; before != kNone)
+      after_.push_back(ends_[before]);
   }
 
   Status add(uint32_t node) {

@@ -1,6 +1,7 @@
 // Making of patch programs; see topology_class.h.
 #include "runtime/graph/topology_class.h"
 
+#include "runtime/graph/lanes.h"
 #include "runtime/graph/step_launch.h"
 #include "runtime/program/legality.h"
 #include "support/check.h"
@@ -31,6 +32,7 @@ public:
     flatten();
     add_levels();
     add_edges();
+    class_.idle_lanes = find_idle_lanes(class_);
     add_base_uses();
     return std::move(class_);
   }

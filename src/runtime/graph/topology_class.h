@@ -41,7 +41,8 @@ struct TopologyClass {
   std::vector<uint32_t> first_argument;                  // of each node, and the end
   std::vector<uint32_t> first_predecessor, predecessors; // nodes; first_predecessor has an end, too
   std::vector<bool> programmatic;                        // of each of `predecessors`
-  plan::RegionLevels levels; // one for each graph: the region's own and its bodies
+  std::vector<uint32_t> idle_lanes; // of each node: whose lane it goes on with (lanes.h), or kNone
+  plan::RegionLevels levels;        // one for each graph: the region's own and its bodies
   /// Nodes that the graph does not have, of branches that are not taken; none of `predecessors`.
   /// What waits for such a node waits for what it would wait for.
   std::vector<bool> left_out;

@@ -76,7 +76,8 @@ Result<uint32_t> choose_target(const Pack &pack, int device, bool only_ptx) {
 Result<std::shared_ptr<const Executable>> make_executable(const Pack &pack, uint32_t index) {
   const PackTarget &target = pack.contents.targets[index];
   ExecutableParts parts;
-  parts.plan = pack.plans[target.plan];
+  // Made and moved: assigning a copy has twice the code.
+  parts.plan = plan::Plan(pack.plans[target.plan]);
   parts.module_name = pack.contents.module_name;
   parts.architecture = target.architecture;
   std::map<uint32_t, uint32_t> numbers; // of the pack's images among the executable's

@@ -383,10 +383,20 @@ bool Session::handed_out(uint32_t function, size_t result, uint64_t address) con
 }
 
 Result<bool> Session::is_idle() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
   if (!in_flight_)
     return true;
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return end_recorded_ ? order_event_.query() : last_stream_.query();
+  auto ask = [&]() -> Result<bool> {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    return end_recorded_ ? order_event_.query() : last_stream_.query();
+  };
+  Result<bool> answer = ask();
+  if (!answer.ok())
+    return code_->device().note(answer.take_status().in("work that was queued earlier failed"));
+  return answer;
 }
 
 Status Session::run_after(Session &other, const RunRequest &request) {

@@ -204,6 +204,18 @@ Status SessionFrames::synchronize() {
   return first;
 }
 
+Result<bool> SessionFrames::is_idle() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  for (Frame &frame : frames_) {
+    CUGRT_ASSIGN(const bool idle, frame.session->is_idle());
+    if (!idle)
+      return false;
+  }
+  return true;
+}
+
 Result<PrepareReport> SessionFrames::prepare(uint32_t function,
                                              std::span<const cugrt_symbol_value> symbols) {
   PrepareReport sum;

@@ -33,6 +33,7 @@ public:
 
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
+  Result<bool> is_idle();
   /// For every frame.
   Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
   /// The sum over the frames.

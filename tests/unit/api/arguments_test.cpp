@@ -91,7 +91,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(weights_create);
   CHECK_NULLS(weights_load);
   CHECK_NULLS(weights_add);
-  CHECK_NULLS(weights_add_view);
+  CHECK_NULLS(weights_add_shared);
   CHECK_NULLS(weights_count);
   CHECK_NULLS(weights_at);
   CHECK_NULLS(weights_free);
@@ -111,6 +111,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_open);
   CHECK_NULLS(session_run);
   CHECK_NULLS(session_synchronize);
+  CHECK_NULLS(session_is_idle);
   CHECK_NULLS(session_get_counters);
   CHECK_NULLS(session_graph_report);
   CHECK_NULLS(session_free);

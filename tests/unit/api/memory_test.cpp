@@ -115,10 +115,40 @@ TEST_CASE("weights tell what they hold") {
   CHECK(tensor.address != reinterpret_cast<uintptr_t>(values.data())); // copied
   CHECK(error_of([&] { check(api().weights_at(weights.get(), 2, &name, &tensor)); }).code() ==
         CUGRT_OUT_OF_RANGE);
-  weights.add_view("v", values.data(), CUGRT_F32, std::vector<int64_t>{6});
+  const auto owner = std::make_shared<const std::vector<float>>(values);
+  weights.add_shared("v", owner->data(), CUGRT_F32, std::vector<int64_t>{6}, owner);
   check(api().weights_at(weights.get(), 2, &name, &tensor));
-  CHECK(tensor.address == reinterpret_cast<uintptr_t>(values.data())); // where it lies
+  CHECK(tensor.address == reinterpret_cast<uintptr_t>(owner->data())); // where it lies
+  CHECK(owner.use_count() == 2);
+  CHECK(error_of([&] {
+          weights.add_shared("v", owner->data(), CUGRT_F32, std::vector<int64_t>{6}, owner);
+        }).code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(owner.use_count() == 2); // what is refused keeps nothing
   CHECK(error_of([&] {
           weights.add("w", values.data(), CUGRT_F32, std::vector<int64_t>{1});
         }).code() == CUGRT_INVALID_ARGUMENT); // the name is taken
+}
+
+TEST_CASE("shared weights are not copied, and are released once, also where they are refused") {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  int released = 0;
+  const auto release = [](void *user) { ++*static_cast<int *>(user); };
+  const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(values.data()), CUGRT_F32,
+                                          std::vector<int64_t>{2, 3});
+  {
+    Weights weights;
+    const auto add = [&] {
+      check(api().weights_add_shared(weights.get(), "w", &tensor, release, &released));
+    };
+    add();
+    CHECK(released == 0);
+    CHECK(error_of(add).code() == CUGRT_INVALID_ARGUMENT); // the name is taken
+    CHECK(released == 1);
+    check(api().weights_add_shared(weights.get(), "v", &tensor, nullptr, nullptr));
+    const char *name = nullptr;
+    cugrt_tensor found{};
+    check(api().weights_at(weights.get(), 0, &name, &found));
+    CHECK(found.address == tensor.address);
+  }
+  CHECK(released == 2);
 }

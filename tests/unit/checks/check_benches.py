@@ -22,6 +22,7 @@ LOOKUPS = ("embedding", "gather", "gather_elements")
 WITHOUT_CASE = {
     "cache_write.cu": "no op becomes it: language models' modules name it; a row a sequence",
     "cache_write_at.cu": "no op becomes it: language models' modules name it; rows of a sequence",
+    "decode_end.cu": "no op becomes it: language models' modules name it; a thread a sequence",
     "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
@@ -35,7 +36,7 @@ WITHOUT_CASE = {
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
-CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma")
+CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma", "ceiling_fma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
@@ -80,7 +81,7 @@ def _(benches):
     equal([line.split()[0] for line in shown[2:]], [row["case"] for row in rows])
     for row in rows:
         assert row["us"] > 0 and row["bytes"] > 0, row
-        assert row["ceiling"] in ("copy", "read", "mma"), row
+        assert row["ceiling"] in ("copy", "read", "mma", "fma"), row
         equal(row["driver"] == "EMULATED", emulated)
         # A fraction, or the reason why there is none: never both, and no fraction without a GPU.
         equal(row["fraction_of_ceiling"] is None, bool(row["not_measured"]))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-# Registers: f f32, d f64, r 32 bits, rd 64 bits, h 16 bits, u u32, s s32, xx f16x2, p predicate.
+# Registers: f f32, d f64, r 32 bits, rd 64 bits, w 128 bits, h 16 bits, u u32, s s32, xx f16x2, p predicate.
 GOOD = """
 add.u32 u, s, r;
 add.f32 r, f, r;
@@ -121,6 +121,36 @@ set.lt.and.ftz.f16.f32 h, f, f, p;
 match.all.sync.b32 _|p, r, -1;
 shfl.sync.idx.b32 r|p, r, 0, 31, -1;
 elect.sync _|p, -1;
+barrier.cluster.arrive.relaxed.aligned;
+barrier.cluster.wait.acquire;
+mapa.shared::cluster.u32 r, r, 1;
+mapa.u64 rd, rd, r;
+getctarank.u64 r, rd;
+ld.shared::cluster.v2.u32 {r, r}, [r];
+atom.shared::cluster.add.u32 r, [r], r;
+mov.pred p, %is_explicit_cluster;
+mov.u32 r, %reserved_smem_offset_1;
+mbarrier.init.shared.b64 [r], 3;
+mbarrier.inval.b64 [rd];
+mbarrier.arrive.shared.b64 rd, [r], 2;
+mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [r], r;
+mbarrier.arrive.noComplete.shared.b64 rd, [r], r;
+mbarrier.arrive_drop.shared.b64 rd, [r];
+mbarrier.test_wait.parity.shared.b64 p, [r], r;
+mbarrier.try_wait.acquire.cta.shared::cta.b64 p, [r], rd, r;
+mbarrier.pending_count.b64 r, rd;
+cp.async.mbarrier.arrive.noinc.shared::cta.b64 [r];
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [r], [rd], 16, [r];
+cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [rd], [r], r, rd;
+cp.async.bulk.wait_group.read 1;
+fence.proxy.async.shared::cta;
+fence.mbarrier_init.release.cluster;
+alloca.u64 rd, rd, 16;
+stackrestore.u32 r;
+mov.b128 w, {rd, rd};
+mov.b128 {rd, rd}, w;
+ld.global.b128 w, [rd];
+atom.global.cas.b128 w, [rd], w, w;
 redux.sync.add.s32 s, s, -1;
 atom.global.add.u32 _, [rd], r;
 bar.sync 0, WARP_SZ;
@@ -145,6 +175,25 @@ wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32 {s, s, s, s, s, s, s, s}, 
 """
 
 BAD = """
+barrier.cluster.arrive.acquire;
+barrier.cluster.wait.relaxed;
+mapa.shared::cta.u32 r, r, 1;
+mapa.u64 rd, r, r;
+mapa.u32 r, r, f;
+getctarank.u64 rd, rd;
+mbarrier.init.shared.b32 [r], 3;
+mbarrier.arrive.shared.b64 r, [r];
+mbarrier.test_wait.shared.b64 p, [r], r;
+mbarrier.test_wait.parity.shared.b64 r, [r], r;
+cp.async.bulk.shared::cluster.global [r], [rd], 16, [r];
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [r], [rd], 20, [r];
+cp.async.bulk.wait_group r;
+alloca.b64 rd, rd;
+alloca.u64 rd, rd, 3;
+mov.b128 rd, rd;
+mov.b128 w, {r, r};
+mov.b128 {rd, rd}, {rd, rd};
+add.u64 rd, rd, w;
 add.f32 rd, f, f;
 add.f32 u, f, f;
 add.u32 f, r, r;
@@ -351,7 +400,7 @@ HEAD = """.version 8.7
 .global .b8 bytes[16];
 .const .b8 table[16];
 .visible .entry k() {
-.reg .f32 f; .reg .f64 d; .reg .b32 r; .reg .b64 rd; .reg .b16 h; .reg .u32 u; .reg .s32 s; .reg .f16x2 xx; .reg .pred p;
+.reg .f32 f; .reg .f64 d; .reg .b32 r; .reg .b64 rd; .reg .b128 w; .reg .b16 h; .reg .u32 u; .reg .s32 s; .reg .f16x2 xx; .reg .pred p;
 """
 LINE = HEAD.count("\n") + 1
 INVALID_PTX = 218

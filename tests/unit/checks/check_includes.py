@@ -35,7 +35,7 @@ ARROWS = {
     "python": ["cugrt"],
     # The bench of the emulator counts inside it; the others see it as a driver. Benches use what
     # tests share.
-    "bench": ["runtime", "emulator", "tests"],
+    "bench": ["runtime", "emulator", "llm", "tests"],
     "tests": [],
     # The public headers, include/cugrt/.
     "cugrt": [],

@@ -417,6 +417,29 @@ def _(subject):
     equal(len(answer["prompt_ids"]) + len(answer["ids"]), 21)
 
 
+@test("a pack of a model's functions gives the same text without a compiler, and is of its model alone")
+def _(subject):
+    model = Model("llama", ["q8_0", "f16"], False, 21)
+    wanted = subject.generate(model, "--context", "64")
+    path = subject.write(model.bytes)
+    pack = path + ".pack"
+    done = subject.run("compile", "--arch", "compute_80", path, "-o", pack, "--context", "64")
+    equal((done.returncode, "error" in done.stderr and done.stderr), (0, False))
+    compiled = dict(subject.environment)
+    try:
+        subject.environment |= {"CUGRT_NVRTC": "/none", "XDG_CACHE_HOME": os.path.join(subject.folder, "no-cache")}
+        answer = subject.generate(model, "--pack", pack)
+        equal((answer["ids"], answer["context"]), (wanted["ids"], 64))
+        other = Model("llama", ["q8_0", "f16"], False, 21, layers=3)
+        equal(subject.error(other, "--pack", pack), "cugrt: error: 'm.gguf.pack' is another model's pack")
+    finally:
+        subject.environment = compiled
+    with open(path + ".cugrt", "w") as file:
+        file.write("cugrt 1\nfunc @main(%x: tensor<[4], f32>) -> (tensor<[4], f32>) {\n  %y = relu(%x)\n  return %y\n}\n")
+    equal(subject.run("compile", "--arch", "compute_80", path + ".cugrt", "-o", pack).returncode, 0)
+    equal(subject.error(model, "--pack", pack), "cugrt: error: 'm.gguf.pack' is no language model's pack")
+
+
 @test("wrong files and options are told in one sentence")
 def _(subject):
     good = ["q8_0"]

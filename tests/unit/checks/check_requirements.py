@@ -16,7 +16,7 @@ import tempfile
 
 SKIPPED = 77
 
-# Registers: f f32, d f64, r 32 bits, rd 64 bits, h 16 bits, p predicate.
+# Registers: f f32, d f64, r 32 bits, rd 64 bits, w 128 bits, h 16 bits, p predicate.
 INSTRUCTIONS = """
 ld.global.nc.f32 f, [rd];
 ldu.global.f32 f, [rd];
@@ -81,6 +81,44 @@ prefetch.global.L2::evict_last [rd];
 prefetchu.L1 [rd];
 applypriority.global.L2::evict_normal [rd], 128;
 discard.global.L2 [rd], 128;
+mov.b128 w, w;
+ld.global.b128 w, [rd];
+st.global.b128 [rd], w;
+atom.global.exch.b128 w, [rd], w;
+mapa.u64 rd, rd, r;
+mapa.shared::cluster.u32 r, r, r;
+getctarank.u64 r, rd;
+barrier.cluster.arrive;
+barrier.cluster.arrive.release.aligned;
+barrier.cluster.wait;
+barrier.cluster.wait.acquire;
+mbarrier.init.shared.b64 [r], r;
+mbarrier.inval.shared::cta.b64 [r];
+mbarrier.arrive.shared.b64 rd, [r];
+mbarrier.arrive.release.cta.shared::cta.b64 rd, [r];
+mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [r], r;
+mbarrier.arrive.noComplete.shared.b64 rd, [r], r;
+mbarrier.arrive_drop.shared.b64 rd, [r];
+mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r], r;
+mbarrier.arrive.expect_tx.shared.b64 rd, [r], r;
+mbarrier.test_wait.shared.b64 p, [r], rd;
+mbarrier.test_wait.parity.shared.b64 p, [r], r;
+mbarrier.try_wait.shared.b64 p, [r], rd;
+mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [r], r;
+mbarrier.pending_count.b64 r, rd;
+cp.async.mbarrier.arrive.shared.b64 [r];
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [r], [rd], 16, [r];
+cp.async.bulk.global.shared::cta.bulk_group [rd], [r], 16;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+cp.async.bulk.prefetch.L2.global [rd], 16;
+fence.proxy.async;
+fence.proxy.async.shared::cta;
+fence.mbarrier_init.release.cluster;
+fence.proxy.alias;
+alloca.u64 rd, rd;
+stacksave.u64 rd;
+stackrestore.u64 rd;
 membar.gl;
 membar.cta;
 membar.sys;
@@ -305,7 +343,7 @@ wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {f, f, f, f, f, f, f, f}, {r, r,
 wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {f, f, f, f, f, f, f, f}, {r, r, r, r}, {r, r, r, r}, {f, f, f, f, f, f, f, f};
 """
 
-DECLARATIONS = (".reg .f32 f; .reg .f64 d; .reg .b32 r; .reg .b64 rd; .reg .b16 h; .reg .pred p;")
+DECLARATIONS = (".reg .f32 f; .reg .f64 d; .reg .b32 r; .reg .b64 rd; .reg .b128 w; .reg .b16 h; .reg .pred p;")
 
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "emulator", "decode",

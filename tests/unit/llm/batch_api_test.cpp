@@ -5,7 +5,10 @@
 
 #include <cugrt/llm.hpp>
 
+#include <csignal>
+#include <filesystem>
 #include <map>
+#include <sys/resource.h>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -57,6 +60,43 @@ TEST_CASE("a batch steps several sequences, whose tokens are those of each gener
   session.cancel(third);
   CHECK(!session.is_running());
   CHECK(error_of([&] { session.cancel(third); }).code() == CUGRT_NOT_FOUND);
+}
+
+TEST_CASE(
+    "a loop on the device gives the host's tokens, to sequences that join and are cancelled") {
+  TemporaryFolder folder;
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  const GenerateOptions first = {.prompt = model.tokenize("ABCDEFG"), .max_tokens = 12},
+                        second = {.prompt = model.tokenize("HI"), .temperature = 1.5, .seed = 3};
+  std::vector<std::vector<int32_t>> given;
+  for (const cugrt_llm_loop loop : {CUGRT_LLM_LOOP_HOST, CUGRT_LLM_LOOP_DEVICE}) {
+    LanguageSession session(model, emulated_runtime(), {.places = 2, .loop = loop});
+    CHECK(session.info().loop == loop);
+    std::map<uint64_t, std::vector<int32_t>> tokens;
+    const auto step = [&] {
+      for (const LanguageEvent &event : session.step())
+        tokens[event.sequence].push_back(event.token);
+    };
+    const uint64_t cancelled = session.add(second);
+    while (tokens[cancelled].size() < 3)
+      step();
+    const uint64_t joins = session.add(first);
+    while (tokens[cancelled].size() < 6)
+      step();
+    session.cancel(cancelled);
+    const uint64_t last = session.add(first);
+    while (session.is_running())
+      step();
+    CHECK(tokens[joins].size() == 12);
+    CHECK(tokens[last] == tokens[joins]);
+    given.insert(given.end(), {tokens[cancelled], tokens[joins]});
+  }
+  CHECK(given[2] == given[0]);
+  CHECK(given[3] == given[1]);
+  CHECK(std::string(error_of([&] {
+                      LanguageSession(model, emulated_runtime(),
+                                      {.loop = static_cast<cugrt_llm_loop>(3)});
+                    }).what()) == "loop is a cugrt_llm_loop");
 }
 
 TEST_CASE("what a session or a sequence cannot have is refused") {
@@ -158,4 +198,43 @@ TEST_CASE("a prompt's file that is not whole is refused, and one that cannot be 
   CHECK(error_of([&] { LanguagePrompt::read(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
   CHECK(error_of([&] { prompt.write(folder.path + "/no/folder"); }).code() == CUGRT_NOT_FOUND);
   CHECK(error_of([&] { session.make_prompt({}); }).code() == CUGRT_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a disk that fills up while a prompt is written is told in one sentence, and nothing is "
+          "lost") {
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/prompt.kv", device = folder.path + "/full";
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  LanguageSession session(model, emulated_runtime());
+  const LanguagePrompt prompt = session.make_prompt({1, 2, 3}),
+                       longer = session.make_prompt({4, 5, 6, 7});
+  prompt.write(path);
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(folder.path))
+      names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  };
+  CHECK(files() == std::vector<std::string>{"m.gguf", "prompt.kv"});
+
+  // A limit on the size of files stops a write in the middle, as a full disk does.
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit limited = before;
+  limited.rlim_cur = 1000;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limited) == 0);
+  const std::string what = error_of([&] { longer.write(path); }).what();
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK(what == "cannot write '" + path + "': File too large");
+  CHECK(files() == std::vector<std::string>{"m.gguf", "prompt.kv"});
+  CHECK(LanguagePrompt::read(path).tokens() == prompt.tokens());
+
+  std::filesystem::create_symlink("/dev/full", device);
+  CHECK(std::string(error_of([&] { longer.write(device); }).what()) ==
+        "cannot write '" + device + "': not a regular file");
+  longer.write(path); // the prompt itself is as it was
+  CHECK(LanguagePrompt::read(path).tokens() == longer.tokens());
 }

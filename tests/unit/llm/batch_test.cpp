@@ -1,39 +1,16 @@
 // Batches: sequences that come and go in the places of one decode step, on the emulated driver.
-#include "llm/generation/generator.h"
-#include "support/api_fixture.h"
-#include "support/small_language_model.h"
-#include "support/temporary_folder.h"
+#include "unit/llm/sequences.h"
 
-#include <map>
-#include <random>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
 
 using namespace cugrt;
 using namespace cugrt::llm;
 using namespace cugrt::test;
 
 namespace {
-
-std::shared_ptr<const Model> small_model() {
-  static const std::shared_ptr<const Model> model = [] {
-    TemporaryFolder folder;
-    return *Model::open(SmallLanguageModel().write(folder.path));
-  }();
-  return model;
-}
-
-EngineOptions of_places(int64_t places, int64_t context = 0) {
-  EngineOptions options;
-  options.places = places;
-  options.context = context;
-  return options;
-}
-
-std::vector<int32_t> prompt_of(size_t length, int32_t first) {
-  std::vector<int32_t> prompt;
-  for (size_t i = 0; i < length; ++i)
-    prompt.push_back((first + static_cast<int32_t>(i * i)) % 40);
-  return prompt;
-}
 
 /// Takes the prompt of a place in, in as many parts as it has.
 void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
@@ -50,32 +27,22 @@ void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
 
 using Logits = std::vector<std::vector<float>>;
 
+void make_step(Engine &engine) {
+  std::vector<int32_t> tokens(static_cast<size_t>(engine.places()));
+  REQUIRE(engine.start(true).ok());
+  const Result<bool> has_row = engine.take_row(tokens);
+  REQUIRE(has_row.ok());
+  REQUIRE(*has_row);
+}
+
 /// The logits of `steps` decode steps of one place.
 Logits follow(Engine &engine, int64_t place, int steps) {
   Logits all(static_cast<size_t>(steps));
   for (std::vector<float> &logits : all) {
-    REQUIRE(engine.decode().ok());
+    make_step(engine);
     REQUIRE(engine.read_logits(place, logits).ok());
   }
   return all;
-}
-
-Request request_of(size_t length, int32_t first, uint64_t max_tokens) {
-  Request request;
-  request.prompt = prompt_of(length, first);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
-/// What sequences give until none runs, by their number.
-std::map<uint64_t, std::vector<int32_t>> run_all(Generator &generator) {
-  std::map<uint64_t, std::vector<int32_t>> tokens;
-  while (generator.empty_places() < generator.engine().places()) {
-    REQUIRE(generator.step().ok());
-    for (const TokenEvent &event : generator.events())
-      tokens[event.sequence].push_back(event.token);
-  }
-  return tokens;
 }
 
 } // namespace
@@ -94,7 +61,7 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   for (int64_t place : {2, 0, 3, 1})
     take_in(**engine, place, prompt_of(lengths[size_t(place)], int32_t(place)));
   for (int step = 0; step < kSteps; ++step) {
-    REQUIRE((*engine)->decode().ok());
+    make_step(**engine);
     for (int64_t place = 0; place < 4; ++place) {
       std::vector<float> logits;
       REQUIRE((*engine)->read_logits(place, logits).ok());
@@ -106,6 +73,29 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   REQUIRE((*engine)->close_all().ok());
   take_in(**engine, 3, prompt_of(lengths[1], 1));
   CHECK(follow(**engine, 3, kSteps) == alone[1]);
+}
+
+TEST_CASE("a decode step is five launches a layer and six at most, also of mixed formats") {
+  for (const bool is_mixed : {false, true}) {
+    SmallLanguageModel small;
+    small.is_mixed = is_mixed;
+    small.width = is_mixed ? 256 : small.width;
+    small.inner = is_mixed ? 512 : small.inner;
+    small.layers = 3;
+    small.context = 512; // attention is split
+    TemporaryFolder folder;
+    const auto model = Model::open(small.write(folder.path));
+    REQUIRE(model.ok());
+    auto engine = Engine::open(**model, emulated_runtime().get(), of_places(1));
+    REQUIRE(engine.ok());
+    take_in(**engine, 0, prompt_of(5, 7));
+    for (const std::vector<float> &logits : follow(**engine, 0, 2))
+      CHECK(std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }));
+    const auto info = (*engine)->info();
+    REQUIRE(info.ok());
+    CHECK(info->decode_nodes > 0);
+    CHECK(info->decode_nodes <= 5 * small.layers + 6);
+  }
 }
 
 TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
@@ -127,7 +117,7 @@ TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {
   REQUIRE((*engine)->part_of(int64_t(rest.size()), 64) == 26);
   REQUIRE((*engine)->take_in(1, 64, rest, true).ok());
   for (int step = 0; step < 2; ++step) {
-    REQUIRE((*engine)->decode().ok());
+    make_step(**engine);
     std::vector<float> logits;
     REQUIRE((*engine)->read_logits(1, logits).ok());
     CHECK(logits == other[size_t(step)]);
@@ -175,6 +165,71 @@ TEST_CASE("sequences end each by its own rule, and their places are empty then")
   CHECK(run_all(generator)[second] == std::vector(tokens.begin(), tokens.begin() + long(wanted)));
 }
 
+TEST_CASE("log-probabilities are those of a softmax, the most likely first") {
+  const float two = std::log(2.0f), five = std::log(5.0f);
+  const std::vector<float> logits = {3.0f, 3 + two, 3 + five, -INFINITY, NAN, 3 + two};
+  const Likely likely = likely_of(logits, 5, 4); // weights 1, 2, 5, 0, 0, 2 of 10
+  CHECK(std::abs(std::exp(likely.log_probability) - 0.2) < 1e-6);
+  REQUIRE(likely.most.size() == 4);
+  const std::array<int32_t, 4> tokens = {2, 1, 5, 0};
+  const std::array<double, 4> expected = {0.5, 0.2, 0.2, 0.1};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(likely.most[i].token == tokens[i]);
+    CHECK(std::abs(std::exp(likely.most[i].log_probability) - expected[i]) < 1e-6);
+  }
+  CHECK(likely_of(logits, 0, 100).most.size() == 6);
+  CHECK(likely_of(logits, 0, 0).most.empty());
+}
+
+TEST_CASE("a sequence's log-probabilities are of the logits that its tokens were drawn from") {
+  const std::shared_ptr<const Model> model = small_model();
+  // The logits that the most likely token follows, four times.
+  const std::vector<int32_t> prompt = prompt_of(5, 3);
+  const auto opened = Engine::open(*model, emulated_runtime().get(), of_places(2));
+  REQUIRE(opened.ok());
+  Engine &engine = **opened;
+  Logits logits(1);
+  REQUIRE(engine.set_sampler(1, {}).ok());
+  take_in(engine, 1, prompt);
+  REQUIRE(engine.read_logits(0, logits[0]).ok());
+  for (std::vector<float> &row : follow(engine, 1, 3))
+    logits.push_back(std::move(row));
+
+  const auto made = Generator::open(model, emulated_runtime().get(), of_places(2));
+  REQUIRE(made.ok());
+  Generator &generator = **made;
+  Request asking = request_of(5, 3, 4), drawn = request_of(5, 3, 4);
+  asking.log_probabilities = 3;
+  drawn.log_probabilities = 1;
+  drawn.sampling.temperature = 4;
+  drawn.sampling.repetition = 2;
+  const uint64_t first = *generator.add(asking);
+  REQUIRE(generator.add(drawn).ok());
+  size_t step = 0;
+  bool is_first_of_drawn = true;
+  while (generator.empty_places() < 2) {
+    REQUIRE(generator.step().ok());
+    for (const TokenEvent &event : generator.events()) {
+      const bool is_asking = event.sequence == first;
+      CHECK(event.likely.most.size() == (is_asking ? 2 : 0));
+      if (!is_asking && !std::exchange(is_first_of_drawn, false))
+        continue;
+      const std::vector<float> &row = logits[is_asking ? step : 0];
+      double sum = 0;
+      for (const float logit : row)
+        sum += std::exp(static_cast<double>(logit));
+      const auto token = static_cast<size_t>(event.token);
+      CHECK(std::abs(std::exp(event.likely.log_probability) - std::exp(row[token]) / sum) < 1e-6);
+      if (is_asking) {
+        CHECK(event.likely.most[0].token == event.token);
+        CHECK(event.likely.most[1].log_probability <= event.likely.most[0].log_probability);
+        ++step;
+      }
+    }
+  }
+  CHECK(step == 4);
+}
+
 TEST_CASE("a generation goes on behind what it held, until a sequence takes the place") {
   auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(2));
   REQUIRE(made.ok());
@@ -218,72 +273,4 @@ TEST_CASE("a generation goes on behind what it held, until a sequence takes the 
   const std::vector<int32_t> anew = generate(all, 4);
   CHECK(anew == second); // nothing was held
   CHECK(generate({8}, 2) == third);
-}
-
-TEST_CASE("random adds, ends and cancels leave every sequence as it is alone, in graphs that stay",
-          "[large]") {
-  auto made = Generator::open(small_model(), emulated_runtime().get(), of_places(4));
-  REQUIRE(made.ok());
-  Generator &generator = **made;
-  constexpr size_t kKinds = 10;
-  std::mt19937 random(11);
-  std::vector<Request> kinds;
-  std::vector<std::vector<int32_t>> alone;
-  for (size_t i = 0; i < kKinds; ++i) {
-    Request request = request_of(1 + random() % 80, int32_t(i), 1 + random() % 12);
-    if (i % 2)
-      request.sampling = {.temperature = 1.5,
-                          .top_k = int64_t(i % 3) * 8,
-                          .top_p = i % 4 == 1 ? 0.9 : 0,
-                          .min_p = i % 5 == 3 ? 0.05 : 0,
-                          .repetition = i == 7 ? 1.5 : 1,
-                          .frequency = i == 9 ? 0.5 : 0,
-                          .seed = i};
-    kinds.push_back(request);
-    const uint64_t number = *generator.add(request);
-    alone.push_back(run_all(generator)[number]);
-  }
-  for (size_t length : {1, 2, 4, 8, 16, 32, 64}) { // an instance for each
-    REQUIRE(generator.add(request_of(length, 0, 1)).ok());
-    run_all(generator);
-  }
-  const cugrt_counters before = (*generator.info()).counters;
-
-  std::map<uint64_t, size_t> kind_of, given;
-  size_t ended = 0, cancelled = 0;
-  for (int round = 0; round < 1000; ++round) {
-    const uint32_t what = random() % 8;
-    if (what < 3) {
-      const size_t kind = random() % kKinds;
-      const Result<uint64_t> number = generator.add(kinds[kind]);
-      CHECK(number.ok() == (kind_of.size() < 4));
-      if (number.ok())
-        kind_of[*number] = kind;
-    } else if (what == 3 && !kind_of.empty()) {
-      const auto at = std::next(kind_of.begin(), long(random() % kind_of.size()));
-      REQUIRE(generator.cancel(at->first).ok());
-      kind_of.erase(at);
-      ++cancelled;
-    } else {
-      REQUIRE(generator.step().ok());
-      for (const TokenEvent &event : generator.events()) {
-        REQUIRE(kind_of.contains(event.sequence));
-        const std::vector<int32_t> &wanted = alone[kind_of[event.sequence]];
-        const size_t at = given[event.sequence]++;
-        REQUIRE(event.token == wanted.at(at));
-        CHECK((event.stop != Stop::none) == (at + 1 == wanted.size()));
-        if (event.stop != Stop::none) {
-          kind_of.erase(event.sequence);
-          ++ended;
-        }
-      }
-    }
-    CHECK(generator.empty_places() == 4 - int64_t(kind_of.size()));
-  }
-  CHECK(ended > 50);
-  CHECK(cancelled > 50);
-  const cugrt_counters after = (*generator.info()).counters;
-  CHECK(after.regions_built == before.regions_built);
-  CHECK(after.fields_patched == before.fields_patched);
-  CHECK(after.regions_eager == before.regions_eager);
 }

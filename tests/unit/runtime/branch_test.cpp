@@ -30,6 +30,16 @@ TEST_CASE("what waits for a branch that is left out waits for what it would wait
   CHECK(chain.counters().largest_edges == 1);
 }
 
+TEST_CASE("a fork after a join gets an edge from the lane that has run dry") {
+  plan::Plan plan = PlanMaker::chain(7);
+  plan.functions[0].regions[0].edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3},
+                                        {3, 4}, {3, 5}, {4, 6}, {5, 6}};
+  Chain chain(std::move(plan), 7);
+  must(chain.try_run(8, chain.memory[0].address(), chain.memory[1].address()));
+  CHECK(chain.counters().largest_edges == 8); // those that order something
+  CHECK(chain.machine.fake.live().edges == 9);
+}
+
 TEST_CASE("of classes without an instance a few are kept, those found last") {
   TopologyClasses classes;
   auto add = [&](uint32_t choice) {

@@ -31,6 +31,7 @@ TEST_CASE("A kernel waits first where nothing but arithmetic stands before its w
       waits_first("  ld.param.u64 %rd1, [k_param_0];\n  cvta.to.global.u64 %rd2, %rd1;\n" + kWait));
   CHECK(waits_first("  .loc 1 7 3\n  mov.u32 %r1, %tid.x;\n$L__tmp0:\n" + kWait));
   CHECK(waits_first(kTrigger + kWait + "  ld.global.u32 %r1, [%rd2];\n"));
+  CHECK(waits_first("  prefetch.global.L2 [%rd2];\n" + kWait)); // a hint
 }
 
 TEST_CASE(
@@ -39,7 +40,7 @@ TEST_CASE(
   CHECK_FALSE(waits_first("  ld.global.u32 %r1, [%rd2];\n" + kWait));
   CHECK_FALSE(waits_first("  ld.global.nc.u32 %r1, [%rd2];\n" + kWait));
   CHECK_FALSE(waits_first("  st.global.u32 [%rd2], %r1;\n" + kWait));
-  CHECK_FALSE(waits_first("  prefetch.global.L2 [%rd2];\n" + kWait));
+  CHECK_FALSE(waits_first("  @%p1 prefetch.global.L2 [%rd2];\n" + kWait));
   CHECK_FALSE(waits_first("  red.global.add.u32 [%rd2], %r1;\n" + kWait));
   CHECK_FALSE(waits_first("  setp.ge.s32 %p1, %r1, %r2;\n  @%p1 bra $L__BB0_2;\n" + kWait));
   CHECK_FALSE(waits_first("  @%p1 exit;\n" + kWait));

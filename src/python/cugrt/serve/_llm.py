@@ -21,7 +21,10 @@ class Request:
         self.generation, self.cancelled, self.seen = None, False, 0
 
     def send(self, **event):
-        self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        try:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        except RuntimeError:  # its event loop is closed: nobody waits
+            self.cancelled = True
 
     async def events(self):
         while True:
@@ -109,16 +112,27 @@ class Engine:
             generation = request.generation
             text = "".join(generation._pieces)
             generation._pieces.clear()
-            ids, request.seen = generation.ids[request.seen:], len(generation.ids)
+            begin, request.seen = request.seen, len(generation.ids)
+            ids = generation.ids[begin:]
             if text or ids or generation.stop:
-                request.send(text=text, ids=ids, stop=generation.stop, prompt_tokens=len(generation.prompt_ids))
+                request.send(text=text, ids=ids, stop=generation.stop, prompt_tokens=len(generation.prompt_ids),
+                             likely=self._likely(generation, begin))
             if generation.stop:
                 self.running.remove(request)
+
+    def _likely(self, generation, begin):
+        """Of each token from `begin` on that is text: its bytes, log-probability, and those of the most likely ones."""
+        if generation.likely is None:
+            return []
+        end = len(generation.ids) - (generation.stop == "end")
+        told = lambda token, log_probability: (self.llm.token_bytes(token), log_probability)
+        return [(*told(generation.ids[i], generation.log_probabilities[i]), [told(*one) for one in generation.likely[i]])
+                for i in range(begin, end)]
 
 
 @serve.deployment
 class LLMEngine:
-    """A replica with a language model. ``generate`` streams events: dicts of text, ids, stop; or error and code."""
+    """A replica with a language model. ``generate`` streams events: dicts of text, ids, likely, stop; or error and code."""
 
     def __init__(self, path, max_queue, load):
         self.engine = Engine(cugrt.LLM(path, **load), max_queue)
@@ -156,7 +170,8 @@ class LLMEngine:
         if not self.engine.thread.is_alive():
             raise RuntimeError("the engine's thread has ended")
         if self.engine.steps == self.checked_at:
-            probe = None if self.engine.running else self.engine.submit({"prompt": [0], "max_tokens": 1}, asyncio.get_running_loop())
+            busy = self.engine.running or self.engine.waiting
+            probe = None if busy else self.engine.submit({"prompt": [0], "max_tokens": 1}, asyncio.get_running_loop())
             while self.engine.steps == self.checked_at:  # until Serve's patience ends; anybody's step will do
                 await asyncio.sleep(0.02)
             if probe is not None:

@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 
 app = fastapi.FastAPI()
 TRIES = 3
+MOST_LIKELY = 20  # log-probabilities of a token
 FINISH = {"end": "stop", "stop": "stop", "length": "length", "context": "length", "closed": "stop"}
 
 
@@ -41,8 +42,7 @@ def number(body, name, default, kind, low, high):
 
 def options_of(body, max_tokens, default_tokens):
     """Of a request's body, the options of a generation. What would be ignored is refused."""
-    for name in ("logprobs", "top_logprobs", "suffix", "echo", "tools", "logit_bias", "presence_penalty",
-                 "frequency_penalty"):
+    for name in ("suffix", "echo", "tools", "logit_bias", "presence_penalty"):
         if body.get(name):
             raise Refused(f"{name} is not supported", 400, name)
     if number(body, "n", 1, int, 1, 1) != 1 or number(body, "best_of", 1, int, 1, 1) != 1:
@@ -55,6 +55,7 @@ def options_of(body, max_tokens, default_tokens):
     top_p = number(body, "top_p", 1.0, (int, float), 0, 1)
     return {"max_tokens": number(body, asked, min(default_tokens, max_tokens), int, 1, max_tokens),
             "temperature": float(number(body, "temperature", 1.0, (int, float), 0, 2)),
+            "frequency_penalty": float(number(body, "frequency_penalty", 0.0, (int, float), -2, 2)),
             "top_p": 0.0 if top_p == 1 else float(top_p), "stop": stop,
             "seed": number(body, "seed", uuid.uuid4().int & 0x7fffffff, int, 0, 2 ** 63 - 1)}
 
@@ -84,11 +85,17 @@ def messages_of(body):
     return plain
 
 
+def shown(token_bytes):
+    return token_bytes.decode("utf-8", "replace")
+
+
 def event_line(value):
     return f"data: {json.dumps(value)}\n\n"
 
 
 class Completions:
+    """The forms of answers. ``choice``, and ``piece`` of a stream, are given an event's or an answer's text, why it
+    ended, and its tokens' log-probabilities as :class:`Engine` tells them; ``offset`` is the length of text before."""
     kind, streamed, prefix = "text_completion", "text_completion", "cmpl-"
 
     def __init__(self, model_name):
@@ -97,6 +104,9 @@ class Completions:
     @staticmethod
     def wanted(body, max_tokens):
         options = options_of(body, max_tokens, 16)
+        if body.get("top_logprobs"):
+            raise Refused("top_logprobs is of chats", 400, "top_logprobs")
+        options["log_probabilities"] = number(body, "logprobs", None, int, 0, MOST_LIKELY)
         return [{"prompt": prompt, **options} for prompt in prompts_of(body)]
 
     def head(self, is_stream):
@@ -109,8 +119,19 @@ class Completions:
     def begin(self, index):
         return ()
 
-    def choice(self, index, text, finish):
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+    @staticmethod
+    def log_probabilities(likely, offset):
+        if not likely:
+            return None
+        offsets = [offset]
+        for token, _, _ in likely:
+            offsets.append(offsets[-1] + len(shown(token)))
+        return {"tokens": [shown(token) for token, _, _ in likely], "token_logprobs": [value for _, value, _ in likely],
+                "top_logprobs": [{shown(token): value for token, value in reversed(most)} for _, _, most in likely],
+                "text_offset": offsets[:-1]}
+
+    def choice(self, index, text, finish, likely, offset=0):
+        return {"index": index, "text": text, "logprobs": self.log_probabilities(likely, offset), "finish_reason": finish}
 
     piece = choice
 
@@ -120,16 +141,28 @@ class ChatCompletions(Completions):
 
     @staticmethod
     def wanted(body, max_tokens):
-        return [{"messages": messages_of(body), **options_of(body, max_tokens, 256)}]
+        asked, most = body.get("logprobs"), number(body, "top_logprobs", 0, int, 0, MOST_LIKELY)
+        if not isinstance(asked, (bool, type(None))) or most and not asked:
+            raise Refused("logprobs is true or false, and true where there is top_logprobs", 400, "logprobs")
+        return [{"messages": messages_of(body), "log_probabilities": most if asked else None,
+                 **options_of(body, max_tokens, 256)}]
 
     def begin(self, index):
         yield {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
 
-    def choice(self, index, text, finish):
-        return {"index": index, "message": {"role": "assistant", "content": text}, "logprobs": None, "finish_reason": finish}
+    @staticmethod
+    def log_probabilities(likely, offset):
+        told = lambda token, value: {"token": shown(token), "logprob": value, "bytes": list(token)}
+        return {"content": [{**told(token, value), "top_logprobs": [told(*one) for one in most]} for token, value, most in likely]} \
+            if likely else None
 
-    def piece(self, index, text, finish):
-        return {"index": index, "delta": {"content": text} if text else {}, "finish_reason": finish}
+    def choice(self, index, text, finish, likely, offset=0):
+        return {"index": index, "message": {"role": "assistant", "content": text},
+                "logprobs": self.log_probabilities(likely, offset), "finish_reason": finish}
+
+    def piece(self, index, text, finish, likely, offset):
+        return {"index": index, "delta": {"content": text} if text else {},
+                "logprobs": self.log_probabilities(likely, offset), "finish_reason": finish}
 
 
 # Last in the file: what it uses is taken along as it is where the class is made.
@@ -148,7 +181,7 @@ class OpenAIFront:
                 async for event in stream:
                     if "error" in event:
                         raise Refused(event["error"], event["code"])
-                    begun = begun or bool(event["text"])
+                    begun = begun or bool(event["text"] or event["likely"])
                     yield event
                 return
             except RayError as error:
@@ -188,11 +221,11 @@ class OpenAIFront:
 
     async def whole(self, wanted, form):
         async def one(options):
-            text, ids, stop, prompt = "", 0, None, 0
+            text, ids, likely, stop, prompt = "", 0, [], None, 0
             async for event in self.events(options):
-                text, ids = text + event["text"], ids + len(event["ids"])
+                text, ids, likely = text + event["text"], ids + len(event["ids"]), likely + event["likely"]
                 stop, prompt = event["stop"], event["prompt_tokens"]
-            return text, ids, stop, prompt
+            return text, ids, stop, prompt, likely
 
         tasks = [asyncio.ensure_future(one(options)) for options in wanted]
         try:
@@ -201,22 +234,28 @@ class OpenAIFront:
             [task.cancel() for task in tasks]
         usage = form.usage(sum(one[3] for one in answers), sum(one[1] for one in answers))
         return {**form.head(False), "usage": usage,
-                "choices": [form.choice(index, one[0], FINISH[one[2]]) for index, one in enumerate(answers)]}
+                "choices": [form.choice(index, one[0], FINISH[one[2]], one[4]) for index, one in enumerate(answers)]}
 
     async def stream(self, wanted, form, with_usage):
         """The first event is waited for, so that what is refused is answered with its own status."""
         queue, counts = asyncio.Queue(), [0, 0]
 
         async def one(index, options):
-            seen = 0
+            seen, offset = False, 0
             try:
                 async for event in self.events(options):
-                    counts[0], counts[1], seen = counts[0] + (event["prompt_tokens"] if not seen else 0), counts[1] + len(event["ids"]), 1
-                    if event["text"] or event["stop"]:
-                        await queue.put(form.piece(index, event["text"], FINISH[event["stop"]] if event["stop"] else None))
+                    counts[0] += 0 if seen else event["prompt_tokens"]
+                    counts[1] += len(event["ids"])
+                    seen = True
+                    if event["text"] or event["likely"] or event["stop"]:
+                        await queue.put(form.piece(index, event["text"], FINISH[event["stop"]] if event["stop"] else None,
+                                                   event["likely"], offset))
+                        offset += sum(len(shown(token)) for token, _, _ in event["likely"])
                 await queue.put(None)
             except Refused as refused:
                 await queue.put(refused)
+            except Exception as error:  # else nobody would hear of it
+                await queue.put(Refused(f"{type(error).__name__}: {error}", 500))
 
         tasks = [asyncio.ensure_future(one(index, options)) for index, options in enumerate(wanted)]
         first = await queue.get()
