@@ -16,6 +16,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -278,6 +279,17 @@ public:
            std::span<const int64_t> dims) {
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
     check(api().weights_add(handle_, name.c_str(), &tensor));
+  }
+  /// The bytes stay where they are, as in a mapped file; `owner` keeps them as long as these
+  /// weights or a session that was opened with them are there.
+  void add_shared(const std::string &name, const void *bytes, cugrt_dtype dtype,
+                  std::span<const int64_t> dims, std::shared_ptr<const void> owner) {
+    cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
+    auto *kept = new std::shared_ptr<const void>(std::move(owner));
+    const auto release = [](void *user) {
+      delete static_cast<std::shared_ptr<const void> *>(user);
+    };
+    check(api().weights_add_shared(handle_, name.c_str(), &tensor, release, kept));
   }
   size_t count() const { return api().weights_count(handle_); }
 

@@ -1,7 +1,7 @@
 /* libcugrt-onnx: from an ONNX file to a module's text and its weights.
  *
  * A library of its own, beside libcugrt, whose module_load opens it when it meets an ONNX file; who
- * wants more than that links it, and hands what it gives to module_parse and weights_add.
+ * wants more than that links it, and hands what it gives to module_parse and weights_add_shared.
  * Nothing prints, nothing aborts, no exception leaves it; a model that cannot be imported is an
  * error that names every node that is in the way. Objects may be used by one thread at a time. */
 #ifndef CUGRT_ONNX_H

@@ -88,10 +88,10 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
     if (equals == std::string::npos || !is_file(input))
       continue;
     given_names_.push_back(input.substr(0, equals));
-    given_.push_back(read_npy(input.substr(equals + 1)));
+    given_->push_back(read_npy(input.substr(equals + 1)));
   }
   std::vector<cugrt_tensor> tensors;
-  for (const Array &array : given_) {
+  for (const Array &array : *given_) {
     cugrt_tensor tensor{};
     tensor.address = reinterpret_cast<uintptr_t>(array.bytes.data());
     tensor.dtype = static_cast<cugrt_dtype>(array.dtype);
@@ -115,7 +115,7 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
   wanted.every_value = options.every_value;
   cugrt_onnx_model *model = nullptr;
   const cugrt_code code = cugrt_onnx_import(path.c_str(), &wanted, &model);
-  model_.reset(model);
+  model_.reset(model, [given = given_](cugrt_onnx_model *one) { cugrt_onnx_free(one); });
   const char *message = cugrt_onnx_message(model);
   if (code != CUGRT_OK)
     throw UserError(message);
@@ -134,8 +134,9 @@ cugrt::Weights OnnxModel::weights() const {
   const char *name = nullptr;
   cugrt_tensor tensor{};
   for (size_t i = 0; cugrt_onnx_weight(model_.get(), i, &name, &tensor); ++i)
-    weights.add(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
-                static_cast<cugrt_dtype>(tensor.dtype), {tensor.dims, tensor.dims + tensor.rank});
+    weights.add_shared(name, reinterpret_cast<const void *>(static_cast<uintptr_t>(tensor.address)),
+                       static_cast<cugrt_dtype>(tensor.dtype),
+                       {tensor.dims, tensor.dims + tensor.rank}, model_);
   return weights;
 }
 
@@ -184,7 +185,7 @@ OnnxInputs OnnxModel::inputs() const {
       all.parameters.emplace_back(name, parameter);
     for (size_t g = 0; !parameter && g < given_names_.size(); ++g)
       if (given_names_[g] == name)
-        all.bound.emplace_back(name, given_[g]);
+        all.bound.emplace_back(name, (*given_)[g]);
   }
   return all;
 }

@@ -36,6 +36,7 @@ public:
             const std::vector<std::string> &inputs = {});
 
   cugrt::Module module() const;
+  /// They lie in the file's pages, and keep it mapped.
   cugrt::Weights weights() const;
   void write_text(const std::string &path) const;
   void write_weights(const std::string &path) const;
@@ -53,13 +54,11 @@ public:
   std::string symbols_text() const;
 
 private:
-  struct Free {
-    void operator()(cugrt_onnx_model *model) const { cugrt_onnx_free(model); }
-  };
   std::string path_;
-  std::vector<Array> given_; // what the model's views of given inputs look into
+  /// What the model's views of given inputs look into; stays with it.
+  std::shared_ptr<std::vector<Array>> given_ = std::make_shared<std::vector<Array>>();
   std::vector<std::string> given_names_;
-  std::unique_ptr<cugrt_onnx_model, Free> model_;
+  std::shared_ptr<cugrt_onnx_model> model_;
 };
 
 /// A module with its weights: those of the model, or of --weights.

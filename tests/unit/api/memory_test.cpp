@@ -112,8 +112,18 @@ TEST_CASE("weights tell what they hold") {
   REQUIRE(tensor.rank == 2);
   CHECK((tensor.dims[0] == 2 && tensor.dims[1] == 3));
   CHECK(std::memcmp(reinterpret_cast<const void *>(tensor.address), values.data(), 24) == 0);
+  CHECK(tensor.address != reinterpret_cast<uintptr_t>(values.data())); // copied
   CHECK(error_of([&] { check(api().weights_at(weights.get(), 2, &name, &tensor)); }).code() ==
         CUGRT_OUT_OF_RANGE);
+  const auto owner = std::make_shared<const std::vector<float>>(values);
+  weights.add_shared("v", owner->data(), CUGRT_F32, std::vector<int64_t>{6}, owner);
+  check(api().weights_at(weights.get(), 2, &name, &tensor));
+  CHECK(tensor.address == reinterpret_cast<uintptr_t>(owner->data())); // where it lies
+  CHECK(owner.use_count() == 2);
+  CHECK(error_of([&] {
+          weights.add_shared("v", owner->data(), CUGRT_F32, std::vector<int64_t>{6}, owner);
+        }).code() == CUGRT_INVALID_ARGUMENT);
+  CHECK(owner.use_count() == 2); // what is refused keeps nothing
   CHECK(error_of([&] {
           weights.add("w", values.data(), CUGRT_F32, std::vector<int64_t>{1});
         }).code() == CUGRT_INVALID_ARGUMENT); // the name is taken
