@@ -2,6 +2,7 @@
 #include "emulator/driver/register_count.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -69,12 +70,16 @@ std::string ask(const char *program, const std::string &target, std::string_view
   close(text);
   std::string answer;
   char buffer[4096];
-  for (ssize_t got; started == 0 && (got = read(out[0], buffer, sizeof buffer)) > 0;)
-    answer.append(buffer, size_t(got));
+  for (ssize_t got = 1; started == 0 && got != 0;) {
+    got = read(out[0], buffer, sizeof buffer);
+    if (got < 0 && errno != EINTR)
+      break;
+    answer.append(buffer, size_t(std::max<ssize_t>(got, 0)));
+  }
   close(out[0]);
   int status = -1;
-  if (started == 0)
-    waitpid(child, &status, 0);
+  while (started == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? answer : std::string();
 }
 

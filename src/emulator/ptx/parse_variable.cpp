@@ -223,7 +223,7 @@ Status Parser::scalar_initializer(Variable &variable) {
 Status Parser::address_initializer(Variable &variable, uint64_t mask) {
   bool is_masked = mask != ~uint64_t(0);
   int shift = std::countr_zero(mask);
-  if (is_masked && (shift % 8 != 0 || mask >> shift != 0xff))
+  if (is_masked && (mask == 0 || shift % 8 != 0 || mask >> shift != 0xff))
     return error_at(previous_.line, "a mask that is not 0xFF, 0xFF00 or another of one byte");
   bool fits = variable.type == Type::u32 || variable.type == Type::u64 ||
               (variable.type == Type::u8 && is_masked);

@@ -76,7 +76,7 @@ TEST_CASE("child: forks after kernels have run", "[.]") {
   }
 }
 
-TEST_CASE("a forked child of a process that has run kernels runs others, and ends") {
+TEST_CASE("a forked child of a process that has run kernels runs others, and ends", "[fork]") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command = "'" + self + "' 'child: forks after kernels have run' > /dev/null";
   CHECK(std::system(command.c_str()) == 0);
@@ -404,6 +404,7 @@ TEST_CASE("initialisers that name what has no address there are refused with the
       {".func f() { ret; }\n.global .b64 t = f;", ".u64"},
       {".func f() { ret; }\n.global .u8 t = f;", ".u64"},
       {".global .u32 v;\n.global .u8 t = 0xFE(v);", "mask"},
+      {".global .u32 v;\n.global .u8 t = 0(v);", "mask"},
       {".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
        ".global .u64 t = vprintf;",
        "vprintf"},
