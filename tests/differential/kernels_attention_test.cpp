@@ -237,6 +237,50 @@ TEST_CASE("attention reads the rows of keys and values that places name, the nea
     }
 }
 
+TEST_CASE("cache_write puts rows where their positions say, up to the lengths") {
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (DType ids : {DType::i32, DType::i64}) {
+      // An empty place, the last position, and one behind the length.
+      OpTest decode{.op = Op::cache_write,
+                    .dtype = dtype,
+                    .operands = {{{4, 8, 2, 20}},
+                                 {{4, 1, 2, 20}},
+                                 kAbsent,
+                                 given({4}, {3, 7, 0, 2}, ids),
+                                 given({4}, {0, 8, 1, 2}, ids)}};
+      check(decode);
+      decode.operands.pop_back();
+      check(decode);
+      // Several rows one after the other, of which the last are not real; other sequences.
+      OpTest prefill{.op = Op::cache_write,
+                     .dtype = dtype,
+                     .operands = {{{3, 40, 3, 8}},
+                                  {{2, 17, 3, 8}},
+                                  given({2}, {2, 0}, ids),
+                                  given({2}, {0, 23}, ids),
+                                  given({2}, {9, 40}, ids)}};
+      check(prefill);
+      CHECK(runner().counters().out_of_bounds.empty());
+    }
+}
+
+TEST_CASE("cache_write clamps a position or sequence outside of the cache, and tells of it") {
+  auto out_of_bounds = [](std::vector<double> sequences, std::vector<double> positions) {
+    OpTest test{.op = Op::cache_write,
+                .operands = {{{2, 6, 1, 8}},
+                             {{1, 1, 1, 8}},
+                             given({1}, std::move(sequences), DType::i32),
+                             given({1}, std::move(positions), DType::i32)}};
+    check(test);
+    return runner().counters().out_of_bounds;
+  };
+  CHECK(out_of_bounds({1}, {5}).empty());
+  for (double position : {-1.0, 6.0, double(INT32_MAX), double(INT32_MIN)})
+    CHECK(out_of_bounds({1}, {position}) == "position");
+  for (double sequence : {-1.0, 2.0})
+    CHECK(out_of_bounds({sequence}, {0}) == "sequence");
+}
+
 TEST_CASE("attention takes heads of any width") {
   for (int64_t width : {1, 3, 20, 36, 80, 96, 100, 256})
     check(attention({1, 2, 2, 35, 1, width}, {kCausal}));

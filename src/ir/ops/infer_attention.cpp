@@ -48,6 +48,33 @@ Types Inference::attention() const {
   return one(type(0).dtype, q);
 }
 
+Types Inference::cache_write() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_same_dtype(1));
+  for (size_t i = 0; i < 2; ++i)
+    CUGRT_TRY(check_rank(i, 4));
+  if (!type(0).strides.empty())
+    return wrong("the cache is written in place, and contiguous");
+  const Dims cache = dims(0), x = dims(1);
+  CUGRT_TRY(check_equal(cache[2], x[2], "heads of the cache and of what is written"));
+  CUGRT_TRY(check_equal(cache[3], x[3], "elements of a head"));
+  if (!has(2))
+    CUGRT_TRY(check_equal(cache[0], x[0], "sequences of the cache and of what is written"));
+  // The first position is read for the session's flag.
+  if (range_of(x[0]).lower < 1)
+    return wrong("writes rows of at least one sequence; give the symbol a lower bound");
+  for (size_t i = 2; i < 5; ++i) {
+    if (!has(i))
+      continue;
+    CUGRT_TRY(check_ids(i));
+    if (type(i).dtype != type(3).dtype)
+      return wrong("sequences, positions and lengths are of one dtype");
+    CUGRT_TRY(check_rank(i, 1));
+    CUGRT_TRY(check_equal(dims(i)[0], x[0], "sequences of " + number(i)));
+  }
+  return one(type(0).dtype, cache);
+}
+
 Types Inference::rotary() const {
   CUGRT_TRY(check_float(0));
   CUGRT_TRY(check_ids(1));
