@@ -51,6 +51,15 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
+/// The option for keys and values of a dtype of their own (kernels/cached.cuh).
+void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
+  if (cache != computed)
+    launch.option(cache == ir::DType::f16    ? "-DCACHE_F16"
+                  : cache == ir::DType::bf16 ? "-DCACHE_BF16"
+                  : cache == ir::DType::q8_0 ? "-DCACHE_Q8_0"
+                                             : "-DCACHE_F32");
+}
+
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
@@ -123,6 +132,7 @@ Status emit_attention(OpEmitter &op) {
   launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
   if (share > 1)
     launch.option("-DSHARE=" + std::to_string(share));
+  cache_option(launch, keys.dtype, q.dtype);
   if (tensor_cores != TensorCores::no)
     launch.option("-DWITH_MMA");
   if (tensor_cores == TensorCores::always)
@@ -200,7 +210,9 @@ Status emit_cache_write(OpEmitter &op) {
   const CacheSymbols symbols =
       cache_symbols(op.table(), op.builder(), op.operand(0), op.operand(3),
                     op.has_operand(2) ? op.operand(2) : ir::ValueId(), op.call().location);
-  KernelLaunch launch = op.floating_launch("cache_write.cu", "cache_write");
+  KernelLaunch launch = op.launch("cache_write.cu", "cache_write", ir::info(x.dtype).name);
+  launch.floating_type(x.dtype);
+  cache_option(launch, cache.dtype, x.dtype);
   if (ids.dtype == ir::DType::i64)
     launch.option("-DWIDE_IDS");
   if (op.has_operand(2))

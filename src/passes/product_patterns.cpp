@@ -59,6 +59,7 @@ public:
       const std::vector<Binding> &bindings = function_.blocks[b].bindings;
       uint32_t run = 0;
       bool is_ending = false; // by writes of caches, which may stand side by side
+      is_ending_.clear();
       for (const Binding &binding : bindings) {
         const bool is_append = is_op(binding, Op::cache_write);
         if (is_ending && !is_append && !is_op(binding, Op::reshape) &&
@@ -69,6 +70,7 @@ public:
         positions_[&binding] = uint32_t(runs_.size());
         runs_.push_back(run);
         is_ending = is_ending || is_append;
+        is_ending_.push_back(is_ending);
         if (!is_append && !writes_nothing(binding))
           ++run;
       }
@@ -110,10 +112,12 @@ private:
     return users.size() == 1 && !is_yielded_[value.index] ? users.front() : nullptr;
   }
   /// Whether a binding stands in this block, in the same run as the product that is looked at.
-  bool is_near(const Binding *b) const {
+  bool is_in_run(const Binding *b) const {
     const auto at = positions_.find(b);
     return at != positions_.end() && runs_[at->second] == run_;
   }
+  /// And before the writes of caches that end it.
+  bool is_near(const Binding *b) const { return is_in_run(b) && !is_ending_[positions_.at(b)]; }
   /// What a value is a name or a part of.
   ValueId root(ValueId value) const {
     for (const Binding *b = made_by_[value.index];
@@ -339,18 +343,18 @@ private:
     std::vector<const Binding *> reshapes;
     ValueId value = part.result;
     const Binding *b = only_user(value);
-    for (; b && is_near(b) && is_op(*b, Op::reshape); b = only_user(value)) {
+    for (; b && is_in_run(b) && is_op(*b, Op::reshape); b = only_user(value)) {
       reshapes.push_back(b);
       value = b->result();
     }
-    if (!b || !is_near(b) || !is_op(*b, Op::cache_write) || operand(*b, 1) != value ||
+    if (!b || !is_in_run(b) || !is_op(*b, Op::cache_write) || operand(*b, 1) != value ||
         !sole_operand(*b, value) || !part.ops.empty() || part.products.size() != 1)
       return;
-    const ir::Type &x = type(value), &cache = type(operand(*b, 0));
+    const ir::Type &x = type(value);
     const ir::ExprId rows = codegen::element_count(module_.exprs, std::span(x.dims).first(2));
     const ir::ExprId width = codegen::element_count(module_.exprs, std::span(x.dims).last(2));
     if (rows != match_.rows || constant(width) != columns_of(*part.products.front()) ||
-        cache.dtype != x.dtype || !is_plain(operand(*b, 0)) || reads_cache(*b))
+        !is_floating(operand(*b, 0)) || !is_plain(operand(*b, 0)) || reads_cache(*b))
       return;
     part.append = b;
     part.result = value;
@@ -457,7 +461,8 @@ private:
   std::vector<bool> is_yielded_, is_taken_;        // by value
   uint32_t block_ = 0;
   std::map<const Binding *, uint32_t> positions_; // in the block
-  std::vector<uint32_t> runs_;                    // by position
+  std::vector<uint32_t> runs_;                    // by position, as the one below
+  std::vector<bool> is_ending_;                   // behind the first of the writes that end a run
   ProductMatch match_;
   uint32_t first_ = 0, run_ = 0;
   std::unordered_set<const Binding *> members_; // of the match that is looked for

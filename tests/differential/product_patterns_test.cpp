@@ -181,7 +181,7 @@ struct Attend { // queries, keys and values of a decoder's layer
   int64_t width = 96, heads = 4, kv_heads = 2, head = 24, turned = 24;
   bool is_symbolic = false, repacks = false, has_bias = false, head_norms = false;
   bool interleaved = true, casts = false, has_tables = true;
-  std::string ids = "i32", cache_ids = "i32";
+  std::string ids = "i32", cache_ids = "i32", cache{}; // its dtype; "": as computed
   bool has_lengths = true;
   std::vector<double> sequences{}; // of the caches, which are one for each place otherwise
 };
@@ -208,7 +208,7 @@ std::vector<std::string> attend(const Attend &a) {
   const std::string cache = rows + ", " + std::to_string(kCapacity) + ", " +
                             std::to_string(a.kv_heads) + ", " + std::to_string(a.head);
   for (const char *name : {"kc", "vc"})
-    t.numbers(name, cache, Array::of({a.rows, kCapacity, a.kv_heads, a.head}), "", "inout ");
+    t.numbers(name, cache, Array::of({a.rows, kCapacity, a.kv_heads, a.head}), a.cache, "inout ");
   t.vector("norm", a.width);
   const std::string table = a.casts ? "f32" : a.dtype;
   for (const char *name : {"cosines", "sines"})
@@ -266,7 +266,7 @@ std::vector<std::string> attend(const Attend &a) {
            ")");
   t.line("%keys = relu(%kwritten)");
   t.line("%values = neg(%vc)"); // the same bytes as %vwritten
-  const std::string type = t.tensor(cache, a.dtype);
+  const std::string type = t.tensor(cache, a.cache.empty() ? a.dtype : a.cache);
   std::string text = t.text(
       "%" + q_last + ", %keys, %values",
       t.tensor(rows + ", " + std::to_string(a.heads) + ", " + std::to_string(a.head), a.dtype) +
@@ -291,6 +291,12 @@ TEST_CASE("norm, products of three formats, rotary and append are one launch, wi
     CHECK(is_fused(attend({.rows = rows, .most_rows = rows})));
     CHECK(is_fused(attend({.rows = rows, .most_rows = 8, .is_symbolic = true})));
   }
+}
+
+TEST_CASE("rows are rounded to the caches' dtype behind their products") {
+  for (const char *dtype : {"f32", "f16", "bf16"})
+    for (const char *cache : {"f32", "f16", "bf16"})
+      CHECK(is_fused(attend({.dtype = dtype, .rows = 2, .most_rows = 2, .cache = cache})));
 }
 
 TEST_CASE("rows go to the caches of other sequences, and to the nearest position, told of") {

@@ -63,7 +63,8 @@ bool has_batch(const OpTest &test) {
 bool is_symbolic(const OpTest &test, size_t i) {
   const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
   if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)) ||
-      test.op == Op::top_k || (test.op == Op::matmul_blocks && first.size() == 1))
+      test.op == Op::top_k || (test.op == Op::cache_write && test.operands[2].absent) ||
+      (test.op == Op::matmul_blocks && first.size() == 1))
     return false;
   if (i == 0)
     return true;

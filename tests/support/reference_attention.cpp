@@ -63,7 +63,8 @@ std::vector<Array> reference_cache_write(const Call &call) {
       const int64_t to = std::clamp<int64_t>(row, 0, rows - 1) * capacity +
                          std::clamp<int64_t>(at, 0, capacity - 1);
       for (int64_t e = 0; e < width; ++e)
-        cache.values[size_t(to * width + e)] = x.values[size_t((s * x.dims[1] + p) * width + e)];
+        cache.values[size_t(to * width + e)] =
+            round_to(call.dtype, x.values[size_t((s * x.dims[1] + p) * width + e)]);
     }
   return {cache};
 }

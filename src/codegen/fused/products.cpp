@@ -233,10 +233,15 @@ private:
       const std::string rows = count("cache_rows" + p, dims[0]);
       sequence = "cache_sequence(" + given + ", " + checked + ", " + sequence + ", " + rows + ")";
     }
-    const std::string cache = tensor("cache" + p, "T", to.cache, ir::Access::inout);
+    const ir::DType dtype = type_of(to.cache).dtype;
+    const std::string element(element_type(dtype));
+    uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
+    uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
+    const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
     return "      const long long at = cache_position(" + place + capacity +
            ");\n      if (at >= 0)\n        " + cache + "[(" + sequence + " * " + capacity +
-           " + at) * n" + p + " + column] = value;\n";
+           " + at) * n" + p +
+           " + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") + ";\n";
   }
 
   /// The expression of what is stored at j.

@@ -107,7 +107,7 @@ void FunctionWriter::inputs() {
   counts_ = g_.input("counts", ir::DType::i32, {places, c(vocabulary_)}, Access::inout);
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     for (const char *name : {"keys.", "values."})
-      caches_.push_back(g_.input(name + std::to_string(layer), options_.dtype,
+      caches_.push_back(g_.input(name + std::to_string(layer), options_.cache,
                                  {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
                                  Access::inout));
   if (is_prefill_)
@@ -312,8 +312,20 @@ Result<Decoder> read_decoder(const gguf::File &file) {
                                               names);
 }
 
+uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache) {
+  const ir::DTypeInfo &row = ir::info(cache);
+  return uint64_t(decoder.kv_heads) *
+         (uint64_t(decoder.head_width) / row.elements_per_block * row.bytes_per_block);
+}
+
 Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
                                     const DecoderOptions &options) {
+  if (decoder.head_width % ir::info(options.cache).elements_per_block != 0)
+    return Status::error(Code::unsupported,
+                         "'" + file.name() + "': caches in " +
+                             std::string(ir::info(options.cache).name) +
+                             " take heads of a multiple of 32 elements; these have " +
+                             std::to_string(decoder.head_width));
   const gguf::Tensor *table = file.find_tensor("token_embd.weight");
   if (!table || table->dims.size() != 2 || table->dims[0] < 1 || table->dims[0] > INT32_MAX)
     return Status::error(Code::parse_error,
@@ -348,9 +360,7 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
   built.weights = weights.take();
   if (divisors)
     std::erase_if(built.weights, [](const Weight &w) { return w.name == "rope_freqs.weight"; });
-  built.cache_bytes_per_place = uint64_t(options.context) * uint64_t(decoder.kv_heads) *
-                                uint64_t(decoder.head_width) *
-                                ir::info(options.dtype).bytes_per_block;
+  built.cache_bytes_per_place = uint64_t(options.context) * cache_row_bytes(decoder, options.cache);
   return built;
 }
 

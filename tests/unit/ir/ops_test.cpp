@@ -233,7 +233,7 @@ TEST_CASE("cache_write takes rows for the sequences of a cache that may be writt
   refused("%r = cache_write(%c, %x, none, %i)", "[2, 5, 2, 16], f32", "differ");
   refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 1, 16], f32", "heads");
   refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 2, 8], f32", "elements of a head");
-  refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 2, 16], f16", "f16");
+  refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 2, 16], f64", "do not go with f64");
   refused("%r = cache_write(%c, %x, %i, %w)", x, "of one dtype");
   refused("%r = cache_write(%c, %x, %x, %i)", x, "i32 or i64");
   CHECK(infer("%c = alloc : tensor<[p, 8, 2, 16], f32>\n%i = alloc : tensor<[p], i32>\n"
@@ -247,6 +247,24 @@ TEST_CASE("cache_write takes rows for the sequences of a cache that may be writt
   // Its result is the cache.
   CHECK(infer(cache + "%r = cache_write(%c, %x, none, %y)\nkill %c\n%k = alias %r", x, "[3], i32")
             .error.find("kill") != std::string::npos);
+}
+
+TEST_CASE("keys and values may be of a dtype of their own") {
+  const std::string call = "%r = attention(%x, %y, %y)", rows = "[3, 2, 8, 32], ";
+  for (const char *cache : {"f32", "f16", "bf16", "q8_0"})
+    CHECK(infer(call, rows + "f32", std::string("[3, 5, 4, 32], ") + cache).type ==
+          "tensor<[3, 2, 8, 32], f32>");
+  const auto refused = [&](const std::string &x, const std::string &y, const char *what) {
+    const std::string message = infer(call, x, y).error;
+    INFO(message);
+    CHECK(message.find(what) != std::string::npos);
+  };
+  refused(rows + "f64", "[3, 5, 4, 32], f32", "do not go with f64");
+  refused(rows + "f16", "[3, 5, 4, 32], q4_0", "they are of its dtype, f32, f16, bf16 or q8_0");
+  refused("[3, 2, 8, 48], f32", "[3, 5, 4, 48], q8_0", "a multiple of 32");
+  CHECK(infer("%k = alloc : tensor<[3, 5, 4, 32], f16>\n%r = attention(%x, %y, %k)", rows + "f32",
+              "[3, 5, 4, 32], f32")
+            .error.find("of one dtype") != std::string::npos);
 }
 
 TEST_CASE("an op's pattern follows from the dimensions that it spreads, not from its dtypes") {
