@@ -248,6 +248,7 @@ typedef struct cugrt_runtime_info {
   uint64_t memory_bytes;
   char device_name[128];
   char driver_path[256];
+  int32_t integrated; /* 1: the device's memory is the host's; pinned buffers cost it no copy */
 } cugrt_runtime_info;
 
 typedef struct cugrt_symbol_value {
@@ -417,6 +418,9 @@ typedef struct cugrt_counters {
   uint64_t regions_prepared;      /* instances taken over from session_prepare */
   uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
   uint64_t eager_conditional;     /* launches of regions, like those above */
+  /* Of weights that the device reads in their pages in host memory, beside weight_bytes: where its
+   * memory is the host's. */
+  uint64_t weight_bytes_in_place;
 } cugrt_counters;
 
 /* What came of preparing a function for one set of symbol values. */
@@ -549,6 +553,8 @@ typedef struct cugrt_api {
 
   /* Weights. Names are the parameters' names. */
   cugrt_status *(*weights_create)(cugrt_weights **weights);
+  /* Maps the file, which stays as it is as long as the weights and sessions of them: a newer one is
+   * renamed to its place, not written over it. */
   cugrt_status *(*weights_load)(const char *safetensors_path, cugrt_weights **weights);
   /* `tensor->address` is a host pointer; the bytes are copied. */
   cugrt_status *(*weights_add)(cugrt_weights *weights, const char *name,
@@ -636,7 +642,7 @@ typedef struct cugrt_api {
    * and renamed. */
   cugrt_status *(*pack_write)(cugrt_runtime *runtime, const cugrt_module *module,
                               const cugrt_pack_options *options, const char *path);
-  /* Everything in the pack is checked. */
+  /* Everything in the pack is checked. Maps the file, as weights_load does. */
   cugrt_status *(*pack_load)(const char *path, cugrt_pack **pack);
   /* `name` stands for the file in messages; a file of weights is looked for in base_folder. The
    * bytes are copied. */
@@ -680,7 +686,9 @@ typedef struct cugrt_api {
 
   /* As weights_add, but the bytes stay where they are: unchanged until `release` is called with
    * `user`, once, from any thread, when neither the weights nor a session need them. A failure
-   * calls it too; NULL: the caller knows when. */
+   * calls it too; NULL: the caller knows when. Where the device's memory is the host's, sessions
+   * register the pages that larger tensors lie in and read them there: pages of a mapped file, or
+   * such as the application registers nothing in. */
   cugrt_status *(*weights_add_shared)(cugrt_weights *weights, const char *name,
                                       const cugrt_tensor *tensor, void (*release)(void *user),
                                       void *user);

@@ -116,6 +116,35 @@ Result<uint64_t> PinnedBuffer::device_address(const Context &context) const {
   return address ? address : reinterpret_cast<uintptr_t>(data());
 }
 
+Result<bool> RegisteredPages::worthwhile(const Context &context) {
+  const DriverApi &api = context.api();
+  if (!api.MemHostRegister || !api.MemHostUnregister || !api.MemHostGetDevicePointer)
+    return false;
+  CUGRT_ASSIGN(const int integrated, context.attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
+  CUGRT_ASSIGN(const int registers, context.attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED));
+  return integrated != 0 && registers != 0;
+}
+
+Result<RegisteredPages> RegisteredPages::add(const Context &context, const void *begin,
+                                             uint64_t size_bytes) {
+  const DriverApi &api = context.api();
+  // Without the flag a driver refuses pages that the program itself may only read.
+  CUGRT_ASSIGN(const int read_only,
+               context.attribute(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED));
+  CUGRT_ASSIGN(ContextGuard guard, context.enter());
+  void *const pages = const_cast<void *>(begin);
+  CUGRT_DRIVER(api, MemHostRegister,
+               (pages, size_bytes,
+                CU_MEMHOSTREGISTER_DEVICEMAP | (read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0)),
+               bytes_text(size_bytes));
+  RegisteredPages made({&api, context.get(), pages});
+  CUdeviceptr address = 0;
+  CUGRT_DRIVER(api, MemHostGetDevicePointer, (&address, pages, 0), "registered pages");
+  made.device_address_ = address;
+  made.size_bytes_ = size_bytes;
+  return made;
+}
+
 Result<bool> VirtualRange::available(const Context &context) {
   const DriverApi &api = context.api();
   if (!has_virtual_memory(api))

@@ -85,6 +85,35 @@ private:
   uint64_t size_bytes_ = 0;
 };
 
+/// Pages of host memory that the device reads where they lie. The memory stays the caller's, and
+/// outlives this.
+class RegisteredPages {
+public:
+  struct Traits {
+    using Handle = void *;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.MemHostUnregister(handle);
+    }
+  };
+
+  RegisteredPages() = default;
+  /// Whether reading them so costs what reading device memory costs: the device has no memory of
+  /// its own, and driver and device register.
+  static Result<bool> worthwhile(const Context &context);
+  /// Whole pages. Where the driver refuses, for whatever reason, its error.
+  static Result<RegisteredPages> add(const Context &context, const void *begin,
+                                     uint64_t size_bytes);
+
+  uint64_t device_address() const { return device_address_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+
+private:
+  explicit RegisteredPages(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+  uint64_t device_address_ = 0, size_bytes_ = 0;
+};
+
 /// A reservation of device addresses whose pages are committed from the front, as needed: addresses
 /// stay, memory grows. Needs Capabilities::virtual_memory and a device that has it.
 class VirtualRange {

@@ -1,8 +1,10 @@
-// A file's bytes, mapped read-only: pages are read when they are touched.
+// A file's bytes, mapped read-only: pages are read when they are touched; and bytes, of a file or
+// not, that several keep.
 #pragma once
 
 #include "support/status.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,21 @@ public:
 private:
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
+};
+
+/// Copies share the bytes, which do not change.
+struct SharedBytes {
+  SharedBytes() = default;
+  SharedBytes(std::shared_ptr<const std::string> text) : view(*text), owner(std::move(text)) {}
+  SharedBytes(MappedFile file) : is_mapped(true) {
+    auto kept = std::make_shared<const MappedFile>(std::move(file));
+    view = kept->bytes();
+    owner = std::move(kept);
+  }
+
+  std::string_view view;
+  std::shared_ptr<const void> owner;
+  bool is_mapped = false; // pages of a file, which nothing else lies in
 };
 
 } // namespace cugrt

@@ -58,6 +58,25 @@ def test_dimensions_are_named_bounded_and_fixed(model_bytes, x):
     assert cugrt.load(model_bytes, dims={"batch.size": 8}).inputs[0].shape == (8, 6)
 
 
+def test_frames_of_bytes_become_images_in_the_graph(tmp_path):
+    node = field(1, "image") + field(2, "y") + field(4, "Relu")
+    graph = (field(1, node) + field(2, "g") + field(11, value_info("image", [1, 3, 4, 6])) +
+             field(12, value_info("y", [1, 3, 4, 6])))
+    model_bytes = field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+    frame = np.random.default_rng(1).integers(0, 256, (1, 4, 6, 3), "uint8")
+    mean, std = np.array([0.25, 0.5, 0.75]), np.array([0.5, 1, 2])
+    want = np.maximum((frame / 255 - mean) / std, 0).transpose(0, 3, 1, 2)  # of the model's size: nothing is resized
+    given = {"image": "hwc,mean=0.25:0.5:0.75,std=0.5:1:2"}
+    y = cugrt.load(model_bytes, preprocess=given)(image=frame)
+    assert y.dtype == np.float32 and np.allclose(y, want, atol=1e-6)
+    (tmp_path / "m.onnx").write_bytes(model_bytes)
+    cugrt.compile(tmp_path / "m.onnx", tmp_path / "m.pack", ["compute_75"], preprocess=given, progress=False)
+    pack = cugrt.load(tmp_path / "m.pack")
+    assert np.array_equal(pack(**{pack.inputs[0].name: frame}), y)
+    with pytest.raises(cugrt.Error, match="are of ONNX files"):
+        cugrt.load("cugrt 1\n", preprocess=given)
+
+
 def test_a_pack_of_an_onnx_file_has_its_weights(model_bytes, x, tmp_path):
     (tmp_path / "m.onnx").write_bytes(model_bytes)
     cugrt.compile(tmp_path / "m.onnx", tmp_path / "m.pack", ["compute_75"], progress=False)

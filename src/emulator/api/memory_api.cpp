@@ -157,7 +157,8 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int 
       return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
       return driver.refuse("registering I/O memory is");
-    return driver.allocations->register_host(address_of(pointer), bytes, flags, context.get());
+    return driver.allocations->register_host(*driver.memory, address_of(pointer), bytes, flags,
+                                             context.get());
   });
 }
 
@@ -167,7 +168,7 @@ CUresult CUDAAPI cuMemHostRegister(void *pointer, size_t bytes, unsigned int fla
 
 CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
   return memory_call([&](Driver &driver, const Ref<Context> &, Lock &) {
-    return driver.allocations->unregister_host(address_of(pointer));
+    return driver.allocations->unregister_host(*driver.memory, address_of(pointer));
   });
 }
 
@@ -181,9 +182,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
     if (!range || (range->kind != MemoryKind::pinned && range->kind != MemoryKind::registered))
       return CUDA_ERROR_INVALID_VALUE;
     if (!range->device_address) {
-      driver.report(Check::refused,
-                    "registered host memory is not reachable from emulated kernels: allocate "
-                    "it with cuMemHostAlloc");
+      driver.set_message("registered host memory is not reachable from emulated kernels unless its "
+                         "pages are a file's: allocate it with cuMemHostAlloc");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not

@@ -17,7 +17,9 @@ CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute, 
   bool host = range.kind == MemoryKind::pinned || range.kind == MemoryKind::registered;
   bool managed = range.kind == MemoryKind::managed;
   uint64_t begin = range.begin;
-  uint64_t offset = address - begin;
+  // Registered pages have an address on the device beside the host's.
+  uint64_t offset =
+      address - begin < range.bytes ? address - begin : address - range.device_address;
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
     return put(out, range.context ? range.context->handle : CUcontext(nullptr));
@@ -30,7 +32,7 @@ CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute, 
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!host && !managed)
       return CUDA_ERROR_INVALID_VALUE;
-    return put(out, address);
+    return put(out, begin + offset);
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     return put(out, (unsigned long long)range.id);
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:

@@ -2,6 +2,7 @@
 // backing bytes. Pages are committed when first touched and given back on free.
 #include "emulator/device/address_space.h"
 
+#include "emulator/device/host_file.h"
 #include "emulator/device/undefined_bytes.h"
 #include "support/checked_math.h"
 
@@ -120,10 +121,9 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
   return address;
 }
 
-Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
-  std::unique_lock lock(mutex_);
+/// Live from now on, and not mapped yet.
+Result<uint64_t> AddressSpace::place_shared(uint64_t bytes) {
   CUGRT_ASSIGN(uint64_t address, place(bytes, page_bytes()));
-  uint64_t length = round_up(bytes, page_bytes());
   auto live = live_.emplace(address, bytes).first;
   try {
     shared_.insert(address);
@@ -131,9 +131,16 @@ Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
     live_.erase(live);
     throw;
   }
+  return address;
+}
+
+Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  CUGRT_ASSIGN(uint64_t address, place_shared(bytes));
+  uint64_t length = round_up(bytes, page_bytes());
   if (!map_twice(address, length)) {
     shared_.erase(address);
-    live_.erase(live);
+    live_.erase(address);
     return Status::error(Code::out_of_host_memory,
                          "no memory for " + std::to_string(bytes) +
                              " bytes that host and emulated device share");
@@ -141,6 +148,31 @@ Result<uint64_t> AddressSpace::allocate_shared(uint64_t bytes) {
   used_ += length;
   std::memset(host(address), kPoison, bytes);
   return address;
+}
+
+Result<uint64_t> AddressSpace::map_host_pages(const void *begin, uint64_t bytes, bool only_read) {
+  const uint64_t address = reinterpret_cast<uint64_t>(begin), page = page_bytes(),
+                 first = address / page * page, length = round_up(address + bytes, page) - first;
+  const std::optional<HostFile> file = host_file(first, first + length);
+  if (!file)
+    return Status::error(Code::unsupported, "these pages of the host are no mapping of a file");
+  std::unique_lock lock(mutex_);
+  auto at = file->writable || only_read
+                ? place_shared(length)
+                : Status::error(Code::invalid_argument, "the program may only read these pages");
+  // A copy of the page is made where the device writes what the program may not.
+  if (at.ok() && mmap(host(*at), length, PROT_READ | PROT_WRITE,
+                      (file->writable ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, file->descriptor,
+                      off_t(file->offset)) == MAP_FAILED) {
+    shared_.erase(*at);
+    live_.erase(*at);
+    at = Status::error(Code::out_of_host_memory, "the host's pages cannot be mapped again");
+  }
+  close(file->descriptor);
+  if (!at.ok())
+    return at;
+  used_ += length;
+  return *at + (address - first);
 }
 
 // A file of its own: one file for the whole device would keep its pages until punched out.
@@ -167,6 +199,8 @@ void AddressSpace::unmap_twice(uint64_t address, uint64_t length) {
 
 bool AddressSpace::free(uint64_t address) {
   std::unique_lock lock(mutex_);
+  if (const uint64_t first = address / page_bytes() * page_bytes(); shared_.contains(first))
+    address = first;
   auto it = live_.find(address);
   if (it == live_.end())
     return false;

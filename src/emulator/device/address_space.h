@@ -53,7 +53,13 @@ public:
   Result<uint64_t> allocate(uint64_t bytes);
   /// The same in whole pages, which the host may read and write at the device address.
   Result<uint64_t> allocate_shared(uint64_t bytes);
-  /// False when `address` is not the beginning of a live allocation. Pages go back to the host.
+  /// The same for pages that the host has mapped from a file: they get an address on the device
+  /// beside their own, [address, address + bytes) of which is told. Pages that the program may only
+  /// read are an invalid argument unless the device only reads them, too; what it writes all the
+  /// same reaches nobody. Code::unsupported for memory that is no file's.
+  Result<uint64_t> map_host_pages(const void *begin, uint64_t bytes, bool only_read);
+  /// False when `address` is not the beginning of a live allocation, or not in the first page of
+  /// the host's pages. Pages go back to the host.
   bool free(uint64_t address);
 
   /// Virtual memory management. A reservation is address range only, at the upper end of the space;
@@ -97,6 +103,7 @@ private:
   std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
 
   Result<uint64_t> place(uint64_t bytes, uint64_t granule);
+  Result<uint64_t> place_shared(uint64_t bytes);
   uint64_t length_of(uint64_t address, uint64_t bytes) const;
   std::optional<AddressRange> allocation_before(uint64_t address) const;
   bool map_twice(uint64_t address, uint64_t length);

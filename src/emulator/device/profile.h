@@ -16,6 +16,7 @@ struct DeviceProfile {
   int max_shared_bytes_per_block_optin; // by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   int max_shared_bytes_per_multiprocessor;
   int clock_khz, memory_clock_khz, memory_bus_bits, l2_bytes; // reported only; nothing is timed
+  int integrated; // 1: the device's memory is the host's
 
   int capability() const { return major * 10 + minor; }
 };

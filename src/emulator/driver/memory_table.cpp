@@ -43,8 +43,8 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   return CUDA_SUCCESS;
 }
 
-CUresult MemoryTable::register_host(uint64_t address, uint64_t bytes, unsigned flags,
-                                    Context *context) {
+CUresult MemoryTable::register_host(AddressSpace &memory, uint64_t address, uint64_t bytes,
+                                    unsigned flags, Context *context) {
   if (!address || !bytes || bytes > UINT64_MAX - address)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex_);
@@ -52,17 +52,35 @@ CUresult MemoryTable::register_host(uint64_t address, uint64_t bytes, unsigned f
   bool overlaps = next != host_.end() && next->first < address + bytes;
   if (overlaps || find_locked(host_, address))
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  host_.emplace(address, MemoryRange{address, bytes, MemoryKind::registered, context, 0, flags,
-                                     next_id_++, false, nullptr});
+  const auto made = host_.emplace(address, MemoryRange{}).first;
+  MemoryRange &range = made->second;
+  range = {address, bytes, MemoryKind::registered, context, 0, flags, next_id_++, false, nullptr};
+  if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
+    return CUDA_SUCCESS;
+  try {
+    const auto seen = memory.map_host_pages(reinterpret_cast<const void *>(address), bytes,
+                                            flags & CU_MEMHOSTREGISTER_READ_ONLY);
+    if (seen.ok())
+      range.device_address = *seen;
+    else if (seen.status().code() == Code::invalid_argument) {
+      host_.erase(made);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (UndefinedBytes *undefined = memory.undefined(); undefined && range.device_address)
+      undefined->exempt(range.device_address, bytes);
+  } catch (...) {
+    release(memory, made, host_);
+    throw;
+  }
   return CUDA_SUCCESS;
 }
 
-CUresult MemoryTable::unregister_host(uint64_t address) {
+CUresult MemoryTable::unregister_host(AddressSpace &memory, uint64_t address) {
   std::lock_guard lock(mutex_);
   auto it = host_.find(address);
   if (it == host_.end() || it->second.kind != MemoryKind::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  host_.erase(it);
+  release(memory, it, host_);
   return CUDA_SUCCESS;
 }
 
@@ -150,6 +168,9 @@ std::optional<MemoryRange> MemoryTable::find(uint64_t address) const {
   const MemoryRange *range = find_locked(device_, address);
   if (!range)
     range = find_locked(host_, address);
+  for (auto it = host_.begin(); !range && it != host_.end(); ++it)
+    if (it->second.device_address && address - it->second.device_address < it->second.bytes)
+      range = &it->second;
   return range ? std::optional(*range) : std::nullopt;
 }
 

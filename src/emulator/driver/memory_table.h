@@ -47,8 +47,10 @@ public:
 
   CUresult allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind, Context *context,
                     unsigned flags, MemoryRange *out, std::shared_ptr<MemoryPool> pool = nullptr);
-  CUresult register_host(uint64_t address, uint64_t bytes, unsigned flags, Context *context);
-  CUresult unregister_host(uint64_t address);
+  /// With CU_MEMHOSTREGISTER_DEVICEMAP kernels reach pages of files that are mapped.
+  CUresult register_host(AddressSpace &memory, uint64_t address, uint64_t bytes, unsigned flags,
+                         Context *context);
+  CUresult unregister_host(AddressSpace &memory, uint64_t address);
   /// `address` is the beginning of a live range of the kind.
   CUresult free(AddressSpace &memory, uint64_t address, MemoryKind kind);
   /// Marks a range so that a second cuMemFreeAsync is refused at once.
@@ -61,7 +63,8 @@ public:
   /// What belongs to the context; with `unowned`, what belongs to none as well.
   Usage usage_of(const Context *context, bool unowned) const;
 
-  /// The range that holds the address: of the device, or of registered memory.
+  /// The range that holds the address: of the device, or of registered memory, by the host's or the
+  /// device's address.
   std::optional<MemoryRange> find(uint64_t address) const;
   /// Mapped virtual memory, for questions about pointers; it counts where it was created.
   void add_mapped(uint64_t address, uint64_t bytes);

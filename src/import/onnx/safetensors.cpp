@@ -3,6 +3,8 @@
 
 #include "support/file.h"
 
+#include <algorithm>
+
 namespace cugrt::onnx {
 
 namespace {
@@ -38,13 +40,29 @@ const char *format_name(ir::DType dtype) {
   }
 }
 
+// The format has no gaps. With large tensors of round sizes first, most begin at multiples of this,
+// where a device can read them in the file's pages.
+constexpr size_t kAlignment = 64;
+
+size_t alignment_behind(const Imported::Weight &weight) {
+  const size_t bytes = weight.tensor.bytes.size();
+  return std::min(kAlignment, bytes & (~bytes + 1));
+}
+
 } // namespace
 
 Status write_weights(const std::string &path, const Imported &imported) {
   // Names are those of the module's parameters: letters, digits, '_' and '.', nothing to escape.
   std::string header = "{", bytes;
   size_t at = 0;
-  for (const Imported::Weight &weight : imported.weights) {
+  std::vector<const Imported::Weight *> order;
+  for (const Imported::Weight &weight : imported.weights)
+    order.push_back(&weight);
+  std::stable_sort(order.begin(), order.end(), [](const auto *a, const auto *b) {
+    return alignment_behind(*a) > alignment_behind(*b);
+  });
+  for (const Imported::Weight *one : order) {
+    const Imported::Weight &weight = *one;
     header += (at || header.size() > 1 ? ",\"" : "\"") + weight.name + "\":{\"dtype\":\"" +
               format_name(weight.tensor.dtype) + "\",\"shape\":[";
     for (size_t i = 0; i < weight.tensor.dims.size(); ++i)
@@ -54,13 +72,13 @@ Status write_weights(const std::string &path, const Imported &imported) {
     at += weight.tensor.bytes.size();
   }
   header += "}";
-  header.append((8 - header.size() % 8) % 8, ' ');
+  header.append((kAlignment - (8 + header.size()) % kAlignment) % kAlignment, ' ');
   bytes.reserve(8 + header.size() + at);
   for (unsigned i = 0; i < 8; ++i)
     bytes += static_cast<char>(header.size() >> (8 * i) & 255);
   bytes += header;
-  for (const Imported::Weight &weight : imported.weights)
-    bytes += weight.tensor.bytes;
+  for (const Imported::Weight *weight : order)
+    bytes += weight->tensor.bytes;
   return write_file(path, bytes);
 }
 

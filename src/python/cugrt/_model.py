@@ -127,7 +127,8 @@ class Model(_native.Model):
 
 def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None = None, device: int = 0,
          dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
-         bind: dict[str, typing.Any] | None = None, options: dict[str, str] | None = None,
+         bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
+         options: dict[str, str] | None = None,
          progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None):
     """Loads a model and opens it on a device: a :class:`Model`; of a GGUF file a :class:`cugrt.LLM`.
 
@@ -139,7 +140,8 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
     ``options``: settings of passes, as ``{"mixed.dtype": "f16"}``.
 
     Of ONNX files: ``dims`` names or fixes dimensions, ``{"batch_size": "n", "width": 64}``; ``bounds`` limits symbols,
-    ``{"n": (1, 64)}``; ``bind`` makes inputs constants, ``{"sr": 16000}``.
+    ``{"n": (1, 64)}``; ``bind`` makes inputs constants, ``{"sr": 16000}``; ``preprocess`` makes images of frames of
+    bytes inside the graph, ``{"images": "hwc,mean=0.5,std=0.5"}`` (formats and settings: docs/onnx.md, Frames).
 
     ``progress(done, total, kernel, milliseconds, cached)`` is called for each kernel; an exception in it, as Ctrl-C,
     ends the compilation.
@@ -149,17 +151,18 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
         from ._llm import LLM
-        if weights or dims or bounds or bind or options:
+        if weights or dims or bounds or bind or preprocess or options:
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         return LLM(path, driver=driver, device=device, progress=progress)
-    return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, options,
-                          progress))
+    return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
+                          options, progress))
 
 
-def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, options, progress):
+def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess, options,
+             progress):
     """The dict that _native reads; see native/sources.cpp."""
-    if kind != "onnx" and (dims or bounds or bind):
-        raise Error("dims, bounds and bind are of ONNX files")
+    if kind != "onnx" and (dims or bounds or bind or preprocess):
+        raise Error("dims, bounds, bind and preprocess are of ONNX files")
     if kind == "pack" and options:
         raise Error("options are settings of passes; a pack is planned already")
     values = lambda given: given if isinstance(given, str) else ",".join(map(str, given)) \
@@ -171,13 +174,14 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
         "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
         "bounds": [f"{key}={low}..{high}" for key, (low, high) in (bounds or {}).items()],
         "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],
+        "preprocess": [f"{key}={value}" for key, value in (preprocess or {}).items()],
         "options": [f"{key}={value}" for key, value in (options or {}).items()],
         "progress": progress,
     }
 
 
 def compile(source, output, architectures, *, weights=None, weights_inside=True, driver="none", dims=None, bounds=None,
-            bind=None, options=None, progress=True):
+            bind=None, preprocess=None, options=None, progress=True):
     """Compiles a model for named architectures and writes a pack, which runs without a compiler.
 
     ``architectures``: ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
@@ -192,7 +196,7 @@ def compile(source, output, architectures, *, weights=None, weights_inside=True,
     if kind not in ("text", "onnx"):
         raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX")
     bar = Bar() if progress is True else None
-    described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, options,
+    described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, preprocess, options,
                          bar or progress or None)
     try:
         _native.write_pack(described, os.fspath(output), list(architectures),

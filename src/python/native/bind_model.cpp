@@ -65,6 +65,7 @@ nb::dict counters_of(Model &model) {
   CUGRT_COUNTER(arena_bytes)
   CUGRT_COUNTER(arena_committed_bytes)
   CUGRT_COUNTER(weight_bytes)
+  CUGRT_COUNTER(weight_bytes_in_place)
   CUGRT_COUNTER(result_bytes)
 #undef CUGRT_COUNTER
   return all;

@@ -176,6 +176,7 @@ cugrt_counters Model::counters() {
       for (size_t i = 0; i < kFields; ++i)
         to[i] = i == kNodes || i == kEdges ? std::max(to[i], from[i]) : to[i] + from[i];
       sum.weight_bytes = one.weight_bytes; // shared
+      sum.weight_bytes_in_place = one.weight_bytes_in_place;
     }
   } catch (...) {
     end_lending();

@@ -62,7 +62,7 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
 Opened import_onnx(nb::dict source) {
   const std::string path = string(source, "path");
   const ImportOptions options{strings(source, "dims"), strings(source, "bounds"),
-                              strings(source, "bind")};
+                              strings(source, "bind"), strings(source, "preprocess")};
   nb::gil_scoped_release released;
   Module module = Module::load(path, options);
   Weights weights = module.weights();
@@ -75,13 +75,14 @@ public:
   OnnxWeights(nb::dict source, std::string path) : path_(std::move(path)) {
     const std::string model_path = string(source, "path");
     const auto dims = strings(source, "dims"), bounds = strings(source, "bounds"),
-               bind = strings(source, "bind");
+               bind = strings(source, "bind"), preprocess = strings(source, "preprocess");
     const auto dim_list = detail::pointers(dims), bound_list = detail::pointers(bounds),
-               bind_list = detail::pointers(bind);
+               bind_list = detail::pointers(bind), preprocess_list = detail::pointers(preprocess);
     auto options = detail::sized<cugrt_onnx_options>();
     options.dims = dim_list.data(), options.dim_count = dim_list.size();
     options.bounds = bound_list.data(), options.bound_count = bound_list.size();
     options.bind = bind_list.data(), options.bind_count = bind_list.size();
+    options.preprocess = preprocess_list.data(), options.preprocess_count = preprocess_list.size();
     nb::gil_scoped_release released;
     cugrt_onnx_model *model = nullptr;
     cugrt_code code = cugrt_onnx_import(model_path.c_str(), &options, &model);

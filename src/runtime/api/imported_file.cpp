@@ -57,6 +57,7 @@ HostTensor view(const cugrt_tensor &tensor, const std::shared_ptr<cugrt_onnx_mod
   out.dtype = static_cast<ir::DType>(tensor.dtype);
   out.dims.assign(tensor.dims, tensor.dims + tensor.rank);
   out.storage = {owner, reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address))};
+  out.is_shared = true;
   out.size_bytes = ir::info(out.dtype).bytes_per_block;
   for (int64_t dim : out.dims)
     out.size_bytes *= static_cast<size_t>(dim);

@@ -3,7 +3,6 @@
 #include "runtime/api/guard.h"
 #include "runtime/api/handles.h"
 #include "runtime/pack/pack_open.h"
-#include "support/file.h"
 
 #include <filesystem>
 
@@ -11,9 +10,8 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-Status make_pack(std::string bytes, std::string name, std::string base_folder, cugrt_pack **pack) {
-  CUGRT_ASSIGN(Pack read,
-               read_pack(std::make_shared<const std::string>(std::move(bytes)), std::move(name)));
+Status make_pack(SharedBytes bytes, std::string name, std::string base_folder, cugrt_pack **pack) {
+  CUGRT_ASSIGN(Pack read, read_pack(std::move(bytes), std::move(name)));
   *pack = new cugrt_pack{std::move(read), std::move(base_folder)};
   return {};
 }
@@ -22,8 +20,8 @@ cugrt_status *pack_load(const char *path, cugrt_pack **pack) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(path);
     CUGRT_REQUIRE(pack);
-    CUGRT_ASSIGN(std::string bytes, read_file(path, kMaxPackBytes));
-    return make_pack(std::move(bytes), path, std::filesystem::path(path).parent_path().string(),
+    CUGRT_ASSIGN(MappedFile file, MappedFile::open(path));
+    return make_pack(std::move(file), path, std::filesystem::path(path).parent_path().string(),
                      pack);
   });
 }
@@ -35,7 +33,7 @@ cugrt_status *pack_parse(const void *bytes, size_t size, const char *name, const
     CUGRT_REQUIRE(pack);
     if (size > kMaxPackBytes)
       return Status::error(Code::invalid_argument, "the pack is larger than 1 TiB");
-    return make_pack(size ? std::string(static_cast<const char *>(bytes), size) : std::string(),
+    return make_pack(std::make_shared<const std::string>(static_cast<const char *>(bytes), size),
                      name ? name : "in memory", base_folder ? base_folder : "", pack);
   });
 }

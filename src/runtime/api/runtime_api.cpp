@@ -103,6 +103,7 @@ cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info)
         }
       filled.capability_major = device.context().capability() / 10;
       filled.capability_minor = device.context().capability() % 10;
+      CUGRT_ASSIGN(filled.integrated, device.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
     }
     return write_struct(filled, info, "info", kInfoBytes);
   });

@@ -165,6 +165,7 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
       filled.arena_tensor_bytes += static_cast<uint64_t>(arena.tensor_bytes);
     }
     filled.weight_bytes = totals.weight_bytes;
+    filled.weight_bytes_in_place = totals.weight_bytes_in_place;
     filled.result_bytes = totals.result_bytes;
 #define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
   filled.eager_##name = totals.counters.eager[enumerator];

@@ -72,6 +72,7 @@ cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
     CUGRT_REQUIRE(tensor);
     CUGRT_ASSIGN(HostTensor shared, described(name, *tensor));
     shared.storage = bytes;
+    shared.is_shared = true;
     return weights->set.add(name, std::move(shared));
   });
 }

@@ -7,6 +7,7 @@
 #include "runtime/code/computed_weights.h"
 #include "runtime/code/executable.h"
 #include "runtime/code/weights.h"
+#include "runtime/code/weights_in_place.h"
 #include "runtime/program/slot_check.h"
 
 #include <functional>
@@ -21,7 +22,8 @@ class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
   /// rank, and uploads them: into one allocation, and into another what no run reads, the sources
-  /// of computed weights.
+  /// of computed weights. A device whose memory is the host's reads them in their pages instead,
+  /// where these can be registered.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set);
 
@@ -36,16 +38,20 @@ public:
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
   uint64_t size_bytes() const {
     uint64_t bytes = 0;
-    for (const driver::DeviceBuffer *memory : this->memory())
+    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
       bytes += memory->size_bytes();
     return bytes;
   }
-  /// What no run may write.
-  std::array<const driver::DeviceBuffer *, 3> memory() const {
-    return {&memory_, &sources_, &computed_};
-  }
+  /// Of weights that are read in the host's pages, beside those.
+  uint64_t size_bytes_in_place() const { return in_place_.size_bytes(); }
+  struct Range {
+    uint64_t address = 0, size_bytes = 0;
+  };
+  /// What no run may write; some are empty.
+  std::vector<Range> memory() const;
 
 private:
+  WeightsInPlace in_place_;
   driver::DeviceBuffer memory_, computed_;
   driver::DeviceBuffer sources_; // what no run reads; empty once weights are computed
   std::vector<std::vector<cugrt_value>> params_;

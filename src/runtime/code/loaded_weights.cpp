@@ -26,13 +26,14 @@ struct Layout {
   }
 };
 
-/// Puts the tensors, bytes by name, into one allocation and tells where.
+/// Puts the tensors, bytes by name, that have no address yet into one allocation and tells where.
 Result<driver::DeviceBuffer> upload(const std::map<std::string, uint64_t> &tensors,
                                     const WeightSet &set, const Device &device,
                                     std::map<std::string, uint64_t> &addresses) {
   Layout layout;
   for (const auto &[name, bytes] : tensors)
-    CUGRT_TRY(layout.add(name, bytes));
+    if (!addresses.contains(name))
+      CUGRT_TRY(layout.add(name, bytes));
   CUGRT_ASSIGN(driver::DeviceBuffer memory,
                driver::DeviceBuffer::allocate(device.context(), layout.total_bytes));
   for (const auto &[name, offset] : layout.offsets) {
@@ -73,6 +74,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   std::map<std::string, uint64_t> addresses;
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
+  CUGRT_ASSIGN(weights->in_place_, WeightsInPlace::take(device, set, kept, sources, addresses));
   CUGRT_ASSIGN(weights->memory_, upload(kept, set, device, addresses));
   CUGRT_ASSIGN(weights->sources_, upload(sources, set, device, addresses));
   for (size_t f = 0; f < weights->params_.size(); ++f) {
@@ -82,6 +84,15 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
         weights->params_[f][i].as.tensor.address = addresses.at(function.params[i].name);
   }
   return weights;
+}
+
+std::vector<LoadedWeights::Range> LoadedWeights::memory() const {
+  std::vector<Range> ranges;
+  for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
+    ranges.push_back({memory->address(), memory->size_bytes()});
+  for (const driver::RegisteredPages &pages : in_place_.pages())
+    ranges.push_back({pages.device_address(), pages.size_bytes()});
+  return ranges;
 }
 
 Status LoadedWeights::compute(const Executable &executable, const Device &device,
@@ -111,6 +122,7 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
     }
   if (bound.empty()) {
     sources_ = {};
+    in_place_.give_back_sources();
     return {};
   }
   // Not a weight's memory until all of it is written.
@@ -128,6 +140,7 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
                                   plan.functions[function].name);
   computed_ = std::move(memory);
   sources_ = {};
+  in_place_.give_back_sources();
   for (const auto &[function, tensors] : results)
     params_[function].assign(params_[function].size(), {});
   return {};

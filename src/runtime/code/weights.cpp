@@ -2,7 +2,6 @@
 #include "runtime/code/weights.h"
 
 #include "runtime/program/symbol_binding.h"
-#include "support/file.h"
 #include "support/json.h"
 
 #include <algorithm>
@@ -185,18 +184,16 @@ const HostTensor *WeightSet::find(const std::string &name) const {
   return it == index_.end() ? nullptr : &tensors_[it->second].tensor;
 }
 
-Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> file,
-                                   const std::string &name) {
-  size_t size_bytes = file->size();
-  return read_safetensors(std::move(file), 0, size_bytes, name);
+Result<WeightSet> read_safetensors(SharedBytes file, const std::string &name) {
+  return read_safetensors(file, 0, file.view.size(), name);
 }
 
-Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, size_t offset_bytes,
+Result<WeightSet> read_safetensors(const SharedBytes &storage, size_t offset_bytes,
                                    size_t size_bytes, const std::string &name) {
   auto fail = [&](const std::string &message) {
     return Status::error(Code::parse_error, "weights file " + name + ": " + message);
   };
-  std::string_view file = std::string_view(*storage).substr(offset_bytes, size_bytes);
+  std::string_view file = storage.view.substr(offset_bytes, size_bytes);
   if (file.size() < kLengthBytes)
     return fail("it is shorter than a safetensors header; the file may be truncated");
   uint64_t header_bytes = 0;
@@ -211,7 +208,8 @@ Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, s
     return std::move(status).in("weights file " + name + ", header");
   WeightSet set;
   for (HeaderReader::Entry &entry : reader.entries) {
-    entry.tensor.storage = {storage, storage->data()};
+    entry.tensor.storage = {storage.owner, storage.view.data()};
+    entry.tensor.is_shared = storage.is_mapped;
     entry.tensor.offset_bytes += offset_bytes + kLengthBytes + header_bytes;
     CUGRT_TRY(set.add(std::move(entry.name), std::move(entry.tensor)));
   }
@@ -219,8 +217,8 @@ Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, s
 }
 
 Result<WeightSet> load_safetensors(const std::string &path) {
-  CUGRT_ASSIGN(std::string bytes, read_file(path, kMaxWeightFileBytes));
-  return read_safetensors(std::make_shared<const std::string>(std::move(bytes)), path);
+  CUGRT_ASSIGN(MappedFile file, MappedFile::open(path));
+  return read_safetensors(std::move(file), path);
 }
 
 } // namespace cugrt::runtime

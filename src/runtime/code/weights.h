@@ -6,6 +6,7 @@
 
 #include "cugrt/cugrt.h"
 #include "ir/type/dtype.h"
+#include "support/mapped_file.h"
 #include "support/status.h"
 
 #include <memory>
@@ -21,6 +22,7 @@ struct HostTensor {
   std::vector<int64_t> dims{};
   std::shared_ptr<const char> storage{}; // its first byte; several tensors may lie in one
   size_t offset_bytes = 0, size_bytes = 0;
+  bool is_shared = false; // its pages may be registered: a mapped file's, or the caller's to keep
 
   const char *data() const { return storage.get() + offset_bytes; }
   /// In the form of the public API; the address is that of host memory.
@@ -57,11 +59,11 @@ inline constexpr uint64_t kMaxWeightHeaderBytes = uint64_t(100) << 20; // the fo
 /// Reads safetensors: eight bytes of header length, a JSON header, then the tensors' bytes. Every
 /// offset and size is checked against the header's types and the file's length; `name` stands for
 /// the file in messages.
-Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> file,
-                                   const std::string &name);
+Result<WeightSet> read_safetensors(SharedBytes file, const std::string &name);
 /// Likewise, from a part of `storage`, which the tensors then share.
-Result<WeightSet> read_safetensors(std::shared_ptr<const std::string> storage, size_t offset_bytes,
+Result<WeightSet> read_safetensors(const SharedBytes &storage, size_t offset_bytes,
                                    size_t size_bytes, const std::string &name);
+/// The file is mapped: its tensors' bytes lie in its pages.
 Result<WeightSet> load_safetensors(const std::string &path);
 
 } // namespace cugrt::runtime

@@ -182,7 +182,7 @@ private:
 
 class PackReader {
 public:
-  explicit PackReader(Pack &pack) : pack_(pack), file_(*pack.file) {}
+  explicit PackReader(Pack &pack) : pack_(pack), file_(pack.file.view) {}
 
   Status read() {
     CUGRT_TRY(read_header());
@@ -469,7 +469,7 @@ std::string write_pack(const PackContents &contents) {
   return file;
 }
 
-Result<Pack> read_pack(std::shared_ptr<const std::string> file, std::string name) {
+Result<Pack> read_pack(SharedBytes file, std::string name) {
   Pack pack;
   pack.name = std::move(name);
   pack.file = std::move(file);

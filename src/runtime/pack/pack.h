@@ -78,18 +78,19 @@ struct PackContents {
 
 /// A pack that was read: everything in it was checked.
 struct Pack {
-  std::string name;                        // of the file, for messages
-  std::shared_ptr<const std::string> file; // what the views point into
+  std::string name; // of the file, for messages
+  SharedBytes file; // what the views point into
   PackContents contents;
   std::vector<plan::Plan> plans;
   WeightSet weights; // those inside
 };
 
+/// Of those that are copied: files are mapped.
 inline constexpr uint64_t kMaxPackBytes = uint64_t(1) << 40;
 
 std::string write_pack(const PackContents &contents);
 /// parse_error for what is no pack, or a damaged one; unsupported for one of another version.
-Result<Pack> read_pack(std::shared_ptr<const std::string> file, std::string name);
+Result<Pack> read_pack(SharedBytes file, std::string name);
 /// The digest as packs have them.
 Digest pack_digest(std::string_view bytes);
 /// Writes the digests of a changed pack anew, as far as its table can be followed: for tests of

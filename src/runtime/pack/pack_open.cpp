@@ -3,7 +3,6 @@
 
 #include "jit/architectures.h"
 #include "support/check.h"
-#include "support/file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -122,15 +121,15 @@ Result<std::optional<WeightSet>> pack_weights(const Pack &pack, const std::strin
   if (weights.kind == PackWeights::Kind::inside)
     return std::optional(pack.weights);
   std::string path = (std::filesystem::path(folder) / std::string(weights.file_name)).string();
-  auto bytes = read_file(path, kMaxWeightFileBytes);
-  if (!bytes.ok())
-    return bytes.take_status().in("weights of pack " + pack.name);
-  if (bytes->size() != weights.file_bytes || pack_digest(*bytes) != weights.file_digest)
+  auto file = MappedFile::open(path);
+  if (!file.ok())
+    return file.take_status().in("weights of pack " + pack.name);
+  const std::string_view bytes = file->bytes();
+  if (bytes.size() != weights.file_bytes || pack_digest(bytes) != weights.file_digest)
     return Status::error(Code::parse_error, "'" + path + "' is not the weights file that pack " +
                                                 pack.name +
                                                 " was made with: its size or digest differs");
-  CUGRT_ASSIGN(WeightSet set,
-               read_safetensors(std::make_shared<const std::string>(std::move(*bytes)), path));
+  CUGRT_ASSIGN(WeightSet set, read_safetensors(std::move(*file), path));
   return std::optional(std::move(set));
 }
 

@@ -80,8 +80,8 @@ public:
   const Executable &executable() const { return code_->executable(); }
   struct Totals {
     Counters counters;
-    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, result_bytes = 0,
-             arena_committed_bytes = 0;
+    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, weight_bytes_in_place = 0,
+             result_bytes = 0, arena_committed_bytes = 0;
   };
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.

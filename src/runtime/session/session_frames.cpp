@@ -248,6 +248,7 @@ Result<Session::Totals> SessionFrames::totals() {
     sum.instances += one.instances;
     sum.instance_bytes += one.instance_bytes;
     sum.weight_bytes = one.weight_bytes; // shared
+    sum.weight_bytes_in_place = one.weight_bytes_in_place;
     sum.result_bytes += one.result_bytes;
     sum.arena_committed_bytes += one.arena_committed_bytes;
   }

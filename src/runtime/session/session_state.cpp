@@ -73,6 +73,7 @@ Result<Session::Totals> Session::totals() {
   totals.instances = cache_.instance_count();
   totals.instance_bytes = cache_.instance_bytes();
   totals.weight_bytes = weights_->size_bytes() + code_->constants().size_bytes();
+  totals.weight_bytes_in_place = weights_->size_bytes_in_place();
   for (const auto &state : functions_)
     for (const ResultMemory &memory : state->result_memory)
       totals.result_bytes += memory.total_bytes();

@@ -8,6 +8,7 @@
 #include "support/temporary_folder.h"
 
 #include <fstream>
+#include <map>
 
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
@@ -361,6 +362,38 @@ TEST_CASE("dimensions get names of the file's, of their number, or of --dim") {
   const std::string text = text_of(model(graph), options);
   check_holds(text, Holds("%a: tensor<[batch, 3], f32>"));
   check_holds(text, Holds("lower_bounds = {batch = 2}, upper_bounds = {batch = 5}"));
+}
+
+TEST_CASE("a file of weights begins with what keeps the others at round places") {
+  const std::vector<std::pair<std::string, size_t>> weights = {
+      {"three", 3}, {"many", 16}, {"one", 1}, {"four", 4}};
+  std::string graph = input("x", kF32, {"1"});
+  std::map<std::string, std::string> raw;
+  for (const auto &[name, count] : weights) {
+    for (size_t i = 0; i < count * 4; ++i)
+      raw[name] += char(name[0] + i);
+    graph += bytes(5, number(1, count) + number(2, kF32) + bytes(8, name) + bytes(9, raw[name])) +
+             node("Add", {"x", name}, {"y." + name}) +
+             output("y." + name, kF32, {std::to_string(count)});
+  }
+  auto imported = onnx::import_bytes(model(graph), "", {});
+  REQUIRE(imported.ok());
+  const TemporaryFolder folder;
+  const std::string path = folder.path + "/w.safetensors";
+  REQUIRE(onnx::write_weights(path, *imported).ok());
+  std::ifstream stream(path, std::ios::binary);
+  const std::string file(std::istreambuf_iterator<char>(stream), {});
+  const size_t data = 8 + uint8_t(file[0]) + 256 * uint8_t(file[1]);
+  CHECK(data % 64 == 0);
+  const std::pair<const char *, size_t> places[] = {
+      {"many", 0}, {"four", 64}, {"three", 80}, {"one", 92}};
+  for (const auto &[name, at] : places) {
+    INFO(name);
+    const size_t bytes = raw[name].size();
+    check_holds(file, Holds("[" + std::to_string(bytes / 4) + "],\"data_offsets\":[" +
+                            std::to_string(at) + "," + std::to_string(at + bytes) + "]"));
+    CHECK(file.substr(data + at, bytes) == raw[name]);
+  }
 }
 
 TEST_CASE("dimensions that are equal only at run time are matched") {

@@ -93,8 +93,8 @@ TEST_CASE("a pack is read back as it was written, and has one form") {
   const HostTensor *weight = pack.weights.find("w");
   REQUIRE(weight);
   CHECK(std::string(weight->data(), weight->size_bytes) == std::string(4, '\x11'));
-  CHECK(weight->data() >= pack.file->data()); // read in place
-  CHECK(weight->data() < pack.file->data() + pack.file->size());
+  CHECK(weight->data() >= pack.file.view.data()); // read in place
+  CHECK(weight->data() < pack.file.view.data() + pack.file.view.size());
   CHECK(write_pack(pack.contents) == file);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("sections lie at multiples of 64") {
   std::string file = write_pack(made.contents);
   Pack pack = must(read(file));
   for (const PackImage &image : pack.contents.images)
-    CHECK((image.bytes.data() - pack.file->data()) % 64 == 0);
+    CHECK((image.bytes.data() - pack.file.view.data()) % 64 == 0);
 }
 
 TEST_CASE("a change of any byte of a pack is refused") {
@@ -132,7 +132,7 @@ TEST_CASE("a damaged pack's error names the section and the offset") {
   Made made;
   std::string file = write_pack(made.contents);
   Pack pack = must(read(file));
-  auto at = static_cast<size_t>(pack.contents.images[2].bytes.data() - pack.file->data());
+  auto at = static_cast<size_t>(pack.contents.images[2].bytes.data() - pack.file.view.data());
   file[at] ^= 1;
   // The manifest and the plan come before the images.
   CHECK(contains(refusal(file), "pack m.pack: section 4 (image) at offset " + std::to_string(at) +
@@ -232,7 +232,7 @@ TEST_CASE("every byte of a pack's header, table and manifest is checked also beh
   Made made;
   const std::string file = write_pack(made.contents);
   Pack pack = must(read(file));
-  auto end = static_cast<size_t>(pack.contents.plans[0].data() - pack.file->data());
+  auto end = static_cast<size_t>(pack.contents.plans[0].data() - pack.file.view.data());
   size_t other = 0;
   for (size_t i = 0; i < end; ++i) {
     std::string changed = file;

@@ -102,12 +102,87 @@ WAIT:
 }
 )";
 
+constexpr char kClusterPtx[] = R"(
+.version 8.3
+.target sm_90
+.address_size 64
+
+// out[i] = 255 - i, by clusters of two blocks of 128 that read each other's shared memory
+.visible .entry exchange(.param .u64 out, .param .u32 waits) .reqnctapercluster 2
+{
+  .shared .align 4 .b8 cells[512];
+  .reg .pred %p;
+  .reg .b32 %r<12>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [out];
+  ld.param.u32 %r1, [waits];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %cluster_ctarank;
+  mad.lo.u32 %r4, %r3, 128, %r2;
+  mov.u32 %r5, cells;
+  shl.b32 %r6, %r2, 2;
+  add.u32 %r7, %r5, %r6;
+  st.shared.u32 [%r7], %r4;
+  setp.eq.u32 %p, %r1, 0;
+  @%p bra READ;
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+READ:
+  xor.b32 %r8, %r3, 1;
+  mapa.shared::cluster.u32 %r9, %r5, %r8;
+  sub.u32 %r10, 508, %r6;
+  add.u32 %r9, %r9, %r10;
+  ld.shared::cluster.u32 %r11, [%r9];
+  mul.wide.u32 %d2, %r4, 4;
+  add.u64 %d3, %d1, %d2;
+  st.global.u32 [%d3], %r11;
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ret;
+}
+
+// out[i] = 255 - i through shared memory, by 256 threads that meet at a barrier there
+.visible .entry count_arrivals(.param .u64 out, .param .u32 waits)
+{
+  .shared .align 4 .b8 cells[1024];
+  .shared .align 8 .b64 barrier;
+  .reg .pred %p, %done;
+  .reg .b32 %r<9>;
+  .reg .b64 %d<5>;
+  ld.param.u64 %d1, [out];
+  ld.param.u32 %r1, [waits];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r8, barrier;
+  setp.eq.u32 %p, %r2, 0;
+  @%p mbarrier.init.shared.b64 [%r8], 256;
+  bar.sync 0;
+  mov.u32 %r3, cells;
+  shl.b32 %r4, %r2, 2;
+  add.u32 %r5, %r3, %r4;
+  st.shared.u32 [%r5], %r2;
+  mbarrier.arrive.shared.b64 %d4, [%r8];
+  setp.eq.u32 %p, %r1, 0;
+  @%p bra READ;
+WAIT:
+  mbarrier.try_wait.shared.b64 %done, [%r8], %d4;
+  @!%done bra WAIT;
+READ:
+  sub.u32 %r6, 1020, %r4;
+  add.u32 %r6, %r3, %r6;
+  ld.shared.u32 %r7, [%r6];
+  mul.wide.u32 %d2, %r2, 4;
+  add.u64 %d3, %d1, %d2;
+  st.global.u32 [%d3], %r7;
+  ret;
+}
+)";
+
 constexpr int kSeeds = 24;
 
 struct Drawn : Session {
-  explicit Drawn(int seed)
+  explicit Drawn(int seed, const char *ptx = kPtx)
       : Session{"CUGRT_EMU_CHECK=none", "CUGRT_EMU_ORDER=" + std::to_string(seed)} {
-    OK(CU(cuModuleLoadData)(&module, kPtx));
+    OK(CU(cuModuleLoadData)(&module, ptx));
     for (CUstream *stream : {&a, &b})
       OK(CU(cuStreamCreate)(stream, CU_STREAM_NON_BLOCKING));
   }
@@ -125,10 +200,10 @@ struct Drawn : Session {
 };
 
 /// Under how many seeds the body is true.
-int seeds_that_show(const std::function<bool(Drawn &)> &body) {
+int seeds_that_show(const std::function<bool(Drawn &)> &body, const char *ptx = kPtx) {
   int shown = 0;
   for (int seed = 1; seed <= kSeeds; ++seed) {
-    Drawn drawn(seed);
+    Drawn drawn(seed, ptx);
     shown += body(drawn);
     OK(CU(cuCtxSynchronize)());
   }
@@ -145,6 +220,20 @@ CUdeviceptr upload_and_wait(const std::vector<uint32_t> &values) {
   CUdeviceptr address = upload(values);
   OK(CU(cuCtxSynchronize)());
   return address;
+}
+
+/// Under how many seeds 256 threads in blocks of `block` do not write 255 to 0.
+int seeds_that_disturb(const char *ptx, const char *name, unsigned block, uint32_t waits) {
+  auto wrong = [&](Drawn &drawn) {
+    CUdeviceptr out = upload_and_wait(std::vector<uint32_t>(256));
+    void *params[] = {&out, &waits};
+    drawn.launch(name, 256 / block, block, drawn.a, params);
+    OK(CU(cuStreamSynchronize)(drawn.a));
+    auto seen = download<uint32_t>(out, 256);
+    std::reverse(seen.begin(), seen.end());
+    return seen != numbers(256);
+  };
+  return seeds_that_show(wrong, ptx);
 }
 
 } // namespace
@@ -239,21 +328,19 @@ TEST_CASE("Kernels that nothing orders may run between each other's blocks") {
 }
 
 TEST_CASE("A missing barrier shows under some seed, and a barrier under none") {
-  auto wrong = [](uint32_t waits) {
-    return seeds_that_show([&](Drawn &drawn) {
-      CUdeviceptr out = upload_and_wait(std::vector<uint32_t>(256));
-      void *params[] = {&out, &waits};
-      drawn.launch("reverse", 1, 256, drawn.a, params);
-      OK(CU(cuStreamSynchronize)(drawn.a));
-      auto seen = download<uint32_t>(out, 256);
-      for (uint32_t i = 0; i < 256; ++i)
-        if (seen[i] != 255 - i)
-          return true;
-      return false;
-    });
-  };
-  CHECK(wrong(0) > 0);
-  CHECK(wrong(1) == 0);
+  CHECK(seeds_that_disturb(kPtx, "reverse", 256, 0) > 0);
+  CHECK(seeds_that_disturb(kPtx, "reverse", 256, 1) == 0);
+}
+
+TEST_CASE("A missing barrier of a cluster shows under some seed, and a barrier under none") {
+  CHECK(seeds_that_disturb(kClusterPtx, "exchange", 128, 0) > 0);
+  CHECK(seeds_that_disturb(kClusterPtx, "exchange", 128, 1) == 0);
+}
+
+TEST_CASE(
+    "A missing wait for a barrier in shared memory shows under some seed, a wait under none") {
+  CHECK(seeds_that_disturb(kClusterPtx, "count_arrivals", 256, 0) > 0);
+  CHECK(seeds_that_disturb(kClusterPtx, "count_arrivals", 256, 1) == 0);
 }
 
 TEST_CASE("Blocks run in any order, and the same seed gives the same one") {

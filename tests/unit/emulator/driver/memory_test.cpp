@@ -1,7 +1,9 @@
 // Memory: allocation, copies, fills, pinned memory, pointer attributes.
+#include "support/temporary_folder.h"
 #include "unit/emulator/driver/session.h"
 
 #include <numeric>
+#include <sys/mman.h>
 
 TEST_CASE("Zero bytes, double frees and foreign addresses are refused") {
   Session session;
@@ -152,6 +154,61 @@ TEST_CASE("Registering host memory twice, or unregistering what is not, is refus
         CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   OK(CU(cuMemHostUnregister)(bytes.data()));
   CHECK(CU(cuMemHostUnregister)(bytes.data()) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+TEST_CASE("Pages of a file that are registered have an address on the device") {
+  Session session{"CUGRT_EMU_DEVICE=sm_87"};
+  int integrated = 0;
+  OK(CU(cuDeviceGetAttribute)(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0));
+  CHECK(integrated == 1);
+  std::vector<uint32_t> values(3000);
+  std::iota(values.begin(), values.end(), 7u);
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/values";
+  std::FILE *file = std::fopen(path.c_str(), "w+");
+  REQUIRE(file);
+  REQUIRE(std::fwrite(values.data(), 4, values.size(), file) == values.size());
+  REQUIRE(std::fflush(file) == 0);
+  const unsigned mapped = CU_MEMHOSTREGISTER_DEVICEMAP,
+                 read_only = mapped | CU_MEMHOSTREGISTER_READ_ONLY;
+  CUdeviceptr seen = 0;
+
+  void *pages = mmap(nullptr, 12000, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+  REQUIRE(pages != MAP_FAILED);
+  char *inside = static_cast<char *>(pages) + 4400; // of the second page
+  CHECK(CU(cuMemHostRegister_v2)(inside, 4000, mapped) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemHostRegister_v2)(inside, 4000, read_only));
+  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, inside + 8, 0));
+  CHECK(download<uint32_t>(seen, 3) == std::vector<uint32_t>{1109, 1110, 1111});
+  void *host = nullptr;
+  OK(CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, seen));
+  CHECK(host == inside + 8);
+  OK(CU(cuMemsetD32_v2)(seen, 1, 1)); // what the device may not do changes nothing for the host
+  CHECK(*reinterpret_cast<uint32_t *>(inside + 8) == 1109);
+  OK(CU(cuMemHostUnregister)(inside));
+  CHECK(CU(cuMemcpyDtoH_v2)(values.data(), seen, 4) == CUDA_ERROR_INVALID_VALUE);
+  munmap(pages, 12000);
+
+  pages = mmap(nullptr, 12000, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  REQUIRE(pages != MAP_FAILED);
+  OK(CU(cuMemHostRegister_v2)(pages, 12000, mapped));
+  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, pages, 0));
+  OK(CU(cuMemsetD32_v2)(seen + 4, 5, 1));
+  CHECK(static_cast<uint32_t *>(pages)[1] == 5);
+  static_cast<uint32_t *>(pages)[2] = 6;
+  CHECK(download<uint32_t>(seen, 3) == std::vector<uint32_t>{7, 5, 6});
+  OK(CU(cuMemHostUnregister)(pages));
+  std::remove(path.c_str());
+  OK(CU(cuMemHostRegister_v2)(pages, 12000, mapped)); // the file has no path: for copies only
+  CHECK(CU(cuMemHostGetDevicePointer_v2)(&seen, pages, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  OK(CU(cuMemHostUnregister)(pages));
+  munmap(pages, 12000);
+  std::fclose(file);
+
+  std::vector<char> heap(8192);
+  OK(CU(cuMemHostRegister_v2)(heap.data(), heap.size(), mapped));
+  CHECK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0) == CUDA_ERROR_NOT_SUPPORTED);
+  OK(CU(cuMemHostUnregister)(heap.data()));
 }
 
 TEST_CASE("Pointer attributes tell kinds of memory apart") {

@@ -1,0 +1,20 @@
+// The file whose pages a program has mapped, so that they can be mapped a second time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace cugrt::emulator {
+
+struct HostFile {
+  int descriptor = -1; // the caller closes it
+  uint64_t offset = 0; // of the first page asked for
+  bool writable = false;
+};
+
+/// Of whole pages that one mapping of a file holds. Empty for memory that is no file's (heap,
+/// stack), for pages that the program may have changed for itself alone, and for files that are
+/// gone from their path.
+std::optional<HostFile> host_file(uint64_t begin, uint64_t end);
+
+} // namespace cugrt::emulator
