@@ -151,6 +151,9 @@ CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir:
 /// Parameters PREFIX0.. of the launch, as many as `values`.
 void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values);
 
+/// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
+Status emit_pointwise_convolution(OpEmitter &op);
+
 // The families of ir/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
 // convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
 // sampling.cpp, recurrent.cpp.

@@ -558,7 +558,9 @@ TEST_CASE("every variant of matmul takes every product of its dtypes") {
     for (const char *variant : {"mma", "mma_small"})
       for (const Dims &s : shapes)
         product(variant, dtype, s, s[0] % 2 == 0);
-  for (const char *variant : {"gemv", "tiled", "register"})
+  for (const Dims &s : shapes) // with and without fours that are one access
+    product("register_large", DType::f32, s, s[0] % 2 == 1);
+  for (const char *variant : {"gemv", "tiled", "register", "register_large"})
     for (size_t i = 0; i < 4; ++i)
       product(variant, i % 2 ? DType::f32 : DType::f16, shapes[i], i == 1);
 }

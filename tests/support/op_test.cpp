@@ -387,10 +387,12 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
   passes::PassContext context;
   if (const Status status = context.set("codegen.matmul", test.matmul); !status.ok())
     return fail(status.to_string());
-  if (const Status status =
-          context.set("target.multiprocessors", std::to_string(test.multiprocessors));
-      !status.ok())
-    return fail(status.to_string());
+  const std::pair<const char *, int64_t> target[] = {
+      {"target.multiprocessors", test.multiprocessors},
+      {"target.compute_capability", test.compute_capability}};
+  for (const auto &[option, value] : target)
+    if (const Status status = context.set(option, std::to_string(value)); !status.ok())
+      return fail(status.to_string());
   Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   if (!legal.ok())
     return fail(legal.status().to_string());
