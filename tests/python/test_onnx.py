@@ -74,7 +74,7 @@ def test_frames_of_bytes_become_images_in_the_graph(tmp_path):
     pack = cugrt.load(tmp_path / "m.pack")
     assert np.array_equal(pack(**{pack.inputs[0].name: frame}), y)
     with pytest.raises(cugrt.Error, match="are of ONNX files"):
-        cugrt.load("cugrt 1\n", preprocess=given)
+        cugrt.load(b"cugrt 1\n", preprocess=given)
 
 
 def test_a_pack_of_an_onnx_file_has_its_weights(model_bytes, x, tmp_path):

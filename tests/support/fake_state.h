@@ -195,6 +195,8 @@ struct FakeState {
   CUGRT_FAKE(MemFreeAsync, CUdeviceptr address, CUstream stream);
   CUGRT_FAKE(MemHostAlloc, void **data, size_t bytes, unsigned flags);
   CUGRT_FAKE(MemHostGetDevicePointer, CUdeviceptr *address, void *data, unsigned flags);
+  CUGRT_FAKE(MemHostRegister, void *data, size_t bytes, unsigned flags);
+  CUGRT_FAKE(MemHostUnregister, void *data);
   CUGRT_FAKE(MemFreeHost, void *data);
   CUGRT_FAKE(MemcpyAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUGRT_FAKE(MemcpyHtoDAsync, CUdeviceptr to, const void *from, size_t bytes, CUstream stream);

@@ -90,8 +90,8 @@ std::vector<LoadedWeights::Range> LoadedWeights::memory() const {
   std::vector<Range> ranges;
   for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
     ranges.push_back({memory->address(), memory->size_bytes()});
-  for (const driver::RegisteredPages &pages : in_place_.pages())
-    ranges.push_back({pages.device_address(), pages.size_bytes()});
+  for (const WeightsInPlace::Pages &pages : in_place_.pages())
+    ranges.push_back({pages.registered.device_address(), pages.registered.size_bytes()});
   return ranges;
 }
 

@@ -10,34 +10,11 @@ namespace {
 
 constexpr uint64_t kAlignment = 16;
 
-/// Whole pages that tensors lie in one behind another.
-struct PageRange {
-  uint64_t begin = 0, end = 0;
-  bool kept = false;
-  std::vector<const std::string *> names;
+struct Tensor {
+  const std::string *name;
+  const HostTensor *tensor;
+  bool kept;
 };
-
-uint64_t host_address(const HostTensor &tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data());
-}
-
-/// Two registrations may not share a page.
-std::vector<PageRange> join(std::vector<PageRange> ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const PageRange &a, const PageRange &b) { return a.begin < b.begin; });
-  std::vector<PageRange> joined;
-  for (PageRange &range : ranges) {
-    if (joined.empty() || range.begin > joined.back().end) {
-      joined.push_back(std::move(range));
-      continue;
-    }
-    PageRange &last = joined.back();
-    last.end = std::max(last.end, range.end);
-    last.kept = last.kept || range.kept;
-    last.names.insert(last.names.end(), range.names.begin(), range.names.end());
-  }
-  return joined;
-}
 
 } // namespace
 
@@ -50,39 +27,46 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
   if (!worthwhile)
     return taken;
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::vector<PageRange> ranges;
-  for (const auto *tensors : {&kept, &sources})
-    for (const auto &[name, bytes] : *tensors) {
+  std::multimap<uint64_t, Tensor> tensors; // by address
+  for (const auto *list : {&kept, &sources})
+    for (const auto &[name, bytes] : *list) {
       const HostTensor &tensor = *set.find(name);
-      const uint64_t begin = host_address(tensor);
-      if (tensor.is_shared && bytes >= page && begin % kAlignment == 0)
-        ranges.push_back({begin / page * page,
-                          (begin + bytes + page - 1) / page * page,
-                          tensors == &kept,
-                          {&name}});
+      const uint64_t address = reinterpret_cast<uintptr_t>(tensor.data());
+      if (tensor.is_shared && bytes >= page && address % kAlignment == 0)
+        tensors.emplace(address, Tensor{&name, &tensor, list == &kept});
     }
-  ranges = join(std::move(ranges));
-  std::stable_partition(ranges.begin(), ranges.end(), [](const PageRange &r) { return r.kept; });
-  for (const PageRange &range : ranges) {
-    auto pages = driver::RegisteredPages::add(
-        device.context(), reinterpret_cast<const void *>(range.begin), range.end - range.begin);
-    if (!pages.ok()) {
-      if (pages.status().code() == Code::device_lost)
-        return pages.take_status();
-      continue; // another registers them, or they cannot be: they are uploaded
+  for (auto first = tensors.begin(); first != tensors.end();) {
+    // Two registrations may not share a page: neighbours are registered together.
+    const uint64_t begin = first->first / page * page;
+    uint64_t end = begin;
+    bool any_kept = false;
+    auto behind = first;
+    for (; behind != tensors.end() && behind->first / page * page <= end; ++behind) {
+      end = std::max(end,
+                     (behind->first + behind->second.tensor->size_bytes + page - 1) / page * page);
+      any_kept = any_kept || behind->second.kept;
     }
-    for (const std::string *name : range.names) {
-      const HostTensor &tensor = *set.find(*name);
-      addresses[*name] = pages->device_address() + (host_address(tensor) - range.begin);
-      taken.owners_.push_back(tensor.storage);
-      taken.size_bytes_ += kept.contains(*name) ? tensor.size_bytes : 0;
+    auto pages = driver::RegisteredPages::add(device.context(),
+                                              reinterpret_cast<const void *>(begin), end - begin);
+    if (!pages.ok() && pages.status().code() == Code::device_lost)
+      return pages.take_status();
+    // Else another registers them, or they cannot be: they are uploaded.
+    for (; first != behind; ++first) {
+      if (!pages.ok())
+        continue;
+      const auto &[name, tensor, is_kept] = first->second;
+      addresses[*name] = pages->device_address() + (first->first - begin);
+      taken.owners_.push_back(tensor->storage);
+      taken.size_bytes_ += is_kept ? tensor->size_bytes : 0;
     }
-    taken.kept_pages_ += range.kept;
-    taken.pages_.push_back(std::move(*pages));
+    if (pages.ok())
+      taken.pages_.push_back({std::move(*pages), any_kept});
   }
   return taken;
 }
 
-void WeightsInPlace::give_back_sources() { pages_.resize(kept_pages_); }
+void WeightsInPlace::give_back_sources() {
+  std::erase_if(pages_, [](const Pages &one) { return !one.kept; });
+}
 
 } // namespace cugrt::runtime

@@ -10,7 +10,6 @@
 #include "runtime/device/device.h"
 
 #include <map>
-#include <span>
 
 namespace cugrt::runtime {
 
@@ -26,12 +25,15 @@ public:
   /// Ends the registration of pages that only sources lie in.
   void give_back_sources();
   uint64_t size_bytes() const { return size_bytes_; }
-  std::span<const driver::RegisteredPages> pages() const { return pages_; }
+  struct Pages {
+    driver::RegisteredPages registered;
+    bool kept; // not only sources lie there
+  };
+  const std::vector<Pages> &pages() const { return pages_; }
 
 private:
   std::vector<std::shared_ptr<const char>> owners_; // of the pages, which they outlive
-  std::vector<driver::RegisteredPages> pages_;      // those of sources alone are the last
-  size_t kept_pages_ = 0;
+  std::vector<Pages> pages_;
   uint64_t size_bytes_ = 0; // of kept tensors
 };
 

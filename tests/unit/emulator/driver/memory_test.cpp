@@ -184,6 +184,7 @@ TEST_CASE("Pages of a file that are registered have an address on the device") {
   OK(CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, seen));
   CHECK(host == inside + 8);
   OK(CU(cuMemsetD32_v2)(seen, 1, 1)); // what the device may not do changes nothing for the host
+  OK(CU(cuCtxSynchronize)());
   CHECK(*reinterpret_cast<uint32_t *>(inside + 8) == 1109);
   OK(CU(cuMemHostUnregister)(inside));
   CHECK(CU(cuMemcpyDtoH_v2)(values.data(), seen, 4) == CUDA_ERROR_INVALID_VALUE);
@@ -194,6 +195,7 @@ TEST_CASE("Pages of a file that are registered have an address on the device") {
   OK(CU(cuMemHostRegister_v2)(pages, 12000, mapped));
   OK(CU(cuMemHostGetDevicePointer_v2)(&seen, pages, 0));
   OK(CU(cuMemsetD32_v2)(seen + 4, 5, 1));
+  OK(CU(cuCtxSynchronize)());
   CHECK(static_cast<uint32_t *>(pages)[1] == 5);
   static_cast<uint32_t *>(pages)[2] = 6;
   CHECK(download<uint32_t>(seen, 3) == std::vector<uint32_t>{7, 5, 6});
