@@ -151,6 +151,25 @@ TEST_CASE("caches of a dtype of their own take its bytes, and move logits by its
   }
 }
 
+TEST_CASE("a position beyond the caches is clamped on the device, and the next call is refused") {
+  auto engine = Engine::open(*small_model(), emulated_runtime().get(), of_places(2));
+  REQUIRE(engine.ok());
+  const std::vector<int32_t> prompt = prompt_of(96, 5); // a whole context
+  take_in(**engine, 1, prompt);
+  std::string before, after;
+  REQUIRE((*engine)->read_caches(1, 96, before).ok());
+  take_in(**engine, 0, prompt);
+  REQUIRE((*engine)->settle().ok());
+  REQUIRE((*engine)->take_in(0, 95, std::span(prompt).first(2), false).ok());
+  const Status refused = (*engine)->settle();
+  CHECK(refused.code() == Code::out_of_range);
+  INFO(refused.message());
+  CHECK(refused.message().find("symbol position of function @prefill") != std::string::npos);
+  CHECK(refused.message().find("0 to 95") != std::string::npos);
+  REQUIRE((*engine)->read_caches(1, 96, after).ok());
+  CHECK(after == before); // what lies behind the cache of place 0
+}
+
 TEST_CASE("heads that are no whole blocks are refused for caches of blocks") {
   EngineOptions options = of_places(1);
   options.cache = ir::DType::q8_0;
