@@ -77,6 +77,7 @@ def count(body):
         "loads_8": sum(width(n) == 8 for n in loads), "loads_4": sum(width(n) == 4 for n in loads),
         "loads_narrow": sum(width(n) < 4 for n in loads),
         "mma": sum(n.startswith(("HMMA", "HGMMA", "IMMA")) for n in names),
+        "fma": sum(n.startswith("FFMA") for n in names),
         "calls": sum(map(is_call, body)),
         "divisions": sum(n.startswith("I2F") and "RP" in n for n in names),
         "barriers": sum(n.startswith("BAR") for n in names),
@@ -211,6 +212,7 @@ def broken_budgets(rows, budgets):
                  reading["load_bytes"] / reading["instructions"] if reading else 0, True)
             want("bytes_in_flight", max(r["bytes_in_flight"] for r in whole), True)
             want("mma_share", multiplying["mma"] / multiplying["instructions"] if multiplying else 0, True)
+            want("fma_share", max((r["fma"] / r["instructions"] for r in loops), default=0), True)
     return broken
 
 

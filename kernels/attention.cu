@@ -34,13 +34,14 @@
 //   attention_mma     128     sequences * heads * ceil(queries / 64)
 //
 // Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; SHARE, a
-// divisor of heads / kv_heads, 1 by default; CAUSAL; SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64
-// (i32 otherwise); HAS_PLACES, with WIDE_PLACES alike; WINDOW, with CAUSAL; HAS_MASK, with a stride
-// for each of the mask's dimensions; WITH_MMA for that
-// entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
+// divisor of heads / kv_heads, 1 by default; those of cached.cuh for keys and values; CAUSAL;
+// SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_PLACES, with WIDE_PLACES
+// alike; WINDOW, with CAUSAL; HAS_MASK, with a stride for each of the mask's dimensions; WITH_MMA
+// for that entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "attention_parts.cuh"
+#include "cached.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
 
@@ -92,7 +93,7 @@ typedef int Place;
 #endif
 
 #define PARAMETERS(result)                                                                         \
-  const T *__restrict__ q, const T *__restrict__ keys, const T *__restrict__ values,               \
+  const T *__restrict__ q, const Cached *__restrict__ keys, const Cached *__restrict__ values,     \
       LENGTHS_PARAMETER MASK_PARAMETER PLACES_PARAMETER result, long long sequences,               \
       long long queries, long long heads, long long kv_heads, long long width, long long capacity, \
       ROWS_PARAMETER Acc scale MASK_STRIDES
@@ -141,7 +142,7 @@ __device__ __forceinline__ long long first_seen(long long seen) {
 #ifndef MMA_ALONE
 
 constexpr int kThreads = 256, kWarps = kThreads / 32, kMostSplits = 32;
-constexpr int kVector = 16 / sizeof(T); // consecutive elements of a lane
+constexpr int kVector = kCachedVector; // consecutive elements of a lane
 
 // Lanes at one position: a power of two.
 __device__ constexpr int lanes_of(int vectors) {
@@ -157,12 +158,6 @@ constexpr int kReadAhead = SHARE * kEach <= 16 ? 4 : 2;
 constexpr int kWhole = kEach * kGroup, kRoom = (32 << 10) / (kWarps * SHARE * int(sizeof(Acc)));
 constexpr int kPanel = kRoom < kWhole ? kRoom : kWhole;
 
-union Elements {
-  uint4 word;
-  T element[kVector];
-  __device__ Elements() {}
-};
-
 __device__ int element_of(int e, int lane) {
   return e / kVector * kStride + lane * kVector + e % kVector;
 }
@@ -170,20 +165,33 @@ __device__ int element_of(int e, int lane) {
 // A lane's elements of a row: kVector of them, then on past those of the other lanes of its group.
 // Elements beyond the width, which may be there in part where it is not kAligned, are 0.
 template <bool kAligned>
-__device__ __forceinline__ void load_row(const T *row, int width, int lane,
-                                         Elements (&out)[kVectors]) {
+__device__ __forceinline__ void load_row(const Cached *row, int width, int lane,
+                                         CachedVector (&out)[kVectors]) {
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int first = element_of(v * kVector, lane);
-    if constexpr (kAligned) {
-      out[v].word = first < width ? *reinterpret_cast<const uint4 *>(row + first) : uint4{};
-    } else {
+  for (int v = 0; v < kVectors; ++v)
+    load_cached<kAligned>(row, element_of(v * kVector, lane), width, out[v]);
+}
+
+#ifndef CACHE_IS_T
+// The same of queries, one by one: there are few.
+template <bool kAligned>
+__device__ __forceinline__ void load_query(const T *row, int width, int lane, Acc (&out)[kEach]) {
 #pragma unroll
-      for (int i = 0; i < kVector; ++i)
-        out[v].element[i] = first + i < width ? row[first + i] : T(0.0f);
-    }
+  for (int e = 0; e < kEach; ++e) {
+    const int at = element_of(e, lane);
+    out[e] = at < width ? Acc(row[at]) : Acc(0);
   }
 }
+#else
+template <bool kAligned>
+__device__ __forceinline__ void load_query(const T *row, int width, int lane, Acc (&out)[kEach]) {
+  CachedVector vectors[kVectors];
+  load_row<kAligned>(row, width, lane, vectors);
+#pragma unroll
+  for (int e = 0; e < kEach; ++e)
+    out[e] = vectors[e / kVector].at(e % kVector);
+}
+#endif
 
 struct Running { // of one head
   Acc query[kEach], weighted[kEach], sum, largest;
@@ -195,14 +203,13 @@ __device__ __forceinline__ void begin_heads(const T *q, int width, Acc scale, bo
   const int lane = threadIdx.x % kGroup;
 #pragma unroll
   for (int s = 0; s < SHARE; ++s) {
-    Elements row[kVectors];
     if (aligned)
-      load_row<true>(q + s * width, width, lane, row);
+      load_query<true>(q + s * width, width, lane, heads[s].query);
     else
-      load_row<false>(q + s * width, width, lane, row);
+      load_query<false>(q + s * width, width, lane, heads[s].query);
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
-      heads[s].query[e] = Acc(row[e / kVector].element[e % kVector]) * scale;
+      heads[s].query[e] *= scale;
       heads[s].weighted[e] = 0;
     }
     heads[s].sum = 0;
@@ -212,13 +219,13 @@ __device__ __forceinline__ void begin_heads(const T *q, int width, Acc scale, bo
 
 // The positions from `first` to `length`; `mask` is of position 0.
 template <bool kAligned, int kAtOnce, class Mask>
-__device__ __forceinline__ void attend(const T *keys, const T *values, long long stride, int width,
-                                       long long first, long long length, Mask mask,
+__device__ __forceinline__ void attend(const Cached *keys, const Cached *values, long long stride,
+                                       int width, long long first, long long length, Mask mask,
                                        Running (&heads)[SHARE]) {
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
 #pragma unroll 1
   for (long long begin = first;; begin += kGroups * kAtOnce) {
-    Elements key[kAtOnce][kVectors], value[kAtOnce][kVectors]; // beyond the last position zeros
+    CachedVector key[kAtOnce][kVectors], value[kAtOnce][kVectors]; // beyond the last position zeros
     bool inside[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
@@ -240,7 +247,7 @@ __device__ __forceinline__ void attend(const T *keys, const T *values, long long
         score[u] = 0;
 #pragma unroll
         for (int e = 0; e < kEach; ++e)
-          score[u] = fma(head.query[e], Acc(key[u][e / kVector].element[e % kVector]), score[u]);
+          score[u] = fma(head.query[e], key[u][e / kVector].at(e % kVector), score[u]);
 #pragma unroll
         for (int distance = kGroup / 2; distance > 0; distance /= 2)
           score[u] += __shfl_xor_sync(0xffffffffu, score[u], distance);
@@ -262,7 +269,7 @@ __device__ __forceinline__ void attend(const T *keys, const T *values, long long
         head.sum += weight;
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
-          const Acc element = Acc(value[u][e / kVector].element[e % kVector]);
+          const Acc element = value[u][e / kVector].at(e % kVector);
 #ifdef HAS_MASK // what a mask hides may be infinite
           if (score[u] != no_score())
             head.weighted[e] = fma(weight, element, head.weighted[e]);
@@ -400,15 +407,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   const long long sequence = block / across / unsigned(queries);
   const long long first_row = block / across * heads + head; // of q and y
   const int elements = int(width);
-  const long long stride = kv_heads * width;
-  const long long begin =
-      ROW_OF(sequence) * capacity * stride + unsigned(head) / unsigned(heads / kv_heads) * width;
+  const long long row_width = kv_heads * width, stride = cached_offset(row_width);
+  const long long begin = cached_offset(ROW_OF(sequence) * capacity * row_width +
+                                        unsigned(head) / unsigned(heads / kv_heads) * width);
   keys += begin;
   values += begin;
-  const bool aligned =
-      width % kVector == 0 &&
-      (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
-       15) == 0;
+#ifdef CACHE_IS_T
+  const unsigned long long of_queries = (unsigned long long)(q);
+#else
+  const unsigned long long of_queries = 0; // read one by one
+#endif
+  const bool aligned = width % kVector == 0 &&
+                       ((of_queries | (unsigned long long)(keys) | (unsigned long long)(values)) %
+                        kCachedAlignment) == 0;
   long long length = seen_by(place, LENGTH_OF(sequence), queries);
 #ifdef HAS_MASK
   mask += sequence * mask_sequence + head * mask_head + place * mask_query;

@@ -50,6 +50,33 @@ __device__ __forceinline__ void copy_rows(T *to, const T *from, long long distan
 #endif
 }
 
+// The same of keys or values, `distance` bytes or elements apart: what is of another dtype becomes T
+// on the way.
+#ifdef CACHE_IS_T
+__device__ __forceinline__ void copy_cached(T *to, const Cached *from, long long distance,
+                                            long long rows, int width, bool aligned) {
+  copy_rows(to, from, distance, rows, width, aligned);
+}
+#else
+__device__ __forceinline__ void copy_cached(T *to, const Cached *from, long long distance,
+                                            long long rows, int width, bool aligned) {
+  constexpr int kAcross = kMmaWidth / kCachedVector;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < 64 * kAcross; i += kMmaThreads) {
+    const int row = i / kAcross, column = i % kAcross * kCachedVector;
+    const int here = row < rows ? width : 0;
+    CachedVector vector;
+    if (aligned)
+      load_cached<true>(from + row * distance, column, here, vector);
+    else
+      load_cached<false>(from + row * distance, column, here, vector);
+#pragma unroll
+    for (int e = 0; e < kCachedVector; ++e)
+      to[row * kMmaStride + column + e] = T(vector.at(e));
+  }
+}
+#endif
+
 __device__ __forceinline__ unsigned pair_of(float low, float high) {
 #ifdef DTYPE_F16
   const __half2 pair = __floats2half2_rn(low, high);
@@ -71,17 +98,19 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   // The last queries of a sequence see most: they come first.
   const long long first = (across - 1 - blockIdx.x % across) * kMmaQueries;
   const long long head = blockIdx.x / across % heads, sequence = blockIdx.x / across / heads;
-  const long long stride = kv_heads * width, query_stride = heads * width;
-  const long long begin = ROW_OF(sequence) * capacity * stride + head / (heads / kv_heads) * width;
+  const long long row_width = kv_heads * width, query_stride = heads * width;
+  const long long stride = cached_offset(row_width);
+  const long long begin = cached_offset(ROW_OF(sequence) * capacity * row_width +
+                                        head / (heads / kv_heads) * width);
   const long long own = (sequence * queries + first) * query_stride + head * width;
   q += own;
   y += own;
   keys += begin;
   values += begin;
-  const bool aligned =
+  const bool aligned = width % 8 == 0 && (unsigned long long)(q) % 16 == 0;
+  const bool is_cache_aligned =
       width % 8 == 0 &&
-      (((unsigned long long)(q) | (unsigned long long)(keys) | (unsigned long long)(values)) &
-       15) == 0;
+      ((unsigned long long)(keys) | (unsigned long long)(values)) % kCachedAlignment == 0;
   const long long rows = queries - first < kMmaQueries ? queries - first : kMmaQueries;
   const long long length = LENGTH_OF(sequence);
   const int most = int(seen_by(first + rows - 1, length, queries)); // of the block
@@ -101,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   // The first query of a block sees the first positions; of tiles before these nothing is seen.
   const int first_at =
       int(first_seen(seen_by(first, length, queries))) / kMmaPositions * kMmaPositions;
-  copy_rows(key_tile, keys + first_at * stride, stride, most - first_at, int(width), aligned);
+  copy_cached(key_tile, keys + first_at * stride, stride, most - first_at, int(width),
+              is_cache_aligned);
 
   const float factor = scale * 1.44269504088896340736f; // scores are powers of 2
   float sum[2] = {}, largest[2] = {-infinity(), -infinity()}, result[kMmaWidth / 8][4] = {};
@@ -109,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int at = first_at; at < most; at += kMmaPositions) {
     wait_for_copies<0>();
     __syncthreads(); // keys are there, and values, or at first queries, have been read
-    copy_rows(value_tile, values + at * stride, stride, most - at, int(width), aligned);
+    copy_cached(value_tile, values + at * stride, stride, most - at, int(width), is_cache_aligned);
 
     float score[kMmaPositions / 8][4] = {};
 #pragma unroll
@@ -165,8 +195,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
     wait_for_copies<0>();
     __syncthreads(); // values are there, and keys have been read
     if (at + kMmaPositions < most)
-      copy_rows(key_tile, keys + (at + kMmaPositions) * stride, stride, most - at - kMmaPositions,
-                int(width), aligned);
+      copy_cached(key_tile, keys + (at + kMmaPositions) * stride, stride, most - at - kMmaPositions,
+                  int(width), is_cache_aligned);
 #pragma unroll
     for (int n = 0; n < kPositionSteps; ++n)
 #pragma unroll

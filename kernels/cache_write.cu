@@ -1,29 +1,71 @@
-// Appends rows of keys and values to the caches of a decoder, in place:
+// Writes rows of keys or values to a decoder's cache, in place (the op cache_write):
 //
-//   keys, values: [rows, width]   key_cache, value_cache: [rows / each, capacity, width]
+//   cache: [rows, capacity, width]   x: [given, each, width]   positions, sequences, lengths:
+//   [given]
 //
-// Row r belongs to sequence r / each and goes to its position positions[r]. Nothing is written for
-// positions at or beyond the sequence's length (an empty place has length 0), or outside the cache.
+// Which rows go where stands in cache_row.cuh. The cache may be of another dtype; of q8_0, 32 lanes
+// make a block, by GGUF's rule: the scale is the largest magnitude over 127.
 //
-// Options: those of floating.cuh.
+//   entry         block   grid
+//   cache_write   256     ceil(given * each * width / 256)
+//
+// Options: WIDE_IDS for positions, sequences and lengths of i64 (i32 otherwise); HAS_SEQUENCES,
+// HAS_LENGTHS; those of cached.cuh for the cache, and of floating.cuh.
 
+#include "cache_row.cuh"
+#include "cached.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
 
-extern "C" __global__ void cache_write(const T *__restrict__ keys, const T *__restrict__ values,
-                                       const int *__restrict__ positions,
-                                       const int *__restrict__ lengths, T *__restrict__ key_cache,
-                                       T *__restrict__ value_cache, long long rows, long long each,
-                                       long long capacity, long long width) {
+#ifdef WIDE_IDS
+typedef long long Id;
+#else
+typedef int Id;
+#endif
+#ifdef HAS_SEQUENCES
+#define SEQUENCES_PARAMETER const Id *__restrict__ sequences, cugrt_symbol<Id> sequence,
+#define SEQUENCE_OF(s) cache_sequence(sequences, sequence, s, rows)
+#else
+#define SEQUENCES_PARAMETER
+#define SEQUENCE_OF(s) (s)
+#endif
+#ifdef HAS_LENGTHS
+#define LENGTHS_PARAMETER const Id *__restrict__ lengths,
+#define LENGTHS lengths
+#else
+#define LENGTHS_PARAMETER
+#define LENGTHS (const Id *)nullptr
+#endif
+
+extern "C" __global__ void cache_write(Cached *__restrict__ cache, const T *__restrict__ x,
+                                       const Id *__restrict__ positions, cugrt_symbol<Id> position,
+                                       SEQUENCES_PARAMETER LENGTHS_PARAMETER long long given,
+                                       long long each, long long rows, long long capacity,
+                                       long long width) {
   BEGIN_EARLY();
   const long long i = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= rows * width)
+  if (i >= given * each * width) // of blocks, whole warps
     return;
-  const long long row = i / width, sequence = row / each;
-  const long long position = positions[row];
-  if (position < 0 || position >= capacity || position >= lengths[sequence])
+  const long long row = i / width;
+  const long long at = cache_position(positions, LENGTHS, position, row, each, capacity);
+  if (at < 0 || rows <= 0) // likewise
     return;
-  const long long to = (sequence * capacity + position) * width + i % width;
-  key_cache[to] = keys[i];
-  value_cache[to] = values[i];
+  const long long to = (SEQUENCE_OF(row / each) * capacity + at) * width + i % width;
+#ifdef CACHE_Q8_0
+  const int lane = threadIdx.x % kBlock;
+  const float value = float(x[i]);
+  float largest = fabsf(value);
+#pragma unroll
+  for (int distance = kBlock / 2; distance > 0; distance /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+  const float scale = largest / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
+  Cached *const block = cache + to / kBlock * kBlockBytes;
+  if (lane < 2)
+    block[lane] = (Cached)(__half_as_ushort(__float2half_rn(scale)) >> (8 * lane));
+  block[2 + lane] = (Cached)(signed char)(roundf(value * inverse));
+#elif defined(CACHE_IS_T)
+  cache[to] = x[i];
+#else
+  cache[to] = Cached(Acc(x[i]));
+#endif
 }

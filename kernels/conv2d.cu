@@ -7,6 +7,7 @@
 //   entry               channels x pixels   for
 //   conv2d              1 x 1 a thread      what no other takes
 //   conv2d_x4           4 x 1 a thread      likewise, channels of a group a multiple of 4
+//   conv2d_depthwise    1 x 4 a thread      a channel of x a group: conv2d_depthwise.cuh
 //   conv2d_slices       8 x 32 a block      few tiles, or too many taps for them: conv_slices.cuh
 //   conv2d_register_16  16 x 128 a block    several channels: register_tile.cuh
 //   conv2d_register_64  64 x 64 a block     more channels: likewise
@@ -16,9 +17,9 @@
 // in the padding is asked once a tap. Sums are in float (double for f64).
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// WITH_SLICES, WITH_MMA and WITH_REGISTER=16 or 64 one of the others, for indices of 32 bits;
-// WITHOUT_DIRECT leaves the first two out. With the kernel's size, strides and channels in ASSUME
-// the loops over taps are unrolled.
+// WITH_SLICES, WITH_DEPTHWISE, WITH_MMA and WITH_REGISTER=16 or 64 one of the others, for indices
+// of 32 bits; WITHOUT_DIRECT leaves the first two out. With the kernel's size, strides and channels
+// in ASSUME the loops over taps are unrolled.
 
 #include "assume.cuh"
 #include "bias.cuh"
@@ -61,6 +62,18 @@ extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv2d)(PARAMET
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(AS_VOLUME);
+}
+#endif
+
+#ifdef WITH_DEPTHWISE
+#include "conv2d_depthwise.cuh"
+
+// So many registers that a window's elements of all rows can be on their way at once.
+extern "C" __global__ void __launch_bounds__(256, KERNEL_H *KERNEL_W > 9 ? 2 : 4)
+    conv2d_depthwise(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_depthwise(ARGUMENTS);
 }
 #endif
 

@@ -7,6 +7,7 @@
 // (HAS_X_ZERO; HAS_W_ZERO, one each w_zero_step channels: 0 of one for all), exactly, to i32, whose
 // low bits are kept; the padding is the zero point. A thread computes one element of y.
 //
+// With WITH_MMA, for bytes, there is conv_integer_mma, on tensor cores (conv_integer_mma.cuh).
 // With WITH_REGISTER=16 or 64, for floats, there is conv3d_register_16 or _64, which computes so
 // many channels a block (register_tile.cuh); with WITHOUT_DIRECT there is nothing else.
 //
@@ -45,17 +46,28 @@ __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a,
 #ifdef HAS_X_ZERO
 #define X_ZERO_PARAMETER const X *__restrict__ x_zero,
 #define X_ZERO Acc(x_zero[0])
+constexpr bool kHasXZero = true;
 #else
 #define X_ZERO_PARAMETER
 #define X_ZERO Acc(0)
+constexpr bool kHasXZero = false;
 #endif
 #ifdef HAS_W_ZERO
 #define W_ZERO_PARAMETER const W *__restrict__ w_zero, long long w_zero_step,
 #define W_ZERO(channel) Acc(w_zero[(channel)*w_zero_step])
+constexpr bool kHasWZero = true;
 #else
 #define W_ZERO_PARAMETER
 #define W_ZERO(channel) Acc(0)
+constexpr bool kHasWZero = false;
 #endif
+
+#define DIRECT_PARAMETERS                                                                          \
+  const X *__restrict__ x, const W *__restrict__ w,                                                \
+      BIAS_PARAMETER X_ZERO_PARAMETER W_ZERO_PARAMETER OUT *__restrict__ y, long long batch,       \
+      long long channels, SIDES(long long size), long long out_channels, SIDES(long long out),     \
+      SIDES(long long kernel), SIDES(long long stride), SIDES(long long pad),                      \
+      SIDES(long long dilation), long long groups FUSED_PARAMETERS
 
 #ifdef INTEGERS
 #define ENTRY conv_integer
@@ -66,6 +78,8 @@ __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a,
 #ifndef INTEGERS
 #include "conv_register.cuh"
 #include "conv_slices.cuh"
+#elif defined(WITH_MMA)
+#include "conv_integer_mma.cuh"
 #endif
 
 #ifdef WITH_SLICES
@@ -84,12 +98,7 @@ extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(CONVOLU
 #endif
 
 #ifndef WITHOUT_DIRECT
-extern "C" __global__ void
-ENTRY(const X *__restrict__ x, const W *__restrict__ w,
-      BIAS_PARAMETER X_ZERO_PARAMETER W_ZERO_PARAMETER OUT *__restrict__ y, long long batch,
-      long long channels, SIDES(long long size), long long out_channels, SIDES(long long out),
-      SIDES(long long kernel), SIDES(long long stride), SIDES(long long pad),
-      SIDES(long long dilation), long long groups FUSED_PARAMETERS) {
+extern "C" __global__ void ENTRY(DIRECT_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const Index in_volume = Index(size_d) * Index(size_h) * Index(size_w);

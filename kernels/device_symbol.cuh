@@ -18,10 +18,16 @@ template <class T> struct cugrt_symbol {
   unsigned long long number;
 };
 
-template <class T> __device__ T cugrt_read(const cugrt_symbol<T> &symbol) {
-  const T value = *symbol.value;
-  if (value >= symbol.lower && value <= symbol.upper)
+// A value within bounds, which stand for the symbol's own: the nearest one, told in its name.
+template <class T>
+__device__ long long cugrt_within(const cugrt_symbol<T> &symbol, long long value, long long lower,
+                                  long long upper) {
+  if (value >= lower && value <= upper)
     return value;
   *symbol.word = (unsigned)symbol.number;
-  return (T)(value < symbol.lower ? symbol.lower : symbol.upper);
+  return value < lower ? lower : upper;
+}
+
+template <class T> __device__ T cugrt_read(const cugrt_symbol<T> &symbol) {
+  return (T)cugrt_within(symbol, *symbol.value, symbol.lower, symbol.upper);
 }

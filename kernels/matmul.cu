@@ -9,19 +9,22 @@
 // (double for f64). A block computes one tile of y; tiles are numbered along x only, since y and z
 // of a grid are bounded by 65535.
 //
-//   entry              tile      block    for
-//   matmul_gemv        4 x 32    32 x 8   few rows: k is split over the block's 8 warps
-//   matmul_gemv_R      R x 4, 8  32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
-//   matmul_tiled       8 x 32    32 x 8   small results: k is split over the block's 8 warps
-//   matmul_register    64 x 64   16 x 16  large ones: 4 x 4 elements a thread
-//   matmul_mma         128 x 128 32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
-//   matmul_mma_small   64 x 64   32 x 4   f16 and bf16, small: tensor cores
+//   entry                  tile       block    for
+//   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
+//   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
+//   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
+//   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
+//   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
+//   matmul_mma             128 x 128  32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
+//   matmul_mma_small       64 x 64    32 x 4   f16 and bf16, small: tensor cores
 //
-// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter;
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
+// of [m] with BIAS_OF_ROWS, which the forms for C_COLUMNS do not know;
 // WITHOUT_GEMV and the like leave out what no launch takes.
 
 #include "matmul_gemv.cuh"
 #include "matmul_mma.cuh"
+#include "matmul_register.cuh"
 #include "matmul_tile.cuh"
 
 #define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
@@ -58,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
   // Warp r adds up row r.
   const long long row = tile.row + slice;
   if (slice < kRows && row < m && column < n) {
-    Acc total = BIAS_AT(column);
+    Acc total = BIAS_OF(row, column);
 #pragma unroll
     for (int s = 0; s < kSlices; ++s)
       total += partial[s][slice][x];
@@ -116,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
   // Warp r adds up row r.
   const long long row = tile.row + slice;
   if (row < m && column < n) {
-    Acc total = BIAS_AT(column);
+    Acc total = BIAS_OF(row, column);
 #pragma unroll
     for (int s = 0; s < kSlices; ++s)
       total += partial[s][slice][lane];
@@ -128,61 +131,14 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
 #ifndef WITHOUT_REGISTER
 extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
   BEGIN_EARLY();
-  __builtin_assume(ASSUME);
-  constexpr int kSize = 64, kDepth = 16, kEach = 4, kThreads = 256;
-  // The tile of a is kept transposed: a thread then reads its four rows from consecutive words. One
-  // word of padding keeps the transposing stores off a single bank.
-  __shared__ Acc a_tile[kDepth][kSize + 1], c_tile[kDepth][kSize + 1];
-  const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * 16 + tx;
-  const Tile tile = tile_of_block(m, n, kSize, kSize);
-  MOVE_TO_BATCH(tile.batch);
-
-  Acc sum[kEach][kEach] = {};
-  for (long long begin = 0; begin < k; begin += kDepth) {
-#pragma unroll
-    for (int j = 0; j < kSize * kDepth / kThreads; ++j) { // a count that is known: no test inside
-      const int i = thread + j * kThreads;
-      const long long row = tile.row + i / kDepth, depth = begin + i % kDepth;
-      a_tile[i % kDepth][i / kDepth] = row < m && depth < k ? Acc(a[row * k + depth]) : Acc(0);
-    }
-#pragma unroll
-    for (int j = 0; j < kSize * kDepth / kThreads; ++j) { // a count that is known: no test inside
-      const int i = thread + j * kThreads;
-#ifdef C_COLUMNS
-      const long long column = tile.column + i / kDepth, depth = begin + i % kDepth;
-      c_tile[i % kDepth][i / kDepth] =
-          depth < k && column < n ? Acc(c[column * k + depth]) : Acc(0);
-#else
-      const long long depth = begin + i / kSize, column = tile.column + i % kSize;
-      c_tile[i / kSize][i % kSize] = depth < k && column < n ? Acc(c[depth * n + column]) : Acc(0);
+  multiply_in_registers<4>(ARGUMENTS);
+}
 #endif
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kDepth; ++i) {
-      Acc left[kEach], right[kEach];
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        left[e] = a_tile[i][ty * kEach + e];
-        right[e] = c_tile[i][e * 16 + tx];
-      }
-#pragma unroll
-      for (int r = 0; r < kEach; ++r)
-#pragma unroll
-        for (int q = 0; q < kEach; ++q)
-          sum[r][q] = fma(left[r], right[q], sum[r][q]);
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int r = 0; r < kEach; ++r) {
-#pragma unroll
-    for (int q = 0; q < kEach; ++q) {
-      const long long row = tile.row + ty * kEach + r, column = tile.column + q * 16 + tx;
-      if (row < m && column < n)
-        STORE(AT(tile.batch, row, column), sum[r][q] + BIAS_AT(column));
-    }
-  }
+
+#if !defined(WITHOUT_REGISTER_LARGE) && !defined(DTYPE_F64)
+extern "C" __global__ void __launch_bounds__(256, 2) matmul_register_large(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_in_registers<8>(ARGUMENTS);
 }
 #endif
 

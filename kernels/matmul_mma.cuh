@@ -103,9 +103,9 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
       for (int e = 0; e < 4; ++e) {
         const int row = warp_row + r * 16 + lane / 4 + e / 2 * 8;
         const int column = warp_column + q * 8 + lane % 4 * 2 + e % 2;
-        const bool inside = tile.column + column < n;
+        const bool inside = tile.row + row < m && tile.column + column < n;
         shared[row * kResultWidth + column] =
-            T(sum[r][q][e] + (inside ? BIAS_AT(tile.column + column) : Acc(0)));
+            T(sum[r][q][e] + (inside ? BIAS_OF(tile.row + row, tile.column + column) : Acc(0)));
       }
   __syncthreads();
   const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y);

@@ -15,9 +15,11 @@
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
 
-constexpr int kRows = 8, kColumns = 16, kWarps = 8;
+// Four blocks a multiprocessor leave the registers that all loads of a unit of 4 bits take; of 8
+// bits they would not.
+constexpr int kRows = 8, kColumns = 16, kWarps = 8, kBlocks = FORMAT == 80 ? 3 : 4;
 
-extern "C" __global__ void __launch_bounds__(32 * kWarps)
+extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
     matmul_repacked(const T *__restrict__ x, const Byte *__restrict__ w,
                     BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();

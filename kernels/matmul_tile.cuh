@@ -24,6 +24,13 @@
   const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
       long long m, long long n, long long k, long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
 
+// The bias is one for each column, or with BIAS_OF_ROWS for each row.
+#ifdef BIAS_OF_ROWS
+#define BIAS_OF(row, column) BIAS_AT(row)
+#else
+#define BIAS_OF(row, column) BIAS_AT(column)
+#endif
+
 // Where this block's tile lies.
 struct Tile {
   long long batch, row, column;
@@ -32,10 +39,14 @@ struct Tile {
 // Element (row, column) of the result's matrix `batch`.
 #define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
 
-__device__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
+__device__ __forceinline__ Tile tile_of_block(unsigned block, long long m, long long n, int rows,
+                                              int columns) {
   const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
-  const long long tile = blockIdx.x / across;
-  return {tile / down, tile % down * rows, blockIdx.x % across * columns};
+  const long long tile = block / across;
+  return {tile / down, tile % down * rows, block % across * columns};
+}
+__device__ __forceinline__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
+  return tile_of_block(blockIdx.x, m, n, rows, columns);
 }
 
 #ifdef MANY_BATCHES

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "assume.cuh"
+#include "cache_row.cuh"
 #include "floating.cuh"
 #include "programmatic.cuh"
 #include "rotation.cuh"
@@ -317,17 +318,6 @@ __device__ __forceinline__ void each_element(long long rows, long long n, long l
     if (r < rows && first + c < n)
       f(r, c, columns.column(first + c));
   }
-}
-
-// Where an element goes that is appended to a cache [rows / each, capacity, n], as cache_write.cu
-// has it; less than 0: nowhere.
-__device__ __forceinline__ long long appended_at(const int *positions, const int *lengths, int row,
-                                                 long long column, long long n, long long each,
-                                                 long long capacity) {
-  const long long sequence = row / each, position = positions[row];
-  if (position < 0 || position >= capacity || position >= lengths[sequence])
-    return -1;
-  return (sequence * capacity + position) * n + column;
 }
 
 // The heads of a tile, which has whole ones, normalised one by one, as rms_norm of [heads, width]

@@ -88,6 +88,22 @@ template <int kFormat> __device__ __forceinline__ float scale_of(const unsigned 
   return kFormat == 41 ? half_of(scales[i], 0) : half_of(scales[i / 2], i % 2);
 }
 
+// The least beside a scale, as pairs of itself. The eleven bits of an f16 are those of two bf16.
+#ifdef DTYPE_F16
+constexpr int kLeastTerms = 1;
+template <class Take> __device__ __forceinline__ void split_least(unsigned scale, Take take) {
+  take(0, __byte_perm(scale, 0, 0x3232));
+}
+#else
+constexpr int kLeastTerms = 2;
+template <class Take> __device__ __forceinline__ void split_least(unsigned scale, Take take) {
+  const float least = half_of(scale, 1);
+  const unsigned high = __float_as_uint(least) & 0xffff0000u;
+  take(0, __byte_perm(high, 0, 0x3232));
+  take(1, __byte_perm(__float_as_uint(least - __uint_as_float(high)), 0, 0x3232));
+}
+#endif
+
 // Adds the products of block i of the unit.
 template <int kFormat>
 __device__ __forceinline__ void add_block(const Lane<kFormat> &lane, int i, float (&sum)[4]) {
@@ -104,19 +120,18 @@ __device__ __forceinline__ void add_block(const Lane<kFormat> &lane, int i, floa
 #pragma unroll
   for (int e = 0; e < 4; ++e)
     sum[e] = fma(products[e], scale_of<kFormat>(lane.scales[e / 2], i), sum[e]);
-  if constexpr (kFormat == 41) { // the least comes to the sum over x
-#ifdef DTYPE_F16
-    constexpr unsigned kOnes = 0x3c003c00;
-#else
-    constexpr unsigned kOnes = 0x3f803f80;
-#endif
-    const unsigned ones[4] = {kOnes, kOnes, kOnes, kOnes};
-    float sums[4] = {};
-    multiply(sums, ones, x.x, x.y);
-    multiply(sums, ones, x.z, x.w);
+  if constexpr (kFormat == 41) {
+    // The least times the sum over x is the product of x with rows that repeat the least.
+    unsigned least[kLeastTerms][4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      sum[e] = fma(sums[e], half_of(lane.scales[e / 2][i], 1), sum[e]);
+    for (int e = 0; e < 2; ++e)
+      split_least(lane.scales[e][i],
+                  [&](int t, unsigned pair) { least[t][e] = least[t][e + 2] = pair; });
+#pragma unroll
+    for (int t = 0; t < kLeastTerms; ++t) {
+      multiply(sum, least[t], x.x, x.y);
+      multiply(sum, least[t], x.z, x.w);
+    }
   }
 }
 

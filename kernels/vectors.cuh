@@ -52,7 +52,7 @@ template <class... E> __device__ __forceinline__ bool are_aligned(const E *...te
   return (((unsigned long long)tensors % (VECTOR * sizeof(E)) == 0) && ...);
 }
 
-// Neighbouring elements that are stored in as few accesses as their size allows.
+// Neighbouring elements that are read or stored in as few accesses as their size allows.
 template <int kCount, class E> union Run {
   static constexpr int kBytes = kCount * sizeof(E) < 16 ? kCount * sizeof(E) : 16;
   static constexpr int kWords = kCount * sizeof(E) / kBytes;
@@ -62,6 +62,11 @@ template <int kCount, class E> union Run {
 
   static __device__ __forceinline__ bool is_aligned(const E *y) {
     return (unsigned long long)y % kBytes == 0;
+  }
+  __device__ __forceinline__ void load(const E *x) { // aligned
+#pragma unroll
+    for (int w = 0; w < kWords; ++w)
+      word[w] = reinterpret_cast<const typename Word<kBytes>::Type *>(x)[w];
   }
   __device__ __forceinline__ void store(E *y, bool aligned) const {
     if (aligned) {

@@ -56,17 +56,21 @@ typedef struct cugrt_llm_message {
 
 typedef struct cugrt_llm_session_options {
   size_t struct_size;
-  int32_t dtype;   /* CUGRT_F32, CUGRT_F16 or CUGRT_BF16: of what is computed and cached */
+  int32_t dtype;   /* CUGRT_F32, CUGRT_F16 or CUGRT_BF16: of what is computed */
   int64_t context; /* positions that the caches hold; 0: what the model was trained for, or as many
                     * as the device's memory leaves */
   cugrt_progress_callback progress; /* as for compiling */
   void *progress_user;
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
   int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver, below 12.3, has none */
-  /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then; dtype,
-   * context, places and loop are those that it was planned with. Weights and tokenizer are the
-   * model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's. */
+  /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then;
+   * dtypes, context, places and loop are those that it was planned with. Weights and tokenizer are
+   * the model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's. */
   const char *pack;
+  /* Of keys and values in the caches: CUGRT_F32, CUGRT_F16, CUGRT_BF16, or CUGRT_Q8_0, of blocks of
+   * 32 elements along a head (CUGRT_UNSUPPORTED where a head is no multiple of them); 0: as dtype.
+   */
+  int32_t cache;
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -207,7 +211,8 @@ typedef struct cugrt_llm_api {
                                      cugrt_llm_event *event);
 
   /* Prompts that many sequences begin with. Takes an empty place meanwhile, CUGRT_BUSY when there
-   * is none. A prompt fits all sessions of its model and dtype whose context is long enough. */
+   * is none. A prompt fits all sessions of its model and caches' dtype whose context is long
+   * enough. */
   cugrt_status *(*prompt_make)(cugrt_llm_session *session, const int32_t *tokens, size_t count,
                                cugrt_llm_prompt **prompt);
   /* What was at `path` stays there when the file cannot be written whole. */

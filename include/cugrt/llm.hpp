@@ -19,6 +19,7 @@
 #include <cugrt/llm.h>
 
 #include <functional>
+#include <optional>
 
 namespace cugrt {
 
@@ -106,6 +107,7 @@ struct LanguageSessionOptions {
   void *progress_user = nullptr;
   cugrt_llm_loop loop = CUGRT_LLM_LOOP_HOST;
   const char *pack = nullptr;
+  std::optional<cugrt_dtype> cache = std::nullopt; // as dtype
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -187,6 +189,7 @@ public:
     options.progress_user = wanted.progress_user;
     options.loop = wanted.loop;
     options.pack = wanted.pack;
+    options.cache = wanted.cache.value_or(CUGRT_BOOL);
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);

@@ -1,6 +1,7 @@
-// Attention and rotary embedding: kernels/attention.cu, rotary.cu.
+// Attention, caches and rotary embedding: kernels/attention.cu, cache_write.cu, rotary.cu.
 #include "codegen/op_emitter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -50,6 +51,15 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
+/// The option for keys and values of a dtype of their own (kernels/cached.cuh).
+void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
+  if (cache != computed)
+    launch.option(cache == ir::DType::f16    ? "-DCACHE_F16"
+                  : cache == ir::DType::bf16 ? "-DCACHE_BF16"
+                  : cache == ir::DType::q8_0 ? "-DCACHE_Q8_0"
+                                             : "-DCACHE_F32");
+}
+
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
@@ -91,6 +101,21 @@ ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
 
 } // namespace
 
+CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
+                           ir::ValueId positions, ir::ValueId sequences, SourceLocation location) {
+  ir::Module &module = builder.module();
+  auto type = [&](ir::ValueId value) { return module.types[builder.function().value(value).type]; };
+  const ir::SymbolDomain bounds = builder.function().symbol_domain(module.exprs);
+  const int64_t most = type(positions).dtype == ir::DType::i64 ? INT64_MAX : INT32_MAX;
+  auto read = [&](ir::ValueId ids, size_t dimension, std::string_view name) {
+    const int64_t size = module.exprs.range(type(cache).dims[dimension], bounds).upper;
+    return checked_element(table, builder, ids, std::clamp<int64_t>(size - 1, 0, most), name,
+                           location);
+  };
+  return {read(positions, 1, "position"),
+          sequences.valid() ? read(sequences, 0, "sequence") : ir::ExprId()};
+}
+
 Status emit_attention(OpEmitter &op) {
   const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
   const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4),
@@ -107,6 +132,7 @@ Status emit_attention(OpEmitter &op) {
   launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
   if (share > 1)
     launch.option("-DSHARE=" + std::to_string(share));
+  cache_option(launch, keys.dtype, q.dtype);
   if (tensor_cores != TensorCores::no)
     launch.option("-DWITH_MMA");
   if (tensor_cores == TensorCores::always)
@@ -175,6 +201,41 @@ Status emit_attention(OpEmitter &op) {
         {128, 1, 1});
   if (tensor_cores != TensorCores::always)
     launch.variant("", {}, blocks, {256, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_cache_write(OpEmitter &op) {
+  const ir::Type cache = op.operand_type(0), x = op.operand_type(1), ids = op.operand_type(3);
+  const CacheSymbols symbols =
+      cache_symbols(op.table(), op.builder(), op.operand(0), op.operand(3),
+                    op.has_operand(2) ? op.operand(2) : ir::ValueId(), op.call().location);
+  KernelLaunch launch = op.launch("cache_write.cu", "cache_write", ir::info(x.dtype).name);
+  launch.floating_type(x.dtype);
+  cache_option(launch, cache.dtype, x.dtype);
+  if (ids.dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  if (op.has_operand(2))
+    launch.option("-DHAS_SEQUENCES");
+  if (op.has_operand(4))
+    launch.option("-DHAS_LENGTHS");
+  launch.inout("cache", op.operand(0));
+  launch.input("x", op.operand(1));
+  launch.input("positions", op.operand(3));
+  launch.checked_symbol("position", ids.dtype, symbols.position);
+  if (op.has_operand(2)) {
+    launch.input("sequences", op.operand(2));
+    launch.checked_symbol("sequence", ids.dtype, symbols.sequence);
+  }
+  if (op.has_operand(4))
+    launch.input("lengths", op.operand(4));
+  const ir::ExprId sequences = launch.count("given", x.dims[0]);
+  const ir::ExprId each = launch.size("each", x.dims[1]);
+  launch.count("rows", cache.dims[0]);
+  launch.count("capacity", cache.dims[1]);
+  const ir::ExprId width = launch.size("width", op.count(cache, 2, 4));
+  const ir::ExprId elements = op.exprs().mul(op.exprs().mul(sequences, each), width);
+  launch.variant("", {}, op.exprs().ceildiv(elements, op.constant(256)), {256, 1, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -1,6 +1,10 @@
 // Convolution and pooling: kernels/conv2d.cu, pool2d.cu.
 #include "codegen/convolution_form.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -34,8 +38,64 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
   return values;
 }
 
+// Channels of y and pixels of an image that a product of matrices wants; half as many channels of
+// x.
+constexpr int64_t kFewestPointwise = 64;
+
+// kernels/conv2d_depthwise.cuh: what its loops are unrolled by, of a thread's kHigh elements.
+constexpr int64_t kDepthwiseHigh = 4, kMostDepthwiseRows = 16, kMostDepthwiseTaps = 25;
+
+// The options of the depthwise form; none where it is not taken.
+std::vector<std::string> depthwise_options(OpEmitter &op, const ir::Type &x, const ir::Type &w,
+                                           const ir::Type &y) {
+  ir::ExprPool &exprs = op.exprs();
+  const std::optional<int64_t> height = exprs.as_constant(w.dims[2]),
+                               width = exprs.as_constant(w.dims[3]);
+  const ir::Interval out_height =
+      exprs.range(y.dims[2], op.builder().function().symbol_domain(exprs));
+  const int64_t groups = op.integer("groups");
+  if (groups == 1 || exprs.as_constant(x.dims[1]) != groups || !height || !width ||
+      out_height.upper < kDepthwiseHigh)
+    return {};
+  const int64_t stride = window(op, "strides", 1)[0], dilation = window(op, "dilation", 1)[0];
+  const int64_t rows = (kDepthwiseHigh - 1) * stride + (*height - 1) * dilation + 1;
+  if (*height == 0 || *width == 0 || *height * *width > kMostDepthwiseTaps ||
+      rows > kMostDepthwiseRows)
+    return {};
+  return {"-DWITH_DEPTHWISE",
+          "-DWITHOUT_DIRECT",
+          "-DKERNEL_H=" + std::to_string(*height),
+          "-DKERNEL_W=" + std::to_string(*width),
+          "-DSTRIDE_H=" + std::to_string(stride),
+          "-DDILATION_H=" + std::to_string(dilation)};
+}
+
+// Whether the convolution is a product of w and each image, and one whose tiles it fills: of f16
+// and bf16 with rows of which all begin at multiples of 16 bytes.
+bool is_pointwise(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  ir::ExprPool &exprs = op.exprs();
+  auto all = [&](std::string_view name, int64_t value) {
+    const std::vector<int64_t> values = op.integers(name);
+    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+  };
+  const int64_t out = exprs.as_constant(w.dims[0]).value_or(0);
+  const int64_t in = exprs.as_constant(w.dims[1]).value_or(0);
+  const ir::ExprId pixels = op.count(x, 2);
+  const int64_t fewest = exprs.range(pixels, op.builder().function().symbol_domain(exprs)).lower;
+  if (exprs.as_constant(op.count(w, 2)) != 1 || !all("strides", 1) || !all("padding", 0) ||
+      op.integer("groups") != 1 || out < kFewestPointwise || in < kFewestPointwise / 2 ||
+      fewest < kFewestPointwise)
+    return false;
+  constexpr int64_t kRun = 8; // elements of a copy of 16 bytes
+  return !has_tensor_cores(x.dtype) ||
+         (in % kRun == 0 && exprs.as_constant(pixels).value_or(1) % kRun == 0);
+}
+
 Status emit_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
+  if (is_pointwise(op))
+    return emit_pointwise_convolution(op);
   const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));
   const ir::Type y = as_image(op, op.result_type());
   const int64_t groups = op.integer("groups");
@@ -54,7 +114,15 @@ Status emit_convolution(OpEmitter &op) {
   sizes.parts = groups;
   sizes.pixels = exprs.mul(y.dims[0], op.count(y, 2));
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
-  const std::vector<ConvolutionForm> forms = choose_convolution_forms(op, sizes, true, true);
+  const std::vector<std::string> depthwise =
+      sizes.small_indices ? depthwise_options(op, x, w, y) : std::vector<std::string>();
+  std::vector<ConvolutionForm> forms;
+  if (depthwise.empty())
+    forms = choose_convolution_forms(op, sizes, true, true);
+  else
+    launch.entry("conv2d_depthwise");
+  for (const std::string &option : depthwise)
+    launch.option(option);
   const bool always = add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
@@ -77,7 +145,11 @@ Status emit_convolution(OpEmitter &op) {
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);
-  if (!always)
+  if (!depthwise.empty())
+    launch.loop_variant(
+        exprs.mul(exprs.mul(batch, outputs),
+                  exprs.mul(exprs.ceildiv(out_height, exprs.constant(kDepthwiseHigh)), out_width)));
+  else if (!always)
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
   launch.emit(op.call().location);
   return {};

@@ -77,6 +77,14 @@ std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const Convo
   return forms;
 }
 
+std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
+  if (!sizes.small_indices || !sizes.channels || !sizes.products || !sizes.taps ||
+      *sizes.products < kFewestProducts || *sizes.channels < kFewestChannels ||
+      *sizes.taps > kMostTaps || op.table().choice().target.compute_capability < kTensorCoresSince)
+    return {};
+  return {{std::string(op.name()) + "_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}}};
+}
+
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {
   for (const ConvolutionForm &form : forms)
     launch.option(form.option);

@@ -34,6 +34,10 @@ struct ConvolutionSizes {
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                       bool mma, bool slices);
 
+/// The form of convolutions of bytes, on tensor cores (kernels/conv_integer_mma.cuh), where it is
+/// taken: by the same measures.
+std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
+
 /// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
 /// taken.
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms);

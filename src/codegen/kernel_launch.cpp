@@ -146,6 +146,34 @@ ir::ExprId KernelLaunch::size(std::string name, ir::ExprId argument) {
   return count(std::move(name), argument);
 }
 
+ir::ExprId checked_element(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId tensor,
+                           int64_t upper, std::string_view name, SourceLocation location) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  ir::ExprId &symbol = table.reads()[{tensor.index, upper}];
+  if (symbol.valid())
+    return symbol;
+  symbol = exprs.symbol(builder.symbol({.name = std::string(name),
+                                        .source = ir::SymbolSource::device,
+                                        .bounds = {0, upper},
+                                        .location = location}));
+  ir::Binding read{};
+  read.kind = ir::BindingKind::read_symbol;
+  read.location = location;
+  const ir::Operand operand = ir::Operand::of(tensor);
+  const ir::ExprId parts[] = {symbol, exprs.constant(0)};
+  builder.bind(read, std::span(&operand, 1), parts, {}, {}, {});
+  return symbol;
+}
+
+void KernelLaunch::checked_symbol(std::string name, ir::DType dtype, ir::ExprId symbol) {
+  ir::KernelParam param;
+  param.name = std::move(name);
+  param.kind = ir::KernelParamKind::checked_symbol;
+  param.dtype = dtype;
+  kernel_.params.push_back(std::move(param));
+  arguments_.push_back(ir::Operand::of(symbol));
+}
+
 void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
   ir::KernelParam param;
   param.name = std::move(name);

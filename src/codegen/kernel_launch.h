@@ -33,6 +33,12 @@ struct RowForm {
 /// None where the length is unknown, is no multiple of a vector or is too long.
 std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_bytes);
 
+/// A device symbol within 0 and `upper`, read from the first element of `tensor` (i32 or i64, not
+/// empty): appends the read, unless the block has it. What kernels clamp raises the session's flag
+/// under its name.
+ir::ExprId checked_element(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId tensor,
+                           int64_t upper, std::string_view name, SourceLocation location);
+
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
@@ -84,6 +90,8 @@ public:
   ir::ExprId size(std::string name, ir::ExprId argument);
   /// The same, never told to the compiler: counts that the code gains nothing from knowing.
   ir::ExprId count(std::string name, ir::ExprId argument);
+  /// A symbol that checked_element made.
+  void checked_symbol(std::string name, ir::DType dtype, ir::ExprId symbol);
   /// A number passed by value, as f32 or f64.
   void scalar(std::string name, ir::DType dtype, double argument);
 

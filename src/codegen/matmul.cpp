@@ -69,6 +69,7 @@ enum class Where {
   few_tiles,   // at most one tile of 64 x 64 a multiprocessor
   tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
   tensor_core_small,
+  many_tiles, // not f64, with more than one of its tiles a multiprocessor
   rest,
 };
 
@@ -95,6 +96,7 @@ constexpr Variant kVariants[] = {
     {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
     {"tiled", Where::few_tiles, 8, 32, {32, 8, 1}},
+    {"register_large", Where::many_tiles, 128, 128, {16, 16, 1}},
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
 
@@ -105,6 +107,12 @@ bool takes_layout(const Variant &v, bool transposed) {
 
 bool uses_tensor_cores(const Variant &v) {
   return v.where == Where::tensor_core || v.where == Where::tensor_core_small;
+}
+
+bool takes_dtype(const Variant &v, ir::DType dtype) {
+  return uses_tensor_cores(v)           ? has_tensor_cores(dtype)
+         : v.where == Where::many_tiles ? dtype != ir::DType::f64
+                                        : true;
 }
 
 ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
@@ -127,6 +135,7 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
   case Where::tensor_core:
+  case Where::many_tiles:
     return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
                       tile_count(exprs, p, v.height, v.width));
   case Where::tensor_core_small:
@@ -151,7 +160,8 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
-    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_layout(v, transposed))
+    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype) ||
+        !takes_layout(v, transposed))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -179,8 +189,7 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
                       ir::DType dtype, bool transposed) {
   for (const Variant &v : kVariants) {
-    const bool is_there = !uses_tensor_cores(v) || has_tensor_cores(dtype);
-    if (!is_there || !takes_layout(v, transposed) ||
+    if (!takes_dtype(v, dtype) || !takes_layout(v, transposed) ||
         std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
@@ -195,9 +204,52 @@ void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> vari
 bool takes_matmul_variant(std::string_view variant, ir::DType dtype) {
   for (const Variant &v : kVariants)
     if (v.name == variant)
-      return !uses_tensor_cores(v) || has_tensor_cores(dtype);
+      return takes_dtype(v, dtype);
   return true; // "auto"
 }
+
+namespace {
+
+/// y[b] = a[b] x c[b], as kernels/matmul.cu takes it.
+struct Factors {
+  size_t a, c; // operands of the op
+  bool transposed;
+  ir::ExprId m, n, k;
+  std::vector<Dimension> batches;
+  ir::ExprId batch_count;
+  std::string_view bias; // options for operand 2, where it is there
+};
+
+Status emit_product(OpEmitter &op, Factors factors) {
+  const ir::DType dtype = op.operand_type(0).dtype;
+  const std::vector<const Variant *> variants = reachable_variants(
+      op, {factors.m, factors.n, factors.batch_count}, dtype, factors.transposed);
+  KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
+  if (op.has_operand(2)) {
+    launch.option("-DHAS_BIAS");
+    if (!factors.bias.empty())
+      launch.option(std::string(factors.bias));
+  }
+  if (factors.batches.size() > kFewBatches)
+    launch.option("-DMANY_BATCHES");
+  if (factors.transposed)
+    launch.option("-DC_COLUMNS");
+  leave_out_others(launch, variants, dtype, factors.transposed);
+  launch.input("a", op.operand(factors.a));
+  launch.input("c", op.operand(factors.c));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("m", factors.m), columns = launch.size("n", factors.n);
+  launch.size("k", factors.k);
+  const ir::ExprId batch = launch.count("batch", factors.batch_count);
+  batch_parameters(op, launch, std::move(factors.batches));
+  add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace
 
 Status emit_matmul(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
@@ -216,29 +268,18 @@ Status emit_matmul(OpEmitter &op) {
   const ir::ExprId m = y.dims[y.dims.size() - 2];
   std::vector<Dimension> batches = merge_batches(op, a, c, y);
   const ir::ExprId batch_count = op.count(y, 0, y.dims.size() - 2);
-  const std::vector<const Variant *> variants =
-      reachable_variants(op, {m, n, batch_count}, op.operand_type(0).dtype, transposed);
+  return emit_product(op, {0, 1, transposed, m, n, k, std::move(batches), batch_count, ""});
+}
 
-  KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
-  if (batches.size() > kFewBatches)
-    launch.option("-DMANY_BATCHES");
-  if (transposed)
-    launch.option("-DC_COLUMNS");
-  leave_out_others(launch, variants, op.operand_type(0).dtype, transposed);
-  launch.input("a", op.operand(0));
-  launch.input("c", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
-  launch.output("y", op.result());
-  const ir::ExprId rows = launch.count("m", m), columns = launch.size("n", n);
-  launch.size("k", k);
-  const ir::ExprId batch = launch.count("batch", batch_count);
-  batch_parameters(op, launch, std::move(batches));
-  add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
-  launch.emit(op.call().location);
-  return {};
+// An image's pixels are the columns of c, which lie apart by its channels: each an image of y.
+Status emit_pointwise_convolution(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const ir::ExprId pixels = op.count(x, 2);
+  std::vector<Dimension> images = {
+      {x.dims[0], {op.constant(0), op.exprs().mul(x.dims[1], pixels)}}};
+  return emit_product(op, {1, 0, false, w.dims[0], pixels, x.dims[1], std::move(images), x.dims[0],
+                           "-DBIAS_OF_ROWS"});
 }
 
 } // namespace cugrt::codegen

@@ -38,10 +38,33 @@ Status emit_matmul_integer(OpEmitter &op) {
   launch.size("inner", a.dims.back());
   launch.size("b_batch_stride",
               b.dims.size() > 2 ? exprs.mul(b.dims[rank - 2], b.dims[rank - 1]) : op.constant(0));
-  const ir::ExprId side = exprs.constant(64);
-  launch.variant(
-      "", {}, exprs.mul(batch, exprs.mul(exprs.ceildiv(rows, side), exprs.ceildiv(columns, side))),
-      {16, 16, 1});
+  auto tiles = [&](ir::ExprId of_batch, ir::ExprId of_rows, int64_t side) {
+    return exprs.mul(of_batch, exprs.mul(exprs.ceildiv(of_rows, exprs.constant(side)),
+                                         exprs.ceildiv(columns, exprs.constant(side))));
+  };
+  const Target &target = op.table().choice().target;
+  if (target.compute_capability < kTensorCoresSince) {
+    launch.variant("", {}, tiles(batch, rows, 64), {16, 16, 1});
+  } else {
+    // Large tiles where each multiprocessor has one.
+    auto many = [&](ir::ExprId of_batch, ir::ExprId of_rows) {
+      return exprs.make(ir::ExprKind::lt, exprs.constant(target.multiprocessors),
+                        tiles(of_batch, of_rows, 128));
+    };
+    const ir::Interval holds = exprs.range(many(op.count(a, 0, rank - 2), a.dims[rank - 2]),
+                                           op.builder().function().symbol_domain(exprs));
+    launch.option("-DWITHOUT_DP4A");
+    launch.entry(holds.lower != 0 ? "matmul_integer_mma" : "matmul_integer_mma_small");
+    if (holds.upper != 0) {
+      launch.option("-DWITH_MMA");
+      launch.variant("matmul_integer_mma", holds.lower != 0 ? ir::ExprId() : many(batch, rows),
+                     tiles(batch, rows, 128), {32, 4, 1});
+    }
+    if (holds.lower == 0) {
+      launch.option("-DWITH_MMA_SMALL");
+      launch.variant("", {}, tiles(batch, rows, 64), {32, 4, 1});
+    }
+  }
   launch.emit(op.call().location);
   return {};
 }

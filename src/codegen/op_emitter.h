@@ -140,8 +140,19 @@ void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 /// ones, with a launch that makes them 0. Whoever counts leaves them 0.
 ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
 
+/// What cache_write says of its positions, and of its sequences where these are valid, that lie
+/// outside of the cache.
+struct CacheSymbols {
+  ir::ExprId position, sequence;
+};
+CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
+                           ir::ValueId positions, ir::ValueId sequences, SourceLocation location);
+
 /// Parameters PREFIX0.. of the launch, as many as `values`.
 void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values);
+
+/// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
+Status emit_pointwise_convolution(OpEmitter &op);
 
 // The families of ir/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
 // convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,

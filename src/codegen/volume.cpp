@@ -131,7 +131,18 @@ Status emit_conv_integer(OpEmitter &op) {
     launch.option("-DHAS_X_ZERO");
   if (op.has_operand(3))
     launch.option("-DHAS_W_ZERO");
-  index_type(op, launch);
+  const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
+  ConvolutionSizes sizes;
+  sizes.small_indices = index_type(op, launch);
+  sizes.parts = op.integer("groups");
+  if (const std::optional<int64_t> channels = exprs.as_constant(y.dims[1]))
+    sizes.channels = *channels / sizes.parts;
+  sizes.products = exprs.as_constant(op.count(w, 1));
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.pixels = pixels_of(exprs, y.dims[0], std::span(y.dims).subspan(2), apart(op));
+  const std::vector<ConvolutionForm> forms = choose_byte_forms(op, sizes);
+  add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
@@ -141,7 +152,7 @@ Status emit_conv_integer(OpEmitter &op) {
     const bool each = op.exprs().as_constant(op.count(op.operand_type(3))) != 1;
     launch.size("w_zero_step", op.constant(each));
   }
-  convolve(op, launch);
+  convolve(op, launch, forms, sizes);
   return {};
 }
 

@@ -1,16 +1,18 @@
 // EliminateDeadBindings: removes pure bindings whose results nothing uses: ops, allocations, views,
-// constants, shapes and their like. Launches, calls and constructs stay, and with them what they
-// use; kills go with what they kill. Matches and reads stay: they check, and define symbols.
+// constants, shapes and their like. Launches, calls, constructs and ops that write stay, and with
+// them what they use; kills go with what they kill. Matches and reads stay: they check, and define
+// symbols.
 #include "ir/module/function_cloner.h"
+#include "ir/ops/ops.h"
 #include "passes/all_passes.h"
 
 namespace cugrt::passes {
 
 namespace {
 
-bool is_pure(ir::BindingKind kind) {
+bool is_pure(const ir::Binding &binding) {
   using enum ir::BindingKind;
-  switch (kind) {
+  switch (binding.kind) {
   case alloc_storage:
   case alloc_tensor:
   case alloc:
@@ -21,8 +23,9 @@ bool is_pure(ir::BindingKind kind) {
   case constant:
   case shape:
   case literal:
-  case op:
     return true;
+  case op:
+    return !ir::writes_operand(binding);
   default:
     return false;
   }
@@ -40,7 +43,7 @@ public:
   bool is_dead(const ir::Binding &binding) const {
     if (binding.kind == ir::BindingKind::kill)
       return !is_live(function_.operands_of(binding)[0].value());
-    return is_pure(binding.kind) && !any_result(binding);
+    return is_pure(binding) && !any_result(binding);
   }
 
 private:
@@ -62,7 +65,7 @@ private:
     use(function_.results_of(block));
     for (size_t i = block.bindings.size(); i-- > 0;) {
       const ir::Binding &binding = block.bindings[i];
-      if (binding.kind == ir::BindingKind::kill || (is_pure(binding.kind) && !any_result(binding)))
+      if (binding.kind == ir::BindingKind::kill || (is_pure(binding) && !any_result(binding)))
         continue;
       use(function_.operands_of(binding));
       for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)

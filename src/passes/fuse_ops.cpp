@@ -37,9 +37,9 @@ using ir::ValueId;
 constexpr uint32_t kNoValue = UINT32_MAX;
 
 /// Whether ops on either side of a binding may be fused: it writes nothing and ends nothing.
-bool is_passive(BindingKind kind) {
+bool is_passive(const Binding &binding) {
   using enum BindingKind;
-  switch (kind) {
+  switch (binding.kind) {
   case launch:
   case call:
   case host_call:
@@ -49,7 +49,7 @@ bool is_passive(BindingKind kind) {
   case while_:
     return false;
   default:
-    return true;
+    return !ir::writes_operand(binding);
   }
 }
 
@@ -80,7 +80,7 @@ private:
     for (const Binding &binding : function_.blocks[block].bindings) {
       for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
         number(b);
-      if (!is_passive(binding.kind))
+      if (!is_passive(binding))
         ++run_;
       if (binding.kind != BindingKind::op)
         continue;

@@ -41,6 +41,8 @@ public:
   }
 
 protected:
+  Status enter_block(uint32_t) override { return forget_block(); }
+  Status leave_block(uint32_t) override { return forget_block(); }
   Status visit(const Binding &binding) override {
     if (const auto waits = waits_for_.find(&binding); waits != waits_for_.end()) {
       waiting_[waits->second].push_back(&binding);
@@ -63,6 +65,10 @@ protected:
   }
 
 private:
+  Status forget_block() {
+    table_.leave_block();
+    return {};
+  }
   /// An operand in the function that is built; invalid: absent.
   ValueId given(const Binding &binding, size_t i) {
     const std::span<const Operand> operands = source().operands_of(binding);
@@ -96,10 +102,9 @@ private:
     return turn;
   }
 
-  codegen::CacheAppend append_of(const Binding &launch, bool is_value) {
-    const std::span<const Operand> operands = source().operands_of(launch);
-    return {given(launch, 2), given(launch, 3), given(launch, is_value ? 5 : 4), operands[7].expr(),
-            operands[8].expr()};
+  codegen::CacheAppend append_of(const Binding &write) {
+    const ir::ExprId each = type_of(source().operands_of(write)[1].value()).dims[1];
+    return {given(write, 0), given(write, 2), given(write, 3), given(write, 4), each};
   }
 
   codegen::ProductPart part_of(const ProductMatch &match, const ProductMatch::Part &part,
@@ -115,8 +120,8 @@ private:
     }
     if (part.rotary)
       made.turn = turn_of(part);
-    if (part.is_appended)
-      made.append = append_of(*match.append, part.is_value);
+    if (part.append)
+      made.append = append_of(*part.append);
     if (!part.ops.empty())
       add_ops(part, made, group);
     return made;
@@ -158,20 +163,24 @@ private:
     if (match.norm)
       kernel.norm = norm_of(*match.norm);
     for (const Binding *binding : match.bindings)
-      if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) != Op::reshape)
+      if (ir::op_of(*binding) != Op::reshape && !ir::writes_operand(*binding))
         kernel.named.push_back(ir::op_of(*binding));
     for (const ProductMatch::Part &part : match.parts) {
       kernel.parts.push_back(part_of(match, part, kernel.group));
-      if (part.is_appended)
+      if (part.append)
         continue;
       const ir::Value &result = source().value(part.result);
       kernel.parts.back().result = bind_value(ir::BindingKind::alloc, result.name, {}, {},
                                               result.type, kernel.group.location);
     }
     CUGRT_TRY(codegen::emit_products(table_, builder(), kernel));
-    for (size_t p = 0; p < match.parts.size(); ++p)
-      if (!match.parts[p].is_appended)
-        map(match.parts[p].result, kernel.parts[p].result);
+    for (size_t p = 0; p < match.parts.size(); ++p) {
+      const ProductMatch::Part &part = match.parts[p];
+      if (part.append)
+        map(part.append->result(), given(*part.append, 0));
+      else
+        map(part.result, kernel.parts[p].result);
+    }
     return {};
   }
 

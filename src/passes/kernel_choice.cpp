@@ -29,9 +29,10 @@ Status check_matmul(const ir::Module &module, const std::string &wanted) {
           return {};
         if (refused.ok())
           refused = ir::located(Code::invalid_argument, function, binding.location,
-                                "option codegen.matmul asks for " + wanted +
-                                    ", which multiplies f16 and bf16 on tensor cores, but no "
-                                    "product is of these; this one is of " +
+                                "option codegen.matmul asks for " + wanted + ", which multiplies " +
+                                    (wanted == "register_large" ? "f16, bf16 and f32"
+                                                                : "f16 and bf16 on tensor cores") +
+                                    ", but no product is of these; this one is of " +
                                     std::string(ir::info(dtype).name));
       }
   if (is_launch_of(module, "matmul_" + wanted))

@@ -10,7 +10,7 @@
 // moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
 // outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
 // to its own shape are aliases (codegen/op_view.h). Operands with strides are made contiguous
-// first.
+// first. An op that writes its first operand has that as its result.
 #include "codegen/op_emitter.h"
 #include "codegen/op_view.h"
 #include "ir/module/function_cloner.h"
@@ -28,8 +28,8 @@ public:
       : FunctionCloner(source, target), table_(table) {}
 
 protected:
-  Status enter_block(uint32_t) override { return forget_counters(); }
-  Status leave_block(uint32_t) override { return forget_counters(); }
+  Status enter_block(uint32_t) override { return forget_block(); }
+  Status leave_block(uint32_t) override { return forget_block(); }
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::op)
       return copy(binding);
@@ -40,8 +40,8 @@ protected:
   }
 
 private:
-  Status forget_counters() {
-    table_.counters().clear();
+  Status forget_block() {
+    table_.leave_block();
     return {};
   }
   Status legalize(const ir::Binding &binding);
@@ -126,6 +126,10 @@ Status Legalizer::legalize(const ir::Binding &binding) {
   CUGRT_ASSIGN(const bool done, legalize_as_view(binding, call));
   if (done)
     return {};
+  if (ir::writes_operand(binding)) {
+    map(binding.result(), call.operands[0]);
+    return codegen::emit_op(table_, builder(), call);
+  }
   for (uint32_t i = 0; i < binding.result_count; ++i) {
     call.results.push_back(bind_value(ir::BindingKind::alloc, result(binding, i).name, {}, {},
                                       result(binding, i).type, binding.location));

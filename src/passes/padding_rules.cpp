@@ -275,6 +275,11 @@ Status FunctionPadding::check(Op op) {
     return check_slice();
   case Op::attention:
     return check_attention();
+  case Op::cache_write: // what is added would be written too
+    for (size_t i = 0; i < 4; ++i)
+      for (size_t operand : {0, 1})
+        CUGRT_TRY(check_along(operand, static_cast<int64_t>(i), Harm::always));
+    return {};
   case Op::reshape:
     return check_reshape();
   default:

@@ -19,15 +19,15 @@ using ir::Op;
 using ir::Operand;
 using ir::ValueId;
 
-constexpr std::string_view kCacheWrite = "builtin:cache_write.cu";
 constexpr size_t kMostProducts = 4, kMostParts = 8;
 constexpr int64_t kWidestHead = 256;
 
 /// Whether a binding writes nothing and ends nothing.
-bool writes_nothing(BindingKind kind) {
+bool writes_nothing(const Binding &binding) {
   using enum BindingKind;
-  return kind == op || kind == constant || kind == shape || kind == literal || kind == view ||
-         kind == alias || kind == alloc;
+  const BindingKind kind = binding.kind;
+  return (kind == op && !ir::writes_operand(binding)) || kind == constant || kind == shape ||
+         kind == literal || kind == view || kind == alias || kind == alloc;
 }
 
 class Matcher {
@@ -58,10 +58,20 @@ public:
       runs_.clear();
       const std::vector<Binding> &bindings = function_.blocks[b].bindings;
       uint32_t run = 0;
+      bool is_ending = false; // by writes of caches, which may stand side by side
+      is_ending_.clear();
       for (const Binding &binding : bindings) {
+        const bool is_append = is_op(binding, Op::cache_write);
+        if (is_ending && !is_append && !is_op(binding, Op::reshape) &&
+            binding.kind != BindingKind::shape) {
+          ++run;
+          is_ending = false;
+        }
         positions_[&binding] = uint32_t(runs_.size());
         runs_.push_back(run);
-        if (!writes_nothing(binding.kind))
+        is_ending = is_ending || is_append;
+        is_ending_.push_back(is_ending);
+        if (!is_append && !writes_nothing(binding))
           ++run;
       }
       for (const Binding &binding : bindings)
@@ -102,15 +112,17 @@ private:
     return users.size() == 1 && !is_yielded_[value.index] ? users.front() : nullptr;
   }
   /// Whether a binding stands in this block, in the same run as the product that is looked at.
-  bool is_near(const Binding *b) const {
+  bool is_in_run(const Binding *b) const {
     const auto at = positions_.find(b);
     return at != positions_.end() && runs_[at->second] == run_;
   }
+  /// And before the writes of caches that end it.
+  bool is_near(const Binding *b) const { return is_in_run(b) && !is_ending_[positions_.at(b)]; }
   /// What a value is a name or a part of.
   ValueId root(ValueId value) const {
     for (const Binding *b = made_by_[value.index];
-         b &&
-         (b->kind == BindingKind::view || b->kind == BindingKind::alias || is_op(*b, Op::reshape));
+         b && (b->kind == BindingKind::view || b->kind == BindingKind::alias ||
+               is_op(*b, Op::reshape) || ir::writes_operand(*b));
          b = made_by_[value.index])
       value = operand(*b, 0);
     return value;
@@ -163,14 +175,15 @@ private:
                   " rows; one launch takes at most " + std::to_string(codegen::kMostProductRows));
     match_.most_rows = std::max<int64_t>(most, 1);
     for (const Binding *b : products)
-      match_.parts.push_back({{b}, {}, nullptr, nullptr, false, false, b->result()});
+      match_.parts.push_back({{b}, {}, nullptr, nullptr, nullptr, b->result()});
     members_.clear();
     for (const Binding *b : products)
       members_.insert(b);
     std::string why_alone;
     find_turns();
     find_elements();
-    find_append(why_alone);
+    for (Part &part : match_.parts)
+      find_append(part);
     find_norm(why_alone);
     if (!pays())
       return note(why_alone.empty() ? "" : names_of(products) + ": " + why_alone);
@@ -187,7 +200,7 @@ private:
   /// FuseOps has elementwise ops behind one matmul; one op alone is no match.
   bool pays() const {
     const Part &part = match_.parts.front();
-    return match_.parts.size() > 1 || match_.norm || match_.append || part.rotary ||
+    return match_.parts.size() > 1 || match_.norm || part.append || part.rotary ||
            part.products.size() > 1 ||
            (!part.ops.empty() && is_op(*part.products.front(), Op::matmul_blocks));
   }
@@ -325,69 +338,31 @@ private:
            std::ranges::all_of(uses_[value.index], [&](const Binding *user) { return user == &b; });
   }
 
-  /// A launch of cache_write that takes two parts as they are.
-  void find_append(std::string &why_not) {
-    const std::vector<Binding> &bindings = function_.blocks[block_].bindings;
-    uint32_t at = first_;
-    while (at < bindings.size() && runs_[at] == run_ && writes_nothing(bindings[at].kind))
-      ++at;
-    if (at == bindings.size() || bindings[at].kind != BindingKind::launch)
-      return;
-    const Binding &launch = bindings[at];
-    const ir::Kernel &kernel = module_.kernels[launch.callee];
-    if (kernel.code_kind != ir::CodeKind::source_file || kernel.code != kCacheWrite ||
-        operands(launch).size() != 10 ||
-        operands(launch)[6] != Operand::of(match_.rows)) // else another number of rows
-      return;
-    Part *parts[2] = {};
+  /// The write of a part as it is to a cache, behind reshapes alone.
+  void find_append(Part &part) {
     std::vector<const Binding *> reshapes;
-    for (size_t i = 0; i < 2; ++i) {
-      ValueId value = operand(launch, i);
-      for (Part &part : match_.parts)
-        if (leads_to(part.result, value, launch, reshapes))
-          parts[i] = &part;
-      if (!parts[i])
-        return;
+    ValueId value = part.result;
+    const Binding *b = only_user(value);
+    for (; b && is_in_run(b) && is_op(*b, Op::reshape); b = only_user(value)) {
+      reshapes.push_back(b);
+      value = b->result();
     }
-    auto takes = [&](const Part &part, size_t cache) {
-      return part.ops.empty() && part.products.size() == 1 &&
-             type(operand(launch, cache)).dtype == type(part.result).dtype &&
-             width_of(launch) == columns_of(*part.products.front());
-    };
-    if (parts[0] == parts[1] || !takes(*parts[0], 4) || !takes(*parts[1], 5)) {
-      why_not = "apart from the launch of cache_write, whose rows are no product's";
+    if (!b || !is_in_run(b) || !is_op(*b, Op::cache_write) || operand(*b, 1) != value ||
+        !sole_operand(*b, value) || !part.ops.empty() || part.products.size() != 1)
       return;
-    }
-    for (size_t i = 0; i < 2; ++i) {
-      parts[i]->is_appended = true;
-      parts[i]->is_value = i == 1;
-      parts[i]->result = operand(launch, i);
-    }
+    const ir::Type &x = type(value);
+    const ir::ExprId rows = codegen::element_count(module_.exprs, std::span(x.dims).first(2));
+    const ir::ExprId width = codegen::element_count(module_.exprs, std::span(x.dims).last(2));
+    if (rows != match_.rows || constant(width) != columns_of(*part.products.front()) ||
+        !is_floating(operand(*b, 0)) || !is_plain(operand(*b, 0)) || reads_cache(*b))
+      return;
+    part.append = b;
+    part.result = value;
     members_.insert(reshapes.begin(), reshapes.end());
-    members_.insert(&launch);
-    match_.append = &launch;
+    members_.insert(b);
   }
-
-  int64_t width_of(const Binding &launch) const {
-    const Operand &width = operands(launch)[9];
-    return width.kind == Operand::Kind::expr ? constant(width.expr()).value_or(0) : 0;
-  }
-
-  /// Whether a value becomes `value` by reshapes alone, and nothing but `launch` reads it.
-  bool leads_to(ValueId from, ValueId value, const Binding &launch,
-                std::vector<const Binding *> &reshapes) const {
-    std::vector<const Binding *> chain;
-    while (from != value) {
-      const Binding *b = only_user(from);
-      if (!b || !is_near(b) || !is_op(*b, Op::reshape))
-        return false;
-      chain.push_back(b);
-      from = b->result();
-    }
-    if (!sole_user(from, launch))
-      return false;
-    reshapes.insert(reshapes.end(), chain.begin(), chain.end());
-    return true;
+  bool sole_operand(const Binding &b, ValueId value) const {
+    return std::ranges::count(operands(b), Operand::of(value)) == 1;
   }
 
   void find_norm(std::string &why_not) {
@@ -416,7 +391,7 @@ private:
   }
 
   /// Puts the match in order. False where something would have to stand before it and behind it, or
-  /// reads a cache that is appended to.
+  /// reads a cache that is written, or writes another meanwhile.
   bool finish() {
     const std::vector<Binding> &bindings = function_.blocks[block_].bindings;
     uint32_t last = 0;
@@ -429,33 +404,37 @@ private:
     for (uint32_t at = first_; at <= last; ++at) {
       const Binding &b = bindings[at];
       if (members_.contains(&b)) {
-        if (reads(b, behind))
+        if (reads(b, behind) || (!is_append(b) && reads_cache(b)))
           return false;
         match_.bindings.push_back(&b);
         for (uint32_t i = 0; i < b.result_count; ++i)
           ours.insert(b.first_result + i);
+      } else if (ir::writes_operand(b)) {
+        return false;
       } else if (reads(b, ours) || reads(b, behind)) {
-        for (const Operand &given : operands(b))
-          if (match_.append && given.kind == Operand::Kind::value && is_cache(given.value()))
-            return false;
+        if (reads_cache(b))
+          return false;
         match_.after.push_back(&b);
         for (uint32_t i = 0; i < b.result_count; ++i)
           behind.insert(b.first_result + i);
       }
     }
     for (const Binding *b : match_.bindings)
-      for (const Operand &given : operands(*b))
-        if (match_.append && b != match_.append && given.kind == Operand::Kind::value &&
-            is_cache(given.value()))
-          return false;
-    for (const Binding *b : match_.bindings)
       if (b->result_count)
         is_taken_[b->first_result] = true;
     return true;
   }
-  bool is_cache(ValueId value) const {
-    return root(value) == root(operand(*match_.append, 4)) ||
-           root(value) == root(operand(*match_.append, 5));
+  bool is_append(const Binding &b) const {
+    return std::ranges::any_of(match_.parts, [&](const Part &part) { return part.append == &b; });
+  }
+  /// Whether an operand is one of the caches that the match writes.
+  bool reads_cache(const Binding &b) const {
+    return std::ranges::any_of(operands(b), [&](const Operand &given) {
+      return given.kind == Operand::Kind::value &&
+             std::ranges::any_of(match_.parts, [&](const Part &part) {
+               return part.append && root(operand(*part.append, 0)) == root(given.value());
+             });
+    });
   }
 
   // --- Notes -------------------------------------------------------------------------------------
@@ -482,7 +461,8 @@ private:
   std::vector<bool> is_yielded_, is_taken_;        // by value
   uint32_t block_ = 0;
   std::map<const Binding *, uint32_t> positions_; // in the block
-  std::vector<uint32_t> runs_;                    // by position
+  std::vector<uint32_t> runs_;                    // by position, as the one below
+  std::vector<bool> is_ending_;                   // behind the first of the writes that end a run
   ProductMatch match_;
   uint32_t first_ = 0, run_ = 0;
   std::unordered_set<const Binding *> members_; // of the match that is looked for

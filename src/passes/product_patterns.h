@@ -2,16 +2,16 @@
 //
 //   rms_norm    --> matmul --> reshape --> rotary --> ..        products that read the same rows,
 //               |-> matmul --> reshape --> rotary --.           at most 8 of them
-//               '-> matmul --------------------------> launch of cache_write.cu
+//               '-> matmul --> reshape --> cache_write
 //
 //   before    a norm of rows, where nothing but the products reads its result
 //   behind    elementwise ops at the product's own indices, which may join several products;
-//             or the heads' norm and rotary embedding, with casts around them; and then, of two
-//             products, their way into a decoder's caches
+//             or the heads' norm and rotary embedding, with casts around them; and then the way
+//             into a decoder's caches
 //
 // A product alone is left to FuseOps where that can do as much. All bindings of a match lie in one
-// run of bindings that write nothing, but for the launch that ends it: the match is computed where
-// its last binding stood.
+// run of bindings that write nothing, but for the writes of caches that end it: the match is
+// computed where its last binding stood.
 #pragma once
 
 #include "codegen/fused/products.h"
@@ -28,13 +28,13 @@ struct ProductMatch {
     std::vector<const ir::Binding *> products;
     std::vector<const ir::Binding *> ops; // elementwise, in order
     const ir::Binding *rotary = nullptr, *head_norm = nullptr;
-    bool is_appended = false, is_value = false; // to the cache of keys, or of values
+    const ir::Binding *append = nullptr; // the op that writes it to a cache
     ir::ValueId result;
   };
   uint32_t block = 0;
   std::vector<const ir::Binding *> bindings; // all, in order
   std::vector<Part> parts;
-  const ir::Binding *norm = nullptr, *append = nullptr;
+  const ir::Binding *norm = nullptr;
   ir::ValueId x; // what the norm reads, or the products
   ir::ExprId rows;
   int64_t most_rows = 0, depth = 0;

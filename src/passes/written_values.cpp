@@ -100,7 +100,9 @@ private:
         join_results(binding, operand);
       return;
     case BindingKind::op:
-      if (may_be_view(ir::op_of(binding)))
+      if (ir::writes_operand(binding))
+        write(operands[0]);
+      if (may_be_view(ir::op_of(binding)) || ir::writes_operand(binding))
         join_results(binding, operands[0]);
       return;
     case BindingKind::if_:

@@ -11,7 +11,7 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string model, system, driver, dtype = "f32";
+  std::string model, system, driver, cache, dtype = "f32";
   uint64_t max_tokens = 0, seed = 0;
   int64_t context = 0, top_k = 40;
   double temperature = 0.8, top_p = 0.95;
@@ -30,6 +30,7 @@ public:
       : options_(options), model_(std::move(model)) {
     auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
     opening.dtype = parse_dtype(options.dtype);
+    opening.cache = parse_cache(options.cache);
     opening.context = options.context;
     cugrt_llm_session *session = nullptr;
     cugrt::check(llm().session_open(model_.get(), runtime.get(), &opening, &session));
@@ -134,8 +135,9 @@ void add_chat(CLI::App &app) {
                    "Draws from the fewest that have this probability together; 0: from all")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", options->seed, "Of the draws");
-  command->add_option("--dtype", options->dtype, "Of what is computed and cached")
+  command->add_option("--dtype", options->dtype, "Of what is computed")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  add_cache_option(*command, options->cache);
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what the model was trained for, or "

@@ -14,7 +14,7 @@ namespace tool {
 namespace {
 
 struct Options {
-  std::string model, prompt, file, driver, pack, dtype = "f32";
+  std::string model, prompt, file, driver, pack, cache, dtype = "f32";
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
   int64_t context = 0, top_k = 0;
@@ -148,6 +148,7 @@ void run_generate(const Options &options) {
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
   opening.dtype = parse_dtype(options.dtype);
+  opening.cache = parse_cache(options.cache);
   opening.context =
       options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
   opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
@@ -225,14 +226,15 @@ void add_generate(CLI::App &app) {
   command->add_option("--frequency-penalty", options->frequency_penalty,
                       "Taken from a token's logit as often as it was given; 0: none");
   command->add_option("--seed", options->seed, "Of the draws");
-  command->add_option("--dtype", options->dtype, "Of what is computed and cached")
+  command->add_option("--dtype", options->dtype, "Of what is computed")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  add_cache_option(*command, options->cache);
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what prompt and answer need")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--pack", options->pack,
-                      "What 'cugrt compile' made of MODEL: no compiler is needed, and dtype and "
+                      "What 'cugrt compile' made of MODEL: no compiler is needed, and dtypes and "
                       "context are the pack's");
   command->add_option("--driver", options->driver, "system, emulated, or a library's path");
   command->add_flag("--chat", options->chat,

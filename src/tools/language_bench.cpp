@@ -32,8 +32,9 @@ bool is_gguf(const std::string &path) {
 }
 
 void add_language_options(CLI::App &command, LanguageOptions &options) {
-  command.add_option("--dtype", options.dtype, "Of a GGUF file: what is computed and cached in")
+  command.add_option("--dtype", options.dtype, "Of a GGUF file: what is computed in")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  add_cache_option(command, options.cache);
   command
       .add_option("--context", options.context,
                   "Of a GGUF file: positions that the caches hold; default: as it was trained")
@@ -55,6 +56,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
   cugrt::Runtime runtime = open_runtime(driver);
   auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
   opening.dtype = parse_dtype(options.dtype);
+  opening.cache = parse_cache(options.cache);
   opening.context = options.context
                         ? options.context
                         : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
@@ -105,6 +107,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
                       {"seconds", row.seconds},
                       {"tokens_per_s", rate(row)},
                       {"dtype", options.dtype},
+                      {"cache", options.cache.empty() ? options.dtype : options.cache},
                       {"loop", info.loop == CUGRT_LLM_LOOP_DEVICE ? "device" : "host"},
                       {"decode_nodes", info.decode_nodes},
                       {"weight_bytes", info.weight_bytes},
@@ -126,6 +129,7 @@ cugrt::Module plan_language_model(const std::string &path, const LanguageOptions
   const LlmModel model = open_model(path);
   auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
   opening.dtype = parse_dtype(options.dtype);
+  opening.cache = parse_cache(options.cache);
   opening.context = options.context;
   opening.places = options.places;
   opening.loop = parse_loop(options.loop);

@@ -30,7 +30,7 @@ bool is_gguf(const std::string &path);
 
 /// Options of commands that take a GGUF file where others take a module.
 struct LanguageOptions {
-  std::string dtype = "f32", loop = "host";
+  std::string dtype = "f32", cache, loop = "host";
   int64_t context = 0, places = 1;
   uint64_t prompt = 512, generate = 128;
 };
@@ -68,6 +68,17 @@ inline std::vector<int32_t> tokenize(const LlmModel &model, const std::string &t
 /// "f32", "f16" or "bf16".
 inline cugrt_dtype parse_dtype(const std::string &name) {
   return name == "f16" ? CUGRT_F16 : name == "bf16" ? CUGRT_BF16 : CUGRT_F32;
+}
+
+/// Option --cache, and what it stands for.
+inline void add_cache_option(CLI::App &command, std::string &cache) {
+  command
+      .add_option("--cache", cache,
+                  "Of a GGUF file: what keys and values are cached in; default: as --dtype")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+}
+inline int32_t parse_cache(const std::string &name) {
+  return name.empty() ? CUGRT_BOOL : name == "q8_0" ? CUGRT_Q8_0 : parse_dtype(name);
 }
 
 /// "host" or "device".

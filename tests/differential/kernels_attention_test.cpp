@@ -237,6 +237,205 @@ TEST_CASE("attention reads the rows of keys and values that places name, the nea
     }
 }
 
+namespace {
+
+constexpr DType kShort[] = {DType::f32, DType::f16, DType::bf16};
+
+/// Multiples of 1/64 from -2 to 2, which f16 and bf16 have.
+std::vector<double> sixty_fourths(const Dims &dims, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<double> values(size_t(Array::of(dims).count()));
+  for (double &value : values)
+    value = double(int(random() % 256) - 128) / 64;
+  return values;
+}
+
+/// The bytes of blocks of q8_0 by GGUF's rule, for rows of whole blocks of f32.
+Array quantized(const Array &x) {
+  Array blocks{x.dims, {}};
+  for (size_t at = 0; at < x.values.size(); at += 32) {
+    float largest = 0;
+    for (size_t i = 0; i < 32; ++i)
+      largest = std::max(largest, std::fabs(float(x.values[at + i])));
+    const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
+    for (const char c : encode(DType::f16, {{1}, {double(scale)}}))
+      blocks.values.push_back(uint8_t(c));
+    for (size_t i = 0; i < 32; ++i)
+      blocks.values.push_back(uint8_t(int8_t(std::round(float(x.values[at + i]) * inverse))));
+  }
+  return blocks;
+}
+
+/// What such bytes stand for.
+Array meaning(const Array &blocks) {
+  Array x{blocks.dims, {}};
+  for (size_t at = 0; at < blocks.values.size(); at += 34) {
+    const std::string half = {char(uint8_t(blocks.values[at])),
+                              char(uint8_t(blocks.values[at + 1]))};
+    const double scale = decode(DType::f16, half)[0];
+    for (size_t i = 2; i < 34; ++i)
+      x.values.push_back(scale * int8_t(uint8_t(blocks.values[at + i])));
+  }
+  return x;
+}
+
+std::string type_of(const Dims &dims, const std::string &dtype) {
+  std::string text = "tensor<[";
+  for (size_t i = 0; i < dims.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(dims[i]);
+  return text + "], " + dtype + ">";
+}
+
+/// The results of a module's one function, legalized.
+std::vector<Array> results_of(const std::string &text, const std::vector<Array> &inputs) {
+  INFO(text);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "caches");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  const Result<ir::Module> legal =
+      passes::find_pass("LegalizeOps")->run(*module, passes::PassContext());
+  REQUIRE(legal.ok());
+  const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  return *got;
+}
+
+} // namespace
+
+TEST_CASE("attention reads keys and values of a dtype of their own") {
+  for (DType dtype : kShort)
+    for (DType cache : kShort) {
+      if (cache == dtype)
+        continue;
+      // One query, a split cache, several queries, and as many as tensor cores take.
+      for (const Heads &h : {Heads{2, 1, 4, 40, 2, 64},
+                             {1, 1, 6, 600, 2, 20},
+                             {2, 3, 4, 33, 1, 36},
+                             {1, 20, 4, 70, 2, 64}}) {
+        OpTest test = attention(h, {kCausal}, dtype);
+        for (size_t i = 1; i < 3; ++i) {
+          test.operands[i].dtype = cache;
+          test.operands[i].values = sixty_fourths(test.operands[i].dims, uint32_t(i));
+        }
+        check(test);
+      }
+    }
+}
+
+TEST_CASE("attention reads keys and values in blocks of q8_0") {
+  for (const std::string dtype : {"f32", "f16", "bf16"})
+    for (const Heads &h : {Heads{2, 1, 4, 40, 2, 64},
+                           {1, 1, 6, 600, 2, 32},
+                           {2, 3, 4, 33, 1, 96},
+                           {1, 20, 4, 70, 2, 64}}) {
+      const Dims cache = {h.sequences, h.capacity, h.kv_heads, h.width},
+                 rows = {h.sequences, h.queries, h.heads, h.width};
+      const Array q{rows, sixty_fourths(rows, 1)};
+      // Scales of 1/64, so that tensor cores' short floats have every element.
+      std::vector<Array> inputs = {q};
+      for (uint32_t seed : {2u, 3u}) {
+        Array blocks = quantized({cache, sixty_fourths(cache, seed)});
+        for (size_t at = 0; at < blocks.values.size(); at += 34) {
+          blocks.values[at] = 0;
+          blocks.values[at + 1] = 0x24;
+        }
+        inputs.push_back(std::move(blocks));
+      }
+      const Array got = results_of(
+          "cugrt 1\nfunc @main(%q: " + type_of(rows, dtype) + ", %k: " + type_of(cache, "q8_0") +
+              ", %v: " + type_of(cache, "q8_0") + ") -> (" + type_of(rows, dtype) +
+              ") {\n  %y = attention(%q, %k, %v) {causal = true}\n  return %y\n}\n",
+          inputs)[0];
+      const Array keys = meaning(inputs[1]), values = meaning(inputs[2]);
+      const Array *const operands[] = {&q, &keys, &values};
+      const std::vector<ir::Attribute> attributes = {kCausal};
+      const Array want = evaluate_op(Op::attention, operands, attributes)[0];
+      // Weights and results are rounded, scores of up to 32 are sums in f32.
+      const double unit = dtype == "f32" ? 0 : dtype == "f16" ? 0x1p-11 : 0x1p-8;
+      double most = 0;
+      for (size_t i = 0; i < want.values.size(); ++i)
+        most = std::max(most, std::fabs(got.values[i] - want.values[i]) / (2e-4 + 4 * unit));
+      CAPTURE(dtype, h.queries, h.capacity);
+      CHECK(most <= 1);
+    }
+}
+
+TEST_CASE("cache_write rounds to the cache's dtype, and to blocks of q8_0 as GGUF has them") {
+  for (DType dtype : kShort)
+    for (DType cache : kShort)
+      check({.op = Op::cache_write,
+             .dtype = cache,
+             .operands = {{{2, 6, 1, 20}},
+                          {{2, 2, 1, 20}, dtype},
+                          kAbsent,
+                          given({2}, {3, 0}, DType::i32),
+                          given({2}, {5, 1}, DType::i32)}});
+  const Dims x = {2, 2, 2, 96}, cache = {3, 5, 2, 96};
+  Array given{x, {}};
+  std::mt19937 random(9);
+  std::uniform_real_distribution<double> number(-3, 3);
+  for (int64_t i = 0; i < Array::of(x).count(); ++i)
+    given.values.push_back(i < 32 ? 0 : round_to(DType::f32, number(random))); // a block of zeros
+  const Array old = quantized(Array::of(cache));
+  const Array got = results_of(
+      "cugrt 1\nfunc @main(%c: inout " + type_of(cache, "q8_0") + ", %x: " + type_of(x, "f32") +
+          ", %s: tensor<[2], i32>, %p: tensor<[2], i32>, %l: tensor<[2], i32>) -> (" +
+          type_of(cache, "q8_0") + ") {\n  %y = cache_write(%c, %x, %s, %p, %l)\n  return %y\n}\n",
+      {old, given, {{2}, {2, 0}}, {{2}, {1, 4}}, {{2}, {9, 5}}})[0];
+  Array want = old;
+  const Array blocks = quantized(given);
+  const size_t row = 2 * 96 / 32 * 34;
+  for (const auto &[from, to] : {std::pair<size_t, size_t>{0, 11}, {1, 12}, {2, 4}}) // 4: the last
+    std::copy_n(blocks.values.begin() + long(from * row), row,
+                want.values.begin() + long(to * row));
+  CHECK(got.values == want.values);
+}
+
+TEST_CASE("cache_write puts rows where their positions say, up to the lengths") {
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (DType ids : {DType::i32, DType::i64}) {
+      // An empty place, the last position, and one behind the length.
+      OpTest decode{.op = Op::cache_write,
+                    .dtype = dtype,
+                    .operands = {{{4, 8, 2, 20}},
+                                 {{4, 1, 2, 20}},
+                                 kAbsent,
+                                 given({4}, {3, 7, 0, 2}, ids),
+                                 given({4}, {0, 8, 1, 2}, ids)}};
+      check(decode);
+      decode.operands.pop_back();
+      check(decode);
+      // Several rows one after the other, of which the last are not real; other sequences.
+      OpTest prefill{.op = Op::cache_write,
+                     .dtype = dtype,
+                     .operands = {{{3, 40, 3, 8}},
+                                  {{2, 17, 3, 8}},
+                                  given({2}, {2, 0}, ids),
+                                  given({2}, {0, 23}, ids),
+                                  given({2}, {9, 40}, ids)}};
+      check(prefill);
+      CHECK(runner().counters().out_of_bounds.empty());
+    }
+}
+
+TEST_CASE("cache_write clamps a position or sequence outside of the cache, and tells of it") {
+  auto out_of_bounds = [](std::vector<double> sequences, std::vector<double> positions) {
+    OpTest test{.op = Op::cache_write,
+                .operands = {{{2, 6, 1, 8}},
+                             {{1, 1, 1, 8}},
+                             given({1}, std::move(sequences), DType::i32),
+                             given({1}, std::move(positions), DType::i32)}};
+    check(test);
+    return runner().counters().out_of_bounds;
+  };
+  CHECK(out_of_bounds({1}, {5}).empty());
+  for (double position : {-1.0, 6.0, double(INT32_MAX), double(INT32_MIN)})
+    CHECK(out_of_bounds({1}, {position}) == "position");
+  for (double sequence : {-1.0, 2.0})
+    CHECK(out_of_bounds({sequence}, {0}) == "sequence");
+}
+
 TEST_CASE("attention takes heads of any width") {
   for (int64_t width : {1, 3, 20, 36, 80, 96, 100, 256})
     check(attention({1, 2, 2, 35, 1, width}, {kCausal}));
@@ -359,7 +558,9 @@ TEST_CASE("every variant of matmul takes every product of its dtypes") {
     for (const char *variant : {"mma", "mma_small"})
       for (const Dims &s : shapes)
         product(variant, dtype, s, s[0] % 2 == 0);
-  for (const char *variant : {"gemv", "tiled", "register"})
+  for (const Dims &s : shapes) // with and without fours that are one access
+    product("register_large", DType::f32, s, s[0] % 2 == 1);
+  for (const char *variant : {"gemv", "tiled", "register", "register_large"})
     for (size_t i = 0; i < 4; ++i)
       product(variant, i % 2 ? DType::f32 : DType::f16, shapes[i], i == 1);
 }

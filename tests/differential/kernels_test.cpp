@@ -124,6 +124,7 @@ TEST_CASE("each variant of matmul is taken where its predicate says", "[large]")
   CHECK(entry(5, 100) == "matmul_tiled");
   CHECK(entry(512, 512) == "matmul_tiled");
   CHECK(entry(513, 512) == "matmul_register");
+  CHECK(entry(1025, 1024) == "matmul_register_large"); // 72 tiles of 128 x 128
 }
 
 TEST_CASE("matmul walks batches and broadcasts them") {
@@ -219,6 +220,52 @@ TEST_CASE("convolutions in tiles of registers agree with their definition") {
                 {ints("strides", {2, 2}), ints("padding", {3, 3})}, "conv2d_register_16");
     // Too few products of a sum.
     convolution(dtype, {1, 5, 8, 8}, {16, 5, 1, 3}, {}, "conv2d_x4");
+  }
+}
+
+TEST_CASE("convolutions of 1 x 1 are products of matrices, with a bias for each row") {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    convolution(dtype, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_mma");
+    convolution(dtype, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_mma_small", 132);
+    // Rows that begin at no multiple of 16 bytes.
+    convolution(dtype, {2, 40, 9, 15}, {70, 40, 1, 1}, {}, "conv2d_mma");
+    convolution(dtype, {2, 36, 9, 16}, {70, 36, 1, 1}, {}, "conv2d_mma");
+  }
+  convolution(DType::f32, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_register_large");
+  convolution(DType::f32, {1, 33, 9, 15}, {65, 33, 1, 1}, {}, "matmul_register_large");
+  convolution(DType::f64, {2, 33, 9, 15}, {65, 33, 1, 1}, {}, "matmul_register");
+  convolution(DType::f32, {2, 40, 9, 15}, {70, 40, 1, 1}, {}, "matmul_tiled", 132);
+  check({.op = Op::conv1d, .operands = {{{3, 40, 70}}, {{66, 40, 1}}}});
+  // Strides and padding, few pixels or channels.
+  const char *other = "conv2d_register_64";
+  convolution(DType::f32, {2, 40, 18, 18}, {70, 40, 1, 1}, {ints("strides", {2, 2})}, other);
+  convolution(DType::f32, {2, 40, 9, 9}, {70, 40, 1, 1}, {ints("padding", {1, 0})}, other);
+  convolution(DType::f32, {8, 40, 3, 20}, {70, 40, 1, 1}, {}, other);
+  convolution(DType::f32, {2, 24, 9, 9}, {70, 24, 1, 1}, {}, other);
+}
+
+TEST_CASE("depthwise convolutions agree with their definition") {
+  const char *entry = "conv2d_depthwise";
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    convolution(dtype, {2, 6, 8, 8}, {6, 1, 3, 3}, {integer("groups", 6), ints("padding", {1, 1})},
+                entry);
+    // Heights of no multiple of four, two channels of y for each of x, padding on four sides.
+    convolution(dtype, {1, 5, 11, 7}, {10, 1, 3, 5},
+                {integer("groups", 5), ints("padding", {1, 0, 2, 3})}, entry);
+    convolution(dtype, {1, 3, 23, 18}, {3, 1, 5, 5},
+                {integer("groups", 3), ints("strides", {2, 2}), ints("padding", {2, 2})}, entry);
+    convolution(dtype, {1, 4, 17, 9}, {4, 1, 3, 2},
+                {integer("groups", 4), ints("strides", {1, 3}), ints("dilation", {3, 2}),
+                 ints("padding", {3, 1})},
+                entry);
+    // A thread's rows have rows of x between them that none reads.
+    convolution(dtype, {1, 2, 30, 4}, {2, 1, 1, 4}, {integer("groups", 2), ints("strides", {4, 1})},
+                entry);
+    // Few rows, a large window, rows far apart.
+    convolution(dtype, {1, 4, 5, 9}, {4, 1, 3, 3}, {integer("groups", 4)}, "conv2d");
+    convolution(dtype, {1, 3, 12, 12}, {3, 1, 6, 6}, {integer("groups", 3)}, "conv2d");
+    convolution(dtype, {1, 2, 40, 3}, {2, 1, 3, 1}, {integer("groups", 2), ints("strides", {5, 1})},
+                "conv2d");
   }
 }
 

@@ -129,6 +129,77 @@ TEST_CASE("matmul_integer is exact for bytes of all values, with and without sig
   }
 }
 
+TEST_CASE("products of bytes are exact in each form's tiles, whole and not") {
+  for (const auto &pair : kPairs) {
+    const DType a = pair.first, b = pair.second;
+    auto product = [&](Dims of_a, Dims of_b, bool zeros, const char *entry,
+                       int64_t multiprocessors) {
+      const int64_t rows = of_a[of_a.size() - 2];
+      OpTest test{.op = Op::matmul_integer,
+                  .dtype = a,
+                  .operands = {bytes(of_a, a, 1), bytes(of_b, b, 2),
+                               zeros ? bytes({rows}, a, 3) : kAbsent,
+                               zeros ? bytes({of_b.back()}, b, 4) : kAbsent}};
+      test.multiprocessors = multiprocessors;
+      check_entry(test, entry);
+    };
+    // More than one tile each way; rows that begin at multiples of 16 bytes, or at any.
+    product({130, 144}, {144, 160}, true, "matmul_integer_mma", 1);
+    product({70, 64}, {64, 77}, true, "matmul_integer_mma_small", 64);
+    if (a == b)
+      continue;
+    product({130, 141}, {141, 150}, a == DType::u8, "matmul_integer_mma", 1);
+    product({2, 129, 80}, {2, 80, 16}, false, "matmul_integer_mma", 1);
+    product({70, 208}, {208, 80}, a == DType::i8, "matmul_integer_mma_small", 64);
+  }
+}
+
+TEST_CASE("products of bytes are exact by dp4a where there are no tensor cores") {
+  LaunchRunner turing("sm_75");
+  for (const auto &pair : kPairs) {
+    OpTest test{.op = Op::matmul_integer,
+                .dtype = pair.first,
+                .operands = {bytes({70, 45}, pair.first, 1), bytes({45, 66}, pair.second, 2),
+                             bytes({70}, pair.first, 3), bytes({66}, pair.second, 4)}};
+    test.compute_capability = 75;
+    std::mt19937 random(1);
+    const OpOutcome outcome = run_op_test(turing, test, random);
+    INFO(outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries.back() == "matmul_integer");
+  }
+}
+
+TEST_CASE("convolutions of bytes are exact on tensor cores") {
+  for (const auto &pair : kPairs) {
+    const DType x = pair.first, w = pair.second;
+    auto conv = [&](Dims of_x, Dims of_w, std::vector<ir::Attribute> attributes, bool x_zero,
+                    int64_t w_zeros, const char *entry) {
+      check_entry(
+          {.op = Op::conv_integer,
+           .dtype = x,
+           .operands = {bytes(of_x, x, 3), bytes(of_w, w, 4), x_zero ? bytes({}, x, 7) : kAbsent,
+                        w_zeros < 0    ? kAbsent
+                        : w_zeros == 0 ? bytes({}, w, 9)
+                                       : bytes({w_zeros}, w, 13)},
+           .attributes = attributes},
+          entry);
+    };
+    const char *entry = "conv_integer_mma";
+    conv({2, 6, 9, 11}, {10, 6, 3, 3}, {ints("padding", {1, 1})}, true, 10, entry);
+    // More channels, products and pixels than a tile; rows of w at multiples of 16 bytes.
+    conv({3, 16, 9, 8}, {70, 16, 3, 2}, {ints("padding", {1, 0, 2, 1}), ints("strides", {2, 1})},
+         true, 0, entry);
+    conv({1, 24, 7, 7}, {16, 12, 1, 3}, {integer("groups", 2), ints("dilation", {1, 2})}, false, 16,
+         entry);
+    conv({2, 3, 40}, {9, 3, 7}, {ints("padding", {3})}, true, -1, entry);
+    conv({1, 3, 4, 5, 6}, {8, 3, 2, 3, 2}, {ints("padding", {1, 0, 1})}, false, -1, entry);
+    // Too few channels, too many taps.
+    conv({1, 8, 6, 6}, {7, 8, 3, 3}, {}, true, 0, "conv_integer");
+    conv({1, 1, 9, 9}, {8, 1, 8, 8}, {}, true, 8, "conv_integer");
+  }
+}
+
 TEST_CASE("conv_integer is exact, and pads with the zero point") {
   for (const auto &pair : kPairs) {
     const DType x = pair.first, w = pair.second;

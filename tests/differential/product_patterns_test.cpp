@@ -94,15 +94,15 @@ public:
   std::string text(const std::string &results, const std::string &types) const {
     const std::string bounds = rows_ == std::to_string(most_rows_)
                                    ? ""
-                                   : " attributes {lower_bounds = {" + rows_ +
-                                         " = 0}, upper_bounds = {" + rows_ + " = " +
-                                         std::to_string(most_rows_) + "}}";
-    return "cugrt 1\n" + kernels + "func @main(" + params_ + ") -> (" + types + ")" + bounds +
-           " {\n" + lines_ + "  return " + results + "\n}\n";
+                                   : " attributes {lower_bounds = {" + rows_ + " = " +
+                                         std::to_string(least_rows) + "}, upper_bounds = {" +
+                                         rows_ + " = " + std::to_string(most_rows_) + "}}";
+    return "cugrt 1\nfunc @main(" + params_ + ") -> (" + types + ")" + bounds + " {\n" + lines_ +
+           "  return " + results + "\n}\n";
   }
 
   std::vector<Array> inputs;
-  std::string kernels;
+  int64_t least_rows = 0;
 
 private:
   const std::string dtype_, rows_;
@@ -168,16 +168,6 @@ std::vector<std::string> check_same(const std::string &text, const std::vector<A
   return fused.entries;
 }
 
-const char *const kCacheWrite = R"(kernel @cache_write {
-  source "builtin:cache_write.cu"
-  entry "cache_write"
-  options ["-fmad=false"FLAG]
-  params (keys: in DTYPE, values: in DTYPE, positions: in i32, lengths: in i32, key_cache: inout DTYPE,
-          value_cache: inout DTYPE, rows: symbol i64, each: symbol i64, capacity: symbol i64, width: symbol i64)
-  launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
-}
-)";
-
 std::string replaced(std::string text, const std::string &what, const std::string &by) {
   for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
@@ -191,7 +181,9 @@ struct Attend { // queries, keys and values of a decoder's layer
   int64_t width = 96, heads = 4, kv_heads = 2, head = 24, turned = 24;
   bool is_symbolic = false, repacks = false, has_bias = false, head_norms = false;
   bool interleaved = true, casts = false, has_tables = true;
-  std::string ids = "i32";
+  std::string ids = "i32", cache_ids = "i32", cache{}; // its dtype; "": as computed
+  bool has_lengths = true;
+  std::vector<double> sequences{}; // of the caches, which are one for each place otherwise
 };
 
 /// A norm, three products, turned heads and their way into the caches.
@@ -199,11 +191,7 @@ std::vector<std::string> attend(const Attend &a) {
   constexpr int64_t kCapacity = 6;
   Text t(a.dtype, a.most_rows, a.is_symbolic ? "b" : "");
   const int64_t q = a.heads * a.head, kv = a.kv_heads * a.head;
-  t.kernels = replaced(replaced(kCacheWrite, "DTYPE", a.dtype), "FLAG",
-                       a.dtype == "f16"    ? ", \"-DDTYPE_F16\""
-                       : a.dtype == "bf16" ? ", \"-DDTYPE_BF16\""
-                       : a.dtype == "f64"  ? ", \"-DDTYPE_F64\""
-                                           : "");
+  t.least_rows = 1;
   t.x("x", a.rows, a.width);
   Array positions{{a.rows}, {}}, lengths{{a.rows}, {}};
   for (int64_t r = 0; r < a.rows; ++r) { // the last place is empty where there are several
@@ -212,13 +200,15 @@ std::vector<std::string> attend(const Attend &a) {
   }
   const std::string rows = a.is_symbolic ? "b" : std::to_string(a.rows);
   t.param("positions", t.tensor(rows, a.ids), positions);
-  if (a.ids != "i32")
-    t.param("places", t.tensor(rows, "i32"), positions);
-  t.param("lengths", t.tensor(rows, "i32"), lengths);
+  if (a.ids != a.cache_ids)
+    t.param("places", t.tensor(rows, a.cache_ids), positions);
+  t.param("lengths", t.tensor(rows, a.cache_ids), lengths);
+  if (!a.sequences.empty())
+    t.param("sequences", t.tensor(rows, a.cache_ids), {{a.rows}, a.sequences});
   const std::string cache = rows + ", " + std::to_string(kCapacity) + ", " +
                             std::to_string(a.kv_heads) + ", " + std::to_string(a.head);
   for (const char *name : {"kc", "vc"})
-    t.numbers(name, cache, Array::of({a.rows, kCapacity, a.kv_heads, a.head}), "", "inout ");
+    t.numbers(name, cache, Array::of({a.rows, kCapacity, a.kv_heads, a.head}), a.cache, "inout ");
   t.vector("norm", a.width);
   const std::string table = a.casts ? "f32" : a.dtype;
   for (const char *name : {"cosines", "sines"})
@@ -267,12 +257,16 @@ std::vector<std::string> attend(const Attend &a) {
     t.line("%" + n + " = alias %" + last);
   }
   const std::string k_last = a.casts ? "k5" : "k4", q_last = a.casts ? "q5" : "q4";
-  t.line("launch @cache_write(%" + k_last + ", %v0, %" + (a.ids == "i32" ? "positions" : "places") +
-         ", %lengths, %kc, %vc, " + rows + ", 1, " + std::to_string(kCapacity) + ", " +
-         std::to_string(kv) + ")");
-  t.line("%keys = relu(%kc)");
-  t.line("%values = neg(%vc)");
-  const std::string type = t.tensor(cache, a.dtype);
+  t.line("%shape = shape [" + rows + ", 1, " + std::to_string(a.kv_heads) + ", " +
+         std::to_string(a.head) + "]");
+  for (const auto &[to, from] : {std::pair<std::string, std::string>{"k", k_last}, {"v", "v0"}})
+    t.line("%" + to + "row = reshape(%" + from + ", %shape)\n  %" + to + "written = cache_write(%" +
+           to + "c, %" + to + "row, " + (a.sequences.empty() ? "none" : "%sequences") + ", %" +
+           (a.ids == a.cache_ids ? "positions" : "places") + (a.has_lengths ? ", %lengths" : "") +
+           ")");
+  t.line("%keys = relu(%kwritten)");
+  t.line("%values = neg(%vc)"); // the same bytes as %vwritten
+  const std::string type = t.tensor(cache, a.cache.empty() ? a.dtype : a.cache);
   std::string text = t.text(
       "%" + q_last + ", %keys, %values",
       t.tensor(rows + ", " + std::to_string(a.heads) + ", " + std::to_string(a.head), a.dtype) +
@@ -297,7 +291,20 @@ TEST_CASE("norm, products of three formats, rotary and append are one launch, wi
     CHECK(is_fused(attend({.rows = rows, .most_rows = rows})));
     CHECK(is_fused(attend({.rows = rows, .most_rows = 8, .is_symbolic = true})));
   }
-  attend({.rows = 0, .most_rows = 4, .is_symbolic = true});
+}
+
+TEST_CASE("rows are rounded to the caches' dtype behind their products") {
+  for (const char *dtype : {"f32", "f16", "bf16"})
+    for (const char *cache : {"f32", "f16", "bf16"})
+      CHECK(is_fused(attend({.dtype = dtype, .rows = 2, .most_rows = 2, .cache = cache})));
+}
+
+TEST_CASE("rows go to the caches of other sequences, and to the nearest position, told of") {
+  CHECK(is_fused(attend({.rows = 3, .most_rows = 3, .sequences = {2, 0, 1}})));
+  CHECK(is_fused(attend({.rows = 2, .most_rows = 2, .cache_ids = "i64", .has_lengths = false})));
+  CHECK(runner().counters().out_of_bounds.empty());
+  CHECK(is_fused(attend({.rows = 2, .most_rows = 2, .has_lengths = false, .sequences = {0, 7}})));
+  CHECK(runner().counters().out_of_bounds == "sequence");
 }
 
 TEST_CASE("blocks of 256 elements, of two formats in one launch, have the same bits") {

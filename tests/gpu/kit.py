@@ -31,7 +31,7 @@ import suite_plan  # noqa: E402
 # Cases that are about the emulated driver: its findings, its devices, its faults on request.
 EMULATED_ONLY = "~[emulated]"
 BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"]}
-SUITE_SECONDS, BENCH_SECONDS = 240, 1500
+SUITE_SECONDS, BENCH_SECONDS = 900, 1500
 SANITIZED = ("gpu_driver", "differential_runtime")
 
 

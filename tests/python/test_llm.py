@@ -66,6 +66,21 @@ def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(llm):
     assert llm.info["places_empty"] == 4
 
 
+def test_caches_of_a_dtype_of_their_own_hold_what_it_rounds_to(tiny, tiny_path):
+    """By the logits of a model whose keys and values are rounded likewise."""
+    answer = cugrt.LLM(tiny_path, cache="f16", context=64).generate("Hello, you", max_tokens=4, log_probabilities=0)
+    answer.read()
+    try:
+        tiny.cache = "f16"
+        follow(tiny, answer)
+    finally:
+        tiny.cache = None
+    with pytest.raises(cugrt.Error, match="heads of a multiple of 32 elements"):
+        cugrt.LLM(tiny_path, cache="q8_0")
+    with pytest.raises(cugrt.Error, match="the cache's dtype is f32, f16, bf16 or q8_0"):
+        cugrt.LLM(tiny_path, cache="int8")
+
+
 def test_log_probabilities_are_those_of_the_logits(llm, tiny):
     """By the model's logits as NumPy computes them, whatever the temperature and penalties."""
     greedy = llm.generate("Hello", max_tokens=4, log_probabilities=3)

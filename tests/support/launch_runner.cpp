@@ -147,10 +147,12 @@ struct LaunchRunner::Run {
   std::vector<int64_t> symbols;
   std::vector<uint64_t> addresses; // by value
   std::vector<uint64_t> allocations;
+  std::vector<uint64_t> elements; // by symbol: where a read finds it
+  uint64_t flag = 0;              // of symbols out of their bounds
 
   Run(LaunchRunner &runner, const ir::Module &module, const ir::Function &function)
       : runner(runner), module(module), function(function), symbols(function.symbols.size()),
-        addresses(function.values.size()) {}
+        addresses(function.values.size()), elements(function.symbols.size()) {}
   ~Run() {
     for (uint64_t address : allocations)
       runner.device_->free(address);
@@ -198,6 +200,14 @@ struct LaunchRunner::Run {
     return runner.device_->write(addresses[param.index], data);
   }
 
+  /// The five fields of docs/ir.md; symbols are numbered from 1 on.
+  void put_checked(std::string &bytes, size_t symbol) const {
+    const ir::Interval &bounds = function.symbols[symbol].bounds;
+    for (const uint64_t field :
+         {elements[symbol], uint64_t(bounds.lower), uint64_t(bounds.upper), flag, symbol + 1})
+      put(bytes, field);
+  }
+
   Status step(const ir::Binding &binding);
   Status launch(const ir::Binding &binding);
   Result<std::vector<std::string>> arguments(const ir::Kernel &kernel,
@@ -230,6 +240,14 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
   case ir::BindingKind::kill:
   case ir::BindingKind::shape:
     return {};
+  case ir::BindingKind::read_symbol: {
+    const std::span<const ir::ExprId> exprs = function.exprs_of(binding);
+    const uint64_t bytes = ir::info(type(operands[0].value()).dtype).bytes_per_block;
+    CUGRT_ASSIGN(const int64_t element, evaluate(exprs[1]));
+    elements[size_t(module.exprs[exprs[0]].value)] =
+        addresses[operands[0].index] + uint64_t(element) * bytes;
+    return {};
+  }
   case ir::BindingKind::launch:
     return launch(binding);
   default:
@@ -251,6 +269,8 @@ LaunchRunner::Run::arguments(const ir::Kernel &kernel, std::span<const ir::Opera
       put(bytes, addresses[operands[i].index]);
     else if (param.kind == ir::KernelParamKind::symbol && param.dtype == ir::DType::i64)
       put(bytes, kernel_symbols[param.symbol.index]);
+    else if (param.kind == ir::KernelParamKind::checked_symbol)
+      put_checked(bytes, size_t(module.exprs[operands[i].expr()].value));
     else if (param.kind == ir::KernelParamKind::scalar)
       put_value(bytes, param.dtype, std::get<double>(module.literals[operands[i].index]));
     else
@@ -350,8 +370,13 @@ Result<std::vector<Array>> LaunchRunner::run(const ir::Module &module, const ir:
     return failed("one input a parameter");
   for (size_t i = 0; i < inputs.size(); ++i)
     CUGRT_TRY(run.bind(function.params[i].value, inputs[i]));
+  CUGRT_ASSIGN(run.flag, run.allocate(sizeof(uint32_t)));
+  CUGRT_TRY(device_->write(run.flag, std::string(sizeof(uint32_t), '\0')));
   for (const ir::Binding &binding : function.body().bindings)
     CUGRT_TRY(run.step(binding));
+  CUGRT_ASSIGN(const std::string flag, device_->read(run.flag, sizeof(uint32_t)));
+  if (const auto number = size_t(take<uint32_t>(flag, 0)))
+    counters_.out_of_bounds = function.symbols[number - 1].name;
   std::vector<Array> results;
   for (const ir::Operand &operand : function.results_of(function.body())) {
     CUGRT_ASSIGN(std::vector<int64_t> dims, run.dims(operand.value()));

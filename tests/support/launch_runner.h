@@ -23,14 +23,15 @@ public:
   ~LaunchRunner();
 
   /// `inputs` are the function's tensor parameters, in order. The body may hold allocations, views,
-  /// aliases, constants and launches. Symbols get their values from the inputs' dimensions. Values
-  /// are rounded to the parameters' dtypes (plain ones).
+  /// aliases, constants, reads and launches. Symbols get their values from the inputs' dimensions.
+  /// Values are rounded to the parameters' dtypes (plain ones).
   Result<std::vector<Array>> run(const ir::Module &module, const ir::Function &function,
                                  std::span<const Array> inputs);
 
   struct Counters {
     uint32_t launches = 0, empty_grids = 0, compilations = 0;
     std::vector<std::string> entries; // launched, in order
+    std::string out_of_bounds;        // the checked symbol that a kernel told of last
     uint64_t lane_operations = 0;     // of all launches, where the device counts them
   };
   const Counters &counters() const { return counters_; }

@@ -63,7 +63,8 @@ bool has_batch(const OpTest &test) {
 bool is_symbolic(const OpTest &test, size_t i) {
   const std::vector<int64_t> &first = test.operands[0].dims, &own = test.operands[i].dims;
   if (!test.symbolic || first.empty() || (first[0] == 1 && broadcasts(test.op)) ||
-      test.op == Op::top_k || (test.op == Op::matmul_blocks && first.size() == 1))
+      test.op == Op::top_k || (test.op == Op::cache_write && test.operands[2].absent) ||
+      (test.op == Op::matmul_blocks && first.size() == 1))
     return false;
   if (i == 0)
     return true;
@@ -117,7 +118,9 @@ Result<ir::Module> build(const OpTest &test) {
       dims.push_back(dims.empty() && is_symbolic(test, i) ? module.exprs.symbol(symbol)
                                                           : module.exprs.constant(size));
     types.push_back(module.types.tensor(operand.dtype.value_or(test.dtype), dims));
-    operands.push_back(ir::Operand::of(builder.param("x" + std::to_string(i), types.back())));
+    const bool is_written = i == 0 && ir::writes_operand(test.op);
+    operands.push_back(ir::Operand::of(builder.param(
+        "x" + std::to_string(i), types.back(), is_written ? ir::Access::inout : ir::Access::in)));
   }
   CUGRT_ASSIGN(const std::vector<ir::TypeId> results,
                ir::infer_op(module, test.op, types, test.attributes));
@@ -210,11 +213,11 @@ bool is_exact(const OpTest &test) {
     return true;
   default:
     return is_one_of(family_of(op),
-                     {"unary_number",    "test",    "logical_not", "compare",   "logical",
-                      "where",           "cast",    "argmax",      "top_k",     "reshape",
-                      "transpose",       "concat",  "split",       "embedding", "gather",
-                      "gather_elements", "one_hot", "slice",       "pad",       "broadcast_to",
-                      "gather_nd"});
+                     {"unary_number",    "test",       "logical_not", "compare",   "logical",
+                      "where",           "cast",       "argmax",      "top_k",     "reshape",
+                      "transpose",       "concat",     "split",       "embedding", "gather",
+                      "gather_elements", "one_hot",    "slice",       "pad",       "broadcast_to",
+                      "gather_nd",       "cache_write"});
   }
 }
 
@@ -384,10 +387,12 @@ OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &ra
   passes::PassContext context;
   if (const Status status = context.set("codegen.matmul", test.matmul); !status.ok())
     return fail(status.to_string());
-  if (const Status status =
-          context.set("target.multiprocessors", std::to_string(test.multiprocessors));
-      !status.ok())
-    return fail(status.to_string());
+  const std::pair<const char *, int64_t> target[] = {
+      {"target.multiprocessors", test.multiprocessors},
+      {"target.compute_capability", test.compute_capability}};
+  for (const auto &[option, value] : target)
+    if (const Status status = context.set(option, std::to_string(value)); !status.ok())
+      return fail(status.to_string());
   Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   if (!legal.ok())
     return fail(legal.status().to_string());

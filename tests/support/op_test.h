@@ -24,10 +24,11 @@ struct OpTest {
   /// Every first dimension of operand 0 that equals operand 0's dims[0] is a symbol: the kernel
   /// learns it at its launch.
   bool symbolic = false;
-  bool specials = false;        // a few NaN, infinities and zeros among the values
-  double scale = 2;             // values are in [-scale, scale]; of integers: in [-3, 12]
-  std::string matmul = "auto";  // option codegen.matmul
-  int64_t multiprocessors = 64; // option target.multiprocessors
+  bool specials = false;           // a few NaN, infinities and zeros among the values
+  double scale = 2;                // values are in [-scale, scale]; of integers: in [-3, 12]
+  std::string matmul = "auto";     // option codegen.matmul
+  int64_t multiprocessors = 64;    // option target.multiprocessors
+  int64_t compute_capability = 80; // option target.compute_capability
 
   std::string describe() const;
 };

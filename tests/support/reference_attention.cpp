@@ -1,4 +1,4 @@
-// Reference arithmetic: attention and rotary embedding.
+// Reference arithmetic: attention, writes of its caches, rotary embedding.
 #include "support/reference_call.h"
 
 #include <algorithm>
@@ -47,6 +47,26 @@ std::vector<Array> reference_attention(const Call &call) {
     }
   }
   return {y};
+}
+
+std::vector<Array> reference_cache_write(const Call &call) {
+  const Array &x = call.operand(1), &positions = call.operand(3);
+  const Array *sequences = call.optional(2), *lengths = call.optional(4);
+  Array cache = call.operand(0);
+  const int64_t width = x.dims[2] * x.dims[3], rows = cache.dims[0], capacity = cache.dims[1];
+  for (int64_t s = 0; s < x.dims[0]; ++s)
+    for (int64_t p = 0; p < x.dims[1]; ++p) {
+      const int64_t at = int64_t(positions.values[size_t(s)]) + p;
+      const int64_t row = sequences ? int64_t(sequences->values[size_t(s)]) : s;
+      if ((lengths && at >= int64_t(lengths->values[size_t(s)])) || rows * capacity == 0)
+        continue;
+      const int64_t to = std::clamp<int64_t>(row, 0, rows - 1) * capacity +
+                         std::clamp<int64_t>(at, 0, capacity - 1);
+      for (int64_t e = 0; e < width; ++e)
+        cache.values[size_t(to * width + e)] =
+            round_to(call.dtype, x.values[size_t((s * x.dims[1] + p) * width + e)]);
+    }
+  return {cache};
 }
 
 std::vector<Array> reference_rotary(const Call &call) {

@@ -188,16 +188,7 @@ private:
                ", " + scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
     std::string store; // of `value`, at row r and the column
     if (part.append) {
-      const std::string positions =
-          tensor("append_positions" + p, "int", part.append->positions, ir::Access::in);
-      const std::string lengths =
-          tensor("lengths" + p, "int", part.append->lengths, ir::Access::in);
-      const std::string cache = tensor("cache" + p, "T", part.append->cache, ir::Access::inout);
-      const std::string each = size("each" + p, part.append->each);
-      const std::string capacity = count("capacity" + p, part.append->capacity);
-      store = "      const long long to = appended_at(" + positions + ", " + lengths +
-              ", r, column, n" + p + ", " + each + ", " + capacity +
-              ");\n      if (to >= 0)\n        " + cache + "[to] = value;\n";
+      store = append(*part.append, p);
     } else {
       const std::string y =
           tensor("y" + p, element_of_value(part.result), part.result, ir::Access::out);
@@ -212,6 +203,45 @@ private:
     body_ += "    each_element(rows, n" + p + ", first, columns" + p +
              ", [&](int r, int c, long long column) {\n" + store + "    });\n";
     return {};
+  }
+
+  /// What stores `value` in a cache, as cache_write.cu does.
+  std::string append(const CacheAppend &to, const std::string &p) {
+    const ir::DType ids = type_of(to.positions).dtype;
+    const std::string id = ids == ir::DType::i64 ? "long long" : "int";
+    const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
+    const auto symbol = [&](const std::string &name, bool is_position) {
+      declared_.push_back("cugrt_symbol<" + id + "> " + name);
+      arguments_.push_back([=, this](KernelLaunch &launch) {
+        const CacheSymbols symbols = cache_symbols(table_, builder_, to.cache, to.positions,
+                                                   to.sequences, kernel_.group.location);
+        launch.checked_symbol(name, ids, is_position ? symbols.position : symbols.sequence);
+      });
+      return name;
+    };
+    const std::string each = size("each" + p, to.each);
+    const std::string lengths = to.lengths.valid()
+                                    ? tensor("lengths" + p, id, to.lengths, ir::Access::in)
+                                    : "(const " + id + " *)nullptr";
+    std::string place = tensor("written" + p, id, to.positions, ir::Access::in);
+    place += ", " + lengths + ", " + symbol("position" + p, true) + ", r, " + each + ", ";
+    const std::string capacity = count("capacity" + p, dims[1]);
+    std::string sequence = "r / " + each;
+    if (to.sequences.valid()) {
+      const std::string given = tensor("sequences" + p, id, to.sequences, ir::Access::in);
+      const std::string checked = symbol("sequence" + p, false);
+      const std::string rows = count("cache_rows" + p, dims[0]);
+      sequence = "cache_sequence(" + given + ", " + checked + ", " + sequence + ", " + rows + ")";
+    }
+    const ir::DType dtype = type_of(to.cache).dtype;
+    const std::string element(element_type(dtype));
+    uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
+    uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
+    const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
+    return "      const long long at = cache_position(" + place + capacity +
+           ");\n      if (at >= 0)\n        " + cache + "[(" + sequence + " * " + capacity +
+           " + at) * n" + p +
+           " + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") + ";\n";
   }
 
   /// The expression of what is stored at j.

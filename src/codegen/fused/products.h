@@ -44,10 +44,10 @@ struct HeadTurn {
   double base, scale;
 };
 
-/// Rows go to a cache, as by kernels/cache_write.cu.
+/// Rows go to a cache, as by kernels/cache_write.cu; `each` of a sequence.
 struct CacheAppend {
-  ir::ValueId positions, lengths, cache;
-  ir::ExprId each, capacity;
+  ir::ValueId cache, sequences, positions, lengths;
+  ir::ExprId each;
 };
 
 struct ProductPart {

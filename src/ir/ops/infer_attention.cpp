@@ -5,12 +5,30 @@
 
 namespace cugrt::ir {
 
+/// Of keys and values as they are computed, or of a dtype of their own.
+Status Inference::check_cache(size_t i, size_t computed) const {
+  const DType cache = type(i).dtype, dtype = type(computed).dtype;
+  if (cache == dtype)
+    return {};
+  const auto is_one_of_many = [](DType given) {
+    return given == DType::f32 || given == DType::f16 || given == DType::bf16;
+  };
+  if (!is_one_of_many(dtype) || (!is_one_of_many(cache) && cache != DType::q8_0))
+    return wrong("keys and values of " + std::string(info(cache).name) + " do not go with " +
+                 std::string(info(dtype).name) + "; they are of its dtype, f32, f16, bf16 or q8_0");
+  const std::optional<int64_t> width = known(dims(i)[3]);
+  if (cache == DType::q8_0 && (!width || *width % info(cache).elements_per_block != 0))
+    return wrong("heads in q8_0 have a multiple of 32 elements");
+  return {};
+}
+
 Types Inference::attention() const {
   CUGRT_TRY(check_float(0));
-  for (size_t i = 0; i < 3; ++i) {
-    CUGRT_TRY(check_same_dtype(i));
+  for (size_t i = 0; i < 3; ++i)
     CUGRT_TRY(check_rank(i, 4));
-  }
+  CUGRT_TRY(check_cache(1, 0));
+  if (type(2).dtype != type(1).dtype)
+    return wrong("keys and values are of one dtype");
   const Dims q = dims(0), keys = dims(1), values = dims(2);
   for (size_t i = 0; i < 4; ++i)
     CUGRT_TRY(check_equal(keys[i], values[i], "dimensions of keys and values"));
@@ -46,6 +64,33 @@ Types Inference::attention() const {
   if (window < 0 || (window > 0 && !op_bool(op, attributes, "causal")))
     return wrong("attribute 'window' is not negative, and goes with 'causal'");
   return one(type(0).dtype, q);
+}
+
+Types Inference::cache_write() const {
+  CUGRT_TRY(check_float(1));
+  for (size_t i = 0; i < 2; ++i)
+    CUGRT_TRY(check_rank(i, 4));
+  CUGRT_TRY(check_cache(0, 1));
+  if (!type(0).strides.empty())
+    return wrong("the cache is written in place, and contiguous");
+  const Dims cache = dims(0), x = dims(1);
+  CUGRT_TRY(check_equal(cache[2], x[2], "heads of the cache and of what is written"));
+  CUGRT_TRY(check_equal(cache[3], x[3], "elements of a head"));
+  if (!has(2))
+    CUGRT_TRY(check_equal(cache[0], x[0], "sequences of the cache and of what is written"));
+  // The first position is read for the session's flag.
+  if (range_of(x[0]).lower < 1)
+    return wrong("writes rows of at least one sequence; give the symbol a lower bound");
+  for (size_t i = 2; i < 5; ++i) {
+    if (!has(i))
+      continue;
+    CUGRT_TRY(check_ids(i));
+    if (type(i).dtype != type(3).dtype)
+      return wrong("sequences, positions and lengths are of one dtype");
+    CUGRT_TRY(check_rank(i, 1));
+    CUGRT_TRY(check_equal(dims(i)[0], x[0], "sequences of " + number(i)));
+  }
+  return one(type(0).dtype, cache);
 }
 
 Types Inference::rotary() const {

@@ -34,7 +34,8 @@ Status Inference::check_operands() const {
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].valid()) {
-      if (i < row.least_operands || op == Op::concat)
+      const bool may_be_absent = op == Op::cache_write && i == 2;
+      if ((i < row.least_operands && !may_be_absent) || op == Op::concat)
         return wrong(number(i) + " may not be absent");
       continue;
     }

@@ -73,6 +73,7 @@ struct Inference {
   /// Operand i, where present, is a zero point of operand `of`: its dtype, one or one for each of
   /// `length`.
   Status check_zero_point(size_t i, size_t of, ExprId length) const;
+  Status check_cache(size_t i, size_t computed) const;
   /// Operand i is i8 or u8.
   Status check_byte(size_t i) const;
   /// Attribute reduction, for operand 1's dtype.

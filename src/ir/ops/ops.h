@@ -66,6 +66,13 @@ DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view na
 /// `axis` counted from the front; negative ones count from the end. None outside the rank.
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank);
 
+/// Whether `op` writes its first operand, in place, and gives it as its result: no name of these
+/// bytes holds what it held before. All others only compute their results.
+inline bool writes_operand(Op op) { return op == Op::cache_write; }
+inline bool writes_operand(const Binding &binding) {
+  return binding.kind == BindingKind::op && writes_operand(op_of(binding));
+}
+
 /// Whether operand i of `op` is a shape; others are tensors.
 bool is_shape_operand(Op op, size_t i);
 

@@ -383,6 +383,8 @@ bool FunctionVerifier::op(const Binding &b) {
   auto inferred = infer_op(m_, op_of(b), types, f_.attributes_of(b), &f_);
   if (!inferred.ok())
     return fail(b, name + ": " + inferred.status().message());
+  if (writes_operand(op_of(b)) && !writable(b, f_.operands_of(b)[0], name))
+    return false;
   if (inferred->size() != b.result_count)
     return fail(b, name + " has " + std::to_string(inferred->size()) + " results");
   for (uint32_t i = 0; i < b.result_count; ++i)

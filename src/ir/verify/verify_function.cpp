@@ -4,6 +4,7 @@
 
 #include "ir/module/names.h"
 #include "ir/ops/infer.h"
+#include "ir/ops/ops.h"
 #include "ir/text/text.h"
 
 #include <algorithm>
@@ -199,7 +200,7 @@ void FunctionVerifier::nodes_of_results(const Binding &b) {
       break;
     }
     default:
-      entry = add_node(true, true);
+      entry = writes_operand(b) ? first() : add_node(true, true);
     }
   }
 }

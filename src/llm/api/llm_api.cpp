@@ -147,6 +147,9 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
   if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
     return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
+  if (given.cache != CUGRT_BOOL && given.cache != CUGRT_F32 && given.cache != CUGRT_F16 &&
+      given.cache != CUGRT_BF16 && given.cache != CUGRT_Q8_0)
+    return Status::error(Code::invalid_argument, "the cache's dtype is f32, f16, bf16 or q8_0");
   if (given.context < 0)
     return Status::error(Code::invalid_argument, "the context is not negative");
   if (given.places < 0 || given.places > kMaxPlaces)
@@ -157,6 +160,8 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   EngineOptions wanted;
   wanted.loop = static_cast<Loop>(given.loop);
   wanted.dtype = static_cast<ir::DType>(given.dtype);
+  if (given.cache != CUGRT_BOOL)
+    wanted.cache = static_cast<ir::DType>(given.cache);
   wanted.context = given.context;
   wanted.places = std::max<int64_t>(given.places, 1);
   wanted.pack = given.pack ? given.pack : "";

@@ -80,9 +80,12 @@ private:
   ValueId limits_, ends_, words_, cancel_, ring_;   // of a decode: what ends it, and the host's
   ValueId goes_on_;                                 // [1]; of a decode
   ValueId embedding_factor_;                        // where embeddings are scaled
-  ValueId request_, place_, own_length_, last_;     // of a prefill
-  ValueId row_positions_, lengths_;                 // [rows]; [places_], with this step's
-  std::vector<ValueId> caches_;                     // keys and values of each layer
+  ValueId request_, place_, last_;                  // of a prefill
+  ValueId row_positions_;                           // [rows]
+  ValueId lengths_;                                 // [places_], with this step's rows
+  /// [places_]: the first row's position, and the length without rows that are not real.
+  ValueId first_positions_, taken_lengths_;
+  std::vector<ValueId> caches_; // keys and values of each layer
 };
 
 void FunctionWriter::inputs() {
@@ -104,7 +107,7 @@ void FunctionWriter::inputs() {
   counts_ = g_.input("counts", ir::DType::i32, {places, c(vocabulary_)}, Access::inout);
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     for (const char *name : {"keys.", "values."})
-      caches_.push_back(g_.input(name + std::to_string(layer), options_.dtype,
+      caches_.push_back(g_.input(name + std::to_string(layer), options_.cache,
                                  {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
                                  Access::inout));
   if (is_prefill_)
@@ -120,8 +123,8 @@ void FunctionWriter::inputs() {
 void FunctionWriter::positions() {
   if (!is_prefill_) {
     ids_ = tokens_;
-    row_positions_ = next_positions_;
-    lengths_ = state_lengths_;
+    row_positions_ = first_positions_ = next_positions_;
+    lengths_ = taken_lengths_ = state_lengths_;
     return;
   }
   const auto made = [&](ir::ExprId size, std::string_view hint) {
@@ -130,12 +133,15 @@ void FunctionWriter::positions() {
   row_positions_ = made(rows_, "row_positions");
   place_ = made(c(1), "place");
   lengths_ = made(c(1), "sequence_length");
-  own_length_ = made(c(1), "own_length");
+  taken_lengths_ = made(c(1), "own_length");
+  first_positions_ = g_.op(Op::slice, {request_},
+                           {{"starts", std::vector<int64_t>{1}}, {"ends", std::vector<int64_t>{2}}},
+                           "first_position");
   last_ = made(c(1), "last");
-  g_.launch("prompt_rows",
-            {Operand::of(request_), Operand::of(ids_), Operand::of(counts_),
-             Operand::of(row_positions_), Operand::of(place_), Operand::of(lengths_),
-             Operand::of(own_length_), Operand::of(last_), Operand::of(rows_), size(vocabulary_)});
+  g_.launch("prompt_rows", {Operand::of(request_), Operand::of(ids_), Operand::of(counts_),
+                            Operand::of(row_positions_), Operand::of(place_), Operand::of(lengths_),
+                            Operand::of(taken_lengths_), Operand::of(last_), Operand::of(rows_),
+                            size(vocabulary_)});
 }
 
 ValueId FunctionWriter::embedding_factor() {
@@ -186,23 +192,16 @@ ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
 
   const auto at = static_cast<size_t>(2 * layer);
   const ir::ExprId each = is_prefill_ ? rows_ : c(1);
-  if (is_prefill_)
-    g_.launch("cache_write_at",
-              {Operand::of(k), Operand::of(v), Operand::of(row_positions_),
-               Operand::of(own_length_), Operand::of(place_), Operand::of(caches_[at]),
-               Operand::of(caches_[at + 1]), Operand::of(rows_), size(options_.places),
-               size(options_.context), size(kv_width)});
-  else
-    g_.launch("cache_write",
-              {Operand::of(k), Operand::of(v), Operand::of(row_positions_), Operand::of(lengths_),
-               Operand::of(caches_[at]), Operand::of(caches_[at + 1]), Operand::of(rows_),
-               Operand::of(each), size(options_.context), size(kv_width)});
+  const auto written = [&](ValueId cache, ValueId x) {
+    x = g_.reshape(x, {c(places_), each, c(d_.kv_heads), c(d_.head_width)});
+    return g_.op(Op::cache_write, {cache, x, place_, first_positions_, taken_lengths_});
+  };
+  const ValueId keys = written(caches_[at], k), values = written(caches_[at + 1], v);
   q = g_.reshape(q, {c(places_), each, c(d_.heads), c(d_.head_width)});
-  const ValueId seen =
-      g_.op(Op::attention, {q, caches_[at], caches_[at + 1], lengths_, ValueId(), place_},
-            {{"causal", true},
-             {"window", is_whole(layer) ? int64_t(0) : d_.window},
-             {"scale", d_.attention_scale}});
+  const ValueId seen = g_.op(Op::attention, {q, keys, values, lengths_, ValueId(), place_},
+                             {{"causal", true},
+                              {"window", is_whole(layer) ? int64_t(0) : d_.window},
+                              {"scale", d_.attention_scale}});
   const ValueId out =
       g_.product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
   return added(x, out, name + "post_attention_norm.weight");
@@ -313,8 +312,20 @@ Result<Decoder> read_decoder(const gguf::File &file) {
                                               names);
 }
 
+uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache) {
+  const ir::DTypeInfo &row = ir::info(cache);
+  return uint64_t(decoder.kv_heads) *
+         (uint64_t(decoder.head_width) / row.elements_per_block * row.bytes_per_block);
+}
+
 Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
                                     const DecoderOptions &options) {
+  if (decoder.head_width % ir::info(options.cache).elements_per_block != 0)
+    return Status::error(Code::unsupported,
+                         "'" + file.name() + "': caches in " +
+                             std::string(ir::info(options.cache).name) +
+                             " take heads of a multiple of 32 elements; these have " +
+                             std::to_string(decoder.head_width));
   const gguf::Tensor *table = file.find_tensor("token_embd.weight");
   if (!table || table->dims.size() != 2 || table->dims[0] < 1 || table->dims[0] > INT32_MAX)
     return Status::error(Code::parse_error,
@@ -349,9 +360,7 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
   built.weights = weights.take();
   if (divisors)
     std::erase_if(built.weights, [](const Weight &w) { return w.name == "rope_freqs.weight"; });
-  built.cache_bytes_per_place = uint64_t(options.context) * uint64_t(decoder.kv_heads) *
-                                uint64_t(decoder.head_width) *
-                                ir::info(options.dtype).bytes_per_block;
+  built.cache_bytes_per_place = uint64_t(options.context) * cache_row_bytes(decoder, options.cache);
   return built;
 }
 

@@ -50,7 +50,8 @@ struct Decoder {
 };
 
 struct DecoderOptions {
-  ir::DType dtype = ir::DType::f32; // of what is computed and cached
+  ir::DType dtype = ir::DType::f32; // of what is computed
+  ir::DType cache = ir::DType::f32; // of keys and values in the caches: a float or q8_0
   int64_t context = 0, places = 1, chunk = 64;
   int64_t ring = 64;        // steps whose tokens it holds; a power of two
   bool device_loop = false; // @decode makes steps until decode_end.cu ends it, not one
@@ -84,6 +85,9 @@ Result<Decoder> read_decoder(const gguf::File &file);
 /// type without kernels or left over is named.
 Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
                                     const DecoderOptions &options);
+
+/// Of one position in one of the caches; heads are whole blocks.
+uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache);
 
 // The architectures, a file each.
 Result<Decoder> read_llama(const gguf::File &file);

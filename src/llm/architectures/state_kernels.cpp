@@ -1,5 +1,4 @@
-// Declarations of kernels/cache_write.cu, cache_write_at.cu, prompt.cu, sample.cu, decode_end.cu
-// and embedding_blocks.cu.
+// Declarations of kernels/prompt.cu, sample.cu, decode_end.cu and embedding_blocks.cu.
 #include "llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
@@ -13,23 +12,6 @@ std::string replaced(std::string text, std::string_view what, std::string_view b
 }
 
 constexpr const char *kState = R"(cugrt 1
-kernel @cache_write {
-  source "builtin:cache_write.cu"
-  entry "cache_write"
-  options ["-fmad=false"DTYPE_FLAG]
-  params (keys: in ELEMENT, values: in ELEMENT, positions: in i32, lengths: in i32, key_cache: inout ELEMENT,
-          value_cache: inout ELEMENT, rows: symbol i64, each: symbol i64, capacity: symbol i64, width: symbol i64)
-  launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
-}
-kernel @cache_write_at {
-  source "builtin:cache_write_at.cu"
-  entry "cache_write_at"
-  options ["-fmad=false"DTYPE_FLAG]
-  params (keys: in ELEMENT, values: in ELEMENT, positions: in i32, length: in i32, place: in i32,
-          key_cache: inout ELEMENT, value_cache: inout ELEMENT, rows: symbol i64, places: symbol i64,
-          capacity: symbol i64, width: symbol i64)
-  launch { grid (ceildiv(rows*width, 256), 1, 1) block (256, 1, 1) }
-}
 kernel @prompt_rows {
   source "builtin:prompt.cu"
   entry "prompt_rows"

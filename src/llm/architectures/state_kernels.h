@@ -7,8 +7,8 @@
 
 namespace cugrt::llm {
 
-/// A module with what begins and ends a step and writes caches of `dtype`, and @embedding_blocks
-/// for a table of `table`, where it reads such.
+/// A module with what begins and ends a step, and @embedding_blocks for a table of `table`, where
+/// it reads such and gives elements of `dtype`.
 std::string state_kernels(ir::DType dtype, ir::DType table);
 
 } // namespace cugrt::llm

@@ -43,8 +43,8 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
   memory.table_bytes =
       uint64_t(options.context) * tables * uint64_t(decoder.turned) * sizeof(float);
   memory.cache_bytes = uint64_t(options.context) * uint64_t(options.places) *
-                       uint64_t(2 * decoder.layers) * uint64_t(decoder.kv_heads) *
-                       uint64_t(decoder.head_width) * ir::info(options.dtype).bytes_per_block;
+                       uint64_t(2 * decoder.layers) *
+                       cache_row_bytes(decoder, options.cache_dtype());
   return memory;
 }
 
@@ -144,7 +144,7 @@ Status Engine::open_session(const DecoderModule &built, const gguf::File &file) 
   return {};
 }
 
-Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, ir::DType dtype) {
+Status Engine::make_state(const DecoderModule &built, const Decoder &decoder) {
   const auto make = [&](uint64_t bytes, Handle<cugrt_buffer, &cugrt_api::buffer_free> &buffer) {
     cugrt_buffer *made = nullptr;
     CUGRT_TRY(call(api().buffer_create(runtime_, CUGRT_MEMORY_DEVICE, bytes, &made)));
@@ -176,8 +176,9 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, ir
   prefill_arguments_.push_back(
       tensor_value(api().buffer_address(counts_.get()), ir::DType::i32, {places_, vocabulary_}));
   for (uint64_t i = 0; i < cache_count_; ++i)
-    prefill_arguments_.push_back(tensor_value(
-        cache_address(i, 0), dtype, {places_, context_, decoder.kv_heads, decoder.head_width}));
+    prefill_arguments_.push_back(
+        tensor_value(cache_address(i, 0), cache_dtype_,
+                     {places_, context_, decoder.kv_heads, decoder.head_width}));
   decode_arguments_.assign(prefill_arguments_.begin() + 2, prefill_arguments_.end());
   decode_arguments_.insert(
       decode_arguments_.end(),
@@ -201,7 +202,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   chosen.context = made->context_;
   made->loops_on_device_ = chosen.loop == Loop::device;
   made->places_ = chosen.places;
-  made->dtype_ = chosen.dtype;
+  made->cache_dtype_ = chosen.cache_dtype();
   CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
   if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
@@ -210,7 +211,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   CUGRT_TRY(options.pack.empty() ? made->compile(built, model.file.name(), options)
                                  : check_pack(made->executable_.get(), built, options.pack));
   CUGRT_TRY(made->open_session(built, model.file));
-  CUGRT_TRY(made->make_state(built, decoder, chosen.dtype));
+  CUGRT_TRY(made->make_state(built, decoder));
   return made;
 }
 

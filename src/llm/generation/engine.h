@@ -15,13 +15,16 @@ namespace cugrt::llm {
 enum class Loop : uint8_t { host, device };
 
 struct EngineOptions {
-  ir::DType dtype = ir::DType::f32;
-  int64_t context = 0; // 0: as the model was trained, or what memory leaves
+  ir::DType dtype = ir::DType::f32; // of what is computed
+  std::optional<ir::DType> cache{}; // of what is cached: f32, f16, bf16 or q8_0; none: as computed
+  int64_t context = 0;              // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
   Loop loop = Loop::host;
   std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
+
+  ir::DType cache_dtype() const { return cache.value_or(dtype); }
 };
 
 struct EngineInfo {
@@ -43,7 +46,7 @@ public:
   int64_t places() const { return places_; }
   int64_t vocabulary() const { return vocabulary_; }
   bool loops_on_device() const { return loops_on_device_; }
-  ir::DType dtype() const { return dtype_; }
+  ir::DType cache_dtype() const { return cache_dtype_; }
 
   /// How many tokens, of `left` that come from `position` on, one call of take_in takes.
   int64_t part_of(int64_t left, int64_t position) const;
@@ -97,7 +100,7 @@ private:
   Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
   Status load_pack(const std::string &path);
   Status open_session(const DecoderModule &built, const gguf::File &file);
-  Status make_state(const DecoderModule &built, const Decoder &decoder, ir::DType dtype);
+  Status make_state(const DecoderModule &built, const Decoder &decoder);
   Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
   Status note_decode_nodes();
   Status write(uint64_t address, const void *from, uint64_t bytes);
@@ -116,7 +119,7 @@ private:
   std::vector<cugrt_value> decode_arguments_;  // state, caches, and what ends a step
   cugrt_value logits_{};                       // of the last run
   bool loops_on_device_ = false, is_running_ = false;
-  ir::DType dtype_ = ir::DType::f32; // of the caches
+  ir::DType cache_dtype_ = ir::DType::f32;
   int64_t context_ = 0, places_ = 1, vocabulary_ = 0;
   uint64_t cache_count_ = 0, cache_row_bytes_ = 0, cache_stride_ = 0; // a row: of a position
   uint64_t state_stride_ = 0, decode_nodes_ = 0;

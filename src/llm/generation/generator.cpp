@@ -43,7 +43,7 @@ Status Generator::check_tokens(std::span<const int32_t> tokens, int64_t position
 Status Generator::check_prefix(const PromptCache &prefix) const {
   if (prefix.model != model_->identity)
     return Status::error(Code::invalid_argument, "the prompt's caches are another model's");
-  if (prefix.dtype != engine_->dtype())
+  if (prefix.dtype != engine_->cache_dtype())
     return Status::error(Code::invalid_argument, "the prompt's caches are of another dtype");
   CUGRT_TRY(check_tokens(prefix.tokens, 0));
   const auto count = static_cast<int64_t>(prefix.tokens.size());
@@ -102,7 +102,7 @@ Result<PromptCache> Generator::make_prompt(std::vector<int32_t> tokens) {
         engine_->take_in(place, at, std::span(tokens).subspan(size_t(at), size_t(part)), false));
     at += part;
   }
-  PromptCache made{model_->identity, engine_->dtype(), std::move(tokens), {}};
+  PromptCache made{model_->identity, engine_->cache_dtype(), std::move(tokens), {}};
   CUGRT_TRY(engine_->read_caches(place, count, made.bytes));
   return made;
 }

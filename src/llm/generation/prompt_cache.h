@@ -1,8 +1,9 @@
 // The caches of tokens that sequences begin with, outside of the device: kept in memory, or written
 // to a file and read again. A value; one that is shared is immutable.
 //
-// The file: "cugrtkvc", version (u32), dtype (u32), the model's digest (32 bytes), how many tokens
-// (u64), the tokens (i32), how many bytes of caches (u64), these, and the SHA-256 of all that.
+// The file: "cugrtkvc", version (u32), the caches' dtype (u32), the model's digest (32 bytes), how
+// many tokens (u64), the tokens (i32), how many bytes of caches (u64), these, and the SHA-256 of
+// all that.
 #pragma once
 
 #include "ir/type/dtype.h"

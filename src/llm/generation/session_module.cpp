@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 namespace cugrt::llm {
 
@@ -13,13 +14,22 @@ namespace {
 
 constexpr std::string_view kPrefix = "llm_";
 
-// llm_f16_4096_1_host_0123456789abcdef: dtype, context, places, loop, digest.
+/// The caches' dtypes, as fields that a mark is made of.
+constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "f32"},
+                                                              {ir::DType::f16, "f16"},
+                                                              {ir::DType::bf16, "bf16"},
+                                                              {ir::DType::q8_0, "q8"}};
+
+// llm_f32_f16_4096_1_host_0123456789abcdef: dtype, that of the caches, context, places, loop,
+// digest.
 std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
   const Digest digest = Digester().field(module.text).finish();
   std::string mark(kPrefix);
-  mark += std::string(ir::info(options.dtype).name) + "_" + std::to_string(options.context) + "_" +
-          std::to_string(options.places) + (options.loop == Loop::device ? "_device_" : "_host_") +
-          hex(digest).substr(0, 16);
+  const auto *const cache = std::ranges::find(kCaches, options.cache_dtype(),
+                                              &std::pair<ir::DType, std::string_view>::first);
+  mark += std::string(ir::info(options.dtype).name) + "_" + std::string(cache->second) + "_" +
+          std::to_string(options.context) + "_" + std::to_string(options.places) +
+          (options.loop == Loop::device ? "_device_" : "_host_") + hex(digest).substr(0, 16);
   return mark;
 }
 
@@ -51,6 +61,7 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
                                 const EngineOptions &options) {
   DecoderOptions wanted;
   wanted.dtype = options.dtype;
+  wanted.cache = options.cache_dtype();
   wanted.context = options.context;
   wanted.places = options.places;
   wanted.chunk = std::min(kChunk, options.context);
@@ -66,13 +77,17 @@ Result<EngineOptions> options_of_pack(const cugrt_executable *executable, Engine
   std::string_view left = mark_of(executable);
   left.remove_prefix(std::min(left.size(), kPrefix.size()));
   const std::optional<ir::DType> dtype = ir::dtype_from_name(next_field(left));
+  const auto *const cache =
+      std::ranges::find(kCaches, next_field(left), &std::pair<ir::DType, std::string_view>::second);
   const bool has_context = read_number(next_field(left), given.context);
   const bool has_places = read_number(next_field(left), given.places);
   const std::string_view loop = next_field(left);
-  if (!dtype || !has_context || !has_places || (loop != "host" && loop != "device"))
+  if (!dtype || cache == std::end(kCaches) || !has_context || !has_places ||
+      (loop != "host" && loop != "device"))
     return Status::error(Code::invalid_argument,
                          "'" + given.pack + "' is no language model's pack");
   given.dtype = *dtype;
+  given.cache = cache->first;
   given.loop = loop == "device" ? Loop::device : Loop::host;
   return given;
 }

@@ -87,14 +87,15 @@ class Generation:
 class LLM:
     """A language model on a device.
 
-    ``path``: a GGUF file. ``dtype``: of what is computed and cached, ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+    ``path``: a GGUF file. ``dtype``: of what is computed, ``"float32"``, ``"float16"`` or ``"bfloat16"``. ``cache``: of keys
+    and values that are kept, one of these or ``"q8_0"``; as ``dtype`` unless given.
     ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
     sequences at once, each with a context of its own. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
 
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
     """
 
-    def __init__(self, path, *, dtype="float32", context=0, places=1, driver=None, device=0, progress=None):
+    def __init__(self, path, *, dtype="float32", cache="", context=0, places=1, driver=None, device=0, progress=None):
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
@@ -102,8 +103,8 @@ class LLM:
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, context, places,
-                                             progress)
+        self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, cache, context,
+                                             places, progress)
 
     @property
     def info(self):

@@ -56,6 +56,18 @@ def encode(kind, row):
     return data, numbers
 
 
+def cached(kind, row):
+    """The numbers that a cache holds of a head's keys or values."""
+    if kind in PLAIN:
+        return encode(kind, row)[1]
+    numbers = []
+    for at in range(0, len(row), 32):
+        part = row[at:at + 32]
+        scale = max(map(abs, part)) / 127
+        numbers += [half(scale) * math.floor(abs(x / scale) + 0.5) * (1 if x > 0 else -1) for x in part]
+    return numbers
+
+
 def text(value):
     data = value.encode() if isinstance(value, str) else value
     return struct.pack("<Q", len(data)) + data
@@ -72,28 +84,28 @@ class Model:
     """A file and its weights as numbers."""
 
     def __init__(self, architecture, kinds, tied, seed, scaling=None, divisors=False, drop=None, more=(), window=0,
-                 yarn=None, layers=LAYERS):
+                 yarn=None, layers=LAYERS, head=HEAD):
         draw = random.Random(seed)
         self.architecture, self.tied, self.weights, self.scaling = architecture, tied, {}, scaling
         self.interleaved, self.window, self.yarn, self.layers = architecture == "llama", window, yarn, layers
-        self.gemma = architecture == "gemma3"
+        self.gemma, self.head, self.cache = architecture == "gemma3", head, None
         infos, blob = [], b""
         shapes = {"token_embd.weight": (VOCABULARY, WIDTH), "output_norm.weight": (WIDTH,)}
         if not tied:
             shapes["output.weight"] = (VOCABULARY, WIDTH)
         if divisors:
-            shapes["rope_freqs.weight"] = (HEAD // 2,)
+            shapes["rope_freqs.weight"] = (self.head // 2,)
         for layer in range(layers):
             b = f"blk.{layer}."
             if self.gemma:
                 shapes |= {b + "post_attention_norm.weight": (WIDTH,), b + "post_ffw_norm.weight": (WIDTH,)}
-            for name, rows, columns in (("q", HEADS * HEAD, WIDTH), ("k", KV_HEADS * HEAD, WIDTH),
-                                        ("v", KV_HEADS * HEAD, WIDTH), ("output", WIDTH, HEADS * HEAD)):
+            for name, rows, columns in (("q", HEADS * self.head, WIDTH), ("k", KV_HEADS * self.head, WIDTH),
+                                        ("v", KV_HEADS * self.head, WIDTH), ("output", WIDTH, HEADS * self.head)):
                 shapes[f"{b}attn_{name}.weight"] = (rows, columns)
                 if architecture == "qwen2" and name != "output":
                     shapes[f"{b}attn_{name}.bias"] = (rows,)
                 if architecture in ("qwen3", "gemma3") and name in "qk":
-                    shapes[f"{b}attn_{name}_norm.weight"] = (HEAD,)
+                    shapes[f"{b}attn_{name}_norm.weight"] = (self.head,)
             shapes |= {b + "attn_norm.weight": (WIDTH,), b + "ffn_norm.weight": (WIDTH,),
                        b + "ffn_gate.weight": (INNER, WIDTH), b + "ffn_up.weight": (INNER, WIDTH),
                        b + "ffn_down.weight": (WIDTH, INNER)}
@@ -131,7 +143,9 @@ class Model:
                      (f"{architecture}.rope.scaling.original_context_length", 4, struct.pack("<I", yarn[1]))]
         if self.gemma:
             keys.append(("gemma3.rope.freq_base", 6, struct.pack("<f", 1e6)))
-            keys.append(("gemma3.attention.key_length", 4, struct.pack("<I", HEAD)))
+        if self.gemma or self.head != HEAD:
+            keys += [(f"{architecture}.attention.{key}_length", 4, struct.pack("<I", self.head))
+                     for key in ("key", "value")]
         keys += more
         head = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(keys))
         head += b"".join(text(k) + struct.pack("<I", t) + v for k, t, v in keys) + b"".join(infos)
@@ -146,7 +160,7 @@ class Model:
         """A pair's angle a position, and the factor of cosines and sines."""
         is_local = self.gemma and (layer + 1) % 6 != 0
         base = 1e6 if self.gemma and not is_local else BASE
-        own = base ** (-2 * pair / HEAD)
+        own = base ** (-2 * pair / self.head)
         if not is_local and "rope_freqs.weight" in self.weights:
             own /= self.weights["rope_freqs.weight"][pair]
         if not self.yarn:
@@ -154,8 +168,8 @@ class Model:
         factor, original = self.yarn
 
         def pair_of(turns):
-            return HEAD * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
-        low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), HEAD - 1)
+            return self.head * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+        low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), self.head - 1)
         ramp = min(max((pair - low) / max(high - low, 0.001), 0), 1)
         return own / factor * ramp + own * (1 - ramp), 0.1 * math.log(factor) + 1
 
@@ -174,14 +188,14 @@ class Model:
         def heads(x, name, layer):
             out = []
             for position, row in enumerate(product(x, f"blk.{layer}.attn_{name}")):
-                parts = [row[i:i + HEAD] for i in range(0, len(row), HEAD)]
+                parts = [row[i:i + self.head] for i in range(0, len(row), self.head)]
                 if self.architecture in ("qwen3", "gemma3"):
                     parts = [norm(part, f"blk.{layer}.attn_{name}_norm.weight") for part in parts]
                 for part in parts:
-                    for i in range(HEAD // 2):
+                    for i in range(self.head // 2):
                         speed, size = self.turn(layer, i)
                         c, s = size * math.cos(position * speed), size * math.sin(position * speed)
-                        a, b = (2 * i, 2 * i + 1) if self.interleaved else (i, i + HEAD // 2)
+                        a, b = (2 * i, 2 * i + 1) if self.interleaved else (i, i + self.head // 2)
                         part[a], part[b] = part[a] * c - part[b] * s, part[a] * s + part[b] * c
                 out.append(parts)
             return out
@@ -191,7 +205,9 @@ class Model:
             b = f"blk.{layer}."
             h = [norm(row, b + "attn_norm.weight") for row in x]
             q, k = heads(h, "q", layer), heads(h, "k", layer)
-            v = [[row[i:i + HEAD] for i in range(0, len(row), HEAD)] for row in product(h, b + "attn_v")]
+            v = [[row[i:i + self.head] for i in range(0, len(row), self.head)] for row in product(h, b + "attn_v")]
+            if self.cache:
+                k, v = ([[cached(self.cache, part) for part in row] for row in side] for side in (k, v))
             seen = []
             for p in range(len(x)):
                 row = []
@@ -199,11 +215,11 @@ class Model:
                     group = head // (HEADS // KV_HEADS)
                     is_whole = not self.window or (self.gemma and (layer + 1) % 6 == 0)
                     first = 0 if is_whole else max(p + 1 - self.window, 0)
-                    scores = [sum(a * c for a, c in zip(q[p][head], k[s][group])) / math.sqrt(HEAD)
+                    scores = [sum(a * c for a, c in zip(q[p][head], k[s][group])) / math.sqrt(self.head)
                               for s in range(first, p + 1)]
                     weights = [math.exp(s - max(scores)) for s in scores]
                     row += [sum(a * v[first + s][group][e] for s, a in enumerate(weights)) / sum(weights)
-                            for e in range(HEAD)]
+                            for e in range(self.head)]
                 seen.append(row)
             outs = product(seen, b + "attn_output")
             if self.gemma:
@@ -376,6 +392,16 @@ def _(subject):
     follow(model, subject.generate(model, "--dtype", "bf16"), 0.4)
 
 
+@test("caches of a dtype of their own hold keys and values as it rounds them")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 16, head=32)
+    for dtype, cache, gap in (("f32", "f16", 1e-3), ("f32", "q8_0", 2e-2), ("f16", "f32", 0.05), ("bf16", "q8_0", 0.4)):
+        model.cache = cache
+        follow(model, subject.generate(model, "--dtype", dtype, "--cache", cache), gap)
+    error = subject.error(Model("llama", ["q8_0"], True, 1), "--cache", "q8_0")
+    equal(error, "cugrt: error: 'm.gguf': caches in q8_0 take heads of a multiple of 32 elements; these have 16")
+
+
 @test("a prompt of more than one part is taken in whole")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 6)
@@ -420,10 +446,10 @@ def _(subject):
 @test("a pack of a model's functions gives the same text without a compiler, and is of its model alone")
 def _(subject):
     model = Model("llama", ["q8_0", "f16"], False, 21)
-    wanted = subject.generate(model, "--context", "64")
+    wanted = subject.generate(model, "--context", "64", "--cache", "f16")
     path = subject.write(model.bytes)
     pack = path + ".pack"
-    done = subject.run("compile", "--arch", "compute_80", path, "-o", pack, "--context", "64")
+    done = subject.run("compile", "--arch", "compute_80", path, "-o", pack, "--context", "64", "--cache", "f16")
     equal((done.returncode, "error" in done.stderr and done.stderr), (0, False))
     compiled = dict(subject.environment)
     try:
@@ -491,6 +517,9 @@ def _(subject):
     done = subject.run("plan", path, "--context", "1000", "--dtype", "f16", "--places", "2")
     equal(done.stdout.splitlines()[0], f"weights {weights / 1e6:.1f} MB, tables of positions 0.5 MB, caches "
           f"{1000 * position / 1e6:.1f} MB: 1000 positions of 2 sequences")
+    for cache, bytes_each in (("f16", 2), ("q8_0", 34 / 32)):
+        done = subject.run("plan", path, "--context", "1000", "--cache", cache, "--json")
+        equal(json.loads(done.stdout)["language_model"]["cache_bytes"], 1000 * position / 4 * bytes_each)
     fits = ((8 << 30) // 16 * 15 - weights) // (position + 512)
     subject.environment["CUGRT_EMU_MEMORY"] = "8G"
     done = subject.run("generate", path, "--prompt", "a", "--context", "131072")

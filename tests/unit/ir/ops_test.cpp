@@ -213,6 +213,60 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = clip(%x) {min = 2, max = 1}", "[4], f32"), "not above 'max'");
 }
 
+TEST_CASE("cache_write takes rows for the sequences of a cache that may be written") {
+  const std::string cache = "%c = alloc : tensor<[3, 8, 2, 16], f32>\n",
+                    ids = "%i = range() {dtype = i32, length = 3}\n",
+                    wide = "%w = range() {dtype = i64, length = 3}\n";
+  const std::string x = "[3, 5, 2, 16], f32";
+  CHECK(infer(cache + "%r = cache_write(%c, %x, none, %y)", x, "[3], i32").type ==
+        "tensor<[3, 8, 2, 16], f32>");
+  CHECK(infer(cache + ids + "%r = cache_write(%c, %x, %i, %i, %i)", x).error.empty());
+  CHECK(
+      infer(cache + ids + "%r = cache_write(%c, %x, %i, %i)", "[3, n, 2, 16], f32").error.empty());
+  const auto refused = [&](const std::string &call, const std::string &of, const char *what) {
+    const std::string message = infer(cache + ids + wide + call, of).error;
+    INFO(message);
+    CHECK(message.find(what) != std::string::npos);
+  };
+  refused("%r = cache_write(%x, %x, none, %i)", x, "cache_write writes %x");
+  refused("%r = cache_write(%c, %x, none, none)", x, "operand 4 may not be absent");
+  refused("%r = cache_write(%c, %x, none, %i)", "[2, 5, 2, 16], f32", "differ");
+  refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 1, 16], f32", "heads");
+  refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 2, 8], f32", "elements of a head");
+  refused("%r = cache_write(%c, %x, %i, %i)", "[3, 5, 2, 16], f64", "do not go with f64");
+  refused("%r = cache_write(%c, %x, %i, %w)", x, "of one dtype");
+  refused("%r = cache_write(%c, %x, %x, %i)", x, "i32 or i64");
+  CHECK(infer("%c = alloc : tensor<[p, 8, 2, 16], f32>\n%i = alloc : tensor<[p], i32>\n"
+              "%z = alloc : tensor<[p, 1, 2, 16], f32>\n%r = cache_write(%c, %z, none, %i)",
+              "[4], f32")
+            .error.find("at least one sequence") != std::string::npos);
+  CHECK(
+      infer("%c = alloc : tensor<[3, 8, 2, 16], f32>\nkill %c\n%r = cache_write(%c, %x, none, %y)",
+            x, "[3], i32")
+          .error.find("kill") != std::string::npos);
+  // Its result is the cache.
+  CHECK(infer(cache + "%r = cache_write(%c, %x, none, %y)\nkill %c\n%k = alias %r", x, "[3], i32")
+            .error.find("kill") != std::string::npos);
+}
+
+TEST_CASE("keys and values may be of a dtype of their own") {
+  const std::string call = "%r = attention(%x, %y, %y)", rows = "[3, 2, 8, 32], ";
+  for (const char *cache : {"f32", "f16", "bf16", "q8_0"})
+    CHECK(infer(call, rows + "f32", std::string("[3, 5, 4, 32], ") + cache).type ==
+          "tensor<[3, 2, 8, 32], f32>");
+  const auto refused = [&](const std::string &x, const std::string &y, const char *what) {
+    const std::string message = infer(call, x, y).error;
+    INFO(message);
+    CHECK(message.find(what) != std::string::npos);
+  };
+  refused(rows + "f64", "[3, 5, 4, 32], f32", "do not go with f64");
+  refused(rows + "f16", "[3, 5, 4, 32], q4_0", "they are of its dtype, f32, f16, bf16 or q8_0");
+  refused("[3, 2, 8, 48], f32", "[3, 5, 4, 48], q8_0", "a multiple of 32");
+  CHECK(infer("%k = alloc : tensor<[3, 5, 4, 32], f16>\n%r = attention(%x, %y, %k)", rows + "f32",
+              "[3, 5, 4, 32], f32")
+            .error.find("of one dtype") != std::string::npos);
+}
+
 TEST_CASE("an op's pattern follows from the dimensions that it spreads, not from its dtypes") {
   Module m;
   const TypeId integers = m.types.tensor(DType::i32, {m.exprs.constant(4)});

@@ -97,6 +97,14 @@ TEST_CASE(
                       LanguageSession(model, emulated_runtime(),
                                       {.loop = static_cast<cugrt_llm_loop>(3)});
                     }).what()) == "loop is a cugrt_llm_loop");
+  CHECK(std::string(error_of([&] {
+                      LanguageSession(model, emulated_runtime(), {.cache = CUGRT_I8});
+                    }).what()) == "the cache's dtype is f32, f16, bf16 or q8_0");
+  const uint64_t bytes =
+      LanguageSession(model, emulated_runtime(), {.context = 64}).info().cache_bytes;
+  CHECK(LanguageSession(model, emulated_runtime(), {.context = 64, .cache = CUGRT_F16})
+            .info()
+            .cache_bytes == bytes / 2);
 }
 
 TEST_CASE("what a session or a sequence cannot have is refused") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 using namespace cugrt;
@@ -96,6 +97,86 @@ TEST_CASE("a decode step is five launches a layer and six at most, also of mixed
     CHECK(info->decode_nodes > 0);
     CHECK(info->decode_nodes <= 5 * small.layers + 6);
   }
+}
+
+TEST_CASE("caches of a dtype of their own take its bytes, and move logits by its rounding alone") {
+  SmallLanguageModel small;
+  small.width = 128; // heads of 32
+  TemporaryFolder folder;
+  const auto model = Model::open(small.write(folder.path));
+  REQUIRE(model.ok());
+  const std::vector<int32_t> prompt = prompt_of(70, 3);
+  const auto opened = [&](std::optional<ir::DType> cache) {
+    EngineOptions options = of_places(2);
+    options.cache = cache;
+    auto engine = Engine::open(**model, emulated_runtime().get(), options);
+    REQUIRE(engine.ok());
+    return std::move(*engine);
+  };
+  const auto logits_of = [&](Engine &engine, int64_t place) {
+    take_in(engine, place, prompt);
+    return follow(engine, place, 3);
+  };
+  const auto whole = opened(std::nullopt);
+  const Logits exact = logits_of(*whole, 0);
+  const uint64_t elements = 2 * 2 * 96 * 64 * small.layers; // sides, places, positions, a row
+  CHECK(whole->cache_bytes_of(1) == elements / 96 / 2 * 4);
+  // Least difference that shows rounding, and the most that it can make of logits of up to 10.
+  for (const auto &[cache, bytes, most] : {std::tuple{ir::DType::f16, elements * 2, 0.02},
+                                           {ir::DType::bf16, elements * 2, 0.2},
+                                           {ir::DType::q8_0, elements / 32 * 34, 0.2}}) {
+    CAPTURE(ir::info(cache).name);
+    const auto engine = opened(cache);
+    CHECK((*engine->info()).cache_bytes == bytes);
+    const Logits got = logits_of(*engine, 0);
+    double furthest = 0;
+    for (size_t step = 0; step < got.size(); ++step)
+      for (size_t i = 0; i < got[step].size(); ++i)
+        furthest = std::max(furthest, std::fabs(double(got[step][i]) - double(exact[step][i])));
+    CHECK(furthest > 1e-6);
+    CHECK(furthest < most);
+    // Another place, while the first is stepped; and restored caches, bit for bit.
+    CHECK(logits_of(*engine, 1) == got);
+    REQUIRE(engine->close_all().ok());
+    std::string bytes_of_prompt;
+    take_in(*engine, 1, std::span(prompt).first(64));
+    REQUIRE(engine->read_caches(1, 64, bytes_of_prompt).ok());
+    CHECK(bytes_of_prompt.size() == bytes / 2 / 96 * 64);
+    REQUIRE(engine->close_all().ok());
+    REQUIRE(engine->write_caches(0, 64, bytes_of_prompt).ok());
+    REQUIRE(engine->take_in(0, 64, std::span(prompt).subspan(64), true).ok());
+    CHECK(follow(*engine, 0, 3) == got);
+    const auto info = engine->info();
+    CHECK(info->decode_nodes <= (cache == ir::DType::q8_0 ? 7 : 5) * small.layers + 6);
+  }
+}
+
+TEST_CASE("a position beyond the caches is clamped on the device, and the next call is refused") {
+  auto engine = Engine::open(*small_model(), emulated_runtime().get(), of_places(2));
+  REQUIRE(engine.ok());
+  const std::vector<int32_t> prompt = prompt_of(96, 5); // a whole context
+  take_in(**engine, 1, prompt);
+  std::string before, after;
+  REQUIRE((*engine)->read_caches(1, 96, before).ok());
+  take_in(**engine, 0, prompt);
+  REQUIRE((*engine)->settle().ok());
+  REQUIRE((*engine)->take_in(0, 95, std::span(prompt).first(2), false).ok());
+  const Status refused = (*engine)->settle();
+  CHECK(refused.code() == Code::out_of_range);
+  INFO(refused.message());
+  CHECK(refused.message().find("symbol position of function @prefill") != std::string::npos);
+  CHECK(refused.message().find("0 to 95") != std::string::npos);
+  REQUIRE((*engine)->read_caches(1, 96, after).ok());
+  CHECK(after == before); // what lies behind the cache of place 0
+}
+
+TEST_CASE("heads that are no whole blocks are refused for caches of blocks") {
+  EngineOptions options = of_places(1);
+  options.cache = ir::DType::q8_0;
+  const auto refused = Engine::open(*small_model(), emulated_runtime().get(), options);
+  CHECK(refused.status().code() == Code::unsupported);
+  CHECK(refused.status().message().find("caches in q8_0 take heads of a multiple of 32 elements; "
+                                        "these have 8") != std::string::npos);
 }
 
 TEST_CASE("a prompt that is taken in while others are stepped disturbs none") {

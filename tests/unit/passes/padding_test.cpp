@@ -71,6 +71,8 @@ TEST_CASE("an op that would take added elements for given ones is refused at its
            "  %y = reshape(%x) {shape = [4, -1]}\n",
            "  %y = attention(%z, %z, %z)\n",
            "  %y = attention(%zc, %z, %z) {causal = true}\n",
+           "  %c = alloc : tensor<[4, 16, 2, 8], f32>\n"
+           "  %y = cache_write(%c, %z, none, %lengths)\n",
            "  %y = attention(%z, %z, %z, %lengths) {causal = true}\n",
            "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k3) {padding = [1]}\n",
            "  %y = max_pool2d(%i) {kernel = [2, 1]}\n",
