@@ -151,6 +151,9 @@ void print_counters(const cugrt::Session &session) {
                (unsigned long long)c.largest_edges, (unsigned long long)c.arena_bytes,
                (unsigned long long)c.arena_tensor_bytes,
                (unsigned long long)c.arena_lower_bound_bytes);
+  if (c.weight_bytes_in_place)
+    std::fprintf(stderr, "weights %llu bytes, and %llu read in the pages of their file\n",
+                 (unsigned long long)c.weight_bytes, (unsigned long long)c.weight_bytes_in_place);
 }
 
 // What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
