@@ -136,7 +136,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
 #endif
 
 #if !defined(WITHOUT_REGISTER_LARGE) && !defined(DTYPE_F64)
-extern "C" __global__ void __launch_bounds__(256, 2) matmul_register_large(PARAMETERS) {
+// Two blocks a multiprocessor, where 128 registers a thread are enough for the loop.
+#if __CUDA_ARCH__ >= 1000 || defined(DTYPE_F16) || defined(DTYPE_BF16)
+#define LARGE_BLOCKS 1
+#else
+#define LARGE_BLOCKS 2
+#endif
+extern "C" __global__ void __launch_bounds__(256, LARGE_BLOCKS) matmul_register_large(PARAMETERS) {
   BEGIN_EARLY();
   multiply_in_registers<8>(ARGUMENTS);
 }
