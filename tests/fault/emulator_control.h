@@ -22,6 +22,10 @@ struct EmulatorControl {
     inject = reinterpret_cast<decltype(inject)>(dlsym(library, "cuEmuSetFaultInjection"));
     REQUIRE(statistics);
     REQUIRE(inject);
+    // A pop that was made to fail leaves a context current; who enters it then has a call less.
+    auto leave = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxSetCurrent"));
+    REQUIRE(leave);
+    REQUIRE(leave(nullptr) == CUDA_SUCCESS);
   }
   CUemuStatistics now() const {
     CUemuStatistics numbers{};
