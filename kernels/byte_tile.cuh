@@ -1,15 +1,13 @@
 // Tiles of products of bytes on tensor cores, exactly. For sm_80 and later; matmul_integer.cu and
 // conv_integer_mma.cuh stand on it.
 //
+// clang-format off
 //         kDepth           kColumns
-//        +------+         +---------+     Both tiles lie in shared memory with k along their rows,
-//        which
-//  kRows |  l   |  kDepth |    r    |     are kPitch bytes apart: the eight rows that ldmatrix
-//  reads
-//        +------+         +---------+     lie in different banks, 16 bytes each. There are two
-//        stages:
-//                                         while one step is multiplied, the next is read into
-//                                         registers.
+//        +------+         +---------+     Both tiles lie in shared memory with k along their rows, which
+//  kRows |  l   |  kDepth |    r    |     are kPitch bytes apart: the eight rows that ldmatrix reads
+//        +------+         +---------+     lie in different banks, 16 bytes each. There are two stages:
+//                                         while one step is multiplied, the next is read into registers.
+// clang-format on
 //
 // Four warps stand in a square; each has kHigh x kWide fragments of 16 x 8 sums, laid out over its
 // lanes as mma.m16n8k32 says in the PTX ISA. Bytes keep their signs: what zero points take away
