@@ -99,7 +99,8 @@ TEST_CASE("a decode step is five launches a layer and six at most, also of mixed
   }
 }
 
-TEST_CASE("caches of a dtype of their own take its bytes, and move logits by its rounding alone") {
+TEST_CASE("caches of a dtype of their own take its bytes, and move logits by its rounding alone",
+          "[large]") {
   SmallLanguageModel small;
   small.width = 128; // heads of 32
   TemporaryFolder folder;
