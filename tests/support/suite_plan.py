@@ -225,11 +225,12 @@ def fuzz_programs(options):
 
 
 def leave_out(found, name):
-    """The programs without the test of this name, or, for TEST[TAG], without its cases that have the tag."""
+    """The programs without the test of this name, sanitized or not, or, for TEST[TAG], without its cases
+    that have the tag."""
     test, _, tag = name.partition("[")
     left = []
     for program in found:
-        if program.label != test:
+        if program.label.split(" ")[-1] != test:
             left.append(program)
         elif tag and program.is_catch:
             left.append(dataclasses.replace(program, command=program.command + [f"~[.]~[{tag}"]))

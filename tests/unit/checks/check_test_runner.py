@@ -6,6 +6,7 @@
 Shell scripts stand for test programs: they write what Catch2's XML reporter would, up to the point
 where they crash, hang or stop.
 """
+import dataclasses
 import os
 import sys
 import tempfile
@@ -203,6 +204,8 @@ class Requests(unittest.TestCase):
         self.assertEqual(suite_plan.leave_out([catch, script], "unit_c"), [catch, script])
         tagged, other = suite_plan.leave_out([catch, script], "unit_a[slow]")
         self.assertEqual((tagged.command, other), (["unit_a", "~[.]~[slow]"], script))
+        sanitized = dataclasses.replace(catch, label="asan unit_a")
+        self.assertEqual(suite_plan.leave_out([sanitized, script], "unit_a"), [script])
 
     def test_fuzz_seconds_are_read_in_both_forms(self):
         self.assertEqual(suite_plan.fuzz_seconds(["--seconds", "7"]), 7)
