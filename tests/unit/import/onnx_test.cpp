@@ -376,7 +376,8 @@ TEST_CASE("a file of weights begins with what keeps the others at round places")
              node("Add", {"x", name}, {"y." + name}) +
              output("y." + name, kF32, {std::to_string(count)});
   }
-  auto imported = onnx::import_bytes(model(graph), "", {});
+  const std::string source = model(graph); // the weights' bytes lie in it
+  auto imported = onnx::import_bytes(source, "", {});
   REQUIRE(imported.ok());
   const TemporaryFolder folder;
   const std::string path = folder.path + "/w.safetensors";
