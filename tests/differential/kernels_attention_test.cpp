@@ -539,7 +539,7 @@ TEST_CASE("padding differs on four sides in convolutions and pools") {
            .attributes = {ints("kernel", {3, 2}), ints("padding", {0, 1, 2, 0})}});
 }
 
-TEST_CASE("every variant of matmul takes every product of its dtypes") {
+TEST_CASE("every variant of matmul takes every product of its dtypes", "[large]") {
   const Dims shapes[] = {{1, 1, 1},      {3, 5, 7},      {5, 40, 64}, {64, 64, 32}, {70, 72, 40},
                          {130, 136, 48}, {129, 131, 33}, {0, 8, 8},   {8, 0, 8},    {8, 8, 0}};
   auto product = [](std::string variant, DType dtype, const Dims &s, bool bias) {
