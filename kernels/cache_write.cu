@@ -1,7 +1,7 @@
 // Writes rows of keys or values to a decoder's cache, in place (the op cache_write):
 //
-//   cache: [rows, capacity, width]   x: [given, each, width]   positions, sequences, lengths:
-//   [given]
+//   cache: [rows, capacity, width]   x: [given, each, width]
+//   positions, sequences, lengths: [given]
 //
 // Which rows go where stands in cache_row.cuh. The cache may be of another dtype; of q8_0, 32 lanes
 // make a block, by GGUF's rule: the scale is the largest magnitude over 127.

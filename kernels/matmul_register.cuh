@@ -1,13 +1,14 @@
 // Products in tiles of registers, for what tensor cores do not take, f32 above all. Part of
 // matmul.cu.
 //
+// clang-format off
 //             kDepth              kSize
 //          +----------+       +------------+     A block of 16 x 16 threads computes kSize x kSize
 //  kSize   | a (as    |kDepth |     c      |     elements, a thread kEach x kEach of them: four
-//          | its      |       |            |     neighbours, and for 8 the four that lie 64
-//          further. | columns) |       +------------+     Both tiles lie in shared memory with k
-//          down, so that
+//          | its      |       |            |     neighbours, and for 8 the four that lie 64 further.
+//          | columns) |       +------------+     Both tiles lie in shared memory with k down, so that
 //          +----------+                          fours are one access.
+// clang-format on
 //
 // There are two stages: while one step is multiplied, the next is read into registers, four
 // elements at once where all rows begin at multiples of their size. Sums are taken in the order of
