@@ -44,11 +44,13 @@ public:
   }
   /// Of weights that are read in the host's pages, beside those.
   uint64_t size_bytes_in_place() const { return in_place_.size_bytes(); }
-  struct Range {
-    uint64_t address = 0, size_bytes = 0;
-  };
-  /// What no run may write; some are empty.
-  std::vector<Range> memory() const;
+  /// visit(address, bytes) of what no run may write; some are empty.
+  template <class Visit> void each_memory(Visit &&visit) const {
+    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
+      visit(memory->address(), memory->size_bytes());
+    for (const WeightsInPlace::Pages &pages : in_place_.pages())
+      visit(pages.registered.device_address(), pages.registered.size_bytes());
+  }
 
 private:
   WeightsInPlace in_place_;

@@ -86,15 +86,6 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   return weights;
 }
 
-std::vector<LoadedWeights::Range> LoadedWeights::memory() const {
-  std::vector<Range> ranges;
-  for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
-    ranges.push_back({memory->address(), memory->size_bytes()});
-  for (const WeightsInPlace::Pages &pages : in_place_.pages())
-    ranges.push_back({pages.registered.device_address(), pages.registered.size_bytes()});
-  return ranges;
-}
-
 Status LoadedWeights::compute(const Executable &executable, const Device &device,
                               const Compute &compute) {
   const plan::Plan &plan = executable.plan();

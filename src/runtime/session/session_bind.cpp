@@ -89,9 +89,10 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
 /// writes all of the arenas.
 std::vector<BoundRange> Session::fixed_ranges() const {
   std::vector<BoundRange> ranges;
-  for (const LoadedWeights::Range &memory : weights_->memory())
-    if (memory.size_bytes != 0)
-      ranges.push_back({memory.address, memory.size_bytes, false, kWeightsRange});
+  weights_->each_memory([&](uint64_t address, uint64_t bytes) {
+    if (bytes != 0)
+      ranges.push_back({address, bytes, false, kWeightsRange});
+  });
   ranges.push_back(
       {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
   for (uint32_t i = 0; i < arenas_.size(); ++i)
