@@ -321,12 +321,7 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
 // --- The runner ----------------------------------------------------------------------------------
 
 LaunchRunner::LaunchRunner(std::string_view profile)
-    : device_(open_launch_device(profile)), compiler_([] {
-        jit::CompilerConfig config;
-        config.cache.disk =
-            std::getenv("CUGRT_TEST_DRIVER") != nullptr; // where others compile ahead
-        return config;
-      }()) {}
+    : device_(open_launch_device(profile)), compiler_(jit::CompilerConfig{}) {}
 
 LaunchRunner::~LaunchRunner() = default;
 

@@ -161,7 +161,8 @@ def declared_programs(request, suites, timeout_s):
     suite_name, options = request
     folder = folder_of(suite_name)
     sanitized = suite_name in SANITIZED_SUITES
-    cache = os.path.join(ROOT, folder, "test-cache")
+    # One for all folders: what a kernel compiles to does not depend on how cugrt was built.
+    cache = os.path.join(ROOT, plain_folder, "test-cache")
     base = {"XDG_CACHE_HOME": cache, "CUGRT_TEST_BUILD": os.path.join(ROOT, folder)}
     if sanitized:
         base.update(sanitizer_environment())
