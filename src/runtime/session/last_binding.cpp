@@ -155,11 +155,12 @@ LastBinding::Match LastBinding::match(Comparison compared, RunBinding &run,
     return Match::different;
   unchecked_ = false;
   Mover mover(run);
+  // Inlined into each loop over tensors: a call costs every argument, moved or not.
+  const auto same_or_taken = [&](uint64_t address, Entry &entry) __attribute__((always_inline)) {
+    return address == entry.value.as.tensor.address || take(mover, entry, address);
+  };
   const Entry *end = first_difference(arguments.data() + (compared.first_other_ - entries_.data()),
-                                      compared.first_other_, [&](uint64_t address, Entry &entry) {
-                                        return address == entry.value.as.tensor.address ||
-                                               take(mover, entry, address);
-                                      });
+                                      compared.first_other_, same_or_taken);
   if (end->form != kEnd)
     return Match::different;
   if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]
