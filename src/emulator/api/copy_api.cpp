@@ -118,20 +118,28 @@ CUresult copy_from(CUstream stream, const Parameters *p, bool wait, Convert &&co
   return copy(stream, convert(*p), wait);
 }
 
+constexpr CUstream kLegacy = nullptr;
+
 CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, unsigned element,
-              size_t width, size_t height) {
+              size_t width, size_t height, bool is_synchronous = false) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
     FillWork work{{to, pitch, value, element, width, height}, stream->context};
     CUGRT_EMU_TRY(check_fill(driver, work.fill));
-    // Fills of device memory are asynchronous to the host even in the forms without a stream.
-    return run_in_stream(driver, stream, std::move(work));
+    // "The synchronous memset functions are asynchronous with respect to the host except when the
+    // target is pinned host memory or a Unified Memory region"
+    const bool wait = is_synchronous && !on_device(driver, to);
+    TaskPtr task;
+    CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work), &task, wait));
+    if (!wait || !task)
+      return CUDA_SUCCESS;
+    lock.unlock();
+    driver.scheduler->wait(task);
+    return driver.scheduler->poison();
   });
 }
-
-constexpr CUstream kLegacy = nullptr;
 
 } // namespace
 
@@ -195,30 +203,30 @@ CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream stream) {
 }
 
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return fill(kLegacy, to, 0, value, 1, count, 1);
+  return fill(kLegacy, to, 0, value, 1, count, 1, true);
 }
 
 CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
-  return fill(kLegacy, to, 0, value, 2, count, 1);
+  return fill(kLegacy, to, 0, value, 2, count, 1, true);
 }
 
 CUresult CUDAAPI cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
-  return fill(kLegacy, to, 0, value, 4, count, 1);
+  return fill(kLegacy, to, 0, value, 4, count, 1, true);
 }
 
 CUresult CUDAAPI cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
                                  size_t height) {
-  return fill(kLegacy, to, pitch, value, 1, width, height);
+  return fill(kLegacy, to, pitch, value, 1, width, height, true);
 }
 
 CUresult CUDAAPI cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
                                   size_t height) {
-  return fill(kLegacy, to, pitch, value, 2, width, height);
+  return fill(kLegacy, to, pitch, value, 2, width, height, true);
 }
 
 CUresult CUDAAPI cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
                                   size_t height) {
-  return fill(kLegacy, to, pitch, value, 4, width, height);
+  return fill(kLegacy, to, pitch, value, 4, width, height, true);
 }
 
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,

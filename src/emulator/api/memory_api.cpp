@@ -181,15 +181,11 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
     if (!range || (range->kind != MemoryKind::pinned && range->kind != MemoryKind::registered))
       return CUDA_ERROR_INVALID_VALUE;
-    if (!range->device_address) {
-      driver.set_message("registered host memory is not reachable from emulated kernels unless its "
-                         "pages are a file's: allocate it with cuMemHostAlloc");
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
     // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not
     // specified at the time the memory was allocated"
+    static_assert(CU_MEMHOSTALLOC_DEVICEMAP == CU_MEMHOSTREGISTER_DEVICEMAP);
     if (!(range->flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
-      driver.set_message("the pinned memory was allocated without CU_MEMHOSTALLOC_DEVICEMAP");
+      driver.set_message("the memory was allocated or registered without the flag DEVICEMAP");
       return CUDA_ERROR_INVALID_VALUE;
     }
     *out = range->device_address + (address_of(pointer) - range->begin);

@@ -175,6 +175,27 @@ Result<uint64_t> AddressSpace::map_host_pages(const void *begin, uint64_t bytes,
   return *at + (address - first);
 }
 
+Result<uint64_t> AddressSpace::lend(uint64_t address, uint64_t bytes, bool only_read) {
+  const HostAccess access = host_access(address, address + bytes);
+  if (access == HostAccess::none || (access == HostAccess::read && !only_read))
+    return Status::error(Code::invalid_argument, "the program may not write this memory itself");
+  std::unique_lock lock(mutex_);
+  lent_[address] = bytes;
+  return address;
+}
+
+void AddressSpace::end_loan(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  lent_.erase(address);
+}
+
+bool AddressSpace::is_lent(uint64_t address, uint64_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto after = lent_.upper_bound(address);
+  return after != lent_.begin() &&
+         AddressRange{std::prev(after)->first, std::prev(after)->second}.contains(address, bytes);
+}
+
 // A file of its own: one file for the whole device would keep its pages until punched out.
 bool AddressSpace::map_twice(uint64_t address, uint64_t length) {
   int file = memfd_create("cugrt-emu", MFD_CLOEXEC);

@@ -8,7 +8,8 @@
 //     backing bytes   host(address) = address + offset
 //
 // Memory that the program shares with the device (pinned, managed) is mapped at both places: one
-// address serves host and device, as unified addressing has it.
+// address serves host and device, as unified addressing has it. Memory of the program that it lends
+// (registered heap) keeps its address, outside of the range, and is reached there.
 //
 // Every access by kernels and copies is checked against the live allocations, with gaps between
 // them. Fresh memory is poisoned (kPoison): reading what was never written shows. Thread-safe.
@@ -58,6 +59,12 @@ public:
   /// read are an invalid argument unless the device only reads them, too; what it writes all the
   /// same reaches nobody. Code::unsupported for memory that is no file's.
   Result<uint64_t> map_host_pages(const void *begin, uint64_t bytes, bool only_read);
+  /// Any other memory of the program, which kernels reach at the program's own address, a lane at a
+  /// time. Lent until end_loan(). An invalid argument unless all of it may be written, or read
+  /// where the device only reads it.
+  Result<uint64_t> lend(uint64_t address, uint64_t bytes, bool only_read);
+  void end_loan(uint64_t address);
+  bool is_lent(uint64_t address, uint64_t bytes) const;
   /// False when `address` is not the beginning of a live allocation, or not in the first page of
   /// the host's pages. Pages go back to the host.
   bool free(uint64_t address);
@@ -101,6 +108,7 @@ private:
   std::map<uint64_t, uint64_t> live_;     // address to bytes
   std::set<uint64_t> shared_;             // those of live_ that the host reaches at their address
   std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
+  std::map<uint64_t, uint64_t> lent_;     // the program's own memory
 
   Result<uint64_t> place(uint64_t bytes, uint64_t granule);
   Result<uint64_t> place_shared(uint64_t bytes);

@@ -48,21 +48,48 @@ std::optional<HostFile> open_pages(const Mapping &mapping, uint64_t begin) {
 
 } // namespace
 
-std::optional<HostFile> host_file(uint64_t begin, uint64_t end) {
+namespace {
+
+/// Calls `visit` with each mapping, in the order of addresses, until it answers false.
+template <class Visit> void visit_mappings(Visit visit) {
   const std::unique_ptr<FILE, int (*)(FILE *)> list(std::fopen("/proc/self/maps", "re"),
                                                     std::fclose);
   char *line = nullptr;
   size_t line_bytes = 0;
-  std::optional<HostFile> found;
   Mapping mapping;
-  while (list && !found && getline(&line, &line_bytes, list.get()) > 0)
-    if (mapping.parse(line) && mapping.begin <= begin && begin < mapping.end) {
-      if (end <= mapping.end)
-        found = open_pages(mapping, begin);
+  while (list && getline(&line, &line_bytes, list.get()) > 0)
+    if (mapping.parse(line) && !visit(mapping))
       break;
-    }
   std::free(line);
+}
+
+} // namespace
+
+std::optional<HostFile> host_file(uint64_t begin, uint64_t end) {
+  std::optional<HostFile> found;
+  visit_mappings([&](const Mapping &mapping) {
+    if (begin >= mapping.end)
+      return true;
+    if (mapping.begin <= begin && end <= mapping.end)
+      found = open_pages(mapping, begin);
+    return false;
+  });
   return found;
+}
+
+HostAccess host_access(uint64_t begin, uint64_t end) {
+  HostAccess access = HostAccess::write;
+  visit_mappings([&](const Mapping &mapping) {
+    if (begin >= mapping.end)
+      return true;
+    if (begin < mapping.begin || mapping.access[0] != 'r')
+      return false;
+    if (mapping.access[1] != 'w')
+      access = HostAccess::read;
+    begin = mapping.end;
+    return begin < end;
+  });
+  return begin < end ? HostAccess::none : access;
 }
 
 } // namespace cugrt::emulator

@@ -1,4 +1,5 @@
-// The file whose pages a program has mapped, so that they can be mapped a second time.
+// What memory of the program is: whether it may be read and written, and the file whose pages it
+// maps, so that they can be mapped a second time.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,10 @@ struct HostFile {
 /// stack), for pages that the program may have changed for itself alone, and for files that are
 /// gone from their path.
 std::optional<HostFile> host_file(uint64_t begin, uint64_t end);
+
+enum class HostAccess { none, read, write };
+
+/// What the program may do with all of [begin, end), in however many mappings.
+HostAccess host_access(uint64_t begin, uint64_t end);
 
 } // namespace cugrt::emulator

@@ -124,9 +124,9 @@ CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy) {
   CUGRT_EMU_TRY(operands(copy, &source, &destination, &extent));
   if (extent.empty())
     return CUDA_SUCCESS;
-  // Named as device memory but no device address, or not within one live allocation.
-  if ((declared_device(copy.srcMemoryType) && !driver.memory->owns(source.address)) ||
-      (declared_device(copy.dstMemoryType) && !driver.memory->owns(destination.address)))
+  // Named as device memory but none that the device reaches, or not within one live allocation.
+  if ((declared_device(copy.srcMemoryType) && is_pageable(driver, source.address)) ||
+      (declared_device(copy.dstMemoryType) && is_pageable(driver, destination.address)))
     return CUDA_ERROR_INVALID_VALUE;
   return reachable(driver, source, extent) && reachable(driver, destination, extent)
              ? CUDA_SUCCESS

@@ -58,15 +58,18 @@ CUresult MemoryTable::register_host(AddressSpace &memory, uint64_t address, uint
   if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
     return CUDA_SUCCESS;
   try {
-    const auto seen = memory.map_host_pages(reinterpret_cast<const void *>(address), bytes,
-                                            flags & CU_MEMHOSTREGISTER_READ_ONLY);
-    if (seen.ok())
-      range.device_address = *seen;
-    else if (seen.status().code() == Code::invalid_argument) {
-      host_.erase(made);
-      return CUDA_ERROR_INVALID_VALUE;
+    const bool only_read = flags & CU_MEMHOSTREGISTER_READ_ONLY;
+    auto seen = memory.map_host_pages(reinterpret_cast<const void *>(address), bytes, only_read);
+    if (!seen.ok() && seen.status().code() == Code::unsupported) {
+      seen = memory.lend(address, bytes, only_read);
     }
-    if (UndefinedBytes *undefined = memory.undefined(); undefined && range.device_address)
+    if (!seen.ok()) {
+      host_.erase(made);
+      return seen.status().code() == Code::invalid_argument ? CUDA_ERROR_INVALID_VALUE
+                                                            : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    range.device_address = *seen;
+    if (UndefinedBytes *undefined = memory.undefined(); undefined && memory.owns(*seen))
       undefined->exempt(range.device_address, bytes);
   } catch (...) {
     release(memory, made, host_);
@@ -86,7 +89,9 @@ CUresult MemoryTable::unregister_host(AddressSpace &memory, uint64_t address) {
 
 void MemoryTable::release(AddressSpace &memory, Map::iterator it, Map &map) {
   const MemoryRange &range = it->second;
-  if (range.device_address) {
+  if (range.device_address && !memory.owns(range.device_address)) {
+    memory.end_loan(range.device_address);
+  } else if (range.device_address) {
     if (UndefinedBytes *undefined = memory.undefined())
       undefined->end_exemption(range.device_address);
     memory.free(range.device_address);

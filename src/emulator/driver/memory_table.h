@@ -47,7 +47,8 @@ public:
 
   CUresult allocate(AddressSpace &memory, uint64_t bytes, MemoryKind kind, Context *context,
                     unsigned flags, MemoryRange *out, std::shared_ptr<MemoryPool> pool = nullptr);
-  /// With CU_MEMHOSTREGISTER_DEVICEMAP kernels reach pages of files that are mapped.
+  /// With CU_MEMHOSTREGISTER_DEVICEMAP kernels reach it: pages of files at an address of their own
+  /// on the device, other memory at the host's.
   CUresult register_host(AddressSpace &memory, uint64_t address, uint64_t bytes, unsigned flags,
                          Context *context);
   CUresult unregister_host(AddressSpace &memory, uint64_t address);

@@ -70,10 +70,14 @@ bool place_global(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
                   std::byte **out) {
   AddressRange &range = w.ranges[op->cache];
   if (!range.contains(address, bytes)) {
-    if (auto found = w.memory->find(address, bytes))
+    if (auto found = w.memory->find(address, bytes)) {
       range = *found;
-    else if (!place_beyond(op, w, lane, address, bytes))
+    } else if (w.memory->is_lent(address, bytes)) {
+      *out = reinterpret_cast<std::byte *>(address);
+      return true;
+    } else if (!place_beyond(op, w, lane, address, bytes)) {
       return false;
+    }
   }
   *out = w.memory->host(address);
   return true;
@@ -146,12 +150,6 @@ void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses) {
   for (uint32_t i = 0; i < kLanes; ++i)
     addresses[i] = wide ? addresses[i] + uint64_t(op->imm)
                         : uint64_t(uint32_t(addresses[i] + uint64_t(op->imm)));
-}
-
-bool check_global(const Op *op, Warp &w, const uint64_t *addresses, uint32_t bytes,
-                  uint32_t align) {
-  std::byte *places[kLanes];
-  return translate(op, w, ptx::Space::global, addresses, bytes, align, places);
 }
 
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,

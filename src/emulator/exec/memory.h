@@ -8,15 +8,12 @@ namespace cugrt::emulator {
 /// Addresses of the active lanes, offset included. 32-bit address registers are extended.
 void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses);
 
-/// True when every active lane's `bytes` at `addresses` lie in live global memory, aligned to
-/// `align`; remembers the range for the operation. Otherwise raises the fault and returns false.
-bool check_global(const Op *op, Warp &w, const uint64_t *addresses, uint32_t bytes, uint32_t align);
-
 /// Where an address given in `space` lies. A generic one, of no space, is looked up, and `address`
 /// becomes an offset into what is found.
 ptx::Space resolve(ptx::Space space, uint64_t &address);
 
-/// Where each active lane's bytes are, for an address of any space. False after raising a fault.
+/// Where each active lane's bytes are, for an address of any space; a range of global memory is
+/// remembered for the operation. False after raising a fault.
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
                uint32_t align, std::byte **out);
 

@@ -279,23 +279,6 @@ inline bool inside(const AddressRange &r, u64 begin, u64 bytes) {
 }
 
 template <bool Full, bool Store, class T, u32 N>
-CUGRT_INLINE const Op *access_global(const Op *op, Warp &w) {
-  constexpr u32 kBytes = sizeof(T) * N;
-  const u64 *a = w.lane<u64>(op->a);
-  const AddressShape &s = shape_of<Full, kBytes>(op, w, a);
-  const u64 offset = u64(op->imm);
-  // Lanes and offset may be misaligned in ways that cancel: the slow path decides then.
-  if (((s.bits | offset) & (kBytes - 1)) ||
-      !inside(w.ranges[op->cache], s.low + offset, s.high - s.low + kBytes)) [[unlikely]] {
-    u64 addresses[kLanes];
-    effective_addresses(op, w, addresses);
-    if (!check_global(op, w, addresses, kBytes, kBytes))
-      return w.stop;
-  }
-  return move<Full, Store, T, N>(op, w, a, s, w.global_offset + offset);
-}
-
-template <bool Full, bool Store, class T, u32 N>
 const Op *access_checked(const Op *op, Warp &w, ptx::Space space) {
   constexpr u32 kBytes = sizeof(T) * N;
   u64 addresses[kLanes];
@@ -309,6 +292,19 @@ const Op *access_checked(const Op *op, Warp &w, ptx::Space space) {
   else
     load_each<Full, T, N>(op, w, where);
   return op + 1;
+}
+
+template <bool Full, bool Store, class T, u32 N>
+CUGRT_INLINE const Op *access_global(const Op *op, Warp &w) {
+  constexpr u32 kBytes = sizeof(T) * N;
+  const u64 *a = w.lane<u64>(op->a);
+  const AddressShape &s = shape_of<Full, kBytes>(op, w, a);
+  const u64 offset = u64(op->imm);
+  // Lanes and offset may be misaligned in ways that cancel: the slow path decides then.
+  if (((s.bits | offset) & (kBytes - 1)) ||
+      !inside(w.ranges[op->cache], s.low + offset, s.high - s.low + kBytes)) [[unlikely]]
+    return access_checked<Full, Store, T, N>(op, w, kglobal);
+  return move<Full, Store, T, N>(op, w, a, s, w.global_offset + offset);
 }
 
 template <bool Full, bool Store, class T, u32 N, class A>

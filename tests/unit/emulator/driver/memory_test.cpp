@@ -4,6 +4,7 @@
 
 #include <numeric>
 #include <sys/mman.h>
+#include <unistd.h>
 
 TEST_CASE("Zero bytes, double frees and foreign addresses are refused") {
   Session session;
@@ -200,17 +201,80 @@ TEST_CASE("Pages of a file that are registered have an address on the device") {
   static_cast<uint32_t *>(pages)[2] = 6;
   CHECK(download<uint32_t>(seen, 3) == std::vector<uint32_t>{7, 5, 6});
   OK(CU(cuMemHostUnregister)(pages));
-  std::remove(path.c_str());
-  OK(CU(cuMemHostRegister_v2)(pages, 12000, mapped)); // the file has no path: for copies only
-  CHECK(CU(cuMemHostGetDevicePointer_v2)(&seen, pages, 0) == CUDA_ERROR_NOT_SUPPORTED);
-  OK(CU(cuMemHostUnregister)(pages));
   munmap(pages, 12000);
   std::fclose(file);
+}
 
-  std::vector<char> heap(8192);
-  OK(CU(cuMemHostRegister_v2)(heap.data(), heap.size(), mapped));
-  CHECK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0) == CUDA_ERROR_NOT_SUPPORTED);
+/// out[i] = a[i] + b[i] for i < n
+void launch_add(CUdeviceptr out, CUdeviceptr a, CUdeviceptr b, uint32_t n) {
+  void *arguments[] = {&out, &a, &b, &n};
+  OK(CU(cuLaunchKernel)(kernel(load_kernels(), "add"), (n + 63) / 64, 1, 1, 64, 1, 1, 0, nullptr,
+                        arguments, nullptr));
+}
+
+TEST_CASE("Registered memory of any kind is reached by kernels while it is registered") {
+  Session session;
+  const unsigned mapped = CU_MEMHOSTREGISTER_DEVICEMAP;
+  std::vector<float> heap(2000, 3);
+  const CUdeviceptr ones = upload(std::vector<float>(2000, 1));
+  CUdeviceptr seen = 0;
+  OK(CU(cuMemHostRegister_v2)(heap.data(), 8000, 0));
+  CHECK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemHostUnregister)(heap.data()));
+
+  OK(CU(cuMemHostRegister_v2)(heap.data(), 8000, mapped));
+  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0));
+  launch_add(seen, seen, ones, 2000);
+  OK(CU(cuCtxSynchronize)());
+  CHECK(heap == std::vector<float>(2000, 4));
+  heap[5] = 9;
+  CHECK(download<float>(seen + 20, 1)[0] == 9);
+  OK(CU(cuMemHostUnregister)(heap.data()));
+  CHECK(CU(cuMemcpyDtoH_v2)(heap.data(), seen, 4) == CUDA_ERROR_INVALID_VALUE);
+
+  const long page = sysconf(_SC_PAGESIZE);
+  auto *pages = static_cast<char *>(
+      mmap(nullptr, size_t(2 * page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(pages != MAP_FAILED);
+  const auto both = size_t(2 * page);
+  CHECK(CU(cuMemHostRegister_v2)(pages, both, mapped) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemHostRegister_v2)(pages, both, mapped | CU_MEMHOSTREGISTER_READ_ONLY));
+  OK(CU(cuMemHostUnregister)(pages));
+  munmap(pages + page, size_t(page)); // what is not there cannot be registered
+  CHECK(CU(cuMemHostRegister_v2)(pages, both, mapped | CU_MEMHOSTREGISTER_READ_ONLY) ==
+        CUDA_ERROR_INVALID_VALUE);
+  munmap(pages, size_t(page));
+  OK(CU(cuMemFree_v2)(ones));
+}
+
+TEST_CASE("A kernel faults behind the end of registered memory") {
+  Session session;
+  std::vector<float> heap(64);
+  const CUdeviceptr ones = upload(std::vector<float>(64, 1));
+  CUdeviceptr seen = 0;
+  OK(CU(cuMemHostRegister_v2)(heap.data(), 60 * 4, CU_MEMHOSTREGISTER_DEVICEMAP));
+  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0));
+  launch_add(seen, ones, ones, 61);
+  CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(heap[60] == 0);
+}
+
+TEST_CASE("A fill without a stream is waited for where the host sees the memory") {
+  Session session{"CUGRT_EMU_ORDER=1"};
+  void *host = nullptr;
+  OK(CU(cuMemHostAlloc)(&host, 400, CU_MEMHOSTALLOC_DEVICEMAP));
+  CUdeviceptr managed = 0;
+  OK(CU(cuMemAllocManaged)(&managed, 400, CU_MEM_ATTACH_GLOBAL));
+  std::vector<uint32_t> heap(100);
+  OK(CU(cuMemHostRegister_v2)(heap.data(), 400, CU_MEMHOSTREGISTER_DEVICEMAP));
+  for (auto *seen :
+       {static_cast<uint32_t *>(host), reinterpret_cast<uint32_t *>(managed), heap.data()}) {
+    OK(CU(cuMemsetD32_v2)(reinterpret_cast<CUdeviceptr>(seen), 77, 100));
+    CHECK(seen[99] == 77);
+  }
+  OK(CU(cuMemHostUnregister)(heap.data()));
+  OK(CU(cuMemFree_v2)(managed));
+  OK(CU(cuMemFreeHost)(host));
 }
 
 TEST_CASE("Pointer attributes tell kinds of memory apart") {
