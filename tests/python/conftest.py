@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("CUGRT_DRIVER", "emulated")
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit", "checks"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential", "llm"))
 
-import check_language_models as checks  # noqa: E402
 import cugrt  # noqa: E402
+import language_models  # noqa: E402
 
 CLASSIFY = """cugrt 1
 
@@ -77,7 +77,7 @@ def x():
 @pytest.fixture(scope="session")
 def tiny():
     """A random language model of two layers as bytes, with its logits by arithmetic of its own."""
-    return checks.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, checks.text("<|user|>"))])
+    return language_models.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, language_models.text("<|user|>"))])
 
 
 @pytest.fixture(scope="session")

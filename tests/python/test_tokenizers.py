@@ -11,7 +11,7 @@ import sentencepiece
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from conftest import checks
+from conftest import language_models
 
 TEXTS = 20000  # of each tokenizer
 WORD = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -56,7 +56,7 @@ def texts():
 
 def written(folder, keys):
     """A file of a vocabulary alone."""
-    kinds = {str: (8, checks.text), int: (5, lambda value: struct.pack("<i", value)), float: (6, lambda value: struct.pack("<f", value)),
+    kinds = {str: (8, language_models.text), int: (5, lambda value: struct.pack("<i", value)), float: (6, lambda value: struct.pack("<f", value)),
              bool: (7, lambda value: struct.pack("<?", value))}
     data = b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys))
     for name, value in keys.items():
@@ -65,7 +65,7 @@ def written(folder, keys):
             value = struct.pack("<IIQ", 9, kind, len(value)) + b"".join(map(write, value))
         else:
             value = struct.pack("<I", kind) + write(value)
-        data += checks.text(name) + value
+        data += language_models.text(name) + value
     path = folder / "vocabulary.gguf"
     path.write_bytes(data)
     return path
