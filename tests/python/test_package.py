@@ -1,8 +1,11 @@
 """The package itself: what is in it, what it costs, what it leaves behind."""
+import ctypes
+import gc
+import importlib.util
 import inspect
+import json
 import os
 import re
-import resource
 import subprocess
 import sys
 
@@ -12,12 +15,23 @@ import pytest
 import cugrt
 from conftest import CLASSIFY
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PREFIX = os.path.join(os.path.dirname(cugrt.__file__), "prefix")
 
 
-def resident_kb():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() // 1024
+class Heap(ctypes.Structure):
+    """What mallinfo2 tells of all of malloc's arenas."""
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+                                                     "fordblks", "keepcost")]
+
+
+def allocated():
+    """Bytes that malloc has given and that were not freed, and the blocks of Python's objects."""
+    gc.collect()
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Heap
+    heap = mallinfo2()
+    return heap.uordblks + heap.hblkhd, sys.getallocatedblocks()
 
 
 def test_libraries_and_programs_are_inside():
@@ -61,6 +75,25 @@ def test_a_bar_is_shown_in_terminals_and_notebooks_alone(tmp_path):
         os.close(terminal)
 
 
+def test_a_checkout_that_moved_makes_what_wheels_are_made_with_anew(tmp_path, monkeypatch):
+    """Programs of an environment, and Meson's folders, name the path that they were made at."""
+    spec = importlib.util.spec_from_file_location("wheel", os.path.join(ROOT, "src", "python", "wheel.py"))
+    wheel = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wheel)
+    monkeypatch.setattr(wheel, "requirements", lambda: ["pip"])  # which every environment has
+    for folder in ("here", "there"):
+        programs, version = wheel.prepared(sys.executable, str(tmp_path / folder))
+        assert subprocess.run([os.path.join(programs, "pip"), "--version"]).returncode == 0
+        build = tmp_path / folder / f"build-{version}"
+        if folder == "here":
+            (build / "meson-info").mkdir(parents=True)
+            (build / "meson-info" / "meson-info.json").write_text(json.dumps({"directories": {"source": wheel.HERE, "build": str(build)}}))
+            assert wheel.is_of(str(build))
+            (tmp_path / "here").rename(tmp_path / "there")
+        else:
+            assert not wheel.is_of(str(build))
+
+
 def test_everything_public_is_documented():
     for name in cugrt.__all__:
         thing = getattr(cugrt, name)
@@ -97,9 +130,9 @@ def test_10000_calls_leave_nothing(w, x, fails):
             except cugrt.Error:
                 assert fails
     calls(1000)
-    before, counters = resident_kb(), model.counters
+    before, counters = allocated(), model.counters
     calls(10000)
-    after = model.counters
-    assert resident_kb() - before < 1024, "less than 0.1 byte a call"
+    left, after = [now - then for now, then in zip(allocated(), before)], model.counters
+    assert left[0] < 5000 and left[1] < 500, f"{left} bytes and objects, of 10,000 calls"
     for name in ("arena_bytes", "instance_bytes", "result_bytes", "weight_bytes"):
         assert after[name] == counters[name]

@@ -235,14 +235,21 @@ ValueId FunctionWriter::step() {
   ValueId x = embedding();
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     x = feed_forward(attention(x, layer), layer);
-  x = g_.norm(last_row(x), "output_norm.weight", d_.width, d_.epsilon);
+  if (!options_.all_logits)
+    x = last_row(x);
+  x = g_.norm(x, "output_norm.weight", d_.width, d_.epsilon);
   const bool is_tied = !g_.has_tensor("output.weight");
   const ValueId logits = g_.cast(
       g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
-  std::vector<Operand> sampled = {Operand::of(logits),          Operand::of(samplers_),
-                                  Operand::of(counts_),         Operand::of(tokens_),
-                                  Operand::of(next_positions_), Operand::of(state_lengths_),
-                                  size(options_.places),        size(vocabulary_)};
+  const ValueId last = options_.all_logits ? last_row(logits) : logits;
+  std::vector<Operand> sampled = {Operand::of(last),
+                                  Operand::of(samplers_),
+                                  Operand::of(counts_),
+                                  Operand::of(tokens_),
+                                  Operand::of(next_positions_),
+                                  Operand::of(state_lengths_),
+                                  size(options_.places),
+                                  size(vocabulary_)};
   if (is_prefill_)
     sampled.insert(sampled.begin(), Operand::of(request_));
   g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));

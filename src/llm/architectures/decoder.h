@@ -8,7 +8,8 @@
 //             device, goes on so
 //
 // Both append keys and values to the caches, advance the state, and give the logits of the last
-// position and, in the state, the token that is drawn from them. The loop gives no logits.
+// position (or, on request, of all) and, in the state, the token that is drawn from them. The loop
+// gives no logits.
 #pragma once
 
 #include "import/gguf/gguf.h"
@@ -55,6 +56,7 @@ struct DecoderOptions {
   int64_t context = 0, places = 1, chunk = 64;
   int64_t ring = 64;        // steps whose tokens it holds; a power of two
   bool device_loop = false; // @decode makes steps until decode_end.cu ends it, not one
+  bool all_logits = false;  // @prefill gives those of every row, not of the last alone
 };
 
 /// Of the tensor `words` (kernels/decode_end.cu).

@@ -20,6 +20,7 @@ struct EngineOptions {
   int64_t context = 0;              // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
   Loop loop = Loop::host;
+  bool all_logits = false; // take_in keeps those of every token, not of the last alone
   std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
@@ -76,8 +77,8 @@ public:
   /// Steps that were made so far, modulo 2^32; none runs.
   uint32_t steps_made() const { return ring_.made(); }
 
-  /// Of the last call: row 0 of a take_in, row `place` of a step, which a loop on the device does
-  /// not keep.
+  /// Of the last call: row 0 of a take_in, or with all_logits the row of a token; row `place` of a
+  /// step, which a loop on the device does not keep.
   Status read_logits(int64_t row, std::vector<float> &logits);
   /// Of the first `count` positions of a place's caches: cache by cache, position by position.
   Status read_caches(int64_t place, int64_t count, std::string &bytes);

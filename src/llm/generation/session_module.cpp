@@ -67,6 +67,7 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
   wanted.chunk = std::min(kChunk, options.context);
   wanted.ring = TokenRing::kRows;
   wanted.device_loop = options.loop == Loop::device;
+  wanted.all_logits = options.all_logits;
   CUGRT_ASSIGN(DecoderModule built, build_decoder(model.file, decoder, wanted));
   built.mark = mark_of(built, options);
   built.text += "\nfunc @" + built.mark + "() -> () {\n  return\n}\n";

@@ -87,24 +87,27 @@ class Generation:
 class LLM:
     """A language model on a device.
 
-    ``path``: a GGUF file. ``dtype``: of what is computed, ``"float32"``, ``"float16"`` or ``"bfloat16"``. ``cache``: of keys
+    ``path``: a GGUF file, or its bytes. ``dtype``: of what is computed, ``"float32"``, ``"float16"`` or ``"bfloat16"``. ``cache``: of keys
     and values that are kept, one of these or ``"q8_0"``; as ``dtype`` unless given.
     ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
-    sequences at once, each with a context of its own. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
+    sequences at once, each with a context of its own. ``pack``: what the command ``cugrt compile`` made of the same file;
+    no compiler is needed then, and dtypes, context and places are those it was made with. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
 
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
     """
 
-    def __init__(self, path, *, dtype="float32", cache="", context=0, places=1, driver=None, device=0, progress=None):
+    def __init__(self, path, *, dtype="float32", cache="", context=0, places=1, pack="", driver=None, device=0,
+                 progress=None):
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
-        path = os.fspath(path)
+        source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
+        path = os.fspath(source)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
         self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, cache, context,
-                                             places, progress)
+                                             places, os.fspath(pack), progress)
 
     @property
     def info(self):
@@ -114,7 +117,10 @@ class LLM:
 
     def tokenize(self, text: str) -> list[int]:
         """The text's token ids."""
-        return self._open.tokenize(text)
+        try:
+            return self._open.tokenize(text)
+        except TypeError:
+            raise Error("a text is a str that UTF-8 can hold, without surrogates") from None
 
     def token_bytes(self, token: int) -> bytes:
         """What a token stands for, which need not be whole characters; ``b""`` of what is no token."""
@@ -152,7 +158,7 @@ class LLM:
             pairs = [(message["role"], message["content"]) for message in messages]
             ids, end = self._open.tokenize_chat(pairs)
         except (TypeError, KeyError):
-            raise Error("messages is a text, or a list of dicts with a role and a content of text") from None
+            raise Error("messages is a text, or a list of dicts with a role and a content of text, without surrogates") from None
         return self._begin(ids, [end], stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
                            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
                            frequency_penalty=frequency_penalty, seed=seed)
@@ -222,8 +228,10 @@ class LLM:
         return self._native
 
     def _ids(self, prompt):
+        if isinstance(prompt, str):
+            return self.tokenize(prompt)
         try:
-            return self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+            return list(prompt)
         except TypeError:
             raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
 

@@ -194,7 +194,7 @@ def compile(source, output, architectures, *, weights=None, weights_inside=True,
     from ._progress import Bar
     kind, name, folder, path, content = _sources.read(source)
     if kind not in ("text", "onnx"):
-        raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX")
+        raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX, and by the command cugrt compile of GGUF")
     bar = Bar() if progress is True else None
     described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, preprocess, options,
                          bar or progress or None)

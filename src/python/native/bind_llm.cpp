@@ -26,13 +26,14 @@ public:
 
 void open(LanguageModels *self, const std::string &path, const std::string &driver, int ordinal,
           const std::string &nvrtc, const std::string &dtype, const std::string &cache,
-          int64_t context, int64_t places, nb::object function) {
+          int64_t context, int64_t places, const std::string &pack, nb::object function) {
   LanguageSessionOptions options;
   options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
   if (!cache.empty())
     options.cache = static_cast<cugrt_dtype>(dtype_from_name(cache));
   options.context = context;
   options.places = places;
+  options.pack = pack.empty() ? nullptr : pack.c_str();
   Progress progress(function);
   progress.put_into(options);
   {
@@ -130,7 +131,7 @@ void bind_llm(nb::module_ &module) {
   nb::class_<LanguageModels>(module, "LanguageModel")
       .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
            nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("cache"), nb::arg("context"),
-           nb::arg("places"), nb::arg("progress").none())
+           nb::arg("places"), nb::arg("pack"), nb::arg("progress").none())
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",

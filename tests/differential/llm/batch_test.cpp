@@ -76,6 +76,32 @@ TEST_CASE("four sequences of different lengths have the logits of each alone, bi
   CHECK(follow(**engine, 3, kSteps) == alone[1]);
 }
 
+TEST_CASE("on request a part of a prompt has the logits of each of its tokens") {
+  auto whole = of_places(1), single = of_places(1);
+  whole.all_logits = true;
+  auto engine = Engine::open(*small_model(), emulated_runtime().get(), whole);
+  auto one_by_one = Engine::open(*small_model(), emulated_runtime().get(), single);
+  REQUIRE(engine.ok());
+  REQUIRE(one_by_one.ok());
+  const std::vector<int32_t> prompt = prompt_of(13, 2); // of 16 rows, three of which are none
+  take_in(**engine, 0, prompt);
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    std::vector<float> logits, wanted;
+    REQUIRE((*engine)->read_logits(at, logits).ok());
+    REQUIRE((*one_by_one)->take_in(0, at, std::span(prompt).subspan(i, 1), false).ok());
+    REQUIRE((*one_by_one)->read_logits(0, wanted).ok());
+    INFO("token " << i);
+    for (size_t token = 0; token < wanted.size(); ++token)
+      REQUIRE(std::abs(logits[token] - wanted[token]) < 1e-4f * (1 + std::abs(wanted[token])));
+  }
+  take_in(**one_by_one, 0, prompt);
+  const Result<int32_t> next = (*engine)->read_token(0), wanted = (*one_by_one)->read_token(0);
+  REQUIRE(next.ok());
+  REQUIRE(wanted.ok());
+  CHECK(*next == *wanted); // drawn from the last one's
+}
+
 TEST_CASE("a decode step is five launches a layer and six at most, also of mixed formats") {
   for (const bool is_mixed : {false, true}) {
     SmallLanguageModel small;

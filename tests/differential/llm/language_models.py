@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -435,6 +436,18 @@ def _(subject):
     equal(answer["stop"], "end")
 
 
+@test("of several tokens that end a text each does")
+def _(subject):
+    ids = subject.generate(Model("llama", ["q8_0"], True, 1))["ids"]
+    keys = ("eos", "eot", "eom")
+    for first in keys:
+        ends = dict(zip(keys, (258, 258, 258))) | {first: ids[4]}  # 258 is no token of the answer
+        model = Model("llama", ["q8_0"], True, 1,
+                      more=[(f"tokenizer.ggml.{key}_token_id", 4, struct.pack("<I", token)) for key, token in ends.items()])
+        answer = subject.generate(model)
+        equal((answer["ids"], answer["stop"]), (ids[:ids.index(ids[4]) + 1], "end"))
+
+
 @test("the caches' end ends the text")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 1)
@@ -502,6 +515,26 @@ def _(subject):
     assert " nodes; 2 instances built, 0 fields patched; weights " in first.stderr, first.stderr
     equal(subject.error(Model("llama", ["q8_0"], True, 1), "--chat"),
           "cugrt: error: 'm.gguf' has no key 'tokenizer.chat_template'")
+
+
+@test("Ctrl-C stops an answer of a chat, which goes on")
+def _(subject):
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    path = subject.write(model.bytes)
+    chat = subprocess.Popen([subject.tool, "chat", path, "--temperature", "0", "--context", "4096"], env=subject.environment,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out = b""
+    for turn in (b"Hi\n", b"yes\n"):  # their answers would fill the context
+        chat.stdin.write(turn)
+        chat.stdin.flush()
+        while not out.endswith(b"> "):
+            out += chat.stdout.read(1)
+        out += chat.stdout.read(1)  # the answer has begun
+        chat.send_signal(signal.SIGINT)
+    rest, errors = chat.communicate(timeout=300)
+    equal((chat.returncode, b"error" in errors and errors), (0, False))
+    answers = (out + rest).decode("utf-8", "replace").split("> ")
+    equal((len(answers), answers[0], answers[3]), (4, "", "\n"))  # two turns, and the end of input
 
 
 @test("a model above 4 GiB is planned without being read, and the error of one that does not fit names the context")
