@@ -71,7 +71,7 @@ void Importer::fail(Code code, std::string message) {
 }
 
 void Importer::raise(const std::string &input, InputMode mode) {
-  InputMode &now = modes_[input];
+  InputMode &now = learnt_.inputs[input];
   if (options_.fix_given)
     mode = InputMode::bound;
   if (now < mode) {
@@ -79,6 +79,40 @@ void Importer::raise(const std::string &input, InputMode mode) {
     restart_ = true;
   }
   fail(Code::busy, "input '" + input + "' is to be known here");
+}
+
+/// What follows where two dimensions are equal: a dimension of the file that then can be one number
+/// alone is that number.
+void Importer::settle(E a, E b) {
+  Dims above, below;
+  add_factors(a, above), add_factors(b, below);
+  std::erase_if(above, [&](E e) {
+    auto same = std::find(below.begin(), below.end(), e);
+    if (same == below.end() || known(e))
+      return false;
+    below.erase(same);
+    return true;
+  });
+  if (std::none_of(above.begin(), above.end(), [&](E e) { return !known(e); }))
+    std::swap(above, below);
+  const E *symbol = nullptr; // times `up` is `down`
+  int64_t up = 1, down = 1;
+  for (const E &e : above)
+    if (const auto number = known(e); number && __builtin_mul_overflow(up, *number, &up))
+      return;
+    else if (!number && std::exchange(symbol, &e))
+      return;
+  for (E e : below)
+    if (const auto number = known(e); !number || __builtin_mul_overflow(down, *number, &down))
+      return;
+  if (!symbol || up == 0 || down % up || down / up < 1)
+    return;
+  for (const auto &[name, e] : dimensions_)
+    if (e == *symbol) {
+      learnt_.dims[name] = down / up;
+      restart_ = true;
+      return fail(Code::busy, "dimension '" + name + "' can only be " + std::to_string(down / up));
+    }
 }
 
 void Importer::need_constant(E e) {
@@ -152,6 +186,11 @@ Result<E> Importer::dimension(const ValueInfo &info, size_t i, const HostTensor 
   if (options_.fix_given && given && i < given->dims.size())
     return constant(given->dims[i]);
   const std::string name = name_of(info, i);
+  if (auto only = learnt_.dims.find(name); only != learnt_.dims.end()) {
+    if (dimensions_.try_emplace(name, constant(only->second)).second)
+      result_.symbols.emplace_back(name, std::to_string(only->second));
+    return constant(only->second);
+  }
   auto [known, added] = dimensions_.try_emplace(name);
   if (!added)
     return known->second;
@@ -220,7 +259,7 @@ Status Importer::input(const ValueInfo &info) {
   auto entry = std::make_shared<Entry>();
   entry->name = name;
   define(info.name, entry);
-  InputMode &mode = modes_[name];
+  InputMode &mode = learnt_.inputs[name];
   if (options_.bind.count(name))
     mode = InputMode::bound;
   if (mode == InputMode::bound)

@@ -91,7 +91,12 @@ void lstm(Call &c) {
   V x = c.value(0), w = c.value(1), r = c.value(2);
   if (c.failed() || c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
     return c.w.fail(Code::parse_error, "inputs and weights are of rank 3");
-  if (c.attribute("activations") || c.number("clip", 0) > 0 || c.integer("input_forget", 0))
+  static constexpr std::string_view kActivations[] = {"Sigmoid", "Tanh", "Tanh"};
+  bool usual = !(c.number("clip", 0) > 0) && !c.integer("input_forget", 0);
+  if (const AttributeView *given = c.attribute("activations"))
+    for (size_t i = 0; i < given->texts.size(); ++i)
+      usual = usual && given->texts[i] == kActivations[i % 3];
+  if (!usual)
     return c.unsupported("other activations, limits or joined gates");
   const Dims d = c.dims(x), of_w = c.dims(w), of_r = c.dims(r);
   const int64_t directions = c.number_of(of_w[0], "the number of directions");
@@ -123,10 +128,11 @@ void lstm(Call &c) {
   if (c.failed())
     return;
   V peepholes = c.has(7) ? c.reshape(c.value(7), {of_w[0], c.constant(3), hidden}) : V();
+  auto initial = [&](size_t i) { return c.w.match(c.value(i), {of_w[0], d[1], hidden}); };
   const std::vector<V> made =
       c.w.emit(Op::lstm_integer,
-               {c.concat(gates, 2), r, c.value(10), c.value(11), c.value(5), c.value(6), peepholes,
-                c.has(4) ? c.value(4) : V()},
+               {c.concat(gates, 2), r, c.value(10), c.value(11), initial(5), initial(6), peepholes,
+                c.has(4) ? c.w.match(c.value(4), {d[1]}) : V()},
                {attr("reverse", c.text("direction", "forward") == "reverse")});
   for (size_t i = 0; i < 3 && !c.failed(); ++i)
     c.result(made[i], i);
