@@ -36,8 +36,7 @@ Ran<float> padded(const Floats &values, const std::string &mode, const std::stri
 } // namespace
 
 TEST_CASE("Pad by what depends on a dimension: numbers, the edge, mirrored, in circle, cut off") {
-  CHECK(padded({1, 2, 3, 4, 5}, "constant", "").values ==
-        Floats{0, 0, 1, 2, 3, 4, 5, 0, 0, 0});
+  CHECK(padded({1, 2, 3, 4, 5}, "constant", "").values == Floats{0, 0, 1, 2, 3, 4, 5, 0, 0, 0});
   CHECK(padded({1, 2, 3, 4, 5}, "constant", "seven").values ==
         Floats{7, 7, 1, 2, 3, 4, 5, 7, 7, 7});
   CHECK(padded({1, 2, 3, 4, 5}, "edge", "").values == Floats{1, 1, 1, 2, 3, 4, 5, 5, 5, 5});

@@ -181,6 +181,8 @@ private:
   /// Of the input's dimension in the file: its number, by --dim or the file's own.
   std::optional<int64_t> number_of(const ValueInfo &info, size_t i) const;
   Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
+  Status known_dims() const;
+  Status known_bounds();
   Status results();
   Status result(std::string_view name, std::set<uint32_t> &returned);
   Status every_value(std::set<uint32_t> &returned);

@@ -513,6 +513,17 @@ TEST_CASE(
                         Holds("counted = 12"));
 }
 
+TEST_CASE("options that name what the model has not are refused, and told what it has") {
+  onnx::Options options;
+  options.dims["m"] = "4";
+  check_holds(error_of(kRelu, options), Holds("no dimension 'm'; it has 'n'"));
+  options.dims.clear();
+  options.bounds["m"] = {1, 8};
+  check_holds(error_of(kRelu, options), Holds("no symbol 'm'; it has 'n'"));
+  options.dims["n"] = "m";
+  CHECK(error_of(kRelu, options).empty());
+}
+
 TEST_CASE("a dimension that can only be one number is that number") {
   // The state's second dimension is 1, so the batch is.
   const auto weight = [](const std::string &name, Ints dims) {
