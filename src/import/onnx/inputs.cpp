@@ -1,4 +1,5 @@
-// Inputs of the model: their dimensions as symbols, what is bound, what options name; see importer.h.
+// Inputs of the model: their dimensions as symbols, what is bound, what options name; see
+// importer.h.
 #include "import/onnx/importer.h"
 #include "ir/type/element.h"
 

@@ -63,9 +63,17 @@ void leaky_relu(Call &c) {
 }
 
 void softmax(Call &c) {
-  if (c.integer("opset", 13) < 13)
-    return c.unsupported("a softmax over all axes behind one");
-  output(c, c.op(Op::softmax, {input(c, 0)}, {attr("axis", c.integer("axis", -1))}), 3);
+  const bool of_all = c.integer("opset", 13) < 13; // over all axes from the one on
+  V x = input(c, 0);
+  if (c.failed())
+    return;
+  const Dims d = c.dims(x);
+  const size_t axis = c.axis(c.integer("axis", of_all ? 1 : -1), d.size());
+  if (of_all)
+    x = c.reshape(x, {c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
+                      c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()))});
+  V y = c.op(Op::softmax, {x}, {attr("axis", of_all ? int64_t(1) : int64_t(axis))});
+  output(c, of_all ? c.reshape(y, d) : y, 3);
 }
 
 void global_average(Call &c) {
