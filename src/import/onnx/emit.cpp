@@ -91,7 +91,8 @@ V Importer::shape(const Dims &dims) {
 }
 
 void Importer::add_factors(E e, Dims &factors) {
-  if (exprs()[e].kind != ir::ExprKind::mul)
+  constexpr uint32_t kMostParts = 256; // written out, what products share is there many times
+  if (exprs()[e].kind != ir::ExprKind::mul || exprs().tree_size(e) > kMostParts)
     return factors.push_back(e);
   const E left = exprs()[e].a, right = exprs()[e].b;
   add_factors(left, factors);

@@ -70,7 +70,7 @@ void Importer::settle(E a, E b) {
   for (E e : below)
     if (const auto number = known(e); !number || __builtin_mul_overflow(down, *number, &down))
       return;
-  if (!symbol || up == 0 || down % up || down / up < 1)
+  if (!symbol || up < 1 || down % up || down / up < 1)
     return;
   for (const auto &[name, e] : dimensions_)
     if (e == *symbol) {

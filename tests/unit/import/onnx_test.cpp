@@ -581,3 +581,13 @@ TEST_CASE("sizes that exporters compute as floats are expressions") {
                     input("x", kF32, {"n"}) + input("z", kF32, {"1"}) + output("y", kF32, {}))),
       Holds("tensor<[floordiv(n, 3)], f32>") && !Holds("= cast(") && !Holds("= floor("));
 }
+
+TEST_CASE("products of dimensions that are squared again and again are not written out") {
+  std::string nodes = node("Shape", {"x"}, {"p0"});
+  for (int i = 0; i < 40; ++i)
+    nodes += node("Mul", {"p" + std::to_string(i), "p" + std::to_string(i)},
+                  {"p" + std::to_string(i + 1)});
+  CHECK(error_of(model(nodes + node("Reshape", {"x", "p40"}, {"y"}) + input("x", kF32, {"n"}) +
+                       output("y", kF32, {})))
+            .empty());
+}
