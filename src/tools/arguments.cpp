@@ -240,6 +240,10 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
   for (auto &[name, value] : symbols)
     values.push_back({name.c_str(), value});
 
+  // Where memory is one, an input lies in the pinned buffer that it is written to, and is read
+  // there.
+  const cugrt_memory_kind kind =
+      runtime.info().integrated ? CUGRT_MEMORY_PINNED : CUGRT_MEMORY_DEVICE;
   std::mt19937 engine(1);
   for (Argument &argument : arguments) {
     const std::string name = argument.info.name;
@@ -258,9 +262,14 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
     if (!argument.host && argument.info.access != CUGRT_OUT)
       argument.host = random_array(dtype, argument.dims, engine);
     argument.buffer =
-        cugrt::Buffer(runtime, std::max<uint64_t>(1, tensor_bytes(dtype, argument.dims)));
+        cugrt::Buffer(runtime, std::max<uint64_t>(1, tensor_bytes(dtype, argument.dims)), kind);
     argument.value = argument.buffer.tensor(static_cast<cugrt_dtype>(dtype), argument.dims);
-    if (argument.host)
+    if (!argument.host)
+      continue;
+    if (void *here = argument.buffer.host_pointer())
+      std::copy(argument.host->bytes.begin(), argument.host->bytes.end(),
+                static_cast<std::byte *>(here));
+    else
       cugrt::copy_to_device(runtime, argument.buffer.address(), argument.host->bytes);
   }
   return arguments;

@@ -207,8 +207,10 @@ void run(const Options &options) {
   std::vector<Argument> arguments =
       make_arguments(runtime, function, inputs, parse_symbols(options.settings));
   std::vector<cugrt::Value> values;
-  for (const Argument &argument : arguments)
+  for (Argument &argument : arguments) {
     values.push_back(argument.value);
+    argument.host.reset(); // is in the buffer
+  }
 
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;

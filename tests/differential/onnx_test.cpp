@@ -266,3 +266,25 @@ TEST_CASE("a softmax and a norm are stored as bytes where a quantisation follows
     }
   }
 }
+
+TEST_CASE("QLinearSoftmax of an older opset is over all axes from its own on") {
+  const std::vector<uint8_t> x = {3, 1, 0, 2, 7, 7, 7, 7};
+  std::vector<double> expected;
+  for (size_t row = 0; row < 2; ++row) {
+    double sum = 0;
+    for (size_t i = 0; i < 4; ++i)
+      sum += std::exp(0.5 * x[4 * row + i]);
+    for (size_t i = 0; i < 4; ++i)
+      expected.push_back(std::nearbyint(200 * std::exp(0.5 * x[4 * row + i]) / sum) + 5);
+  }
+  const std::vector<uint8_t> zero = {0}, five = {5};
+  const auto y =
+      run<uint8_t>(microsoft_node("QLinearSoftmax", {"x", "s", "z", "t", "f"}, {"y"},
+                                  integer_attribute("opset", 11) + integer_attribute("axis", 1)),
+                   {{"x", kU8, {2, 2, 2}, raw(x)},
+                    weight(floats("s", {}, {0.5f})),
+                    weight({"z", kU8, {}, raw(zero)}),
+                    weight(floats("t", {}, {0.005f})),
+                    weight({"f", kU8, {}, raw(five)})});
+  CHECK(std::vector<double>(y.begin(), y.end()) == expected);
+}

@@ -2,6 +2,7 @@
 #include "import/onnx/call.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace cugrt::onnx {
@@ -138,6 +139,15 @@ void Call::result(Host host, size_t i) {
   made->name = node.outputs[i];
   made->host = std::move(host);
   w.define(node.outputs[i], std::move(made));
+}
+
+void Call::result(Fractions fractions, size_t i) {
+  result(fractions.above, i); // is what it must be
+  if (!wants(i) || failed())
+    return;
+  Entry &made = *w.find(node.outputs[i]);
+  made.host.reset();
+  made.fractions = std::move(fractions);
 }
 
 void Call::result(EntryPtr entry, size_t i) {
@@ -347,7 +357,13 @@ V Call::matmul(V a, V b) {
 }
 
 E Call::quotient(const Dims &total, const Dims &rest) {
-  Dims above = total, below;
+  if (failed())
+    return {};
+  Dims above, divisors, below;
+  for (E e : total)
+    w.add_factors(e, above);
+  for (E e : rest)
+    w.add_factors(e, divisors);
   int64_t up = 1, down = 1;
   auto numbers = [&](Dims &list, int64_t &product) {
     std::erase_if(list, [&](E e) {
@@ -357,13 +373,15 @@ E Call::quotient(const Dims &total, const Dims &rest) {
       return number.has_value();
     });
   };
-  for (E e : rest)
+  for (E e : divisors)
     if (auto same = std::find(above.begin(), above.end(), e); same != above.end() && !known(e))
       above.erase(same);
     else
       below.push_back(e);
   numbers(above, up);
   numbers(below, down);
+  if (const int64_t common = std::gcd(up, down))
+    up /= common, down /= common;
   E result = w.exprs().mul(product(above), constant(up));
   for (E e : below)
     result = w.exprs().make(ir::ExprKind::floordiv, result, e);

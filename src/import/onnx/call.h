@@ -50,6 +50,7 @@ public:
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   void result(V v, size_t i = 0);
   void result(Host host, size_t i = 0);
+  void result(Fractions fractions, size_t i = 0);
   void result(EntryPtr entry, size_t i = 0);
   void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
   bool failed() const { return w.failed(); }
@@ -99,6 +100,9 @@ V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
 /// follow from weights alone. Nothing where there is none, or something of it is no constant.
 void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed);
 
+/// Element i of the result is element i - before of x where there is one, else `fill`, a scalar.
+V padded(Call &c, V x, size_t axis, E before, E after, V fill);
+
 struct PoolWindow {
   Ints kernel, strides, dilation, before;
 };
@@ -110,6 +114,7 @@ using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
 void add_reductions(HandlerTable &table);
 void add_shapes(HandlerTable &table);
+void add_padding(HandlerTable &table);
 void add_indexing(HandlerTable &table);
 void add_products(HandlerTable &table);
 void add_windows(HandlerTable &table);
@@ -131,5 +136,9 @@ Handler find_handler(std::string_view domain, std::string_view op);
 
 /// Gives the node's results on the host where its inputs are known and the op is one of numbers.
 bool evaluate(Call &call);
+/// Likewise where inputs are floats that depend on dimensions, or the node makes such.
+bool evaluate_fractions(Call &call);
+/// An input of one element as such a float, or as one that is a number.
+std::optional<Fractions> fraction(Call &call, size_t input);
 
 } // namespace cugrt::onnx

@@ -90,6 +90,15 @@ V Importer::shape(const Dims &dims) {
   return made;
 }
 
+void Importer::add_factors(E e, Dims &factors) {
+  constexpr uint32_t kMostParts = 256; // written out, what products share is there many times
+  if (exprs()[e].kind != ir::ExprKind::mul || exprs().tree_size(e) > kMostParts)
+    return factors.push_back(e);
+  const E left = exprs()[e].a, right = exprs()[e].b;
+  add_factors(left, factors);
+  add_factors(right, factors);
+}
+
 V Importer::match(V x, const Dims &dims) {
   if (failed() || !x.valid())
     return {};
@@ -107,6 +116,11 @@ V Importer::match(V x, const Dims &dims) {
       return {};
     }
   }
+  for (size_t i = 0; i < dims.size() && blocks_.empty(); ++i) // within a branch it may not be so
+    if (from.dims[i] != dims[i])
+      settle(from.dims[i], dims[i]);
+  if (failed())
+    return {};
   return append(ir::BindingKind::match_shape, {ir::Operand::of(x)}, dims,
                 {result_.module.types.tensor(from.dtype, dims)});
 }
@@ -223,6 +237,15 @@ V Importer::materialize(const Host &host) {
   return whole;
 }
 
+V Importer::materialize_fractions(const Fractions &fractions) {
+  const ir::DTypeLiteral dtype(fractions.dtype);
+  V y = emit(Op::cast, {materialize(fractions.above)}, {{"dtype", dtype}}).front();
+  if (fractions.below == 1)
+    return y;
+  const Host below{fractions.dtype, {}, {}, {static_cast<double>(fractions.below)}};
+  return emit(Op::div, {y, materialize(below)}, {}).front();
+}
+
 V Importer::device(Entry &entry) {
   if (entry.device.valid() || failed())
     return entry.device;
@@ -230,6 +253,8 @@ V Importer::device(Entry &entry) {
     entry.device = constant_tensor(entry.name, *entry.constant);
   else if (entry.host)
     entry.device = materialize(*entry.host);
+  else if (entry.fractions)
+    entry.device = materialize_fractions(*entry.fractions);
   else
     fail(Code::internal, "value '" + entry.name + "' stands for nothing");
   if (!blocks_.empty() && entry.device.valid() && level_[entry.device.index] > 0)

@@ -87,14 +87,25 @@ std::optional<E> Evaluation::integer_op(std::string_view op, E a, E b) {
       return std::nullopt;
     if (x && y)
       return exprs.constant(*x / *y);
-    if (c_.w.range(a).lower >= 0 && c_.w.range(b).lower > 0)
+    if (c_.w.range(b).lower <= 0)
+      return std::nullopt;
+    if (c_.w.range(a).lower >= 0)
       return exprs.floordiv(a, b); // of what is not negative, truncation is the floor
-    return std::nullopt;
+    return exprs.make(Kind::select, integer(Kind::lt, a, exprs.constant(0)), exprs.ceildiv(a, b),
+                      exprs.floordiv(a, b));
   }
   if (op == "Mod" && !c_.integer("fmod", 0) && dtype != DType::u64)
     return (y && *y != 0) ? std::optional(integer(Kind::mod, a, b)) : std::nullopt;
   if (dtype == DType::u64)
     return std::nullopt;
+  const ir::Interval of_a = c_.w.range(a), of_b = c_.w.range(b);
+  const bool below = of_a.upper<of_b.lower, above = of_a.lower> of_b.upper;
+  if (op == "Equal" && (below || above))
+    return exprs.constant(0);
+  if ((op == "Less" || op == "LessOrEqual") && (below || above))
+    return exprs.constant(below);
+  if ((op == "Greater" || op == "GreaterOrEqual") && (below || above))
+    return exprs.constant(above);
   if (op == "Min")
     return exprs.min(a, b);
   if (op == "Max")
@@ -283,7 +294,10 @@ bool Evaluation::shape_of() {
   if (x->device.valid())
     dims = c_.dims(x->device);
   else
-    for (int64_t dim : x->host ? x->host->dims : x->constant ? x->constant->dims : Ints())
+    for (int64_t dim : x->host        ? x->host->dims
+                       : x->constant  ? x->constant->dims
+                       : x->fractions ? x->fractions->above.dims
+                                      : Ints())
       dims.push_back(c_.constant(dim));
   Host out;
   if (c_.node.op == "Size") {
@@ -425,6 +439,6 @@ bool Evaluation::run() {
 
 } // namespace
 
-bool evaluate(Call &call) { return Evaluation(call).run(); }
+bool evaluate(Call &call) { return Evaluation(call).run() || evaluate_fractions(call); }
 
 } // namespace cugrt::onnx

@@ -18,9 +18,9 @@ Status verified(const ir::Module &module) {
 }
 
 Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
-  std::map<std::string, InputMode> modes;
-  for (;;) { // each turn raises the mode of an input, of which there are two above the first
-    auto imported = Importer(model, files, options, modes).run();
+  Learnt learnt;
+  for (;;) { // each turn raises an input's mode, of which there are three, or fixes a dimension
+    auto imported = Importer(model, files, options, learnt).run();
     if (imported.ok())
       CUGRT_TRY(verified(imported->module));
     if (imported.ok() || imported.status().code() != Code::busy)

@@ -46,6 +46,13 @@ struct Host {
   size_t size() const { return ints.size() + reals.size(); }
 };
 
+/// Floats that depend on dimensions: each is a whole number by `below`, which is at least 1.
+struct Fractions {
+  Host above; // i64
+  int64_t below = 1;
+  DType dtype = DType::f32;
+};
+
 inline bool is_real(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; }
 
 /// What a name of the file stands for.
@@ -53,6 +60,7 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::string name{};
   std::optional<HostTensor> constant{}; // bytes
   std::optional<Host> host{};           // elements, of constants when asked for
+  std::optional<Fractions> fractions{}; // never beside the two above
   V device{};
   bool is_input = false;                         // of the model, whose value is not known here
   bool missing = false;                          // the result of a node that cannot be imported
@@ -84,14 +92,20 @@ std::string float_text(double number);
 /// How an input of the model is taken.
 enum class InputMode { device, host, bound };
 
+/// What an import found out that starts it anew.
+struct Learnt {
+  std::map<std::string, InputMode> inputs{};
+  std::map<std::string, int64_t>
+      dims{}; // of the file's dimensions: the one number that each can be
+};
+
 class Importer {
 public:
-  Importer(const Model &model, ExternalFiles &files, const Options &options,
-           std::map<std::string, InputMode> &modes)
-      : model_(model), files_(files), options_(options), modes_(modes),
+  Importer(const Model &model, ExternalFiles &files, const Options &options, Learnt &learnt)
+      : model_(model), files_(files), options_(options), learnt_(learnt),
         builder_(result_.module, "main") {}
 
-  /// Code::busy: the import is to be started again (an input's mode has changed).
+  /// Code::busy: the import is to be started again (more has been learnt).
   Result<Imported> run();
 
   // --- What handlers use; see call.h ---
@@ -108,8 +122,11 @@ public:
   std::vector<V> emit(Op op, const std::vector<V> &operands, std::vector<ir::Attribute> attributes);
   V shape(const Dims &dims);
   V match(V x, const Dims &dims);
+  /// The factors of a product, each by itself.
+  void add_factors(E e, Dims &factors);
   V constant_tensor(const std::string &name, const HostTensor &tensor);
   V materialize(const Host &host);
+  V materialize_fractions(const Fractions &fractions);
   V device(Entry &entry);
   std::vector<V> launch(const KernelCall &call);
   ir::TypeId tensor_type(DType dtype, const Dims &dims) {
@@ -164,6 +181,8 @@ private:
   /// Of the input's dimension in the file: its number, by --dim or the file's own.
   std::optional<int64_t> number_of(const ValueInfo &info, size_t i) const;
   Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
+  Status known_dims() const;
+  Status known_bounds();
   Status results();
   Status result(std::string_view name, std::set<uint32_t> &returned);
   Status every_value(std::set<uint32_t> &returned);
@@ -173,6 +192,7 @@ private:
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);
   void raise(const std::string &input, InputMode mode);
+  void settle(E a, E b);
   void raise_input(const Entry &entry, Need need);
   void raise_sources(const Entry &entry, Need need, size_t &left);
   V launch_integers(const std::vector<E> &values, size_t begin, size_t count);
@@ -181,7 +201,7 @@ private:
   const Model &model_;
   ExternalFiles &files_;
   const Options &options_;
-  std::map<std::string, InputMode> &modes_;
+  Learnt &learnt_;
   Imported result_;
   ir::FunctionBuilder builder_;
   std::vector<std::unordered_map<std::string_view, EntryPtr>> scopes_;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 namespace cugrt::python {
 
@@ -212,13 +213,22 @@ void Call::stage(size_t index) {
     session_.stream.synchronize(); // the old memory may be in use
     staging = {};
     const uint64_t room = std::max<uint64_t>(bytes, 256);
-    staging.buffer = Buffer(model_.device().runtime(), room);
+    staging.buffer =
+        Buffer(model_.device().runtime(), room,
+               model_.device().info().integrated ? CUGRT_MEMORY_PINNED : CUGRT_MEMORY_DEVICE);
+    staging.host = staging.buffer.host_pointer();
     staging.bytes = room;
   }
   bound_.arguments[index].as.tensor.address = staging.buffer.address();
-  if (bytes && function_.params[index].declared.access != CUGRT_OUT)
-    check(api().copy_to_device(model_.device().runtime().get(), staging.buffer.address(),
-                               given.host(), bytes, session_.stream.get()));
+  if (!bytes || function_.params[index].declared.access == CUGRT_OUT)
+    return;
+  if (staging.host) {
+    session_.stream.synchronize(); // the last run has read it, also one of a call that failed
+    std::memcpy(staging.host, given.host(), bytes);
+    return;
+  }
+  check(api().copy_to_device(model_.device().runtime().get(), staging.buffer.address(),
+                             given.host(), bytes, session_.stream.get()));
 }
 
 void Call::run() {

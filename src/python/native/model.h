@@ -31,8 +31,9 @@ struct FunctionInfo {
 
 /// What one call needs of a session, kept from call to call.
 struct Bound {
-  struct Staging { // device memory that a host array is copied to
+  struct Staging { // memory that a host array is copied to
     Buffer buffer;
+    void *host = nullptr; // the same memory, where the device reads the host's
     uint64_t bytes = 0;
   };
   std::vector<Staging> staging; // by parameter

@@ -60,11 +60,11 @@ def main():
         def at(name):
             return os.path.join(work, name)
 
-        def run(*arguments, status=0):
+        def run(*arguments, status=0, device="sm_90"):
             done = subprocess.run(
                 [tool, *arguments], text=True, capture_output=True, timeout=300,
                 env={**os.environ, "CUGRT_CACHE": at("cache"), "CUGRT_DRIVER": "emulated",
-                     "CUGRT_EMULATOR": emulator})
+                     "CUGRT_EMULATOR": emulator, "CUGRT_EMU_DEVICE": device})
             assert done.returncode == status, (arguments, done.returncode, done.stderr)
             return done
 
@@ -85,8 +85,8 @@ def main():
             assert len(data) == shape[0] * shape[1]
             expected = [numbers[row][column] for column in range(K) for row in range(ROWS)]
 
-            def check(*arguments):
-                run("run", *arguments, *inputs)
+            def check(*arguments, device="sm_90"):
+                run("run", *arguments, *inputs, device=device)
                 result = read_npy(at("out/result0.npy"))
                 assert result == expected, (dtype, arguments, result[:8], expected[:8])
                 os.remove(at("out/result0.npy"))
@@ -102,6 +102,8 @@ def main():
             module("input.cugrt", dtype, inputs=2)
             write_npy(at("w.npy"), "|u1", shape, data)
             check(at("input.cugrt"), "--input", "w=" + at("w.npy"))
+            # Where memory is the host's, inputs are read where they were put.
+            check(at("input.cugrt"), "--input", "w=" + at("w.npy"), device="sm_87")
 
             # A wrong number of bytes, of rows, a flat tensor, another dtype: refused in both ways.
             compile = ["compile", "--arch", "compute_75", at("m.cugrt"), "-o", at("bad.pack")]

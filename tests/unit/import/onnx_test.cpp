@@ -512,3 +512,82 @@ TEST_CASE(
   check_holds(text, Holds("host \"cugrt.count\"") && Holds("-> (tensor<?, i64>)") &&
                         Holds("counted = 12"));
 }
+
+TEST_CASE("options that name what the model has not are refused, and told what it has") {
+  onnx::Options options;
+  options.dims["m"] = "4";
+  check_holds(error_of(kRelu, options), Holds("no dimension 'm'; it has 'n'"));
+  options.dims.clear();
+  options.bounds["m"] = {1, 8};
+  check_holds(error_of(kRelu, options), Holds("no symbol 'm'; it has 'n'"));
+  options.dims["n"] = "m";
+  CHECK(error_of(kRelu, options).empty());
+}
+
+TEST_CASE("a dimension that can only be one number is that number") {
+  // The state's second dimension is 1, so the batch is.
+  const auto weight = [](const std::string &name, Ints dims) {
+    int64_t count = 4;
+    std::string tensor;
+    for (int64_t dim : dims)
+      tensor += number(1, uint64_t(dim)), count *= dim;
+    return bytes(5, tensor + number(2, kF32) + bytes(8, name) +
+                        bytes(9, std::string(size_t(count), '\0')));
+  };
+  const std::string gru =
+      model(node("GRU", {"x", "w", "r", "", "", "h"}, {"y"}, integer_attribute("hidden_size", 3)) +
+            input("x", kF32, {"t", "batch", "2"}) + input("h", kF32, {"1", "1", "3"}) +
+            weight("w", {1, 9, 2}) + weight("r", {1, 9, 3}) + output("y", kF32, {}));
+  auto imported = onnx::import_bytes(gru, "", {});
+  INFO(message_of(imported));
+  REQUIRE(imported.ok());
+  check_holds(ir::print(imported->module),
+              Holds("%x: tensor<[t, 1, 2], f32>") && !Holds("match") && !Holds("batch"));
+  CHECK(imported->symbols[0] == std::pair<std::string, std::string>("t", "t"));
+  CHECK(imported->symbols[1] == std::pair<std::string, std::string>("batch", "1"));
+}
+
+TEST_CASE("a squeeze without axes of what is 1 or not is refused, and taken where bounds tell") {
+  const std::string squeeze = model(node("Squeeze", {"x"}, {"y"}) +
+                                    input("x", kF32, {"n", "1", "4"}) + output("y", kF32, {}));
+  check_holds(error_of(squeeze), Holds("dimension 0 is 1 or not") && Holds("--dim NAME=NUMBER"));
+  onnx::Options options;
+  options.bounds["n"] = {2, 8};
+  check_holds(text_of(squeeze, options), Holds("-> (tensor<[n, 4], f32>)"));
+  options.bounds.clear();
+  options.dims["n"] = "1";
+  check_holds(text_of(squeeze, options), Holds("-> (tensor<[4], f32>)"));
+}
+
+TEST_CASE("comparisons that bounds decide leave no choice behind") {
+  // As exporters write Expand: where(shape == -1, 1, shape).
+  check_holds(
+      text_of(model(node("Shape", {"x"}, {"s"}) + node("Equal", {"s", "no"}, {"e"}) +
+                    node("Where", {"e", "one", "s"}, {"w"}) + node("Expand", {"z", "w"}, {"y"}) +
+                    integers("no", {-1}) + integers("one", {1}) + input("x", kF32, {"n"}) +
+                    input("z", kF32, {"1"}) + output("y", kF32, {}))),
+      Holds("-> (tensor<[n], f32>)") && !Holds("select"));
+}
+
+TEST_CASE("sizes that exporters compute as floats are expressions") {
+  check_holds(
+      text_of(model(node("Shape", {"x"}, {"s"}) +
+                    node("Cast", {"s"}, {"f"}, integer_attribute("to", kF32)) +
+                    node("Div", {"f", "three"}, {"d"}) + node("Floor", {"d"}, {"g"}) +
+                    node("Cast", {"g"}, {"i"}, integer_attribute("to", kI64)) +
+                    node("Expand", {"z", "i"}, {"y"}) +
+                    bytes(5, number(1, 1) + number(2, kF32) + bytes(8, "three") +
+                                 bytes(9, std::string("\0\0\x40\x40", 4))) +
+                    input("x", kF32, {"n"}) + input("z", kF32, {"1"}) + output("y", kF32, {}))),
+      Holds("tensor<[floordiv(n, 3)], f32>") && !Holds("= cast(") && !Holds("= floor("));
+}
+
+TEST_CASE("products of dimensions that are squared again and again are not written out") {
+  std::string nodes = node("Shape", {"x"}, {"p0"});
+  for (int i = 0; i < 40; ++i)
+    nodes += node("Mul", {"p" + std::to_string(i), "p" + std::to_string(i)},
+                  {"p" + std::to_string(i + 1)});
+  CHECK(error_of(model(nodes + node("Reshape", {"x", "p40"}, {"y"}) + input("x", kF32, {"n"}) +
+                       output("y", kF32, {})))
+            .empty());
+}

@@ -133,6 +133,15 @@ TEST_CASE("a slice at a symbol is taken where its bounds show that it lies in th
   INFO(infer(at_p, "[n, 8], f32").error);
   CHECK(infer(at_p, "[n, 8], f32").type == "tensor<[n, 1], f32>");
   CHECK(infer(at_p, "[n, 7], f32").error.find("cannot be shown to lie in") != std::string::npos);
+  // The least of several, where one is the dimension; the greatest, where all are within it.
+  auto rows = [](const std::string &count) {
+    return infer("%b = shape [0, 0]\n%s = shape [" + count + ", 8]\n%r = slice(%x, %b, %s)",
+                 "[n, 8], f32");
+  };
+  CHECK(rows("min(n, 4*p)").error.empty());
+  CHECK(rows("max(min(n, 4*p), min(n, p + 1))").error.empty());
+  CHECK_FALSE(rows("max(n, 4*p)").error.empty());
+  CHECK_FALSE(rows("min(n + 1, 4*p)").error.empty());
 }
 
 TEST_CASE("what a rule refuses is said with what is needed") {

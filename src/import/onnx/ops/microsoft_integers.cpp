@@ -63,9 +63,17 @@ void leaky_relu(Call &c) {
 }
 
 void softmax(Call &c) {
-  if (c.integer("opset", 13) < 13)
-    return c.unsupported("a softmax over all axes behind one");
-  output(c, c.op(Op::softmax, {input(c, 0)}, {attr("axis", c.integer("axis", -1))}), 3);
+  const bool of_all = c.integer("opset", 13) < 13; // over all axes from the one on
+  V x = input(c, 0);
+  if (c.failed())
+    return;
+  const Dims d = c.dims(x);
+  const size_t axis = c.axis(c.integer("axis", of_all ? 1 : -1), d.size());
+  if (of_all)
+    x = c.reshape(x, {c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
+                      c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()))});
+  V y = c.op(Op::softmax, {x}, {attr("axis", of_all ? int64_t(1) : int64_t(axis))});
+  output(c, of_all ? c.reshape(y, d) : y, 3);
 }
 
 void global_average(Call &c) {
@@ -91,7 +99,12 @@ void lstm(Call &c) {
   V x = c.value(0), w = c.value(1), r = c.value(2);
   if (c.failed() || c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
     return c.w.fail(Code::parse_error, "inputs and weights are of rank 3");
-  if (c.attribute("activations") || c.number("clip", 0) > 0 || c.integer("input_forget", 0))
+  static constexpr std::string_view kActivations[] = {"Sigmoid", "Tanh", "Tanh"};
+  bool usual = !(c.number("clip", 0) > 0) && !c.integer("input_forget", 0);
+  if (const AttributeView *given = c.attribute("activations"))
+    for (size_t i = 0; i < given->texts.size(); ++i)
+      usual = usual && given->texts[i] == kActivations[i % 3];
+  if (!usual)
     return c.unsupported("other activations, limits or joined gates");
   const Dims d = c.dims(x), of_w = c.dims(w), of_r = c.dims(r);
   const int64_t directions = c.number_of(of_w[0], "the number of directions");
@@ -123,10 +136,11 @@ void lstm(Call &c) {
   if (c.failed())
     return;
   V peepholes = c.has(7) ? c.reshape(c.value(7), {of_w[0], c.constant(3), hidden}) : V();
+  auto initial = [&](size_t i) { return c.w.match(c.value(i), {of_w[0], d[1], hidden}); };
   const std::vector<V> made =
       c.w.emit(Op::lstm_integer,
-               {c.concat(gates, 2), r, c.value(10), c.value(11), c.value(5), c.value(6), peepholes,
-                c.has(4) ? c.value(4) : V()},
+               {c.concat(gates, 2), r, c.value(10), c.value(11), initial(5), initial(6), peepholes,
+                c.has(4) ? c.w.match(c.value(4), {d[1]}) : V()},
                {attr("reverse", c.text("direction", "forward") == "reverse")});
   for (size_t i = 0; i < 3 && !c.failed(); ++i)
     c.result(made[i], i);

@@ -213,7 +213,8 @@ bool Recurrent::one_launch() {
   const bool batch_first = c.integer("layout", 0) != 0;
   auto initial = [&](size_t i) {
     V v = c.has(i) ? c.value(i) : V();
-    return v.valid() && batch_first ? c.transpose(v, {1, 0, 2}) : v;
+    return c.w.match(v.valid() && batch_first ? c.transpose(v, {1, 0, 2}) : v,
+                     {directions, batch_, hidden_});
   };
   V weights = c.transpose(c.value(2), {0, 2, 1});
   std::vector<V> operands = {gates, weights, initial(5)};
@@ -250,7 +251,7 @@ void Recurrent::run() {
   if (recurrence.size() != 3)
     return c.unsupported("weights that have not three dimensions");
   batch_ = d[1], hidden_ = recurrence[2];
-  lengths_ = c.has(4) ? c.value(4) : V();
+  lengths_ = c.has(4) ? c.w.match(c.value(4), {batch_}) : V();
   if (one_launch())
     return;
   steps_ = c.number_of(d[0], "the number of steps");

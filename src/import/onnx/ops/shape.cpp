@@ -78,8 +78,14 @@ void squeeze(Call &c) {
       if (!gone.empty())
         gone[size_t(axis)] = true;
   } else {
-    for (size_t i = 0; i < dims.size(); ++i)
+    for (size_t i = 0; i < dims.size(); ++i) {
       gone[i] = c.known(dims[i]) == 1;
+      const ir::Interval range = c.w.range(dims[i]);
+      if (!gone[i] && range.lower <= 1 && range.upper >= 1)
+        return c.unsupported(
+            "without axes, and dimension " + std::to_string(i) +
+            " is 1 or not; fix it with --dim NAME=NUMBER, or say --bounds NAME=2..N");
+    }
   }
   Dims kept;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -245,81 +251,6 @@ void slice(Call &c) {
   c.result(x);
 }
 
-/// Elements along the axis in circle: as many before and after as asked for.
-V wrap(Call &c, V x, size_t axis, int64_t before, int64_t after) {
-  const int64_t size = c.number_of(c.dims(x)[axis], "an axis that is padded in circle");
-  constexpr int64_t kMost = 1 << 16; // positions that are written down
-  if (before > kMost || after > kMost || size > kMost)
-    c.unsupported("a circle of so many elements");
-  if (c.failed() || size == 0)
-    return x;
-  Host ids{DType::i64, {before + size + after}, {}, {}};
-  for (int64_t i = -before; i < size + after; ++i)
-    ids.ints.push_back(c.constant(((i % size) + size) % size));
-  return c.gather(x, c.w.materialize(ids), axis);
-}
-
-void pad(Call &c) {
-  V x = c.value(0);
-  if (c.failed())
-    return;
-  const size_t rank = c.rank(x);
-  const Ints given = c.attribute("pads") ? c.integers("pads", {}) : c.constants(1);
-  Ints axes;
-  if (c.has(3))
-    axes = c.axes(c.constants(3), rank);
-  else
-    for (size_t i = 0; i < rank; ++i)
-      axes.push_back(int64_t(i));
-  if (c.failed())
-    return;
-  if (given.size() != 2 * axes.size())
-    return c.w.fail(Code::parse_error, "pads are not two for each axis");
-  Ints before(rank, 0), after(rank, 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    before[size_t(axes[i])] = given[i];
-    after[size_t(axes[i])] = given[axes.size() + i];
-  }
-  const std::string mode = c.text("mode", "constant");
-  for (size_t i = 0; i < rank; ++i) { // what is taken away goes first
-    const int64_t less = std::min<int64_t>(before[i], 0), more = std::min<int64_t>(after[i], 0);
-    if (less || more)
-      x = c.slice(x, i, c.constant(-less), c.w.exprs().add(c.dims(x)[i], c.constant(less + more)));
-    before[i] -= less, after[i] -= more;
-    if (mode == "wrap" && (before[i] || after[i]))
-      x = wrap(c, x, i, before[i], after[i]);
-  }
-  if (c.failed() || mode == "wrap")
-    return c.result(x);
-  if (mode == "reflect")
-    for (size_t i = 0; i < rank; ++i)
-      if (before[i] || after[i])
-        c.w.require_at_least(c.dims(x)[i], std::max(before[i], after[i]) + 1);
-  const bool of_bools = c.dtype(x) == DType::boolean;
-  double value = c.attribute("value") ? c.number("value", 0) : 0;
-  if (c.has(2) && mode == "constant") {
-    const Host *known = c.host(2);
-    if (!known) {
-      // A value of the device: where the padded mask says so.
-      V mask = c.op(Op::pad, {c.broadcast(c.scalar(DType::u8, 1), c.dims(x))},
-                    {attr("before", before), attr("after", after)});
-      V padded = c.op(Op::pad, {x}, {attr("before", before), attr("after", after)});
-      V fill = c.value(2);
-      if (c.rank(fill))
-        fill = c.reshape(fill, {});
-      c.result(c.op(Op::where, {c.cast(mask, DType::boolean), padded, fill}));
-      return;
-    }
-    value = c.real(2, 0);
-  }
-  if (of_bools)
-    x = c.cast(x, DType::u8);
-  V y = c.op(
-      Op::pad, {x},
-      {attr("before", before), attr("after", after), attr("mode", mode), attr("value", value)});
-  c.result(of_bools ? c.cast(y, DType::boolean) : y);
-}
-
 void expand(Call &c) {
   V x = c.value(0);
   const std::vector<E> wanted = c.exprs(1);
@@ -369,7 +300,30 @@ void constant_of_shape(Call &c) {
   c.result(c.broadcast(value, dims));
 }
 
+/// From and to are floats, one of which depends on dimensions.
+void range_of_floats(Call &c, Fractions from, const Fractions &to) {
+  const auto start = c.known(from.above.ints[0]);
+  const double by = c.real(2, 1);
+  if (c.failed() || !start || !(std::fabs(by) >= 1 && std::fabs(by) < 1e6 && by == std::floor(by)))
+    return c.unsupported("a range of floats that does not begin at a number, or whose step is none "
+                         "of whole numbers");
+  ir::ExprPool &exprs = c.w.exprs();
+  auto scaled = [&](E e, double with) { return exprs.mul(e, c.constant(int64_t(with))); };
+  const double sign = by > 0 ? 1 : -1;
+  const E distance = exprs.sub(scaled(to.above.ints[0], sign * double(from.below)),
+                               scaled(from.above.ints[0], sign * double(to.below)));
+  E count = exprs.ceildiv(distance, scaled(c.constant(from.below * to.below), std::fabs(by)));
+  if (!never_negative(c, count))
+    count = exprs.max(count, c.constant(0));
+  c.result(c.op(Op::range, {c.w.shape({count})},
+                {attr("start", double(*start) / double(from.below)), attr("step", by),
+                 attr("dtype", ir::DTypeLiteral(from.dtype))}));
+}
+
 void range(Call &c) {
+  const auto from_float = fraction(c, 0), to_float = fraction(c, 1);
+  if (from_float && to_float && (c.entry(0)->fractions || c.entry(1)->fractions))
+    return range_of_floats(c, *from_float, *to_float);
   const EntryPtr first = c.entry(0);
   const Host *start = first ? c.w.host(*first, Importer::Need::value) : nullptr;
   if (start && is_real(start->dtype)) {
@@ -473,7 +427,6 @@ void add_shapes(HandlerTable &table) {
                                                        {"Concat", concat},
                                                        {"Split", split},
                                                        {"Slice", slice},
-                                                       {"Pad", pad},
                                                        {"Expand", expand},
                                                        {"Tile", tile},
                                                        {"ConstantOfShape", constant_of_shape},

@@ -22,8 +22,25 @@ bool sane(const Ints &list, int64_t least) {
                      [least](int64_t n) { return n >= least && n <= kMost; });
 }
 
-/// Strides, paddings and dilation, by auto_pad or pads.
-Window window_of(Call &c, const Dims &image, const Ints &kernel) {
+Dims image_of(Call &c, V x) {
+  const Dims d = c.dims(x);
+  return d.size() < 3 ? Dims() : Dims(d.begin() + 2, d.end());
+}
+
+/// What auto_pad adds along an axis of `size` elements, of which windows reach over `reach` and are
+/// `stride` apart.
+E added(Call &c, E size, int64_t stride, int64_t reach) {
+  ir::ExprPool &exprs = c.w.exprs();
+  const E windows = exprs.ceildiv(size, c.constant(stride));
+  const E end = exprs.add(exprs.mul(exprs.sub(windows, c.constant(1)), c.constant(stride)),
+                          c.constant(reach));
+  return exprs.max(exprs.sub(end, size), c.constant(0));
+}
+
+/// Strides, paddings and dilation, by auto_pad or pads. Where auto_pad depends on a dimension, x is
+/// padded with `fill` here; without one, such a dimension must be a number.
+Window window_of(Call &c, V &x, const Ints &kernel, V fill) {
+  const Dims image = image_of(c, x);
   const size_t axes = image.size();
   Window out;
   out.strides = c.integers("strides", Ints(axes, 1));
@@ -45,7 +62,13 @@ Window window_of(Call &c, const Dims &image, const Ints &kernel) {
     else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       const int64_t reach = (kernel[i] - 1) * out.dilation[i] + 1;
       int64_t total = std::max<int64_t>(0, reach - 1);
-      if (out.strides[i] != 1) {
+      if (out.strides[i] != 1 && fill.valid() && !c.known(image[i])) {
+        const E all = added(c, image[i], out.strides[i], reach),
+                half = c.w.exprs().floordiv(all, c.constant(2)), rest = c.w.exprs().sub(all, half);
+        x = automatic == "SAME_UPPER" ? padded(c, x, 2 + i, half, rest, fill)
+                                      : padded(c, x, 2 + i, rest, half, fill);
+        total = 0;
+      } else if (out.strides[i] != 1) {
         const int64_t size = c.number_of(image[i], "an image that auto_pad pads for a stride");
         total = std::max<int64_t>(
             0, ((size + out.strides[i] - 1) / out.strides[i] - 1) * out.strides[i] + reach - size);
@@ -59,11 +82,6 @@ Window window_of(Call &c, const Dims &image, const Ints &kernel) {
   out.after.assign(pads.begin() + ptrdiff_t(axes), pads.end());
   out.ceil = c.integer("ceil_mode", 0) != 0;
   return out;
-}
-
-Dims image_of(Call &c, V x) {
-  const Dims d = c.dims(x);
-  return d.size() < 3 ? Dims() : Dims(d.begin() + 2, d.end());
 }
 
 Ints joined(const Ints &a, const Ints &b) {
@@ -105,7 +123,7 @@ void convolution(Call &c) {
     return;
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
-  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  const Window win = window_of(c, x, kernel_of(c, w), c.like(x, 0));
   const int64_t groups = c.integer("group", 1);
   fold_batch_norm(c, w, bias, groups, false);
   c.result(convolve(c, x, w, bias, win, groups));
@@ -121,7 +139,7 @@ void convolution_integer(Call &c) {
   V x = c.value(0), w = c.value(1);
   if (c.failed())
     return;
-  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  const Window win = window_of(c, x, kernel_of(c, w), c.has(2) ? c.value(2) : c.like(x, 0));
   c.result(convolve_bytes(c, x, w, c.value(2), c.value(3), win));
 }
 
@@ -129,7 +147,7 @@ void qlinear_convolution(Call &c) {
   V x = c.value(0), w = c.value(3), out_zero = c.value(7);
   if (c.failed())
     return;
-  const Window win = window_of(c, image_of(c, x), kernel_of(c, w));
+  const Window win = window_of(c, x, kernel_of(c, w), c.value(2));
   Dims channel(c.rank(x), c.constant(1));
   auto of_channels = [&](V q) {
     if (!c.rank(q))
@@ -312,7 +330,8 @@ void pooling(Call &c) {
   const Ints kernel = c.integers("kernel_shape", {});
   if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
     return c.unsupported("a pool of other than one to three dimensions");
-  Window win = window_of(c, image_of(c, x), kernel);
+  const bool of_largest = c.node.op == "MaxPool" && is_real(c.dtype(x)) && !c.wants(1);
+  Window win = window_of(c, x, kernel, of_largest ? c.like(x, -INFINITY) : V());
   const std::string automatic = c.text("auto_pad", "NOTSET");
   if (automatic != "NOTSET" && automatic != "VALID")
     win.ceil = false;
