@@ -17,6 +17,7 @@
 #include <cuda_fp16.h>
 
 #include "floating.cuh"
+#include "slices.cuh"
 
 typedef unsigned char Byte;
 
@@ -76,7 +77,7 @@ __device__ __forceinline__ void block_rounds(const T *const (&row)[kRows], const
       for (int e = 0; e < kBlockEach; ++e)
         held[j][e] = row[0][at * 32 + StoredBlock<kFormat>::place(lane, e)];
   }
-  __syncwarp(); // ptxas keeps what stands before it there
+  all_asked_for();
 #pragma unroll
   for (int j = 0; j < kAhead; ++j)
 #pragma unroll

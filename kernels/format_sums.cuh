@@ -8,6 +8,7 @@
 
 #include "block_formats.cuh"
 #include "floating.cuh"
+#include "slices.cuh"
 
 // kAhead rounds from unit `u` on, of kSlices warps; with kPartly some are behind the last. What a
 // single row has for them is asked for with them.
@@ -34,7 +35,7 @@ __device__ __forceinline__ void format_rounds(const T *const (&row)[kRows], cons
       for (int e = 0; e < kEach; ++e)
         held[j][e] = row[0][at * kUnitSize + lane * kEach + e];
   }
-  __syncwarp(); // ptxas keeps what stands before it there
+  all_asked_for();
 #pragma unroll
   for (int j = 0; j < kAhead; ++j)
 #pragma unroll
@@ -55,7 +56,7 @@ __device__ __forceinline__ void format_sums_at(const T *const (&row)[kRows], con
                                                int units, int slice, Acc (&sum)[kRows]) {
   constexpr int kAtOnce = kAlign > 1 ? kAhead : 1, kStep = 4 * kSlices;
   const int own = threadIdx.x / 8;
-  int u = slice * 4;           // of the warp's first lanes, so that all go the same way
+  int u = slice * 4; // of the warp's first lanes, so that all go the same way
   if (kAtOnce > 1 && units > kAtOnce * kStep) // else what follows takes all of them
 #pragma unroll 1
     for (; u + 3 + (kAtOnce - 1) * kStep < units; u += kAtOnce * kStep)

@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(256)
   __builtin_assume(ASSUME);
   const long long across = (n + kColumns - 1) / kColumns;
   const int slice = own_slice();
-  const long long column = blockIdx.x % across * kColumns + threadIdx.y / SLICES;
+  const long long column = blockIdx.x % across * kColumns + warp_number() / SLICES;
   const long long first = blockIdx.x / across * kRows;
   const long long blocks = k / 32;
   const T *row[kRows]; // those beyond the last repeat it; they are not stored

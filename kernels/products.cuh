@@ -195,7 +195,7 @@ struct Team {
   int warp, warps; // this one's number; those that are not of the team have one beyond all columns
 
   static __device__ __forceinline__ Team of(int product, int products) {
-    const int warps = kWarps / products, warp = int(threadIdx.y) - product * warps;
+    const int warps = kWarps / products, warp = warp_number() - product * warps;
     return {warp >= 0 && warp < warps ? warp : COLUMNS * SLICES, warps};
   }
 };

@@ -10,7 +10,21 @@
 #define SLICES 1
 #endif
 
-__device__ __forceinline__ int own_slice() { return threadIdx.y % SLICES; }
+// The warp's number, of which ptxas knows that it is the same for all lanes: what depends on it
+// does not divide a warp.
+__device__ __forceinline__ int warp_number() {
+  return __shfl_sync(0xffffffffu, int(threadIdx.y), 0);
+}
+
+// Loads before it are on their way before the first is used: ptxas moves none behind it. For older
+// devices it would call a function here.
+__device__ __forceinline__ void all_asked_for() {
+#if __CUDA_ARCH__ >= 900
+  __syncwarp();
+#endif
+}
+
+__device__ __forceinline__ int own_slice() { return unsigned(warp_number()) % SLICES; }
 
 // Of kRows sums of each of kNumbers; every thread of the block takes part, and every slice has the
 // whole sums.
