@@ -235,13 +235,15 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
 }
 #endif
 
-// Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, sum) adds up this
-// warp's slice of column `at`. With slices the sums are theirs until join_slices has been called.
+// Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, slice, sum) adds up
+// this warp's slice of column `at`. With slices the sums are theirs until join_slices has been
+// called.
 template <class Columns, class SumColumn>
 __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long long rows,
                                                 long long n, long long k, long long first,
                                                 Columns columns, Team team, Slices &slices,
                                                 Sums &to, SumColumn sum_column) {
+  const int slice = own_slice();
   const T *row[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
@@ -250,12 +252,12 @@ __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long 
   for (int c = team.warp / SLICES; c < COLUMNS && first + c < n; c += team.warps / SLICES) {
     const long long at = columns.column(first + c);
     Acc sum[ROWS] = {};
-    sum_column(row, at, sum);
+    sum_column(row, at, slice, sum);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
       if (threadIdx.x == 0) {
         if (SLICES > 1)
-          slices[own_slice()][r][c] = sum[r];
+          slices[slice][r][c] = sum[r];
         else
           to[r][c] = T(sum[r] + bias_at(bias, at));
       }
@@ -271,10 +273,10 @@ multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long l
                 long long first, Columns columns, Team team, Slices &slices, Sums &to) {
   const long long blocks = k / 32;
   multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
-                  [&](const T *const(&row)[ROWS], long long at, Acc(&sum)[ROWS]) {
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
                     block_sums<kFormat, SLICES, AHEAD>(
-                        row, w + at * blocks * StoredBlock<kFormat>::kBytes, int(blocks),
-                        own_slice(), sum);
+                        row, w + at * blocks * StoredBlock<kFormat>::kBytes, int(blocks), slice,
+                        sum);
                   });
 }
 #endif
@@ -290,10 +292,10 @@ multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long 
   typedef BlockFormat<kFormat> Format;
   const long long units = k / kUnitSize;
   multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
-                  [&](const T *const(&row)[ROWS], long long at, Acc(&sum)[ROWS]) {
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
                     format_sums<kFormat, SLICES, AHEAD>(
-                        row, w + at * (units / Format::kUnits) * Format::kBytes, int(units),
-                        own_slice(), sum);
+                        row, w + at * (units / Format::kUnits) * Format::kBytes, int(units), slice,
+                        sum);
                   });
 }
 #endif

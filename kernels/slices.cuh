@@ -11,7 +11,7 @@
 #endif
 
 // The warp's number, of which ptxas knows that it is the same for all lanes: what depends on it
-// does not divide a warp.
+// does not divide a warp. All lanes ask for it.
 __device__ __forceinline__ int warp_number() {
   return __shfl_sync(0xffffffffu, int(threadIdx.y), 0);
 }
@@ -31,11 +31,11 @@ __device__ __forceinline__ int own_slice() { return unsigned(warp_number()) % SL
 template <int kNumbers, int kRows> __device__ __forceinline__ void add_slices(Acc (&sum)[kRows]) {
   if constexpr (SLICES > 1) {
     __shared__ Acc of[SLICES][kNumbers][kRows];
-    const int number = threadIdx.y / SLICES;
+    const int number = threadIdx.y / SLICES, slice = own_slice();
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       if (threadIdx.x == 0)
-        of[own_slice()][number][r] = sum[r];
+        of[slice][number][r] = sum[r];
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
