@@ -72,7 +72,17 @@ bool left_out(const std::string &name) {
          name.compare(name.size() - 12, 12, "_mask_causal") == 0;
 }
 
-std::string difference(const cugrt_tensor &got, const std::string &bytes, onnx::HostTensor want) {
+/// Models whose outputs were written down with four digits, or made with a pi of five.
+bool is_rounded(const std::string &name) {
+  for (const char *one : {"test_blackmanwindow", "test_hammingwindow", "test_hannwindow",
+                          "test_gridsample_bicubic", "test_roialign"})
+    if (name.rfind(one, 0) == 0)
+      return true;
+  return false;
+}
+
+std::string difference(const std::string &name, const cugrt_tensor &got, const std::string &bytes,
+                       onnx::HostTensor want) {
   if (want.dtype == ir::DType::u16 && got.dtype == CUGRT_BF16) // the file gives its bits
     want.dtype = ir::DType::bf16;
   if (got.dtype != cugrt_dtype(want.dtype))
@@ -89,9 +99,10 @@ std::string difference(const cugrt_tensor &got, const std::string &bytes, onnx::
         std::isfinite(y))
       scale = std::max(scale, y);
   const bool half = want.dtype == ir::DType::f16, brain = want.dtype == ir::DType::bf16;
-  const double relative = brain  ? 1e-2
-                          : half ? 2e-3
-                                 : 1e-3; // the models' bf16 is cut off, not rounded
+  const double relative = brain              ? 1e-2 // the models' bf16 is cut off, not rounded
+                          : half             ? 2e-3
+                          : is_rounded(name) ? 1e-3
+                                             : 1e-4;
   const double absolute = brain ? 1e-2 : half ? 1e-3 : 1e-6 * scale;
   for (size_t i = 0; i < bytes.size(); i += size) {
     const double x = ir::float_at(want.dtype, bytes.data() + i),
@@ -142,7 +153,8 @@ std::string run(Runtime &runtime, const Case &test, const onnx::Imported &import
     if (have == bytes.size() && have)
       copy_to_host(runtime, std::as_writable_bytes(std::span(bytes.data(), bytes.size())),
                    tensor.address);
-    if (const std::string what = difference(tensor, bytes, test.wanted[i].tensor); !what.empty())
+    if (const std::string what = difference(test.name, tensor, bytes, test.wanted[i].tensor);
+        !what.empty())
       return "result " + std::to_string(i) + ": " + what;
   }
   return "";
@@ -192,9 +204,10 @@ int main(int argc, char **argv) {
       const auto imported = onnx::import_file(test.model, wanted);
       if (!imported.ok()) {
         std::string why = imported.status().message();
-        why = why.substr(why.find("imported: ") == std::string::npos ? 0
-                                                                     : why.find("imported: ") + 10);
-        ++reasons[why.substr(0, why.find(','))];
+        for (const std::string &before : {"'" + test.model + "': ", std::string("imported: ")})
+          if (const size_t at = why.find(before); at != std::string::npos)
+            why = why.substr(at + before.size());
+        ++reasons[why.substr(0, why.find_first_of(",;'"))];
         std::cout << "not taken: " << test.name << ": " << why << std::endl;
         continue;
       }
@@ -215,7 +228,7 @@ int main(int argc, char **argv) {
   }
   std::cout << passed << " of " << all << " models pass; not taken:";
   for (const auto &[op, count] : reasons)
-    std::cout << " " << op << " " << count;
+    std::cout << "\n  " << count << " " << op;
   std::cout << "\n" << passed << " passed, " << failed << " failed, 0 skipped\n";
   return failed ? 1 : 0;
 }

@@ -75,9 +75,9 @@ def x():
 def tiny():
     """A random language model of two layers as bytes, with its logits by arithmetic of its own."""
     import sys
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit", "checks"))
-    import check_language_models as checks
-    return checks.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, checks.text("<|user|>"))])
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential", "llm"))
+    import language_models
+    return language_models.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, language_models.text("<|user|>"))])
 
 
 @pytest.fixture(scope="session")

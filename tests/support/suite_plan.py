@@ -44,11 +44,11 @@ WITHOUT_CHECKS = {
                              "context's end, which then must free them, and use what is unwritten"),
     "golden_runtime": ("uninitialized", "shows how launches are put together, on unwritten weights"),
     "conformance": ("all", "names the checks of each script itself, and provokes their findings"),
-    "unit_llm_batch": ("race,nodes,uninitialized", "a thousand steps, which take minutes with them; "
-                       "unit_llm_api has the same graphs under them"),
-    "unit_llm_loop": ("race,nodes,uninitialized", "as unit_llm_batch"),
-    "unit_llm_loop_12_3": ("race,nodes,uninitialized", "as unit_llm_batch"),
-    "unit_llm_loop_12_2": ("race,nodes,uninitialized", "as unit_llm_batch"),
+    "differential_llm_batch": ("race,nodes,uninitialized", "a thousand steps, which take minutes with "
+                               "them; differential_llm_api has the same graphs under them"),
+    "differential_llm_loop": ("race,nodes,uninitialized", "as differential_llm_batch"),
+    "differential_llm_loop_12.3": ("race,nodes,uninitialized", "as differential_llm_batch"),
+    "differential_llm_loop_12.2": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
     "fault_demo": ("leak", "as fault_runtime"),

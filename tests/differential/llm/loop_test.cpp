@@ -1,6 +1,6 @@
 // Who goes from one token to the next, the host or a loop on the device: the same tokens, whoever
 // comes, goes, is cancelled or reads slowly. Run with several drivers and devices.
-#include "unit/llm/sequences.h"
+#include "differential/llm/sequences.h"
 
 #include <random>
 #include <thread>

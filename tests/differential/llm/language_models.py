@@ -2,7 +2,7 @@
 """Language models through the tool: small random GGUF files of each architecture, made byte by byte, against
 the same decoder written here from its description, in double.
 
-  check_language_models.py TOOL EMULATED_DRIVER
+  language_models.py TOOL EMULATED_DRIVER
 """
 import json
 import math

@@ -1,5 +1,5 @@
 // Batches: sequences that come and go in the places of one decode step, on the emulated driver.
-#include "unit/llm/sequences.h"
+#include "differential/llm/sequences.h"
 
 #include <algorithm>
 #include <array>
