@@ -18,7 +18,7 @@
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w,
                   BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();

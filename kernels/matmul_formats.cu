@@ -18,9 +18,8 @@
 #include "slices.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
-constexpr int kAhead = sizeof(T) > 4 ? 2 : 4; // rounds that registers hold
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     matmul_formats(const T *__restrict__ x, const Byte *__restrict__ w,
                    BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
@@ -37,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
   Acc sum[kRows] = {};
   if (column < n) // the same for the whole warp
-    format_sums<FORMAT, SLICES, kAhead>(
+    format_sums<FORMAT, SLICES, 4>(
         row, w + column * (units / BlockFormat<FORMAT>::kUnits) * BlockFormat<FORMAT>::kBytes,
         int(units), slice, sum);
   add_slices<kColumns>(sum);
