@@ -197,8 +197,9 @@ struct Running { // of one head
   Acc query[kEach], weighted[kEach], sum, largest;
 };
 
-// The SHARE heads of the rows from `q` on, before the first position.
-__device__ __forceinline__ void begin_heads(const T *q, int width, Acc scale, bool aligned,
+// The SHARE heads of the rows from `q` on, before the first position. Queries are as they are: what
+// is done with them has to wait for them.
+__device__ __forceinline__ void begin_heads(const T *q, int width, bool aligned,
                                             Running (&heads)[SHARE]) {
   const int lane = threadIdx.x % kGroup;
 #pragma unroll
@@ -208,20 +209,19 @@ __device__ __forceinline__ void begin_heads(const T *q, int width, Acc scale, bo
     else
       load_query<false>(q + s * width, width, lane, heads[s].query);
 #pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      heads[s].query[e] *= scale;
+    for (int e = 0; e < kEach; ++e)
       heads[s].weighted[e] = 0;
-    }
     heads[s].sum = 0;
     heads[s].largest = no_score(); // no position yet
   }
 }
 
-// The positions from `first` to `length`; `mask` is of position 0.
+// The positions from `first` to `length`; `mask` is of position 0. Queries are scaled once the
+// first keys are on their way.
 template <bool kAligned, int kAtOnce, class Mask>
 __device__ __forceinline__ void attend(const Cached *keys, const Cached *values, long long stride,
-                                       int width, long long first, long long length, Mask mask,
-                                       Running (&heads)[SHARE]) {
+                                       int width, long long first, long long length, Acc scale,
+                                       Mask mask, Running (&heads)[SHARE]) {
   const int group = threadIdx.x / kGroup, lane = threadIdx.x % kGroup;
 #pragma unroll 1
   for (long long begin = first;; begin += kGroups * kAtOnce) {
@@ -238,6 +238,12 @@ __device__ __forceinline__ void attend(const Cached *keys, const Cached *values,
     // ptxas knows that whole warps take part in the shuffles.
     if (!__any_sync(0xffffffffu, begin < length))
       break;
+    if (begin == first)
+#pragma unroll
+      for (int s = 0; s < SHARE; ++s)
+#pragma unroll
+        for (int e = 0; e < kEach; ++e)
+          heads[s].query[e] *= scale;
 #pragma unroll
     for (int s = 0; s < SHARE; ++s) {
       Running &head = heads[s];
@@ -420,6 +426,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   const bool aligned = width % kVector == 0 &&
                        ((of_queries | (unsigned long long)(keys) | (unsigned long long)(values)) %
                         kCachedAlignment) == 0;
+  Running running[SHARE];
+  begin_heads(q + first_row * width, elements, aligned, running);
   long long length = seen_by(place, LENGTH_OF(sequence), queries);
 #ifdef HAS_MASK
   mask += sequence * mask_sequence + head * mask_head + place * mask_query;
@@ -439,12 +447,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   first_position = first_position > split * chunk ? first_position : split * chunk;
   length = length < (split + 1) * chunk ? length : (split + 1) * chunk;
 #endif
-  Running running[SHARE];
-  begin_heads(q + first_row * width, elements, scale, aligned, running);
   // One of both has nothing to do.
   attend<true, kReadAhead>(keys, values, stride, elements, first_position,
-                           aligned ? length : first_position, mask_at, running);
-  attend<false, 1>(keys, values, stride, elements, aligned ? length : first_position, length,
+                           aligned ? length : first_position, scale, mask_at, running);
+  attend<false, 1>(keys, values, stride, elements, aligned ? length : first_position, length, scale,
                    mask_at, running);
 
   T *const to = y + first_row * width;

@@ -1,4 +1,5 @@
-// Products with rows of blocks as GGUF stores them, by a warp: a column of y for kRows rows of x.
+// Products with rows of blocks as GGUF stores them, by a warp: a column of y for kRows rows of x,
+// or a slice of it, one of kSlices whose sums are to be added.
 //
 //   format   a block of 32 elements, in bytes                        element
 //   q4_0     scale (f16), 16 bytes                                   (nibble - 8) * scale
@@ -16,6 +17,7 @@
 #include <cuda_fp16.h>
 
 #include "floating.cuh"
+#include "slices.cuh"
 
 typedef unsigned char Byte;
 
@@ -54,50 +56,67 @@ template <int kFormat> struct StoredBlock {
   }
 };
 
-// kAhead rounds from block `b` on; with kPartly some are behind the last.
-template <int kFormat, int kRows, int kAhead, bool kEven, bool kPartly>
-__device__ __forceinline__ void block_rounds(const T *const (&row)[kRows], const Byte *w,
-                                             long long b, long long blocks, Acc (&sum)[kRows]) {
-  constexpr int kStep = 32 / kBlockLanes;
+// kAhead rounds from block `b` on, of kSlices warps; with kPartly some are behind the last. What a
+// single row has for them is asked for with them.
+template <int kFormat, int kRows, int kSlices, int kAhead, bool kEven, bool kPartly>
+__device__ __forceinline__ void block_rounds(const T *const (&row)[kRows], const Byte *w, int b,
+                                             int blocks, Acc (&sum)[kRows]) {
+  constexpr int kStep = 32 / kBlockLanes * kSlices;
+  constexpr bool kHolds = kRows == 1;
   const int lane = threadIdx.x % kBlockLanes;
   StoredBlock<kFormat> block[kAhead];
+  T held[kAhead][kBlockEach];
+  bool inside[kAhead];
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    inside[j] = !kPartly || b + j * kStep < blocks;
+    const int at = inside[j] ? b + j * kStep : 0;
+    block[j].template load<kEven>(w + (long long)(at)*StoredBlock<kFormat>::kBytes, lane);
+    if constexpr (kHolds)
+#pragma unroll
+      for (int e = 0; e < kBlockEach; ++e)
+        held[j][e] = row[0][at * 32 + StoredBlock<kFormat>::place(lane, e)];
+  }
+  all_asked_for();
 #pragma unroll
   for (int j = 0; j < kAhead; ++j)
-    if (!kPartly || b + j * kStep < blocks)
-      block[j].template load<kEven>(w + (b + j * kStep) * StoredBlock<kFormat>::kBytes, lane);
 #pragma unroll
-  for (int j = 0; j < kAhead; ++j)
-    if (!kPartly || b + j * kStep < blocks)
+    for (int e = 0; e < kBlockEach; ++e) {
+      const Acc element = Acc(block[j].element(e));
+      const int at = inside[j] ? b + j * kStep : 0;
 #pragma unroll
-      for (int e = 0; e < kBlockEach; ++e) {
-        const Acc element = Acc(block[j].element(e));
-        const long long i = (b + j * kStep) * 32 + StoredBlock<kFormat>::place(lane, e);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r)
-          sum[r] = fma(Acc(row[r][i]), element, sum[r]);
+      for (int r = 0; r < kRows; ++r) {
+        const T left = kHolds ? held[j][e] : row[r][at * 32 + StoredBlock<kFormat>::place(lane, e)];
+        const Acc next = fma(Acc(left), element, sum[r]);
+        sum[r] = inside[j] ? next : sum[r];
       }
+    }
 }
 
-template <int kFormat, bool kEven, int kRows>
+template <int kFormat, int kSlices, int kAhead, bool kEven, int kRows>
 __device__ __forceinline__ void block_sums_at(const T *const (&row)[kRows], const Byte *w,
-                                              long long blocks, Acc (&sum)[kRows]) {
-  constexpr int kAhead = kEven ? 4 : 1, kStep = 32 / kBlockLanes;
-  long long b = threadIdx.x / kBlockLanes;
+                                              int blocks, int slice, Acc (&sum)[kRows]) {
+  constexpr int kAtOnce = kEven ? kAhead : 1, kStep = 32 / kBlockLanes * kSlices;
+  const int own = threadIdx.x / kBlockLanes;
+  int b = slice * (32 / kBlockLanes); // of the warp's first lanes, so that all go the same way
+  if (kAtOnce > 1 && blocks > kAtOnce * kStep) // else what follows takes all of them
 #pragma unroll 1
-  for (; b + (kAhead - 1) * kStep < blocks; b += kAhead * kStep)
-    block_rounds<kFormat, kRows, kAhead, kEven, false>(row, w, b, blocks, sum);
-  if (b < blocks)
-    block_rounds<kFormat, kRows, kAhead, kEven, true>(row, w, b, blocks, sum);
+    for (; b + 32 / kBlockLanes - 1 + (kAtOnce - 1) * kStep < blocks; b += kAtOnce * kStep)
+      block_rounds<kFormat, kRows, kSlices, kAtOnce, kEven, false>(row, w, b + own, blocks, sum);
+#pragma unroll 1
+  for (; b < blocks; b += kAtOnce * kStep)
+    block_rounds<kFormat, kRows, kSlices, kAtOnce, kEven, true>(row, w, b + own, blocks, sum);
 }
 
-// The sums of kRows rows of x with `blocks` blocks from `w` on, in every lane.
-template <int kFormat, int kRows>
-__device__ __forceinline__ void block_sums(const T *const (&row)[kRows], const Byte *w,
-                                           long long blocks, Acc (&sum)[kRows]) {
+// The sums of kRows rows of x with `blocks` blocks from `w` on, in every lane: those of blocks
+// 4 i .. 4 i + 3 where i % kSlices is the slice.
+template <int kFormat, int kSlices, int kAhead, int kRows>
+__device__ __forceinline__ void block_sums(const T *const (&row)[kRows], const Byte *w, int blocks,
+                                           int slice, Acc (&sum)[kRows]) {
   if ((unsigned long long)(w) % 2 == 0) // and so are all blocks of this format
-    block_sums_at<kFormat, true>(row, w, blocks, sum);
+    block_sums_at<kFormat, kSlices, kAhead, true>(row, w, blocks, slice, sum);
   else
-    block_sums_at<kFormat, false>(row, w, blocks, sum);
+    block_sums_at<kFormat, kSlices, kAhead, false>(row, w, blocks, slice, sum);
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
 #pragma unroll

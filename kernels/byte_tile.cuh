@@ -16,10 +16,14 @@
 
 template <class Byte> constexpr bool kHasSign = Byte(-1) < Byte(0);
 
-// Adds the four bytes of a word.
+// Adds the four bytes of a word. NVRTC 12 declares __dp4a of unsigned words and has no body for it.
 template <class Byte> __device__ __forceinline__ int add_bytes(unsigned word, int sum) {
-  return kHasSign<Byte> ? __dp4a(int(word), 0x01010101, sum)
-                        : int(__dp4a(word, 0x01010101u, unsigned(sum)));
+  int result;
+  if (kHasSign<Byte>)
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(word), "r"(0x01010101), "r"(sum));
+  else
+    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(word), "r"(0x01010101), "r"(sum));
+  return result;
 }
 
 // kBytes bytes, 8 or 16, from `from` on, of which `left` are there; the others are 0. Where they

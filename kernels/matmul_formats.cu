@@ -3,30 +3,31 @@
 //
 //   x: [rows, k]   w: [n, k], rows of k / 32 units   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// One warp computes a column of y for kRows rows (format_sums.cuh).
+// One warp computes a column of y for kRows rows, or SLICES warps do (format_sums.cuh).
 //
 //   entry            block    grid
-//   matmul_formats   32 x 8   ceil(rows / 4) * ceil(n / 8)
+//   matmul_formats   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
 //
-// Options: -DFORMAT, a name of block_formats.cuh; HAS_BIAS; those of floating.cuh and assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh; HAS_BIAS; those of slices.cuh, floating.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "bias.cuh"
 #include "format_sums.cuh"
 #include "programmatic.cuh"
+#include "slices.cuh"
 
-constexpr int kRows = 4, kColumns = 8;
+constexpr int kRows = 4, kColumns = 8 / SLICES;
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     matmul_formats(const T *__restrict__ x, const Byte *__restrict__ w,
                    BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long across = (n + kColumns - 1) / kColumns;
-  const long long column = blockIdx.x % across * kColumns + threadIdx.y;
+  const int slice = own_slice();
+  const long long column = blockIdx.x % across * kColumns + warp_number() / SLICES;
   const long long first = blockIdx.x / across * kRows;
-  if (column >= n) // the same for the whole warp
-    return;
   const long long units = k / kUnitSize;
   const T *row[kRows]; // those beyond the last repeat it; they are not stored
 #pragma unroll
@@ -34,11 +35,13 @@ extern "C" __global__ void __launch_bounds__(256)
     row[r] = x + (first + r < rows ? first + r : rows - 1) * k;
 
   Acc sum[kRows] = {};
-  format_sums<FORMAT>(
-      row, w + column * (units / BlockFormat<FORMAT>::kUnits) * BlockFormat<FORMAT>::kBytes, units,
-      sum);
+  if (column < n) // the same for the whole warp
+    format_sums<FORMAT, SLICES, 4>(
+        row, w + column * (units / BlockFormat<FORMAT>::kUnits) * BlockFormat<FORMAT>::kBytes,
+        int(units), slice, sum);
+  add_slices<kColumns>(sum);
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
-    if (threadIdx.x == 0 && first + r < rows)
+    if (threadIdx.x == 0 && slice == 0 && first + r < rows && column < n)
       y[(first + r) * n + column] = T(sum[r] + BIAS_AT(column));
 }

@@ -9,6 +9,7 @@
 // order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
+// AHEAD, rounds of blocks as they are stored that are asked for at once, and SLICES of slices.cuh;
 // HAS_FLOATS, HAS_BLOCKS, HAS_FORMATS, HAS_REPACKED for the kinds of products; where a norm stands
 // before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
 // floating.cuh and assume.cuh.
@@ -19,11 +20,13 @@
 #include "floating.cuh"
 #include "programmatic.cuh"
 #include "rotation.cuh"
+#include "slices.cuh"
 #include "vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 typedef T Sums[ROWS][COLUMNS];
+typedef Acc Slices[SLICES][ROWS][COLUMNS]; // what the slices of a product's sums are
 
 __device__ __forceinline__ Acc bias_at(const T *bias, long long column) {
   return bias ? Acc(bias[column]) : Acc(0);
@@ -66,8 +69,21 @@ __device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTOR
       f(vectors[j], p);
 }
 
+// A thread's vectors of a row, wherever it begins.
+__device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], const T *row,
+                                         bool aligned, int lane, int count) {
+  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int p) {
+    if (aligned)
+      vector = load_vector(row, p);
+    else
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        vector.element[e] = row[p * VECTOR + e];
+  });
+}
+
 // to = norm(x) * scale + bias, of `rows` rows of `columns` elements; kIsRms: norm.cu has both. A
-// team of threads takes a row at a time.
+// team of threads takes a row at a time; scale and bias are asked for with it.
 template <bool kIsRms>
 __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const T *bias, T *to,
                                                long long rows, long long columns, Acc epsilon) {
@@ -80,16 +96,12 @@ __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const
     const int r = first + team;
     const int own = team < kTeams && r < ROWS && r < rows ? count : 0; // else there is no row
     const T *row = x + r * columns;
-    Vector<T> vectors[NORM_VECTORS];
-    const bool aligned = are_aligned(x);
-    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
-      if (aligned)
-        vector = load_vector(row, p);
-      else
-#pragma unroll
-        for (int e = 0; e < VECTOR; ++e)
-          vector.element[e] = row[p * VECTOR + e];
-    });
+    Vector<T> vectors[NORM_VECTORS], scales[NORM_VECTORS], biases[NORM_VECTORS];
+    load_own(vectors, row, are_aligned(x), lane, own);
+    if (scale)
+      load_own(scales, scale, are_aligned(scale), lane, own);
+    if (bias)
+      load_own(biases, bias, are_aligned(bias), lane, own);
     Acc mean = 0;
     if constexpr (!kIsRms) {
       each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int) {
@@ -109,15 +121,17 @@ __device__ __forceinline__ void normalize_rows(const T *x, const T *scale, const
     });
     squares = add_up_team(squares, shared) / Acc(columns);
     const Acc factor = 1 / sqrt(squares + epsilon);
-    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p) {
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const int i = p * VECTOR + e;
-        const Acc value = Acc(vector.element[e]), by = scale ? Acc(scale[i]) : Acc(1);
-        to[r * columns + i] =
-            kIsRms ? T(value * factor * by) : T(fma((value - mean) * factor, by, bias_at(bias, i)));
-      }
-    });
+    for (int j = 0; j < NORM_VECTORS; ++j)
+      if (const int p = lane + j * NORM_THREADS; p < own)
+#pragma unroll
+        for (int e = 0; e < VECTOR; ++e) {
+          const Acc value = Acc(vectors[j].element[e]);
+          const Acc by = scale ? Acc(scales[j].element[e]) : Acc(1);
+          const Acc and_bias = bias ? Acc(biases[j].element[e]) : Acc(0);
+          to[r * columns + p * VECTOR + e] =
+              kIsRms ? T(value * factor * by) : T(fma((value - mean) * factor, by, and_bias));
+        }
   }
   __syncthreads();
 }
@@ -175,14 +189,25 @@ __device__ __forceinline__ void ask_for_rows(const void *w, long long tile, long
 
 // --- Products ------------------------------------------------------------------------------------
 
+// The warps that compute a product: all of the block's, or a share of them where several products
+// are computed side by side.
+struct Team {
+  int warp, warps; // this one's number; those that are not of the team have one beyond all columns
+
+  static __device__ __forceinline__ Team of(int product, int products) {
+    const int warps = kWarps / products, warp = warp_number() - product * warps;
+    return {warp >= 0 && warp < warps ? warp : COLUMNS * SLICES, warps};
+  }
+};
+
 #ifdef HAS_FLOATS
 #include "gemv_sums.cuh"
 
 // Columns of w that are runs of k elements, a warp each.
 template <class Columns>
-__device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T *bias,
-                                                long long rows, long long n, long long k,
-                                                long long first, Columns columns, Sums &to) {
+__device__ __forceinline__ void
+multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long n, long long k,
+                long long first, Columns columns, Team team, Sums &to) {
   const T *row[ROWS]; // those beyond the last repeat it
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
@@ -190,7 +215,7 @@ __device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T 
   const bool aligned =
       k % kGemvVector == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
 #pragma unroll 1
-  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
+  for (int c = team.warp; c < COLUMNS && first + c < n; c += team.warps) {
     const long long at = columns.column(first + c);
     const T *const column[1] = {w + at * k};
     Acc sum[ROWS][1] = {};
@@ -210,24 +235,32 @@ __device__ __forceinline__ void multiply_floats(const T *x, const T *w, const T 
 }
 #endif
 
-// Columns of blocks as they are stored, a warp each: sum_column(row, at, sum) adds up column `at`.
+// Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, slice, sum) adds up
+// this warp's slice of column `at`. With slices the sums are theirs until join_slices has been
+// called.
 template <class Columns, class SumColumn>
 __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long long rows,
                                                 long long n, long long k, long long first,
-                                                Columns columns, Sums &to, SumColumn sum_column) {
+                                                Columns columns, Team team, Slices &slices,
+                                                Sums &to, SumColumn sum_column) {
+  const int slice = own_slice();
   const T *row[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
     row[r] = x + (r < rows ? r : rows - 1) * k;
 #pragma unroll 1
-  for (int c = threadIdx.y; c < COLUMNS && first + c < n; c += kWarps) {
+  for (int c = team.warp / SLICES; c < COLUMNS && first + c < n; c += team.warps / SLICES) {
     const long long at = columns.column(first + c);
     Acc sum[ROWS] = {};
-    sum_column(row, at, sum);
+    sum_column(row, at, slice, sum);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
-      if (threadIdx.x == 0)
-        to[r][c] = T(sum[r] + bias_at(bias, at));
+      if (threadIdx.x == 0) {
+        if (SLICES > 1)
+          slices[slice][r][c] = sum[r];
+        else
+          to[r][c] = T(sum[r] + bias_at(bias, at));
+      }
   }
 }
 
@@ -235,14 +268,15 @@ __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long 
 #include "block_sums.cuh"
 
 template <int kFormat, class Columns>
-__device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const T *bias,
-                                                long long rows, long long n, long long k,
-                                                long long first, Columns columns, Sums &to) {
+__device__ __forceinline__ void
+multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
+                long long first, Columns columns, Team team, Slices &slices, Sums &to) {
   const long long blocks = k / 32;
-  multiply_stored(x, bias, rows, n, k, first, columns, to,
-                  [&](const T *const (&row)[ROWS], long long at, Acc (&sum)[ROWS]) {
-                    block_sums<kFormat>(row, w + at * blocks * StoredBlock<kFormat>::kBytes, blocks,
-                                        sum);
+  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
+                    block_sums<kFormat, SLICES, AHEAD>(
+                        row, w + at * blocks * StoredBlock<kFormat>::kBytes, int(blocks), slice,
+                        sum);
                   });
 }
 #endif
@@ -252,15 +286,16 @@ __device__ __forceinline__ void multiply_blocks(const T *x, const Byte *w, const
 
 // The formats that block_sums.cuh does not have.
 template <int kFormat, class Columns>
-__device__ __forceinline__ void multiply_formats(const T *x, const Byte *w, const T *bias,
-                                                 long long rows, long long n, long long k,
-                                                 long long first, Columns columns, Sums &to) {
+__device__ __forceinline__ void
+multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
+                 long long first, Columns columns, Team team, Slices &slices, Sums &to) {
   typedef BlockFormat<kFormat> Format;
   const long long units = k / kUnitSize;
-  multiply_stored(x, bias, rows, n, k, first, columns, to,
-                  [&](const T *const (&row)[ROWS], long long at, Acc (&sum)[ROWS]) {
-                    format_sums<kFormat>(
-                        row, w + at * (units / Format::kUnits) * Format::kBytes, units, sum);
+  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
+                    format_sums<kFormat, SLICES, AHEAD>(
+                        row, w + at * (units / Format::kUnits) * Format::kBytes, int(units), slice,
+                        sum);
                   });
 }
 #endif
@@ -308,15 +343,51 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
 
 // --- Behind a product ----------------------------------------------------------------------------
 
-// f(row, place, column) for the elements of a tile.
-template <class Columns, class F>
-__device__ __forceinline__ void each_element(long long rows, long long n, long long first,
-                                             Columns columns, F f) {
+// The sums of a tile from those of its slices; the block has met since they were written, and meets
+// again before they are read.
+template <class Columns>
+__device__ __forceinline__ void join_slices(const Slices &slices, const T *bias, long long n,
+                                            long long first, Columns columns, Sums &to) {
 #pragma unroll 1
   for (int i = threadIdx.y * 32 + threadIdx.x; i < ROWS * COLUMNS; i += kThreads) {
     const int r = i / COLUMNS, c = i % COLUMNS;
-    if (r < rows && first + c < n)
-      f(r, c, columns.column(first + c));
+    if (first + c >= n) // was not computed
+      continue;
+    Acc sum = slices[0][r][c];
+#pragma unroll
+    for (int s = 1; s < SLICES; ++s)
+      sum += slices[s][r][c];
+    to[r][c] = T(sum + bias_at(bias, columns.column(first + c)));
+  }
+}
+
+// Elements of a tile that a thread has, and pairs of neighbours.
+constexpr int kOwn = (ROWS * COLUMNS + kThreads - 1) / kThreads;
+constexpr int kOwnPairs = (ROWS * COLUMNS / 2 + kThreads - 1) / kThreads;
+
+// f(own, row, place, column) for the elements of a tile; own: their numbers among a thread's own.
+template <class Columns, class F>
+__device__ __forceinline__ void each_element(long long rows, long long n, long long first,
+                                             Columns columns, F f) {
+#pragma unroll
+  for (int own = 0; own < kOwn; ++own) {
+    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int r = i / COLUMNS, c = i % COLUMNS;
+    if (r < ROWS && r < rows && first + c < n)
+      f(own, r, c, columns.column(first + c));
+  }
+}
+
+// f(own, row, place, element of its head) for the pairs of a tile.
+template <class Columns, class F>
+__device__ __forceinline__ void each_pair(long long rows, long long n, long long first,
+                                          Columns columns, F f) {
+#pragma unroll
+  for (int own = 0; own < kOwnPairs; ++own) {
+    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int r = i / (COLUMNS / 2), c = i % (COLUMNS / 2) * 2;
+    if (r < ROWS && r < rows && first + c < n)
+      f(own, r, c, int((first + c) % columns.width));
   }
 }
 
@@ -348,27 +419,23 @@ __device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Colu
   __syncthreads();
 }
 
-// f(row, column, value) for the elements of a tile whose pairs are turned, as rotary.cu does it;
-// turn(row, pair) has a pair's cosine and sine.
-template <class Columns, class Turn, class F>
+// f(own, row, column, value) for the elements of a tile whose pairs are turned, as rotary.cu does
+// it, by what each_pair has found for them.
+template <class Columns, class F>
 __device__ __forceinline__ void each_turned(const Sums &sums, long long rows, long long n,
-                                            long long first, Columns columns, Turn turn, F f) {
-#pragma unroll 1
-  for (int i = threadIdx.y * 32 + threadIdx.x; i < ROWS * COLUMNS / 2; i += kThreads) {
-    const int r = i / (COLUMNS / 2), c = i % (COLUMNS / 2) * 2;
-    if (r >= rows || first + c >= n)
-      continue;
-    const int place = int((first + c) % columns.width);
+                                            long long first, Columns columns,
+                                            const Rotation (&turns)[kOwnPairs], F f) {
+  each_pair(rows, n, first, columns, [&](int own, int r, int c, int place) {
     const T p = sums[r][c], q = sums[r][c + 1];
     const long long left = columns.column(first + c), right = columns.column(first + c + 1);
     if (place >= columns.turned) {
-      f(r, left, p);
-      f(r, right, q);
-      continue;
+      f(own, r, left, p);
+      f(own, r, right, q);
+      return;
     }
-    const Rotation by = turn(r, place / 2);
+    const Rotation by = turns[own];
     const Acc a = Acc(p), b = Acc(q);
-    f(r, left, T(a * by.cosine - b * by.sine));
-    f(r, right, T(a * by.sine + b * by.cosine));
-  }
+    f(own, r, left, T(a * by.cosine - b * by.sine));
+    f(own, r, right, T(a * by.sine + b * by.cosine));
+  });
 }

@@ -107,12 +107,33 @@ __device__ __forceinline__ long long limited(long long length, long long steps) 
   return length < 0 ? 0 : length > steps ? steps : length;
 }
 
+// f(k, weight) for a column of `hidden` weights, in order. A block reads all weights at each step:
+// kAhead of a thread are on their way before the first is used.
+template <class W, class F>
+__device__ __forceinline__ void each_weight(const W *weights, int hidden, long long pitch, F f) {
+  constexpr int kAhead = 16;
+  int k = 0;
+#pragma unroll 1
+  for (; k + kAhead <= hidden; k += kAhead) {
+    W ahead[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j, weights += pitch)
+      ahead[j] = *weights;
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      f(k + j, ahead[j]);
+  }
+#pragma unroll 1
+  for (; k < hidden; ++k, weights += pitch)
+    f(k, *weights);
+}
+
 // A column of the weights times the state.
 __device__ __forceinline__ Acc product(const Acc *state, const T *weights, long long hidden,
                                        long long pitch) {
   Acc sum = 0;
-  for (int k = 0; k < int(hidden); ++k)
-    sum = fma(state[k], Acc(weights[k * pitch]), sum);
+  each_weight(weights, int(hidden), pitch,
+              [&](int k, const T &weight) { sum = fma(state[k], Acc(weight), sum); });
   return sum;
 }
 
@@ -159,8 +180,8 @@ __device__ __forceinline__ Acc quantize(const Acc *h, int *quantized, Acc *share
 __device__ __forceinline__ int product(const int *state, const WEIGHTS *weights, int zero,
                                        long long hidden, long long pitch) {
   int sum = 0;
-  for (int k = 0; k < int(hidden); ++k)
-    sum += state[k] * (int(weights[k * pitch]) - zero);
+  each_weight(weights, int(hidden), pitch,
+              [&](int k, const WEIGHTS &weight) { sum += state[k] * (int(weight) - zero); });
   return sum;
 }
 #else

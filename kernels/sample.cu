@@ -26,7 +26,7 @@
 // The least logit that is kept is found by its digits, eight bits a pass, with a histogram of
 // counts and weights. A block goes over the vocabulary once for the most likely token, and once or
 // more for each limit that is set; what it reads is four tokens at a time, kAhead times before the
-// first is used.
+// first is used. Without penalties counts are not read.
 //
 //   entry           block   grid
 //   sample_step     1024    places: after a step of all places
@@ -45,18 +45,28 @@ constexpr int kThreads = 1024, kWarps = kThreads / 32, kDigits = 256, kWords = 8
 struct Sampler {
   const float *logits;
   const int *counts;
-  long long vocabulary;
+  int vocabulary; // positions of tokens fit in 32 bits, with room for a round behind the last
   float scale, repetition, frequency;
-  float largest; // of all
-  bool aligned;  // logits and counts, to 16 bytes
+  float largest;  // of all
+  bool aligned;   // logits and counts, to 16 bytes
+  bool penalizes; // else counts change nothing
 };
 
-// Greater floats have greater numbers; -0 is 0. Then lower tokens have greater ones: each key is
-// one token's. 0 is none's.
-__device__ __forceinline__ Long key_of(float logit, long long token) {
+// Greater floats have greater numbers; -0 is 0. A NaN has 0, which is no other's.
+__device__ __forceinline__ Word number_of(float logit) {
   const Word bits = __float_as_uint(logit + 0.0f);
-  const Word number = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return logit != logit ? 0 : (Long(number) << 32) | (0xffffffffu - Word(token));
+  return logit != logit ? 0 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float logit_of(Word number) {
+  return __uint_as_float(number & 0x80000000u ? number ^ 0x80000000u : ~number);
+}
+
+// The number, then lower tokens have greater ones: each key is one token's. 0 is none's.
+__device__ __forceinline__ Long key_of(Word number, int token) {
+  return number == 0 ? 0 : (Long(number) << 32) | (0xffffffffu - Word(token));
+}
+__device__ __forceinline__ Long key_of(float logit, int token) {
+  return key_of(number_of(logit), token);
 }
 
 __device__ __forceinline__ float penalized(const Sampler &s, float logit, int count) {
@@ -67,26 +77,29 @@ __device__ __forceinline__ float penalized(const Sampler &s, float logit, int co
   return logit;
 }
 
-// Logits and counts of tokens i to i + 3; a NaN, which is no token's, behind `end`.
+// Logits and counts of tokens i to i + 3; a NaN, which is no token's, behind `end`. Counts are 0
+// where they are not read.
 struct Four {
   float4 logits;
   int4 counts;
 
-  __device__ __forceinline__ void read(const Sampler &s, long long i, long long end) {
+  __device__ __forceinline__ void read(const Sampler &s, int i, int end, bool penalizes) {
+    counts = {0, 0, 0, 0};
     if (s.aligned && i + 4 <= end) { // i is a multiple of 4
       logits = *reinterpret_cast<const float4 *>(s.logits + i);
-      counts = *reinterpret_cast<const int4 *>(s.counts + i);
+      if (penalizes)
+        counts = *reinterpret_cast<const int4 *>(s.counts + i);
       return;
     }
     const float none = __int_as_float(0x7fffffff);
     logits = {i < end ? s.logits[i] : none, i + 1 < end ? s.logits[i + 1] : none,
               i + 2 < end ? s.logits[i + 2] : none, i + 3 < end ? s.logits[i + 3] : none};
-    counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
-              i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
+    if (penalizes)
+      counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
+                i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
   }
   // f(token, logit) for each.
-  template <class F>
-  __device__ __forceinline__ void each(const Sampler &s, long long i, F f) const {
+  template <class F> __device__ __forceinline__ void each(const Sampler &s, int i, F f) const {
     f(i, penalized(s, logits.x, counts.x));
     f(i + 1, penalized(s, logits.y, counts.y));
     f(i + 2, penalized(s, logits.z, counts.z));
@@ -95,20 +108,25 @@ struct Four {
 };
 
 // f(token, logit) for every token of [begin, end), by `threads` threads, of which this is number
-// `thread`, in no order; `begin` is a multiple of 4.
-template <class F>
-__device__ __forceinline__ void each_logit(const Sampler &s, long long begin, long long end,
+// `thread`; a thread's own are in order. `begin` is a multiple of 4.
+template <int kTimes, class F>
+__device__ __forceinline__ void each_logit(const Sampler &s, bool penalizes, int begin, int end,
                                            int thread, int threads, F f) {
 #pragma unroll 1
-  for (long long i = begin + 4 * thread; i < end; i += 4 * kAhead * threads) {
-    Four four[kAhead];
+  for (int i = begin + 4 * thread; i < end; i += 4 * kTimes * threads) {
+    Four four[kTimes];
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j)
-      four[j].read(s, i + 4 * j * threads, end);
+    for (int j = 0; j < kTimes; ++j)
+      four[j].read(s, i + 4 * j * threads, end, penalizes);
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j)
+    for (int j = 0; j < kTimes; ++j)
       four[j].each(s, i + 4 * j * threads, f);
   }
+}
+template <class F>
+__device__ __forceinline__ void each_logit(const Sampler &s, int begin, int end, int thread,
+                                           int threads, F f) {
+  each_logit<kAhead>(s, s.penalizes, begin, end, thread, threads, f);
 }
 
 __device__ __forceinline__ Word weight_of(const Sampler &s, float logit) {
@@ -180,6 +198,27 @@ __device__ Long sum_of_block(Long value) {
   return over_block(value, sum_of_warp, [](Long a, Long b) { return a + b; });
 }
 
+__device__ Long max_of_block(Long value) {
+  return over_block(value, max_of_warp, [](Long a, Long b) { return a > b ? a : b; });
+}
+
+// The key of the most likely token, the same for every thread of the block; 0 where no logit is a
+// number.
+__device__ Long most_likely(const Sampler &s) {
+  Word best = 0;
+  int token = 0; // the first one of its logit, since tokens come in order
+  auto take = [&](int i, float logit) {
+    const Word number = number_of(logit);
+    token = number > best ? i : token;
+    best = number > best ? number : best;
+  };
+  if (s.penalizes)
+    each_logit<kAhead>(s, true, 0, s.vocabulary, threadIdx.x, kThreads, take);
+  else
+    each_logit<2 * kAhead>(s, false, 0, s.vocabulary, threadIdx.x, kThreads, take);
+  return max_of_block(key_of(best, token));
+}
+
 struct Limit {
   bool is_weight; // else a count of tokens
   Long value;     // at least 1
@@ -198,7 +237,7 @@ __device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
       weight_of_digit[d] = 0;
     }
     __syncthreads();
-    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
+    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, [&](int i, float logit) {
       const Long key = key_of(logit, i);
       if (key == 0 || key < least || (shift < 56 && key >> (shift + 8) != prefix))
         return;
@@ -259,27 +298,32 @@ __device__ Word philox(Word counter_low, Word counter_high, Word key_low, Word k
   return c[0];
 }
 
+// The words of a sampler that the first pass needs.
+struct First {
+  float scale, repetition, frequency;
+};
+__device__ __forceinline__ First first_of(const int *words) {
+  return {__int_as_float(words[0]), __int_as_float(words[4]), __int_as_float(words[5])};
+}
+
 // The token for `position`, the same for every thread of the block.
-__device__ int sample(const float *logits, const int *counts, const int *words,
-                      long long vocabulary, int position) {
+__device__ __forceinline__ int sample(const float *logits, const int *counts, const First &first,
+                                      const int *words, int vocabulary, int position) {
   Sampler s = {logits,
                counts,
                vocabulary,
-               __int_as_float(words[0]),
-               __int_as_float(words[4]),
-               __int_as_float(words[5]),
+               first.scale,
+               first.repetition,
+               first.frequency,
                0.0f,
-               (((unsigned long long)(logits) | (unsigned long long)(counts)) & 15) == 0};
-  Long best = 0;
-  each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
-    const Long key = key_of(logit, i);
-    best = key > best ? key : best;
-  });
-  best = over_block(best, max_of_warp, [](Long a, Long b) { return a > b ? a : b; });
+               (((unsigned long long)(logits) | (unsigned long long)(counts)) & 15) == 0,
+               false};
+  s.penalizes = s.repetition != 1.0f || s.frequency != 0.0f;
+  const Long best = most_likely(s);
   if (best == 0)
     return 0; // no logit is a number
   const int likely = int(0xffffffffu - Word(best));
-  s.largest = penalized(s, logits[likely], counts[likely]);
+  s.largest = logit_of(Word(best >> 32));
   // Of an infinite logit nothing but itself has a weight.
   if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
     return likely;
@@ -292,7 +336,7 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   }
   if (top_p > 0) {
     Long sum = 0;
-    each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](long long i, float logit) {
+    each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](int i, float logit) {
       sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0;
     });
     const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
@@ -303,15 +347,15 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   // Each warp has a part of the vocabulary, in order.
   __shared__ Long of_warp[kWarps];
   __shared__ int token;
-  const long long part = (vocabulary + kThreads - 1) / kThreads * 32;
+  const int part = (vocabulary + kThreads - 1) / kThreads * 32;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const long long begin = warp * part, end = begin + part < vocabulary ? begin + part : vocabulary;
-  auto kept = [&](long long i, float logit) {
+  const int begin = warp * part, end = begin + part < vocabulary ? begin + part : vocabulary;
+  auto kept = [&](int i, float logit) {
     const Word weight = key_of(logit, i) >= least ? weight_of(s, logit) : 0;
     return Long(weight >= min_p ? weight : 0);
   };
   Long own = 0;
-  each_logit(s, begin, end, lane, 32, [&](long long i, float logit) { own += kept(i, logit); });
+  each_logit(s, begin, end, lane, 32, [&](int i, float logit) { own += kept(i, logit); });
   own = sum_of_warp(own);
   if (lane == 0)
     of_warp[warp] = own;
@@ -326,12 +370,12 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
   for (int w = 0; w < warp; ++w)
     target -= of_warp[w]; // beyond 0 where it is in a part before
   if (target < own) {
-    for (long long first = begin; first < end; first += 128) {
+    for (int first = begin; first < end; first += 128) {
       Four four;
       Long weights[4], all_four = 0;
-      four.read(s, first + 4 * lane, end);
+      four.read(s, first + 4 * lane, end, s.penalizes);
       int e = 0; // known where it is used, once all is inlined
-      four.each(s, first + 4 * lane, [&](long long i, float logit) {
+      four.each(s, first + 4 * lane, [&](int i, float logit) {
         weights[e] = kept(i, logit);
         all_four += weights[e++];
       });
@@ -341,7 +385,7 @@ __device__ int sample(const float *logits, const int *counts, const int *words,
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           if (target >= before && target < before + weights[e])
-            token = int(first + 4 * lane + e);
+            token = first + 4 * lane + e;
           before += weights[e];
         }
       const Long all = __shfl_sync(0xffffffffu, up_to, 31);
@@ -360,18 +404,22 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                 int *__restrict__ lengths, long long places, long long vocabulary) {
   BEGIN_EARLY();
   const long long place = blockIdx.x;
-  if (place >= places || lengths[place] == 0)
+  if (place >= places)
     return;
+  const int *words = samplers + place * kWords;
+  const First first = first_of(words); // asked for before it is known whether there is a sequence
   const int position = positions[place] + 1;
+  if (lengths[place] == 0)
+    return;
   int *own = counts + place * vocabulary;
   const int token =
-      sample(logits + place * vocabulary, own, samplers + place * kWords, vocabulary, position);
+      sample(logits + place * vocabulary, own, first, words, int(vocabulary), position);
   __syncthreads(); // the counts and the state have been read
   if (threadIdx.x == 0) {
     tokens[place] = token;
     positions[place] = position;
     lengths[place] = position + 1;
-    own[token] += 1;
+    atomicAdd(own + token, 1); // which nobody waits for
   }
 }
 
@@ -391,12 +439,13 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     return;
   }
   int *own = counts + place * vocabulary;
-  const int token = sample(logits, own, samplers + place * kWords, vocabulary, position);
+  const int *words = samplers + place * kWords;
+  const int token = sample(logits, own, first_of(words), words, int(vocabulary), position);
   __syncthreads();
   if (threadIdx.x == 0) {
     tokens[place] = token;
     positions[place] = position;
     lengths[place] = position + 1;
-    own[token] += 1;
+    atomicAdd(own + token, 1); // which nobody waits for
   }
 }

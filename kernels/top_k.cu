@@ -2,18 +2,128 @@
 // in order, and their positions; values and positions: [outer, k, inner].
 //
 // A NaN is larger than any number and wins in either order; of equal elements the first comes
-// first. One block a line. Each round finds the first of the elements that come after the last one
-// found, so that nothing is kept but that one: k passes over the line, which stays in cache.
+// first. One block a line.
 //
-// Options: SMALLEST; those of number.cuh and assume.cuh.
+//   entry          threads   takes
+//   top_k_warp     32        lines of at most 256 elements of at most four bytes
+//   top_k_block    256       .. of at most 4,096
+//   top_k_large    1024      .. of at most 16,384
+//   top_k          32, 256   any
+//
+// The first three read a line once and keep it as keys in registers: numbers in whose order
+// elements come, the position in their lower half. Each round takes the largest key of the block;
+// only the warp that had it looks for its next one. The last finds, in each round, the first of the
+// elements that come after the last one found: k passes over the line, which stays in cache.
+//
+// Options: SMALLEST; HELD for all entries, else there is only the last; those of number.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "candidate.cuh"
 #include "programmatic.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
-    top_k(const T *__restrict__ x, T *__restrict__ values, long long *__restrict__ positions,
-          long long outer, long long axis, long long inner, long long k) {
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, T *__restrict__ values, long long *__restrict__ positions,              \
+      long long outer, long long axis, long long inner, long long k
+
+#ifdef HELD
+
+typedef unsigned long long Key;
+
+#ifdef INTEGER
+__device__ __forceinline__ unsigned number_of(T value) {
+#ifdef UNSIGNED
+  const unsigned number = unsigned(value);
+#else
+  const unsigned number = unsigned(int(value)) ^ 0x80000000u;
+#endif
+#ifdef SMALLEST
+  return ~number;
+#else
+  return number;
+#endif
+}
+#else
+__device__ __forceinline__ unsigned number_of(T value) {
+  const float given = float(value) + 0.0f; // -0 is 0
+  const unsigned bits = __float_as_uint(given);
+  unsigned number = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+#ifdef SMALLEST
+  number = ~number;
+#endif
+  return given != given ? 0xffffffffu : number;
+}
+#endif
+
+// Larger for what comes first; 0 is no element's.
+__device__ __forceinline__ Key key_of(T value, int position) {
+  return Key(number_of(value)) << 32 | (0xffffffffu - unsigned(position));
+}
+
+__device__ __forceinline__ Key largest_of_warp(Key key) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const Key other = __shfl_xor_sync(0xffffffffu, key, distance);
+    key = other > key ? other : key;
+  }
+  return key;
+}
+
+template <int kThreads, int kEach> __device__ __forceinline__ void top_k_held(PARAMETERS) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ Key of_warp[kWarps];
+  const long long line = blockIdx.x;
+  x += line / inner * axis * inner + line % inner;
+  const long long out = line / inner * k * inner + line % inner;
+  const int length = int(axis), warp = threadIdx.x / 32;
+  Key keys[kEach];
+  const T *from = x + threadIdx.x * inner;
+#pragma unroll
+  for (int e = 0; e < kEach; ++e, from += kThreads * inner) {
+    const int at = threadIdx.x + e * kThreads;
+    keys[e] = at < length ? key_of(*from, at) : 0;
+  }
+  Key last = 0, own = 0; // what was found last, and the largest that this warp has left
+  for (int round = 0; round < int(k); ++round) {
+    if (round == 0 || own == last) { // the same for the whole warp
+      Key largest = 0;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        keys[e] = round > 0 && keys[e] == last ? 0 : keys[e];
+        largest = keys[e] > largest ? keys[e] : largest;
+      }
+      own = largest_of_warp(largest);
+      if (kWarps > 1 && threadIdx.x % 32 == 0)
+        of_warp[warp] = own;
+    }
+    last = own;
+    if constexpr (kWarps > 1) {
+      __syncthreads();
+      last = largest_of_warp(threadIdx.x % 32 < kWarps ? of_warp[threadIdx.x % 32] : 0);
+      __syncthreads(); // before one of them is written again
+    }
+    if (threadIdx.x == 0) {
+      const long long position = last == 0 ? -1 : 0xffffffffu - unsigned(last);
+      values[out + round * inner] = last == 0 ? T(Acc(0)) : x[position * inner];
+      positions[out + round * inner] = position;
+    }
+  }
+}
+
+#define TOP_K_HELD(entry, threads, each)                                                           \
+  extern "C" __global__ void __launch_bounds__(threads) entry(PARAMETERS) {                        \
+    BEGIN_EARLY();                                                                                 \
+    __builtin_assume(ASSUME);                                                                      \
+    top_k_held<threads, each>(x, values, positions, outer, axis, inner, k);                        \
+  }
+
+TOP_K_HELD(top_k_warp, 32, 8)
+TOP_K_HELD(top_k_block, 256, 16)
+TOP_K_HELD(top_k_large, 1024, 16)
+
+#endif
+
+extern "C" __global__ void __launch_bounds__(256) top_k(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Candidate of_warp[32];

@@ -188,8 +188,8 @@ Status emit_attention(OpEmitter &op) {
   ir::ExprId blocks = exprs.mul(exprs.mul(sequences, queries),
                                 share > 1 ? exprs.floordiv(heads, op.constant(share)) : heads);
   if (split) {
-    blocks = op.exprs().mul(blocks, launch.count("splits", split->splits));
-    launch.count("chunk", split->chunk);
+    blocks = op.exprs().mul(blocks, launch.size("splits", split->splits));
+    launch.size("chunk", split->chunk);
   }
   if (tensor_cores != TensorCores::no)
     launch.variant(

@@ -2,6 +2,9 @@
 // matmul_repacked.cu, repack_blocks.cu.
 #include "codegen/op_emitter.h"
 
+#include <optional>
+#include <string>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -23,6 +26,16 @@ std::string format_option(ir::DType dtype) {
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
   return has_tensor_cores(x, target) && is_plain(w);
+}
+
+int64_t slices_of_blocks(int64_t depth) {
+  constexpr int64_t kSlices = 4;
+  return depth > kMostRoundsAhead * 128 ? kSlices : 1;
+}
+
+int64_t rounds_of_blocks(int64_t depth) {
+  const int64_t each = 128 * slices_of_blocks(depth);
+  return (depth + each - 1) / each;
 }
 
 Status emit_repack_blocks(OpEmitter &op) {
@@ -54,6 +67,10 @@ Status emit_matmul_blocks(OpEmitter &op) {
   KernelLaunch launch =
       op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
   launch.option(format_option(w.dtype));
+  const std::optional<int64_t> depth = op.exprs().as_constant(w.dims[1]);
+  const int64_t slices = depth ? slices_of_blocks(*depth) : 1;
+  if (!repacked && slices > 1)
+    launch.option("-DSLICES=" + std::to_string(slices));
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   launch.input("x", op.operand(0));
@@ -72,7 +89,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
   if (repacked)
     launch.variant("", {}, tiles(8, 16), {32, 8, 1});
   else
-    launch.variant("", {}, tiles(4, 8), {32, 8, 1});
+    launch.variant("", {}, tiles(4, 8 / slices), {32, 8, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -40,6 +40,14 @@ inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
+/// SLICES of kernels/slices.cuh: the warps that share a column of k elements in blocks as they are
+/// stored. Sums of the same depth are in one order so, whichever kernel takes them.
+int64_t slices_of_blocks(int64_t depth);
+/// The rounds of 128 elements that each of them has.
+int64_t rounds_of_blocks(int64_t depth);
+/// What registers hold of such rounds while they are on their way.
+inline constexpr int64_t kMostRoundsAhead = 6;
+
 /// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
 /// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,

@@ -177,6 +177,9 @@ Status emit_top_k(OpEmitter &op) {
   KernelLaunch launch = op.number_launch("top_k.cu", "top_k", x.dtype);
   if (!op.flag("largest"))
     launch.option("-DSMALLEST");
+  const bool is_held = ir::info(x.dtype).bytes_per_block <= 4;
+  if (is_held)
+    launch.option("-DHELD");
   launch.input("x", op.operand(0));
   launch.output("values", op.result(0));
   launch.output("positions", op.result(1));
@@ -186,6 +189,17 @@ Status emit_top_k(OpEmitter &op) {
   launch.size("k", op.constant(op.integer("k")));
   ir::ExprPool &exprs = op.exprs();
   const ir::ExprId lines = exprs.mul(outer, inner);
+  struct Held { // kernels/top_k.cu has what these take in registers
+    const char *entry;
+    int64_t most;
+    uint32_t threads;
+  };
+  constexpr Held kHeld[] = {
+      {"top_k_warp", 256, 32}, {"top_k_block", 4096, 256}, {"top_k_large", 16384, 1024}};
+  if (is_held)
+    for (const Held &held : kHeld)
+      launch.variant(held.entry, exprs.make(ir::ExprKind::le, length, exprs.constant(held.most)),
+                     lines, {held.threads, 1, 1});
   launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), lines, {32, 1, 1});
   launch.variant("", {}, lines, {256, 1, 1});
   launch.emit(op.call().location);

@@ -698,7 +698,9 @@ TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definiti
     product({1, 160}, 11, true);
     product({5, 64}, 9, true);
     product({2, 3, 256}, 17, false);
-    product({64}, 8, true); // a vector
+    product({64}, 8, true);     // a vector
+    product({5, 800}, 9, true); // columns that four warps share, the last ones with less
+    product({1, 1568}, 3, false);
     product({0, 32}, 8, false);
     product({3, 0}, 8, true);
     product({3, 32}, 0, false);

@@ -142,5 +142,11 @@ TEST_CASE("top_k gives the largest or smallest in order, with their places") {
     top({0, 5}, 2, 1);
     top({4, 60}, 20, 1, DType::i32); // many equal ones
     top({4, 60}, 20, 1, DType::u8);
+    // What a warp, a block and a large block hold of a line, and more than all of them.
+    for (int64_t length : {256, 257, 4096, 4097, 16384, 16385})
+      top({1, length}, 3, 1);
+    top({2, 700, 3}, 40, 1);
+    for (DType dtype : {DType::i32, DType::u8, DType::f16, DType::i64, DType::f64})
+      top({2, 500}, 5, 1, dtype);
   }
 }

@@ -419,6 +419,26 @@ TEST_CASE("a residual behind a product of blocks, and one that is read twice") {
   CHECK(entries[0] == "fused_matmul_blocks_add_f32");
 }
 
+TEST_CASE("deep products, whose columns several warps share, have the same bits") {
+  for (const char *dtype : {"f32", "bf16"})
+    for (const char *format : {"q4_0", "q4_1", "q8_0"})
+      for (int64_t rows : {1, 3}) {
+        const Weight one{21, 800, format}, other{21, 800, "q5_0"};
+        Text t(dtype, rows);
+        t.x("x", rows, 800);
+        t.x("r", rows, 21);
+        t.vector("b", 21);
+        t.weight("v", one);
+        t.weight("w", other);
+        t.product("p", "x", "v", one, "b", false);
+        t.product("q", "x", "w", other, "", false);
+        t.line("%s = mul(%p, %q)");
+        t.line("%y = add(%r, %s)");
+        const auto entries = check_same(t.text("%y", t.tensor(t.rows(21), dtype)), t.inputs);
+        CHECK(entries.size() == 1);
+      }
+}
+
 TEST_CASE("what reads a product between others stands behind them") {
   const Weight w{32, 64, "f32"};
   Text t("f32", 3);

@@ -18,7 +18,7 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kMostRowBytes = 24 << 10;
 /// Of a block: what kernels have without asking for more.
 constexpr int64_t kMostSharedBytes = 48 << 10;
-constexpr int64_t kMostColumns = 64;
+constexpr int64_t kMostColumns = 64, kTilesEach = 2;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
@@ -54,7 +54,8 @@ public:
       CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
     const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
     const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
-    const int64_t tile_bytes = int64_t(most_products_) * kernel_.most_rows * columns * bytes;
+    const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
+    const int64_t tile_bytes = sums * bytes + (has_slices_ ? sums * slices_ * wide_bytes() : 0);
     constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
     if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
       return Status::error(Code::unsupported, "a block has no room for tiles of " +
@@ -141,17 +142,35 @@ private:
       ahead_ += "  const InOrder " + columns + ";\n";
     ahead_ += "  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n";
     body_ += "\n  if (tile < " + tiles + ") {\n" + "    const long long first = tile * COLUMNS;\n";
+    const size_t begin = body_.size();
+    early_.clear();
+    const int64_t teams = teams_of(part);
+    most_teams_ = std::max(most_teams_, teams);
+    std::string join;
     for (size_t i = 0; i < part.products.size(); ++i)
-      write_product(part.products[i], p, i);
+      join += write_product(part.products[i], p, i, teams);
     ahead_ += "  ahead -= " + tiles + ";\n";
     most_products_ = std::max(most_products_, part.products.size());
     body_ += "    __syncthreads();\n";
+    if (!join.empty())
+      body_ += join + "    __syncthreads();\n";
     CUGRT_TRY(write_epilogue(part, p));
+    body_.insert(begin, early_);
     body_ += "    return;\n  }\n  tile -= tiles" + p + ";\n";
     return {};
   }
 
-  void write_product(const SharedProduct &product, const std::string &p, size_t i) {
+  /// Of a part, how many products are computed side by side.
+  int64_t teams_of(const ProductPart &part) const {
+    const int64_t products = int64_t(part.products.size()), warps = kThreads / 32;
+    const bool is_repacked = std::any_of(part.products.begin(), part.products.end(),
+                                         [](const SharedProduct &one) { return one.repacked; });
+    return is_repacked || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
+  }
+
+  /// What joins the product's slices, if it has some.
+  std::string write_product(const SharedProduct &product, const std::string &p, size_t i,
+                            int64_t teams) {
     const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
     const ir::DType dtype = type_of(product.w).dtype;
     const bool is_blocks = product.op == ir::Op::matmul_blocks;
@@ -168,10 +187,23 @@ private:
                  format_of(dtype) + ">";
     }
     *has = true;
+    std::string join;
+    const std::string number = std::to_string(i), to = "sums[" + number + "]";
+    const bool is_stored = is_blocks && !product.repacked;
+    const std::string slices = slices_ > 1 ? "slices[" + number + "]" : "slices[0]";
+    const std::string team =
+        "Team::of(" + (teams > 1 ? number : "0") + ", " + std::to_string(teams) + "), ";
+    has_stored_ = has_stored_ || is_stored;
+    has_slices_ = has_stored_ && slices_ > 1;
     body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
-             ", k, first, columns" + p + ", sums[" + std::to_string(i) + "]);\n";
+             ", k, first, columns" + p + ", " + (product.repacked ? "" : team) +
+             (is_stored ? slices + ", " : "") + to + ");\n";
+    if (is_stored && slices_ > 1)
+      join = "    join_slices(" + slices + ", " + bias + ", n" + p + ", first, columns" + p + ", " +
+             to + ");\n";
     ahead_ += "  ask_for_rows<" + std::to_string(row_bytes(dtype, product.repacked)) + ">(" + w +
               ", ahead, n" + p + ", columns" + p + ");\n";
+    return join;
   }
 
   /// Of a row of weights; of repacked blocks those of the quants, whose scales lie elsewhere.
@@ -188,7 +220,7 @@ private:
                ", " + scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
     std::string store; // of `value`, at row r and the column
     if (part.append) {
-      store = append(*part.append, p);
+      store = append(*part.append, p, part.turn.has_value());
     } else {
       const std::string y =
           tensor("y" + p, element_of_value(part.result), part.result, ir::Access::out);
@@ -200,13 +232,19 @@ private:
       return write_turn(*part.turn, p, store);
     if (part.append)
       store = "      const T value = sums[0][r][c];\n" + store;
-    body_ += "    each_element(rows, n" + p + ", first, columns" + p +
-             ", [&](int r, int c, long long column) {\n" + store + "    });\n";
+    body_ += over("each_element", p, "int own, int r, int c, long long column", store);
     return {};
   }
 
-  /// What stores `value` in a cache, as cache_write.cu does.
-  std::string append(const CacheAppend &to, const std::string &p) {
+  /// A call of each_element or each_pair.
+  static std::string over(const std::string &what, const std::string &p,
+                          const std::string &parameters, const std::string &lines) {
+    return "    " + what + "(rows, n" + p + ", first, columns" + p + ", [&](" + parameters +
+           ") {\n" + lines + "    });\n";
+  }
+
+  /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
+  std::string append(const CacheAppend &to, const std::string &p, bool in_pairs) {
     const ir::DType ids = type_of(to.positions).dtype;
     const std::string id = ids == ir::DType::i64 ? "long long" : "int";
     const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
@@ -238,10 +276,34 @@ private:
     uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
     uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
     const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
-    return "      const long long at = cache_position(" + place + capacity +
-           ");\n      if (at >= 0)\n        " + cache + "[(" + sequence + " * " + capacity +
-           " + at) * n" + p +
-           " + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") + ";\n";
+    const std::string lines = "      const long long at = cache_position(" + place + capacity +
+                              ");\n      to[own] = at < 0 ? -1 : (" + sequence + " * " + capacity +
+                              " + at) * n" + p + ";\n";
+    early_ += "    long long to[" + std::string(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
+              (in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
+                        : over("each_element", p, "int own, int r, int, long long", lines));
+    return "      if (to[own] >= 0)\n        " + cache +
+           "[to[own] + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") +
+           ";\n";
+  }
+
+  /// What the part's ops read at each element of its result and nowhere else: it is asked for
+  /// before the products.
+  std::vector<uint32_t> read_beside(const ProductPart &part) {
+    std::vector<uint32_t> found;
+    const std::vector<ir::ExprId> dims = type_of(part.result).dims;
+    for (uint32_t op : part.ops)
+      for (uint32_t value : kernel_.group.ops[op].operands) {
+        if (value == FusedGroup::kNoValue ||
+            std::find(part.leaves.begin(), part.leaves.end(), value) != part.leaves.end() ||
+            std::find(found.begin(), found.end(), value) != found.end())
+          continue;
+        const FusedGroup::Value &operand = kernel_.group.values[value];
+        const ir::Type &type = builder_.module().types[operand.type];
+        if (operand.given.valid() && type.dims == dims)
+          found.push_back(value);
+      }
+    return found;
   }
 
   /// The expression of what is stored at j.
@@ -257,6 +319,19 @@ private:
       names.leaves.push_back({part.leaves[i], name});
       list.push_back(std::string(element_type(kernel_.dtype)) + " " + name);
       arguments.push_back("sums[" + std::to_string(i) + "][r][c]");
+    }
+    for (uint32_t value : read_beside(part)) {
+      const std::string number = std::to_string(names.leaves.size()), name = "p" + p + "_" + number;
+      const std::string element = element_of(builder_.module(), kernel_.group, value);
+      const std::string from = tensor("beside" + p + "_" + number, element,
+                                      kernel_.group.values[value].given, ir::Access::in);
+      names.leaves.push_back({value, name});
+      list.push_back(element + " " + name);
+      arguments.push_back(name + "[own]");
+      early_ += "    " + element + " " + name + "[kOwn];\n" +
+                over("each_element", p, "int own, int r, int, long long column",
+                     "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p +
+                         ") + Index(column)];\n");
     }
     ir::Module &module = builder_.module();
     ElementCode code(module, kernel_.group, part.ops, std::move(names));
@@ -286,7 +361,7 @@ private:
     const std::string positions =
         tensor("positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions,
                ir::Access::in);
-    std::string rotation = "rotation(" + positions + "[r], pair, ";
+    std::string rotation = "rotation(" + positions + "[r], place / 2, ";
     if (turn.cosines.valid()) {
       const std::string table = element_of_value(turn.cosines);
       rotation += "columns" + p + ".turned / 2, " +
@@ -297,15 +372,28 @@ private:
       rotation += "columns" + p + ".turned, " + scalar("base" + p, turn.base) + ", " +
                   scalar("turn_scale" + p, turn.scale) + ")";
     }
-    body_ += "    auto turn = [&](int r, int pair) {\n      return " + rotation + ";\n    };\n" +
-             "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +
-             ", turn, [&](int r, long long column, T value) {\n" + store + "    });\n";
+    early_ += "    Rotation turns[kOwnPairs];\n" +
+              over("each_pair", p, "int own, int r, int, int place",
+                   "      if (place < columns" + p + ".turned)\n        turns[own] = " + rotation +
+                       ";\n");
+    body_ += "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +
+             ", turns, [&](int own, int r, long long column, T value) {\n" + store + "    });\n";
     return {};
   }
 
   // --- The launch --------------------------------------------------------------------------------
 
-  /// Columns of a tile: more than the fewest as long as each multiprocessor has a tile.
+  int64_t wide_bytes() const { return element_bytes(wide_); }
+
+  /// Rounds of stored blocks that are asked for at once: all that a warp has, where registers hold
+  /// them.
+  int64_t rounds_ahead() const {
+    const int64_t rounds = rounds_of_blocks(kernel_.depth);
+    return rounds <= kMostRoundsAhead ? rounds : 4;
+  }
+
+  /// Columns of a tile: more than one a warp, or group of warps that share its sum, as long as each
+  /// multiprocessor has kTilesEach.
   int64_t tile_columns() const {
     int64_t total = 0, heads = 0;
     for (const ProductPart &part : kernel_.parts) {
@@ -313,9 +401,10 @@ private:
       if (part.turn && part.turn->norm)
         heads = part.turn->width;
     }
-    int64_t columns = has_repacked_ ? 16 : 8;
+    int64_t columns =
+        has_repacked_ ? 16 : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
     while (columns < kMostColumns &&
-           total / (2 * columns) >= table_.choice().target.multiprocessors)
+           total / (2 * columns) >= kTilesEach * table_.choice().target.multiprocessors)
       columns *= 2;
     if (heads != 0) // whole heads
       columns = std::max(columns / heads, int64_t(1)) * heads;
@@ -333,6 +422,8 @@ private:
     define(has_repacked_, "HAS_REPACKED");
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
+    define(has_stored_, "AHEAD " + std::to_string(rounds_ahead()));
+    define(has_slices_, "SLICES " + std::to_string(slices_));
     define(uses_.uses_f16, "USES_F16");
     define(uses_.uses_bf16, "USES_BF16");
     std::string ops;
@@ -345,6 +436,9 @@ private:
                 declared_, ") {\n") +
         "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
         "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
+        (has_stored_ ? "  __shared__ Slices slices[" +
+                           std::to_string(has_slices_ ? most_products_ : 1) + "];\n"
+                     : "") +
         body_ + "}\n";
     KernelLaunch launch = KernelLaunch::generated(table_, builder_, std::move(name), text);
     launch.floating_type(kernel_.dtype);
@@ -370,9 +464,13 @@ private:
   ir::DType wide_ = ir::DType::f32; // Acc of kernels/floating.cuh
   std::vector<std::string> declared_, options_;
   std::vector<std::function<void(KernelLaunch &)>> arguments_;
-  std::string functions_, ahead_, body_; // of device functions; before the wait; behind it
+  // Of device functions; before the wait; behind it; of a part, what is read before its products.
+  std::string functions_, ahead_, body_, early_;
   ElementParameters uses_;
   size_t most_products_ = 0;
+  int64_t most_teams_ = 1;
+  const int64_t slices_ = slices_of_blocks(kernel_.depth);
+  bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
   bool has_floats_ = false, has_blocks_ = false, has_formats_ = false, has_repacked_ = false;
 };
 
