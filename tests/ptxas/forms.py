@@ -71,9 +71,9 @@ def module_texts():
     return sorted(texts)
 
 
-def lowered(cugrt, text, passes):
+def lowered(cugrt, text, passes, architecture):
     """The module's text behind the passes; empty where it is none, or not with these dtypes."""
-    made = subprocess.run([cugrt, "opt", "-", *passes], input=text, capture_output=True, text=True,
+    made = subprocess.run([cugrt, "opt", "-", *passes, "--option", f"target.compute_capability={architecture}"], input=text, capture_output=True, text=True,
                           env=dict(os.environ, CUGRT_LOG="off"))
     return made.stdout if made.returncode == 0 else ""
 
@@ -90,14 +90,14 @@ def state_kernels():
             yield text.replace("DTYPE_FLAG", flag).replace("ELEMENT", dtype).replace("TABLE", table)
 
 
-def find_forms(cugrt, jobs):
-    """Every form, in a fixed order, and how many modules there are."""
+def find_forms(cugrt, jobs, architecture):
+    """Every form that is chosen for a device of the architecture, in a fixed order, and how many modules there are."""
     texts = module_texts()
     tries = [(re.sub(r"\bf32\b", dtype, text), passes) for text in texts for dtype in DTYPES
              if dtype == "f32" or re.search(r"\bf32\b", text) for passes in PIPELINES.values()]
     forms = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        made = pool.map(lambda one: lowered(cugrt, *one), tries)
+        made = pool.map(lambda one: lowered(cugrt, *one, architecture), tries)
         for out in itertools.chain(made, state_kernels()):
             for kernel, body in KERNEL.findall(out):
                 form = Form(kernel, body)

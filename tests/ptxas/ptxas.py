@@ -23,6 +23,8 @@ import forms  # noqa: E402
 
 ROOT = forms.ROOT
 OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
+# Codegen asks devices for this alone (kTensorCoresSince).
+TENSOR_CORES_SINCE = 80
 # Sources that no module names: the runtime makes launches of them itself.
 NOT_NAMED = {"transfer.cu", "control.cu"}
 # Beside a library: in a toolkit, in the wheels of CUDA 13, in those of CUDA 12.
@@ -185,19 +187,21 @@ def main():
         return 1
     wanted = {int(a.removeprefix("sm_")) for a in options.arch.split(",")} if options.arch else None
     limits, known = limits_by_architecture(), known_architectures()
-    found, modules = forms.find_forms(options.cugrt, options.jobs)
+    older, modules = forms.find_forms(options.cugrt, options.jobs, 75)
+    found, _ = forms.find_forms(options.cugrt, options.jobs, TENSOR_CORES_SINCE)
     absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu"))} - NOT_NAMED - {
         name.removeprefix("builtin:") for form in found for name in [form.name] + re.findall(r"builtin:\w+\.cu\b", form.source)}
     results = [(f"{name} in some form", "no module has it") for name in sorted(absent)]
     results += [(f"sm_{number} in limits.csv", "") if number in limits else (f"sm_{number}", "is not in limits.csv")
                 for number in known]
-    found = [form for form in found if options.only in form.kernel + " ".join(form.options)]
-    print(f"{len(found)} forms of {modules} modules")
+    found, older = ([form for form in some if options.only in form.kernel + " ".join(form.options)] for some in (found, older))
+    print(f"{len(found)} forms of {modules} modules, {len(older)} before sm_{TENSOR_CORES_SINCE}")
     for library in libraries:
         with concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=load, initargs=(library,)) as pool:
             able = pool.submit(own_architectures).result()
-            jobs = [pool.submit(check_some, found[at:at + 8], number, limits[number]) for number in known
-                    if number in able and number in limits and (not wanted or number in wanted) for at in range(0, len(found), 8)]
+            jobs = [pool.submit(check_some, chosen[at:at + 8], number, limits[number]) for number in known
+                    if number in able and number in limits and (not wanted or number in wanted)
+                    for chosen in [found if number >= TENSOR_CORES_SINCE else older] for at in range(0, len(chosen), 8)]
             for job in jobs:
                 results += job.result()
     failed = [(case, what) for case, what in results if what]

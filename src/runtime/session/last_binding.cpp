@@ -156,7 +156,7 @@ LastBinding::Match LastBinding::match(Comparison compared, RunBinding &run,
   unchecked_ = false;
   Mover mover(run);
   // Inlined into each loop over tensors: a call costs every argument, moved or not.
-  const auto same_or_taken = [&](uint64_t address, Entry &entry) __attribute__((always_inline)) {
+  const auto same_or_taken = [&](uint64_t address, Entry & entry) __attribute__((always_inline)) {
     return address == entry.value.as.tensor.address || take(mover, entry, address);
   };
   const Entry *end = first_difference(arguments.data() + (compared.first_other_ - entries_.data()),
