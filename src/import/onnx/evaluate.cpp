@@ -99,7 +99,8 @@ std::optional<E> Evaluation::integer_op(std::string_view op, E a, E b) {
   if (dtype == DType::u64)
     return std::nullopt;
   const ir::Interval of_a = c_.w.range(a), of_b = c_.w.range(b);
-  const bool below = of_a.upper<of_b.lower, above = of_a.lower> of_b.upper;
+  const bool below = of_a.upper < of_b.lower;
+  const bool above = of_a.lower > of_b.upper;
   if (op == "Equal" && (below || above))
     return exprs.constant(0);
   if ((op == "Less" || op == "LessOrEqual") && (below || above))
