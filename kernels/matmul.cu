@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
 
 #ifndef WITHOUT_TILED
 // A step takes 256 of k: its part of a in shared memory, for all; of c each warp reads its fours.
-extern "C" __global__ void __launch_bounds__(256) matmul_tiled(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256, 3) matmul_tiled(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 8, kColumns = 32, kSlices = 8, kStep = 256, kEach = 4;
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
 #endif
 
 #ifndef WITHOUT_MMA_SMALL
-extern "C" __global__ void __launch_bounds__(128) matmul_mma_small(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, 4) matmul_mma_small(PARAMETERS) {
   BEGIN_EARLY();
   multiply_tiles<2, 2, 2, 4>(ARGUMENTS);
 }
