@@ -50,6 +50,8 @@ CUresult get_function_attribute(Driver &driver, const Function &function,
     *value = function.cluster_policy;
     break;
   case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    *value = int(info.constant_bytes);
+    break;
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
     *value = 0;
     break;

@@ -295,6 +295,9 @@ void LoadedProgram::describe(uint32_t index) {
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
   info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
   info.local_bytes = named;
+  for (size_t i = 0; i < module_->variables.size(); ++i)
+    if (module_->variables[i].space == ptx::Space::constant && placement_.address[i])
+      info.constant_bytes += uint32_t(module_->variables[i].bytes);
   uint32_t offset = 0;
   for (const ptx::Parameter &parameter : function.parameters) {
     const ptx::Variable &variable = function.variables[parameter.variable];

@@ -123,6 +123,24 @@ TEST_CASE("Modules answer for what they hold and what they do not") {
         CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_CASE("A function says how much constant memory its module has") {
+  Session session;
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.const .align 4 .u32 few[5];
+.const .align 8 .f64 one = 0d3FF0000000000000;
+.global .align 4 .u32 other[100];
+.visible .entry k() { ret; }
+)"));
+  int bytes = -1;
+  OK(CU(cuFuncGetAttribute)(&bytes, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, kernel(module, "k")));
+  CHECK(bytes == 5 * 4 + 8);
+  OK(CU(cuModuleUnload)(module));
+}
+
 TEST_CASE("What is no PTX is refused, with the reason in the log") {
   Session session{"CUGRT_EMU_DEVICE=sm_75"};
   CUmodule module = nullptr;
