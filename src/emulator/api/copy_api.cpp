@@ -34,6 +34,17 @@ bool on_device(Driver &driver, uint64_t address) {
                    range->kind == MemoryKind::mapped);
 }
 
+/// Puts the work into the stream, and where the caller waits for it, does so without the lock.
+CUresult run_and_wait(Driver &driver, const Ref<Stream> &stream, Work work, bool wait, Lock &lock) {
+  TaskPtr task;
+  CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work), &task, wait));
+  if (!wait || !task)
+    return CUDA_SUCCESS;
+  lock.unlock();
+  driver.scheduler->wait(task);
+  return driver.scheduler->poison();
+}
+
 CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &copy, bool wait) {
   Lock lock(driver.mutex);
   Ref<Stream> stream;
@@ -56,13 +67,7 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
     work.staged = std::make_shared<std::vector<std::byte>>(begin, begin + copy.WidthInBytes);
   }
   wait = wait || to_pageable || (from_pageable && !work.staged);
-  TaskPtr task;
-  CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work), &task, wait));
-  if (!wait || !task)
-    return CUDA_SUCCESS;
-  lock.unlock();
-  driver.scheduler->wait(task);
-  return driver.scheduler->poison();
+  return run_and_wait(driver, stream, std::move(work), wait, lock);
 }
 
 CUresult copy(CUstream stream, const CUDA_MEMCPY3D &parameters, bool wait) {
@@ -131,13 +136,7 @@ CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, uns
     // "The synchronous memset functions are asynchronous with respect to the host except when the
     // target is pinned host memory or a Unified Memory region"
     const bool wait = is_synchronous && !on_device(driver, to);
-    TaskPtr task;
-    CUGRT_EMU_TRY(run_in_stream(driver, stream, std::move(work), &task, wait));
-    if (!wait || !task)
-      return CUDA_SUCCESS;
-    lock.unlock();
-    driver.scheduler->wait(task);
-    return driver.scheduler->poison();
+    return run_and_wait(driver, stream, std::move(work), wait, lock);
   });
 }
 

@@ -73,6 +73,7 @@ private:
   AddressSpace &memory_;
   std::unique_ptr<ptx::Module> module_;
   Placement placement_;
+  uint32_t constant_bytes_ = 0; // of .const variables
   Decoded decoded_;
   std::vector<const FunctionCode *> functions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
@@ -115,6 +116,8 @@ Status LoadedProgram::place_variables() {
           .in("variable " + std::string(variable.name))
           .at("ptx line " + std::to_string(variable.line));
     placement_.address[i] = *address;
+    if (variable.space == ptx::Space::constant)
+      constant_bytes_ += uint32_t(variable.bytes);
   }
   return {};
 }
@@ -295,9 +298,7 @@ void LoadedProgram::describe(uint32_t index) {
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
   info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
   info.local_bytes = named;
-  for (size_t i = 0; i < module_->variables.size(); ++i)
-    if (module_->variables[i].space == ptx::Space::constant && placement_.address[i])
-      info.constant_bytes += uint32_t(module_->variables[i].bytes);
+  info.constant_bytes = constant_bytes_;
   uint32_t offset = 0;
   for (const ptx::Parameter &parameter : function.parameters) {
     const ptx::Variable &variable = function.variables[parameter.variable];
