@@ -380,7 +380,8 @@ typedef struct cugrt_run_options {
   /* In: a tensor with an address (and the result's dtype and dimensions) is written there; the
    * address is a multiple of 16 bytes and overlaps nothing that the run uses. What any earlier run
    * handed out may be left as it is: it binds nothing. Out: every result, with address and
-   * dimensions. A result that is a parameter or weight, or lies in one or in another result, has
+   * dimensions, those that the device decides (cugrt_param_info.counted) at their upper bounds. A
+   * result that is a parameter or weight, or lies in one or in another result, has
    * its place there and takes no address. */
   cugrt_value *results;
   size_t result_count; /* 0, or the number of the function's results */
@@ -399,6 +400,12 @@ typedef struct cugrt_param_info {
   uint32_t rank;  /* 1 of an integer whose value symbols give, as int<n>: its one expression */
   int64_t dims[CUGRT_MAX_RANK];          /* upper bounds; -1: unbounded */
   const char *dim_names[CUGRT_MAX_RANK]; /* as written: "n", "n * 2", "64" */
+  /* Of results. 1: the device decides dimension `counted_dim`, and the one above is its upper
+   * bound. How large it is says, when the run has ended, result `counted_by`, one i64 on the
+   * device; the elements of the tensor of that size follow each other from its address on. */
+  int32_t counted;
+  uint32_t counted_dim, counted_by;
+  int32_t is_count; /* 1: the result is such a number, of one result or several */
 } cugrt_param_info;
 
 /* Totals since the session was opened. Every launch of a region counts once, in one of the four. */

@@ -549,6 +549,27 @@ public:
     check(api().session_run(handle_, function.get(), &options));
   }
   void synchronize() { check(api().session_synchronize(handle_)); }
+  /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
+  /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.
+  cugrt_tensor counted(Runtime &runtime, Function function, std::span<const Value> results,
+                       size_t index) {
+    cugrt_tensor tensor = results[index].as.tensor;
+    const cugrt_param_info info = function.result(index);
+    if (!info.counted)
+      return tensor;
+    synchronize();
+    int64_t count = 0;
+    copy_to_host(runtime, std::as_writable_bytes(std::span(&count, 1)),
+                 results[info.counted_by].as.tensor.address);
+    if (count < 0 || count > tensor.dims[info.counted_dim])
+      check(api().status_create(CUGRT_OUT_OF_RANGE,
+                                ("result " + std::to_string(info.counted_by) + " counts " +
+                                 std::to_string(count) + ", outside of what result " +
+                                 std::to_string(index) + " has room for")
+                                    .c_str()));
+    tensor.dims[info.counted_dim] = count;
+    return tensor;
+  }
   /// Whether the session's work has ended, without waiting for it.
   bool is_idle() {
     int32_t is_idle = 0;

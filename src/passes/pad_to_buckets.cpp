@@ -192,6 +192,7 @@ void Padder::copy_signature() {
   }
   for (TypeId type : source().result_types)
     target.result_types.push_back(outside(type));
+  target.counted_dims = source().counted_dims;
   for (const ir::Parameter &param : source().params) {
     const ir::Value &value = source().value(param.value);
     map(param.value, builder().param(value.name, outside(value.type), param.access,

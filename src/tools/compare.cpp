@@ -81,8 +81,9 @@ Side run_ours(const Options &options, const PlanningOptions &planning, bool ever
   cugrt::Session session(executable, runtime, model.weights());
   const auto results = session.run(function, values);
   session.synchronize();
-  for (const cugrt::Value &result : results)
-    side.results.push_back(fetch(runtime, result.as.tensor));
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!function.result(i).is_count)
+      side.results.push_back(fetch(runtime, session.counted(runtime, function, results, i)));
   side.request = same_inputs(options.model, options.import, model.inputs(), arguments);
   return side;
 }

@@ -62,18 +62,22 @@ void emit(const Options &options, const std::string &name, const Array &array) {
     write_npy(options.output + "/" + name + ".npy", array);
 }
 
-void emit_results(const Options &options, cugrt::Runtime &runtime, const cugrt::Function &function,
-                  const std::vector<Argument> &arguments,
+// Counts are not printed: they are in the dimensions of what they count.
+void emit_results(const Options &options, cugrt::Runtime &runtime, cugrt::Session &session,
+                  const cugrt::Function &function, const std::vector<Argument> &arguments,
                   const std::vector<cugrt::Value> &results) {
   for (const Argument &argument : arguments)
     if (argument.info.kind == CUGRT_VALUE_TENSOR && argument.info.access != CUGRT_IN)
       emit(options, argument.info.name, fetch(runtime, argument.value.as.tensor));
   for (size_t i = 0; i < results.size(); ++i) {
-    std::string name = function.result(i).name;
+    const cugrt_param_info info = function.result(i);
+    if (info.is_count)
+      continue;
+    std::string name = info.name;
     name = name.empty() ? "result" + std::to_string(i) : name;
     const cugrt::Value &value = results[i];
     if (value.kind == CUGRT_VALUE_TENSOR)
-      emit(options, name, fetch(runtime, value.as.tensor));
+      emit(options, name, fetch(runtime, session.counted(runtime, function, results, i)));
     else if (value.kind == CUGRT_VALUE_FLOAT)
       std::cout << name << ": " << value.as.floating << "\n";
     else
@@ -224,7 +228,7 @@ void run(const Options &options) {
   session.synchronize();
   if (runtime.info().emulated)
     std::fprintf(stderr, "EMULATED results:\n");
-  emit_results(options, runtime, function, arguments, results);
+  emit_results(options, runtime, session, function, arguments, results);
   if (options.stats)
     print_counters(session);
 }

@@ -145,7 +145,7 @@ std::string run(Runtime &runtime, const Case &test, const onnx::Imported &import
   for (size_t i = 0; i < test.wanted.size(); ++i) {
     if (i >= results.size() || results[i].kind != CUGRT_VALUE_TENSOR)
       return "result " + std::to_string(i) + " is missing";
-    const cugrt_tensor &tensor = results[i].as.tensor;
+    const cugrt_tensor tensor = session.counted(runtime, function, results, i);
     std::string bytes(test.wanted[i].tensor.bytes.size(), '\0');
     uint64_t have = ir::info(static_cast<ir::DType>(tensor.dtype)).bytes_per_block;
     for (uint32_t d = 0; d < tensor.rank; ++d)

@@ -1,5 +1,6 @@
 """ONNX files, made here byte by byte, and what ONNX Runtime says of them."""
 import struct
+import threading
 
 import numpy as np
 import onnxruntime
@@ -83,6 +84,56 @@ def test_a_pack_of_an_onnx_file_has_its_weights(model_bytes, x, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.pack"]
     y, = cugrt.load(tmp_path / "m.pack").run({cugrt.load(tmp_path / "m.pack").inputs[0].name: x})
     assert np.array_equal(y, cugrt.load(model_bytes)(**{"input:0": x}))
+
+
+def found(dims):
+    """y = NonZero(x), for which the device decides how many there are; z = relu(x)."""
+    node = lambda op, x, y: field(1, field(1, x) + field(2, y) + field(4, op))
+    y = field(1, "y") + field(2, field(1, field(1, 7) + field(2, b"")))
+    graph = (node("NonZero", "x", "y") + node("Relu", "x", "z") + field(2, "g") + field(11, value_info("x", dims)) +
+             field(12, y) + field(12, value_info("z", dims)))
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+
+
+def test_outputs_whose_size_the_data_decide_have_it(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(found(["h", "w"]))
+    cugrt.compile(tmp_path / "m.onnx", tmp_path / "m.pack", ["compute_75"], progress=False)
+    for model in (cugrt.load(found(["h", "w"])), cugrt.load(tmp_path / "m.pack")):
+        name = model.inputs[0].name
+        assert len(model.outputs) == 2, "the count is none"
+        assert model.outputs[0].shape == (2, "<= h*w") and model.outputs[1].shape == ("h", "w")
+        for x in (np.eye(3, 4), np.zeros((2, 2)), np.ones((3, 5)), np.arange(12).reshape(3, 4) % 5):
+            x = x.astype("float32")
+            y, z = model(**{name: x})
+            assert np.array_equal(y, np.array(np.nonzero(x))) and np.array_equal(z, x)
+        counters = model.counters
+        assert counters["runs"] == 4 == sum(counters[f"regions_{way}"] for way in ("built", "hit", "patched"))
+
+
+def test_a_device_array_whose_size_the_data_decide_is_waited_for_when_it_is_asked():
+    model = cugrt.load(found([3, 4]))
+    for value in (np.eye(3, 4), np.zeros((3, 4)), np.ones((3, 4))):
+        x = model.to_device(value.astype("float32"))
+        y, z = model.run({"x": x}, device=True)
+        want = np.array(np.nonzero(value))
+        assert y.dtype == "int64" and z.shape == (3, 4)
+        assert y.shape == want.shape and y.nbytes == want.nbytes and f"{list(want.shape)}" in repr(y)
+        assert np.array_equal(y.numpy(), want)
+        fresh, _ = model.run({"x": x}, device=True)
+        assert np.array_equal(np.from_dlpack(fresh) if want.size else np.asarray(fresh), want)
+    y = model.run({"x": x}, device=True)[0]
+    shapes = []
+    threads = [threading.Thread(target=lambda: shapes.append(y.shape)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shapes == [(2, 12)] * 8
+    again = cugrt.load(b"cugrt 1\nfunc @main(%i: tensor<[2, n], i64>) -> (tensor<[2, n], i64>) attributes {upper_bounds = {n = 12}} {\n"
+                       b"  %r = neg(%i)\n  return %r\n}\n")
+    assert np.array_equal(again(i=model.run({"x": value.astype("float32")}, device=True)[0]), -want), "bound with its own shape"
+    with pytest.raises(cugrt.Error, match="output 'y' has a size that the data decide"):
+        model.run({"x": value.astype("float32")}, out={"y": np.zeros((2, 12), "int64")})
 
 
 def test_what_cannot_be_imported_is_named(tmp_path):

@@ -75,6 +75,15 @@ def test_a_model_without_a_common_first_symbol_is_not_joined():
     assert batch_symbol(cugrt.load(text.encode())) is None
 
 
+def test_rows_whose_number_the_data_decide_are_not_joined():
+    text = "cugrt 1\nfunc @main(%x: tensor<[n, 2], f32>, %k: tensor<[1], i64>) -> (tensor<[n, 2], f32>, tensor<[1], i64>)" \
+           " attributes {upper_bounds = {n = 8}, num_inputs = 1, counted_dims = [0[0] = 1]} {\n" \
+           "  %y = relu(%x)\n  %c = neg(%k)\n  return %y, %c\n}\n"
+    model = cugrt.load(text.encode(), weights={"k": np.array([-2], "int64")})
+    assert model(x=np.ones((3, 2), "float32")).shape == (2, 2)
+    assert batch_symbol(model) is None
+
+
 def test_a_model_deployment_answers_and_names_what_is_wrong(port, tmp_path, w, x):
     (tmp_path / "m.cugrt").write_text(CLASSIFY)
     handle = serve.run(ModelDeployment.bind(str(tmp_path / "m.cugrt"), max_batch=16, weights={"w": w}), name="model", route_prefix="/model")

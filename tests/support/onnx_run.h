@@ -105,9 +105,10 @@ Ran<T> run_model(const std::string &nodes, const std::vector<Given> &given,
         buffers.push_back(upload(std::vector<char>(one.bytes_of.begin(), one.bytes_of.end())));
         arguments.push_back(buffers.back().tensor(dtype_of(one.dtype), one.dims));
       }
-  const auto results = session.run(executable.function("main"), arguments);
+  const Function main = executable.function("main");
+  const auto results = session.run(main, arguments);
   session.synchronize();
-  const cugrt_tensor &y = results.at(0).as.tensor;
+  const cugrt_tensor y = session.counted(runtime, main, results, 0);
   return {{y.dims, y.dims + y.rank}, download<T>(y.address, elements(y))};
 }
 

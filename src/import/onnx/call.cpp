@@ -157,6 +157,12 @@ void Call::result(EntryPtr entry, size_t i) {
     w.define(node.outputs[i], std::move(entry));
 }
 
+void Call::result(V v, size_t i, size_t axis, V count) {
+  result(v, i);
+  if (wants(i) && !failed() && count.valid())
+    w.set_counted(node.outputs[i], {count, axis, &node});
+}
+
 // --- Types
 
 E Call::product(const Dims &dims) {

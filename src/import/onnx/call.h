@@ -52,6 +52,8 @@ public:
   void result(Host host, size_t i = 0);
   void result(Fractions fractions, size_t i = 0);
   void result(EntryPtr entry, size_t i = 0);
+  /// Along the axis so much of it is there as the count says, where that is valid.
+  void result(V v, size_t i, size_t axis, V count);
   void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
   bool failed() const { return w.failed(); }
 
@@ -109,7 +111,6 @@ struct PoolWindow {
 /// Positions of the largest elements of x's windows, i64 of dimensions `y`.
 V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
 
-using Handler = void (*)(Call &);
 using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
 void add_reductions(HandlerTable &table);

@@ -247,6 +247,8 @@ V Importer::materialize_fractions(const Fractions &fractions) {
 }
 
 V Importer::device(Entry &entry) {
+  if (entry.counted && !takes_counted_)
+    wait_for(*entry.counted);
   if (entry.device.valid() || failed())
     return entry.device;
   if (entry.constant)

@@ -19,7 +19,9 @@ Status verified(const ir::Module &module) {
 
 Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
   Learnt learnt;
-  for (;;) { // each turn raises an input's mode, of which there are three, or fixes a dimension
+  // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
+  // wait for a node.
+  for (;;) {
     auto imported = Importer(model, files, options, learnt).run();
     if (imported.ok())
       CUGRT_TRY(verified(imported->module));

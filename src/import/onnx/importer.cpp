@@ -205,7 +205,7 @@ void Importer::node(const Node &node) {
     } else if (Handler handler = find_handler(node.domain, node.op)) {
       Call call(*this, node);
       try {
-        if (!evaluate(call) && !failed())
+        if (!node_with_counted(call, handler) && !evaluate(call) && !failed())
           handler(call);
       } catch (const std::out_of_range &) {
         fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");

@@ -55,6 +55,13 @@ struct Fractions {
 
 inline bool is_real(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; }
 
+/// Of a value that is made at its upper bound: the device knows how much of it is there.
+struct Counted {
+  V count; // i64 [1]
+  size_t axis = 0;
+  const Node *node = nullptr; // of the model's graph, which decides it
+};
+
 /// What a name of the file stands for.
 struct Entry : std::enable_shared_from_this<Entry> {
   std::string name{};
@@ -62,6 +69,7 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::optional<Host> host{};           // elements, of constants when asked for
   std::optional<Fractions> fractions{}; // never beside the two above
   V device{};
+  std::optional<Counted> counted{};              // of `device`
   bool is_input = false;                         // of the model, whose value is not known here
   bool missing = false;                          // the result of a node that cannot be imported
   std::vector<std::shared_ptr<Entry>> sources{}; // inputs of the node that it is a result of
@@ -96,8 +104,12 @@ enum class InputMode { device, host, bound };
 struct Learnt {
   std::map<std::string, InputMode> inputs{};
   std::map<std::string, int64_t>
-      dims{}; // of the file's dimensions: the one number that each can be
+      dims{};                     // of the file's dimensions: the one number that each can be
+  std::set<const Node *> waits{}; // nodes with results whose size the host must know
 };
+
+class Call;
+using Handler = void (*)(Call &);
 
 class Importer {
 public:
@@ -134,6 +146,11 @@ public:
   }
   /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
   E count_on_host(V count, E most);
+
+  // --- Values with a dimension that the device counts; see counted_values.cpp ---
+  /// Whether a node's results may stay at their upper bound, as far as is known.
+  bool may_stay_counted(const Node &node) const;
+  void set_counted(std::string_view name, const Counted &counted);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
   /// condition only single integers, which become symbols, never data.
   enum class Need { no, condition, value };
@@ -188,6 +205,10 @@ private:
   Status every_value(std::set<uint32_t> &returned);
   ir::TypeId declared_type(ir::TypeId id);
   void count_readers(const Graph &graph);
+  bool node_with_counted(Call &call, Handler handler);
+  void wait_for(const Counted &counted);
+  V dense(V x, const Counted &counted);
+  Status count_results();
   void node(const Node &node);
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);
@@ -215,6 +236,8 @@ private:
   std::unordered_map<std::string, uint32_t> kernels_;
   std::unordered_map<std::string_view, size_t> makers_; // of values of the graph: the node
   std::vector<ir::Operand> result_operands_;
+  std::vector<std::pair<uint32_t, Counted>> counted_results_;
+  bool takes_counted_ = false; // who asks for a value knows that it is counted
   struct Block {
     std::vector<V> captures;
     std::vector<EntryPtr> made; // entries that got their device value in it

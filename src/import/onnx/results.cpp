@@ -62,7 +62,13 @@ ir::TypeId Importer::declared_type(ir::TypeId id) {
 Status Importer::result(std::string_view name, std::set<uint32_t> &returned) {
   hint = "result";
   EntryPtr entry = find(name);
+  takes_counted_ = true;
   V value = device(*entry);
+  takes_counted_ = false;
+  if (entry->counted) {
+    value = dense(value, *entry->counted);
+    counted_results_.emplace_back(uint32_t(result_operands_.size()), *entry->counted);
+  }
   const bool own = value.valid() && !entry->is_input && !entry->constant && !entry->host &&
                    returned.insert(value.index).second;
   if (value.valid() && !own)
@@ -109,6 +115,7 @@ Status Importer::results() {
   }
   if (options_.every_value)
     CUGRT_TRY(every_value(returned));
+  CUGRT_TRY(count_results());
   result_.module.functions.push_back(builder_.finish(result_operands_));
   return {};
 }

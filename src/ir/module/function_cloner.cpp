@@ -155,6 +155,7 @@ void FunctionCloner::copy_signature() {
   target.is_private = source_.is_private;
   target.num_inputs = source_.num_inputs;
   target.result_types = source_.result_types;
+  target.counted_dims = source_.counted_dims;
   target.extra_attributes = source_.extra_attributes;
   target.location = source_.location;
   target.call_sites = source_.call_sites;

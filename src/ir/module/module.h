@@ -196,6 +196,7 @@ struct Function {
   /// Number of per-call inputs: parameters from this one on are weights, uploaded once.
   uint32_t num_inputs = UINT32_MAX;
   std::vector<TypeId> result_types;
+  std::vector<CountedDim> counted_dims;    // at most one of a result
   std::vector<Attribute> extra_attributes; // kept and printed; no meaning here
   SourceLocation location{};
 

@@ -113,6 +113,9 @@ bool Parser::function_attribute(Pending &f) {
     return bounds(f, Bound::Kind::upper);
   if (a.name == "constraints")
     return skip_constraints(f);
+  if (a.name == "counted_dims")
+    return expect_sign("[", "before counted dimensions") &&
+           list("]", "counted dimensions", [&] { return counted_dim(f); });
   if (a.name == "buckets")
     return buckets(f);
   if (a.name == "bucket_symbols")
@@ -173,6 +176,25 @@ bool Parser::constraint(Pending &f) {
     return false;
   f.builder.function().constraints.push_back(c);
   return true;
+}
+
+/// RESULT[DIM] = COUNT
+bool Parser::counted_dim(Pending &f) {
+  auto number = [&](uint32_t &out, const char *what) {
+    int64_t value = 0;
+    const SourceLocation location = token_.location;
+    if (!integer(value, what))
+      return false;
+    if (value < 0 || value >= int64_t(kMaxOperands))
+      return fail(location,
+                  std::string(what) + " is a number from 0 to " + std::to_string(kMaxOperands - 1));
+    out = static_cast<uint32_t>(value);
+    return true;
+  };
+  CountedDim &c = f.builder.function().counted_dims.emplace_back();
+  return number(c.result, "a result") && expect_sign("[", "before the counted dimension") &&
+         number(c.dim, "a dimension") && expect_sign("]", "after the counted dimension") &&
+         expect_sign("=", "before the result that counts") && number(c.count, "a result");
 }
 
 bool Parser::buckets(Pending &f) {

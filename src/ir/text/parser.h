@@ -140,6 +140,7 @@ private:
   void apply_bounds(Pending &f, bool all);
   bool skip_constraints(Pending &f);
   bool constraint(Pending &f);
+  bool counted_dim(Pending &f);
   bool buckets(Pending &f);
   bool bucket_symbols(Pending &f);
   void apply_buckets(Pending &f);

@@ -228,6 +228,14 @@ void Printer::function_attributes(const Function &f) {
     }
   *this << (first ? "" : "]");
   buckets(f, any);
+  for (size_t i = 0; i < f.counted_dims.size(); ++i) {
+    const CountedDim &c = f.counted_dims[i];
+    if (i == 0)
+      separate();
+    *this << (i ? ", " : "counted_dims = [") << int64_t(c.result) << "[" << int64_t(c.dim)
+          << "] = " << int64_t(c.count);
+  }
+  *this << (f.counted_dims.empty() ? "" : "]");
   for (const Attribute &a : f.extra_attributes) {
     separate();
     *this << a.name << " = ";

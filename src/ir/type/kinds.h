@@ -26,6 +26,14 @@ enum class KernelParamKind : uint8_t {
   checked_symbol,
 };
 
+/// A result whose size the device decides. Dimension `dim` of tensor `result` is an upper bound;
+/// when a run has ended, the one element of result `count`, an i64, says how large it is, and the
+/// elements of the tensor of that size follow each other from its address on.
+struct CountedDim {
+  uint32_t result = 0, dim = 0, count = 0;
+  friend bool operator==(const CountedDim &, const CountedDim &) = default;
+};
+
 enum class CodeKind : uint8_t { source_file, source_text, ptx_file, cubin_file };
 
 } // namespace cugrt::ir

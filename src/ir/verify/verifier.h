@@ -42,6 +42,7 @@ private:
   void while_blocks(const Binding &b, uint32_t nesting);
   bool yields(const Binding &b, uint32_t block, std::span<const TypeId> types);
   void results();
+  bool counted_dims(std::span<const TypeId> types);
   void define(ValueId value) { visible_in_[value.index] = current_block_; }
   bool use(ValueId value, SourceLocation location, const Binding *b);
   bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);

@@ -328,12 +328,48 @@ void FunctionVerifier::results() {
                                 " values and declares " + std::to_string(f_.result_types.size()));
     return;
   }
+  std::vector<TypeId> types;
   for (size_t i = 0; i < list.size(); ++i) {
-    TypeId t = operand_type(m_, f_, list[i]);
+    const TypeId t = types.emplace_back(operand_type(m_, f_, list[i]));
     if (!t.valid() || !assignable(t, f_.result_types[i], false))
       fail(body.end_location, "result " + std::to_string(i) + " has type " + text(t) + ", " +
                                   text(f_.result_types[i]) + " is declared");
   }
+  counted_dims(types);
+}
+
+bool FunctionVerifier::counted_dims(std::span<const TypeId> types) {
+  std::vector<bool> is_counted(types.size());
+  auto tensor = [&](uint32_t result) -> const Type * {
+    const bool there = result < types.size() && types[result].valid();
+    return there && type(types[result]).kind == TypeKind::tensor ? &type(types[result]) : nullptr;
+  };
+  for (const CountedDim &c : f_.counted_dims) {
+    const std::string result = "result " + std::to_string(c.result);
+    auto refuse = [&](const std::string &why) { return fail(f_.location, "counted_dims: " + why); };
+    if (f_.is_private)
+      return refuse("@" + f_.name + " is private, and only callers read a count");
+    const Type *counted = tensor(c.result), *count = tensor(c.count);
+    if (!counted)
+      return refuse("there is no " + result + " that is a tensor");
+    if (!counted->known_shape || c.dim >= counted->dims.size())
+      return refuse(result + " has no dimension " + std::to_string(c.dim));
+    if (!counted->strides.empty() || info(counted->dtype).elements_per_block != 1)
+      return refuse(result + " is not contiguous, of elements of whole bytes");
+    if (is_counted[c.result])
+      return refuse(result + " has two counted dimensions");
+    is_counted[c.result] = true;
+    if (!count || count->dtype != DType::i64 || !count->known_shape)
+      return refuse("there is no result " + std::to_string(c.count) + " that is one i64");
+    for (ExprId dim : count->dims)
+      if (m_.exprs.as_constant(dim) != 1)
+        return refuse("result " + std::to_string(c.count) + " has not one element");
+  }
+  for (const CountedDim &c : f_.counted_dims)
+    if (is_counted[c.count])
+      return fail(f_.location, "counted_dims: result " + std::to_string(c.count) +
+                                   " counts and is counted itself");
+  return true;
 }
 
 /// What a block yields fits the types, those of the binding's results by default.

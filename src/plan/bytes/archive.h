@@ -2,7 +2,8 @@
 //
 // fields(archive, row) names every field of a row in order. An archive is a function object: the
 // writer's turns a field into bytes, the reader's the reverse, so neither can forget a field that
-// the other has. Enumerators are written by name.
+// the other has. A list named by unless_empty is left away where it is empty, so that a plan
+// without it is one of the libraries that do not know it. Enumerators are written by name.
 #pragma once
 
 #include "plan/format/plan.h"
@@ -131,6 +132,11 @@ CUGRT_FIELDS(FunctionResult) {
   a("buffer", row.buffer);
   a("host_value", row.host_value);
 }
+CUGRT_FIELDS(CountedDim) {
+  a("result", row.result);
+  a("dim", row.dim);
+  a("count", row.count);
+}
 CUGRT_FIELDS(Slot) {
   a("kind", row.kind);
   a("index", row.index);
@@ -243,6 +249,7 @@ CUGRT_FIELDS(Function) {
   a("dynamic_count", row.dynamic_count);
   a("blocks", row.blocks);
   a("location", row.location);
+  a.unless_empty("counted_dims", row.counted_dims);
 }
 /// All of a plan but its expressions, which are rebuilt in their pool.
 CUGRT_FIELDS(Plan) {

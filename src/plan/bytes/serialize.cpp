@@ -28,6 +28,7 @@ struct FieldCounter {
   size_t count = 0;
   template <class T> void operator()(const char *, const T &) { ++count; }
   void bytes(const char *, const std::string &) { ++count; }
+  template <class T> void unless_empty(const char *, const T &list) { count += !list.empty(); }
 };
 
 class Writer {
@@ -41,6 +42,10 @@ public:
   void bytes(const char *name, const std::string &value) {
     out_.key(name);
     out_.bytes(value);
+  }
+  template <class T> void unless_empty(const char *name, const T &list) {
+    if (!list.empty())
+      (*this)(name, list);
   }
 
   template <class T> void write(const T &value) {
@@ -143,6 +148,14 @@ public:
     } else {
       fail(std::string("has no bytes in field ") + name);
     }
+  }
+  template <class T> void unless_empty(const char *name, T &list) {
+    const Node *node = error_.empty() ? find(name) : nullptr;
+    if (!node)
+      return;
+    read(*node, list, name);
+    if (list.empty())
+      wrong(name);
   }
   void finish() {
     if (error_.empty() && object_.items.size() != fields_)

@@ -33,6 +33,7 @@ namespace cugrt::plan {
 
 using ir::Access;
 using ir::Constraint;
+using ir::CountedDim;
 using ir::ExprId;
 using ir::Range;
 using ir::SymbolId;
@@ -348,6 +349,7 @@ struct Function {
   std::vector<Constraint> constraints; // runs that break one are refused; sizes rely on them
   std::vector<Param> params;
   std::vector<FunctionResult> results;
+  std::vector<CountedDim> counted_dims; // of results
   std::vector<Slot> slots;
   std::vector<HostValue> host_values;
   std::vector<Buffer> buffers;

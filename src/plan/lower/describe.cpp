@@ -30,6 +30,10 @@ public:
       line(1, "result " + std::to_string(i) + ": " +
                   (f_.results[i].buffer != kNone ? buffer(f_.results[i].buffer)
                                                  : host_value(f_.results[i].host_value)));
+    for (const CountedDim &counted : f_.counted_dims)
+      line(1, "dimension " + std::to_string(counted.dim) + " of result " +
+                  std::to_string(counted.result) + " is counted by result " +
+                  std::to_string(counted.count));
     block(0, 1);
     return std::move(text_);
   }

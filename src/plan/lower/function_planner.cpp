@@ -85,6 +85,7 @@ Status FunctionPlanner::signature() {
   for (const Constraint &constraint : function_.constraints)
     out_.constraints.push_back(
         {context_.copy(constraint.expr), constraint.most, constraint.location});
+  out_.counted_dims = function_.counted_dims;
   out_.slots = storage_.slots;
   for (uint32_t i = 0; i < function_.params.size(); ++i)
     CUGRT_TRY(parameter(i));

@@ -6,6 +6,7 @@
 #include "plan/validate/validate_parts.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 namespace cugrt::plan {
@@ -34,7 +35,7 @@ public:
       CUGRT_TRY(size(buffer));
       CUGRT_TRY(place(buffer));
     }
-    return {};
+    return counted_dims();
   }
 
 private:
@@ -116,6 +117,32 @@ private:
     for (size_t box = 0; box < boxes_.count(); ++box)
       if (!lies_within(exprs_, buffer, buffer.offset_bytes, of, boxes_[box], matched_))
         return plan_error(f_, "%" + buffer.name + " may end beyond what it is a part of");
+    return {};
+  }
+
+  /// Counts say how much of a result callers read.
+  Status counted_dims() const {
+    auto buffer = [&](uint32_t result) -> const Buffer * {
+      const bool is_tensor = result < f_.results.size() && f_.results[result].buffer != kNone;
+      const Buffer *of = is_tensor ? &f_.buffers[f_.results[result].buffer] : nullptr;
+      return of && of->bytes.valid() && of->strides.empty() ? of : nullptr;
+    };
+    std::set<uint32_t> counted, counts;
+    for (const CountedDim &c : f_.counted_dims) {
+      const Buffer *of = buffer(c.result), *count = buffer(c.count);
+      if (!of || c.dim >= of->dims.size() || ir::info(of->dtype).elements_per_block != 1)
+        return plan_error(f_, "a counted dimension is none of a result");
+      if (!count || count->dtype != ir::DType::i64 ||
+          std::any_of(count->dims.begin(), count->dims.end(),
+                      [&](ExprId dim) { return exprs_.as_constant(dim) != 1; }))
+        return plan_error(f_, "a result is counted by what is not one i64");
+      counts.insert(c.count);
+      if (!counted.insert(c.result).second)
+        return plan_error(f_, "a result has two counted dimensions");
+    }
+    for (uint32_t result : counts)
+      if (counted.count(result))
+        return plan_error(f_, "a result counts and is counted itself");
     return {};
   }
 

@@ -11,7 +11,8 @@ from ._errors import Error
 class Spec(typing.NamedTuple):
     """An input or output of a model. Host scalars have the dtype ``int``, ``float`` or ``bool`` and no shape.
 
-    ``shape`` holds numbers, and names or formulas of symbolic dimensions. ``access`` is ``in``, ``out``, or ``inout``
+    ``shape`` holds numbers, and names or formulas of symbolic dimensions; ``"<= 4*n"`` where the data decide how many
+    there are, up to that. ``access`` is ``in``, ``out``, or ``inout``
     of state, which is written in place.
     """
     name: str

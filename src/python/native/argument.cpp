@@ -89,7 +89,7 @@ void GivenArray::take(PyObject *object, Subject what, Device &device, void *stre
       fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is an array on " +
                                        array->block->device().name() + ", the model is on " +
                                        device.name());
-    tensor_ = array->tensor;
+    tensor_ = array->tensor();
     block_ = array->block;
     return;
   }

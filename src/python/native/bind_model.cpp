@@ -22,7 +22,9 @@ nb::tuple described(const Slot &slot) {
   nb::list shape;
   for (uint32_t i = 0; is_tensor && i < declared.rank; ++i) {
     const std::string text = declared.dim_names[i];
-    if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
+    if (declared.counted && declared.counted_dim == i)
+      shape.append(nb::str(("<= " + text).c_str()));
+    else if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
       shape.append(nb::int_(std::stoll(text)));
     else
       shape.append(nb::str(text.c_str()));
@@ -151,8 +153,7 @@ DeviceArray zeros(Model &model, const std::vector<int64_t> &shape, const std::st
   DeviceArray array = DeviceArray::allocate(model.shared_device(), dtype_from_name(dtype),
                                             static_cast<uint32_t>(shape.size()), shape.data());
   if (array.bytes())
-    check(api().fill(model.device().runtime().get(), array.tensor.address, 0, array.bytes(),
-                     nullptr));
+    check(api().fill(model.device().runtime().get(), array.address(), 0, array.bytes(), nullptr));
   return array;
 }
 
@@ -167,10 +168,9 @@ DeviceArray to_device(Model &model, nb::object object) {
   if (const uint64_t bytes = array.bytes()) {
     Runtime &runtime = model.device().runtime();
     nb::gil_scoped_release released;
-    check(given.host() ? api().copy_to_device(runtime.get(), array.tensor.address, given.host(),
-                                              bytes, nullptr)
-                       : api().copy_on_device(runtime.get(), array.tensor.address, from.address,
-                                              bytes, nullptr));
+    check(given.host()
+              ? api().copy_to_device(runtime.get(), array.address(), given.host(), bytes, nullptr)
+              : api().copy_on_device(runtime.get(), array.address(), from.address, bytes, nullptr));
   }
   return array;
 }

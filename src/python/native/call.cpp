@@ -41,6 +41,7 @@ public:
   /// Queues copies and the run.
   void run();
   nb::object result(size_t index, bool device);
+  nb::object counted_result(const Slot &slot, cugrt_tensor tensor, bool device);
   void finish(bool device);
   /// Parameters that are results of a call: `out` ones that nobody gave.
   const std::vector<size_t> &allocated() const { return allocated_; }
@@ -54,6 +55,11 @@ private:
     if (bytes)
       check(api().copy_to_host(model_.device().runtime().get(), to, from, bytes,
                                session_.stream.get()));
+  }
+  void copy_on_device(uint64_t to, uint64_t from, uint64_t bytes) {
+    if (bytes)
+      check(api().copy_on_device(model_.device().runtime().get(), to, from, bytes,
+                                 session_.stream.get()));
   }
   /// At the end of the call, without the GIL: copies to pageable memory wait for the run.
   void fetch(void *to, uint64_t from, uint64_t bytes) { fetched_.push_back({to, from, bytes}); }
@@ -167,7 +173,7 @@ void Call::allocate_outputs() {
     const cugrt_param_info &declared = function_.params[i].declared;
     allocated_arrays_.push_back(DeviceArray::allocate(
         model_.shared_device(), declared.dtype, static_cast<uint32_t>(dims.size()), dims.data()));
-    bound_.arguments[i] = Value(allocated_arrays_.back().tensor);
+    bound_.arguments[i] = Value(allocated_arrays_.back().tensor());
   }
 }
 
@@ -184,6 +190,10 @@ void Call::take_outputs(nb::object out) {
       fail(CUGRT_INVALID_ARGUMENT, "there is no output '" + name + "'");
     if (slot->declared.kind != CUGRT_VALUE_TENSOR)
       fail(CUGRT_INVALID_ARGUMENT, "output '" + name + "' is no array: it has no place");
+    if (slot->declared.counted)
+      fail(CUGRT_INVALID_ARGUMENT, "output '" + name +
+                                       "' has a size that the data decide: it is given, and takes "
+                                       "no array");
     const auto index = static_cast<size_t>(slot - function_.results.begin());
     auto &[object, array] = outputs_[index];
     array.take(value.ptr(), {"output", name}, model_.device(), stream_, true);
@@ -197,7 +207,7 @@ void Call::take_outputs(nb::object out) {
       array.block()->follow(stream_);
     else
       must_wait_ = true;
-    bound_.results[index] = Value(array.tensor());
+    bound_.results[slot->index] = Value(array.tensor());
   }
 }
 
@@ -263,7 +273,8 @@ void Call::run() {
 }
 
 nb::object Call::result(size_t index, bool device) {
-  const Value &value = bound_.results[index];
+  const Slot &slot = function_.results[index];
+  const Value &value = bound_.results[slot.index];
   switch (value.kind) {
   case CUGRT_VALUE_TENSOR:
     break;
@@ -282,6 +293,8 @@ nb::object Call::result(size_t index, bool device) {
   default:
     return nb::none();
   }
+  if (slot.declared.counted)
+    return counted_result(slot, value.as.tensor, device);
   const cugrt_tensor &tensor = value.as.tensor;
   const uint64_t bytes = bytes_of(tensor.dtype, tensor.rank, tensor.dims);
   if (!outputs_.empty() && outputs_[index].first.is_valid()) {
@@ -299,15 +312,39 @@ nb::object Call::result(size_t index, bool device) {
   if (device) {
     DeviceArray made =
         DeviceArray::allocate(model_.shared_device(), tensor.dtype, tensor.rank, tensor.dims);
-    if (bytes)
-      check(api().copy_on_device(model_.device().runtime().get(), made.tensor.address,
-                                 tensor.address, bytes, session_.stream.get()));
+    copy_on_device(made.address(), tensor.address, bytes);
     made_.push_back(made);
     return nb::cast(std::move(made));
   }
   void *data = nullptr;
   nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
   fetch(data, tensor.address, bytes);
+  return array;
+}
+
+/// On the device as large as it may be, with the count behind it. A host array is as large as it
+/// is: the count is waited for before the array is made.
+nb::object Call::counted_result(const Slot &slot, cugrt_tensor tensor, bool device) {
+  const uint64_t count_address = bound_.results[slot.declared.counted_by].as.tensor.address;
+  const uint32_t dim = slot.declared.counted_dim;
+  if (device) {
+    DeviceArray made = DeviceArray::allocate_counted(model_.shared_device(), tensor, dim);
+    copy_on_device(made.address(), tensor.address,
+                   bytes_of(tensor.dtype, tensor.rank, tensor.dims));
+    copy_on_device(made.count->address, count_address, sizeof(int64_t));
+    made_.push_back(made);
+    return nb::cast(std::move(made));
+  }
+  int64_t count = 0;
+  {
+    nb::gil_scoped_release released;
+    copy_to_host(&count, count_address, sizeof count);
+    session_.stream.synchronize();
+  }
+  tensor.dims[dim] = checked_count(count, tensor.dims[dim]);
+  void *data = nullptr;
+  nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
+  fetch(data, tensor.address, bytes_of(tensor.dtype, tensor.rank, tensor.dims));
   return array;
 }
 
@@ -318,8 +355,9 @@ nb::object Call::allocated_output(size_t which, bool device) {
     return nb::cast(array);
   }
   void *data = nullptr;
-  nb::object host = new_numpy(array.tensor.dtype, array.tensor.rank, array.tensor.dims, &data);
-  fetch(data, array.tensor.address, array.bytes());
+  const cugrt_tensor tensor = array.tensor();
+  nb::object host = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
+  fetch(data, tensor.address, array.bytes());
   return host;
 }
 

@@ -90,8 +90,43 @@ DeviceArray DeviceArray::allocate(std::shared_ptr<Device> device, int32_t dtype,
     fail(CUGRT_OUT_OF_DEVICE_MEMORY,
          "an array of shape " + shape_text(rank, dims) + " is larger than the device's memory");
   DeviceArray array{std::make_shared<Block>(std::move(device), bytes), {}};
-  array.tensor = make_tensor(array.block->address(), static_cast<cugrt_dtype>(dtype), {dims, rank});
+  array.bound = make_tensor(array.block->address(), static_cast<cugrt_dtype>(dtype), {dims, rank});
   return array;
+}
+
+DeviceArray DeviceArray::allocate_counted(std::shared_ptr<Device> device,
+                                          const cugrt_tensor &tensor, uint32_t dim) {
+  const uint64_t bytes = (bytes_of(tensor.dtype, tensor.rank, tensor.dims) + 7) / 8 * 8;
+  DeviceArray array{std::make_shared<Block>(std::move(device), bytes + sizeof(int64_t)), tensor};
+  array.bound.address = array.block->address();
+  array.count = std::make_shared<Count>();
+  array.count->address = array.block->address() + bytes;
+  array.count->dim = dim;
+  return array;
+}
+
+int64_t checked_count(int64_t count, int64_t bound) {
+  if (count < 0 || count > bound)
+    fail(CUGRT_OUT_OF_RANGE, "the device counts " + std::to_string(count) +
+                                 " elements along a dimension of at most " + std::to_string(bound));
+  return count;
+}
+
+cugrt_tensor DeviceArray::tensor() const {
+  cugrt_tensor own = bound;
+  if (!count)
+    return own;
+  nb::gil_scoped_release released; // before the lock, which another thread may hold and wait
+  std::lock_guard lock(count->mutex);
+  if (!count->known) {
+    int64_t read = 0;
+    block->wait();
+    check(api().copy_to_host(block->device().runtime().get(), &read, count->address, sizeof read,
+                             nullptr));
+    count->known = checked_count(read, bound.dims[count->dim]);
+  }
+  own.dims[count->dim] = *count->known;
+  return own;
 }
 
 nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **data) {
@@ -113,12 +148,13 @@ nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **d
 
 nb::object DeviceArray::to_numpy() const {
   void *data = nullptr;
-  nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);
-  const uint64_t size = bytes();
+  const cugrt_tensor own = tensor();
+  nb::object array = new_numpy(own.dtype, own.rank, own.dims, &data);
+  const uint64_t size = bytes_of(own.dtype, own.rank, own.dims);
   nb::gil_scoped_release released;
   block->wait();
   if (size)
-    check(api().copy_to_host(block->device().runtime().get(), data, tensor.address, size, nullptr));
+    check(api().copy_to_host(block->device().runtime().get(), data, own.address, size, nullptr));
   return array;
 }
 
@@ -140,20 +176,21 @@ template <class Managed> struct Shared {
 };
 
 template <class Managed> Managed *share(const DeviceArray &array) {
+  const cugrt_tensor own = array.tensor();
   auto *shared = new Shared<Managed>{{}, array, {}, {}};
   int64_t stride = 1;
-  for (uint32_t i = array.tensor.rank; i-- > 0;) {
-    shared->shape[i] = array.tensor.dims[i];
+  for (uint32_t i = own.rank; i-- > 0;) {
+    shared->shape[i] = own.dims[i];
     shared->strides[i] = stride;
-    stride *= std::max<int64_t>(array.tensor.dims[i], 1);
+    stride *= std::max<int64_t>(own.dims[i], 1);
   }
   Managed &managed = shared->managed;
   managed.owner = shared;
   managed.deleter = Shared<Managed>::release;
-  managed.tensor = {reinterpret_cast<void *>(array.tensor.address),
+  managed.tensor = {reinterpret_cast<void *>(own.address),
                     array.dl_device(),
-                    static_cast<int32_t>(array.tensor.rank),
-                    dtype_of(array.tensor.dtype)->dl,
+                    static_cast<int32_t>(own.rank),
+                    dtype_of(own.dtype)->dl,
                     shared->shape,
                     shared->strides,
                     0};
@@ -209,14 +246,16 @@ void bind_device_array(nb::module_ &module) {
       .def_prop_ro(
           "shape",
           [](const DeviceArray &a) {
-            nb::object shape = nb::steal(PyTuple_New(a.tensor.rank));
-            for (uint32_t i = 0; i < a.tensor.rank; ++i)
-              PyTuple_SetItem(shape.ptr(), i, PyLong_FromLongLong(a.tensor.dims[i]));
+            const cugrt_tensor own = a.tensor();
+            nb::object shape = nb::steal(PyTuple_New(own.rank));
+            for (uint32_t i = 0; i < own.rank; ++i)
+              PyTuple_SetItem(shape.ptr(), i, PyLong_FromLongLong(own.dims[i]));
             return shape;
           },
-          nb::sig("def shape(self) -> tuple[int, ...]"), "Dimensions, in elements.")
+          nb::sig("def shape(self) -> tuple[int, ...]"),
+          "Dimensions, in elements. One that the data decide is waited for when it is first asked.")
       .def_prop_ro(
-          "dtype", [](const DeviceArray &a) { return dtype_name(a.tensor.dtype); },
+          "dtype", [](const DeviceArray &a) { return dtype_name(a.bound.dtype); },
           "NumPy's name of the type, as ``'float32'``.")
       .def_prop_ro("nbytes", &DeviceArray::bytes, "Size in bytes.")
       .def_prop_ro(
@@ -257,8 +296,9 @@ void bind_device_array(nb::module_ &module) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
           "(2, ordinal) of a GPU; (1, 0), the host, of the emulated driver.")
       .def("__repr__", [](const DeviceArray &a) {
-        return "cugrt.DeviceArray(" + dtype_name(a.tensor.dtype) +
-               shape_text(a.tensor.rank, a.tensor.dims) + " on " + a.block->device().name() + ")";
+        const cugrt_tensor own = a.tensor();
+        return "cugrt.DeviceArray(" + dtype_name(own.dtype) + shape_text(own.rank, own.dims) +
+               " on " + a.block->device().name() + ")";
       });
 }
 

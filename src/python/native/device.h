@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace cugrt::python {
@@ -62,14 +63,35 @@ private:
   std::shared_ptr<Event> last_;
 };
 
+/// How large a dimension is that the device decides: an i64 in an array's block.
+struct Count {
+  uint64_t address = 0;
+  uint32_t dim = 0;
+  std::mutex mutex{};
+  std::optional<int64_t> known{}; // once somebody has waited for it
+};
+/// The count, which is to lie within the bound; else an error.
+int64_t checked_count(int64_t count, int64_t bound);
+
 /// A contiguous array on a device. Immutable but for its elements; shared by threads.
 struct DeviceArray {
   std::shared_ptr<Block> block;
-  cugrt_tensor tensor;
+  cugrt_tensor bound; // dimensions, a counted one at its upper bound
+  std::shared_ptr<Count> count{};
 
   static DeviceArray allocate(std::shared_ptr<Device> device, int32_t dtype, uint32_t rank,
                               const int64_t *dims);
-  uint64_t bytes() const { return bytes_of(tensor.dtype, tensor.rank, tensor.dims); }
+  /// Of `tensor`'s dtype and dimensions, of which the device decides `dim`.
+  static DeviceArray allocate_counted(std::shared_ptr<Device> device, const cugrt_tensor &tensor,
+                                      uint32_t dim);
+  uint64_t address() const { return bound.address; }
+  /// With its own dimensions; waits for one that the device decides, without the GIL, which is
+  /// held.
+  cugrt_tensor tensor() const;
+  uint64_t bytes() const {
+    const cugrt_tensor own = tensor();
+    return bytes_of(own.dtype, own.rank, own.dims);
+  }
   /// A new NumPy array with these elements; waits for them.
   nb::object to_numpy() const;
   /// Of the protocol: a capsule.

@@ -8,9 +8,9 @@ namespace cugrt::python {
 
 namespace {
 
-Slot slot_of(const cugrt_param_info &declared, std::string name) {
+Slot slot_of(const cugrt_param_info &declared, std::string name, size_t index) {
   nb::object key = nb::steal(PyUnicode_InternFromString(name.c_str()));
-  return {std::move(name), std::move(key), declared};
+  return {std::move(name), std::move(key), declared, index};
 }
 
 FunctionInfo describe(Function function, const std::vector<std::string> &input_names,
@@ -24,14 +24,18 @@ FunctionInfo describe(Function function, const std::vector<std::string> &input_n
       continue;
     const size_t number = info.params.size();
     info.params.push_back(
-        slot_of(declared, number < input_names.size() ? input_names[number] : declared.name));
+        slot_of(declared, number < input_names.size() ? input_names[number] : declared.name, i));
   }
-  for (size_t i = 0; i < function.result_count(); ++i) {
+  info.run_results = function.result_count();
+  for (size_t i = 0; i < info.run_results; ++i) {
     const cugrt_param_info declared = function.result(i);
+    if (declared.is_count)
+      continue;
     std::string name = declared.name ? declared.name : "";
     if (i < result_names.size())
       name = result_names[i];
-    info.results.push_back(slot_of(declared, name.empty() ? "result" + std::to_string(i) : name));
+    info.results.push_back(
+        slot_of(declared, name.empty() ? "result" + std::to_string(i) : name, i));
   }
   return info;
 }
@@ -80,7 +84,7 @@ std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
     bound.staging.resize(functions_[i].params.size());
     bound.given.resize(functions_[i].params.size());
     bound.arguments.resize(functions_[i].params.size());
-    bound.results.resize(functions_[i].results.size());
+    bound.results.resize(functions_[i].run_results);
   }
   return opened;
 }

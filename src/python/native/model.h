@@ -20,13 +20,15 @@ struct Slot {
   std::string name; // as Python says it
   nb::object key;   // the same, interned
   cugrt_param_info declared;
+  size_t index = 0; // of results: among those of a run
 };
 
 struct FunctionInfo {
   const cugrt_function *function = nullptr;
   std::string name;
-  std::vector<Slot> params; // weights are not among them
-  std::vector<Slot> results;
+  std::vector<Slot> params;  // weights are not among them
+  std::vector<Slot> results; // without counts, which show in the shapes of what they count
+  size_t run_results = 0;    // with them
 };
 
 /// What one call needs of a session, kept from call to call.

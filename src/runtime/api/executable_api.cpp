@@ -167,6 +167,11 @@ cugrt_status *function_result(const cugrt_function *function, size_t index,
     } else if (result.host_value != kNone) {
       filled.kind = scalar_kind(plan.host_values[result.host_value].scalar);
     }
+    for (const plan::CountedDim &c : plan.counted_dims) {
+      if (c.result == index)
+        filled.counted = 1, filled.counted_dim = c.dim, filled.counted_by = c.count;
+      filled.is_count |= c.count == index;
+    }
     return write_struct(filled, info, "info", kInfoBytes);
   });
 }

@@ -91,6 +91,10 @@ void add_function(std::string &text, const PlanView &view, uint32_t index) {
     text += "  symbol " + bounds_text(function.symbols[s]) + bucket_text(function, s) + "\n";
   for (const std::string &constraint : constraint_texts(view.plan, function))
     text += "  constraint " + constraint + "\n";
+  for (const plan::CountedDim &counted : function.counted_dims)
+    text += "  dimension " + std::to_string(counted.dim) + " of result " +
+            std::to_string(counted.result) + " is counted by result " +
+            std::to_string(counted.count) + "\n";
   for (const plan::Region &region : function.regions)
     text += "  region " + region.name + ": " + std::to_string(region.steps.count) + " steps, " +
             std::to_string(region.edges.size()) + " edges; key " + key_names(function, region.key) +

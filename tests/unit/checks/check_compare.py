@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""cugrt compare on a model written by hand: errors, the bound, and the first node beyond it.
+"""cugrt compare on a model written by hand: errors, the bound, and the first node beyond it; run and compare on one with
+a result whose size the data decide.
 
   check_compare.py CUGRT
 """
@@ -45,14 +46,34 @@ def model():
     return field(1, 8) + field(8, field(2, 17)) + field(7, graph)
 
 
+def kept():
+    """y = compress(-x, c), and z = relu(x)"""
+    graph = node("Neg", ["x"], "n") + node("Compress", ["n", "c"], "y") + node("Relu", ["x"], "z")
+    graph += value(11, "x", [4]) + field(11, field(1, "c") + field(2, field(1, field(1, 9) + field(2, field(1, field(1, 4))))))
+    graph += field(12, field(1, "y") + field(2, field(1, field(1, 1) + field(2, b"")))) + value(12, "z", [4])
+    return field(1, 8) + field(8, field(2, 17)) + field(7, graph)
+
+
+def npy(path, dtype, elements):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': (4,), }}".ljust(117) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + elements)
+    return path
+
+
 class Tool:
     def __init__(self, cugrt, folder):
-        self.cugrt, self.model = cugrt, os.path.join(folder, "model.onnx")
-        with open(self.model, "wb") as file:
-            file.write(model())
+        self.cugrt, self.folder, self.model = cugrt, folder, os.path.join(folder, "model.onnx")
+        self.kept = os.path.join(folder, "kept.onnx")
+        for path, content in ((self.model, model()), (self.kept, kept())):
+            with open(path, "wb") as file:
+                file.write(content)
 
     def compare(self, *arguments):
-        done = subprocess.run([self.cugrt, "compare", self.model, *arguments], capture_output=True, text=True,
+        return self.call("compare", self.model, *arguments)
+
+    def call(self, *arguments):
+        done = subprocess.run([self.cugrt, *arguments], capture_output=True, text=True,
                               check=False, env=dict(os.environ, CUGRT_DRIVER="emulated"))
         return done.returncode, done.stdout, done.stderr
 
@@ -77,6 +98,34 @@ def _(tool):
     status, _, error = tool.compare("--against", "f32")
     equal(status, 1)
     assert "compared with itself" in error, error
+
+
+@test("a result whose size the data decide has that size, costs one graph, and its count is no result")
+def _(tool):
+    x = npy(tool.folder + "/x.npy", "<f4", struct.pack("<4f", 1, -2, 3, 4))
+    pack = tool.folder + "/kept.pack"
+    status, _, error = tool.call("compile", "--arch", "compute_75", tool.kept, "-o", pack)
+    equal(status, 0)
+    for flags, y in ((b"\1\0\1\0", "f32[2] min -3 max -1 mean -2"), (b"\0\0\0\0", "f32[0]"),
+                     (b"\1\1\1\1", "f32[4] min -4 max 2 mean -1.5")):
+        inputs = ("--input", "x=" + x, "--input", "c=" + npy(tool.folder + "/c.npy", "|b1", flags))
+        for file in (tool.kept, pack):
+            status, out, error = tool.call("run", file, *inputs, "--stats", "--repeat", "2")
+            equal(status, 0)
+            equal(out, f"result0: {y}\nresult1: f32[4] min 0 max 4 mean 2\n")
+            assert "runs 2; instances built 1, hit 1, patched 0, eager 0" in error, error
+    status, out, _ = tool.call("plan", tool.kept)
+    assert "dimension 0 of result 0 is counted by result 2" in out, out
+
+
+@test("compared are results of the size that they have")
+def _(tool):
+    inputs = ("--input", "c=" + npy(tool.folder + "/c.npy", "|b1", b"\1\0\1\1"))
+    status, out, _ = tool.call("compare", tool.kept, *inputs, "--against", "f32", "--precision", "f16", "--bound", "1e-2")
+    equal(status, 0)
+    assert "y f32[3]: largest error" in out and "z f32[4]: largest error" in out and out.count("error") == 3, out
+    status, out, _ = tool.call("compare", tool.kept, *inputs, "--against", "f32", "--precision", "f16", "--bound", "1e-9")
+    assert status in (0, 1) and "Compress" not in out, out
 
 
 def main():

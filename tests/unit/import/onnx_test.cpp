@@ -506,11 +506,28 @@ TEST_CASE("frames in the place of an image: what is wrong in the text, and what 
 
 TEST_CASE(
     "a size that the data decides is a symbol that the host is told, and no more than there are") {
+  const std::string text = text_of(model(node("NonZero", {"x"}, {"p"}) + node("Neg", {"p"}, {"y"}) +
+                                         input("x", kF32, {"3", "4"}) + output("y", kI64, {})));
+  check_holds(text, Holds("host \"cugrt.count\"") && Holds("-> (tensor<?, i64>)") &&
+                        Holds("counted = 12") && !Holds("counted_dims"));
+}
+
+TEST_CASE("a size that the data decides is nobody's symbol where only a result has it") {
   const std::string text =
       text_of(model(node("NonZero", {"x"}, {"p"}) + node("Transpose", {"p"}, {"y"}) +
-                    input("x", kF32, {"3", "4"}) + output("y", kI64, {})));
-  check_holds(text, Holds("host \"cugrt.count\"") && Holds("-> (tensor<?, i64>)") &&
-                        Holds("counted = 12"));
+                    input("x", kF32, {"n", "4"}) + output("y", kI64, {})));
+  check_holds(text, !Holds("host") && Holds("-> (tensor<[4*n, 2], i64>, tensor<[1], i64>)") &&
+                        Holds("counted_dims = [0[0] = 1]"));
+}
+
+TEST_CASE("of two sizes that the data decides each is where its own readers want it") {
+  const std::string text =
+      text_of(model(node("NonZero", {"x"}, {"a"}) + node("NonZero", {"z"}, {"b"}) +
+                    node("Neg", {"b"}, {"c"}) + input("x", kF32, {"8"}) + input("z", kF32, {"4"}) +
+                    output("c", kI64, {}) + output("a", kI64, {})));
+  check_holds(text, Holds("host \"cugrt.count\"") && Holds("counted = 4") &&
+                        Holds("-> (tensor<?, i64>, tensor<[1, 8], i64>, tensor<[1], i64>)") &&
+                        Holds("counted_dims = [1[1] = 2]"));
 }
 
 TEST_CASE("options that name what the model has not are refused, and told what it has") {

@@ -1,6 +1,7 @@
 // Results whose size the data decides: NonZero, Compress, Unique, NonMaxSuppression.
 //
-// They are made at their upper bound, with their number of rows beside them; the host reads that
+// They are made at their upper bound, with their number of rows beside them. So they stay where
+// they only become results of the model (../counted_values.cpp); else the host reads the number
 // (one wait), and the rows that are there are gathered. What decides on the device which elements
 // stay is a list of flags; where the n-th of them goes is their running sum.
 #include "import/onnx/call.h"
@@ -33,8 +34,9 @@ V placed(Call &c, E size, V places, V updates, const char *reduction = "max") {
 }
 
 struct Kept {
-  V positions; // of the flags that are set, in order, i64 [count]
-  E count;
+  V positions; // of the flags that are set, in order, i64 [size]; behind these 0
+  E size;      // how many there are, or can be
+  V count{};   // in the second case: how many there are, i64 [1]
 };
 
 /// Of flags [n], bool.
@@ -49,11 +51,14 @@ Kept kept(Call &c, V flags) {
   }
   V set = c.cast(flags, DType::i64), sums = running(c, set);
   V last = c.slice(sums, 0, c.w.exprs().sub(n, c.constant(1)), c.constant(1));
-  const E count = c.w.count_on_host(last, n);
+  const bool stays = c.w.may_stay_counted(c.node);
+  const E size = stays ? n : c.w.count_on_host(last, n);
   // Place 0 is for what is not kept.
   V places =
       placed(c, c.w.exprs().add(n, c.constant(1)), c.binary(Op::mul, sums, set), counting(c, n));
-  return {c.gather(places, counting(c, count, 1), 0), count};
+  V positions = c.gather(places, counting(c, size, 1), 0);
+  // A value of its own: a result that is a part of the sums would keep all of them.
+  return {positions, size, stays ? c.binary(Op::maximum, last, c.like(last, 0)) : V()};
 }
 
 V flags_of(Call &c, V x) {
@@ -78,9 +83,9 @@ void nonzero(Call &c) {
   for (size_t i = 0; i < d.size() && !c.failed(); ++i) {
     const E stride = c.product(Dims(d.begin() + ptrdiff_t(i) + 1, d.end()));
     V row = coordinate(c, found.positions, stride, i ? std::optional(d[i]) : std::nullopt);
-    rows.push_back(c.reshape(row, {c.constant(1), found.count}));
+    rows.push_back(c.reshape(row, {c.constant(1), found.size}));
   }
-  c.result(c.failed() ? V() : c.concat(rows, 0));
+  c.result(c.failed() ? V() : c.concat(rows, 0), 0, 1, found.count);
 }
 
 void compress(Call &c) {
@@ -105,7 +110,8 @@ void compress(Call &c) {
   V condition = c.value(1);
   if (c.rank(condition) != 1)
     return c.w.fail(Code::parse_error, "the condition is no list");
-  c.result(c.gather(x, kept(c, flags_of(c, condition)).positions, axis));
+  const Kept found = kept(c, flags_of(c, condition));
+  c.result(c.gather(x, found.positions, axis), 0, axis, found.count);
 }
 
 // --- Unique
@@ -207,15 +213,15 @@ void unique(Call &c) {
     group = c.gather(number, c.gather(first_of, group, 0), 0);
     firsts = kept(c, c.binary(Op::not_equal, is_first, whole(c, int64_t(0))));
   }
-  c.result(c.gather(x, firsts.positions, axis), 0);
+  c.result(c.gather(x, firsts.positions, axis), 0, axis, firsts.count);
   if (c.wants(1))
-    c.result(c.binary(Op::add, firsts.positions, whole(c, int64_t(0))), 1);
+    c.result(c.binary(Op::add, firsts.positions, whole(c, int64_t(0))), 1, 0, firsts.count);
   if (c.wants(2))
     c.result(placed(c, size, sorted.positions, group), 2);
   if (c.wants(3) && !c.failed())
     c.result(c.gather(placed(c, size, group, c.broadcast(whole(c, int64_t(1)), {size}), "add"),
-                      counting(c, firsts.count), 0),
-             3);
+                      counting(c, firsts.size), 0),
+             3, 0, firsts.count);
 }
 
 // --- NonMaxSuppression
@@ -257,8 +263,8 @@ void non_max_suppression(Call &c) {
       coordinate(c, found.positions, c.w.exprs().mul(d[1], most), std::nullopt),
       coordinate(c, found.positions, most, d[1]), c.gather(selected, found.positions, 0)};
   for (V &column : columns)
-    column = c.failed() ? V() : c.reshape(column, {found.count, one});
-  c.result(c.failed() ? V() : c.concat(columns, 1));
+    column = c.failed() ? V() : c.reshape(column, {found.size, one});
+  c.result(c.failed() ? V() : c.concat(columns, 1), 0, 0, found.count);
 }
 
 } // namespace

@@ -12,7 +12,12 @@ import cugrt
 
 
 def batch_symbol(model):
-    """The symbol that is the first dimension of every input, and no other one; None: runs are not joined."""
+    """The symbol that is the first dimension of every input, and no other one; None: runs are not joined.
+
+    Rows whose number the data decide cannot be told apart by request.
+    """
+    if any(isinstance(dim, str) and dim.startswith("<=") for spec in model.outputs for dim in spec.shape):
+        return None
     firsts = {spec.shape[0] if spec.shape and spec.access == "in" else None for spec in model.inputs}
     symbol = firsts.pop() if len(firsts) == 1 else None
     if not isinstance(symbol, str) or not re.fullmatch(r"\w+", symbol):
