@@ -90,6 +90,12 @@ public:
       if (results[r].kind == ir::Operand::Kind::value) // which says more than what is declared
         CUGRT_TRY(check_type(source().value(results[r].value()).type, end, what));
     }
+    for (const ir::CountedDim &counted :
+         source().counted_dims) // the count would be of padding, too
+      if (depends(type_of(results[counted.result].value())))
+        return fail(source().body().end_location,
+                    "result " + std::to_string(counted.result) +
+                        " has a dimension that the device counts, and cannot be padded");
     return {};
   }
 
