@@ -381,8 +381,8 @@ typedef struct cugrt_run_options {
    * address is a multiple of 16 bytes and overlaps nothing that the run uses. What any earlier run
    * handed out may be left as it is: it binds nothing. Out: every result, with address and
    * dimensions, those that the device decides (cugrt_param_info.counted) at their upper bounds. A
-   * result that is a parameter or weight, or lies in one or in another result, has
-   * its place there and takes no address. */
+   * result that is a parameter or weight, or lies in one or in another result, has its place there
+   * and takes no address. */
   cugrt_value *results;
   size_t result_count; /* 0, or the number of the function's results */
   /* Native stream of the caller, of the session's context; NULL: the session's own. */

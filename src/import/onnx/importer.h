@@ -146,17 +146,17 @@ public:
   }
   /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
   E count_on_host(V count, E most);
-
-  // --- Values with a dimension that the device counts; see counted_values.cpp ---
-  /// Whether a node's results may stay at their upper bound, as far as is known.
-  bool may_stay_counted(const Node &node) const;
-  void set_counted(std::string_view name, const Counted &counted);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
   /// condition only single integers, which become symbols, never data.
   enum class Need { no, condition, value };
   const Host *host(Entry &entry, Need need);
   /// The elements of an expression's inputs are wanted as constants: raises their mode.
   void need_constant(E e);
+
+  // --- Values with a dimension that the device counts; see counted_values.cpp ---
+  /// Whether a node's results may stay at their upper bound, as far as is known.
+  bool may_stay_counted(const Node &node) const;
+  void set_counted(std::string_view name, const Counted &counted);
 
   EntryPtr find(std::string_view name);
   /// The node of the model's graph that alone reads a value of that graph, which is no result.
