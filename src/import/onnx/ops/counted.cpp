@@ -14,9 +14,6 @@ namespace {
 
 V whole(Call &c, int64_t value) { return c.scalar(DType::i64, double(value)); }
 
-/// A scalar that may depend on symbols.
-V whole(Call &c, E value) { return c.w.materialize({DType::i64, {}, {value}, {}}); }
-
 /// start, start + 1, ... of that many.
 V counting(Call &c, E count, int64_t start = 0) {
   if (c.failed())
@@ -29,7 +26,7 @@ V running(Call &c, V x) { return c.op(Op::cumsum, {x}, {attr("axis", int64_t(0))
 
 /// `updates` [n] put into zeros [size] at `places`; where several meet, the largest, or their sum.
 V placed(Call &c, E size, V places, V updates, const char *reduction = "max") {
-  return c.op(Op::scatter_elements, {c.broadcast(whole(c, int64_t(0)), {size}), places, updates},
+  return c.op(Op::scatter_elements, {c.broadcast(whole(c, 0), {size}), places, updates},
               {attr("axis", int64_t(0)), attr("reduction", std::string(reduction))});
 }
 
@@ -67,8 +64,8 @@ V flags_of(Call &c, V x) {
 
 /// Element `position` of [.., size, stride].
 V coordinate(Call &c, V positions, E stride, std::optional<E> size) {
-  V at = c.known(stride) == 1 ? positions : c.binary(Op::div, positions, whole(c, stride));
-  return size ? c.binary(Op::trunc_mod, at, whole(c, *size)) : at;
+  V at = c.known(stride) == 1 ? positions : c.binary(Op::div, positions, c.whole(stride));
+  return size ? c.binary(Op::trunc_mod, at, c.whole(*size)) : at;
 }
 
 void nonzero(Call &c) {
@@ -124,7 +121,7 @@ struct Sorted {
 
 /// at - 1, of the first one itself.
 V earlier(Call &c, V at) {
-  return c.binary(Op::maximum, c.binary(Op::sub, at, whole(c, int64_t(1))), whole(c, int64_t(0)));
+  return c.binary(Op::maximum, c.binary(Op::sub, at, whole(c, 1)), whole(c, 0));
 }
 
 Sorted sorted_elements(Call &c, V x, int64_t n) {
@@ -134,8 +131,8 @@ Sorted sorted_elements(Call &c, V x, int64_t n) {
   if (c.failed())
     return {};
   V before = c.gather(values, earlier(c, at), 0);
-  V is_new = c.op(Op::logical_or, {c.op(Op::not_equal, {values, before}),
-                                   c.binary(Op::equal, at, whole(c, int64_t(0)))});
+  V is_new = c.op(Op::logical_or,
+                  {c.op(Op::not_equal, {values, before}), c.binary(Op::equal, at, whole(c, 0))});
   return {both[1], is_new};
 }
 
@@ -160,8 +157,8 @@ Sorted sorted_rows(Call &c, V x, int64_t n, int64_t m) {
   V previous = c.gather(positions, earlier(c, at), 0);
   V pairs = c.binary(Op::add, c.binary(Op::mul, positions, whole(c, n)), previous);
   V differs = c.gather(c.reshape(order, {c.w.exprs().mul(rows, rows)}), pairs, 0);
-  V is_new = c.op(Op::logical_or, {c.binary(Op::not_equal, differs, zero),
-                                   c.binary(Op::equal, at, whole(c, int64_t(0)))});
+  V is_new = c.op(Op::logical_or,
+                  {c.binary(Op::not_equal, differs, zero), c.binary(Op::equal, at, whole(c, 0))});
   return {positions, is_new};
 }
 
@@ -201,25 +198,25 @@ void unique(Call &c) {
   }
   const E size = c.constant(n);
   V set = c.cast(sorted.is_new, DType::i64);
-  V group = c.binary(Op::sub, running(c, set), whole(c, int64_t(1))); // of each sorted place
-  Kept firsts; // where each group occurs first
+  V group = c.binary(Op::sub, running(c, set), whole(c, 1)); // of each sorted place
+  Kept firsts;                                               // where each group occurs first
   if (c.integer("sorted", 1)) {
     firsts = kept(c, sorted.is_new);
     firsts.positions = c.gather(sorted.positions, firsts.positions, 0);
   } else {
     V is_first = placed(c, size, sorted.positions, set);
     V first_of = placed(c, size, group, c.binary(Op::mul, sorted.positions, set));
-    V number = c.binary(Op::sub, running(c, is_first), whole(c, int64_t(1))); // among the firsts
+    V number = c.binary(Op::sub, running(c, is_first), whole(c, 1)); // among the firsts
     group = c.gather(number, c.gather(first_of, group, 0), 0);
-    firsts = kept(c, c.binary(Op::not_equal, is_first, whole(c, int64_t(0))));
+    firsts = kept(c, c.binary(Op::not_equal, is_first, whole(c, 0)));
   }
   c.result(c.gather(x, firsts.positions, axis), 0, axis, firsts.count);
   if (c.wants(1))
-    c.result(c.binary(Op::add, firsts.positions, whole(c, int64_t(0))), 1, 0, firsts.count);
+    c.result(c.binary(Op::add, firsts.positions, whole(c, 0)), 1, 0, firsts.count);
   if (c.wants(2))
     c.result(placed(c, size, sorted.positions, group), 2);
   if (c.wants(3) && !c.failed())
-    c.result(c.gather(placed(c, size, group, c.broadcast(whole(c, int64_t(1)), {size}), "add"),
+    c.result(c.gather(placed(c, size, group, c.broadcast(whole(c, 1), {size}), "add"),
                       counting(c, firsts.size), 0),
              3, 0, firsts.count);
 }
@@ -257,7 +254,7 @@ void non_max_suppression(Call &c) {
   V selected = c.w.launch(call)[0];
   if (c.failed())
     return;
-  const Kept found = kept(c, c.binary(Op::greater_equal, selected, whole(c, int64_t(0))));
+  const Kept found = kept(c, c.binary(Op::greater_equal, selected, whole(c, 0)));
   const E one = c.constant(1);
   std::vector<V> columns = {
       coordinate(c, found.positions, c.w.exprs().mul(d[1], most), std::nullopt),
