@@ -1,6 +1,7 @@
 // cuLink*: several PTX inputs become one image, which cuModuleLoadData and cuLibraryLoadData take.
 // There is no cubin here: the image holds the texts (decode/link.h), checked as a module's are.
 #include "emulator/decode/link.h"
+#include "emulator/driver/device_runtime.h"
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/module.h"
 #include "emulator/ptx/parser.h"
@@ -44,7 +45,9 @@ CUresult add(Driver &driver, LinkState &state, CUjitInputType type, std::string_
   if (state.completed || type < 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
       state.texts.size() >= kMaxLinkedTexts)
     return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_JIT_INPUT_PTX)
+  if (type == CU_JIT_INPUT_LIBRARY && is_device_runtime(data))
+    data = device_runtime_ptx();
+  else if (type != CU_JIT_INPUT_PTX)
     return refuse(driver, state,
                   name + " is compiled code, which the emulated device cannot run: link PTX",
                   CUDA_ERROR_NO_BINARY_FOR_GPU);

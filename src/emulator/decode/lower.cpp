@@ -215,6 +215,7 @@ Status Lowering::lower_call(Opcode &) {
       site->builtin = uint32_t(find_builtin(name));
       if (!site->builtin)
         return unsupported("the external function " + std::string(name.substr(0, 200)));
+      needs_.uses_heap |= uses_heap(Builtin(site->builtin));
     } else {
       if (function.parameters.size() != site->arguments.size() ||
           function.returns.size() < site->results.size())

@@ -63,6 +63,8 @@ private:
   Result<uint64_t> address_of(const ptx::Relocation &relocation,
                               const ptx::Variable &variable) const;
   Status place_function_shared();
+  std::vector<uint32_t> reached_from(uint32_t kernel) const;
+  bool uses_heap(uint32_t kernel) const;
   Status check_shared(uint32_t kernel) const;
   void describe_kernels();
   void describe(uint32_t function);
@@ -209,18 +211,27 @@ Status LoadedProgram::place_function_shared() {
   return {};
 }
 
+/// The kernel and the functions that it calls by name, each once.
+std::vector<uint32_t> LoadedProgram::reached_from(uint32_t kernel) const {
+  std::vector<bool> called(module_->functions.size());
+  std::vector<uint32_t> reached{kernel};
+  called[kernel] = true;
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (uint32_t callee : decoded_.callees[reached[i]])
+      if (!called[callee]) {
+        called[callee] = true;
+        reached.push_back(callee);
+      }
+  return reached;
+}
+
 /// What a kernel and the functions it calls by name declare is at most 48 KiB; more is asked for at
 /// the launch. What gaps between variables take is not counted.
 Status LoadedProgram::check_shared(uint32_t kernel) const {
   constexpr uint64_t kMaxStaticSharedBytes = 48 << 10;
-  std::vector<bool> called(module_->functions.size());
   std::vector<bool> counted(module_->variables.size());
-  std::vector<uint32_t> pending{kernel};
-  called[kernel] = true;
   uint64_t bytes = 0;
-  while (!pending.empty()) {
-    uint32_t index = pending.back();
-    pending.pop_back();
+  for (uint32_t index : reached_from(kernel)) {
     const ptx::Function &function = module_->functions[index];
     for (const ptx::Variable &variable : function.variables)
       bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
@@ -232,11 +243,6 @@ Status LoadedProgram::check_shared(uint32_t kernel) const {
         counted[size_t(operand.index)] = true;
         const ptx::Variable &variable = module_->variables[size_t(operand.index)];
         bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
-      }
-    for (uint32_t callee : decoded_.callees[index])
-      if (!called[callee]) {
-        called[callee] = true;
-        pending.push_back(callee);
       }
   }
   if (bytes <= kMaxStaticSharedBytes)
@@ -271,6 +277,16 @@ uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &sta
   return bytes[function];
 }
 
+/// Through a register any function may be called.
+bool LoadedProgram::uses_heap(uint32_t kernel) const {
+  auto calls_it = [](const KernelNeeds &needs) { return needs.uses_heap; };
+  if (decoded_.calls_indirectly)
+    return std::any_of(decoded_.needs.begin(), decoded_.needs.end(), calls_it);
+  const std::vector<uint32_t> reached = reached_from(kernel);
+  return std::any_of(reached.begin(), reached.end(),
+                     [&](uint32_t index) { return calls_it(decoded_.needs[index]); });
+}
+
 void LoadedProgram::describe_kernels() {
   for (uint32_t i = 0; i < module_->functions.size(); ++i)
     if (module_->functions[i].is_kernel && !module_->functions[i].is_declaration)
@@ -298,6 +314,7 @@ void LoadedProgram::describe(uint32_t index) {
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
   info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
   info.local_bytes = named;
+  info.uses_heap = uses_heap(index);
   info.constant_bytes = constant_bytes_;
   uint32_t offset = 0;
   for (const ptx::Parameter &parameter : function.parameters) {

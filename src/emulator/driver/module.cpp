@@ -2,6 +2,7 @@
 #include "emulator/driver/module.h"
 
 #include "emulator/decode/link.h"
+#include "emulator/driver/heap.h"
 #include "support/file.h"
 
 #include <cstring>
@@ -99,6 +100,7 @@ CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &c
   CUGRT_EMU_TRY(result);
   if (!driver.contexts.find(context->handle)) // destroyed meanwhile
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  CUGRT_EMU_TRY(open_heap_for(driver, *context, *program));
   *out = add_module(driver, std::move(program), context);
   return CUDA_SUCCESS;
 }
@@ -140,6 +142,7 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
   }
   std::unique_ptr<Program> program;
   CUGRT_EMU_TRY(parse_program(driver, library.ptx, &program));
+  CUGRT_EMU_TRY(open_heap_for(driver, *context, *program));
   auto entry = library.modules.try_emplace(context.get()).first;
   try {
     entry->second = add_module(driver, std::move(program), context);

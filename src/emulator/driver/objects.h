@@ -4,6 +4,7 @@
 #pragma once
 
 #include "emulator/decode/program.h"
+#include "emulator/device/device_heap.h"
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/scheduler.h"
 
@@ -20,6 +21,9 @@ namespace cugrt::emulator::api {
 
 /// A lower number is a greater priority.
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
+/// "The default heap size is 8MB."
+constexpr uint64_t kDefaultHeapBytes = uint64_t(8) << 20;
 
 struct Context;
 struct Graph;
@@ -133,6 +137,7 @@ struct LinkState {
 };
 
 struct Context {
+  explicit Context(AddressSpace &memory) : heap(memory) {}
   CUcontext handle = nullptr;
   uint64_t id = 0;
   unsigned flags = 0;
@@ -146,6 +151,9 @@ struct Context {
   std::vector<TaskPtr> orphans;                          // tails of destroyed streams
   std::map<int, size_t> limits;                          // but for the stack's
   std::atomic<uint64_t> stack_bytes{kDefaultStackBytes}; // CU_LIMIT_STACK_SIZE; kernels read it
+  uint64_t heap_bytes = kDefaultHeapBytes;               // CU_LIMIT_MALLOC_HEAP_SIZE
+  DeviceHeap heap;                    // open as soon as code is loaded that uses it
+  std::atomic<bool> used_heap{false}; // by a kernel: its size stays
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 
